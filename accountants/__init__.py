@@ -1,0 +1,1 @@
+"""From a ledger to proved upper bounds: one fold, one file a formula, every rounding upwards."""

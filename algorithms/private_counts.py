@@ -1,0 +1,168 @@
+r"""From noisy counts to consistent ones: the programme (3)/(4) of Qiao and Wang (2023), solved exactly.
+
+For one (h, s, a), with the released n' (visits) and n'_1, ..., n'_S (visits by next state) and E/2 a bound on
+every noise that holds with high probability, the paper asks for
+
+    minimise over x >= 0   max_s |x_s - n'_s|   subject to   |sum_s x_s - n'| <= E/2.                 (3)
+
+Each noise being at most E/2, the true counts are feasible, so the optimum is at most E/2, and every x_s and
+the sum lie within E of the truth (Lemma C.3). That is utility. Privacy needs nothing of it: x is a function
+of released numbers, whatever they are and whatever E is.
+
+**Two gaps the paper leaves.** If n' < -E/2 no x is feasible; the sum is then held as close to n' + E/2
+as x >= 0 allows, that is x = 0. In short, the sum lies in [L, U] with L = max(0, n' - E/2) and
+U = max(0, n' + E/2). And a minimiser of (3) need not be unique; the one taken here is the nearest to
+c = (n'_1, ..., n'_S) in the Euclidean norm.
+
+**Theorem.** The Euclidean projection p of c on {x >= 0, L <= sum x <= U} minimises (3).
+
+*Proof.* By the KKT conditions p_s = max(0, c_s + m), where m = 0 if sum max(0, c_s) is in [L, U], else m < 0
+and sum p = U, or m > 0 and sum p = L. Any feasible x has, with t = max_s |x_s - c_s|,
+
+    (i)    t >= max_s (-c_s),                        as x >= 0;
+    (ii)   sum max(0, c_s - t) <= sum x <= U,        as x_s >= max(0, c_s - t);
+    (iii)  sum (c_s + t) >= sum x >= L,              as x_s <= c_s + t.
+
+m = 0: |p_s - c_s| = max(0, -c_s), which (i) forces.
+m < 0: |p_s - c_s| <= max(-m, -c_s). If U = 0, only x = 0 is feasible. If U > 0, the left side of (ii) is U at
+t = -m and falls strictly while positive, so (ii) forces t >= -m, and (i) the rest.
+m > 0: |p_s - c_s| = max(m, -c_s). If m <= max(-c_s), (i) forces it; else all c_s + m > 0, so
+sum (c_s + m) = L and (iii) forces t >= m. In every case no feasible x deviates less. QED
+
+So the linear programme is a sort: O(S log S) a cell, all cells at once.
+
+Qiao, D. and Wang, Y.-X. (2023). Offline Reinforcement Learning with Differential Privacy. NeurIPS.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import linprog
+
+from dpaudit.errors import CannotBound, InvalidParameter
+
+
+def private_counts(noisy_sa: ArrayLike, noisy_sas: ArrayLike, error_bound: float) -> NDArray[np.float64]:
+    """The minimiser of (3) nearest to the noisy counts, for every cell at once.
+
+    Args:
+        noisy_sa: [...], released visits of (h, s, a); may be negative.
+        noisy_sas: [..., S], released visits of (h, s, a, s').
+        error_bound: E >= 0, twice the bound on each noise. Infinity drops the constraint on the sum; 0
+            demands that the sum be n'. Consistent counts (zero noise) come back exactly, for any E.
+
+    Returns:
+        [..., S] the private counts by next state; those of (h, s, a) are their sum over the last axis.
+
+    Raises:
+        InvalidParameter: for shapes that do not fit, counts that are not finite, or E negative or NaN.
+    """
+    centre, least, most = _cells(noisy_sa, noisy_sas, error_bound)
+    raised = np.maximum(centre, 0.0)  # [..., S]
+    total = raised.sum(axis=-1)  # [...]
+    target = np.clip(total, least, most)
+    # Projection on {x >= 0, sum x = target}: the k largest entries stay positive, all shifted alike.
+    descending = -np.sort(-centre, axis=-1)
+    rank = np.arange(1, centre.shape[-1] + 1)
+    shifts = (target[..., None] - descending.cumsum(axis=-1)) / rank  # [..., S]
+    kept = np.maximum((descending + shifts > 0.0).sum(axis=-1), 1)
+    shift = np.take_along_axis(shifts, kept[..., None] - 1, axis=-1)  # [..., 1]
+    # Where the sum is in range already nothing moves, not even by a rounding.
+    return np.where((target == total)[..., None], raised, np.maximum(centre + shift, 0.0))
+
+
+def private_counts_lp(noisy_sa: float, noisy_sas: ArrayLike, error_bound: float) -> NDArray[np.float64]:
+    """A minimiser of (3) for one cell, by linear programming (HiGHS) as the paper has it in (4).
+
+    Args and errors as in `private_counts`, with ``noisy_sa`` a number and ``noisy_sas`` [S].
+
+    Returns:
+        [S]; the same largest deviation as `private_counts`, though maybe at another point.
+
+    Raises:
+        CannotBound: if the solver gives up.
+    """
+    centre, least, most = _cells(noisy_sa, noisy_sas, error_bound)
+    if centre.ndim != 1:
+        raise InvalidParameter(
+            f"counts of shape {centre.shape}", where="noisy_sas", remedy="give one cell, [S]"
+        )
+    size = centre.size
+    ones = np.ones((size, 1))
+    # Variables x_1..x_S, t:  x - t <= c  and  -x - t <= -c.
+    rows = np.block([[np.eye(size), -ones], [-np.eye(size), -ones]])
+    limits = np.concatenate([centre, -centre])
+    total = np.append(np.ones(size), 0.0)
+    if math.isfinite(most):
+        rows = np.vstack([rows, total, -total])
+        limits = np.concatenate([limits, [float(most), -float(least)]])
+    solution = linprog(total * 0.0 + np.eye(size + 1)[-1], A_ub=rows, b_ub=limits, method="highs")
+    if solution.x is None:
+        raise CannotBound(
+            f"the linear programme was not solved: {solution.message}", where="private_counts_lp"
+        )
+    counts: NDArray[np.float64] = solution.x[:size]
+    return counts
+
+
+def gaussian_error_bound(
+    sigma: float, *, horizon: int, n_states: int, n_actions: int, failure_probability: float
+) -> float:
+    """E such that every Gaussian noise is at most E/2 with probability 1 - delta (Lemma C.2).
+
+    E = 2 sigma sqrt(2 log(4 H S^2 A / delta)): the tail 2 exp(-t^2 / 2 sigma^2) over at most 2 H S^2 A
+    counts. With sigma^2 = 2 H / rho it is the paper's 4 sqrt(H log(4 H S^2 A / delta) / rho).
+    """
+    _check_error_parameters(sigma, failure_probability, horizon, n_states, n_actions)
+    counts = 2 * horizon * n_states**2 * n_actions
+    return 2.0 * sigma * math.sqrt(2.0 * math.log(2.0 * counts / failure_probability))
+
+
+def laplace_error_bound(
+    scale: float, *, horizon: int, n_states: int, n_actions: int, failure_probability: float
+) -> float:
+    """E such that every Laplace noise is at most E/2 with probability 1 - delta.
+
+    E = 2 b log(2 H S^2 A / delta): the tail exp(-t / b) over the same counts as `gaussian_error_bound`.
+    """
+    _check_error_parameters(scale, failure_probability, horizon, n_states, n_actions)
+    counts = 2 * horizon * n_states**2 * n_actions
+    return 2.0 * scale * math.log(counts / failure_probability)
+
+
+def _cells(
+    noisy_sa: ArrayLike, noisy_sas: ArrayLike, error_bound: float
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """The centre c [..., S] and the limits L [...] and U [...] of the sum."""
+    visits = np.asarray(noisy_sa, dtype=np.float64)
+    centre = np.asarray(noisy_sas, dtype=np.float64)
+    if centre.ndim < 1 or centre.shape[:-1] != visits.shape or centre.shape[-1] < 1:
+        raise InvalidParameter(
+            f"noisy_sa {visits.shape}, noisy_sas {centre.shape}",
+            where="private_counts",
+            remedy="give shapes [...] and [..., S]",
+        )
+    if not (np.isfinite(visits).all() and np.isfinite(centre).all()):
+        raise InvalidParameter("a count that is not finite", where="private_counts")
+    if not error_bound >= 0.0:
+        raise InvalidParameter(f"error_bound = {error_bound!r}", where="private_counts", remedy="give E >= 0")
+    half = error_bound / 2.0
+    return centre, np.maximum(visits - half, 0.0), np.maximum(visits + half, 0.0)
+
+
+def _check_error_parameters(
+    noise: float, failure_probability: float, horizon: int, n_states: int, n_actions: int
+) -> None:
+    if not (0.0 <= noise < math.inf):
+        raise InvalidParameter(f"noise {noise!r}", where="error bound", remedy="give a finite noise >= 0")
+    if not 0.0 < failure_probability < 1.0:
+        raise InvalidParameter(
+            f"failure_probability = {failure_probability!r}", where="error bound", remedy="give one in (0, 1)"
+        )
+    if min(horizon, n_states, n_actions) < 1:
+        raise InvalidParameter(
+            f"H, S, A = {horizon}, {n_states}, {n_actions}", where="error bound", remedy="give positive sizes"
+        )

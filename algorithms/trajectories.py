@@ -1,0 +1,232 @@
+"""A data set of whole trajectories: one row, one person, one unit of privacy.
+
+The neighbouring relation is replace-one with unit ``trajectory``: two data sets are neighbours when they
+have the same number of trajectories, the same horizon H, the same numbers of states S and actions A, and
+differ in at most one row. S and A are public parameters and are never read off the records: the largest
+state that occurs is a fact about one person.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple, NoReturn
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dpaudit.errors import DataError, InvalidParameter
+
+UNIT = "trajectory"
+NEIGHBOURING = "replace-one"
+
+
+class Trajectory(NamedTuple):
+    """One person's record.
+
+    Attributes:
+        states: [H+1] int, the last one being the state after the last action.
+        actions: [H] int.
+        rewards: [H] float in [0, 1].
+    """
+
+    states: NDArray[np.int64]
+    actions: NDArray[np.int64]
+    rewards: NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class TrajectoryData:
+    """n trajectories of H steps over S states and A actions; read-only once built.
+
+    Attributes:
+        states: [n, H+1] int in 0..S-1; ``states[:, h + 1]`` is where step h led.
+        actions: [n, H] int in 0..A-1.
+        rewards: [n, H] float in [0, 1].
+        n_states: S, public.
+        n_actions: A, public.
+
+    Raises:
+        DataError: if the records are not of that shape. The message names records: it is for the data's
+            holder, and must not be published.
+        InvalidParameter: if S or A is not a positive integer.
+    """
+
+    states: NDArray[np.int64]
+    actions: NDArray[np.int64]
+    rewards: NDArray[np.float64]
+    n_states: int
+    n_actions: int
+
+    def __post_init__(self) -> None:
+        n_states = public_size(self.n_states, "n_states")
+        n_actions = public_size(self.n_actions, "n_actions")
+        states = _table(self.states, "states")  # [n, H+1]
+        actions = _table(self.actions, "actions")  # [n, H]
+        rewards = _table(self.rewards, "rewards")  # [n, H]
+        _check_shapes(states, actions, rewards)
+        _check_cells(_outside(states, n_states), states, "state", f"an integer in 0..{n_states - 1}")
+        _check_cells(_outside(actions, n_actions), actions, "action", f"an integer in 0..{n_actions - 1}")
+        # Written so that NaN, which compares false with everything, is caught too.
+        _check_cells(~((rewards >= 0.0) & (rewards <= 1.0)), rewards, "reward", "a number in [0, 1]")
+        object.__setattr__(self, "states", _frozen_copy(states, np.int64))
+        object.__setattr__(self, "actions", _frozen_copy(actions, np.int64))
+        object.__setattr__(self, "rewards", _frozen_copy(rewards, np.float64))
+        object.__setattr__(self, "n_states", n_states)
+        object.__setattr__(self, "n_actions", n_actions)
+
+    @property
+    def horizon(self) -> int:
+        """H, the number of steps of every trajectory."""
+        return int(self.actions.shape[1])
+
+    def __len__(self) -> int:
+        return int(self.actions.shape[0])
+
+    def __getitem__(self, index: int) -> Trajectory:
+        return Trajectory(self.states[index], self.actions[index], self.rewards[index])
+
+    def __iter__(self) -> Iterator[Trajectory]:
+        return map(Trajectory, self.states, self.actions, self.rewards)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, TrajectoryData):
+            return NotImplemented
+        return (
+            (self.n_states, self.n_actions) == (other.n_states, other.n_actions)
+            and np.array_equal(self.states, other.states)
+            and np.array_equal(self.actions, other.actions)
+            and np.array_equal(self.rewards, other.rewards)
+        )
+
+    __hash__ = None  # type: ignore[assignment]  # compared by content, like the arrays it holds
+
+    def __repr__(self) -> str:
+        # Shape only: a record printed by accident would be a release outside the ledger.
+        return (
+            f"TrajectoryData(n={len(self)}, horizon={self.horizon}, "
+            f"n_states={self.n_states}, n_actions={self.n_actions})"
+        )
+
+    def replace(self, index: int, trajectory: Trajectory) -> TrajectoryData:
+        """The neighbouring data set whose row ``index`` is ``trajectory``.
+
+        Args:
+            index: 0..n-1.
+            trajectory: states [H+1], actions [H], rewards [H].
+
+        Raises:
+            InvalidParameter: if ``index`` is not a row.
+            DataError: if the trajectory is not of this data set's shape.
+        """
+        if not 0 <= index < len(self):
+            raise InvalidParameter(
+                f"row {index} of {len(self)} trajectories",
+                where="replace",
+                why="a neighbour differs in one row that both data sets have",
+                remedy=f"give an index in 0..{len(self) - 1}",
+            )
+        row: list[NDArray[Any]] = [np.asarray(part) for part in trajectory]
+        lengths = [part.shape for part in row]
+        if lengths != [(self.horizon + 1,), (self.horizon,), (self.horizon,)]:
+            _refuse(
+                f"states, actions, rewards of shapes {lengths}; this data set has H = {self.horizon}",
+                where="replace",
+                remedy="give states [H+1], actions [H], rewards [H]",
+            )
+        # Promotion keeps a fractional state fractional, so that the constructor can refuse it.
+        tables: list[NDArray[Any]] = [
+            table.astype(np.result_type(table, part))
+            for table, part in zip((self.states, self.actions, self.rewards), row, strict=True)
+        ]
+        for table, part in zip(tables, row, strict=True):
+            table[index] = part
+        states, actions, rewards = tables
+        return TrajectoryData(states, actions, rewards, self.n_states, self.n_actions)
+
+    def visit_counts(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """How often each (h, s, a) and each (h, s, a, s') occurs. Not private.
+
+        Each trajectory adds 1 to one cell per step in either table, so under replace-one each table has
+        L2 sensitivity sqrt(2 H) and L1 sensitivity 2 H.
+
+        Returns:
+            n_sa [H, S, A] and n_sas [H, S, A, S].
+        """
+        shape = (self.horizon, self.n_states, self.n_actions, self.n_states)
+        steps = np.broadcast_to(np.arange(self.horizon), self.actions.shape)
+        cells = np.ravel_multi_index((steps, self.states[:, :-1], self.actions, self.states[:, 1:]), shape)
+        counts = np.bincount(cells.ravel(), minlength=int(np.prod(shape))).reshape(shape).astype(np.int64)
+        return counts.sum(axis=3), counts
+
+
+def public_size(size: int | None, name: str) -> int:
+    """``size`` as a positive integer, or an error that says why it has to be declared.
+
+    Raises:
+        InvalidParameter: if it is missing or not a positive integer.
+    """
+    if isinstance(size, (int, np.integer)) and not isinstance(size, bool) and size >= 1:
+        return int(size)
+    raise InvalidParameter(
+        f"{name} = {size!r}",
+        where=name,
+        why="it is public; read off private records it would reveal the largest value that occurs",
+        remedy=f"declare {name} as a positive integer",
+    )
+
+
+def _table(values: ArrayLike, name: str) -> NDArray[Any]:
+    """``values`` as a numeric matrix."""
+    try:
+        table = np.asarray(values)
+    except ValueError:  # rows of different lengths
+        table = np.empty((0, 0), dtype=object)
+    if table.ndim != 2 or table.dtype.kind not in "iuf":
+        _refuse(
+            f"not a matrix of numbers: {table.ndim} dimensions, type {table.dtype}",
+            where=name,
+            remedy="give one row per trajectory, every row with the same number of steps",
+        )
+    return table
+
+
+def _check_shapes(states: NDArray[Any], actions: NDArray[Any], rewards: NDArray[Any]) -> None:
+    if actions.shape[0] == 0:
+        _refuse("no episodes", where="actions", remedy="give at least one trajectory")
+    if actions.shape[1] == 0:
+        _refuse("episodes without steps", where="actions", remedy="give at least one step per trajectory")
+    n, horizon = actions.shape
+    if states.shape != (n, horizon + 1) or rewards.shape != (n, horizon):
+        _refuse(
+            f"states {states.shape}, actions {actions.shape}, rewards {rewards.shape}",
+            where="trajectories",
+            remedy="give states [n, H+1], actions [n, H], rewards [n, H]",
+        )
+
+
+def _outside(values: NDArray[Any], size: int) -> NDArray[np.bool_]:
+    inside = (values >= 0) & (values < size)
+    if values.dtype.kind == "f":
+        inside &= values == np.floor(values)
+    return ~inside
+
+
+def _check_cells(wrong: NDArray[np.bool_], values: NDArray[Any], name: str, wanted: str) -> None:
+    if wrong.any():
+        episode, step = (int(position) for position in np.argwhere(wrong)[0])
+        _refuse(
+            f"{name} {values[episode, step]!s} is not {wanted}",
+            where=f"episode {episode}, step {step}",
+            remedy=f"correct the record, or declare the public range that {name}s really have",
+        )
+
+
+def _frozen_copy(values: NDArray[Any], dtype: type) -> NDArray[Any]:
+    copy: NDArray[Any] = np.array(values, dtype=dtype, order="C")
+    copy.setflags(write=False)
+    return copy
+
+
+def _refuse(what: str, *, where: str, remedy: str) -> NoReturn:
+    raise DataError(what, where=where, remedy=remedy)

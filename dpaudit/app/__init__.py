@@ -1,0 +1,1 @@
+"""What a person touches: the command line, its verbs and the reports they write."""

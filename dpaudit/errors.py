@@ -1,0 +1,225 @@
+"""Every error dpaudit raises, each with a code, and the exit status it stands for.
+
+::
+
+    DpauditError
+    ├── InputError                 exit 2: what was asked or given is wrong
+    │   ├── InvalidParameter       DPA101  a number outside its range (noise, sensitivity, epsilon, ...)
+    │   ├── NormMismatch           DPA102  a sensitivity in a norm its mechanism cannot use
+    │   ├── UnknownKind            DPA103  a mechanism or guarantee kind nobody knows
+    │   ├── SensitivityTooSmall    DPA104  declared below what the contribution bound implies
+    │   ├── UsageError             DPA105  a command line or configuration that cannot be followed
+    │   ├── MissingExtra           DPA106  an optional library is needed and absent
+    │   ├── LedgerFormat           DPA201  a line that is not what the ledger format allows
+    │   ├── LedgerVersion          DPA202  a schema this version does not read
+    │   ├── UnhashedLedger         DPA203  a file written by hand, read without permission
+    │   ├── CertificateFormat      DPA204  a certificate that cannot be read or does not follow
+    │   ├── DataError              DPA301  records that are not a data set of the declared shape
+    │   ├── ClaimMismatch          DPA401  a claim about another unit, relation or trust model
+    │   ├── CannotBound            DPA402  no sound bound is known, so none is given
+    │   ├── BudgetExceeded         DPA403  a release asked for more than the filter has left
+    │   ├── NotCertifiable         DPA404  a ledger that may never carry a certificate
+    │   └── ScheduleBroken         DPA501  a release out of the order the curator holds it to
+    └── IntegrityError             exit 3: what was written is not what was read
+        ├── LedgerTruncated        DPA205  no footer: the run was cut short
+        ├── LedgerTampered         DPA206  a hash does not follow from its line
+        └── RecordAfterFooter      DPA207  something stands after the end
+
+Every error says what was wrong, where, why it matters and what to do; the four parts are
+attributes, so that a program may use them too. Input errors are ``ValueError`` as well.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class DpauditError(Exception):
+    """What was wrong, where, why it matters and what to do, with a stable code.
+
+    Attributes:
+        what: what was wrong, with the offending value.
+        where: the place - a file and line, a release's label, a parameter.
+        why: why it matters for the guarantee.
+        remedy: what to do about it.
+    """
+
+    code: ClassVar[str] = "DPA100"
+    exit_status: ClassVar[int] = 2
+    default_why: ClassVar[str] = ""
+    default_remedy: ClassVar[str] = ""
+
+    def __init__(self, what: str, *, where: str = "", why: str = "", remedy: str = "") -> None:
+        self.what = what
+        self.where = where
+        self.why = why or self.default_why
+        self.remedy = remedy or self.default_remedy
+        super().__init__(what, where, self.why, self.remedy)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # Errors cross process borders in parallel trials; keyword-only fields need a hand.
+        return _rebuild, (type(self), self.what, self.where, self.why, self.remedy, self.__dict__)
+
+    def __str__(self) -> str:
+        place = f"{self.where}: " if self.where else ""
+        parts = [f"{self.code} {place}{self.what}"]
+        if self.why:
+            parts.append(f"  why: {self.why}")
+        if self.remedy:
+            parts.append(f"  do:  {self.remedy}")
+        return "\n".join(parts)
+
+
+def _rebuild(
+    kind: type[DpauditError], what: str, where: str, why: str, remedy: str, fields: dict[str, object]
+) -> DpauditError:
+    error = kind.__new__(kind)
+    DpauditError.__init__(error, what, where=where, why=why, remedy=remedy)
+    error.__dict__.update(fields)
+    return error
+
+
+class InputError(DpauditError, ValueError):
+    """What was asked or given is wrong."""
+
+
+class InvalidParameter(InputError):
+    """A number outside its range."""
+
+    code = "DPA101"
+    default_why = "a bound computed from it would mean nothing"
+    default_remedy = "give a finite number in the stated range"
+
+
+class NormMismatch(InputError):
+    """A sensitivity in a norm that its mechanism cannot use."""
+
+    code = "DPA102"
+    default_why = "a mechanism's privacy cost is a function of the sensitivity in its own norm only"
+
+
+class UnknownKind(InputError):
+    """A mechanism or guarantee kind that is not in the closed union."""
+
+    code = "DPA103"
+    default_why = "what is not known cannot be accounted for, and is never counted as free"
+    default_remedy = "use a kind listed in docs/design.md, or an opaque mechanism with a justification"
+
+
+class SensitivityTooSmall(InputError):
+    """A declared sensitivity below what the contribution bound implies."""
+
+    code = "DPA104"
+    default_why = "the noise would be calibrated to less than one unit can change"
+
+
+class UsageError(InputError):
+    """A command line or configuration that cannot be followed."""
+
+    code = "DPA105"
+
+
+class MissingExtra(InputError):
+    """An optional library is needed and not installed."""
+
+    code = "DPA106"
+
+
+class LedgerFormat(InputError):
+    """A line that is not what the ledger format allows."""
+
+    code = "DPA201"
+    default_why = "a release that cannot be read cannot be accounted for"
+
+
+class LedgerVersion(InputError):
+    """A schema that this version does not read."""
+
+    code = "DPA202"
+    default_why = "fields of another version may mean something else"
+
+
+class UnhashedLedger(InputError):
+    """A file without its hash chain, read without permission."""
+
+    code = "DPA203"
+    default_why = "without the hash chain nobody can tell whether a release was taken out"
+    default_remedy = "pass --allow-unhashed: the file is then accounted for, but never certified"
+
+
+class CertificateFormat(InputError):
+    """A certificate that cannot be read, or whose verdicts do not follow from its content."""
+
+    code = "DPA204"
+    default_why = "a verdict is computed, never typed in"
+    default_remedy = "make the certificate again from its ledger"
+
+
+class DataError(InputError):
+    """Records that are not a data set of the declared shape; for the data's holder only."""
+
+    code = "DPA301"
+    default_why = "one unit's contribution is bounded only for data of the declared shape"
+
+
+class ClaimMismatch(InputError):
+    """A claim about another unit, neighbouring relation or trust model than the ledger's."""
+
+    code = "DPA401"
+    default_why = "the same number means a different protection there"
+
+
+class CannotBound(InputError):
+    """No sound bound is known, so none is given."""
+
+    code = "DPA402"
+    default_why = "a bound that cannot be computed is an error, never a smaller number"
+
+
+class BudgetExceeded(InputError):
+    """A release asked for more than the filter has left; nothing was sampled or written."""
+
+    code = "DPA403"
+    default_why = "past the budget the guarantee no longer holds"
+
+
+class NotCertifiable(InputError):
+    """A ledger that may never carry a certificate."""
+
+    code = "DPA404"
+
+
+class ScheduleBroken(InputError):
+    """A release out of the order that the curator holds it to."""
+
+    code = "DPA501"
+
+
+class IntegrityError(DpauditError):
+    """What was written is not what was read."""
+
+    exit_status = 3
+
+
+class LedgerTruncated(IntegrityError):
+    """A ledger without its footer."""
+
+    code = "DPA205"
+    default_why = "releases may be missing, so no bound holds for the run"
+    default_remedy = "run the algorithm again to its end"
+
+
+class LedgerTampered(IntegrityError):
+    """A hash that does not follow from its line and the line before."""
+
+    code = "DPA206"
+    default_why = "the file was edited after it was written"
+    default_remedy = "take the original file, or run the algorithm again"
+
+
+class RecordAfterFooter(IntegrityError):
+    """Something stands after the ledger's end."""
+
+    code = "DPA207"
+    default_why = "the chain ended before it: nobody knows whether it belongs to the run"
+    default_remedy = "take the original file, or run the algorithm again"

@@ -1,0 +1,73 @@
+"""Files that are whole or not there at all."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+from dpaudit.errors import UsageError
+
+
+def replace_file(path: str | os.PathLike[str], content: bytes) -> Path:
+    """Write `content` to a temporary file beside `path`, then rename: old file or new file, never half."""
+    target = Path(path)
+    require_folder(target.parent)
+    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".tmp")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(name, 0o666 & ~_umask())  # noqa: PTH101  (mkstemp gave a name, not a Path)
+        Path(name).replace(target)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+    return target
+
+
+def require_folder(folder: Path) -> None:
+    """Raise `UsageError` unless `folder` is a folder that can be written to."""
+    if not folder.is_dir() or not os.access(folder, os.W_OK):
+        raise UsageError(
+            "not a folder that can be written to",
+            where=str(folder),
+            why="nothing could be kept",
+            remedy="create it, or name another",
+        )
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+class LedgerSink:
+    """A ledger file in the making: ``<path>.partial`` until its footer is written, then `path`.
+
+    Each line reaches the operating system before the release's output is handed out, so a killed
+    process leaves every release it made.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        require_folder(self.path.parent)
+        self.partial = self.path.with_name(self.path.name + ".partial")
+        self._file = self.partial.open("wb")
+
+    def write(self, line: bytes) -> None:
+        """Append one line and hand it to the operating system."""
+        self._file.write(line)
+        self._file.flush()
+
+    def finish(self) -> None:
+        """Put the finished file in the place of an older one."""
+        os.fsync(self._file.fileno())
+        self._file.close()
+        self.partial.replace(self.path)
+
+    def abandon(self) -> None:
+        """Close the partial file and leave it where it is."""
+        self._file.close()

@@ -1,0 +1,72 @@
+"""Privacy guarantees: what a claim states and what an accountant bounds."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, TypeAlias
+
+from pydantic import Field
+
+from dpaudit.models import Fraction, Model, NonNegative
+
+
+class PureDP(Model):
+    """epsilon-differential privacy (Dwork, McSherry, Nissim, Smith 2006)."""
+
+    kind: Literal["pure-dp"] = "pure-dp"
+    epsilon: NonNegative
+
+    def __str__(self) -> str:
+        return f"{self.epsilon:.6g}-DP"
+
+
+class ApproxDP(Model):
+    """(epsilon, delta)-differential privacy (Dwork, Kenthapadi, McSherry, Mironov, Naor 2006)."""
+
+    kind: Literal["approx-dp"] = "approx-dp"
+    epsilon: NonNegative
+    delta: Fraction
+
+    def __str__(self) -> str:
+        return f"({self.epsilon:.6g}, {self.delta:.3g})-DP"
+
+
+class ZCDP(Model):
+    """rho-zero-concentrated differential privacy (Bun and Steinke 2016)."""
+
+    kind: Literal["zcdp"] = "zcdp"
+    rho: NonNegative
+
+    def __str__(self) -> str:
+        return f"{self.rho:.6g}-zCDP"
+
+
+class RDP(Model):
+    """(alpha, epsilon)-Renyi differential privacy (Mironov 2017)."""
+
+    kind: Literal["rdp"] = "rdp"
+    alpha: Annotated[float, Field(gt=1, allow_inf_nan=False)]
+    epsilon: NonNegative
+
+    def __str__(self) -> str:
+        return f"({self.alpha:.6g}, {self.epsilon:.6g})-RDP"
+
+
+class GDP(Model):
+    """mu-Gaussian differential privacy (Dong, Roth, Su 2022)."""
+
+    kind: Literal["gdp"] = "gdp"
+    mu: NonNegative
+
+    def __str__(self) -> str:
+        return f"{self.mu:.6g}-GDP"
+
+
+AnyGuarantee: TypeAlias = PureDP | ApproxDP | ZCDP | RDP | GDP
+
+#: The same union as a field of a model, told apart by its kind.
+Guarantee = Annotated[AnyGuarantee, Field(discriminator="kind")]
+
+
+def figures(guarantee: AnyGuarantee) -> dict[str, Any]:
+    """The guarantee's numbers under their names, without its kind."""
+    return {name: value for name, value in guarantee.to_json().items() if name != "kind"}

@@ -1,0 +1,257 @@
+"""The ledger: a header and every release of a run, append-only and hash-chained.
+
+A ledger holds parameters, never data: nothing that depends on a private record enters it. While an
+algorithm runs, each release is written to a sink before its output is handed out, so that a killed
+run leaves a readable file that lacks its footer and can never be certified.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal, Protocol, Self
+
+import rfc8785
+from pydantic import Field, JsonValue, model_validator
+
+from dpaudit.claims import Claim
+from dpaudit.errors import InvalidParameter, NotCertifiable, RecordAfterFooter
+from dpaudit.guarantees import Guarantee
+from dpaudit.mechanisms import FLOATING_POINT_SAMPLER
+from dpaudit.models import Model
+from dpaudit.relations import Neighbouring, TrustModel
+from dpaudit.releases import Release
+
+SCHEMA: Final = "dpaudit.ledger/1"
+
+
+class Noise(Model):
+    """Where a run's noise came from.
+
+    Attributes:
+        source: ``live`` noise protects; ``none`` (noiseless debugging) and ``replayed`` do not.
+        sampler: what drew it; ``numpy-float64`` is floating point, and a certificate says so.
+        seeded: the caller chose the seed, so whoever knows it can subtract the noise.
+    """
+
+    source: Literal["live", "none", "replayed"] = "live"
+    sampler: str = FLOATING_POINT_SAMPLER
+    seeded: bool = False
+
+
+class Header(Model):
+    """What a run is about: algorithm, whom it protects, its public parameters and its claim.
+
+    Attributes:
+        schedule: ``fixed`` if the sequence of releases is the same whatever the data; ``filtered`` if
+            their number may depend on the data, in which case the `budget` the curator held is the
+            only thing that one run's ledger proves.
+        users: under local trust the ledger describes one user's randomizer; this is how many users
+            were held to it.
+        parameters: public parameters only.
+    """
+
+    schema_: Annotated[Literal["dpaudit.ledger/1"], Field(alias="schema")] = SCHEMA
+    algorithm: Annotated[str, Field(min_length=1)]
+    unit: Annotated[str, Field(min_length=1)]
+    neighbouring: Neighbouring
+    trust_model: TrustModel = TrustModel.CENTRAL
+    schedule: Literal["fixed", "filtered"] = "fixed"
+    budget: Guarantee | None = None
+    users: Annotated[int, Field(ge=1)] | None = None
+    claim: Claim | None = None
+    parameters: dict[str, JsonValue] = Field(default_factory=dict)
+    noise: Noise = Noise()
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if (self.schedule == "filtered") != (self.budget is not None):
+            raise InvalidParameter(
+                f"a {self.schedule} schedule with budget {self.budget}",
+                where="header.schedule",
+                why="one run's releases prove nothing about another run, unless a budget held them",
+                remedy="give a filtered schedule the budget its curator held, and a fixed one none",
+            )
+        if self.users is not None and self.trust_model is not TrustModel.LOCAL:
+            raise InvalidParameter(
+                f"users={self.users} under {self.trust_model} trust",
+                where="header.users",
+                why="only under local trust does a ledger describe one user out of many",
+                remedy="leave users out, or state trust_model local",
+            )
+        if self.claim is not None:
+            self.claim.about(self.unit, self.neighbouring, self.trust_model)
+        return self
+
+    def to_json(self) -> dict[str, Any]:
+        """The ledger's first record, without its hash."""
+        record = {"record": "header", **super().to_json()}
+        if self.claim is not None:
+            # Unit, relation and trust model stand in the header already.
+            for name in ("unit", "neighbouring", "trust_model"):
+                record["claim"].pop(name, None)
+        return record
+
+
+def chained(previous: str, canonical: bytes) -> str:
+    """SHA-256 over the previous line's hash and this record's canonical JSON (RFC 8785)."""
+    return hashlib.sha256(previous.encode() + canonical).hexdigest()
+
+
+class Sink(Protocol):
+    """Where a ledger's lines go while the run lasts."""
+
+    def write(self, line: bytes) -> None:
+        """Store one line durably enough to survive the process's death."""
+
+    def finish(self) -> None:
+        """Everything has been written: make the file what readers find under its name."""
+
+    def abandon(self) -> None:
+        """The run failed: leave what was written, under a name that no one takes for finished."""
+
+
+class Ledger:
+    """A header and its releases, in order.
+
+    Args:
+        header: the first record.
+        sink: where each line goes as it is made; left out, the ledger stays in memory.
+    """
+
+    def __init__(self, header: Header, sink: Sink | None = None) -> None:
+        self.header = header
+        self._releases: list[Release] = []
+        self._sink = sink
+        self._hash = ""
+        self.complete = False
+        #: False for a file written by hand without hashes: accounted for, never certified.
+        self.hashed = True
+        self._put(header.to_json())
+
+    @classmethod
+    def restored(
+        cls, header: Header, releases: list[Release], *, complete: bool, hashed: bool, digest: str
+    ) -> Self:
+        """A ledger read back from a file, with the hash that its last line carries there."""
+        ledger = cls(header)
+        ledger._releases = releases
+        ledger._hash = digest
+        ledger.complete = complete
+        ledger.hashed = hashed
+        return ledger
+
+    @property
+    def releases(self) -> tuple[Release, ...]:
+        """All releases so far."""
+        return tuple(self._releases)
+
+    @property
+    def claim(self) -> Claim | None:
+        """The header's claim, about the header's unit, relation and trust model."""
+        header = self.header
+        if header.claim is None:
+            return None
+        return header.claim.about(header.unit, header.neighbouring, header.trust_model)
+
+    @property
+    def hash(self) -> str:
+        """The hash of the last line: it stands for everything before it."""
+        return self._hash
+
+    def append(self, release: Release) -> None:
+        """Write one release.
+
+        Raises:
+            RecordAfterFooter: the ledger is finished.
+        """
+        if self.complete:
+            raise RecordAfterFooter(
+                f"release {release.label!r} after the end of the ledger",
+                where=f"ledger of {self.header.algorithm!r}",
+                remedy="start a new run for a new release",
+            )
+        self._put(release.to_json())
+        self._releases.append(release)
+
+    def finish(self) -> None:
+        """Write the footer. A ledger without it is readable, never certifiable."""
+        if self.complete:
+            return
+        self._put(self._footer())
+        self.complete = True
+        if self._sink is not None:
+            self._sink.finish()
+
+    def abandon(self) -> None:
+        """The run failed: the footer will never come."""
+        if self._sink is not None and not self.complete:
+            self._sink.abandon()
+
+    def require_certifiable(self) -> None:
+        """Raise `NotCertifiable` with the reason, unless this ledger may carry a certificate."""
+        noise = self.header.noise
+        reasons = []
+        if not self.complete:
+            reasons.append("it has no footer: the run was cut short")
+        if not self.hashed:
+            reasons.append("it was written without its hash chain")
+        if noise.source != "live":
+            reasons.append(f"its noise was {'never drawn' if noise.source == 'none' else 'replayed'}")
+        if reasons:
+            raise NotCertifiable(
+                f"this ledger can never be certified: {'; '.join(reasons)}",
+                where=f"ledger of {self.header.algorithm!r}",
+                why="the mechanisms it names did not protect anything, or releases may be missing",
+                remedy="run the algorithm to its end with live noise",
+            )
+
+    def lines(self) -> Iterator[bytes]:
+        """The file's lines, each ending in a newline."""
+        previous = ""
+        for record in self._records():
+            line, previous = encode(previous, record)
+            yield line
+
+    def write(self, path: str | Path) -> Path:
+        """Write the file as a whole: to a temporary file beside it, then renamed."""
+        from dpaudit.files import replace_file
+
+        return replace_file(path, b"".join(self.lines()))
+
+    @classmethod
+    def read(cls, path: str | Path, *, allow_unhashed: bool = False, allow_truncated: bool = False) -> Ledger:
+        """Read and check a ledger file; see `dpaudit.ledger_file.read`."""
+        from dpaudit.ledger_file import read
+
+        return read(path, allow_unhashed=allow_unhashed, allow_truncated=allow_truncated)
+
+    def _records(self) -> Iterator[dict[str, Any]]:
+        yield self.header.to_json()
+        for release in self._releases:
+            yield release.to_json()
+        if self.complete:
+            yield self._footer()
+
+    def _footer(self) -> dict[str, Any]:
+        return {"record": "footer", "releases": len(self._releases)}
+
+    def _put(self, record: dict[str, Any]) -> None:
+        line, self._hash = encode(self._hash, record)
+        if self._sink is not None:
+            self._sink.write(line)
+
+
+def encode(previous: str, record: dict[str, Any]) -> tuple[bytes, str]:
+    """One line of the file and its hash: the record's canonical JSON with the hash as last field."""
+    try:
+        canonical = rfc8785.dumps(record)
+    except (rfc8785.CanonicalizationError, ValueError) as error:
+        raise InvalidParameter(
+            f"a record that JSON cannot hold: {error}",
+            where=f"ledger record {record.get('label', record['record'])!r}",
+            remedy="public parameters are strings, booleans, finite numbers, lists and objects of them",
+        ) from None
+    digest = chained(previous, canonical)
+    return canonical[:-1] + f',"hash":"{digest}"}}\n'.encode(), digest

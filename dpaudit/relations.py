@@ -1,0 +1,71 @@
+"""Whom a guarantee protects, against which change, and who is trusted with the data."""
+
+from __future__ import annotations
+
+import math
+from enum import StrEnum
+
+
+class Neighbouring(StrEnum):
+    """The relation between two neighbouring data sets, stated in units of privacy."""
+
+    ADD_OR_REMOVE_ONE = "add-or-remove-one"
+    REPLACE_ONE = "replace-one"
+    ZERO_OUT = "zero-out"
+
+    def sum_sensitivity(self, bound: float, norm: str, *, acute: bool = False) -> float:
+        """The sensitivity of a sum to which each unit contributes a vector of norm at most `bound`.
+
+        This is the one place where a neighbouring relation turns into a factor. Removing or zeroing
+        a unit takes away one contribution: `bound`. Replacing a unit takes one away and adds
+        another: by the triangle inequality `2 bound`. Where contributions are `acute` - any two have
+        a non-negative inner product, as counts and positive semi-definite matrices do - a Euclidean
+        norm gives ``|x - y|^2 = |x|^2 + |y|^2 - 2 <x, y> <= 2 bound^2``.
+
+        Args:
+            bound: the largest norm of one unit's contribution.
+            norm: ``"l1"``, ``"l2"``, ``"frobenius"`` or ``"rkhs"``.
+            acute: whether any two contributions have a non-negative inner product.
+
+        Returns:
+            The sensitivity, rounded up.
+        """
+        match self:
+            case Neighbouring.ADD_OR_REMOVE_ONE | Neighbouring.ZERO_OUT:
+                return bound
+            case Neighbouring.REPLACE_ONE:
+                if norm != "l1" and acute:
+                    return _sqrt_up(2.0 * bound * bound)
+                return 2.0 * bound
+
+    def parts_touched(self, *, split_by_values: bool) -> int:
+        """How many parts of one split a single unit can touch.
+
+        A split that looks only at a record's position keeps a replaced record in its part. A split by
+        the records' values does not: the old record leaves one part and the new one enters another.
+        """
+        if split_by_values and self is not Neighbouring.ADD_OR_REMOVE_ONE:
+            return 2
+        return 1
+
+
+def _sqrt_up(square: float) -> float:
+    """The square root of an exactly representable square where it is one, else rounded up."""
+    root = math.sqrt(square)
+    return root if root * root >= square else math.nextafter(root, math.inf)
+
+
+class TrustModel(StrEnum):
+    """Who holds the data and who sees what: central curator, each user alone, or billboard and own view."""
+
+    CENTRAL = "central"
+    LOCAL = "local"
+    JOINT = "joint"
+
+
+class View(StrEnum):
+    """What the adversary of a claim sees."""
+
+    ALL_RELEASES = "all-releases"
+    FINAL_OUTPUT = "final-output"
+    ALL_BUT_OWN = "all-but-own"

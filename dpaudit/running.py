@@ -1,0 +1,106 @@
+"""Run an algorithm through a curator and keep its output and its ledger."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+from dpaudit.claims import Claim
+from dpaudit.curator import Curator, Filter
+from dpaudit.files import LedgerSink
+from dpaudit.ledger import Header, Ledger
+from dpaudit.noise import LiveNoise, NoiseSource, Transcript
+from dpaudit.relations import Neighbouring, TrustModel
+
+
+@runtime_checkable
+class Algorithm(Protocol):
+    """A frozen callable that touches noise only through its curator.
+
+    Any function ``(data, curator) -> output`` is one. It may carry more: ``name``, ``claim`` (a
+    `Claim`) and ``parameters`` (public, for the ledger's header).
+    """
+
+    def __call__(self, data: Any, curator: Curator, /) -> Any:
+        """Compute on the data, releasing what leaves through the curator."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a run leaves: the algorithm's output and the finished ledger."""
+
+    output: Any
+    ledger: Ledger
+
+
+def run(
+    algorithm: Callable[[Any, Curator], Any],
+    data: Any,
+    *,
+    claim: Claim | None = None,
+    seed: int | None = None,
+    budget: Filter | None = None,
+    unit: str | None = None,
+    neighbouring: Neighbouring | str | None = None,
+    trust_model: TrustModel | str | None = None,
+    users: int | None = None,
+    parameters: Mapping[str, Any] | None = None,
+    noise: NoiseSource | None = None,
+    transcript: Transcript | None = None,
+    public_seed: int = 0,
+    path: str | Path | None = None,
+) -> Run:
+    """Run `algorithm` on `data` and return its output with a finished ledger.
+
+    Args:
+        algorithm: any callable ``(data, curator) -> output``.
+        data: the private records.
+        claim: what is claimed; left out, the algorithm's own ``claim`` attribute, if it has one.
+        seed: makes the noise repeatable, and the output unfit to publish; left out, the operating
+            system chooses.
+        budget: a privacy filter; the ledger's schedule is then ``filtered``.
+        unit: the unit of privacy; left out, the claim's, else ``"record"``.
+        neighbouring: the relation; left out, the claim's, else replace-one.
+        trust_model: left out, the claim's, else central.
+        users: under local trust, how many users the ledger speaks for.
+        parameters: public parameters for the header; left out, the algorithm's ``parameters``.
+        noise: another source than live noise (noiseless, replayed).
+        transcript: where an auditor keeps queries and outputs.
+        public_seed: seeds the public random streams.
+        path: where the ledger is written as it goes; left out, it stays in memory.
+
+    Raises:
+        DpauditError: what the curator refuses; a ledger file then stays behind as ``<path>.partial``.
+    """
+    claim = claim if claim is not None else getattr(algorithm, "claim", None)
+    stated = parameters if parameters is not None else getattr(algorithm, "parameters", {})
+    source = noise if noise is not None else LiveNoise(seed)
+    header = Header(
+        algorithm=name_of(algorithm),
+        unit=unit or (claim and claim.unit) or "record",
+        neighbouring=Neighbouring(neighbouring or (claim and claim.neighbouring) or Neighbouring.REPLACE_ONE),
+        trust_model=TrustModel(trust_model or (claim and claim.trust_model) or TrustModel.CENTRAL),
+        schedule="fixed" if budget is None else "filtered",
+        budget=None if budget is None else budget.budget,
+        users=users,
+        claim=claim,
+        parameters=dict(stated),
+        noise=source.description,
+    )
+    ledger = Ledger(header, sink=None if path is None else LedgerSink(path))
+    curator = Curator(ledger, source, budget=budget, transcript=transcript, public_seed=public_seed)
+    try:
+        output = algorithm(data, curator)
+        ledger.finish()
+    except BaseException:
+        ledger.abandon()
+        raise
+    return Run(output, ledger)
+
+
+def name_of(algorithm: object) -> str:
+    """An algorithm's own name, else its function's or class's."""
+    name = getattr(algorithm, "name", None) or getattr(algorithm, "__name__", None)
+    return name if isinstance(name, str) else type(algorithm).__name__

@@ -1,0 +1,101 @@
+"""Sums to which every unit contributes a bounded amount, whatever its record says."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpaudit.errors import InvalidParameter
+from dpaudit.mechanisms import Array
+from dpaudit.sensitivity import Norm
+
+
+def clip_rows(contributions: Array, bound: float, norm: Norm, *, nonnegative: bool = False) -> Array:
+    """Scale each row down to at most `bound` in `norm`.
+
+    A row with a NaN or an infinity becomes zero: an abort would tell that such a record exists.
+
+    Args:
+        contributions: [n, ...], one row per unit.
+        bound: the largest norm left over.
+        norm: ``"l1"`` or a Euclidean one, over all of a row's entries.
+        nonnegative: clip entries at 0 from below first.
+
+    Returns:
+        [n, ...], a new array.
+    """
+    if contributions.ndim == 0:
+        raise InvalidParameter(
+            "contributions of shape ()",
+            where="release_sum",
+            remedy="give one row per unit of privacy: [n, ...]",
+        )
+    rows = contributions.reshape(contributions.shape[0], -1)
+    finite = np.isfinite(rows).all(axis=1, keepdims=True)
+    rows = np.where(finite, rows, 0.0)
+    if nonnegative:
+        rows = np.maximum(rows, 0.0)
+    # Scaled to the largest entry first, so that squares neither overflow nor vanish.
+    largest = np.abs(rows).max(axis=1, keepdims=True, initial=0.0)
+    shrunk = np.divide(rows, largest, out=np.zeros_like(rows), where=largest > 0)
+    length = (
+        np.abs(shrunk).sum(axis=1, keepdims=True)
+        if norm == "l1"
+        else np.linalg.norm(shrunk, axis=1, keepdims=True)
+    )
+    norms = length * largest
+    with np.errstate(over="ignore"):
+        factor = np.divide(bound, norms, out=np.ones_like(norms), where=norms > bound)
+    clipped = np.where(norms > bound, shrunk * np.minimum(factor * largest, bound), rows)
+    return clipped.reshape(contributions.shape)
+
+
+def count_cells(cells: NDArray[np.integer], shape: tuple[int, ...], bound: float, norm: Norm) -> Array:
+    """A table of counts, to which each unit adds its increments, scaled down to `bound` in `norm`.
+
+    Args:
+        cells: [n, m] flat indices into the table; a cell listed r times by one unit counts r.
+        shape: the table's shape.
+        bound: the largest norm of one unit's own table.
+        norm: ``"l1"`` or a Euclidean one.
+
+    Returns:
+        The table, of `shape`.
+
+    Raises:
+        InvalidParameter: `cells` is not [n, m] whole numbers inside the table.
+    """
+    size = int(np.prod(shape))
+    if cells.ndim != 2 or not np.issubdtype(cells.dtype, np.integer):
+        raise InvalidParameter(
+            f"cells of shape {cells.shape} and type {cells.dtype}",
+            where="release_counts",
+            remedy="give whole numbers [n, m]: row i lists unit i's increments",
+        )
+    if cells.size and (cells.min() < 0 or cells.max() >= size):
+        raise InvalidParameter(
+            f"a cell outside a table of {size}",
+            where="release_counts",
+            remedy="check the records before the run",
+        )
+    if not cells.size:
+        return np.zeros(shape)
+    if norm == "l1":
+        norms = np.full(cells.shape[0], float(cells.shape[1]))
+    else:
+        norms = np.sqrt(_squared_multiplicities(cells))
+    weights = np.minimum(1.0, bound / norms) if bound < norms.max() else None
+    spread = None if weights is None else np.repeat(weights, cells.shape[1])
+    return np.bincount(cells.ravel(), weights=spread, minlength=size).astype(np.float64).reshape(shape)
+
+
+def _squared_multiplicities(cells: NDArray[np.integer]) -> NDArray[np.int64]:
+    """Each row's sum over its distinct cells of (times listed)^2: [n]."""
+    ordered = np.sort(cells, axis=1)
+    total = np.full(cells.shape[0], cells.shape[1], dtype=np.int64)
+    # Pairs of equal entries: r^2 = r + 2 * (pairs); equal entries are neighbours in a sorted row.
+    run = np.zeros(cells.shape[0], dtype=np.int64)
+    for column in range(1, cells.shape[1]):
+        run = np.where(ordered[:, column] == ordered[:, column - 1], run + 1, 0)
+        total += 2 * run
+    return total

@@ -1,0 +1,182 @@
+"""What accounting and audits find, and how a verdict follows from it.
+
+Proof and experiment are never merged: accounting proves a claim or does not, an audit refutes it,
+does not refute it, or cannot tell. Verdicts are computed from bounds, premises and findings.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Any, Literal, assert_never
+
+from pydantic import computed_field
+
+from dpaudit.bounds import Bound
+from dpaudit.claims import Claim
+from dpaudit.guarantees import GDP, RDP, ZCDP, AnyGuarantee, ApproxDP, Guarantee, PureDP, figures
+from dpaudit.mechanisms import Mechanism
+from dpaudit.models import Fraction, Model, NonNegative
+
+#: A claim's figures are decimal numbers that somebody typed or computed in floating point: a bound
+#: meets them if it exceeds them by at most this relative amount. Every certificate states it.
+CLAIM_TOLERANCE = 1e-9
+
+
+class Proof(StrEnum):
+    """What accounting says of a claim."""
+
+    PROVED = "PROVED"
+    NOT_PROVED = "NOT_PROVED"
+
+
+class Experiment(StrEnum):
+    """What an audit says of a claim. It can refute one; it can never prove one."""
+
+    REFUTED = "REFUTED"
+    NOT_REFUTED = "NOT_REFUTED"
+    INCONCLUSIVE = "INCONCLUSIVE"
+
+
+def meets(proved: AnyGuarantee, claimed: AnyGuarantee) -> bool:
+    """Whether a proved guarantee is at least as strong as a claimed one on the same scale."""
+
+    def within(bound: float, figure: float) -> bool:
+        return bound <= figure * (1 + CLAIM_TOLERANCE)
+
+    match proved, claimed:
+        case (PureDP(), PureDP() | ApproxDP()):
+            return within(proved.epsilon, claimed.epsilon)
+        case (ApproxDP(), ApproxDP()):
+            return within(proved.epsilon, claimed.epsilon) and within(proved.delta, claimed.delta)
+        case (ZCDP(), ZCDP()):
+            return within(proved.rho, claimed.rho)
+        case (RDP(), RDP()):
+            return proved.alpha >= claimed.alpha and within(proved.epsilon, claimed.epsilon)
+        case (GDP(), GDP()):
+            return within(proved.mu, claimed.mu)
+        case _:
+            return False
+
+
+class ReleaseAccount(Model):
+    """One release's cost beside what its author claims for it; `proved` is on the claim's scale."""
+
+    label: str
+    mechanism: Mechanism
+    count: int
+    partition: str | None = None
+    proved: Guarantee
+    claimed: Guarantee | None = None
+
+    @computed_field  # type: ignore[prop-decorator]  # pydantic documents this order of decorators
+    @property
+    def verdict(self) -> Proof | None:
+        """Whether the release's own claim holds; None where nothing is claimed for it."""
+        if self.claimed is None:
+            return None
+        return Proof.PROVED if meets(self.proved, self.claimed) else Proof.NOT_PROVED
+
+    def row(self) -> dict[str, Any]:
+        """The release as one flat row; ``claimed`` is the claim's leading figure."""
+        claimed = None if self.claimed is None else leading_figure(self.claimed)
+        return {"label": self.label, **figures(self.proved), "claimed": claimed, "verdict": self.verdict}
+
+
+def leading_figure(guarantee: AnyGuarantee) -> float:
+    """The number that a guarantee is about: rho, mu or epsilon."""
+    match guarantee:
+        case ZCDP():
+            return guarantee.rho
+        case GDP():
+            return guarantee.mu
+        case PureDP() | ApproxDP() | RDP():
+            return guarantee.epsilon
+        case _:
+            assert_never(guarantee)
+
+
+class Accounting(Model):
+    """What the accountants make of a ledger, and of a claim about it.
+
+    Attributes:
+        claim: the claim that was judged, if there is one.
+        bounds: upper bounds, tightest first.
+        releases: release by release.
+        not_checked: what the proof takes on trust.
+    """
+
+    claim: Claim | None
+    bounds: tuple[Bound, ...]
+    releases: tuple[ReleaseAccount, ...]
+    not_checked: tuple[str, ...]
+
+    @computed_field  # type: ignore[prop-decorator]  # pydantic documents this order of decorators
+    @property
+    def verdict(self) -> Proof | None:
+        """Whether the total meets the claim and every premise holds; None where nothing is claimed."""
+        if self.claim is None:
+            return None
+        premises = all(premise.holds for premise in self.claim.premises)
+        total = any(meets(bound.guarantee, self.claim.guarantee) for bound in self.bounds)
+        return Proof.PROVED if premises and total else Proof.NOT_PROVED
+
+    @property
+    def all_proved(self) -> bool:
+        """Whether the total and each release's own claim are proved."""
+        return self.verdict is not Proof.NOT_PROVED and all(
+            release.verdict is not Proof.NOT_PROVED for release in self.releases
+        )
+
+
+class Finding(Model):
+    """One way in which a replay shows that the ledger does not describe the algorithm.
+
+    Attributes:
+        kind: ``sensitivity`` (measured over declared), ``control-flow`` (the sequence of releases
+            differs), ``leak`` (outputs differ although every release was the same), or
+            ``nondeterminism`` (same data, same noise, different output).
+        label: the release concerned, if there is one.
+        detail: what was seen, without any private value.
+        where: file and line of the release.
+    """
+
+    kind: Literal["sensitivity", "control-flow", "leak", "nondeterminism"]
+    label: str | None = None
+    detail: str
+    where: str = ""
+    declared: float | None = None
+    measured: float | None = None
+
+
+class Audit(Model):
+    """What one auditor found on one or more neighbouring pairs.
+
+    Attributes:
+        speaks_of: whether the result is about the transcript of releases or about the final output.
+        epsilon_lower: a lower bound on epsilon at `delta` with probability `confidence`, if the
+            method gives one.
+        largest_refutable_epsilon: what the method could have refuted at most with these trials.
+        inconclusive: why nothing can be said, where that is so.
+    """
+
+    method: str
+    claim: Claim | None
+    pairs: int
+    trials: int
+    seed: int
+    speaks_of: Literal["transcript", "final-output"]
+    findings: tuple[Finding, ...] = ()
+    epsilon_lower: NonNegative | None = None
+    delta: Fraction | None = None
+    confidence: Fraction | None = None
+    largest_refutable_epsilon: NonNegative | None = None
+    inconclusive: str | None = None
+    not_checked: tuple[str, ...] = ()
+
+    @computed_field  # type: ignore[prop-decorator]  # pydantic documents this order of decorators
+    @property
+    def verdict(self) -> Experiment:
+        """REFUTED by any finding; INCONCLUSIVE where the audit could not run; else NOT_REFUTED."""
+        if self.findings:
+            return Experiment.REFUTED
+        return Experiment.NOT_REFUTED if self.inconclusive is None else Experiment.INCONCLUSIVE

@@ -1,0 +1,48 @@
+"""The project's habits: `nox` runs what every change must pass, `nox -s NAME` one session."""
+
+from __future__ import annotations
+
+import nox
+
+nox.options.sessions = ["check", "test"]
+nox.options.reuse_existing_virtualenvs = True
+
+
+@nox.session
+def check(session: nox.Session) -> None:
+    """Lint, formatting, types and layers."""
+    session.install("-e", ".[test]")
+    session.run("ruff", "check")
+    session.run("ruff", "format", "--check")
+    session.run("mypy", "--strict")
+    session.run("lint-imports", "--no-logo")
+
+
+@nox.session
+def test(session: nox.Session) -> None:
+    """Every test and doctest but the nightly ones; `nox -s test -- --cov` measures coverage."""
+    session.install("-e", ".[test]")
+    session.run("pytest", "-q", *session.posargs)
+
+
+@nox.session
+def nightly(session: nox.Session) -> None:
+    """Everything, the slow tests too, and each property on many fresh examples."""
+    session.install("-e", ".[test]")
+    session.run(
+        "pytest", "-q", "-m", "nightly or not nightly", "--hypothesis-profile=nightly", *session.posargs
+    )
+
+
+@nox.session
+def docs(session: nox.Session) -> None:
+    """The pages, as HTML in docs/_build."""
+    session.install("-e", ".[docs]")
+    session.run("sphinx-build", "-W", "--keep-going", "-b", "html", "docs", "docs/_build", *session.posargs)
+
+
+@nox.session
+def bench(session: nox.Session) -> None:
+    """How long things take: benchmarks/bench_*.py."""
+    session.install("-e", ".[bench]")
+    session.run("pytest", "benchmarks", "-o", "python_files=bench_*.py", *session.posargs)
