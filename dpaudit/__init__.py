@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from dpaudit.ledger import Header, Ledger
     from dpaudit.mechanisms import Gaussian, Laplace
     from dpaudit.noise import LiveNoise, NoNoise, ReplayedNoise, Transcript
+    from dpaudit.pairs import Pair
     from dpaudit.relations import Neighbouring, TrustModel, View
     from dpaudit.releases import Partition, Release
     from dpaudit.running import Algorithm, Run, run
@@ -61,6 +62,7 @@ _MODULES = {
     "LiveNoise": "noise",
     "Neighbouring": "relations",
     "NoNoise": "noise",
+    "Pair": "pairs",
     "Partition": "releases",
     "Premise": "claims",
     "Proof": "verdicts",
@@ -103,6 +105,7 @@ __all__ = [
     "LiveNoise",
     "Neighbouring",
     "NoNoise",
+    "Pair",
     "Partition",
     "Premise",
     "Proof",
