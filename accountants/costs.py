@@ -5,6 +5,7 @@ These functions never see a count or a partition; `dpaudit.accountants.compositi
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 from typing import assert_never
 
@@ -21,7 +22,7 @@ def pure_epsilon(mechanism: AnyMechanism) -> float:
     """
     match mechanism:
         case Laplace():
-            return up(Fraction(mechanism.sensitivity.value) / Fraction(mechanism.scale))
+            return _finite(up(Fraction(mechanism.sensitivity.value) / Fraction(mechanism.scale)), mechanism)
         case Gaussian():
             if mechanism.sensitivity.value == 0:
                 return 0.0
@@ -42,7 +43,7 @@ def rho(mechanism: AnyMechanism) -> float:
     """
     match mechanism:
         case Gaussian():
-            return up(squared_mu(mechanism) / 2)
+            return _finite(up(squared_mu(mechanism) / 2), mechanism)
         case Laplace():
             return laplace_to_zcdp(pure_epsilon(mechanism))
         case _:
@@ -57,9 +58,9 @@ def mu_squared(mechanism: AnyMechanism) -> float:
     """
     match mechanism:
         case Gaussian():
-            return up(squared_mu(mechanism))
+            return _finite(up(squared_mu(mechanism)), mechanism)
         case Laplace():
-            return up(Fraction(pure_to_gdp(pure_epsilon(mechanism))) ** 2)
+            return _finite(up(Fraction(pure_to_gdp(pure_epsilon(mechanism))) ** 2), mechanism)
         case _:
             assert_never(mechanism)
 
@@ -67,3 +68,13 @@ def mu_squared(mechanism: AnyMechanism) -> float:
 def squared_mu(mechanism: Gaussian) -> Fraction:
     """(sensitivity/sigma)^2, exactly."""
     return (Fraction(mechanism.sensitivity.value) / Fraction(mechanism.sigma)) ** 2
+
+
+def _finite(cost: float, mechanism: AnyMechanism) -> float:
+    if not math.isfinite(cost):
+        raise CannotBound(
+            f"the cost of {mechanism.kind} noise exceeds every double",
+            where=f"mechanism {mechanism.kind}",
+            remedy="add noise",
+        )
+    return cost

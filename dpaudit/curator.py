@@ -18,9 +18,9 @@ from dpaudit.guarantees import AnyGuarantee
 from dpaudit.ledger import Ledger
 from dpaudit.mechanisms import AnyMechanism, Array
 from dpaudit.noise import Entry, LiveNoise, NoiseSource, Transcript
-from dpaudit.relations import TrustModel
+from dpaudit.relations import Neighbouring, TrustModel
 from dpaudit.releases import Partition, Release
-from dpaudit.sums import clip_rows, count_cells
+from dpaudit.sums import clip_rows, count_cells, doubles
 
 if TYPE_CHECKING:
     from dpaudit.local import UserCurator
@@ -36,6 +36,10 @@ class Filter(Protocol):
     @property
     def budget(self) -> AnyGuarantee:
         """The guarantee that the whole run is held to."""
+
+    @property
+    def neighbouring(self) -> Neighbouring:
+        """The relation under which releases are charged."""
 
     def spend(self, release: Release) -> None:
         """Charge one release; raises `BudgetExceeded`, and charges nothing, where too little is left."""
@@ -68,6 +72,7 @@ class Curator:
         self._public_seed = public_seed
         self._streams: dict[str, np.random.Generator] = {}
         self._users_served: set[int] = set()
+        self._last_user: UserCurator | None = None
 
     def release(
         self,
@@ -143,7 +148,7 @@ class Curator:
         """
         clipped = self._bounded(mechanism, bound, acute=nonnegative, label=label)
         rows = clip_rows(
-            np.asarray(contributions, dtype=np.float64), bound, mechanism.norm, nonnegative=nonnegative
+            doubles(contributions, f"release {label!r}"), bound, mechanism.norm, nonnegative=nonnegative
         )
         return self.release(rows.sum(axis=0), clipped, label=label, partition=partition, claimed=claimed)
 
@@ -213,10 +218,21 @@ class Curator:
             raise ScheduleBroken(
                 f"the ledger speaks of {header.users} users", where=where, remedy="count from 0"
             )
+        self.end()
         self._users_served.add(index)
         from dpaudit.local import UserCurator
 
-        return UserCurator(self, index, first=len(self._users_served) == 1)
+        self._last_user = UserCurator(self, index, first=len(self._users_served) == 1)
+        return self._last_user
+
+    def end(self) -> None:
+        """The run is over, or the next user's turn: the last user must have made all its releases.
+
+        Raises:
+            ScheduleBroken: it made fewer than the first user.
+        """
+        if self._last_user is not None:
+            self._last_user.require_whole()
 
     def for_user(self) -> tuple[NoiseSource, Transcript | None]:
         """The noise and the transcript that every user's local curator shares."""
@@ -257,10 +273,7 @@ class Curator:
 
 def _query(value: ArrayLike, release: Release) -> Array:
     where = f"release {release.label!r}"
-    try:
-        query = np.array(value, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InvalidParameter(f"a value that is not an array of numbers: {error}", where=where) from None
+    query = doubles(value, where)
     if not np.isfinite(query).all():
         raise InvalidParameter(
             "a value that is not finite",

@@ -7,7 +7,7 @@ from typing import Protocol
 
 import numpy as np
 
-from dpaudit.errors import ScheduleBroken
+from dpaudit.errors import InvalidParameter, ScheduleBroken
 from dpaudit.ledger import Noise
 from dpaudit.mechanisms import Array
 from dpaudit.releases import Release
@@ -34,7 +34,12 @@ class LiveNoise:
 
     def __init__(self, seed: int | np.random.SeedSequence | None = None) -> None:
         self.description = Noise(source="live", seeded=seed is not None)
-        self._generator = np.random.default_rng(seed)
+        try:
+            self._generator = np.random.default_rng(seed)
+        except (TypeError, ValueError) as error:
+            raise InvalidParameter(
+                f"seed {seed!r}: {error}", where="seed", remedy="give a whole number >= 0"
+            ) from None
 
     def answer(self, query: Array, release: Release) -> Array:
         """The query plus noise of the release's mechanism."""
