@@ -10,7 +10,7 @@ from typing import assert_never
 from dpaudit.accountants.composition import Composition, compose, compose_ledger
 from dpaudit.accountants.costs import mu_squared, pure_epsilon, rho
 from dpaudit.accountants.profiles import GaussianProfile, PrivacyProfile, PureProfile, ZCDPProfile
-from dpaudit.accountants.rounding import sqrt_up
+from dpaudit.accountants.rounding import sqrt_up, up
 from dpaudit.accountants.trusted import trusted_conditions
 from dpaudit.bounds import Bound
 from dpaudit.claims import Claim
@@ -63,21 +63,13 @@ def bounds(composition: Composition, wanted: AnyGuarantee) -> list[Bound]:
     """Upper bounds on the scale of a guarantee, tightest first; empty where that scale has none."""
     match wanted:
         case ApproxDP():
-            found = [
-                Bound(
-                    guarantee=ApproxDP(epsilon=profile.epsilon(wanted.delta), delta=wanted.delta),
-                    method=profile.method,
-                    rigour=profile.rigour,
-                )
-                for profile in profiles(composition)
-            ]
+            found = _approximate(composition, wanted.delta)
         case ZCDP():
             found = [Bound(guarantee=ZCDP(rho=zcdp_profile(composition).rho), method="zcdp")]
         case GDP():
             found = [Bound(guarantee=GDP(mu=gdp_profile(composition).mu), method="gdp")]
         case RDP():
-            epsilon = math.nextafter(zcdp_profile(composition).rho * wanted.alpha, math.inf)
-            found = [Bound(guarantee=RDP(alpha=wanted.alpha, epsilon=epsilon), method="zcdp")]
+            found = [Bound(guarantee=_renyi(zcdp_profile(composition).rho, wanted.alpha), method="zcdp")]
         case PureDP():
             try:
                 found = [Bound(guarantee=PureDP(epsilon=pure_profile(composition).pure), method="pure")]
@@ -93,13 +85,12 @@ def budget_bounds(budget: AnyGuarantee, wanted: AnyGuarantee) -> list[Bound]:
     method = "budget"
     match budget, wanted:
         case ZCDP(), ZCDP():
-            return [Bound(guarantee=budget, method=method)]
+            return [Bound(guarantee=ZCDP(rho=_held(budget)), method=method)]
         case ZCDP(), ApproxDP():
-            epsilon = ZCDPProfile(budget.rho).epsilon(wanted.delta)
+            epsilon = ZCDPProfile(_held(budget)).epsilon(wanted.delta)
             return [Bound(guarantee=ApproxDP(epsilon=epsilon, delta=wanted.delta), method=method)]
         case ZCDP(), RDP():
-            epsilon = math.nextafter(budget.rho * wanted.alpha, math.inf)
-            return [Bound(guarantee=RDP(alpha=wanted.alpha, epsilon=epsilon), method=method)]
+            return [Bound(guarantee=_renyi(_held(budget), wanted.alpha), method=method)]
         case ZCDP(), _:
             return []
         case _:
@@ -108,6 +99,30 @@ def budget_bounds(budget: AnyGuarantee, wanted: AnyGuarantee) -> list[Bound]:
                 where="header.budget",
                 remedy="hold the run to a zCDP budget",
             )
+
+
+def _held(budget: ZCDP) -> float:
+    """What a run held to a budget may have cost: a filter admits sums that exceed it by a rounding."""
+    return budget.rho * (1 + CLAIM_TOLERANCE)
+
+
+def _renyi(rho: float, alpha: float) -> RDP:
+    return RDP(alpha=alpha, epsilon=_finite(up(Fraction(rho) * Fraction(alpha)), "epsilon"))
+
+
+def _approximate(composition: Composition, delta: float) -> list[Bound]:
+    found: list[Bound] = []
+    refused: list[CannotBound] = []
+    for profile in profiles(composition):
+        try:
+            guarantee = ApproxDP(epsilon=profile.epsilon(delta), delta=delta)
+        except CannotBound as error:
+            refused.append(error)
+        else:
+            found.append(Bound(guarantee=guarantee, method=profile.method, rigour=profile.rigour))
+    if not found:
+        raise refused[0]
+    return found
 
 
 def account(ledger: Ledger, claim: Claim | None = None) -> Accounting:

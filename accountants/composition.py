@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from fractions import Fraction
@@ -49,20 +50,12 @@ class Composition:
         Raises:
             CannotBound: there are more distinct ones than can be tried one by one.
         """
-        choices = [self._distinct_choices(split) for split in self._splits]
-        exposures: dict[frozenset[tuple[AnyMechanism, int]], Counter[AnyMechanism]] = {}
-        for chosen in itertools.product(*choices):
-            exposure = self._common.copy()
-            for part in chosen:
-                exposure.update(part)
-            exposures[frozenset(exposure.items())] = exposure
-            if len(exposures) > _MOST_EXPOSURES:
-                raise CannotBound(
-                    f"more than {_MOST_EXPOSURES} ways to meet the parts of {len(choices)} splits",
-                    where="composition",
-                    remedy="claim zCDP, which adds up part by part",
-                )
-        return tuple(exposures.values())
+        exposures = [self._common]
+        for split in self._splits:
+            # Told apart split by split: what differs after all splits is found without trying all products.
+            products = itertools.product(exposures, self._choices(split))
+            exposures = _distinct(so_far + choice for so_far, choice in products)
+        return tuple(exposures)
 
     def total(self, cost: Callable[[AnyMechanism], float]) -> float:
         """The largest sum of an additive cost over all exposures, rounded up.
@@ -85,7 +78,7 @@ class Composition:
     def _parts_touched(self, split: str) -> int:
         return self._neighbouring.parts_touched(split_by_values=split in self._by_values)
 
-    def _distinct_choices(self, split: str) -> list[Counter[AnyMechanism]]:
+    def _choices(self, split: str) -> list[Counter[AnyMechanism]]:
         touched = self._parts_touched(split)
         # Parts with the same contents need to be told apart only as often as one unit can touch them.
         seen: Counter[frozenset[tuple[AnyMechanism, int]]] = Counter()
@@ -96,7 +89,7 @@ class Composition:
             if seen[key] <= touched:
                 parts.append(part)
         groups = itertools.combinations(parts, min(touched, len(parts)))
-        return [sum(group, Counter()) for group in groups]
+        return _distinct(sum(group, Counter()) for group in groups)
 
 
 def compose(releases: Iterable[Release], neighbouring: Neighbouring) -> Composition:
@@ -114,7 +107,21 @@ def compose_ledger(ledger: Ledger) -> Composition:
 
 def repeated(cost: float, count: int) -> float:
     """`count` times a cost, rounded up."""
-    return up(Fraction(cost) * count)
+    return up(Fraction(cost) * count) if math.isfinite(cost) else cost
+
+
+def _distinct(exposures: Iterable[Counter[AnyMechanism]]) -> list[Counter[AnyMechanism]]:
+    """Exposures without repetition; raises `CannotBound` for more than can be tried one by one."""
+    found: dict[frozenset[tuple[AnyMechanism, int]], Counter[AnyMechanism]] = {}
+    for exposure in exposures:
+        found[frozenset(exposure.items())] = exposure
+        if len(found) > _MOST_EXPOSURES:
+            raise CannotBound(
+                f"more than {_MOST_EXPOSURES} ways to meet the parts of the splits",
+                where="composition",
+                remedy="claim zCDP, which adds up part by part",
+            )
+    return list(found.values())
 
 
 def _sum(mechanisms: Exposure, cost: Callable[[AnyMechanism], float]) -> float:

@@ -45,7 +45,7 @@ def pure_epsilon(mechanism: AnyMechanism) -> float:
     """
     match mechanism:
         case Laplace() | DiscreteLaplace():
-            return up(Fraction(mechanism.sensitivity.value) / Fraction(mechanism.scale))
+            return _finite(up(Fraction(mechanism.sensitivity.value) / Fraction(mechanism.scale)), mechanism)
         case Gaussian() | DiscreteGaussian() | SymmetricGaussian() | TreeAggregation() | GaussianProcess():
             if mechanism.sensitivity.value == 0:
                 return 0.0
@@ -78,9 +78,11 @@ def rho(mechanism: AnyMechanism) -> float:
     """
     match mechanism:
         case Gaussian() | SymmetricGaussian() | TreeAggregation() | GaussianProcess():
-            return up(squared_mu(mechanism) / 2)
+            return _finite(up(squared_mu(mechanism) / 2), mechanism)
         case DiscreteGaussian():
-            return up((Fraction(mechanism.sensitivity.value) / Fraction(mechanism.sigma)) ** 2 / 2)
+            return _finite(
+                up((Fraction(mechanism.sensitivity.value) / Fraction(mechanism.sigma)) ** 2 / 2), mechanism
+            )
         case Laplace():
             return laplace_to_zcdp(pure_epsilon(mechanism))
         case Exponential():
@@ -106,11 +108,11 @@ def mu_squared(mechanism: AnyMechanism) -> float:
     """
     match mechanism:
         case Gaussian() | SymmetricGaussian() | TreeAggregation() | GaussianProcess():
-            return up(squared_mu(mechanism))
+            return _finite(up(squared_mu(mechanism)), mechanism)
         case Laplace() | DiscreteLaplace() | RandomizedResponse() | Exponential() | OpaquePureDP():
-            return up(Fraction(pure_to_gdp(pure_epsilon(mechanism))) ** 2)
+            return _finite(up(Fraction(pure_to_gdp(pure_epsilon(mechanism))) ** 2), mechanism)
         case PoissonSampled() | Tabulated():
-            return up(Fraction(pure_to_gdp(_pure_or(mechanism, "GDP"))) ** 2)
+            return _finite(up(Fraction(pure_to_gdp(_pure_or(mechanism, "GDP"))) ** 2), mechanism)
         case DiscreteGaussian():
             if mechanism.sensitivity.value == 0:
                 return 0.0
@@ -181,3 +183,13 @@ def _unbounded(mechanism: AnyMechanism, scale: str, remedy: str) -> CannotBound:
         where=f"mechanism {mechanism.kind}",
         remedy=remedy,
     )
+
+
+def _finite(cost: float, mechanism: AnyMechanism) -> float:
+    if not math.isfinite(cost):
+        raise CannotBound(
+            f"the cost of {mechanism.kind} noise exceeds every double",
+            where=f"mechanism {mechanism.kind}",
+            remedy="add noise",
+        )
+    return cost

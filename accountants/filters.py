@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dpaudit.accountants.composition import Composition
+from dpaudit.accountants.composition import Composition, compose
 from dpaudit.accountants.costs import rho
 from dpaudit.errors import BudgetExceeded
 from dpaudit.guarantees import ZCDP
@@ -24,13 +24,14 @@ class ZCDPFilter:
 
     def __init__(self, rho: float, neighbouring: Neighbouring = Neighbouring.REPLACE_ONE) -> None:
         self.budget = ZCDP(rho=rho)
-        self._neighbouring = Neighbouring(neighbouring)
+        self.neighbouring = Neighbouring(neighbouring)
         self._releases: list[Release] = []
+        self._composition = Composition(self.neighbouring)
 
     @property
     def spent(self) -> float:
         """The rho of all admitted releases."""
-        return self._cost(self._releases)
+        return self._composition.total(rho)
 
     def spend(self, release: Release) -> None:
         """Charge one release.
@@ -38,18 +39,13 @@ class ZCDPFilter:
         Raises:
             BudgetExceeded: it does not fit; nothing is charged.
         """
-        after = self._cost([*self._releases, release])
-        if after > self.budget.rho * (1 + CLAIM_TOLERANCE):
-            alone = self._cost([release])
+        before, alone = self.spent, compose([release], self.neighbouring).total(rho)
+        self._composition.add(release)
+        if self._composition.total(rho) > self.budget.rho * (1 + CLAIM_TOLERANCE):
+            self._composition = compose(self._releases, self.neighbouring)
             raise BudgetExceeded(
-                f"{alone:.6g} requested, {self.spent:.6g} of {self.budget.rho:.6g} spent (rho, zCDP)",
+                f"{alone:.6g} requested, {before:.6g} of {self.budget.rho:.6g} spent (rho, zCDP)",
                 where=f"release {release.label!r}",
                 remedy="add noise, release less, or state a larger budget before the run",
             )
         self._releases.append(release)
-
-    def _cost(self, releases: list[Release]) -> float:
-        composition = Composition(self._neighbouring)
-        for release in releases:
-            composition.add(release)
-        return composition.total(rho)

@@ -19,7 +19,7 @@ def up(exact: Fraction) -> float:
 def sqrt_up(exact: Fraction) -> float:
     """The smallest double, or the one after it, that is not below the square root of a rational."""
     root = math.sqrt(up(exact))
-    while Fraction(root) ** 2 < exact:
+    while math.isfinite(root) and Fraction(root) ** 2 < exact:
         root = math.nextafter(root, math.inf)
     return root
 
@@ -31,5 +31,10 @@ def sum_up(terms: Iterable[float]) -> float:
     of it the exact sum lies (Shewchuk 1997).
     """
     values = list(terms)
-    nearest = math.fsum(values)
+    try:
+        nearest = math.fsum(values)
+    except OverflowError:
+        return math.inf
+    if math.isinf(nearest):
+        return nearest
     return math.nextafter(nearest, math.inf) if math.fsum([*values, -nearest]) > 0 else nearest

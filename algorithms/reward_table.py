@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import math
 import os
 from pathlib import Path
 from typing import NoReturn
@@ -30,7 +31,7 @@ def read_rewards(path: str | os.PathLike[str]) -> NDArray[np.float64]:
     try:
         with where.open(newline="", encoding="utf-8") as file:
             reader = csv.DictReader(file)
-            if set(reader.fieldnames or ()) != set(COLUMNS):
+            if sorted(reader.fieldnames or ()) != sorted(COLUMNS):
                 _refuse(f"columns {reader.fieldnames}", f"{where}:1")
             for number, row in enumerate(reader, start=2):
                 cell, reward = _cell(row, f"{where}:{number}")
@@ -41,11 +42,10 @@ def read_rewards(path: str | os.PathLike[str]) -> NDArray[np.float64]:
         raise UsageError(f"cannot be read: {error}", where=str(where), remedy="name a CSV file") from None
     if not cells:
         _refuse("no rewards", str(where))
-    shape = np.max(list(cells), axis=0) + 1  # [3]
-    if len(cells) != shape.prod():
-        _refuse(
-            f"{len(cells)} of the {shape.prod()} combinations that H, S, A = {tuple(shape)} need", str(where)
-        )
+    shape = tuple(max(column) + 1 for column in zip(*cells, strict=True))  # (H, S, A)
+    needed = math.prod(shape)  # in Python's integers, which do not wrap around
+    if len(cells) != needed:
+        _refuse(f"{len(cells)} of the {needed} combinations that H, S, A = {shape} need", str(where))
     rewards = np.zeros(shape)
     for cell, reward in cells.items():
         rewards[cell] = reward
@@ -53,6 +53,8 @@ def read_rewards(path: str | os.PathLike[str]) -> NDArray[np.float64]:
 
 
 def _cell(row: dict[str, str], where: str) -> tuple[tuple[int, int, int], float]:
+    if None in row:  # where csv puts what stands beyond the last column
+        _refuse(f"a line of more than {len(COLUMNS)} columns", where)
     try:
         step, state, action = (int(row[name]) for name in COLUMNS[:3])
         reward = float(row["reward"])

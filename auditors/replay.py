@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from dpaudit.auditors.movement import movements
+from dpaudit.auditors.movement import movements, moves
 from dpaudit.auditors.sameness import NotComparable, first_difference
 from dpaudit.claims import Claim
 from dpaudit.curator import Curator
@@ -63,7 +63,8 @@ def replay(
         ``nondeterminism``; INCONCLUSIVE where an output cannot be compared.
 
     Raises:
-        Exception: whatever the algorithm raises on the data it is recorded on.
+        Exception: whatever the algorithm raises on both data sets of a pair, after the same releases;
+            raised on one of them alone it is a ``control-flow`` finding.
     """
     options = {"claim": claim, **(run_options or {})}
     findings: list[Finding] = []
@@ -72,13 +73,13 @@ def replay(
     for index, (data, neighbour) in enumerate(directions):
         noise = LiveNoise(np.random.SeedSequence([seed, index]))
         recorded = _record(algorithm, data, noise, options)
-        if recorded.error is not None:
-            raise recorded.error
         try:
             found = _compare(algorithm, data, neighbour, recorded, options)
         except NotComparable as error:
             inconclusive = f"outputs cannot be compared bit for bit: {error}"
             continue
+        if recorded.error is not None and not found:
+            raise recorded.error
         findings += [finding for finding in found if finding not in findings]
     if not pairs:
         inconclusive = "no neighbouring pair was given"
@@ -101,10 +102,17 @@ def _record(
     transcript = Transcript()
     try:
         # A deep copy: an algorithm that changes its data in place must not change the other side's.
+        # And of the options: a budget is spent by one run, and must be whole again for the next.
+        options = copy.deepcopy(dict(options))
         result = run(algorithm, copy.deepcopy(data), noise=noise, transcript=transcript, **options)
     except Exception as error:  # noqa: BLE001  (an error on one side only is a finding, whatever it is)
         return _Recording(None, transcript, error)
-    return _Recording(result.output, transcript)
+    try:
+        # An algorithm may hand out the same object again, changed, from its next run.
+        output = copy.deepcopy(result.output)
+    except Exception:  # noqa: BLE001  (what cannot be copied is compared as it is)
+        output = result.output
+    return _Recording(output, transcript)
 
 
 def _compare(
@@ -115,7 +123,11 @@ def _compare(
     options: Mapping[str, Any],
 ) -> list[Finding]:
     again = _replayed(algorithm, data, recorded, options)
-    repeated = _flow_difference(recorded, again) or first_difference(recorded.output, again.output)
+    repeated = (
+        _flow_difference(recorded, again)
+        or _query_difference(recorded, again)
+        or first_difference(recorded.output, again.output)
+    )
     if repeated is not None:
         # With randomness of its own the algorithm differs from itself: nothing more can be told.
         return [
@@ -127,6 +139,7 @@ def _compare(
         ]
     other = _replayed(algorithm, neighbour, recorded, options)
     findings = _sensitivities(recorded.transcript.entries, other.transcript.entries)
+    findings += _parts(recorded.transcript.entries, other.transcript.entries)
     flow = _flow_difference(recorded, other)
     if flow is not None:
         at = min(len(other.transcript.entries), len(recorded.transcript.entries) - 1)
@@ -161,15 +174,53 @@ def _replayed(
 
 def _flow_difference(recorded: _Recording, other: _Recording) -> str | None:
     """How the sequence of releases differs, or None."""
-    if other.error is not None:
-        if isinstance(other.error, ReplayDiverged):
-            return other.error.what
-        # Of any other error its kind alone: what it says may be about private records.
-        return f"one side raises {type(other.error).__name__}"
+    if isinstance(other.error, ReplayDiverged):
+        return other.error.what
+    if type(other.error) is not type(recorded.error):
+        raised = [type(error).__name__ for error in (recorded.error, other.error) if error is not None]
+        # Of an error its kind alone: what it says may be about private records.
+        return f"one side raises {' and the other '.join(raised)}"
     made, expected = len(other.transcript.entries), len(recorded.transcript.entries)
     if made != expected:
         return f"{made} releases where {expected} were recorded"
     return None
+
+
+def _query_difference(recorded: _Recording, again: _Recording) -> str | None:
+    """Which query a second run on the same data computes otherwise, or None."""
+    for one, two in zip(recorded.transcript.entries, again.transcript.entries, strict=True):
+        if first_difference(one.query, two.query) is not None:
+            return f"the query of {one.release.label!r}"
+    return None
+
+
+def _parts(recorded: Sequence[Entry], other: Sequence[Entry]) -> list[Finding]:
+    """Releases that move although the unit is in other parts of their split."""
+    moved: dict[str, dict[str, Entry]] = {}
+    by_values: set[str] = set()
+    for one, two in zip(recorded, other, strict=False):
+        partition = one.release.partition
+        if partition is not None and moves(one, two, SENSITIVITY_TOLERANCE):
+            moved.setdefault(partition.split, {}).setdefault(partition.part, one)
+            if partition.by == "values":
+                by_values.add(partition.split)
+    findings = []
+    for split, parts in moved.items():
+        touched = 2 if split in by_values else 1
+        if len(parts) > touched:
+            entry = list(parts.values())[-1]
+            findings.append(
+                Finding(
+                    kind="sensitivity",
+                    label=entry.release.label,
+                    detail=f"one unit moves {len(parts)} parts of split {split!r}, "
+                    f"of which it can touch {touched}: {', '.join(map(repr, parts))}",
+                    where=entry.where,
+                    declared=float(touched),
+                    measured=float(len(parts)),
+                )
+            )
+    return findings
 
 
 def _sensitivities(recorded: Sequence[Entry], other: Sequence[Entry]) -> list[Finding]:

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
         TreeAggregation,
     )
     from dpaudit.noise import LiveNoise, NoNoise, ReplayedNoise, Transcript
+    from dpaudit.pairs import Pair
     from dpaudit.relations import Neighbouring, TrustModel, View
     from dpaudit.releases import Partition, Release
     from dpaudit.running import Algorithm, Run, run
@@ -88,6 +89,7 @@ _MODULES = {
     "OpaquePureDP": "mechanisms",
     "OpaqueZCDP": "mechanisms",
     "Partition": "releases",
+    "Pair": "pairs",
     "PoissonSampled": "mechanisms",
     "Premise": "claims",
     "Proof": "verdicts",
@@ -146,6 +148,7 @@ __all__ = [
     "OpaqueApproxDP",
     "OpaquePureDP",
     "OpaqueZCDP",
+    "Pair",
     "Partition",
     "PoissonSampled",
     "Premise",

@@ -7,7 +7,7 @@ from typing import Literal
 
 from dpaudit.errors import ClaimMismatch
 from dpaudit.guarantees import AnyGuarantee, Guarantee
-from dpaudit.models import Model
+from dpaudit.models import Model, Number
 from dpaudit.relations import Neighbouring, TrustModel, View
 
 _RELATIONS = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
@@ -20,9 +20,9 @@ class Premise(Model):
     """
 
     name: str
-    left: float
+    left: Number
     relation: Literal["<", "<=", ">", ">="]
-    right: float
+    right: Number
     source: str = ""
 
     @property

@@ -30,7 +30,7 @@ from dpaudit.relations import TrustModel
 from dpaudit.releases import Partition
 from dpaudit.sensitivity import Norm
 from dpaudit.shapes import Shapes
-from dpaudit.sums import bounded, clip_rows, count_cells
+from dpaudit.sums import bounded, clip_rows, count_cells, doubles
 
 if TYPE_CHECKING:
     from dpaudit.local import UserCurator
@@ -62,6 +62,7 @@ class Curator(Shapes):
         self._public_seed = public_seed
         self._streams: dict[str, np.random.Generator] = {}
         self._users_served: set[int] = set()
+        self._last_user: UserCurator | None = None
 
     def release(
         self,
@@ -133,7 +134,7 @@ class Curator(Shapes):
         """
         clipped, norm = self._bounded(mechanism, bound, acute=nonnegative, label=label)
         rows = clip_rows(
-            np.asarray(contributions, dtype=np.float64),
+            doubles(contributions, f"release {label!r}"),
             bound,
             norm,
             nonnegative=nonnegative,
@@ -216,10 +217,21 @@ class Curator(Shapes):
             raise ScheduleBroken(
                 f"the ledger speaks of {header.users} users", where=where, remedy="count from 0"
             )
+        self.end()
         self._users_served.add(index)
         from dpaudit.local import UserCurator
 
-        return UserCurator(self, index, first=len(self._users_served) == 1)
+        self._last_user = UserCurator(self, index, first=len(self._users_served) == 1)
+        return self._last_user
+
+    def end(self) -> None:
+        """The run is over, or the next user's turn: the last user must have made all its releases.
+
+        Raises:
+            ScheduleBroken: it made fewer than the first user.
+        """
+        if self._last_user is not None:
+            self._last_user.require_whole()
 
     def _bounded(
         self, mechanism: AnyMechanism, bound: float, *, acute: bool, label: str

@@ -19,8 +19,9 @@ from dpaudit.guarantees import AnyGuarantee
 from dpaudit.ledger import Ledger
 from dpaudit.mechanisms import AnyMechanism, Array
 from dpaudit.noise import Entry, LiveNoise, NoiseSource, Question, Transcript
-from dpaudit.relations import TrustModel
+from dpaudit.relations import Neighbouring, TrustModel
 from dpaudit.releases import Partition, Release
+from dpaudit.sums import doubles
 
 _CORE = str(Path(__file__).parent)
 
@@ -35,6 +36,10 @@ class Filter(Protocol):
     @property
     def budget(self) -> AnyGuarantee:
         """The guarantee that the whole run is held to."""
+
+    @property
+    def neighbouring(self) -> Neighbouring:
+        """The relation under which releases are charged."""
 
     def spend(self, release: Release) -> None:
         """Charge one release; raises `BudgetExceeded`, and charges nothing, where too little is left."""
@@ -128,10 +133,7 @@ def as_query(value: ArrayLike, label: str) -> Array:
         InvalidParameter: it is not an array of numbers, or not finite.
     """
     where = f"release {label!r}"
-    try:
-        query = np.array(value, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InvalidParameter(f"a value that is not an array of numbers: {error}", where=where) from None
+    query = doubles(value, where)
     if not np.isfinite(query).all():
         raise InvalidParameter(
             "a value that is not finite",

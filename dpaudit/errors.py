@@ -96,6 +96,7 @@ class NormMismatch(InputError):
 
     code = "DPA102"
     default_why = "a mechanism's privacy cost is a function of the sensitivity in its own norm only"
+    default_remedy = "derive the sensitivity in the norm that the mechanism needs"
 
 
 class UnknownKind(InputError):
@@ -111,18 +112,23 @@ class SensitivityTooSmall(InputError):
 
     code = "DPA104"
     default_why = "the noise would be calibrated to less than one unit can change"
+    default_remedy = "declare the sensitivity that the bound implies, and calibrate the noise to it"
 
 
 class UsageError(InputError):
     """A command line or configuration that cannot be followed."""
 
     code = "DPA105"
+    default_why = "what cannot be followed to the letter is not guessed at"
+    default_remedy = "see dpaudit --help, or the documentation of the parameter named"
 
 
 class MissingExtra(InputError):
     """An optional library is needed and not installed."""
 
     code = "DPA106"
+    default_why = "without it the file or figure cannot be made"
+    default_remedy = "install the extra that the message names"
 
 
 class LedgerFormat(InputError):
@@ -130,6 +136,7 @@ class LedgerFormat(InputError):
 
     code = "DPA201"
     default_why = "a release that cannot be read cannot be accounted for"
+    default_remedy = "write the file with Ledger.write, or follow the format in docs/design.md"
 
 
 class LedgerVersion(InputError):
@@ -137,6 +144,7 @@ class LedgerVersion(InputError):
 
     code = "DPA202"
     default_why = "fields of another version may mean something else"
+    default_remedy = "read the file with the version of dpaudit that wrote it"
 
 
 class UnhashedLedger(InputError):
@@ -160,6 +168,7 @@ class DataError(InputError):
 
     code = "DPA301"
     default_why = "one unit's contribution is bounded only for data of the declared shape"
+    default_remedy = "correct the records, or declare the shape that they have"
 
 
 class ClaimMismatch(InputError):
@@ -167,6 +176,7 @@ class ClaimMismatch(InputError):
 
     code = "DPA401"
     default_why = "the same number means a different protection there"
+    default_remedy = "claim what the ledger is about, or run the algorithm for the claim"
 
 
 class CannotBound(InputError):
@@ -174,6 +184,7 @@ class CannotBound(InputError):
 
     code = "DPA402"
     default_why = "a bound that cannot be computed is an error, never a smaller number"
+    default_remedy = "claim a guarantee on a scale where the mechanisms have a bound, or add noise"
 
 
 class BudgetExceeded(InputError):
@@ -181,18 +192,23 @@ class BudgetExceeded(InputError):
 
     code = "DPA403"
     default_why = "past the budget the guarantee no longer holds"
+    default_remedy = "add noise, release less, or state a larger budget before the run"
 
 
 class NotCertifiable(InputError):
     """A ledger that may never carry a certificate."""
 
     code = "DPA404"
+    default_why = "a certificate over it would vouch for what nothing shows"
+    default_remedy = "run the algorithm to its end with live noise, and state a claim"
 
 
 class ScheduleBroken(InputError):
     """A release out of the order that the curator holds it to."""
 
     code = "DPA501"
+    default_why = "the ledger describes the run only if every release comes where it is expected"
+    default_remedy = "make the same releases in the same order, whatever the data"
 
 
 class IntegrityError(DpauditError):

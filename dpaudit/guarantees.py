@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import Field
 
-from dpaudit.models import Fraction, Model, NonNegative
+from dpaudit.models import AboveOne, Fraction, Model, NonNegative
 
 
 class PureDP(Model):
@@ -44,7 +44,7 @@ class RDP(Model):
     """(alpha, epsilon)-Renyi differential privacy (Mironov 2017)."""
 
     kind: Literal["rdp"] = "rdp"
-    alpha: Annotated[float, Field(gt=1, allow_inf_nan=False)]
+    alpha: AboveOne
     epsilon: NonNegative
 
     def __str__(self) -> str:

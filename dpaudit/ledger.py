@@ -19,7 +19,7 @@ from dpaudit.claims import Claim
 from dpaudit.errors import InvalidParameter, NotCertifiable, RecordAfterFooter
 from dpaudit.guarantees import Guarantee
 from dpaudit.mechanisms import FLOATING_POINT_SAMPLER
-from dpaudit.models import Model
+from dpaudit.models import Count, Model
 from dpaudit.relations import Neighbouring, TrustModel
 from dpaudit.releases import Release
 
@@ -59,7 +59,7 @@ class Header(Model):
     trust_model: TrustModel = TrustModel.CENTRAL
     schedule: Literal["fixed", "filtered"] = "fixed"
     budget: Guarantee | None = None
-    users: Annotated[int, Field(ge=1)] | None = None
+    users: Count | None = None
     claim: Claim | None = None
     parameters: dict[str, JsonValue] = Field(default_factory=dict)
     noise: Noise = Noise()
@@ -180,9 +180,9 @@ class Ledger:
         if self.complete:
             return
         self._put(self._footer())
-        self.complete = True
         if self._sink is not None:
             self._sink.finish()
+        self.complete = True
 
     def abandon(self) -> None:
         """The run failed: the footer will never come."""
@@ -238,16 +238,17 @@ class Ledger:
         return {"record": "footer", "releases": len(self._releases)}
 
     def _put(self, record: dict[str, Any]) -> None:
-        line, self._hash = encode(self._hash, record)
+        line, digest = encode(self._hash, record)
         if self._sink is not None:
             self._sink.write(line)
+        self._hash = digest
 
 
 def encode(previous: str, record: dict[str, Any]) -> tuple[bytes, str]:
     """One line of the file and its hash: the record's canonical JSON with the hash as last field."""
     try:
         canonical = rfc8785.dumps(record)
-    except (rfc8785.CanonicalizationError, ValueError) as error:
+    except (rfc8785.CanonicalizationError, ValueError, RecursionError) as error:
         raise InvalidParameter(
             f"a record that JSON cannot hold: {error}",
             where=f"ledger record {record.get('label', record['record'])!r}",

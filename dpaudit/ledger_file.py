@@ -55,10 +55,15 @@ def read(path: str | Path, *, allow_unhashed: bool = False, allow_truncated: boo
         try:
             record = _parse(line, where)
         except LedgerFormat:
-            if number == len(lines) and number > 1 and not last_line_whole:
+            if number == len(lines) and not last_line_whole and _cut_short(line, reader):
                 break  # a killed run leaves its last line half written
             raise
         reader.take(record, where)
+        if reader.hashed:
+            _require_exact_numbers(line, where)
+    if reader.hashed and not last_line_whole and lines[-1] != lines[-1].rstrip():
+        # A last line without its newline is whole all the same; one with something else there was edited.
+        reader.complete = False
     ledger = reader.ledger()
     if not ledger.complete and ledger.hashed and not allow_truncated:
         raise LedgerTruncated(
@@ -66,6 +71,11 @@ def read(path: str | Path, *, allow_unhashed: bool = False, allow_truncated: boo
             where=str(path),
         )
     return ledger
+
+
+def _cut_short(line: bytes, reader: _Reader) -> bool:
+    """Whether a line that is no JSON is the half of one, rather than a slip of somebody's hand."""
+    return reader.hashed and (reader.header is not None or line.startswith(b"{"))
 
 
 class _Reader:
@@ -138,7 +148,7 @@ class _Reader:
             return
         try:
             expected = chained(self.digest, rfc8785.dumps(record))
-        except (rfc8785.CanonicalizationError, ValueError) as error:
+        except (rfc8785.CanonicalizationError, ValueError, RecursionError) as error:
             raise LedgerFormat(f"not canonical JSON: {error}", where=where) from None
         if stated != expected:
             raise LedgerTampered(
@@ -156,6 +166,20 @@ def _parse(line: bytes, where: str) -> dict[str, Any]:
     if not isinstance(record, dict):
         raise LedgerFormat(f"a {type(record).__name__} where a record should be", where=where)
     return record
+
+
+def _require_exact_numbers(line: bytes, where: str) -> None:
+    """Refuse digits that change no double, and so no hash: every edit of a hashed file must show."""
+
+    def exact(digits: str) -> float:
+        value = float(digits)
+        if digits not in {repr(value), rfc8785.dumps(value).decode()}:
+            raise LedgerTampered(
+                f"the number {digits} is not written as it was hashed, {value!r}", where=where
+            )
+        return value
+
+    json.loads(line, parse_float=exact)
 
 
 def _refuse_constant(name: str) -> float:

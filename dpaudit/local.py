@@ -41,6 +41,7 @@ class UserCurator(Curator):
         """A user has no users; raises `ScheduleBroken`."""
         raise ScheduleBroken(
             f"user {index} inside user {self._index}",
+            where=f"ledger of {self.ledger.header.algorithm!r}",
             why="a user's releases are that user's alone",
             remedy="ask the run's curator",
         )
@@ -51,8 +52,13 @@ class UserCurator(Curator):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        if kind is None:
+            self.require_whole()
+
+    def require_whole(self) -> None:
+        """Raise `ScheduleBroken` where this user made fewer releases than the first one."""
         expected = len(self.ledger.releases)
-        if kind is None and self._made != expected:
+        if self._made != expected:
             raise ScheduleBroken(
                 f"user {self._index} made {self._made} releases, the first user {expected}",
                 where=f"ledger of {self.ledger.header.algorithm!r}",

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+import numbers
 from typing import Annotated, Any, ClassVar
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from dpaudit.errors import InputError, InvalidParameter, NormMismatch, UnknownKind
 
@@ -17,10 +18,24 @@ def finite(value: float) -> float:
     return value
 
 
+def _plain(value: object) -> object:
+    """A numpy number as Python's own; what is no number stays itself, for pydantic to refuse."""
+    if isinstance(value, numbers.Real):
+        item = getattr(value, "item", None)
+        return value if item is None else item()
+    if hasattr(value, "__float__"):
+        # Pydantic would ask it for its float: numpy's booleans have one, and so have arrays.
+        raise ValueError("must be a number")
+    return value
+
+
 #: Numbers as the ledger may hold them: NaN and infinities are refused before anything is computed.
-Positive = Annotated[float, AfterValidator(finite), Field(gt=0, strict=True)]
-NonNegative = Annotated[float, AfterValidator(finite), Field(ge=0, strict=True)]
-Fraction = Annotated[float, AfterValidator(finite), Field(gt=0, lt=1, strict=True)]
+Number = Annotated[float, Field(strict=True), BeforeValidator(_plain)]
+Positive = Annotated[Number, AfterValidator(finite), Field(gt=0)]
+NonNegative = Annotated[Number, AfterValidator(finite), Field(ge=0)]
+Fraction = Annotated[Number, AfterValidator(finite), Field(gt=0, lt=1)]
+AboveOne = Annotated[Number, AfterValidator(finite), Field(gt=1)]
+Count = Annotated[int, Field(ge=1, strict=True), BeforeValidator(_plain)]
 
 
 class Model(BaseModel):
@@ -30,7 +45,7 @@ class Model(BaseModel):
         frozen=True, extra="forbid", populate_by_name=True, ser_json_inf_nan="constants"
     )
 
-    def __init__(self, **fields: Any) -> None:
+    def __init__(self, /, **fields: Any) -> None:
         try:
             super().__init__(**fields)
         except ValidationError as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from enum import StrEnum
+from fractions import Fraction
 
 
 class Neighbouring(StrEnum):
@@ -35,7 +36,7 @@ class Neighbouring(StrEnum):
                 return bound
             case Neighbouring.REPLACE_ONE:
                 if norm != "l1" and acute:
-                    return _sqrt_up(2.0 * bound * bound)
+                    return _sqrt_2_times(bound)
                 return 2.0 * bound
 
     def parts_touched(self, *, split_by_values: bool) -> int:
@@ -49,10 +50,13 @@ class Neighbouring(StrEnum):
         return 1
 
 
-def _sqrt_up(square: float) -> float:
-    """The square root of an exactly representable square where it is one, else rounded up."""
-    root = math.sqrt(square)
-    return root if root * root >= square else math.nextafter(root, math.inf)
+def _sqrt_2_times(bound: float) -> float:
+    """The least double, or the one after it, that is not below sqrt(2) times the bound."""
+    root = math.sqrt(2.0) * bound
+    # Compared exactly: in doubles the square of a small bound vanishes, and a large one's overflows.
+    while math.isfinite(root) and Fraction(root) ** 2 < 2 * Fraction(bound) ** 2:
+        root = math.nextafter(root, math.inf)
+    return root
 
 
 class TrustModel(StrEnum):

@@ -8,7 +8,7 @@ from pydantic import BeforeValidator, Field
 
 from dpaudit.guarantees import Guarantee
 from dpaudit.mechanisms import Mechanism
-from dpaudit.models import Model
+from dpaudit.models import Count, Model
 
 
 class Partition(Model):
@@ -41,7 +41,7 @@ class Release(Model):
 
     label: Annotated[str, Field(min_length=1)]
     mechanism: Mechanism
-    count: Annotated[int, Field(ge=1, strict=True)] = 1
+    count: Count = 1
     partition: Annotated[Partition | None, BeforeValidator(_from_name)] = None
     claimed: Guarantee | None = None
 

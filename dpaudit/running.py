@@ -9,6 +9,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from dpaudit.claims import Claim
 from dpaudit.curator import Curator, Filter
+from dpaudit.errors import InvalidParameter
 from dpaudit.files import LedgerSink
 from dpaudit.ledger import Header, Ledger
 from dpaudit.noise import LiveNoise, NoiseSource, Transcript
@@ -89,15 +90,33 @@ def run(
         parameters=dict(stated),
         noise=source.description,
     )
+    _require_no_looser(budget, header)
+    # Made once without a sink: a header that no file can hold leaves no file behind.
+    Ledger(header)
     ledger = Ledger(header, sink=None if path is None else LedgerSink(path))
-    curator = Curator(ledger, source, budget=budget, transcript=transcript, public_seed=public_seed)
     try:
+        curator = Curator(ledger, source, budget=budget, transcript=transcript, public_seed=public_seed)
         output = algorithm(data, curator)
+        curator.end()
         ledger.finish()
     except BaseException:
         ledger.abandon()
         raise
     return Run(output, ledger)
+
+
+def _require_no_looser(budget: Filter | None, header: Header) -> None:
+    if budget is None:
+        return
+    counted = budget.neighbouring.parts_touched(split_by_values=True)
+    needed = header.neighbouring.parts_touched(split_by_values=True)
+    if counted < needed:
+        raise InvalidParameter(
+            f"a filter for {budget.neighbouring} in a run under {header.neighbouring}",
+            where="budget",
+            why="it would count one part of a split where a unit can touch two",
+            remedy=f"make the filter with neighbouring={str(header.neighbouring)!r}",
+        )
 
 
 def name_of(algorithm: object) -> str:

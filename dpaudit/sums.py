@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from dpaudit.errors import InvalidParameter, SensitivityTooSmall
 from dpaudit.mechanisms import AnyMechanism, Array, PoissonSampled, sensitivity_of
@@ -53,6 +55,19 @@ def bounded(
     return mechanism.model_copy(update={"sensitivity": clipped}), declared.norm
 
 
+def doubles(value: ArrayLike, where: str) -> Array:
+    """A copy of `value` as doubles; raises `InvalidParameter` for what is not an array of real numbers."""
+    try:
+        given = np.asarray(value)
+        with np.errstate(over="ignore"):  # what exceeds every double becomes an infinity, dealt with as one
+            numbers = np.array(given, dtype=np.float64) if given.dtype.kind != "c" else None
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InvalidParameter(f"a value that is not an array of numbers: {error}", where=where) from None
+    if numbers is None:
+        raise InvalidParameter("complex numbers", where=where, remedy="release real and imaginary parts")
+    return numbers
+
+
 def clip_rows(
     contributions: Array, bound: float, norm: Norm, *, nonnegative: bool = False, whole: bool = False
 ) -> Array:
@@ -76,7 +91,7 @@ def clip_rows(
             where="release_sum",
             remedy="give one row per unit of privacy: [n, ...]",
         )
-    rows = contributions.reshape(contributions.shape[0], -1)
+    rows = contributions.reshape(contributions.shape[0], math.prod(contributions.shape[1:]))
     finite = np.isfinite(rows).all(axis=1, keepdims=True)
     rows = np.where(finite, rows, 0.0)
     if nonnegative:
@@ -89,10 +104,9 @@ def clip_rows(
         if norm == "l1"
         else np.linalg.norm(shrunk, axis=1, keepdims=True)
     )
-    norms = length * largest
-    with np.errstate(over="ignore"):
-        factor = np.divide(bound, norms, out=np.ones_like(norms), where=norms > bound)
-    clipped = np.where(norms > bound, shrunk * np.minimum(factor * largest, bound), rows)
+    # A row is too long if largest * length > bound, asked without a product that could overflow.
+    most = np.divide(bound, length, out=np.full_like(length, bound), where=length > 0)
+    clipped = np.where(largest > most, shrunk * most, rows)
     if whole:
         clipped = np.trunc(clipped)
     return clipped.reshape(contributions.shape)

@@ -47,10 +47,16 @@ class Calibrated(Model):
 
 
 def distance(norm: Norm, difference: Array) -> float:
-    """The size of a difference of queries in a mechanism's norm; for ``"rkhs"`` ask the kernel."""
-    if norm == "l1":
-        return float(np.abs(difference).sum())
-    return float(np.linalg.norm(difference.ravel()))
+    """The size of a difference of queries in a mechanism's norm, at most the largest double."""
+    limit = np.finfo(np.float64).max
+    entries = np.minimum(np.abs(difference).ravel(), limit)
+    largest = float(entries.max(initial=0.0))
+    if largest == 0.0:
+        return 0.0
+    # Scaled to the largest entry first, so that squares neither overflow nor vanish.
+    entries = entries / largest
+    length = float(entries.sum() if norm == "l1" else np.linalg.norm(entries))
+    return min(length * largest, float(limit))
 
 
 def residual(output: Array, query: Array) -> Array:

@@ -1,0 +1,216 @@
+"""`dpaudit certify`: run, account, audit, judge."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import RenderableType
+
+from dpaudit.accountants.accounting import account
+from dpaudit.app.claim_options import StatedClaim, claim_options
+from dpaudit.app.failures import EXIT_INCONCLUSIVE, EXIT_NOT_PROVED, EXIT_NOTHING, traceback_option
+from dpaudit.app.foreign_code import foreign_code
+from dpaudit.app.main import COMMAND
+from dpaudit.app.output import bullets, line, note, output_format_option, print_json, print_text, unwrapped
+from dpaudit.app.tables import accounting_table, audit_words, bound_figure, bound_words, premises, shortfalls
+from dpaudit.app.targets import Target, load_pair, load_target, pair_option, pairs_of, parameter_option
+from dpaudit.auditors.replay import replay
+from dpaudit.bounds import Bound
+from dpaudit.certificate import Certificate, judge
+from dpaudit.claims import Claim
+from dpaudit.errors import CannotBound, UsageError
+from dpaudit.guarantees import ApproxDP
+from dpaudit.ledger import Ledger
+from dpaudit.pairs import Pair
+from dpaudit.running import Run, run
+from dpaudit.verdicts import Accounting, Audit, Experiment
+
+LEDGER, CERTIFICATE = "ledger.jsonl", "certificate.json"
+
+#: At this delta the total is also shown as (epsilon, delta)-DP, for comparison across scales.
+COMPARISON_DELTA = 1e-6
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  dpaudit certify dp-apvi -o out
+  dpaudit certify mine.py:algorithm --data rows.csv --rho 0.5 --unit user
+
+Exits 0 if the claim is proved and not refuted, 1 if not.
+"""
+)
+@click.argument("target")
+@click.option(
+    "-o",
+    "--output",
+    "folder",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help=f"Write {LEDGER} and {CERTIFICATE} there, replacing earlier ones; without it nothing is written.",
+)
+@click.option(
+    "--data",
+    "data_file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Your own data: the format of a built-in algorithm, else .npy or .csv.",
+)
+@parameter_option
+@claim_options
+@pair_option
+@click.option(
+    "--seed",
+    type=click.IntRange(min=0),
+    help="Repeatable noise, hence an output that must not be published; also the audit's seed (default 0).",
+)
+@click.option("--strict", is_flag=True, help="Exit 4 if the audit is inconclusive.")
+@output_format_option
+@traceback_option
+@click.pass_context
+def certify(
+    ctx: click.Context,
+    *,
+    target: str,
+    folder: Path | None,
+    data_file: Path | None,
+    parameters: dict[str, Any],
+    stated: StatedClaim,
+    pair_reference: str | None,
+    seed: int | None,
+    strict: bool,
+    output_format: str,
+) -> None:
+    """Run TARGET on data, account for every release, audit it and judge its claim.
+
+    TARGET is a built-in algorithm (see `dpaudit list`), path.py:NAME or package.module:NAME.
+    """
+    chosen = load_target(target, data_file=data_file, parameters=parameters)
+    claim = stated.claim(chosen.claim)
+    if claim is None:
+        raise UsageError(
+            "nothing is claimed",
+            where=f"TARGET {target}",
+            why="a certificate says of a claim whether it is proved",
+            remedy="add --rho, --mu or --epsilon with --delta, or give the algorithm a `claim` attribute",
+        )
+    pair = None if pair_reference is None else load_pair(pair_reference)
+    data = _data(chosen, pair)
+    if folder is not None:
+        _prepare(folder)
+
+    with foreign_code(target, "running it"):
+        result = run(
+            chosen.algorithm, data, claim=claim, seed=seed, path=None if folder is None else folder / LEDGER
+        )
+    if not result.ledger.releases:
+        note(
+            f"nothing to check: {target} released nothing through its curator; its output is unaccounted for"
+        )
+        ctx.exit(EXIT_NOTHING)
+    accounting = account(result.ledger)
+    audits = _audits(chosen, pairs_of(chosen, pair), claim=claim, seed=seed or 0)
+    certificate = judge(
+        result.ledger, accounting, audits, command=ctx.meta.get(COMMAND, f"dpaudit certify {target}")
+    )
+    if folder is not None:
+        certificate.write(folder / CERTIFICATE)
+
+    utility = _utility(chosen, result)
+    if output_format == "json":
+        print_json({**certificate.to_json(), "utility": utility})
+        note(_files(folder))
+    else:
+        print_text(*_text(certificate, accounting, result.ledger, utility), line(), unwrapped(_files(folder)))
+    if not certificate.all_proved or certificate.experiment is Experiment.REFUTED:
+        ctx.exit(EXIT_NOT_PROVED)
+    if strict and certificate.experiment is Experiment.INCONCLUSIVE:
+        ctx.exit(EXIT_INCONCLUSIVE)
+
+
+def _data(target: Target, pair: Pair | None) -> Any:
+    if target.data is not None:
+        return target.data
+    if pair is not None:
+        return copy.deepcopy(pair.data)  # the audit must find the pair as it was
+    raise UsageError(
+        "no data to run on",
+        where=f"TARGET {target.reference}",
+        why="only built-in algorithms bring their own",
+        remedy="add --data FILE, or --pair MODULE:CALLABLE, whose first data set is then used",
+    )
+
+
+def _prepare(folder: Path) -> None:
+    """Make the folder, and take an earlier run's certificate out of it."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(
+            f"cannot be made a folder: {error.strerror}",
+            where=f"-o {folder}",
+            why="nothing could be kept",
+            remedy="name another folder",
+        ) from None
+    # Should the run fail half way, no certificate may stand beside another run's ledger.
+    (folder / CERTIFICATE).unlink(missing_ok=True)
+
+
+def _audits(target: Target, pairs: Sequence[Pair], *, claim: Claim, seed: int) -> list[Audit]:
+    if not pairs:
+        return []
+    with foreign_code(target.reference, "auditing it"):
+        return [replay(target.algorithm, pairs, claim=claim, seed=seed)]
+
+
+def _utility(target: Target, result: Run) -> dict[str, float | None]:
+    if not hasattr(target.algorithm, "utility"):
+        return {}
+    with foreign_code(target.reference, "measuring its utility"):
+        figures = {str(name): float(value) for name, value in target.algorithm.utility(result.output).items()}
+    return {name: value if math.isfinite(value) else None for name, value in figures.items()}
+
+
+def _files(folder: Path | None) -> str:
+    if folder is None:
+        return "nothing was written; -o DIR keeps the ledger and the certificate"
+    return f"written: {folder / LEDGER}\nwritten: {folder / CERTIFICATE}"
+
+
+def _text(
+    certificate: Certificate, accounting: Accounting, ledger: Ledger, utility: dict[str, float | None]
+) -> list[RenderableType]:
+    parts: list[RenderableType] = [line(f"{certificate.algorithm}: {certificate.claim}"), line()]
+    parts += accounting_table(accounting)
+    parts += [line(), *bullets(line("proof", certificate.proof), _total(accounting, ledger))]
+    parts += shortfalls(accounting) + premises(accounting.claim)
+    if certificate.audits:
+        for audit in certificate.audits:
+            parts += audit_words(audit)
+    else:
+        parts.append(
+            line("audit", Experiment.INCONCLUSIVE, "not run: no pair to run on; add --pair MODULE:CALLABLE")
+        )
+    for name, value in utility.items():
+        parts.append(line(f"utility: {name} {'not finite' if value is None else format(value, '.6g')}"))
+    return [*parts, line(), *bullets("Not checked", certificate.not_checked)]
+
+
+def _total(accounting: Accounting, ledger: Ledger) -> list[str]:
+    meaning = _as_approximate(ledger)
+    if meaning is None or meaning in accounting.bounds:
+        return bound_words(accounting)
+    return [*bound_words(accounting), f"that is {bound_figure(meaning)}-DP by {meaning.method}"]
+
+
+def _as_approximate(ledger: Ledger) -> Bound | None:
+    """The ledger's total as (epsilon, 1e-6)-DP by its best accountant, where there is one."""
+    try:
+        return account(ledger, Claim(ApproxDP(epsilon=0.0, delta=COMPARISON_DELTA))).bounds[0]
+    except (CannotBound, IndexError):
+        return None

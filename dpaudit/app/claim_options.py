@@ -1,0 +1,133 @@
+"""The options that state a claim, shared by every verb that judges one."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import click
+
+from dpaudit.claims import Claim
+from dpaudit.errors import ClaimMismatch, UsageError
+from dpaudit.guarantees import GDP, ZCDP, AnyGuarantee, ApproxDP, PureDP
+from dpaudit.relations import Neighbouring, TrustModel
+
+
+@dataclass(frozen=True)
+class StatedClaim:
+    """The claim options as they were given; None for those left out."""
+
+    epsilon: float | None = None
+    delta: float | None = None
+    rho: float | None = None
+    mu: float | None = None
+    unit: str | None = None
+    neighbouring: str | None = None
+    trust_model: str | None = None
+
+    def guarantee(self) -> AnyGuarantee | None:
+        """The guarantee that was stated, if one was.
+
+        Raises:
+            UsageError: more than one guarantee, or half of one.
+            InvalidParameter: a figure outside its range.
+        """
+        return stated_guarantee(epsilon=self.epsilon, delta=self.delta, rho=self.rho, mu=self.mu)
+
+    def claim(self, own: Claim | None) -> Claim | None:
+        """The claim to judge: the options', completed by the algorithm's or ledger's own; else the own.
+
+        The own claim's premises and assumptions stay: another figure does not make them true.
+
+        Raises:
+            UsageError: contradictory options, or a unit without any guarantee.
+            ClaimMismatch: the options name another unit, relation or trust model than the own claim.
+        """
+        guarantee = self.guarantee()
+        about = {"unit": self.unit, "neighbouring": self.neighbouring, "trust_model": self.trust_model}
+        named = {name: value for name, value in about.items() if value is not None}
+        if guarantee is None and own is None:
+            if named:
+                option = "--" + next(iter(named)).replace("_", "-")
+                raise UsageError(
+                    f"{option} without a guarantee",
+                    where=option,
+                    why="there is no claim that it could be part of",
+                    remedy="add --rho, --mu or --epsilon with --delta",
+                )
+            return None
+        if own is None:
+            return Claim(guarantee, **named)
+        for name, value in named.items():
+            meant = getattr(own, name)
+            if meant is not None and value != meant:
+                raise ClaimMismatch(
+                    f"{name} {value!r} was asked for, the algorithm's own claim speaks of {str(meant)!r}",
+                    where="--" + name.replace("_", "-"),
+                    remedy=f"claim {name} {str(meant)!r}",
+                )
+        fields = {name: getattr(own, name) for name in type(own).model_fields}
+        return Claim(**{**fields, **named, "guarantee": guarantee or own.guarantee})
+
+
+def stated_guarantee(
+    *, epsilon: float | None, delta: float | None, rho: float | None, mu: float | None
+) -> AnyGuarantee | None:
+    """One guarantee from the options that state it, or None.
+
+    Raises:
+        UsageError: more than one, or a delta without its epsilon.
+        InvalidParameter: a figure outside its range.
+    """
+    given = [
+        f"--{name}" for name, value in (("epsilon", epsilon), ("rho", rho), ("mu", mu)) if value is not None
+    ]
+    if len(given) > 1:
+        raise UsageError(
+            f"{' and '.join(given)} at once",
+            where=" ".join(given),
+            why="they state different guarantees, and one claim has one",
+            remedy=f"give one of them; `dpaudit convert {given[0]} ...` states it on the other scales",
+        )
+    if delta is not None and epsilon is None:
+        beside = f"with {given[0]}" if given else "without --epsilon"
+        raise UsageError(
+            f"--delta {beside}",
+            where="--delta",
+            why="delta belongs to (epsilon, delta)-DP",
+            remedy="leave --delta out" if given else "add --epsilon",
+        )
+    if rho is not None:
+        return ZCDP(rho=rho)
+    if mu is not None:
+        return GDP(mu=mu)
+    if epsilon is not None:
+        return PureDP(epsilon=epsilon) if delta is None else ApproxDP(epsilon=epsilon, delta=delta)
+    return None
+
+
+_OPTIONS = (
+    click.option("--epsilon", type=float, help="Claim epsilon-DP; with --delta, (epsilon, delta)-DP."),
+    click.option("--delta", type=float, help="Goes with --epsilon."),
+    click.option("--rho", type=float, help="Claim rho-zCDP."),
+    click.option("--mu", type=float, help="Claim mu-GDP."),
+    click.option("--unit", help="Unit of privacy: trajectory, user, row, ..."),
+    click.option("--neighbouring", type=click.Choice([str(relation) for relation in Neighbouring])),
+    click.option("--trust-model", type=click.Choice([str(model) for model in TrustModel])),
+)
+
+
+def claim_options(verb: Callable[..., None]) -> Callable[..., None]:
+    """Give a verb the claim options; it receives them together, as ``stated``."""
+
+    @functools.wraps(verb)
+    def with_claim(*args: Any, **options: Any) -> None:
+        fields = {name: options.pop(name) for name in StatedClaim.__dataclass_fields__}
+        verb(*args, stated=StatedClaim(**fields), **options)
+
+    decorated: Callable[..., None] = with_claim
+    for option in reversed(_OPTIONS):
+        decorated = option(decorated)
+    return decorated

@@ -1,0 +1,67 @@
+"""Every failure leaves as a message on stderr and an exit code; a traceback is for those who ask for it."""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+import traceback
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from dpaudit.errors import DpauditError
+
+EXIT_NOT_PROVED, EXIT_INPUT, EXIT_INCONCLUSIVE, EXIT_NOTHING = 1, 2, 4, 5
+EXIT_INTERRUPTED, EXIT_PIPE = 130, 141  # 128 and the number of the signal, as shells have it
+
+_TRACEBACK = "dpaudit.traceback"
+
+_Verb = TypeVar("_Verb", bound=Callable[..., Any])
+
+
+def traceback_option(verb: _Verb) -> _Verb:
+    """``--traceback``, on the command and on every verb."""
+    return click.option(
+        "--traceback",
+        is_flag=True,
+        envvar="DPAUDIT_TRACEBACK",
+        expose_value=False,
+        callback=_remember,
+        help="Print an error's full traceback (or set DPAUDIT_TRACEBACK=1).",
+    )(verb)
+
+
+def _remember(ctx: click.Context, parameter: click.Parameter, value: bool) -> None:
+    del parameter
+    ctx.meta[_TRACEBACK] = value or ctx.meta.get(_TRACEBACK, False)
+
+
+def report(ctx: click.Context, error: Exception) -> int:
+    """Print an error with its four parts; return the exit code it stands for."""
+    if isinstance(error, OSError) and error.errno == errno.EPIPE:
+        # Nobody reads stdout any more; without this, Python would complain again when it closes it.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_PIPE
+    if ctx.meta.get(_TRACEBACK):
+        _note("".join(traceback.format_exception(error)).rstrip())
+    if isinstance(error, DpauditError):
+        _note(f"error: {error}")
+        return error.exit_status
+    if isinstance(error, OSError):
+        place = f"{error.filename}: " if error.filename is not None else ""
+        _note(f"error: {place}{error.strerror or error}")
+        return EXIT_INPUT
+    _note(
+        f"error: {type(error).__name__}: {error}\n"
+        "  why: this is a fault in dpaudit itself, so nothing was judged\n"
+        "  do:  run again with --traceback, and report what it prints"
+    )
+    return EXIT_INPUT
+
+
+def _note(text: str) -> None:
+    from dpaudit.app.output import note  # what prints tables is loaded only where something is printed
+
+    note(text)

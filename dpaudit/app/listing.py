@@ -1,0 +1,46 @@
+"""`dpaudit list`: what is built in."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+import click
+
+from dpaudit.algorithms.catalogue import CATALOGUE
+from dpaudit.algorithms.datasets import BUILTIN_DATA
+from dpaudit.app.failures import traceback_option
+from dpaudit.app.main import VERBS
+from dpaudit.app.output import line, output_format_option, print_json, print_text, table
+from dpaudit.mechanisms import AnyMechanism, Calibrated, PoissonSampled
+
+_DATA = {
+    "treatment": "20 000 simulated patients, 4 states of health, 4 visits",
+    "frozen-lake": "800 recorded episodes of Gymnasium's FrozenLake-v1",
+}
+
+
+@click.command("list", epilog="Example: dpaudit list")
+@output_format_option
+@traceback_option
+def listing(*, output_format: str) -> None:
+    """Name every built-in algorithm, data set, mechanism and verb."""
+    found = {
+        "algorithms": {name: builtin.summary for name, builtin in CATALOGUE.items()},
+        "data": {name: _DATA.get(name, "") for name in BUILTIN_DATA},
+        "mechanisms": {
+            kind.model_fields["kind"].default: _calibration(kind) for kind in get_args(AnyMechanism)
+        },
+        "verbs": {verb: summary for verb, (_, _, summary) in VERBS.items()},
+    }
+    if output_format == "json":
+        print_json(found)
+        return
+    for title, entries in found.items():
+        print_text(table((title, ""), entries.items(), whole=(title,)), line())
+
+
+def _calibration(kind: type[AnyMechanism]) -> str:
+    """What a mechanism's noise is calibrated to."""
+    if issubclass(kind, Calibrated):
+        return f"sensitivity in {' or '.join(kind.norms)}"
+    return "sensitivity of its inner mechanism" if kind is PoissonSampled else "no sensitivity"

@@ -1,0 +1,113 @@
+"""The command `dpaudit`: a table of verbs, each loaded when it is called."""
+
+from __future__ import annotations
+
+import importlib
+import shlex
+import sys
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+import click
+
+from dpaudit.app.failures import EXIT_INTERRUPTED, report, traceback_option
+
+#: Verb -> its module in this folder, the command's name there, and what `--help` says of it.
+#: Help is printed from this table, so that it waits for none of the libraries that compute.
+VERBS = {
+    "certify": ("certify", "certify", "Run, account, audit and judge an algorithm: the main job."),
+    "verify": ("verify", "verify", "Prove a claim from ledgers, release by release and in total."),
+    "audit": ("audit", "audit", "Try to refute a claim by experiment."),
+    "convert": ("convert", "convert", "State one guarantee on every other scale."),
+    "ledger": ("ledger", "ledger", "Show a ledger, or check its integrity."),
+    "list": ("listing", "listing", "What is built in."),
+}
+
+#: Where the command line as it was typed is kept, for the certificate.
+COMMAND = "dpaudit.command"
+
+_EPILOG = """\b
+Exit codes: 0 proved (audit: not refuted); 1 not proved, or refuted;
+2 usage or bad input; 3 integrity (truncated or edited ledger);
+4 inconclusive, under --strict only; 5 nothing to check.
+
+\b
+Example: dpaudit certify dp-apvi -o out && dpaudit verify out/ledger.jsonl
+"""
+
+
+class Verbs(click.Group):
+    """A group whose verbs are imported when they are called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The verbs, in the table's order."""
+        del ctx
+        return list(VERBS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import one verb."""
+        del ctx
+        if cmd_name not in VERBS:
+            return None
+        module, name, _ = VERBS[cmd_name]
+        command: click.Command = getattr(importlib.import_module(f"dpaudit.app.{module}"), name)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Print the table, importing nothing."""
+        del ctx
+        with formatter.section("Verbs"):
+            formatter.write_dl([(verb, line) for verb, (_, _, line) in VERBS.items()])
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Keep the command line as it was typed."""
+        ctx.meta[COMMAND] = shlex.join(["dpaudit", *args])
+        return super().parse_args(ctx, args)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the verb; what it raises becomes a message and an exit code."""
+        try:
+            answer = super().invoke(ctx)
+            sys.stdout.flush()
+        except (click.ClickException, click.exceptions.Exit, click.Abort):
+            raise
+        except KeyboardInterrupt:
+            click.echo("interrupted: nothing was judged", err=True)
+            ctx.exit(EXIT_INTERRUPTED)
+        except Exception as error:  # noqa: BLE001  (the outermost place: whatever it is, it is reported)
+            ctx.exit(report(ctx, error))
+        return answer
+
+
+def _print_version(ctx: click.Context, parameter: click.Parameter, value: bool) -> None:
+    del parameter
+    if not value or ctx.resilient_parsing:
+        return
+    try:
+        click.echo(f"dpaudit {version('dpaudit')}")
+    except PackageNotFoundError:
+        click.echo("dpaudit, not installed as a package")
+    ctx.exit()
+
+
+@click.group(
+    cls=Verbs,
+    subcommand_metavar="VERB [ARGS]...",
+    epilog=_EPILOG,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+@traceback_option
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_print_version,
+    help="Print the version.",
+)
+def main() -> None:
+    """State a privacy claim; prove it from a ledger; try to break it by experiment."""
+
+
+if __name__ == "__main__":
+    main(prog_name="dpaudit")

@@ -1,0 +1,174 @@
+"""How an accounting, an audit and a ledger read as text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import assert_never
+
+from rich.console import RenderableType
+
+from dpaudit.app.output import bullets, line, lower, shorten, table, upper
+from dpaudit.bounds import Bound
+from dpaudit.claims import Claim
+from dpaudit.guarantees import GDP, RDP, ZCDP, AnyGuarantee, ApproxDP, PureDP
+from dpaudit.mechanisms import AnyMechanism, GaussianProcess, PoissonSampled, Tabulated, sensitivity_of
+from dpaudit.releases import Release
+from dpaudit.verdicts import Accounting, Audit, Experiment, Proof, ReleaseAccount, leading_figure
+
+
+def accounting_table(accounting: Accounting) -> list[RenderableType]:
+    """Every release with its mechanism, sensitivity, claimed and computed cost; and the total."""
+    shown, left_out = shorten(list(accounting.releases), keep=lambda r: r.verdict is Proof.NOT_PROVED)
+    rows = [_account_row(release) for release in shown]
+    if accounting.claim is not None:
+        best = f"{bound_figure(accounting.bounds[0])}" if accounting.bounds else "none known"
+        rows.append(["total", "", "", figure(accounting.claim.guarantee), best, accounting.verdict])
+    elif accounting.bounds:
+        rows.append(["total", "", "", "", bound_figure(accounting.bounds[0]), ""])
+    columns = ("release", "mechanism", "sensitivity", "claimed", "computed", "verdict")
+    parts: list[RenderableType] = [table(columns, rows, whole=("claimed", "computed", "verdict"))]
+    if left_out:
+        parts.append(line(f"... and {left_out} more releases; `dpaudit ledger show` lists them as JSON"))
+    return parts
+
+
+def bound_words(accounting: Accounting) -> list[str]:
+    """Each bound on the total, tightest first."""
+    words = [f"{bound_figure(bound)} by {bound.method} ({bound.rigour})" for bound in accounting.bounds]
+    return words or ["no accountant has a finite bound on the claim's scale"]
+
+
+def _account_row(release: ReleaseAccount) -> list[object]:
+    return [
+        times(release.label, release.count),
+        mechanism_words(release.mechanism),
+        sensitivity_words(release.mechanism),
+        "" if release.claimed is None else figure(release.claimed),
+        figure(release.proved, proved=True),
+        release.verdict,
+    ]
+
+
+def shortfalls(accounting: Accounting) -> list[RenderableType]:
+    """For each claim that is not proved: claimed, computed and their ratio; then the premises that fail."""
+    lines = [
+        f"release {release.label!r}: {_comparison(release.proved, release.claimed)}"
+        for release in accounting.releases
+        if release.claimed is not None and release.verdict is Proof.NOT_PROVED
+    ]
+    claim = accounting.claim
+    if claim is not None and accounting.verdict is Proof.NOT_PROVED:
+        if accounting.bounds:
+            lines.append(f"total: {_comparison(accounting.bounds[0].guarantee, claim.guarantee)}")
+        else:
+            lines.append(f"total: claimed {claim.guarantee}; no accountant has a finite bound on that scale")
+    return bullets("Not proved", lines)
+
+
+def premises(claim: Claim | None) -> list[RenderableType]:
+    """The premises of a claim, each with whether it holds."""
+    stated = () if claim is None else claim.premises
+    lines = [
+        f"{'holds' if p.holds else 'FAILS'}  {p}" + (f"  ({p.source})" if p.source else "") for p in stated
+    ]
+    return bullets("Premises", lines)
+
+
+def _comparison(proved: AnyGuarantee, claimed: AnyGuarantee) -> str:
+    if proved.kind != claimed.kind:
+        return f"claimed {claimed}; computed {figure(proved, proved=True)}, which does not imply it"
+    computed, stated = leading_figure(proved), leading_figure(claimed)
+    if computed <= stated:  # the total meets its figure, and another part of the claim fails
+        return f"claimed {claimed}, computed {computed!r}"
+    ratio = f"{upper(computed / stated)} times the claim" if stated > 0 else "the claim is 0"
+    return f"claimed {stated!r}, computed {computed!r}: {ratio}"
+
+
+def audit_words(audit: Audit) -> list[RenderableType]:
+    """The audit's verdict, its seed, its findings and why it could not tell, where that is so."""
+    number = "1 pair" if audit.pairs == 1 else f"{audit.pairs} pairs"
+    parts: list[RenderableType] = [
+        line(
+            "audit",
+            audit.verdict,
+            f"by {audit.method} on {number} of neighbouring data, audit seed {audit.seed}",
+        )
+    ]
+    if audit.epsilon_lower is not None:
+        parts.append(line(f"epsilon >= {lower(audit.epsilon_lower)} at delta {audit.delta}"))
+    lines = []
+    for finding in audit.findings:
+        label = f" in {finding.label!r}" if finding.label else ""
+        place = f" ({finding.where})" if finding.where else ""
+        lines.append(f"{finding.kind}{label}: {finding.detail}{place}")
+    parts += bullets("Findings", lines)
+    if audit.verdict is Experiment.INCONCLUSIVE:
+        parts += bullets("Inconclusive", [audit.inconclusive])
+    return parts
+
+
+def release_rows(releases: Sequence[Release]) -> list[list[object]]:
+    """A ledger's releases as they stand there: nothing computed."""
+    return [
+        [
+            times(release.label, release.count),
+            mechanism_words(release.mechanism),
+            sensitivity_words(release.mechanism),
+            "" if release.partition is None else f"{release.partition.split}/{release.partition.part}",
+            "" if release.claimed is None else figure(release.claimed),
+        ]
+        for release in releases
+    ]
+
+
+def mechanism_words(mechanism: AnyMechanism) -> str:
+    """A mechanism's kind and its own numbers."""
+    match mechanism:
+        case PoissonSampled():
+            return f"{mechanism.kind} rate={mechanism.rate:.6g} of {mechanism_words(mechanism.mechanism)}"
+        case GaussianProcess():
+            kernel = mechanism.kernel
+            return f"{mechanism.kind} sigma={mechanism.sigma:.6g} {kernel.kind} beta={kernel.beta:.6g}"
+        case Tabulated():
+            return f"{mechanism.kind} losses={len(mechanism.losses)} infinity={mechanism.infinity:.6g}"
+        case _:
+            fields = mechanism.to_json().items()
+            numbers = [f"{name}={value:.6g}" for name, value in fields if isinstance(value, int | float)]
+            return " ".join([mechanism.kind, *numbers])
+
+
+def sensitivity_words(mechanism: AnyMechanism) -> str:
+    """Sensitivity, norm, and on what ground it is believed; a dash for a mechanism that has none."""
+    sensitivity = sensitivity_of(mechanism)
+    if sensitivity is None:
+        return "-"
+    return f"{sensitivity.value:.6g} {sensitivity.norm} {sensitivity.basis}"
+
+
+def times(label: str, count: int) -> str:
+    """A label, and how often the release was made."""
+    return label if count == 1 else f"{label} x{count}"
+
+
+def bound_figure(bound: Bound) -> str:
+    """An upper bound's figure, rounded up."""
+    return figure(bound.guarantee, proved=True)
+
+
+def figure(guarantee: AnyGuarantee, *, proved: bool = False) -> str:
+    """A guarantee in a table's cell; proved ones rounded up."""
+    number = leading_figure(guarantee)
+    shown = upper(number) if proved else f"{number:.6g}"
+    match guarantee:
+        case ZCDP():
+            return f"rho {shown}"
+        case GDP():
+            return f"mu {shown}"
+        case PureDP():
+            return f"epsilon {shown}"
+        case ApproxDP():
+            return f"({shown}, {guarantee.delta:g})"
+        case RDP():
+            return f"({guarantee.alpha:g}, {shown})-RDP"
+        case _:
+            assert_never(guarantee)

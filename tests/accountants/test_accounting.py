@@ -1,0 +1,203 @@
+from __future__ import annotations
+
+import itertools
+import math
+from typing import Any
+
+import mpmath  # type: ignore[import-untyped]
+import pytest
+
+from dpaudit import (
+    GDP,
+    L1,
+    L2,
+    RDP,
+    ZCDP,
+    ApproxDP,
+    Claim,
+    Curator,
+    Gaussian,
+    Laplace,
+    Ledger,
+    Neighbouring,
+    Premise,
+    Proof,
+    PureDP,
+    Release,
+    run,
+)
+from dpaudit.accountants.accounting import account, bounds, profiles
+from dpaudit.accountants.composition import compose
+from dpaudit.accountants.filters import ZCDPFilter
+from dpaudit.errors import CannotBound, ClaimMismatch, NotCertifiable
+from dpaudit.ledger import Header
+from dpaudit.verdicts import CLAIM_TOLERANCE
+
+GAUSSIAN = Gaussian(sigma=2.0, sensitivity=L2(1.0, "proved"))  # rho = 1/8, mu = 1/2
+LAPLACE = Laplace(scale=2.0, sensitivity=L1(1.0, "proved"))  # epsilon = 1/2
+
+
+def ledger(*mechanisms: Any, claimed: Any = None, **header: Any) -> Ledger:
+    fields = {"algorithm": "a", "unit": "row", "neighbouring": "replace-one", **header}
+    made = Ledger(Header(**fields))
+    for index, mechanism in enumerate(mechanisms):
+        made.append(Release(label=f"r{index}", mechanism=mechanism, claimed=claimed))
+    made.finish()
+    return made
+
+
+def verdict(claim: Any, *mechanisms: Any) -> Proof | None:
+    return account(ledger(*mechanisms), Claim(claim)).verdict
+
+
+def gaussian_delta(epsilon: float, mu: float) -> Any:
+    """Balle and Wang 2018, Theorem 8, at 60 digits."""
+    with mpmath.workdps(60):
+        e, m = mpmath.mpf(epsilon), mpmath.mpf(mu)
+        return mpmath.ncdf(m / 2 - e / m) - mpmath.exp(e) * mpmath.ncdf(-m / 2 - e / m)
+
+
+@pytest.mark.parametrize(
+    ("kind", "figure", "mechanisms"),
+    [
+        (lambda x: ZCDP(rho=x), 0.25, [GAUSSIAN] * 2),
+        (lambda x: ZCDP(rho=x), 0.5 + math.exp(-0.5) - 1, [LAPLACE]),
+        (lambda x: GDP(mu=x), math.sqrt(0.5), [GAUSSIAN] * 2),
+        (lambda x: RDP(alpha=3.0, epsilon=x), 0.375, [GAUSSIAN]),
+        (lambda x: PureDP(epsilon=x), 1.5, [LAPLACE] * 3),
+    ],
+)
+def test_the_least_true_claim_is_proved_and_a_smaller_one_is_not(
+    kind: Any, figure: float, mechanisms: Any
+) -> None:
+    assert verdict(kind(figure), *mechanisms) is Proof.PROVED
+    assert verdict(kind(figure * 1.01), *mechanisms) is Proof.PROVED
+    assert verdict(kind(figure * (1 + 0.5 * CLAIM_TOLERANCE)), *mechanisms) is Proof.PROVED
+    assert verdict(kind(figure * (1 - 2 * CLAIM_TOLERANCE)), *mechanisms) is Proof.NOT_PROVED
+    assert verdict(kind(0.0), *mechanisms) is Proof.NOT_PROVED
+    assert verdict(kind(0.0)) is Proof.PROVED  # nothing was released
+
+
+def test_approximate_claims_are_judged_by_the_exact_gaussian_curve() -> None:
+    accounting = account(ledger(*[GAUSSIAN] * 4), Claim(ApproxDP(epsilon=4.0, delta=1e-5)))
+    figures = [bound.guarantee.epsilon for bound in accounting.bounds]
+    assert figures == sorted(figures)
+    best = accounting.bounds[0]
+    assert best.method == "gdp"
+    assert gaussian_delta(best.guarantee.epsilon, 1.0) <= 1e-5
+    assert gaussian_delta(best.guarantee.epsilon * (1 - 1e-9), 1.0) > 1e-5
+    assert accounting.verdict is Proof.NOT_PROVED
+    assert verdict(ApproxDP(epsilon=4.4, delta=1e-5), *[GAUSSIAN] * 4) is Proof.PROVED
+    assert verdict(ApproxDP(epsilon=0.5, delta=1e-12), LAPLACE) is Proof.PROVED
+
+
+def test_a_scale_without_a_bound_proves_nothing() -> None:
+    accounting = account(ledger(GAUSSIAN, claimed=PureDP(epsilon=9.0)), Claim(PureDP(epsilon=1e9)))
+    assert accounting.bounds == ()
+    assert accounting.verdict is Proof.NOT_PROVED
+    assert accounting.releases[0].verdict is Proof.NOT_PROVED
+
+
+def test_a_false_premise_unproves_and_no_claim_means_no_verdict() -> None:
+    claim = ZCDP(rho=1.0)
+    for left, proof in ((1.0, Proof.PROVED), (3.0, Proof.NOT_PROVED), (math.nan, Proof.NOT_PROVED)):
+        premise = Premise(name="p", left=left, relation="<", right=2.0)
+        assert account(ledger(GAUSSIAN), Claim(claim, premises=(premise,))).verdict is proof
+    unclaimed = account(ledger(GAUSSIAN))
+    assert unclaimed.verdict is None
+    assert unclaimed.bounds[0].guarantee == ZCDP(rho=0.125)
+    with pytest.raises(ClaimMismatch):
+        account(ledger(GAUSSIAN), Claim(claim, unit="user"))
+
+
+def test_releases_are_judged_one_by_one_beside_the_total() -> None:
+    accounting = account(ledger(GAUSSIAN, GAUSSIAN, claimed=ZCDP(rho=0.1)), Claim(ZCDP(rho=0.25)))
+    assert accounting.verdict is Proof.PROVED
+    assert [release.verdict for release in accounting.releases] == [Proof.NOT_PROVED] * 2
+    assert not accounting.all_proved
+    accounting = account(ledger(GAUSSIAN, GAUSSIAN, claimed=ZCDP(rho=0.125)), Claim(ZCDP(rho=0.24)))
+    assert accounting.verdict is Proof.NOT_PROVED
+    assert [release.verdict for release in accounting.releases] == [Proof.PROVED] * 2
+    assert not accounting.all_proved
+    assert [release.verdict for release in account(ledger(GAUSSIAN)).releases] == [None]
+
+
+def spends(times: int) -> Any:
+    def algorithm(data: Any, curator: Curator) -> None:
+        for _ in range(times):
+            curator.release(0.0, GAUSSIAN, label="x")
+
+    return algorithm
+
+
+def test_a_filtered_schedule_proves_its_budget_and_nothing_less() -> None:
+    for times in (0, 1, 4):
+        made = run(spends(times), None, budget=ZCDPFilter(0.5)).ledger
+        assert account(made, Claim(ZCDP(rho=0.5))).verdict is Proof.PROVED
+        assert account(made, Claim(ZCDP(rho=0.499))).verdict is Proof.NOT_PROVED
+        assert account(made, Claim(GDP(mu=10.0))).verdict is Proof.NOT_PROVED
+        assert account(made, Claim(RDP(alpha=2.0, epsilon=1.0))).verdict is Proof.PROVED
+        loose = account(made, Claim(ApproxDP(epsilon=10.0, delta=1e-6))).bounds
+        assert [bound.method for bound in loose] == ["budget"]
+        # What a filter admits may exceed the budget by the stated tolerance: the bound holds for that too.
+        assert account(made).bounds[0].guarantee.rho >= 0.5
+
+
+def test_releases_above_the_budget_that_a_ledger_states_are_refused() -> None:
+    for budget in (ZCDP(rho=0.2), GDP(mu=0.1), PureDP(epsilon=5.0)):
+        with pytest.raises((NotCertifiable, CannotBound)):
+            account(ledger(GAUSSIAN, GAUSSIAN, schedule="filtered", budget=budget))
+
+
+def test_more_noise_or_fewer_releases_never_cost_more() -> None:
+    wanted = [ZCDP(rho=0.0), GDP(mu=0.0), ApproxDP(epsilon=0.0, delta=1e-6), RDP(alpha=2.0, epsilon=0.0)]
+
+    def least(sigma: float, count: int, guarantee: Any) -> float:
+        noise = Gaussian(sigma=sigma, sensitivity=L2(1.0))
+        composition = compose([Release(label="x", mechanism=noise, count=count)], Neighbouring.REPLACE_ONE)
+        first = bounds(composition, guarantee)[0].guarantee
+        return next(getattr(first, name) for name in ("rho", "mu", "epsilon") if hasattr(first, name))
+
+    for guarantee in wanted:
+        quieter = [least(sigma, 5, guarantee) for sigma in (0.3, 1.0, 1.001, 30.0)]
+        longer = [least(2.0, count, guarantee) for count in (1, 2, 50, 10**6)]
+        assert all(a > b for a, b in itertools.pairwise(quieter))
+        assert all(a < b for a, b in itertools.pairwise(longer))
+
+
+@pytest.mark.parametrize(
+    "mechanism",
+    [
+        Gaussian(sigma=1e-300, sensitivity=L2(1e10)),
+        Gaussian(sigma=5e-324, sensitivity=L2(1.0)),
+        Laplace(scale=1e-300, sensitivity=L1(1e300)),
+    ],
+)
+@pytest.mark.parametrize(
+    "wanted", [ZCDP(rho=1.0), GDP(mu=1.0), ApproxDP(epsilon=1.0, delta=0.1), RDP(alpha=2.0, epsilon=1.0)]
+)
+def test_a_cost_past_every_double_is_refused(mechanism: Any, wanted: Any) -> None:
+    with pytest.raises(CannotBound):
+        account(ledger(mechanism), Claim(wanted))
+    with pytest.raises(CannotBound):
+        profiles(compose([Release(label="x", mechanism=mechanism)], Neighbouring.REPLACE_ONE))
+
+
+def test_what_is_taken_on_trust_is_listed() -> None:
+    def lines(made: Ledger, claim: Claim | None = None) -> str:
+        return "\n".join(account(made, claim).not_checked)
+
+    proved = lines(ledger(GAUSSIAN))
+    assert "declared" not in proved
+    assert "sequence of releases" in proved
+    assert "nothing left" in proved
+    declared = lines(ledger(*[Gaussian(sigma=2.0, sensitivity=L2(1.0))] * 7))
+    assert "the declared sensitivity of 7 release(s): 'r0', 'r1', 'r2', 'r3', 'r4', ..." in declared
+    made = Ledger(ledger().header)
+    made.append(Release(label="x", mechanism=GAUSSIAN, partition="half"))
+    assert "no footer" in lines(made)
+    assert "by position" in lines(made)
+    made.hashed = False
+    assert "no hashes" in lines(made)
+    assert "assumed: honest users" in lines(made, Claim(ZCDP(rho=1.0), assumptions=("honest users",)))
+    assert "sequence of releases" not in lines(run(spends(1), None, budget=ZCDPFilter(1.0)).ledger)

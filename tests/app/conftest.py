@@ -1,0 +1,140 @@
+"""A command line to call, and algorithms as a user writes them: some honest, some each with one fault."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from dpaudit.app.main import main
+
+Invoke = Callable[..., Result]
+
+MINE = """
+from __future__ import annotations
+from dataclasses import dataclass
+import numpy as np
+from dpaudit import L2, Claim, Gaussian, Laplace, L1, ZCDP
+from dpaudit.claims import Premise
+from dpaudit.pairs import Pair
+
+def sums(data, curator):
+    print("chatter")
+    rows = data / np.maximum(np.linalg.norm(data, axis=1, keepdims=True), 1.0)
+    return curator.release(rows.sum(axis=0), Gaussian(sigma=4.0, sensitivity=L2(2.0)), label="sums")
+
+def overclaimed(data, curator):
+    rows = data / np.maximum(np.linalg.norm(data, axis=1, keepdims=True), 1.0)
+    mechanism = Gaussian(sigma=4.0, sensitivity=L2(2.0))
+    return curator.release(rows.sum(axis=0), mechanism, label="sums", claimed=ZCDP(rho=0.1))
+
+def unclipped(data, curator):
+    return curator.release(data.sum(axis=0), Gaussian(sigma=4.0, sensitivity=L2(2.0)), label="raw sums")
+
+def leaky(data, curator):
+    return sums(data, curator), float(data[0, 0])
+
+def opaque(data, curator):
+    sums(data, curator)
+    return (row for row in data)
+
+@dataclass(frozen=True)
+class Frozen:
+    name = "frozen"
+    claim = Claim(ZCDP(rho=0.125), unit="user", neighbouring="replace-one")
+    def __call__(self, data, curator):
+        return sums(data, curator)
+    def worst_pairs(self):
+        return [Pair(*pair())]
+    def utility(self, output):
+        return {"norm": float(np.linalg.norm(output)), "undefined": float("nan")}
+
+frozen = Frozen()
+
+def premised(data, curator):
+    return sums(data, curator)
+premised.claim = Claim(ZCDP(rho=1.0), premises=(Premise(name="enough rows", left=5, relation=">=", right=9),))
+
+def silent(data, curator): return 3
+def failing(data, curator): raise KeyError("a private record")
+def leaving(data, curator): raise SystemExit(0)
+def stopping(data, curator): raise KeyboardInterrupt
+def badly_claimed(data, curator): return 3
+badly_claimed.claim = "1-DP"
+number = 3
+
+def pair():
+    data = np.eye(5, 3)
+    neighbour = data.copy()
+    neighbour[0] = -10.0
+    return data, neighbour
+
+def pair_object(): return Pair(*pair())
+def no_pair(): return [1, 2, 3]
+def failing_pair(): raise RuntimeError("no such data")
+"""
+
+
+@pytest.fixture
+def mine(tmp_path: Path) -> Callable[[str], str]:
+    """The reference of an object in a user's module; ``own("sums")`` is ``.../mine.py:sums``."""
+    path = tmp_path / "mine.py"
+    path.write_text(MINE)
+    return lambda name: f"{path}:{name}"
+
+
+@pytest.fixture
+def dpaudit(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Invoke:
+    """Call the command line in a folder of its own, 80 columns wide."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.delenv("DPAUDIT_TRACEBACK", raising=False)
+    monkeypatch.syspath_prepend(str(tmp_path))  # and forgotten afterwards, with what loading targets adds
+
+    def invoke(*arguments: object) -> Result:
+        result = CliRunner().invoke(main, [str(argument) for argument in arguments], prog_name="dpaudit")
+        assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+        assert "Traceback" not in result.stderr
+        return result
+
+    return invoke
+
+
+@pytest.fixture
+def answer(dpaudit: Invoke) -> Callable[..., tuple[int, Any]]:
+    """Call the command line for JSON; stdout must hold nothing else."""
+
+    def invoke(*arguments: object) -> tuple[int, Any]:
+        result = dpaudit(*arguments, "--output-format", "json")
+        return result.exit_code, json.loads(result.stdout)
+
+    return invoke
+
+
+@pytest.fixture
+def ledger_file(tmp_path: Path) -> Callable[..., Path]:
+    """Write a finished, hashed ledger of Gaussian releases through the API."""
+    from dpaudit import L2, ZCDP, Claim, Gaussian, Header, Ledger, Release
+
+    def write(
+        *rhos: float, claim: float | None = 0.5, claimed: float | None = None, name: str = "ledger.jsonl"
+    ) -> Path:
+        header = Header(
+            algorithm="hand-made",
+            unit="row",
+            neighbouring="replace-one",
+            claim=None if claim is None else Claim(ZCDP(rho=claim)),
+        )
+        ledger = Ledger(header)
+        for index, rho in enumerate(rhos):
+            mechanism = Gaussian(sigma=(0.5 / rho) ** 0.5, sensitivity=L2(1.0, "proved"))
+            own = None if claimed is None else ZCDP(rho=claimed)
+            ledger.append(Release(label=f"query {index}", mechanism=mechanism, claimed=own))
+        ledger.finish()
+        return ledger.write(tmp_path / name)
+
+    return write

@@ -1,0 +1,194 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dpaudit import Certificate, Ledger
+
+Mine = Callable[[str], str]
+
+
+def test_own_algorithm_proved_and_not_refuted(dpaudit: Any, mine: Mine, tmp_path: Path) -> None:
+    out = tmp_path / "new" / "out"
+    result = dpaudit(
+        "certify", mine("sums"), "--pair", mine("pair"), "--rho", 0.125, "--unit", "row", "-o", out
+    )
+    assert result.exit_code == 0, result.output
+    assert "chatter" not in result.stdout  # what an algorithm prints is no part of the answer
+    assert "audit NOT_REFUTED by replay on 1 pair of neighbouring data, audit seed 0" in result.stdout
+    assert "PROVED" in result.stdout
+    assert "1e-06)-DP by gdp" in result.stdout
+    assert str(out / "certificate.json") in result.stdout
+    assert max(len(line) for line in result.stdout.splitlines() if not line.startswith("written")) <= 80
+    ledger, certificate = Ledger.read(out / "ledger.jsonl"), Certificate.read(out / "certificate.json")
+    assert str(ledger.claim) == "0.125-zCDP per row (replace-one, central)"
+    assert certificate.ledger_hash == ledger.hash
+    assert certificate.publishable
+    assert certificate.command.startswith("dpaudit certify ")
+    assert certificate.command.endswith(f"-o {out}")
+    assert dpaudit("verify", out / "ledger.jsonl").exit_code == 0
+    assert dpaudit("ledger", "check", out / "ledger.jsonl").exit_code == 0
+
+
+def test_builtin_certifies_and_verifies(answer: Any, dpaudit: Any, tmp_path: Path) -> None:
+    status, found = answer("certify", "dp-apvi", "-P", "rho=0.5", "-o", tmp_path)
+    assert status == 0
+    assert (found["proof"], found["experiment"]) == ("PROVED", "NOT_REFUTED")
+    assert found["claim"]["guarantee"] == {"kind": "zcdp", "rho": 0.5}
+    assert "suboptimality" in found["utility"]
+    written = json.loads((tmp_path / "certificate.json").read_bytes())
+    assert written == {name: value for name, value in found.items() if name != "utility"}
+    assert dpaudit("verify", tmp_path / "ledger.jsonl", "--rho", 0.5).exit_code == 0
+    assert dpaudit("verify", tmp_path / "ledger.jsonl", "--rho", 0.49).exit_code == 1
+
+
+def test_a_smaller_claim_than_the_noise_carries_is_not_proved(answer: Any) -> None:
+    status, found = answer("certify", "dp-apvi", "--rho", 0.99)
+    assert (status, found["proof"]) == (1, "NOT_PROVED")
+
+
+def test_without_folder_nothing_is_written(dpaudit: Any, mine: Mine, tmp_path: Path) -> None:
+    mine("sums")
+    before = set(tmp_path.rglob("*.json*"))
+    result = dpaudit("certify", mine("frozen"), "--pair", mine("pair"))
+    assert result.exit_code == 0
+    assert "nothing was written" in result.stdout
+    assert set(tmp_path.rglob("*.json*")) == before
+
+
+def test_an_attribute_claim_worst_pairs_and_utility_are_used(
+    answer: Any, dpaudit: Any, mine: Mine, tmp_path: Path
+) -> None:
+    np.save(tmp_path / "data.npy", np.eye(7, 3))
+    status, found = answer("certify", mine("frozen"), "--data", tmp_path / "data.npy", "--seed", 5)
+    assert status == 0
+    assert found["unit"] == "user"
+    assert found["audits"][0]["seed"] == 5
+    assert not found["publishable"]
+    assert found["utility"]["undefined"] is None
+    assert found["utility"]["norm"] > 0
+    _, again = answer("certify", mine("frozen"), "--data", tmp_path / "data.npy", "--seed", 5)
+    assert again["utility"] == found["utility"]
+
+
+def test_a_release_that_costs_more_than_claimed_for_it(dpaudit: Any, mine: Mine) -> None:
+    result = dpaudit("certify", mine("overclaimed"), "--pair", mine("pair"), "--rho", 1)
+    assert result.exit_code == 1
+    assert "claimed 0.1, computed 0.125: 1.25 times" in result.stdout
+
+
+@pytest.mark.parametrize(("name", "kind"), [("unclipped", "sensitivity"), ("leaky", "leak")])
+def test_proved_on_paper_and_refuted_by_replay(answer: Any, mine: Mine, name: str, kind: str) -> None:
+    status, found = answer("certify", mine(name), "--pair", mine("pair_object"), "--rho", 1)
+    assert status == 1
+    assert (found["proof"], found["experiment"]) == ("PROVED", "REFUTED")
+    assert {finding["kind"] for finding in found["audits"][0]["findings"]} == {kind}
+
+
+def test_a_failing_premise_is_listed(dpaudit: Any, mine: Mine) -> None:
+    result = dpaudit("certify", mine("premised"), "--pair", mine("pair"))
+    assert result.exit_code == 1
+    assert "FAILS  enough rows: 5 >= 9" in result.stdout
+    # Another figure on the command line does not make the premise true.
+    assert dpaudit("certify", mine("premised"), "--pair", mine("pair"), "--rho", 50).exit_code == 1
+
+
+def test_no_pair_leaves_the_audit_inconclusive(dpaudit: Any, mine: Mine, tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_text("a,b\n1,0\n0,1\n")
+    command = ["certify", mine("sums"), "--data", tmp_path / "rows.csv", "--rho", 1]
+    result = dpaudit(*command)
+    assert result.exit_code == 0
+    assert "audit INCONCLUSIVE" in result.stdout
+    assert dpaudit(*command, "--strict").exit_code == 4
+
+
+def test_outputs_that_cannot_be_compared(dpaudit: Any, mine: Mine) -> None:
+    command = ["certify", mine("opaque"), "--pair", mine("pair"), "--rho", 1]
+    assert dpaudit(*command).exit_code == 0
+    result = dpaudit(*command, "--strict")
+    assert result.exit_code == 4
+    assert "generator" in result.stdout
+
+
+def test_no_release_is_nothing_to_check(dpaudit: Any, mine: Mine, tmp_path: Path) -> None:
+    result = dpaudit("certify", mine("silent"), "--pair", mine("pair"), "--rho", 1, "-o", tmp_path / "out")
+    assert result.exit_code == 5
+    assert "released nothing" in result.stderr
+    assert not (tmp_path / "out" / "certificate.json").exists()
+
+
+def test_a_second_run_replaces_the_first(dpaudit: Any, mine: Mine, tmp_path: Path) -> None:
+    command = ["certify", mine("frozen"), "--pair", mine("pair"), "-o", tmp_path / "out"]
+    assert dpaudit(*command).exit_code == 0
+    first = (tmp_path / "out" / "ledger.jsonl").read_bytes()
+    assert dpaudit(*command, "--rho", 3).exit_code == 0
+    assert (tmp_path / "out" / "ledger.jsonl").read_bytes() != first
+
+
+def test_no_certificate_outlives_its_ledger(dpaudit: Any, mine: Mine, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    assert dpaudit("certify", mine("frozen"), "--pair", mine("pair"), "-o", out).exit_code == 0
+    again = ["certify", mine("failing"), "--pair", mine("pair"), "--rho", 1, "-o", out]
+    assert dpaudit(*again).exit_code == 2
+    assert not (out / "certificate.json").exists()
+
+
+def test_a_file_where_the_folder_should_be(dpaudit: Any, mine: Mine, tmp_path: Path) -> None:
+    (tmp_path / "out").touch()
+    result = dpaudit("certify", mine("frozen"), "--pair", mine("pair"), "-o", tmp_path / "out")
+    assert result.exit_code == 2
+    assert "cannot be made a folder" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["sums", "--rho", "1"], "no data to run on"),
+        (["sums", "--pair", "pair"], "nothing is claimed"),
+        (["sums", "--pair", "pair", "--unit", "row"], "--unit without a guarantee"),
+        (["frozen", "--pair", "pair", "--unit", "row"], "the algorithm's own claim speaks of 'user'"),
+        (["frozen", "--pair", "pair", "--neighbouring", "zero-out"], "DPA401"),
+        (["sums", "--pair", "pair", "--rho", "1", "--epsilon", "1"], "--epsilon and --rho at once"),
+        (["sums", "--pair", "pair", "--rho", "1", "--mu", "1"], "--rho and --mu at once"),
+        (["sums", "--pair", "pair", "--delta", "1e-6"], "--delta without --epsilon"),
+        (["sums", "--pair", "pair", "--rho", "1", "--delta", "1e-6"], "--delta with --rho"),
+        (["sums", "--pair", "pair", "--rho", "nan"], "not nan"),
+        (["sums", "--pair", "pair", "--rho", "-1"], "DPA101"),
+        (["sums", "--pair", "pair", "--epsilon", "1", "--delta", "1.5"], "DPA101"),
+        (["failing", "--pair", "pair", "--rho", "1"], "KeyError"),
+        (["leaving", "--pair", "pair", "--rho", "1"], "SystemExit"),
+        (["badly_claimed", "--pair", "pair"], "carries a claim of type str"),
+        (["sums", "--pair", "pair", "--rho", "1", "-P", "a=1"], "only built-in algorithms take parameters"),
+        (["sums", "--pair", "no_pair", "--rho", "1"], "returned a list"),
+        (["sums", "--pair", "failing_pair", "--rho", "1"], "RuntimeError: no such data"),
+        (["sums", "--pair", "number", "--rho", "1"], "not callable"),
+        (["sums", "--data", "nowhere.csv", "--rho", "1"], "does not exist"),
+    ],
+)
+def test_what_cannot_be_followed_exits_2(
+    dpaudit: Any, mine: Mine, arguments: list[str], complaint: str
+) -> None:
+    own = {"pair", "no_pair", "failing_pair", "number"}
+    target, *rest = arguments
+    result = dpaudit("certify", mine(target), *(mine(word) if word in own else word for word in rest))
+    assert result.exit_code == 2
+    assert complaint in result.stderr
+    assert result.stdout == ""
+
+
+@pytest.mark.parametrize(
+    "parameter", ["unknown=1", "rho", "=1", "rho=abc", "rho=-1", "rho=nan", "failure_probability=x"]
+)
+def test_bad_parameters_of_a_builtin(dpaudit: Any, parameter: str) -> None:
+    result = dpaudit("certify", "dp-apvi", "-P", parameter)
+    assert result.exit_code == 2
+    assert "DPA" in result.stderr
+
+
+def test_a_parameter_given_twice(dpaudit: Any) -> None:
+    assert "given twice" in dpaudit("certify", "dp-apvi", "-P", "rho=1", "-P", "rho=2").stderr

@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+
+def figures(found: dict[str, Any], method: str, kind: str) -> list[float]:
+    return [r["figure"] for r in found["rows"] if (r["method"], r["guarantee"]["kind"]) == (method, kind)]
+
+
+def test_from_rho(answer: Any) -> None:
+    # Classic, best and Gaussian-only conversions of rho = 0.5 at delta = 1e-6, from independent computation.
+    status, found = answer("convert", "--rho", 0.5, "--delta", 1e-6)
+    assert status == 0
+    assert figures(found, "zcdp", "approx-dp") == [pytest.approx(5.22153, abs=1e-5)]
+    assert figures(found, "bun-steinke", "approx-dp") == [
+        pytest.approx(0.5 + (2 * 13.815510557964274) ** 0.5)
+    ]
+    assert figures(found, "gdp", "approx-dp") == [pytest.approx(4.88655, abs=1e-5)]
+    assert figures(found, "gdp", "gdp") == [pytest.approx(1.0, rel=1e-12)]
+    (gaussian,) = [row for row in found["rows"] if row["guarantee"]["kind"] == "gdp"]
+    assert gaussian["holds"] == "only if every release is Gaussian"
+    for row in found["rows"]:
+        assert row["rigour"] == "float-pessimistic"
+        assert row["source"]
+
+
+def test_from_mu(answer: Any) -> None:
+    _, found = answer("convert", "--mu", 1, "--delta", 1e-6)
+    assert figures(found, "gdp", "approx-dp") == [pytest.approx(4.88655, abs=1e-5)]
+    assert figures(found, "gdp", "zcdp") == [0.5]
+
+
+def test_from_pure(answer: Any) -> None:
+    # tanh(1/2) = 0.46211715726..., -2 Phi^-1(1 / (1 + e)) = 1.23203...
+    _, found = answer("convert", "--epsilon", 1)
+    assert [row["guarantee"].get("delta") for row in found["rows"]] == [1e-5, 1e-6, 1e-9, None, None]
+    assert figures(found, "pure", "zcdp") == [pytest.approx(0.46211715726, rel=1e-10)]
+    assert figures(found, "pure", "gdp") == [pytest.approx(1.23203, abs=1e-5)]
+    assert all(figure <= 1.0 for figure in figures(found, "pure", "approx-dp"))
+
+
+def test_a_target_and_the_gaussian_noise_that_meets_it(answer: Any) -> None:
+    _, found = answer("convert", "--epsilon", 1, "--delta", 1e-6, "--delta", 1e-5)
+    assert [row["target_delta"] for row in found["rows"]] == [1e-6, 1e-6, 1e-5, 1e-5]
+    # The analytic Gaussian mechanism at (1, 1e-6): sigma = 4.224678889 for sensitivity 1.
+    mu = figures(found, "gdp", "gdp")[0]
+    assert 1 / mu == pytest.approx(4.224678889, abs=1e-8)
+    assert figures(found, "gdp", "zcdp")[0] <= mu**2 / 2
+
+
+def test_delta_may_be_repeated_and_text_fits(dpaudit: Any) -> None:
+    result = dpaudit("convert", "--rho", 0.5, "--delta", 1e-6, "--delta", 1e-7)
+    assert result.exit_code == 0
+    assert "5.22154" in result.stdout  # rounded up
+    assert max(map(len, result.stdout.splitlines())) <= 80
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        [],
+        ["--rho", 1, "--mu", 1],
+        ["--epsilon", 1, "--rho", 1],
+        ["--delta", 1e-6],
+        ["--rho", -1],
+        ["--rho", "nan"],
+        ["--mu", "inf"],
+        ["--rho", 1, "--delta", 0],
+        ["--rho", 1, "--delta", 1],
+        ["--rho", 1, "--delta", "nan"],
+        ["--rho", "much"],
+        ["--mu", 1e200],
+    ],
+)
+def test_what_cannot_be_converted(dpaudit: Any, options: list[object]) -> None:
+    result = dpaudit("convert", *options)
+    assert result.exit_code == 2
+    assert result.stdout == ""
+    assert "fault in dpaudit" not in result.stderr
+
+
+def test_zero_is_a_guarantee(answer: Any) -> None:
+    for scale in ("--rho", "--mu", "--epsilon"):
+        status, found = answer("convert", scale, 0)
+        assert status == 0
+        assert {row["figure"] for row in found["rows"]} == {0.0}

@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from dpaudit import Ledger
+
+
+def test_show_a_whole_ledger(answer: Any, dpaudit: Any, ledger_file: Any) -> None:
+    path = ledger_file(0.25, 0.125, claimed=0.25)
+    result = dpaudit("ledger", "show", path)
+    assert result.exit_code == 0
+    assert "hand-made per row (replace-one, central)" in result.stdout
+    assert "query 1" in result.stdout
+    assert "sigma=2" in result.stdout
+    assert "2 releases" in result.stdout
+    status, found = answer("ledger", "show", path)
+    assert (status, found["complete"], found["hashed"]) == (0, True, True)
+    assert found["hash"] == Ledger.read(path).hash
+    assert [release["label"] for release in found["releases"]] == ["query 0", "query 1"]
+
+
+def test_show_says_what_is_missing(dpaudit: Any, ledger_file: Any) -> None:
+    path: Path = ledger_file(0.25)
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join(lines[:-1]) + lines[-1][:10])
+    result = dpaudit("ledger", "show", path)
+    assert (result.exit_code, "truncated" in result.stdout) == (0, True)
+    path.write_text(
+        "".join(
+            json.dumps({name: value for name, value in json.loads(line).items() if name != "hash"}) + "\n"
+            for line in lines
+        )
+    )
+    result = dpaudit("ledger", "show", path)
+    assert (result.exit_code, "unhashed" in result.stdout) == (0, True)
+    result = dpaudit("ledger", "check", path)
+    assert (result.exit_code, "DPA203" in result.stderr) == (2, True)
+
+
+def test_show_refuses_an_edited_ledger(dpaudit: Any, ledger_file: Any) -> None:
+    path: Path = ledger_file(0.25)
+    path.write_bytes(path.read_bytes().replace(b"query 0", b"query 7"))
+    assert dpaudit("ledger", "show", path).exit_code == 3
+
+
+def test_check(dpaudit: Any, ledger_file: Any, tmp_path: Path) -> None:
+    path = ledger_file(0.25)
+    result = dpaudit("ledger", "check", path)
+    assert result.exit_code == 0
+    assert Ledger.read(path).hash in result.stdout
+    assert dpaudit("ledger", "check", tmp_path).exit_code == 2
+    assert dpaudit("ledger", "check", tmp_path / "nowhere").exit_code == 2
+
+
+def test_a_long_ledger_is_shortened_but_never_its_faults(dpaudit: Any, ledger_file: Any) -> None:
+    from dpaudit import L2, ZCDP, Gaussian, Release
+
+    ledger = Ledger.read(ledger_file(*[0.001] * 200))
+    longer = Ledger(ledger.header)
+    for release in ledger.releases:
+        longer.append(release)
+    wrong = Gaussian(sigma=1.0, sensitivity=L2(1.0))
+    longer.append(Release(label="too dear", mechanism=wrong, claimed=ZCDP(rho=0.1)))
+    longer.finish()
+    path = longer.write("longer.jsonl")
+    result = dpaudit("verify", path)
+    assert result.exit_code == 1
+    assert "too dear" in result.stdout
+    assert "160 more releases" in result.stdout
+    assert "161 more" in dpaudit("ledger", "show", path).stdout
+
+
+def test_labels_cannot_command_the_terminal(dpaudit: Any, ledger_file: Any) -> None:
+    from dpaudit import Release
+
+    ledger = Ledger.read(ledger_file(0.25))
+    other = Ledger(ledger.header)
+    label = "[red]\x1b[2J\u202e[/]"
+    other.append(Release(label=label, mechanism=ledger.releases[0].mechanism))
+    other.finish()
+    text = dpaudit("ledger", "show", other.write("other.jsonl")).stdout
+    assert "\x1b" not in text
+    assert "\u202e" not in text
+    assert "[red]" in text
+
+
+def test_list(answer: Any, dpaudit: Any) -> None:
+    text = dpaudit("list").stdout
+    for name in ("dp-apvi", "treatment", "frozen-lake", "gaussian", "laplace", "smooth-gaussian", "certify"):
+        assert name in text
+    assert max(map(len, text.splitlines())) <= 80
+    status, found = answer("list")
+    assert status == 0
+    assert set(found) == {"algorithms", "data", "mechanisms", "verbs"}
+    assert all(found["data"].values())

@@ -1,0 +1,136 @@
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dpaudit.app.main import VERBS, main
+
+PROGRAM = [sys.executable, "-c", "from dpaudit.app.main import main; main(prog_name='dpaudit')"]
+
+
+@pytest.mark.parametrize("verb", [*VERBS, "ledger show", "ledger check"])
+def test_every_verb_helps_with_an_example(dpaudit: Any, verb: str) -> None:
+    result = dpaudit(*verb.split(), "--help")
+    assert result.exit_code == 0
+    assert f"dpaudit {verb}" in result.stdout.partition("Example")[2]
+    assert max(map(len, result.stdout.splitlines())) <= 80
+
+
+def test_help_names_every_verb_and_exit_code(dpaudit: Any) -> None:
+    result = dpaudit("--help")
+    assert result.exit_code == 0
+    assert all(verb in result.stdout for verb in VERBS)
+    assert "Exit codes: 0 proved" in result.stdout
+
+
+def test_unknown_verb_and_option_exit_2(dpaudit: Any) -> None:
+    assert dpaudit("frobnicate").exit_code == 2
+    assert dpaudit("verify", "--frobnicate").exit_code == 2
+    assert dpaudit("verify").exit_code == 2
+
+
+def test_version(dpaudit: Any) -> None:
+    assert dpaudit("--version").stdout.startswith("dpaudit")
+
+
+def test_importing_the_command_loads_nothing_that_computes_or_draws() -> None:
+    program = (
+        "import sys, dpaudit.app.main; print(*(set(sys.modules) & {'numpy', 'scipy', 'pydantic', 'rich'}))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == ""
+
+
+def test_a_fault_of_our_own_says_so_and_exits_2(dpaudit: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    from dpaudit.app import convert
+
+    def fail(*_: object) -> None:
+        raise RuntimeError("planted")
+
+    monkeypatch.setattr(convert, "zcdp_epsilon", fail)
+    result = dpaudit("convert", "--rho", 1)
+    assert result.exit_code == 2
+    assert "RuntimeError: planted" in result.stderr
+    assert "fault in dpaudit" in result.stderr
+
+
+@pytest.mark.parametrize("how", ["before the verb", "after the verb", "environment"])
+def test_traceback_on_request_only(
+    mine: Callable[[str], str], dpaudit: Any, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    from click.testing import CliRunner
+
+    command = ["certify", mine("failing"), "--pair", mine("pair"), "--rho", "1"]
+    assert "Traceback" not in dpaudit(*command).stderr
+    if how == "environment":
+        monkeypatch.setenv("DPAUDIT_TRACEBACK", "1")
+    elif how == "before the verb":
+        command.insert(0, "--traceback")
+    else:
+        command.append("--traceback")
+    result = CliRunner().invoke(main, command)
+    assert result.exit_code == 2
+    assert "Traceback" in result.stderr
+    assert 'raise KeyError("a private record")' in result.stderr
+
+
+def test_interrupted_inside_an_algorithm(mine: Callable[[str], str], dpaudit: Any, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    result = dpaudit("certify", mine("stopping"), "--pair", mine("pair"), "--rho", 1, "-o", out)
+    assert result.exit_code == 130
+    assert result.stderr == "interrupted: nothing was judged\n"
+    assert [path.name for path in out.iterdir()] == ["ledger.jsonl.partial"]
+
+
+def test_interrupt_signal(tmp_path: Path) -> None:
+    slow = "def slow(data, curator):\n    pathlib.Path('begun').touch()\n    time.sleep(60)\n"
+    (tmp_path / "slow.py").write_text(f"import pathlib, time\n{slow}def pair(): return 1, 2\n")
+    command = [*PROGRAM, "certify", "slow.py:slow", "--pair", "slow.py:pair", "--rho", "1"]
+    process = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 30
+    while not (tmp_path / "begun").exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    _, complaints = process.communicate(timeout=30)
+    assert (process.returncode, complaints) == (130, "interrupted: nothing was judged\n")
+
+
+def test_closed_pipe_ends_quietly() -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run([*PROGRAM, "list"], stdout=writer, stderr=subprocess.PIPE, text=True, check=False)
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (141, "")
+
+
+def test_colour_only_where_wanted(ledger_file: Any) -> None:
+    path = ledger_file(0.25)
+    environment = {"PATH": os.environ["PATH"], "COLUMNS": "80", "FORCE_COLOR": "1", "TERM": "xterm"}
+    shown = {}
+    for name, extra in (("colour", {}), ("none", {"NO_COLOR": "1"})):
+        done = subprocess.run(
+            [*PROGRAM, "verify", str(path)],
+            env={**environment, **extra},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        shown[name] = done.stdout
+    assert "\x1b[32m" in shown["colour"]
+    assert "\x1b[3" not in shown["none"]
+
+
+def test_a_terminal_without_unicode(ledger_file: Any, tmp_path: Path) -> None:
+    path = ledger_file(0.25).rename(tmp_path / "häuser.jsonl")
+    environment = {"PATH": os.environ["PATH"], "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
+    done = subprocess.run([*PROGRAM, "verify", str(path)], env=environment, capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert b"PROVED" in done.stdout

@@ -1,0 +1,42 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dpaudit.app.output import lower, print_text, printable, table, upper
+
+
+@given(st.floats(min_value=1e-300, max_value=1e300))
+def test_figures_are_rounded_to_their_safe_side(figure: float) -> None:
+    assert float(upper(figure)) >= figure * (1 - 2e-9)
+    assert float(upper(figure)) <= figure * (1 + 2e-5)
+    assert float(lower(figure)) <= figure * (1 + 2e-9)
+    assert float(lower(figure)) >= figure * (1 - 2e-5)
+
+
+def test_figures_read_as_they_were_meant() -> None:
+    assert upper(0.25) == "0.25"
+    assert upper(0.25000000000000006) == "0.25"
+    assert upper(1.0000011) == "1.00001"
+    assert lower(1.9999999) == "1.99999"
+    assert upper(0.0) == "0"
+
+
+def test_printable() -> None:
+    assert printable("häuser [b]") == "häuser [b]"
+    assert printable("\x1b[2J\udcff\u202e") == "\\x1b[2J\\udcff\\u202e"
+
+
+@pytest.mark.parametrize("columns", [40, 60, 80, 120])
+def test_tables_fit_and_lose_nothing(
+    columns: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    label = "a label as long as anyone would ever write one, and longer"
+    print_text(table(("release", "figure"), [[label, "0.123456"]], whole=("figure",)))
+    text = capsys.readouterr().out
+    assert max(map(len, text.splitlines())) <= columns
+    shown = "".join(text.split())
+    assert all(word.strip(",") in shown for word in label.split())
+    assert "0.123456" in shown

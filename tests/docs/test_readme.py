@@ -1,0 +1,54 @@
+"""What the README shows is what happens."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def _blocks(language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", README, flags=re.DOTALL)
+
+
+def _dpaudit(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    words = command.partition("#")[0].split()[2:]
+    return subprocess.run(
+        [sys.executable, "-m", "dpaudit.app.main", *words],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_the_first_screen_is_true(tmp_path: Path) -> None:
+    shown = next(block for block in _blocks("console") if "utility:" in block).splitlines()
+    ran = _dpaudit(shown[0], tmp_path)
+    assert ran.returncode == 0, ran.stderr
+    random = re.compile(r"utility: suboptimality .*")
+    printed = [random.sub("utility: suboptimality", line) for line in ran.stdout.splitlines()]
+    assert printed == [random.sub("utility: suboptimality", line) for line in shown[1:]]
+
+
+def test_the_commands_on_ones_own_algorithm_work(tmp_path: Path) -> None:
+    source = next(block for block in _blocks("python") if block.startswith("# means.py"))
+    (tmp_path / "means.py").write_text(source, encoding="utf-8")
+    commands = next(block for block in _blocks("console") if "means.py" in block).splitlines()
+    for command in commands:
+        ran = _dpaudit(command, tmp_path)
+        assert ran.returncode == 0, f"{command}\n{ran.stdout}{ran.stderr}"
+
+
+def test_the_python_snippet_says_what_its_comments_say(tmp_path: Path) -> None:
+    own, snippet = (block for block in _blocks("python") if "column_sums" in block)
+    names: dict[str, object] = {}
+    exec(own + "\ndata = pair().data\n", names)  # noqa: S102  (the README's own code)
+    ran = snippet.replace('"column_sums.jsonl"', repr(str(tmp_path / "column_sums.jsonl")))
+    said: list[str] = []
+    exec(ran, {**names, "print": said.append})  # noqa: S102  (the README's own code)
+    assert [str(word) for word in said] == re.findall(r"# (\w+)$", snippet, flags=re.MULTILINE)
