@@ -14,14 +14,13 @@ from typing import Any
 
 import numpy as np
 
+from dpaudit.auditors.movement import movements
 from dpaudit.auditors.sameness import NotComparable, first_difference
 from dpaudit.claims import Claim
 from dpaudit.curator import Curator
-from dpaudit.mechanisms import Array, distance
 from dpaudit.noise import Entry, LiveNoise, NoiseSource, ReplayDiverged, ReplayedNoise, Transcript
 from dpaudit.pairs import Pair
 from dpaudit.running import run
-from dpaudit.sensitivity import Norm
 from dpaudit.verdicts import Audit, Finding
 
 #: A measured sensitivity may exceed the declared one by this relative amount: sums are rounded.
@@ -199,10 +198,10 @@ def _parts(recorded: Sequence[Entry], other: Sequence[Entry]) -> list[Finding]:
     """Releases that move although the unit is in other parts of their split."""
     moved: dict[str, dict[str, Entry]] = {}
     by_values: set[str] = set()
-    for one, two in zip(recorded, other, strict=False):
-        partition = one.release.partition
-        if partition is not None and _moves(one, two):
-            moved.setdefault(partition.split, {}).setdefault(partition.part, one)
+    for move in movements(recorded, other):
+        partition = move.entry.release.partition
+        if partition is not None and move.measured > SENSITIVITY_TOLERANCE * move.declared:
+            moved.setdefault(partition.split, {}).setdefault(partition.part, move.entry)
             if partition.by == "values":
                 by_values.add(partition.split)
     findings = []
@@ -225,36 +224,15 @@ def _parts(recorded: Sequence[Entry], other: Sequence[Entry]) -> list[Finding]:
 
 
 def _sensitivities(recorded: Sequence[Entry], other: Sequence[Entry]) -> list[Finding]:
-    findings = []
-    for one, two in zip(recorded, other, strict=False):
-        mechanism = one.release.mechanism
-        declared = mechanism.sensitivity.value
-        slices = range(one.release.count) if one.release.count > 1 else (slice(None),)
-        measured = max(_distance(mechanism.norm, _part(one.query, s), _part(two.query, s)) for s in slices)
-        if not measured <= declared * (1 + SENSITIVITY_TOLERANCE):
-            moved = f"the query moves by {measured:.6g} in {mechanism.norm}, declared are {declared:.6g}"
-            findings.append(
-                Finding(
-                    kind="sensitivity",
-                    label=one.release.label,
-                    detail=moved,
-                    where=one.where,
-                    declared=declared,
-                    measured=measured,
-                )
-            )
-    return findings
-
-
-def _moves(one: Entry, two: Entry) -> bool:
-    sensitivity = one.release.mechanism.sensitivity
-    return _distance(sensitivity.norm, one.query, two.query) > SENSITIVITY_TOLERANCE * sensitivity.value
-
-
-def _distance(norm: Norm, one: Array, two: Array) -> float:
-    with np.errstate(over="ignore"):  # the distance of two finite queries may exceed every double
-        return distance(norm, one - two)
-
-
-def _part(query: Array, where: int | slice) -> Array:
-    return query if query.ndim == 0 else np.asarray(query[where])
+    return [
+        Finding(
+            kind="sensitivity",
+            label=move.entry.release.label,
+            detail=f"the query moves by {move.measured:.6g} {move.measure}, declared are {move.declared:.6g}",
+            where=move.entry.where,
+            declared=move.declared,
+            measured=move.measured,
+        )
+        for move in movements(recorded, other)
+        if not move.measured <= move.declared * (1 + SENSITIVITY_TOLERANCE)
+    ]

@@ -11,7 +11,8 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from dpaudit.errors import InputError, InvalidParameter, NormMismatch, UnknownKind
 
 
-def _finite(value: float) -> float:
+def finite(value: float) -> float:
+    """The value, if it is neither NaN nor infinite; for use in a field."""
     if not math.isfinite(value):
         raise ValueError(f"must be a finite number, not {value}")
     return value
@@ -30,10 +31,10 @@ def _plain(value: object) -> object:
 
 #: Numbers as the ledger may hold them: NaN and infinities are refused before anything is computed.
 Number = Annotated[float, Field(strict=True), BeforeValidator(_plain)]
-Positive = Annotated[Number, AfterValidator(_finite), Field(gt=0)]
-NonNegative = Annotated[Number, AfterValidator(_finite), Field(ge=0)]
-Fraction = Annotated[Number, AfterValidator(_finite), Field(gt=0, lt=1)]
-AboveOne = Annotated[Number, AfterValidator(_finite), Field(gt=1)]
+Positive = Annotated[Number, AfterValidator(finite), Field(gt=0)]
+NonNegative = Annotated[Number, AfterValidator(finite), Field(ge=0)]
+Fraction = Annotated[Number, AfterValidator(finite), Field(gt=0, lt=1)]
+AboveOne = Annotated[Number, AfterValidator(finite), Field(gt=1)]
 Count = Annotated[int, Field(ge=1, strict=True), BeforeValidator(_plain)]
 
 

@@ -28,7 +28,7 @@ def listing(*, output_format: str) -> None:
         "algorithms": {name: builtin.summary for name, builtin in CATALOGUE.items()},
         "data": {name: _DATA.get(name, "") for name in BUILTIN_DATA},
         "mechanisms": {
-            kind.model_fields["kind"].default: f"sensitivity in {kind.norm}"
+            kind.model_fields["kind"].default: (kind.__doc__ or "").partition("\n")[0]
             for kind in get_args(AnyMechanism)
         },
         "verbs": {verb: summary for verb, (_, _, summary) in VERBS.items()},

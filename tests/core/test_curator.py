@@ -46,13 +46,13 @@ def test_past_the_budget_nothing_is_sampled_charged_or_written() -> None:
     held = curator(noise=noise, budget=ZCDPFilter(1.2), transcript=transcript)
     held.release(0.0, NOISE, label="one")
     held.release(0.0, NOISE, label="two")
-    state = noise._generator.bit_generator.state
+    state = noise._randomness.generator.bit_generator.state
     before = held.ledger.hash
     for _ in range(2):
         with pytest.raises(BudgetExceeded, match=r"0\.5 requested, 1 of 1\.2 spent") as caught:
             held.release(0.0, NOISE, label="three")
         assert "three" in caught.value.where
-    assert noise._generator.bit_generator.state == state
+    assert noise._randomness.generator.bit_generator.state == state
     assert (len(held.ledger.releases), len(transcript.entries), held.ledger.hash) == (2, 2, before)
     held.release(0.0, Gaussian(sigma=1.6, sensitivity=L2(1.0)), label="small enough")
 
