@@ -141,13 +141,10 @@ def squared_mu(mechanism: GaussianLike) -> Fraction:
 
 def _sampled_epsilon(rate: float, epsilon: float) -> float:
     """log(1 + rate (e^epsilon - 1)), rounded up, and never above epsilon."""
-    if epsilon < 1.0:
-        amplified = math.log1p(rate * math.expm1(epsilon))
-    else:  # e^epsilon may overflow
-        amplified = epsilon + math.log(rate + (1.0 - rate) * math.exp(-epsilon))
-    # The terms of the second form are at most epsilon and log(1/rate), which the slack covers.
-    slack = ROUNDING * (epsilon + abs(math.log(rate)) if epsilon >= 1.0 else amplified)
-    return min(epsilon, math.nextafter(amplified + slack, math.inf))
+    if epsilon > 700.0:  # e^epsilon overflows, and log(1/rate) is little beside it
+        return epsilon
+    amplified = math.log1p(rate * math.expm1(epsilon))
+    return min(epsilon, math.nextafter(amplified * (1.0 + ROUNDING), math.inf))
 
 
 def _largest_loss(mechanism: Tabulated) -> float:

@@ -1,0 +1,163 @@
+"""Each kind of the ledger format: its record, what it refuses, and its trip through a file."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import TypeAdapter
+
+from dpaudit import Header, Ledger, Neighbouring, Release
+from dpaudit.errors import InputError, InvalidParameter, NormMismatch, UnknownKind
+from dpaudit.mechanisms import AnyMechanism, sensitivity_of
+
+WHY = "Theorem 3 of the manual"
+
+
+def sensitivity(norm: str) -> dict[str, Any]:
+    return {"value": 1.5, "norm": norm, "basis": "clipped"}
+
+
+RECORDS: list[dict[str, Any]] = [
+    {"kind": "gaussian", "sigma": 2.0, "sensitivity": sensitivity("l2")},
+    {"kind": "laplace", "scale": 2.0, "sensitivity": sensitivity("l1")},
+    {"kind": "discrete-gaussian", "sigma": 2.0, "sensitivity": sensitivity("l2")},
+    {"kind": "discrete-laplace", "scale": 2.0, "sensitivity": sensitivity("l1")},
+    {"kind": "randomized-response", "epsilon": 1.0, "categories": 3},
+    {"kind": "exponential", "epsilon": 1.0},
+    {"kind": "symmetric-gaussian", "sigma": 2.0, "dimension": 4, "sensitivity": sensitivity("frobenius")},
+    {"kind": "tree-aggregation", "sigma": 2.0, "steps": 100, "sensitivity": sensitivity("l2")},
+    {"kind": "tree-aggregation", "sigma": 2.0, "steps": 100, "sensitivity": sensitivity("frobenius")},
+    {
+        "kind": "gaussian-process",
+        "sigma": 2.0,
+        "kernel": {"kind": "exponential", "beta": 3.0},
+        "sensitivity": sensitivity("rkhs"),
+    },
+    {"kind": "smooth-gaussian", "alpha": 12.0, "beta": 0.05, "dimension": 2, "epsilon": 1.0, "delta": 0.1},
+    {
+        "kind": "poisson-sampled",
+        "rate": 0.01,
+        "mechanism": {"kind": "gaussian", "sigma": 2.0, "sensitivity": sensitivity("l2")},
+    },
+    {"kind": "pure-dp", "epsilon": 1.0, "justification": WHY},
+    {"kind": "approx-dp", "epsilon": 1.0, "delta": 1e-6, "justification": WHY},
+    {"kind": "zcdp", "rho": 0.5, "justification": WHY},
+    {
+        "kind": "tabulated",
+        "losses": [-1.0, 1.0],
+        "probabilities": [0.25, 0.7],
+        "infinity": 0.05,
+        "justification": WHY,
+    },
+]
+IDS = [f"{record['kind']}-{i}" for i, record in enumerate(RECORDS)]
+
+
+def release(record: dict[str, Any]) -> Release:
+    return Release(label="x", mechanism=record)
+
+
+def changed(kind: str, **fields: Any) -> dict[str, Any]:
+    record = next(record for record in RECORDS if record["kind"] == kind)
+    return {**record, **fields}
+
+
+def test_every_kind_of_the_union_has_a_record() -> None:
+    schema = TypeAdapter(Release).json_schema()
+    known = set(schema["properties"]["mechanism"]["discriminator"]["mapping"])
+    assert known == {record["kind"] for record in RECORDS}
+
+
+@pytest.mark.parametrize("record", RECORDS, ids=IDS)
+def test_round_trip(record: dict[str, Any], tmp_path: Path) -> None:
+    made = release(record)
+    assert made.to_json()["mechanism"] == record
+    ledger = Ledger(Header(algorithm="a", unit="row", neighbouring=Neighbouring.REPLACE_ONE))
+    ledger.append(made)
+    ledger.finish()
+    assert Ledger.read(ledger.write(tmp_path / "ledger.jsonl")).releases == (made,)
+    assert hash(made.mechanism) == hash(release(record).mechanism)
+
+
+@pytest.mark.parametrize("record", RECORDS, ids=IDS)
+def test_one_notion_of_sensitivity(record: dict[str, Any]) -> None:
+    found = sensitivity_of(release(record).mechanism)
+    stated = record.get("sensitivity") or record.get("mechanism", {}).get("sensitivity")
+    assert (None if found is None else found.to_json()) == stated
+
+
+@pytest.mark.parametrize("record", RECORDS, ids=IDS)
+def test_every_number_is_refused_where_it_means_nothing(record: dict[str, Any]) -> None:
+    numbers = [name for name, value in record.items() if isinstance(value, float | int)]
+    for name in numbers:
+        for bad in (math.nan, math.inf, -math.inf, -1.0, "1", None, True):
+            if name in {"sigma", "scale", "alpha", "beta"} or bad is not True:
+                with pytest.raises(InputError):
+                    release({**record, name: bad})
+    with pytest.raises(InputError):
+        release({**record, "unknown": 1})
+
+
+@pytest.mark.parametrize(
+    "record", [record for record in RECORDS if "sensitivity" in record], ids=lambda record: record["kind"]
+)
+def test_a_sensitivity_in_the_wrong_norm(record: dict[str, Any]) -> None:
+    allowed = {"tree-aggregation": {"l2", "frobenius"}}.get(record["kind"], {record["sensitivity"]["norm"]})
+    for norm in {"l1", "l2", "frobenius", "rkhs"} - allowed:
+        with pytest.raises(NormMismatch) as caught:
+            release({**record, "sensitivity": sensitivity(norm)})
+        assert f"in norm {max(allowed)!r}" in str(caught.value)
+        known = "rkhs" not in {norm, *allowed}
+        assert ("no sound conversion" not in caught.value.remedy) == known
+    with pytest.raises(InputError):
+        release({name: value for name, value in record.items() if name != "sensitivity"})
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        changed("randomized-response", categories=1),
+        changed("randomized-response", categories=2.5),
+        changed("tree-aggregation", steps=0),
+        changed("symmetric-gaussian", dimension=0),
+        changed("smooth-gaussian", delta=1.0),
+        changed("poisson-sampled", rate=0.0),
+        changed("poisson-sampled", rate=1.5),
+        changed("poisson-sampled", mechanism=changed("discrete-gaussian")),
+        changed("gaussian-process", kernel={"kind": "exponential", "beta": 0.0}),
+        changed("gaussian-process", kernel={"kind": "cubic", "beta": 1.0}),
+        changed("pure-dp", justification=""),
+        changed("zcdp", justification="  \n"),
+        changed("approx-dp", delta=0.0),
+        changed("tabulated", losses=[1.0, -1.0]),
+        changed("tabulated", losses=[1.0, 1.0]),
+        changed("tabulated", losses=[-1.0, 1.0, 2.0]),
+        changed("tabulated", losses=[-1.0, math.inf]),
+        changed("tabulated", losses=[], probabilities=[], infinity=1.0),
+        changed("tabulated", probabilities=[0.25, 0.71]),
+        changed("tabulated", probabilities=[-0.25, 1.2]),
+        changed("tabulated", losses=[-3.0, 1.0]),  # Q's mass would be 0.25 e^3 > 1
+        changed("tabulated", losses=[-1e4, 1.0]),
+    ],
+    ids=lambda record: record["kind"],
+)
+def test_what_no_theorem_speaks_of(record: dict[str, Any]) -> None:
+    with pytest.raises(InputError):
+        release(record)
+
+
+def test_an_opaque_mechanism_needs_a_justification() -> None:
+    with pytest.raises(InvalidParameter):
+        release({"kind": "pure-dp", "epsilon": 1.0})
+
+
+def test_an_unknown_kind() -> None:
+    with pytest.raises(UnknownKind):
+        release({"kind": "cauchy", "scale": 1.0})
+
+
+def test_the_union_is_what_accountants_match_on() -> None:
+    assert {getattr(kind, "__name__", "") for kind in AnyMechanism.__args__} >= {"Gaussian", "Tabulated"}

@@ -1,0 +1,211 @@
+"""Every sampler accepts its true scale and rejects one that is 5% off.
+
+Seeds are fixed. A test at the true parameters would fail for at most one seed in a million: each checks
+a p-value against `ALARM`.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from mpmath import mp, mpf
+from scipy import stats
+
+from dpaudit.mechanisms import (
+    Array,
+    DiscreteGaussian,
+    DiscreteLaplace,
+    Exponential,
+    Gaussian,
+    Laplace,
+    PoissonSampled,
+    RandomizedResponse,
+    SmoothGaussian,
+    SymmetricGaussian,
+    TreeAggregation,
+)
+from dpaudit.randomness import Bits, Randomness
+from dpaudit.sensitivity import L1, L2, Frobenius
+
+ALARM = 1e-6
+N = 40_000
+OFF = (0.95, 1.05)
+
+
+def two_sided(statistic: float, law: stats.rv_continuous) -> float:
+    return float(2 * min(law.cdf(statistic), law.sf(statistic)))
+
+
+def normal_p(noise: Array, sigma: float) -> float:
+    """Exact: the sum of squares is chi-square."""
+    return two_sided(np.square(noise / sigma).sum(), stats.chi2(noise.size))
+
+
+def laplace_p(noise: Array, scale: float) -> float:
+    """Exact: the sum of magnitudes is Gamma."""
+    return two_sided(np.abs(noise / scale).sum(), stats.gamma(noise.size))
+
+
+def lattice_p(noise: Array, weight: object) -> float:
+    """Pearson's chi-square against probabilities proportional to `weight`, in cells of 50 or more."""
+    reach = int(np.abs(noise).max()) + 20
+    support = np.arange(-reach, reach + 1)
+    weights = np.array([float(weight(int(k))) for k in support])  # type: ignore[operator]
+    expected = noise.size * weights / weights.sum()
+    counts = np.array([(noise == k).sum() for k in support])
+    inner = expected >= 50
+    observed = [*counts[inner], counts[~inner].sum()]
+    wanted = [*expected[inner], expected[~inner].sum()]
+    return float(stats.chisquare(observed, np.array(wanted) * sum(observed) / sum(wanted)).pvalue)
+
+
+def generator(seed: int = 7) -> np.random.Generator:
+    return np.random.default_rng(seed)
+
+
+def test_gaussian() -> None:
+    noise = Gaussian(sigma=3.0, sensitivity=L2(1)).sample(np.full((N, 1), 5.0), generator()) - 5.0
+    assert normal_p(noise, 3.0) > ALARM
+    assert all(normal_p(noise, 3.0 * off) < ALARM for off in OFF)
+
+
+def test_laplace() -> None:
+    noise = Laplace(scale=3.0, sensitivity=L1(1)).sample(np.full(N, 5.0), generator()) - 5.0
+    assert laplace_p(noise, 3.0) > ALARM
+    assert all(laplace_p(noise, 3.0 * off) < ALARM for off in OFF)
+
+
+@pytest.mark.parametrize("sigma", [0.6, 2.3, 7.0])
+def test_discrete_gaussian(sigma: float) -> None:
+    noise = DiscreteGaussian(sigma=sigma, sensitivity=L2(1)).sample(np.full(N, 5.0), generator()) - 5.0
+    assert lattice_p(noise, lambda k: math.exp(-k * k / (2 * sigma**2))) > ALARM
+    for off in OFF:
+        assert lattice_p(noise, lambda k, s=sigma * off: math.exp(-k * k / (2 * s**2))) < ALARM
+
+
+@pytest.mark.parametrize("scale", [0.5, 2.3, 7.0])
+def test_discrete_laplace(scale: float) -> None:
+    noise = DiscreteLaplace(scale=scale, sensitivity=L1(1)).sample(np.full(N, 5.0), generator()) - 5.0
+    assert lattice_p(noise, lambda k: math.exp(-abs(k) / scale)) > ALARM
+    for off in OFF:
+        assert lattice_p(noise, lambda k, b=scale * off: math.exp(-abs(k) / b)) < ALARM
+
+
+def test_a_rounded_gaussian_is_not_a_discrete_one() -> None:
+    """The fault that a variance alone would let pass: rounding adds 1/12 to it."""
+    noise = np.rint(generator().normal(0.0, math.sqrt(0.36 - 1 / 12), 10 * N))
+    assert lattice_p(noise, lambda k: math.exp(-k * k / (2 * 0.36))) < ALARM
+
+
+@pytest.mark.parametrize("categories", [2, 5])
+def test_randomized_response(categories: int) -> None:
+    n = 5 * N
+    value = generator(1).integers(0, categories, n).astype(float)
+    output = RandomizedResponse(epsilon=1.0, categories=categories).sample(value, generator())
+    kept = int((output == value).sum())
+
+    def p(epsilon: float) -> float:
+        keep = 1 / (1 + (categories - 1) * math.exp(-epsilon))
+        return float(stats.binomtest(kept, n, keep).pvalue)
+
+    assert p(1.0) > ALARM
+    assert all(p(off) < ALARM for off in OFF)
+    shift = ((output - value) % categories)[output != value].astype(int)
+    counts = np.bincount(shift, minlength=categories)
+    assert counts[0] == 0
+    worst = max(abs(count - shift.size / (categories - 1)) for count in counts[1:])
+    assert worst < 5.5 * math.sqrt(shift.size)
+
+
+def test_exponential() -> None:
+    mechanism = Exponential(epsilon=4.0)
+    weights = mechanism.log_weights(np.array([0.0, 1.0, 0.25, 0.9]), 1.0)
+    draws = generator()
+    chosen = [int(mechanism.sample(weights, draws)) for _ in range(2 * N)]
+    counts = np.bincount(chosen, minlength=4)
+
+    def p(epsilon: float) -> float:
+        law = np.exp(epsilon * np.array([0.0, 1.0, 0.25, 0.9]) / 2)
+        return float(stats.chisquare(counts, law / law.sum() * counts.sum()).pvalue)
+
+    assert p(4.0) > ALARM
+    assert all(p(4.0 * off) < ALARM for off in OFF)
+
+
+def symmetric_coordinates(noise: Array) -> tuple[Array, Array]:
+    rows, columns = np.triu_indices(noise.shape[-1], k=1)
+    return np.diagonal(noise, axis1=-2, axis2=-1), noise[..., rows, columns]
+
+
+def test_symmetric_gaussian() -> None:
+    mechanism = SymmetricGaussian(sigma=2.0, dimension=3, sensitivity=Frobenius(1))
+    noise = mechanism.sample(np.zeros((N, 3, 3)), generator())
+    assert np.array_equal(noise, np.swapaxes(noise, 1, 2))
+    diagonal, above = symmetric_coordinates(noise)
+    assert normal_p(diagonal, 2.0) > ALARM
+    assert normal_p(above, 2.0 / math.sqrt(2)) > ALARM
+    for off in OFF:
+        assert normal_p(diagonal, 2.0 * off) < ALARM
+        assert normal_p(above, 2.0 * off / math.sqrt(2)) < ALARM
+    assert normal_p(above, 2.0) < ALARM, "an independent upper triangle is not isotropic"
+
+
+def test_smooth_gaussian_takes_the_scale_of_the_moment() -> None:
+    mechanism = SmoothGaussian(alpha=5.0, beta=0.1, dimension=N, epsilon=1.0, delta=1e-5)
+    noise = mechanism.sample(np.zeros(N), 3.0, generator())
+    assert normal_p(noise, 3.0) > ALARM
+    assert all(normal_p(noise, 3.0 * off) < ALARM for off in OFF)
+
+
+def test_poisson_sampling_rate_and_inner_noise() -> None:
+    mechanism = PoissonSampled(rate=0.3, mechanism=Gaussian(sigma=1e-9, sensitivity=L2(1)))
+    rows, draws = np.ones((1000, 1)), generator()
+    sampled = sum(round(float(mechanism.sample(rows, draws)[0])) for _ in range(N // 1000))
+    assert stats.binomtest(sampled, N, 0.3).pvalue > ALARM
+    assert all(stats.binomtest(sampled, N, 0.3 * off).pvalue < ALARM for off in OFF)
+    noisy = PoissonSampled(rate=0.5, mechanism=Laplace(scale=2.0, sensitivity=L1(1)))
+    noise = noisy.sample(np.zeros((4, N)), generator())
+    assert laplace_p(noise, 2.0) > ALARM
+    assert all(laplace_p(noise, 2.0 * off) < ALARM for off in OFF)
+
+
+@pytest.mark.parametrize("norm", ["l2", "frobenius"])
+def test_tree_node_noise(norm: str) -> None:
+    sensitivity = L2(1) if norm == "l2" else Frobenius(1)
+    mechanism = TreeAggregation(sigma=2.0, steps=4, sensitivity=sensitivity)
+    diagonal, above = symmetric_coordinates(mechanism.node_noise((N, 2, 2), generator()))
+    factor = 1.0 if norm == "l2" else 1 / math.sqrt(2)
+    assert normal_p(diagonal, 2.0) > ALARM
+    assert normal_p(above, 2.0 * factor) > ALARM
+    assert all(normal_p(above, 2.0 * factor * off) < ALARM for off in OFF)
+
+
+def test_bits_are_uniform_and_repeatable() -> None:
+    bits = Bits(generator().bytes)
+    counts = np.bincount([bits.below(7) for _ in range(N)], minlength=7)
+    assert stats.chisquare(counts).pvalue > ALARM
+    assert bits.below(1) == 0
+    one, other = Bits(generator().bytes), Bits(generator().bytes)
+    assert [one.below(10**30) for _ in range(50)] == [other.below(10**30) for _ in range(50)]
+
+
+def test_unseeded_bits_come_from_the_operating_system() -> None:
+    drawn = [Randomness.live().bits.below(2**256) for _ in range(3)]
+    assert len(set(drawn)) == 3
+    assert Randomness.live(5).bits.below(2**256) == Randomness.live(5).bits.below(2**256)
+
+
+def test_large_integers_keep_every_digit() -> None:
+    """2^53 + noise is added as an integer and rounded once."""
+    value = np.full(1000, float(2**53 - 1))
+    output = DiscreteLaplace(scale=1.0, sensitivity=L1(1)).sample(value, generator())
+    assert {int(entry) % 2 for entry in output if entry < 2**53} == {0, 1}
+
+
+def test_discrete_gaussian_of_a_tiny_sigma_is_still() -> None:
+    output = DiscreteGaussian(sigma=1e-3, sensitivity=L2(1)).sample(np.arange(50.0), generator())
+    with mp.workdps(60):
+        assert mp.exp(-1 / (2 * mpf("1e-3") ** 2)) < mpf(10) ** -200
+    assert np.array_equal(output, np.arange(50.0))
