@@ -26,10 +26,8 @@ from dpaudit.mechanisms import (
     Tabulated,
     TreeAggregation,
     distance,
-    sensitivity_of,
 )
 from dpaudit.noise import Entry
-from dpaudit.sensitivity import Norm
 
 Twin = tuple[Entry, Entry]
 
@@ -57,18 +55,12 @@ def movements(recorded: Sequence[Entry], other: Sequence[Entry]) -> Iterator[Mov
     for twin in zip(recorded, other, strict=False):
         releases.setdefault(twin[0].number, []).append(twin)
     for twins in releases.values():
-        yield from _release_moves(twins)
+        with np.errstate(over="ignore"):  # the distance of two finite queries may exceed every double
+            moves = list(_moves(twins))
+        yield from moves
 
 
-def moves(one: Entry, two: Entry, tolerance: float) -> bool:
-    """Whether one question's query differs between the runs, by more than a share of its sensitivity."""
-    sensitivity = sensitivity_of(one.release.mechanism)
-    if sensitivity is None:
-        return not np.array_equal(one.query, two.query)
-    return _distance(sensitivity.norm, one, two) > tolerance * sensitivity.value
-
-
-def _release_moves(twins: Sequence[Twin]) -> Iterator[Movement]:
+def _moves(twins: Sequence[Twin]) -> Iterator[Movement]:
     entry, twin = twins[0]
     mechanism = entry.release.mechanism
     match mechanism:
@@ -76,17 +68,17 @@ def _release_moves(twins: Sequence[Twin]) -> Iterator[Movement]:
             measured = max(distance(mechanism.norm, part) for part in _repetitions(entry, twin))
             yield Movement(entry, measured, mechanism.sensitivity.value, f"in {mechanism.norm}")
         case PoissonSampled():
-            measured = _distance(mechanism.norm, entry, twin)
+            measured = distance(mechanism.norm, entry.query - twin.query)
             yield Movement(entry, measured, mechanism.sensitivity.value, f"in {mechanism.norm}")
         case RandomizedResponse():
             changed = max(float(np.count_nonzero(part)) for part in _repetitions(entry, twin))
             yield Movement(entry, changed, 1.0, "in changed answers")
         case Exponential():
-            spread = float(np.ptp(_difference(entry, twin)))
+            spread = float(np.ptp(entry.query - twin.query))
             yield Movement(entry, spread, mechanism.epsilon, "in the range of log weights")
         case TreeAggregation():
             items = twins[1:]  # the first entry is the opening
-            moved = sum(_distance(mechanism.norm, one, two) for one, two in items)
+            moved = sum(distance(mechanism.norm, one.query - two.query) for one, two in items)
             yield Movement(
                 twins[-1][0], moved, mechanism.sensitivity.value, f"in {mechanism.norm}, over its items"
             )
@@ -104,13 +96,13 @@ def _release_moves(twins: Sequence[Twin]) -> Iterator[Movement]:
 
 def _repetitions(entry: Entry, twin: Entry) -> list[Array]:
     """The differences of the queries, repetition by repetition."""
-    difference = _difference(entry, twin)
+    difference = entry.query - twin.query
     return [np.asarray(part) for part in difference] if entry.release.count > 1 else [difference]
 
 
 def _function_norm(mechanism: GaussianProcess, twins: Sequence[Twin]) -> float:
     """The least RKHS norm that the functions' difference can have, given its values where it was asked."""
-    asked = [(one.at, _difference(one, two)) for one, two in twins if one.at is not None]
+    asked = [(one.at, one.query - two.query) for one, two in twins if one.at is not None]
     if not asked:
         return 0.0
     points = np.concatenate([at for at, _ in asked])
@@ -121,16 +113,7 @@ def _function_norm(mechanism: GaussianProcess, twins: Sequence[Twin]) -> float:
 def _smooth(mechanism: SmoothGaussian, entry: Entry, twin: Entry) -> Iterator[Movement]:
     if entry.scale is None or twin.scale is None:
         return
-    moved = mechanism.alpha * distance("l2", _difference(entry, twin))
+    moved = mechanism.alpha * float(np.linalg.norm((entry.query - twin.query).ravel()))
     yield Movement(entry, moved / min(entry.scale, twin.scale), 1.0, "in noise scales over alpha")
     drift = 2.0 * abs(float(np.log(entry.scale / twin.scale)))
     yield Movement(entry, drift, mechanism.beta, "in the logarithm of the noise variance")
-
-
-def _distance(norm: Norm, one: Entry, two: Entry) -> float:
-    return distance(norm, _difference(one, two))
-
-
-def _difference(one: Entry, two: Entry) -> Array:
-    with np.errstate(over="ignore"):  # the difference of two finite queries may exceed every double
-        return one.query - two.query

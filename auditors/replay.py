@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from dpaudit.auditors.movement import movements, moves
+from dpaudit.auditors.movement import movements
 from dpaudit.auditors.sameness import NotComparable, first_difference
 from dpaudit.claims import Claim
 from dpaudit.curator import Curator
@@ -198,10 +198,10 @@ def _parts(recorded: Sequence[Entry], other: Sequence[Entry]) -> list[Finding]:
     """Releases that move although the unit is in other parts of their split."""
     moved: dict[str, dict[str, Entry]] = {}
     by_values: set[str] = set()
-    for one, two in zip(recorded, other, strict=False):
-        partition = one.release.partition
-        if partition is not None and moves(one, two, SENSITIVITY_TOLERANCE):
-            moved.setdefault(partition.split, {}).setdefault(partition.part, one)
+    for move in movements(recorded, other):
+        partition = move.entry.release.partition
+        if partition is not None and move.measured > SENSITIVITY_TOLERANCE * move.declared:
+            moved.setdefault(partition.split, {}).setdefault(partition.part, move.entry)
             if partition.by == "values":
                 by_values.add(partition.split)
     findings = []

@@ -8,7 +8,7 @@ from typing import Protocol
 
 import numpy as np
 
-from dpaudit.errors import ScheduleBroken
+from dpaudit.errors import InvalidParameter, ScheduleBroken
 from dpaudit.ledger import Noise
 from dpaudit.mechanisms import Array
 from dpaudit.randomness import Randomness
@@ -60,7 +60,12 @@ class LiveNoise:
 
     def __init__(self, seed: int | np.random.SeedSequence | None = None) -> None:
         self.description = Noise(source="live", seeded=seed is not None)
-        self._randomness = Randomness.live(seed)
+        try:
+            self._randomness = Randomness.live(seed)
+        except (TypeError, ValueError) as error:
+            raise InvalidParameter(
+                f"seed {seed!r}: {error}", where="seed", remedy="give a whole number >= 0"
+            ) from None
 
     def answer(self, question: Question) -> Array:
         """The answer with noise of the release's mechanism."""

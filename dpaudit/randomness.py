@@ -8,8 +8,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpaudit.errors import InvalidParameter
-
 _READ = 512  # bytes asked for at once: a call costs more than the bits it brings
 
 
@@ -54,10 +52,5 @@ class Randomness:
     @classmethod
     def live(cls, seed: int | np.random.SeedSequence | None = None) -> Randomness:
         """Seeded by the caller, or by the operating system, which then supplies the bits itself."""
-        try:
-            generator = np.random.default_rng(seed)
-        except (TypeError, ValueError) as error:
-            raise InvalidParameter(
-                f"seed {seed!r}: {error}", where="seed", remedy="give a whole number >= 0"
-            ) from None
+        generator = np.random.default_rng(seed)
         return cls(generator, Bits(secrets.token_bytes if seed is None else generator.bytes))

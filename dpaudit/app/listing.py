@@ -11,7 +11,7 @@ from dpaudit.algorithms.datasets import BUILTIN_DATA
 from dpaudit.app.failures import traceback_option
 from dpaudit.app.main import VERBS
 from dpaudit.app.output import line, output_format_option, print_json, print_text, table
-from dpaudit.mechanisms import AnyMechanism, Calibrated, PoissonSampled
+from dpaudit.mechanisms import AnyMechanism
 
 _DATA = {
     "treatment": "20 000 simulated patients, 4 states of health, 4 visits",
@@ -28,7 +28,8 @@ def listing(*, output_format: str) -> None:
         "algorithms": {name: builtin.summary for name, builtin in CATALOGUE.items()},
         "data": {name: _DATA.get(name, "") for name in BUILTIN_DATA},
         "mechanisms": {
-            kind.model_fields["kind"].default: _calibration(kind) for kind in get_args(AnyMechanism)
+            kind.model_fields["kind"].default: (kind.__doc__ or "").partition("\n")[0]
+            for kind in get_args(AnyMechanism)
         },
         "verbs": {verb: summary for verb, (_, _, summary) in VERBS.items()},
     }
@@ -37,10 +38,3 @@ def listing(*, output_format: str) -> None:
         return
     for title, entries in found.items():
         print_text(table((title, ""), entries.items(), whole=(title,)), line())
-
-
-def _calibration(kind: type[AnyMechanism]) -> str:
-    """What a mechanism's noise is calibrated to."""
-    if issubclass(kind, Calibrated):
-        return f"sensitivity in {' or '.join(kind.norms)}"
-    return "sensitivity of its inner mechanism" if kind is PoissonSampled else "no sensitivity"

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import assert_never
+from collections.abc import Mapping, Sequence
+from typing import Any, assert_never
 
 from rich.console import RenderableType
 
@@ -11,7 +11,7 @@ from dpaudit.app.output import bullets, line, lower, shorten, table, upper
 from dpaudit.bounds import Bound
 from dpaudit.claims import Claim
 from dpaudit.guarantees import GDP, RDP, ZCDP, AnyGuarantee, ApproxDP, PureDP
-from dpaudit.mechanisms import AnyMechanism, GaussianProcess, PoissonSampled, Tabulated, sensitivity_of
+from dpaudit.mechanisms import AnyMechanism, sensitivity_of
 from dpaudit.releases import Release
 from dpaudit.verdicts import Accounting, Audit, Experiment, Proof, ReleaseAccount, leading_figure
 
@@ -122,27 +122,28 @@ def release_rows(releases: Sequence[Release]) -> list[list[object]]:
 
 
 def mechanism_words(mechanism: AnyMechanism) -> str:
-    """A mechanism's kind and its own numbers."""
-    match mechanism:
-        case PoissonSampled():
-            return f"{mechanism.kind} rate={mechanism.rate:.6g} of {mechanism_words(mechanism.mechanism)}"
-        case GaussianProcess():
-            kernel = mechanism.kernel
-            return f"{mechanism.kind} sigma={mechanism.sigma:.6g} {kernel.kind} beta={kernel.beta:.6g}"
-        case Tabulated():
-            return f"{mechanism.kind} losses={len(mechanism.losses)} infinity={mechanism.infinity:.6g}"
-        case _:
-            fields = mechanism.to_json().items()
-            numbers = [f"{name}={value:.6g}" for name, value in fields if isinstance(value, int | float)]
-            return " ".join([mechanism.kind, *numbers])
+    """A mechanism's kind and parameters; of a table of losses only how long it is."""
+    return _words(mechanism.to_json())
+
+
+def _words(fields: Mapping[str, Any]) -> str:
+    words = [str(fields["kind"])]
+    for name, value in fields.items():
+        if name in {"kind", "sensitivity", "justification"}:
+            continue
+        if isinstance(value, Mapping):
+            words.append(f"{name}=({_words(value)})")
+        elif isinstance(value, list):
+            words.append(f"{name}=[{len(value)}]")
+        else:
+            words.append(f"{name}={value:.6g}" if isinstance(value, float) else f"{name}={value}")
+    return " ".join(words)
 
 
 def sensitivity_words(mechanism: AnyMechanism) -> str:
-    """Sensitivity, norm, and on what ground it is believed; a dash for a mechanism that has none."""
+    """Sensitivity, norm, and on what ground it is believed."""
     sensitivity = sensitivity_of(mechanism)
-    if sensitivity is None:
-        return "-"
-    return f"{sensitivity.value:.6g} {sensitivity.norm} {sensitivity.basis}"
+    return "" if sensitivity is None else f"{sensitivity.value:.6g} {sensitivity.norm} {sensitivity.basis}"
 
 
 def times(label: str, count: int) -> str:

@@ -47,7 +47,10 @@ class Calibrated(Model):
 
 
 def distance(norm: Norm, difference: Array) -> float:
-    """The size of a difference of queries in a mechanism's norm, at most the largest double."""
+    """The size of a difference of queries in a mechanism's norm; at most the largest double.
+
+    For ``"rkhs"`` ask the kernel.
+    """
     limit = np.finfo(np.float64).max
     entries = np.minimum(np.abs(difference).ravel(), limit)
     largest = float(entries.max(initial=0.0))

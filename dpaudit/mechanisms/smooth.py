@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
+from pydantic import Field
 
 from dpaudit.mechanisms.additive import normal_log_density
 from dpaudit.mechanisms.calibrated import Array, residual
-from dpaudit.models import Count, Fraction, Model, Positive
+from dpaudit.models import Fraction, Model, Positive
 
 
 class SmoothGaussian(Model):
@@ -26,7 +27,7 @@ class SmoothGaussian(Model):
     kind: Literal["smooth-gaussian"] = "smooth-gaussian"
     alpha: Positive
     beta: Positive
-    dimension: Count
+    dimension: Annotated[int, Field(ge=1, strict=True)]
     epsilon: Positive
     delta: Fraction
 

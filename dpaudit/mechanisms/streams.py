@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
+from pydantic import Field
 
 from dpaudit.errors import InvalidParameter
 from dpaudit.mechanisms.additive import normal_log_density
 from dpaudit.mechanisms.calibrated import Array, Calibrated, residual
 from dpaudit.mechanisms.matrices import symmetric_log_density, symmetric_noise
-from dpaudit.models import Count, Positive
+from dpaudit.models import Positive
 from dpaudit.sensitivity import Norm
 
 
@@ -31,7 +32,7 @@ class TreeAggregation(Calibrated):
 
     kind: Literal["tree-aggregation"] = "tree-aggregation"
     sigma: Positive
-    steps: Count
+    steps: Annotated[int, Field(ge=1, strict=True)]
 
     @property
     def levels(self) -> int:

@@ -88,7 +88,7 @@ def test_labels_cannot_command_the_terminal(dpaudit: Any, ledger_file: Any) -> N
 
 def test_list(answer: Any, dpaudit: Any) -> None:
     text = dpaudit("list").stdout
-    for name in ("dp-apvi", "treatment", "frozen-lake", "gaussian", "laplace", "smooth-gaussian", "certify"):
+    for name in ("dp-apvi", "treatment", "frozen-lake", "gaussian", "laplace", "certify"):
         assert name in text
     assert max(map(len, text.splitlines())) <= 80
     status, found = answer("list")
