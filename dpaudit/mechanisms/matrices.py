@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
-from pydantic import Field
 
 from dpaudit.errors import InvalidParameter
 from dpaudit.mechanisms.additive import normal_log_density
 from dpaudit.mechanisms.calibrated import Array, Calibrated, residual
-from dpaudit.models import Positive
+from dpaudit.models import Count, Positive
 from dpaudit.sensitivity import Norm
 
 
@@ -30,7 +29,7 @@ class SymmetricGaussian(Calibrated):
 
     kind: Literal["symmetric-gaussian"] = "symmetric-gaussian"
     sigma: Positive
-    dimension: Annotated[int, Field(ge=1, strict=True)]
+    dimension: Count
 
     def sample(self, value: Array, generator: np.random.Generator) -> Array:
         """`value`, symmetric matrices [..., dimension, dimension], plus noise of the same shape."""

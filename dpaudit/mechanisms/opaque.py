@@ -12,13 +12,13 @@ from typing import Annotated, Literal, Self
 from pydantic import AfterValidator, Field, model_validator
 
 from dpaudit.errors import InvalidParameter
-from dpaudit.models import Fraction, Model, NonNegative, finite
+from dpaudit.models import Fraction, Model, NonNegative, Number, finite
 
 #: How far a table's probabilities may be from adding up to 1.
 MASS_TOLERANCE = 1e-9
 
 Justification = Annotated[str, Field(min_length=1, pattern=r"\S")]
-FiniteFloat = Annotated[float, AfterValidator(finite), Field(strict=True)]
+FiniteFloat = Annotated[Number, AfterValidator(finite)]
 
 
 class OpaquePureDP(Model):

@@ -6,11 +6,11 @@ import math
 from typing import Annotated, Literal
 
 import numpy as np
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
 from dpaudit.mechanisms.additive import Gaussian, Laplace
 from dpaudit.mechanisms.calibrated import Array
-from dpaudit.models import Model, finite
+from dpaudit.models import Model, Positive
 from dpaudit.sensitivity import Norm, Sensitivity
 
 Inner = Annotated[Gaussian | Laplace, Field(discriminator="kind")]
@@ -26,7 +26,7 @@ class PoissonSampled(Model):
     """
 
     kind: Literal["poisson-sampled"] = "poisson-sampled"
-    rate: Annotated[float, AfterValidator(finite), Field(gt=0, le=1, strict=True)]
+    rate: Annotated[Positive, Field(le=1)]
     mechanism: Inner
 
     @property

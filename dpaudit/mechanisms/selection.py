@@ -10,7 +10,7 @@ from pydantic import Field
 
 from dpaudit.errors import InvalidParameter
 from dpaudit.mechanisms.calibrated import Array, residual
-from dpaudit.models import Model, Positive
+from dpaudit.models import Count, Model, Positive
 
 
 class RandomizedResponse(Model):
@@ -24,7 +24,7 @@ class RandomizedResponse(Model):
 
     kind: Literal["randomized-response"] = "randomized-response"
     epsilon: Positive
-    categories: Annotated[int, Field(ge=2, strict=True)] = 2
+    categories: Annotated[Count, Field(ge=2)] = 2
 
     def sample(self, value: Array, generator: np.random.Generator) -> Array:
         """`value`, categories of any shape, each one randomized on its own."""

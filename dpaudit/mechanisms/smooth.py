@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Literal
 
 import numpy as np
-from pydantic import Field
 
 from dpaudit.mechanisms.additive import normal_log_density
 from dpaudit.mechanisms.calibrated import Array, residual
-from dpaudit.models import Fraction, Model, Positive
+from dpaudit.models import Count, Fraction, Model, Positive
 
 
 class SmoothGaussian(Model):
@@ -27,7 +26,7 @@ class SmoothGaussian(Model):
     kind: Literal["smooth-gaussian"] = "smooth-gaussian"
     alpha: Positive
     beta: Positive
-    dimension: Annotated[int, Field(ge=1, strict=True)]
+    dimension: Count
     epsilon: Positive
     delta: Fraction
 

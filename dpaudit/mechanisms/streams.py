@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
-from pydantic import Field
 
 from dpaudit.errors import InvalidParameter
 from dpaudit.mechanisms.additive import normal_log_density
 from dpaudit.mechanisms.calibrated import Array, Calibrated, residual
 from dpaudit.mechanisms.matrices import symmetric_log_density, symmetric_noise
-from dpaudit.models import Positive
+from dpaudit.models import Count, Positive
 from dpaudit.sensitivity import Norm
 
 
@@ -32,7 +31,7 @@ class TreeAggregation(Calibrated):
 
     kind: Literal["tree-aggregation"] = "tree-aggregation"
     sigma: Positive
-    steps: Annotated[int, Field(ge=1, strict=True)]
+    steps: Count
 
     @property
     def levels(self) -> int:

@@ -170,6 +170,23 @@ def test_an_opaque_release_replays() -> None:
     assert {finding.kind for finding in findings(leaking)} == {"leak"}
 
 
+def test_an_opaque_release_of_a_part_that_the_unit_is_not_in() -> None:
+    mechanism = OpaqueZCDP(rho=0.5, justification="vendor")
+
+    def work(parts: int) -> Work:
+        def algorithm(x: float, c: Curator) -> None:
+            for part in range(3):
+                value = [x if part < parts else 0.0]
+                c.release_opaque(
+                    value, lambda v, g: v + g.normal(), mechanism, label="it", partition=str(part)
+                )
+
+        return algorithm
+
+    assert findings(work(1)) == ()
+    assert {finding.kind for finding in findings(work(2))} == {"sensitivity"}
+
+
 def opened_or_not(x: float, c: Curator) -> None:
     if x > 0:
         c.stream(TreeAggregation(sigma=1.0, steps=8, sensitivity=L2(1)), "it")

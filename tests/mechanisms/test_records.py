@@ -6,6 +6,7 @@ import math
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from pydantic import TypeAdapter
 
@@ -147,6 +148,13 @@ def test_a_sensitivity_in_the_wrong_norm(record: dict[str, Any]) -> None:
 def test_what_no_theorem_speaks_of(record: dict[str, Any]) -> None:
     with pytest.raises(InputError):
         release(record)
+
+
+def test_numpy_numbers_are_numbers() -> None:
+    record = changed("tree-aggregation", steps=np.int64(100), sigma=np.float32(2.0))
+    assert release(record) == release(changed("tree-aggregation"))
+    table = changed("tabulated", losses=np.array([-1.0, 1.0]).tolist(), infinity=np.float64(0.05))
+    assert release(table) == release(changed("tabulated"))
 
 
 def test_an_opaque_mechanism_needs_a_justification() -> None:
