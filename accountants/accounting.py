@@ -11,6 +11,7 @@ from dpaudit.accountants.composition import Composition, compose, compose_ledger
 from dpaudit.accountants.costs import mu_squared, pure_epsilon, rho
 from dpaudit.accountants.profiles import GaussianProfile, PrivacyProfile, PureProfile, ZCDPProfile
 from dpaudit.accountants.rounding import sqrt_up
+from dpaudit.accountants.trusted import trusted_conditions
 from dpaudit.bounds import Bound
 from dpaudit.claims import Claim
 from dpaudit.errors import CannotBound, NotCertifiable
@@ -178,10 +179,7 @@ def _taken_on_trust(ledger: Ledger, claim: Claim | None) -> list[str]:
         lines.append("that the file holds every release of the run: it has no footer")
     if not ledger.hashed:
         lines.append("that no line was edited: the file has no hashes")
-    declared = sorted({r.label for r in ledger.releases if r.mechanism.sensitivity.basis == "declared"})
-    if declared:
-        shown = ", ".join(repr(label) for label in declared[:5]) + (", ..." if len(declared) > 5 else "")
-        lines.append(f"the declared sensitivity of {len(declared)} release(s): {shown}")
+    lines += trusted_conditions(ledger.releases)
     if any(r.partition is not None and r.partition.by == "position" for r in ledger.releases):
         lines.append("that parts of a split were made by position, not by what records say")
     if ledger.header.schedule == "fixed":

@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
+from dpaudit.auditors.movement import movements
 from dpaudit.auditors.sameness import NotComparable, first_difference
 from dpaudit.claims import Claim
 from dpaudit.curator import Curator
-from dpaudit.mechanisms import Array, distance
 from dpaudit.noise import Entry, LiveNoise, NoiseSource, ReplayDiverged, ReplayedNoise, Transcript
 from dpaudit.pairs import Pair
 from dpaudit.running import run
@@ -173,26 +173,15 @@ def _flow_difference(recorded: _Recording, other: _Recording) -> str | None:
 
 
 def _sensitivities(recorded: Sequence[Entry], other: Sequence[Entry]) -> list[Finding]:
-    findings = []
-    for one, two in zip(recorded, other, strict=False):
-        mechanism = one.release.mechanism
-        declared = mechanism.sensitivity.value
-        slices = range(one.release.count) if one.release.count > 1 else (slice(None),)
-        measured = max(distance(mechanism.norm, _part(one.query, s) - _part(two.query, s)) for s in slices)
-        if not measured <= declared * (1 + SENSITIVITY_TOLERANCE):
-            moved = f"the query moves by {measured:.6g} in {mechanism.norm}, declared are {declared:.6g}"
-            findings.append(
-                Finding(
-                    kind="sensitivity",
-                    label=one.release.label,
-                    detail=moved,
-                    where=one.where,
-                    declared=declared,
-                    measured=measured,
-                )
-            )
-    return findings
-
-
-def _part(query: Array, where: int | slice) -> Array:
-    return query if query.ndim == 0 else np.asarray(query[where])
+    return [
+        Finding(
+            kind="sensitivity",
+            label=move.entry.release.label,
+            detail=f"the query moves by {move.measured:.6g} {move.measure}, declared are {move.declared:.6g}",
+            where=move.entry.where,
+            declared=move.declared,
+            measured=move.measured,
+        )
+        for move in movements(recorded, other)
+        if not move.measured <= move.declared * (1 + SENSITIVITY_TOLERANCE)
+    ]

@@ -7,42 +7,39 @@ recorded and replayed runs are curators with other noise sources, never patched 
 from __future__ import annotations
 
 import hashlib
-import inspect
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpaudit.errors import InvalidParameter, ScheduleBroken, SensitivityTooSmall
+from dpaudit.door import Filter, as_query, new_release, require_count
+from dpaudit.errors import ScheduleBroken
 from dpaudit.guarantees import AnyGuarantee
 from dpaudit.ledger import Ledger
-from dpaudit.mechanisms import AnyMechanism, Array
-from dpaudit.noise import Entry, LiveNoise, NoiseSource, Transcript
+from dpaudit.mechanisms import (
+    AnyMechanism,
+    Array,
+    DiscreteGaussian,
+    DiscreteLaplace,
+    PoissonSampled,
+    RandomizedResponse,
+)
+from dpaudit.mechanisms.values import noisy, require_fits, require_value_mechanism
+from dpaudit.noise import NoiseSource, Transcript
 from dpaudit.relations import TrustModel
-from dpaudit.releases import Partition, Release
-from dpaudit.sums import clip_rows, count_cells
+from dpaudit.releases import Partition
+from dpaudit.sensitivity import Norm
+from dpaudit.shapes import Shapes
+from dpaudit.sums import bounded, clip_rows, count_cells
 
 if TYPE_CHECKING:
     from dpaudit.local import UserCurator
 
-
-class Filter(Protocol):
-    """A budget that decides, before anything is sampled, whether a release may happen.
-
-    A privacy filter (Rogers, Roth, Ullman, Vadhan 2016): the whole run satisfies `budget` although
-    the releases and their number may depend on earlier outputs.
-    """
-
-    @property
-    def budget(self) -> AnyGuarantee:
-        """The guarantee that the whole run is held to."""
-
-    def spend(self, release: Release) -> None:
-        """Charge one release; raises `BudgetExceeded`, and charges nothing, where too little is left."""
+__all__ = ["Curator", "Filter"]
 
 
-class Curator:
-    """Holds the noise, the ledger and, if there is one, the budget of one run.
+class Curator(Shapes):
+    """Answers an algorithm's queries with noise, and writes each into the ledger.
 
     Args:
         ledger: where every release is written before its output is handed out.
@@ -61,10 +58,7 @@ class Curator:
         transcript: Transcript | None = None,
         public_seed: int = 0,
     ) -> None:
-        self.ledger = ledger
-        self._noise = noise if noise is not None else LiveNoise()
-        self._budget = budget
-        self._transcript = transcript
+        super().__init__(ledger, noise, budget=budget, transcript=transcript)
         self._public_seed = public_seed
         self._streams: dict[str, np.random.Generator] = {}
         self._users_served: set[int] = set()
@@ -83,7 +77,7 @@ class Curator:
 
         Args:
             value: the query's answer; with ``count`` > 1 its first axis runs over the repetitions.
-            mechanism: the mechanism, whose sensitivity is that of one repetition.
+            mechanism: one that answers values, whose sensitivity is that of one repetition.
             label: what this is, in the ledger.
             count: how many repetitions `value` holds.
             partition: the part of a split that alone this release touches.
@@ -93,24 +87,19 @@ class Curator:
             The noisy value, same shape.
 
         Raises:
-            InvalidParameter: the value is not a finite array of numbers, or `count` does not fit it.
+            InvalidParameter: the value is not a finite array of numbers such as the mechanism takes, or
+                `count` does not fit it, or the mechanism answers no values.
             BudgetExceeded: the budget does not suffice; nothing was sampled or written.
         """
-        release = Release(
-            label=label,
-            mechanism=mechanism,
-            count=count,
-            partition=Partition(part=partition) if isinstance(partition, str) else partition,
-            claimed=claimed,
-        )
-        query = _query(value, release)
-        self._admit(release)
-        output = self._noise.answer(query, release)
-        if self._transcript is not None:
-            self._transcript.entries.append(
-                Entry(release=release, query=query, output=output.copy(), where=_call_site())
-            )
-        return output
+        where = f"release {label!r}"
+        answering = require_value_mechanism(mechanism, where)
+        release = new_release(label, answering, partition, claimed, count)
+        query = as_query(value, label)
+        require_count(query, count, label)
+        require_fits(answering, query, where)
+        if isinstance(answering, RandomizedResponse) and self.ledger.header.trust_model is TrustModel.LOCAL:
+            answering.require_single(query, count, where)
+        return self._answer(release, query, lambda randomness: noisy(answering, query, randomness))
 
     def release_sum(
         self,
@@ -130,7 +119,8 @@ class Curator:
         Args:
             contributions: [n, ...], one row per unit of privacy.
             bound: the norm to which a row is scaled down, in the mechanism's norm.
-            mechanism: its sensitivity must be at least what `bound` implies under the ledger's relation.
+            mechanism: its sensitivity must be at least what `bound` implies under the ledger's relation;
+                a `PoissonSampled` one draws the sample itself, a discrete one rounds rows towards zero.
             label: what this is, in the ledger.
             nonnegative: clip entries at 0 from below too; two non-negative contributions are never
                 opposed, which makes the replace-one L2 sensitivity sqrt(2) times the bound, not twice.
@@ -141,11 +131,22 @@ class Curator:
             SensitivityTooSmall: the declared sensitivity is below what the bound implies.
             InvalidParameter: the bound is not positive.
         """
-        clipped = self._bounded(mechanism, bound, acute=nonnegative, label=label)
+        clipped, norm = self._bounded(mechanism, bound, acute=nonnegative, label=label)
         rows = clip_rows(
-            np.asarray(contributions, dtype=np.float64), bound, mechanism.norm, nonnegative=nonnegative
+            np.asarray(contributions, dtype=np.float64),
+            bound,
+            norm,
+            nonnegative=nonnegative,
+            whole=isinstance(mechanism, DiscreteGaussian | DiscreteLaplace),
         )
-        return self.release(rows.sum(axis=0), clipped, label=label, partition=partition, claimed=claimed)
+        total = rows.sum(axis=0)
+        if isinstance(clipped, PoissonSampled):
+            sampled = clipped
+            release = new_release(label, sampled, partition, claimed)
+            return self._answer(
+                release, total, lambda r: sampled.sample(rows, r.generator), exact=sampled.rate * total
+            )
+        return self.release(total, clipped, label=label, partition=partition, claimed=claimed)
 
     def release_counts(
         self,
@@ -164,7 +165,8 @@ class Curator:
             cells: [n, m] flat indices into a table of `shape`; row i lists unit i's increments.
             shape: the table's shape.
             bound: the norm of one unit's table to which it is scaled down, in the mechanism's norm.
-            mechanism: as in `release_sum`; counts are never opposed.
+            mechanism: as in `release_sum`, but not sampled; counts are never opposed. A discrete one
+                leaves out a unit that is past the bound.
             label: what this is, in the ledger.
             partition: as in `release`.
             claimed: as in `release`.
@@ -172,8 +174,9 @@ class Curator:
         Returns:
             The noisy table, of `shape`.
         """
-        clipped = self._bounded(mechanism, bound, acute=True, label=label)
-        table = count_cells(cells, shape, bound, mechanism.norm)
+        clipped, norm = self._bounded(mechanism, bound, acute=True, label=label)
+        whole = isinstance(mechanism, DiscreteGaussian | DiscreteLaplace)
+        table = count_cells(cells, shape, bound, norm, whole=whole)
         return self.release(table, clipped, label=label, partition=partition, claimed=claimed)
 
     def public(self, name: str) -> np.random.Generator:
@@ -218,69 +221,7 @@ class Curator:
 
         return UserCurator(self, index, first=len(self._users_served) == 1)
 
-    def for_user(self) -> tuple[NoiseSource, Transcript | None]:
-        """The noise and the transcript that every user's local curator shares."""
-        return self._noise, self._transcript
-
-    def _admit(self, release: Release) -> None:
-        """Charge and write a release before it is sampled: the ledger never holds less than came out."""
-        if self.ledger.header.trust_model is TrustModel.LOCAL:
-            raise ScheduleBroken(
-                f"release {release.label!r} outside any user",
-                where=f"ledger of {self.ledger.header.algorithm!r}",
-                why="under local trust every release is some user's own",
-                remedy="release through curator.user(index)",
-            )
-        self.charge(release)
-
-    def charge(self, release: Release) -> None:
-        """Take a release out of the budget, then write it; what the budget refuses is not written."""
-        if self._budget is not None:
-            self._budget.spend(release)
-        self.ledger.append(release)
-
-    def _bounded(self, mechanism: AnyMechanism, bound: float, *, acute: bool, label: str) -> AnyMechanism:
-        if not np.isfinite(bound) or bound <= 0:
-            raise InvalidParameter(f"contribution bound {bound}", where=f"release {label!r}")
-        implied = self.ledger.header.neighbouring.sum_sensitivity(bound, mechanism.norm, acute=acute)
-        declared = mechanism.sensitivity
-        if declared.value < implied * (1 - 1e-12):
-            raise SensitivityTooSmall(
-                f"sensitivity {declared.value} declared, {implied} follows from the bound {bound} "
-                f"under {self.ledger.header.neighbouring}",
-                where=f"release {label!r}",
-                remedy=f"declare a sensitivity of {implied}, and calibrate the noise to it",
-            )
-        sensitivity = declared.model_copy(update={"basis": "clipped", "value": max(declared.value, implied)})
-        return mechanism.model_copy(update={"sensitivity": sensitivity})
-
-
-def _query(value: ArrayLike, release: Release) -> Array:
-    where = f"release {release.label!r}"
-    try:
-        query = np.array(value, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InvalidParameter(f"a value that is not an array of numbers: {error}", where=where) from None
-    if not np.isfinite(query).all():
-        raise InvalidParameter(
-            "a value that is not finite",
-            where=where,
-            why="NaN and infinity pass through the noise unchanged and tell the data apart",
-            remedy="clip each unit's contribution, as release_sum does",
-        )
-    if release.count > 1 and (query.ndim == 0 or query.shape[0] != release.count):
-        raise InvalidParameter(
-            f"count {release.count} for a value of shape {query.shape}",
-            where=where,
-            why="the ledger would account for another number of repetitions than were made",
-            remedy="let the first axis run over the repetitions",
-        )
-    return query
-
-
-def _call_site() -> str:
-    """File and line of the nearest frame outside this module: where the algorithm released."""
-    frame = inspect.currentframe()
-    while frame is not None and frame.f_code.co_filename == __file__:
-        frame = frame.f_back
-    return "" if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno}"
+    def _bounded(
+        self, mechanism: AnyMechanism, bound: float, *, acute: bool, label: str
+    ) -> tuple[AnyMechanism, Norm]:
+        return bounded(mechanism, bound, self.ledger.header.neighbouring, acute=acute, label=label)

@@ -25,8 +25,9 @@ class UserCurator(Curator):
     """
 
     def __init__(self, everyone: Curator, index: int, *, first: bool) -> None:
-        noise, transcript = everyone.for_user()
+        noise, transcript, numbers = everyone.for_user()
         super().__init__(everyone.ledger, noise, transcript=transcript)
+        self._numbers = numbers
         self._everyone = everyone
         self._index = index
         self._first = first
@@ -59,7 +60,8 @@ class UserCurator(Curator):
                 remedy="let every user make the same releases",
             )
 
-    def _admit(self, release: Release) -> None:
+    def admit(self, release: Release) -> int:
+        """Charge and write the first user's release; hold every other user's against it."""
         if self._first:
             self._everyone.charge(release)
         else:
@@ -73,3 +75,4 @@ class UserCurator(Curator):
                     remedy="let every user make the same releases with the same noise",
                 )
         self._made += 1
+        return next(self._numbers)

@@ -10,16 +10,17 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from dpaudit.errors import InputError, InvalidParameter, NormMismatch, UnknownKind
 
 
-def _finite(value: float) -> float:
+def finite(value: float) -> float:
+    """The value, if it is neither NaN nor infinite; for use in a field."""
     if not math.isfinite(value):
         raise ValueError(f"must be a finite number, not {value}")
     return value
 
 
 #: Numbers as the ledger may hold them: NaN and infinities are refused before anything is computed.
-Positive = Annotated[float, AfterValidator(_finite), Field(gt=0, strict=True)]
-NonNegative = Annotated[float, AfterValidator(_finite), Field(ge=0, strict=True)]
-Fraction = Annotated[float, AfterValidator(_finite), Field(gt=0, lt=1, strict=True)]
+Positive = Annotated[float, AfterValidator(finite), Field(gt=0, strict=True)]
+NonNegative = Annotated[float, AfterValidator(finite), Field(ge=0, strict=True)]
+Fraction = Annotated[float, AfterValidator(finite), Field(gt=0, lt=1, strict=True)]
 
 
 class Model(BaseModel):

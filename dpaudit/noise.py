@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -10,61 +11,92 @@ import numpy as np
 from dpaudit.errors import ScheduleBroken
 from dpaudit.ledger import Noise
 from dpaudit.mechanisms import Array
+from dpaudit.randomness import Randomness
 from dpaudit.releases import Release
 
 
+@dataclass(frozen=True)
+class Question:
+    """What a release asks of the noise: one value, one more item of a stream, or points of a function.
+
+    Attributes:
+        release: the ledger's line.
+        number: the place of that line in the run; all items of one stream, all points of one function
+            share it.
+        query: what the data say: the value, the item, the log weights, the function's values.
+        exact: the answer without noise.
+        draw: the answer with noise.
+        at: what is public about the question: the step of a stream, the points of a function.
+        scale: a noise scale that the data chose; private like the query.
+    """
+
+    release: Release
+    number: int
+    query: Array
+    exact: Array
+    draw: Callable[[Randomness], Array]
+    at: Array | None = None
+    scale: float | None = None
+
+
 class NoiseSource(Protocol):
-    """Answers a query with the output that leaves the curator."""
+    """Answers a question with the output that leaves the curator."""
 
     @property
     def description(self) -> Noise:
         """What the ledger's header says of this source."""
 
-    def answer(self, query: Array, release: Release) -> Array:
-        """The noisy output of one release, of the query's shape."""
+    def answer(self, question: Question) -> Array:
+        """The output of one question."""
 
 
 class LiveNoise:
     """Noise drawn from a generator of its own.
 
     Args:
-        seed: left out, the operating system chooses it; given, the run can be repeated, and whoever
-            knows the seed can subtract the noise.
+        seed: left out, the operating system chooses it, and supplies every bit of the exact samplers;
+            given, the run can be repeated, and whoever knows the seed can subtract the noise.
     """
 
     def __init__(self, seed: int | np.random.SeedSequence | None = None) -> None:
         self.description = Noise(source="live", seeded=seed is not None)
-        self._generator = np.random.default_rng(seed)
+        self._randomness = Randomness.live(seed)
 
-    def answer(self, query: Array, release: Release) -> Array:
-        """The query plus noise of the release's mechanism."""
-        return release.mechanism.sample(query, self._generator)
+    def answer(self, question: Question) -> Array:
+        """The answer with noise of the release's mechanism."""
+        return question.draw(self._randomness)
 
 
 class NoNoise:
-    """Every query answered exactly, for debugging; its ledger can never be certified."""
+    """Every question answered exactly, for debugging; its ledger can never be certified."""
 
     description = Noise(source="none", seeded=False)
 
-    def answer(self, query: Array, release: Release) -> Array:
-        """A copy of the query."""
-        del release
-        return query.copy()
+    def answer(self, question: Question) -> Array:
+        """A copy of the exact answer."""
+        return question.exact.copy()
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One release as it happened: what was asked, what came out, and from where in the code."""
+    """One question as it was answered: what was asked, what came out, and from where in the code.
+
+    `number`, `at` and `scale` are those of `Question`. A stream or a function begins with an entry
+    without values, where it was opened.
+    """
 
     release: Release
     query: Array
     output: Array
     where: str
+    number: int = 0
+    at: Array | None = None
+    scale: float | None = None
 
 
 @dataclass
 class Transcript:
-    """Every release of one run, with its query: private, and for the auditor alone."""
+    """Every question of one run with its answer: private, and for the auditor alone."""
 
     entries: list[Entry] = field(default_factory=list)
 
@@ -86,25 +118,26 @@ class ReplayedNoise:
         #: The first divergence, kept although the algorithm may have caught it.
         self.divergence: ReplayDiverged | None = None
 
-    def answer(self, query: Array, release: Release) -> Array:
-        """The recorded output of the release at this position.
+    def answer(self, question: Question) -> Array:
+        """The recorded answer to the question at this position.
 
         Raises:
-            ReplayDiverged: the release differs from the recorded one in anything at all.
+            ReplayDiverged: the question differs from the recorded one in anything but its query.
         """
-        self._require_same(query, release)
+        self._require_same(question)
         output = self._entries[self._position].output
         self._position += 1
         return output.copy()
 
-    def _require_same(self, query: Array, release: Release) -> None:
-        difference = self._difference(query, release)
+    def _require_same(self, question: Question) -> None:
+        difference = self._difference(question)
         if difference is not None and self.divergence is None:
             self.divergence = ReplayDiverged(difference, where=f"release {self._position + 1}")
         if self.divergence is not None:
             raise self.divergence
 
-    def _difference(self, query: Array, release: Release) -> str | None:
+    def _difference(self, question: Question) -> str | None:
+        release, query = question.release, question.query
         if self._position >= len(self._entries):
             return f"release {release.label!r} is one more than the {len(self._entries)} recorded"
         recorded = self._entries[self._position]
@@ -112,13 +145,27 @@ class ReplayedNoise:
             return f"{describe(release)} where {describe(recorded.release)} was recorded"
         if query.shape != recorded.query.shape:
             return f"{release.label!r} has shape {query.shape} where {recorded.query.shape} was recorded"
+        if question.number != recorded.number:
+            return f"{release.label!r} is release {question.number + 1}, recorded as {recorded.number + 1}"
+        if not _same_place(question.at, recorded.at):
+            return f"{release.label!r} is asked at another point than was recorded"
         return None
+
+
+def _same_place(one: Array | None, other: Array | None) -> bool:
+    if one is None or other is None:
+        return one is other
+    return one.shape == other.shape and one.tobytes() == other.tobytes()
 
 
 def describe(release: Release) -> str:
     """A release in one short phrase."""
-    numbers = ", ".join(
-        f"{name}={value}" for name, value in release.to_json()["mechanism"].items() if name != "kind"
-    )
+    fields = release.to_json()["mechanism"]
+    numbers = ", ".join(f"{name}={_short(value)}" for name, value in fields.items() if name != "kind")
     times = f" x{release.count}" if release.count > 1 else ""
     return f"{release.label!r} by {release.mechanism.kind}({numbers}){times}"
+
+
+def _short(value: object) -> str:
+    text = str(value)
+    return text if len(text) <= 80 else text[:77] + "..."

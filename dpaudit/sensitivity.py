@@ -26,7 +26,13 @@ CONVERSIONS = {
     (
         "l2",
         "frobenius",
-    ): "the L2 norm of a flattened matrix is its Frobenius norm: Frobenius with the same value is sound",
+    ): "the L2 norm of a whole flattened matrix is its Frobenius norm: the same value is sound; for one "
+    "triangle of a symmetric matrix alone, sqrt(2) times the value",
+    ("l1", "frobenius"): "the Frobenius norm never exceeds the sum of all entries: the same value is sound",
+    (
+        "frobenius",
+        "l1",
+    ): "for n entries the L1 norm is at most sqrt(n) times the Frobenius norm: L1(value * sqrt(n)) is sound",
 }
 
 
@@ -49,3 +55,13 @@ def L1(value: float, basis: Basis = "declared") -> Sensitivity:
 def L2(value: float, basis: Basis = "declared") -> Sensitivity:
     """A sensitivity in the Euclidean norm, which the Gaussian mechanism needs."""
     return Sensitivity(value=value, norm="l2", basis=basis)
+
+
+def Frobenius(value: float, basis: Basis = "declared") -> Sensitivity:
+    """A sensitivity in the Euclidean norm of all of a matrix's entries, for symmetric matrices."""
+    return Sensitivity(value=value, norm="frobenius", basis=basis)
+
+
+def RKHS(value: float, basis: Basis = "declared") -> Sensitivity:
+    """A sensitivity in the norm of a kernel's function space, which the Gaussian process needs."""
+    return Sensitivity(value=value, norm="rkhs", basis=basis)

@@ -5,12 +5,57 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from dpaudit.errors import InvalidParameter
-from dpaudit.mechanisms import Array
+from dpaudit.errors import InvalidParameter, SensitivityTooSmall
+from dpaudit.mechanisms import AnyMechanism, Array, PoissonSampled, sensitivity_of
+from dpaudit.relations import Neighbouring
 from dpaudit.sensitivity import Norm
 
 
-def clip_rows(contributions: Array, bound: float, norm: Norm, *, nonnegative: bool = False) -> Array:
+def bounded(
+    mechanism: AnyMechanism, bound: float, neighbouring: Neighbouring, *, acute: bool, label: str
+) -> tuple[AnyMechanism, Norm]:
+    """The mechanism with a sensitivity that rests on clipping each contribution to `bound`, and its norm.
+
+    Args:
+        mechanism: its sensitivity must be at least what the bound implies.
+        bound: the norm to which every unit's contribution is clipped.
+        neighbouring: the relation that turns the bound into a sensitivity.
+        acute: whether any two contributions have a non-negative inner product.
+        label: the release, for errors.
+
+    Raises:
+        SensitivityTooSmall: the declared sensitivity is below what the bound implies.
+        InvalidParameter: the bound is not positive, or the mechanism has no sensitivity.
+    """
+    where = f"release {label!r}"
+    declared = sensitivity_of(mechanism)
+    if declared is None:
+        raise InvalidParameter(
+            f"a {mechanism.kind} mechanism for a sum",
+            where=where,
+            why="it is not calibrated to a sensitivity, so clipping contributions bounds nothing",
+            remedy="use a mechanism that carries a sensitivity",
+        )
+    if not np.isfinite(bound) or bound <= 0:
+        raise InvalidParameter(f"contribution bound {bound}", where=where)
+    implied = neighbouring.sum_sensitivity(bound, declared.norm, acute=acute)
+    if declared.value < implied * (1 - 1e-12):
+        raise SensitivityTooSmall(
+            f"sensitivity {declared.value} declared, {implied} follows from the bound {bound} "
+            f"under {neighbouring}",
+            where=where,
+            remedy=f"declare a sensitivity of {implied}, and calibrate the noise to it",
+        )
+    clipped = declared.model_copy(update={"basis": "clipped", "value": max(declared.value, implied)})
+    if isinstance(mechanism, PoissonSampled):
+        inner = mechanism.mechanism.model_copy(update={"sensitivity": clipped})
+        return mechanism.model_copy(update={"mechanism": inner}), declared.norm
+    return mechanism.model_copy(update={"sensitivity": clipped}), declared.norm
+
+
+def clip_rows(
+    contributions: Array, bound: float, norm: Norm, *, nonnegative: bool = False, whole: bool = False
+) -> Array:
     """Scale each row down to at most `bound` in `norm`.
 
     A row with a NaN or an infinity becomes zero: an abort would tell that such a record exists.
@@ -20,6 +65,7 @@ def clip_rows(contributions: Array, bound: float, norm: Norm, *, nonnegative: bo
         bound: the largest norm left over.
         norm: ``"l1"`` or a Euclidean one, over all of a row's entries.
         nonnegative: clip entries at 0 from below first.
+        whole: round every entry towards zero last, which never lengthens a row.
 
     Returns:
         [n, ...], a new array.
@@ -47,10 +93,14 @@ def clip_rows(contributions: Array, bound: float, norm: Norm, *, nonnegative: bo
     with np.errstate(over="ignore"):
         factor = np.divide(bound, norms, out=np.ones_like(norms), where=norms > bound)
     clipped = np.where(norms > bound, shrunk * np.minimum(factor * largest, bound), rows)
+    if whole:
+        clipped = np.trunc(clipped)
     return clipped.reshape(contributions.shape)
 
 
-def count_cells(cells: NDArray[np.integer], shape: tuple[int, ...], bound: float, norm: Norm) -> Array:
+def count_cells(
+    cells: NDArray[np.integer], shape: tuple[int, ...], bound: float, norm: Norm, *, whole: bool = False
+) -> Array:
     """A table of counts, to which each unit adds its increments, scaled down to `bound` in `norm`.
 
     Args:
@@ -58,6 +108,7 @@ def count_cells(cells: NDArray[np.integer], shape: tuple[int, ...], bound: float
         shape: the table's shape.
         bound: the largest norm of one unit's own table.
         norm: ``"l1"`` or a Euclidean one.
+        whole: leave out a unit past the bound instead of scaling it down, so that counts stay whole.
 
     Returns:
         The table, of `shape`.
@@ -85,6 +136,8 @@ def count_cells(cells: NDArray[np.integer], shape: tuple[int, ...], bound: float
     else:
         norms = np.sqrt(_squared_multiplicities(cells))
     weights = np.minimum(1.0, bound / norms) if bound < norms.max() else None
+    if whole and weights is not None:
+        weights = np.floor(weights)
     spread = None if weights is None else np.repeat(weights, cells.shape[1])
     return np.bincount(cells.ravel(), weights=spread, minlength=size).astype(np.float64).reshape(shape)
 

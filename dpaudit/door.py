@@ -1,0 +1,161 @@
+"""The one door: what every release goes through, whatever its shape.
+
+A release is charged, written to the ledger, answered by the noise source, and kept for the auditor.
+"""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from dpaudit.errors import InvalidParameter, ScheduleBroken
+from dpaudit.guarantees import AnyGuarantee
+from dpaudit.ledger import Ledger
+from dpaudit.mechanisms import AnyMechanism, Array
+from dpaudit.noise import Entry, LiveNoise, NoiseSource, Question, Transcript
+from dpaudit.relations import TrustModel
+from dpaudit.releases import Partition, Release
+
+_CORE = str(Path(__file__).parent)
+
+
+class Filter(Protocol):
+    """A budget that decides, before anything is sampled, whether a release may happen.
+
+    A privacy filter (Rogers, Roth, Ullman, Vadhan 2016): the whole run satisfies `budget` although
+    the releases and their number may depend on earlier outputs.
+    """
+
+    @property
+    def budget(self) -> AnyGuarantee:
+        """The guarantee that the whole run is held to."""
+
+    def spend(self, release: Release) -> None:
+        """Charge one release; raises `BudgetExceeded`, and charges nothing, where too little is left."""
+
+
+class Door:
+    """Holds the noise, the ledger and, if there is one, the budget of one run.
+
+    Args:
+        ledger: where every release is written before its output is handed out.
+        noise: live noise by default, seeded by the operating system.
+        budget: a privacy filter; asked for more than is left, it raises before anything is sampled.
+        transcript: where questions and answers are kept for an auditor; private.
+    """
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        noise: NoiseSource | None = None,
+        *,
+        budget: Filter | None = None,
+        transcript: Transcript | None = None,
+    ) -> None:
+        self.ledger = ledger
+        self._noise = noise if noise is not None else LiveNoise()
+        self._budget = budget
+        self._transcript = transcript
+        #: Counts the run's releases; all doors of one run share it.
+        self._numbers: Iterator[int] = itertools.count()
+
+    def for_user(self) -> tuple[NoiseSource, Transcript | None, Iterator[int]]:
+        """The noise, the transcript and the numbering that every user's local curator shares."""
+        return self._noise, self._transcript, self._numbers
+
+    def admit(self, release: Release) -> int:
+        """Charge and write a release before it is sampled: the ledger never holds less than came out.
+
+        Returns:
+            The release's number in the run.
+        """
+        if self.ledger.header.trust_model is TrustModel.LOCAL:
+            raise ScheduleBroken(
+                f"release {release.label!r} outside any user",
+                where=f"ledger of {self.ledger.header.algorithm!r}",
+                why="under local trust every release is some user's own",
+                remedy="release through curator.user(index)",
+            )
+        self.charge(release)
+        return next(self._numbers)
+
+    def charge(self, release: Release) -> None:
+        """Take a release out of the budget, then write it; what the budget refuses is not written."""
+        if self._budget is not None:
+            self._budget.spend(release)
+        self.ledger.append(release)
+
+    def ask(self, question: Question) -> Array:
+        """The answer to a question about an admitted release, kept for the auditor if there is one."""
+        output = self._noise.answer(question)
+        if self._transcript is not None:
+            self._transcript.entries.append(
+                Entry(
+                    release=question.release,
+                    query=question.query,
+                    output=output.copy(),
+                    where=_call_site(),
+                    number=question.number,
+                    at=question.at,
+                    scale=question.scale,
+                )
+            )
+        return output
+
+
+def new_release(
+    label: str,
+    mechanism: AnyMechanism,
+    partition: Partition | str | None,
+    claimed: AnyGuarantee | None,
+    count: int = 1,
+) -> Release:
+    """A ledger line; a partition given as a bare name is a part of the run's one split by position."""
+    part = Partition(part=partition) if isinstance(partition, str) else partition
+    return Release(label=label, mechanism=mechanism, count=count, partition=part, claimed=claimed)
+
+
+def as_query(value: ArrayLike, label: str) -> Array:
+    """A copy of the data's answer as finite doubles.
+
+    Raises:
+        InvalidParameter: it is not an array of numbers, or not finite.
+    """
+    where = f"release {label!r}"
+    try:
+        query = np.array(value, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InvalidParameter(f"a value that is not an array of numbers: {error}", where=where) from None
+    if not np.isfinite(query).all():
+        raise InvalidParameter(
+            "a value that is not finite",
+            where=where,
+            why="NaN and infinity pass through the noise unchanged and tell the data apart",
+            remedy="clip each unit's contribution, as release_sum does",
+        )
+    return query
+
+
+def require_count(query: Array, count: int, label: str) -> None:
+    """Raise `InvalidParameter` where a value does not hold the stated number of repetitions."""
+    if count > 1 and (query.ndim == 0 or query.shape[0] != count):
+        raise InvalidParameter(
+            f"count {count} for a value of shape {query.shape}",
+            where=f"release {label!r}",
+            why="the ledger would account for another number of repetitions than were made",
+            remedy="let the first axis run over the repetitions",
+        )
+
+
+def _call_site() -> str:
+    """File and line of the nearest frame outside the core: where the algorithm released."""
+    frame = inspect.currentframe()
+    while frame is not None and str(Path(frame.f_code.co_filename).parent) == _CORE:
+        frame = frame.f_back
+    return "" if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno}"

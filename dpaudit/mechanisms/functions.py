@@ -1,0 +1,145 @@
+"""Noise for a whole function: a Gaussian-process path, drawn only where it is looked at."""
+
+from __future__ import annotations
+
+import math
+from typing import ClassVar, Literal
+
+import numpy as np
+from sortedcontainers import SortedDict
+
+from dpaudit.errors import InvalidParameter
+from dpaudit.mechanisms.additive import normal_log_density
+from dpaudit.mechanisms.calibrated import Array, Calibrated, residual
+from dpaudit.models import Model, Positive
+from dpaudit.sensitivity import Norm
+
+
+class ExponentialKernel(Model):
+    """K(x, y) = exp(-beta |x - y|) on the real line: the Ornstein-Uhlenbeck process.
+
+    On [0, 1] its space has the norm (f(0)^2 + f(1)^2)/2 + (1/(2 beta)) integral f'^2 + beta^2 f^2,
+    squared.
+    """
+
+    kind: Literal["exponential"] = "exponential"
+    beta: Positive
+
+    def covariance(self, points: Array) -> Array:
+        """The kernel matrix of points [n]: [n, n]."""
+        return np.asarray(np.exp(-self.beta * np.abs(points[:, None] - points[None, :])), dtype=np.float64)
+
+    def squared_norm(self, points: Array, values: Array) -> float:
+        """The squared norm of the smallest function with these values: never above that of any other.
+
+        Args:
+            points: [n], distinct.
+            values: [n, ...]; functions with several components add their squares.
+        """
+        innovations, variances = self._innovations(points, values)
+        scaled = innovations.reshape(len(points), -1) / np.sqrt(variances)[:, None]
+        return float(np.square(scaled).sum())
+
+    def log_density(self, points: Array, noise: Array, sigma: float) -> float:
+        """Log density of the path sigma G at distinct points [n], of independent components: [n, ...]."""
+        innovations, variances = self._innovations(points, noise)
+        flat = innovations.reshape(len(points), -1)
+        return sum(
+            normal_log_density(row, sigma * math.sqrt(variance))
+            for row, variance in zip(flat, variances.tolist(), strict=True)
+        )
+
+    def _innovations(self, points: Array, values: Array) -> tuple[Array, Array]:
+        """Along sorted points, what each value adds to its left neighbour's; variances at sigma = 1."""
+        order = np.argsort(points)
+        gaps = self.beta * np.diff(points[order])
+        if points.ndim != 1 or not (gaps > 0).all():
+            raise InvalidParameter(
+                "points that are not distinct", where="points", remedy="give each point once: [n]"
+            )
+        ordered = values[order].reshape(len(points), -1)
+        innovations = ordered.copy()
+        innovations[1:] -= np.exp(-gaps)[:, None] * ordered[:-1]
+        variances = np.concatenate([[1.0], -np.expm1(-2.0 * gaps)]) if len(points) else np.empty(0)
+        return innovations, variances
+
+
+class GaussianProcess(Calibrated):
+    """A function plus `sigma` times a path of the Gaussian process with covariance `kernel`.
+
+    Obligation: the function's distance between neighbouring data sets, in the norm of the kernel's
+    reproducing kernel Hilbert space (for several components: the root of the sum of their squares), is
+    at most the sensitivity, and the function does not change while it is looked at; then its values
+    at any points, however chosen from earlier ones, are (sensitivity/sigma)-GDP (Hall, Rinaldo and
+    Wasserman 2013, section 4; on finitely many points it is the Gaussian mechanism).
+    """
+
+    norms: ClassVar[tuple[Norm, ...]] = ("rkhs",)
+
+    kind: Literal["gaussian-process"] = "gaussian-process"
+    sigma: Positive
+    kernel: ExponentialKernel
+
+    def log_density(self, outputs: Array, means: Array, points: Array) -> float:
+        """Log density of the noisy values [n, ...] at distinct points [n], given the function's own."""
+        return self.kernel.log_density(points, residual(outputs, means), self.sigma)
+
+
+class Path:
+    """A path of a Gaussian process, drawn point by point; a point's noise never changes again.
+
+    The exponential kernel makes it a Markov process: a new value depends on its two neighbours alone,
+    an Ornstein-Uhlenbeck bridge.
+
+    Args:
+        mechanism: the process.
+        shape: independent components at each point.
+    """
+
+    def __init__(self, mechanism: GaussianProcess, shape: tuple[int, ...] = ()) -> None:
+        self._sigma = mechanism.sigma
+        self._beta = mechanism.kernel.beta
+        self._shape = shape
+        self._drawn: SortedDict[float, Array] = SortedDict()
+
+    def noise(self, point: float, generator: np.random.Generator) -> Array:
+        """The path at one point."""
+        if point not in self._drawn:
+            mean, variance = self._conditional(point)
+            drawn = generator.standard_normal(self._shape)
+            self._drawn[point] = np.asarray(mean + self._sigma * math.sqrt(variance) * drawn)
+        return np.array(self._drawn[point])
+
+    def _conditional(self, point: float) -> tuple[Array, float]:
+        """Mean and variance (at sigma = 1) of the path at a new point, given what was drawn."""
+        position = self._drawn.bisect_left(point)
+        keys = self._drawn.keys()
+        left = keys[position - 1] if position > 0 else None
+        right = keys[position] if position < len(keys) else None
+        if left is not None and right is not None:
+            weight_left, weight_right, variance = bridge(self._beta, left, point, right)
+            return weight_left * self._drawn[left] + weight_right * self._drawn[right], variance
+        neighbour = left if left is not None else right
+        if neighbour is None:
+            return np.zeros(self._shape), 1.0
+        gap = self._beta * abs(point - neighbour)
+        return math.exp(-gap) * self._drawn[neighbour], -math.expm1(-2.0 * gap)
+
+
+def bridge(beta: float, left: float, point: float, right: float) -> tuple[float, float, float]:
+    """Weights of the left and right values, and the variance, of an Ornstein-Uhlenbeck bridge.
+
+    With a, b the distances to the left and to the right, times beta: sinh(b)/sinh(a + b),
+    sinh(a)/sinh(a + b) and (1 - e^-2a)(1 - e^-2b)/(1 - e^-2(a+b)), in a form that neither overflows
+    nor cancels.
+    """
+    a, b = beta * (point - left), beta * (right - point)
+    whole = -math.expm1(-2.0 * (a + b))
+    if whole == 0.0:  # the points are nearer than doubles can tell in this scale: a straight line
+        return (right - point) / (right - left), (point - left) / (right - left), 0.0
+    to_left, to_right = -math.expm1(-2.0 * a), -math.expm1(-2.0 * b)
+    return (
+        math.exp(-a) * to_right / whole,
+        math.exp(-b) * to_left / whole,
+        to_left * to_right / whole,
+    )

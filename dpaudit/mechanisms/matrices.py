@@ -1,0 +1,82 @@
+"""Noise for symmetric matrices that keeps them symmetric."""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, ClassVar, Literal
+
+import numpy as np
+from pydantic import Field
+
+from dpaudit.errors import InvalidParameter
+from dpaudit.mechanisms.additive import normal_log_density
+from dpaudit.mechanisms.calibrated import Array, Calibrated, residual
+from dpaudit.models import Positive
+from dpaudit.sensitivity import Norm
+
+
+class SymmetricGaussian(Calibrated):
+    """Symmetric Gaussian noise: variance `sigma`^2 on the diagonal, `sigma`^2/2 off it.
+
+    In the orthonormal basis E_ii, (E_ij + E_ji)/sqrt 2 of the symmetric matrices under the Frobenius
+    inner product every coordinate has variance sigma^2: the noise is isotropic there.
+
+    Obligation: the query is a symmetric matrix and its Frobenius distance between neighbouring data
+    sets is at most the sensitivity; then the release is (sensitivity/sigma)-GDP, exactly (Dong, Roth,
+    Su 2022, Theorem 2.7, in those coordinates).
+    """
+
+    norms: ClassVar[tuple[Norm, ...]] = ("frobenius",)
+
+    kind: Literal["symmetric-gaussian"] = "symmetric-gaussian"
+    sigma: Positive
+    dimension: Annotated[int, Field(ge=1, strict=True)]
+
+    def sample(self, value: Array, generator: np.random.Generator) -> Array:
+        """`value`, symmetric matrices [..., dimension, dimension], plus noise of the same shape."""
+        return value + symmetric_noise(self.sigma, value.shape, generator)
+
+    def log_density(self, output: Array, query: Array) -> float:
+        """Log density over the entries on and above the diagonal, summed; -inf if not symmetric."""
+        noise = residual(output, query)
+        if not np.array_equal(output, np.swapaxes(output, -1, -2)):
+            return -math.inf
+        return symmetric_log_density(noise, self.sigma)
+
+    def require_symmetric(self, query: Array, where: str) -> None:
+        """Raise `InvalidParameter` unless the value is symmetric [..., dimension, dimension]."""
+        require_symmetric(query, where)
+        if query.shape[-1] != self.dimension:
+            raise InvalidParameter(
+                f"a value of shape {query.shape} for dimension {self.dimension}",
+                where=where,
+                remedy="give a matrix of the mechanism's dimension",
+            )
+
+
+def require_symmetric(query: Array, where: str) -> None:
+    """Raise `InvalidParameter` unless the last two axes make symmetric matrices."""
+    square = query.ndim >= 2 and query.shape[-1] == query.shape[-2]
+    if not square or not np.array_equal(query, np.swapaxes(query, -1, -2)):
+        raise InvalidParameter(
+            f"a value of shape {query.shape} that is no symmetric matrix",
+            where=where,
+            why="symmetric noise leaves the antisymmetric part of a matrix as it is",
+            remedy="release a symmetric matrix, or use an l2 mechanism",
+        )
+
+
+def symmetric_noise(sigma: float, shape: tuple[int, ...], generator: np.random.Generator) -> Array:
+    """Symmetric matrices with diagonal variance sigma^2 and off-diagonal variance sigma^2/2."""
+    square = generator.normal(0.0, sigma, shape)
+    # (A + A^T)/2 of independent entries: variance sigma^2 on the diagonal, sigma^2/2 off it.
+    return np.asarray(0.5 * (square + np.swapaxes(square, -1, -2)), dtype=np.float64)
+
+
+def symmetric_log_density(noise: Array, sigma: float) -> float:
+    """Log density of `symmetric_noise` over the entries on and above the diagonal."""
+    rows, columns = np.triu_indices(noise.shape[-1], k=1)
+    diagonal = np.diagonal(noise, axis1=-2, axis2=-1)
+    return normal_log_density(diagonal, sigma) + normal_log_density(
+        noise[..., rows, columns], sigma / math.sqrt(2.0)
+    )

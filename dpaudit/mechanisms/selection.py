@@ -1,0 +1,116 @@
+"""Choosing one of finitely many: randomized response and the exponential mechanism."""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Literal
+
+import numpy as np
+from pydantic import Field
+
+from dpaudit.errors import InvalidParameter
+from dpaudit.mechanisms.calibrated import Array, residual
+from dpaudit.models import Model, Positive
+
+
+class RandomizedResponse(Model):
+    """Each entry, a category 0 .. categories-1, kept or replaced by one of the others, all equally likely.
+
+    It is kept with probability e^epsilon/(e^epsilon + categories - 1).
+
+    Obligation: between neighbouring data sets at most one entry of the value differs; then the release
+    is epsilon-DP (Warner 1965; Kairouz, Oh and Viswanath 2016, k-ary randomized response).
+    """
+
+    kind: Literal["randomized-response"] = "randomized-response"
+    epsilon: Positive
+    categories: Annotated[int, Field(ge=2, strict=True)] = 2
+
+    def sample(self, value: Array, generator: np.random.Generator) -> Array:
+        """`value`, categories of any shape, each one randomized on its own."""
+        keep = 1.0 / (1.0 + (self.categories - 1) * math.exp(-self.epsilon))
+        other = generator.integers(0, self.categories - 1, value.shape).astype(np.float64)
+        other += other >= value  # one of the others, without the true one
+        return np.where(generator.random(value.shape) < keep, value, other)
+
+    def log_density(self, output: Array, query: Array) -> float:
+        """Log probability of `output` given the query, summed over entries; same shapes."""
+        changed = int(np.count_nonzero(residual(output, query)))
+        if not self._holds(output):
+            return -math.inf
+        return -changed * self.epsilon - query.size * math.log1p(
+            (self.categories - 1) * math.exp(-self.epsilon)
+        )
+
+    def require_categories(self, query: Array, where: str) -> None:
+        """Raise `InvalidParameter` unless every entry is an integer in [0, categories)."""
+        if not self._holds(query):
+            raise InvalidParameter(
+                f"a value outside the categories 0 .. {self.categories - 1}",
+                where=where,
+                why="an answer that no category stands for has no randomized form",
+                remedy="map every record to a category before the release",
+            )
+
+    def require_single(self, query: Array, count: int, where: str) -> None:
+        """Raise `InvalidParameter` where one user's value has more entries than repetitions."""
+        if query.size > count:
+            raise InvalidParameter(
+                f"{query.size} answers of one user in {count} repetition(s)",
+                where=where,
+                why="each answer costs epsilon, so the ledger would account for too few",
+                remedy=f"release them with count={query.size}",
+            )
+
+    def _holds(self, value: Array) -> bool:
+        return bool(((value == np.rint(value)) & (value >= 0) & (value < self.categories)).all())
+
+
+class Exponential(Model):
+    """An index i drawn with probability proportional to exp(w_i), w the candidates' log weights.
+
+    Obligation: between neighbouring data sets the change of the log weights varies by at most epsilon
+    over the candidates; then the choice has bounded range epsilon and is epsilon-DP as a whole, and
+    epsilon^2/8-zCDP (McSherry and Talwar 2007; Durfee and Rogers 2019; Cesar and Rogers 2021). Scores
+    of sensitivity s meet it with w = epsilon score/(2 s).
+    """
+
+    kind: Literal["exponential"] = "exponential"
+    epsilon: Positive
+
+    def log_weights(self, scores: Array, score_sensitivity: float) -> Array:
+        """epsilon score/(2 sensitivity) of each candidate: [k].
+
+        Args:
+            scores: [k], larger is better.
+            score_sensitivity: the largest change of any one candidate's score between neighbours.
+
+        Raises:
+            InvalidParameter: no candidates, another shape, or a quotient that is not finite.
+        """
+        if scores.ndim != 1 or scores.size == 0:
+            raise InvalidParameter(
+                f"scores of shape {scores.shape}", where="scores", remedy="give one score per candidate: [k]"
+            )
+        if not 0.0 < score_sensitivity < math.inf:
+            raise InvalidParameter(f"score_sensitivity = {score_sensitivity}", where="score_sensitivity")
+        with np.errstate(over="ignore", invalid="ignore"):
+            weights = scores * (0.5 * self.epsilon / score_sensitivity)
+        if not np.isfinite(weights).all():
+            raise InvalidParameter("a score that is not finite, or too large", where="scores")
+        return np.asarray(weights, dtype=np.float64)
+
+    def sample(self, log_weights: Array, generator: np.random.Generator) -> Array:
+        """The chosen index, of shape ()."""
+        cumulative = np.cumsum(np.exp(log_weights - log_weights.max()))
+        cumulative /= cumulative[-1]
+        chosen = np.searchsorted(cumulative, generator.random(), side="right")
+        return np.array(float(chosen))
+
+    def log_density(self, output: Array, log_weights: Array) -> float:
+        """Log probability of the index `output`, given the log weights [k]."""
+        index = float(output)
+        if not (index.is_integer() and 0 <= index < log_weights.size):
+            return -math.inf
+        shifted = log_weights - log_weights.max()
+        return float(shifted[int(index)] - np.log(np.exp(shifted).sum()))

@@ -1,0 +1,115 @@
+"""Prefix sums of a stream, by a binary tree of noisy partial sums."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar, Literal
+
+import numpy as np
+from pydantic import Field
+
+from dpaudit.errors import InvalidParameter
+from dpaudit.mechanisms.additive import normal_log_density
+from dpaudit.mechanisms.calibrated import Array, Calibrated, residual
+from dpaudit.mechanisms.matrices import symmetric_log_density, symmetric_noise
+from dpaudit.models import Positive
+from dpaudit.sensitivity import Norm
+
+
+class TreeAggregation(Calibrated):
+    """Every prefix sum of up to `steps` items, with Gaussian noise `sigma` on each node of a tree.
+
+    With an ``l2`` sensitivity a node's noise is independent on every entry; with a ``frobenius`` one
+    the items are symmetric matrices and a node's noise is that of `SymmetricGaussian`.
+
+    Obligation: between neighbouring data sets the items' changes, each measured in the sensitivity's
+    norm, add up to at most the sensitivity (one item's change, where one item differs). An item sits in
+    at most floor(log2 steps) + 1 nodes, so the release is GDP with mu^2 = (floor(log2 steps) + 1)
+    (sensitivity/sigma)^2, items chosen after earlier outputs included (Dwork, Naor, Pitassi and
+    Rothblum 2010; Chan, Shi and Song 2011; Gaussian composition: Dong, Roth, Su 2022, Corollary 3.3).
+    """
+
+    norms: ClassVar[tuple[Norm, ...]] = ("l2", "frobenius")
+
+    kind: Literal["tree-aggregation"] = "tree-aggregation"
+    sigma: Positive
+    steps: Annotated[int, Field(ge=1, strict=True)]
+
+    @property
+    def levels(self) -> int:
+        """How many nodes one item can sit in: floor(log2 steps) + 1."""
+        return self.steps.bit_length()
+
+    def node_noise(self, shape: tuple[int, ...], generator: np.random.Generator) -> Array:
+        """The noise of one node, of an item's shape."""
+        if self.norm == "frobenius":
+            return symmetric_noise(self.sigma, shape, generator)
+        return generator.normal(0.0, self.sigma, shape)
+
+    def log_density(self, outputs: Array, items: Array) -> float:
+        """Log density of the prefix sums given the items.
+
+        Args:
+            outputs: [t, ...], the noisy prefix sums after 1, ..., t items.
+            items: [t, ...], the items.
+        """
+        noise = residual(outputs, np.cumsum(items, axis=0))
+        # Prefix t is prefix t - lowbit(t) plus one new node: the noise of that node is their difference.
+        steps = np.arange(1, len(noise) + 1)
+        padded = np.concatenate([np.zeros_like(noise[:1]), noise])
+        nodes = padded[1:] - padded[steps - (steps & -steps)]
+        if self.norm == "frobenius":
+            return symmetric_log_density(nodes, self.sigma)
+        return normal_log_density(nodes, self.sigma)
+
+
+class Tree:
+    """The nodes that the next prefix sum is made of: one a level, so memory grows with log steps.
+
+    Args:
+        mechanism: the noise of each node.
+        shape: an item's shape.
+    """
+
+    def __init__(self, mechanism: TreeAggregation, shape: tuple[int, ...]) -> None:
+        self._mechanism = mechanism
+        self._shape = shape
+        self._sums: list[Array] = []
+        self._noise: list[Array] = []
+        self.taken = 0
+
+    def push(self, item: Array) -> None:
+        """Take the next item in: it and the full nodes below close one node.
+
+        Raises:
+            InvalidParameter: every step has been taken.
+        """
+        if self.taken == self._mechanism.steps:
+            raise InvalidParameter(f"item {self.taken + 1} of {self.taken}", where="steps")
+        self.taken += 1
+        level = self._closed_level()
+        node = item + sum(self._sums[:level], np.zeros(self._shape))
+        if level == len(self._sums):
+            self._sums.append(node)
+            self._noise.append(np.zeros(self._shape))
+        else:
+            self._sums[level] = node
+
+    def exact(self) -> Array:
+        """The sum of the items so far."""
+        return sum((self._sums[level] for level in self._levels()), np.zeros(self._shape))
+
+    def noisy(self, generator: np.random.Generator) -> Array:
+        """The sum of the items so far, with noise: drawn for the node just closed, kept for the others.
+
+        To be called once after each `push`.
+        """
+        self._noise[self._closed_level()] = self._mechanism.node_noise(self._shape, generator)
+        nodes = (self._sums[level] + self._noise[level] for level in self._levels())
+        return sum(nodes, np.zeros(self._shape))
+
+    def _closed_level(self) -> int:
+        return (self.taken & -self.taken).bit_length() - 1
+
+    def _levels(self) -> list[int]:
+        """The levels whose nodes the prefix is made of: the binary digits of its length."""
+        return [level for level in range(self.taken.bit_length()) if self.taken >> level & 1]
