@@ -17,9 +17,7 @@ from dpaudit.algorithms.trajectories import TrajectoryData
 from dpaudit.errors import DataError
 
 
-def pevi(
-    data: TrajectoryData, features: NDArray[np.float64], *, bonus: float, ridge: float = 1.0
-) -> Policy:
+def pevi(data: TrajectoryData, features: NDArray[np.float64], *, bonus: float, ridge: float = 1.0) -> Policy:
     """Ridge regression of r + V on the features, less ``bonus`` times the elliptical uncertainty.
 
     Args:

@@ -34,6 +34,8 @@ class LinearConstants:
         coverage: kappa, the least eigenvalue of the expected feature covariance, as far as it is publicly
             known; it enters D only.
         ridge: lambda.
+        noise_shift: multiplies L and E, what the algorithm adds to the Gram matrices' diagonals and to D on account of the
+            noise: 1 as published; 0 belongs to no noise.
 
     Raises:
         InvalidParameter: one is negative or not finite, or kappa or lambda is zero.
@@ -43,16 +45,17 @@ class LinearConstants:
     lower_order: float = 0.0
     coverage: float = 0.1
     ridge: float = 1.0
+    noise_shift: float = 1.0
 
     def __post_init__(self) -> None:
-        for name in ("bonus", "lower_order", "coverage", "ridge"):
+        for name in ("bonus", "lower_order", "coverage", "ridge", "noise_shift"):
             value = getattr(self, name)
             if not 0.0 <= value < math.inf or (value == 0.0 and name in {"coverage", "ridge"}):
                 raise InvalidParameter(
                     f"{name} = {value!r}",
                     where="LinearConstants",
                     why="a negative penalty is optimism; without a ridge the Gram matrix has no inverse",
-                    remedy="give bonus >= 0, lower_order >= 0, coverage > 0, ridge > 0",
+                    remedy="give bonus >= 0, lower_order >= 0, noise_shift >= 0, coverage > 0, ridge > 0",
                 )
 
     def offset(self, horizon: int, dimension: int, noise: float = 0.0, shift: float = 0.0) -> float:

@@ -47,7 +47,9 @@ def rows(runs: int, constant: float) -> Iterator[dict[str, float]]:
 
 def main() -> None:
     """Print the table; write it where asked."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--runs", type=int, default=10)
     parser.add_argument("-o", "--output", type=Path)
     options = parser.parse_args()
