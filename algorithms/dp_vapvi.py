@@ -28,7 +28,7 @@ from dpaudit.algorithms.linear_calibration import (
 from dpaudit.algorithms.linear_mdp import LinearMDP, feature_map
 from dpaudit.algorithms.linear_pairs import worst_linear_pairs
 from dpaudit.algorithms.offline import Policy
-from dpaudit.algorithms.pevi import pessimistic_action_values, require_sizes
+from dpaudit.algorithms.pevi import pessimistic_action_values, require_sizes, solved
 from dpaudit.algorithms.trajectories import TrajectoryData, public_size
 from dpaudit.algorithms.vapvi import LinearConstants, conditional_variance, halves
 from dpaudit.claims import Claim, Premise
@@ -50,8 +50,8 @@ class DPVAPVI:
         horizon: H.
         guarantee: rho-zCDP for the whole.
         calibration: ``sound``, or the noise ``as-published``; see `linear_calibration`.
-        split: variances from the second half of the records and values from the first, as the analysis has it;
-            else both from all records, as in the experiments.
+        split: variances from the second half of the records and values from the first, as the analysis
+            has it; else both from all records, as in the experiments.
         constants: C, D's factor, kappa and lambda.
         failure_probability: delta of the utility theorem; no part of the privacy claim.
         mdp: the exact process, where it is known, to measure the policy's suboptimality.
@@ -170,9 +170,9 @@ class DPVAPVI:
                 of = noise.variance
                 Sigma = self._gram(curator, x, of.gram, f"Sigma_{step}", part_2)
                 moment_2 = self._vector(curator, x * reached**2, of.second_moment, f"phi1_{step}", part_2)
-                beta = np.linalg.solve(Sigma, moment_2)
+                beta = solved(Sigma, moment_2)
                 moment_1 = self._vector(curator, x * reached, of.first_moment, f"phi2_{step}", part_2)
-                theta = np.linalg.solve(Sigma, moment_1)
+                theta = solved(Sigma, moment_1)
                 sigma_squared = conditional_variance(phi, beta, theta, cap)
 
             # Lines 9 and 10: ridge regression weighted by it.
@@ -181,7 +181,7 @@ class DPVAPVI:
             Lambda = self._gram(curator, x * np.sqrt(weight), noise.gram, f"Lambda_{step}", part)
             earned = main.rewards[:, h] + values[h + 1, main.states[:, h + 1]]  # [K]
             target = self._vector(curator, x * weight * earned[:, None], noise.target, f"phi3_{step}", part)
-            w = np.linalg.solve(Lambda, target)
+            w = solved(Lambda, target)
 
             # Lines 11 to 14.
             Q = pessimistic_action_values(phi, w, Lambda, bonus, self._offset(noise, len(main)), cap)
@@ -256,20 +256,16 @@ class DPVAPVI:
         Published as sqrt(5 H d/rho) (2 + (log(5 c1 H/delta)/(c2 d))^(2/3)); the root is sqrt(2 d) sigma.
         """
         d = self.features.shape[-1]
-        tail = (math.log(5 * self.horizon / self.failure_probability) / d) ** (2 / 3)
+        tail = math.pow(math.log(5 * self.horizon / self.failure_probability) / d, 2 / 3)
         return self.constants.noise_shift * math.sqrt(2 * d) * noise.mechanism.sigma * (2 + tail)
 
     def _offset(self, noise: StepNoise, n: int) -> float:
-        """D/K; L = sqrt(2 d log(10 H d/delta)) sigma is the likely largest norm of line 10's noise (Lemma D.2)."""
+        """D/K, where L = sqrt(2 d log(10 H d/delta)) sigma likely bounds line 10's noise (Lemma D.2)."""
         d = self.features.shape[-1]
         tail = math.log(10 * self.horizon * d / self.failure_probability)
         length = math.sqrt(2 * d * tail) * noise.target.mechanism.sigma
-        return (
-            self.constants.offset(
-                self.horizon, d, self.constants.noise_shift * length, self._shift(noise.gram)
-            )
-            / n
-        )
+        noise_bound = self.constants.noise_shift * length
+        return self.constants.offset(self.horizon, d, noise_bound, self._shift(noise.gram)) / n
 
 
 def floored(matrix: Array, floor: float) -> Array:

@@ -1,6 +1,7 @@
 """How much noise each release of DP-VAPVI gets, and what is claimed for it.
 
-With norm(phi) <= R, values in [0, H-h] after step h and variances of at least 1, one trajectory adds to step h
+With norm(phi) <= R, values in [0, H-h] after step h and variances of at least 1, one trajectory adds
+to step h
 
     a matrix of Frobenius norm  R^2          to each Gram matrix (lines 4 and 9),
     a vector of norm            R (H-h)^2    to the second moment (line 5),
@@ -11,8 +12,8 @@ h from 1. Replacing a trajectory moves a sum by sqrt(2) times that where no two 
 always for Gram matrices, and for the vectors where no two public features are - and by twice that elsewhere.
 
 ``sound`` calibrates every release to this, and shares the budget equally among the releases that one
-trajectory meets. After the last step nothing is earned: V = 0 is public and so is the variance 1, so that lines 4 to 6
-release nothing at h = H. Not split, a trajectory meets 5H - 3 releases; split, 3(H - 1) or 2H.
+trajectory meets. After the last step nothing is earned: V = 0 is public and so is the variance 1, so that
+lines 4 to 6 release nothing at h = H. Not split, a trajectory meets 5H - 3 releases; split, 3(H - 1) or 2H.
 
 ``as-published`` takes rho/(5H) for each, R = 1, 2H^2 and 2H for the vectors, and 1 for the Gram matrices
 (Lemma D.1), which is true when a trajectory is added or removed, and short by sqrt(2) when one is replaced.

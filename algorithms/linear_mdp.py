@@ -1,10 +1,12 @@
 """Finite linear Markov decision processes, and the one that Qiao and Wang experiment with.
 
 In a linear process both kernel and rewards are linear in a public feature map (Jin, Yang, Wang, Jordan 2020):
-P_h(s'|s,a) = <phi(s,a), nu_h(s')>,  r_h(s,a) = <phi(s,a), theta_h>.  With finitely many states and actions
-the exact optimum and any policy's exact value follow by dynamic programming on the table that these span.
+P_h(s'|s,a) = <phi(s,a), nu_h(s')>,  r_h(s,a) = <phi(s,a), theta_h>.  With finitely many states and
+actions the exact optimum and any policy's exact value follow by dynamic programming on the table that
+these span.
 
-Qiao, D. and Wang, Y.-X. (2023). Offline Reinforcement Learning with Differential Privacy. NeurIPS. Appendix F.
+Qiao, D. and Wang, Y.-X. (2023). Offline Reinforcement Learning with Differential Privacy. NeurIPS.
+Appendix F.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ from dpaudit.errors import InvalidParameter
 N_STATES, N_ACTIONS, DIMENSION, HORIZON = 2, 100, 10, 20
 BEHAVIOUR_PROBABILITY = 0.6
 
-#: The largest norm of a raw feature of appendix F: six bits of an action below 100, and one of delta, 1 - delta.
+#: The largest norm of a raw feature of appendix F: six bits of an action below 100, and delta or 1 - delta.
 LARGEST_RAW_NORM = math.sqrt(7.0)
 
 

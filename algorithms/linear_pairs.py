@@ -18,9 +18,9 @@ _Matrix = NDArray[np.float64]
 def worst_linear_pairs(features: _Matrix, noise: LinearCalibration) -> tuple[Pair, ...]:
     """One pair; two where the data are split, with the replaced trajectory in either half.
 
-    Which state and action each of two trajectories shows at step h is chosen to make the releases of that step cost
-    most, all taken together, if both trajectories earn all that can be earned from there on. The records
-    need not be likely, or possible, under any process: the claim protects them all the same.
+    Which state and action each of two trajectories shows at step h is chosen to make the releases of that
+    step cost most, all taken together, if both earn all that can be earned from there on. The records need
+    not be likely, or possible, under any process: the claim protects them all the same.
 
     Args:
         features: phi, [S, A, d].

@@ -38,7 +38,7 @@ def pevi(data: TrajectoryData, features: NDArray[np.float64], *, bonus: float, r
         phi = features[data.states[:, h], data.actions[:, h]]  # [K, d]
         gram = phi.T @ phi + ridge * np.eye(dimension)
         target = data.rewards[:, h] + values[h + 1, data.states[:, h + 1]]  # [K]
-        weights = np.linalg.solve(gram, phi.T @ target)  # [d]
+        weights = solved(gram, phi.T @ target)  # [d]
         action_values = pessimistic_action_values(features, weights, gram, bonus, 0.0, horizon - h)
         actions[h], values[h] = action_values.argmax(axis=1), action_values.max(axis=1)
     return Policy(actions, values)
@@ -66,10 +66,15 @@ def pessimistic_action_values(
         [S, A].
     """
     flat = features.reshape(-1, features.shape[-1])  # [S A, d]
-    squared = (flat * np.linalg.solve(gram, flat.T).T).sum(axis=1)  # [S A]
+    squared = (flat * solved(gram, flat.T).T).sum(axis=1)  # [S A]
     estimate = flat @ weights - bonus * np.sqrt(np.maximum(squared, 0.0)) - offset
     clipped: NDArray[np.float64] = np.clip(estimate, 0.0, cap).reshape(features.shape[:2])
     return clipped
+
+
+def solved(gram: NDArray[np.float64], right: NDArray[np.float64]) -> NDArray[np.float64]:
+    """gram^-1 right, of the shape of ``right``: [d] or [d, n]."""
+    return np.asarray(np.linalg.solve(gram, right), dtype=np.float64)
 
 
 def theoretical_bonus(dimension: int, horizon: int, scale: float) -> float:

@@ -1,7 +1,7 @@
 """VAPVI: variance-aware pessimistic value iteration with linear features (Yin, Duan, Wang and Wang 2022).
 
-Not private: what DP-VAPVI (Algorithm 2 of Qiao and Wang 2023) becomes with no noise at all. It is computed here from the records
-themselves, without a curator, so that the two can be compared.
+Not private: what DP-VAPVI (Algorithm 2 of Qiao and Wang 2023) becomes with no noise at all. It is computed
+here from the records themselves, without a curator, so that the two can be compared.
 
 Yin, M., Duan, Y., Wang, M. and Wang, Y.-X. (2022). Near-optimal Offline Reinforcement Learning with Linear
 Representation: Leveraging Variance Information with Pessimism. ICLR.
@@ -17,25 +17,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.algorithms.offline import Policy
-from dpaudit.algorithms.pevi import pessimistic_action_values, require_sizes
+from dpaudit.algorithms.pevi import pessimistic_action_values, require_sizes, solved
 from dpaudit.algorithms.trajectories import TrajectoryData
 from dpaudit.errors import DataError, InvalidParameter
 
 
 @dataclass(frozen=True)
 class LinearConstants:
-    """What line 11 leaves open: "a universal constant C", and D "up to constants". None of it touches privacy.
+    """What the paper leaves open: "a universal constant C", D "up to constants". None of it touches privacy.
 
     Attributes:
         bonus: C, of C sqrt(d) times the elliptical uncertainty; published without a value.
-        lower_order: multiplies D of the term D/K. With 1 the penalty exceeds every value that can be earned below some
-            10^9 trajectories of the paper's own example, and nothing is learnt; 0 gives up the theorem's promise on
-            suboptimality and nothing of its privacy.
+        lower_order: multiplies D of the term D/K. With 1 the penalty exceeds all that can be earned, and
+            nothing is learnt, until K is far beyond the paper's own experiment (see docs/vapvi.md); 0 gives
+            up the theorem's promise on suboptimality and nothing of its privacy.
         coverage: kappa, the least eigenvalue of the expected feature covariance, as far as it is publicly
             known; it enters D only.
         ridge: lambda.
-        noise_shift: multiplies L and E, what the algorithm adds to the Gram matrices' diagonals and to D on account of the
-            noise: 1 as published; 0 belongs to no noise.
+        noise_shift: multiplies L and E, what is added to the Gram matrices' diagonals and to D on account
+            of the noise: 1 as published; 0 belongs to no noise.
 
     Raises:
         InvalidParameter: one is negative or not finite, or kappa or lambda is zero.
@@ -70,7 +70,7 @@ class LinearConstants:
         root = math.sqrt(dimension)
         return self.lower_order * (
             horizon**2 * noise / self.coverage
-            + horizon**4 * shift * root / self.coverage**1.5
+            + horizon**4 * shift * root / math.pow(self.coverage, 1.5)
             + horizon**3 * root
         )
 
@@ -105,8 +105,8 @@ def vapvi(
         gram = phi.T @ phi + ridge
         return conditional_variance(
             features,
-            np.linalg.solve(gram, phi.T @ reached**2),
-            np.linalg.solve(gram, phi.T @ reached),
+            solved(gram, phi.T @ reached**2),
+            solved(gram, phi.T @ reached),
             data.horizon - h,
         )
 
@@ -139,7 +139,7 @@ def variance_weighted_value_iteration(
         weighted = phi / variance(h, values[h + 1])[cells][:, None]  # [K, d]
         gram = weighted.T @ phi + constants.ridge * np.eye(dimension)
         target = data.rewards[:, h] + values[h + 1, data.states[:, h + 1]]  # [K]
-        weights = np.linalg.solve(gram, weighted.T @ target)  # [d]
+        weights = solved(gram, weighted.T @ target)  # [d]
         action_values = pessimistic_action_values(features, weights, gram, bonus, offset, horizon - h)
         actions[h], values[h] = action_values.argmax(axis=1), action_values.max(axis=1)
     return Policy(actions, values)
