@@ -253,13 +253,13 @@ def test_too_little_noise_is_found_by_the_same_search() -> None:
 
 
 def test_the_pair_is_the_worst_of_all_pairs_of_cells() -> None:
-    phi = appendix_f_features()[:, :12]
+    phi = appendix_f_features()[:, :8]
     algorithm = DPVAPVI(phi, 2)
     (pair,) = algorithm.worst_pairs()
     best = joint_rho(algorithm, pair.data, pair.neighbour, Forced(1.0))
     ones = np.ones(2)
-    for a in range(12):
-        for b in range(12):
+    for a in range(8):
+        for b in range(8):
             for s, t in ((0, 0), (0, 1), (1, 1)):
                 one = Trajectory(np.full(3, s), np.full(2, a), ones)
                 two = Trajectory(np.full(3, t), np.full(2, b), ones)
