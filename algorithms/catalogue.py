@@ -12,9 +12,19 @@ from numpy.typing import NDArray
 
 from dpaudit.algorithms.datasets import builtin_data
 from dpaudit.algorithms.dp_apvi import DPAPVI
+from dpaudit.algorithms.dp_vapvi import DPVAPVI
+from dpaudit.algorithms.linear_mdp import (
+    HORIZON,
+    LinearMDP,
+    appendix_f_behaviour,
+    appendix_f_mdp,
+    one_hot_features,
+)
 from dpaudit.algorithms.loaders import read_trajectories
 from dpaudit.algorithms.pessimism import PenaltyConstants
 from dpaudit.algorithms.reward_table import read_rewards
+from dpaudit.algorithms.trajectories import public_size
+from dpaudit.algorithms.vapvi import LinearConstants
 from dpaudit.errors import UsageError
 from dpaudit.guarantees import ZCDP, PureDP
 
@@ -84,6 +94,52 @@ def _dp_apvi(path: Path | None, parameters: Mapping[str, Any]) -> Prepared:
     return DPAPVI(rewards, **options), data
 
 
+def _dp_vapvi(path: Path | None, parameters: Mapping[str, Any]) -> Prepared:
+    options: dict[str, Any] = {
+        "guarantee": ZCDP(rho=parameters.get("rho", 1.0)),
+        "calibration": parameters.get("calibration", "sound"),
+        "split": _flag(parameters, "split"),
+        "failure_probability": parameters.get("failure_probability", 0.1),
+        "constants": LinearConstants(
+            **{field: parameters[name] for name, field in _LINEAR_CONSTANTS.items() if name in parameters}
+        ),
+    }
+    if path is not None:
+        sizes = [_size(parameters, name) for name in ("states", "actions", "horizon")]
+        n_states, n_actions, horizon = sizes
+        data = read_trajectories(path, n_states=n_states, n_actions=n_actions, horizon=horizon)
+        return DPVAPVI(one_hot_features(n_states, n_actions), horizon, **options), data
+    kind, horizon = parameters.get("features", "normalised"), parameters.get("horizon", HORIZON)
+    if kind not in {"normalised", "raw"}:
+        raise UsageError(f"features {kind!r}", where="-P", remedy="give normalised or raw")
+    mdp: LinearMDP = appendix_f_mdp(
+        parameters.get("instance", 0), horizon=horizon, normalised=kind == "normalised"
+    )
+    rng = np.random.default_rng(_LINEAR_SEED)
+    data = mdp.sample_trajectories(parameters.get("K", 1000), appendix_f_behaviour(horizon), rng)
+    return DPVAPVI(mdp.features, horizon, mdp=mdp, **options), data
+
+
+def _flag(parameters: Mapping[str, Any], name: str) -> bool:
+    value = parameters.get(name, False)
+    words = {"true": True, "false": False, "1": True, "0": False}
+    known = words.get(str(value).lower())
+    if known is None:
+        raise UsageError(f"{name} = {value!r}", where="-P", remedy="give true or false")
+    return known
+
+
+def _size(parameters: Mapping[str, Any], name: str) -> int:
+    if name not in parameters:
+        raise UsageError(
+            f"parameter {name!r} is missing",
+            where="-P",
+            why="sizes are public: read off the records they would leak the largest value that occurs",
+            remedy=f"pass -P {name}=N",
+        )
+    return public_size(parameters[name], name)
+
+
 def _required(parameters: Mapping[str, Any], name: str) -> Any:
     if name not in parameters:
         raise UsageError(
@@ -96,6 +152,10 @@ def _required(parameters: Mapping[str, Any], name: str) -> Any:
 
 
 _CONSTANTS = {"C1": "variance", "C2": "privacy", "C": "unvisited"}
+_LINEAR_CONSTANTS = {"C": "bonus", "D": "lower_order", "kappa": "coverage", "lambda": "ridge"}
+
+#: Of the built-in episodes of the linear example, which are the same in every run.
+_LINEAR_SEED = 20230611
 
 CATALOGUE: Mapping[str, Builtin] = {
     "dp-apvi": Builtin(
@@ -111,5 +171,25 @@ CATALOGUE: Mapping[str, Builtin] = {
             "C": "penalty of unvisited pairs over H",
         },
         prepare=_dp_apvi,
+    ),
+    "dp-vapvi": Builtin(
+        summary="offline reinforcement learning with linear features (Qiao and Wang 2023, Algorithm 2)",
+        parameters={
+            "rho": "zCDP budget; default 1",
+            "calibration": "of the noise: sound (default) or as-published",
+            "split": "variances from one half of the records, values from the other: true or false (default)",
+            "features": "built-in example: normalised (default) or raw; your own data: one-hot",
+            "K": "episodes of the built-in example; default 1000",
+            "instance": "which of the example's random processes; default 0",
+            "horizon": "H: of your own data; of the built-in example, default 20",
+            "states": "S of your own data",
+            "actions": "A of your own data",
+            "failure_probability": "of the utility theorem; default 0.1",
+            "C": "bonus constant of line 11; default 0.1",
+            "D": "multiplies D of line 11; default 0",
+            "kappa": "least eigenvalue of the feature covariance, in D; default 0.1",
+            "lambda": "ridge; default 1",
+        },
+        prepare=_dp_vapvi,
     ),
 }

@@ -12,11 +12,12 @@ import hashlib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, assert_never
+from typing import Any, assert_never
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dpaudit.algorithms.offline import Policy
 from dpaudit.algorithms.pessimism import PenaltyConstants, pessimistic_value_iteration
 from dpaudit.algorithms.private_counts import gaussian_error_bound, laplace_error_bound, private_counts
 from dpaudit.algorithms.tabular import TabularMDP
@@ -29,18 +30,6 @@ from dpaudit.mechanisms import Gaussian, Laplace
 from dpaudit.pairs import Pair
 from dpaudit.relations import Neighbouring, TrustModel
 from dpaudit.sensitivity import L1, L2
-
-
-class Policy(NamedTuple):
-    """What leaves the algorithm.
-
-    Attributes:
-        actions: [H, S] int, the action of each state at each step.
-        values: [H+1, S], pessimistic values.
-    """
-
-    actions: NDArray[np.int64]
-    values: NDArray[np.float64]
 
 
 @dataclass(frozen=True)

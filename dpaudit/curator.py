@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpaudit.door import Filter, as_query, new_release, require_count
-from dpaudit.errors import ScheduleBroken
+from dpaudit.errors import InvalidParameter, ScheduleBroken
 from dpaudit.guarantees import AnyGuarantee
 from dpaudit.ledger import Ledger
 from dpaudit.mechanisms import (
@@ -148,6 +148,49 @@ class Curator(Shapes):
                 release, total, lambda r: sampled.sample(rows, r.generator), exact=sampled.rate * total
             )
         return self.release(total, clipped, label=label, partition=partition, claimed=claimed)
+
+    def release_gram(
+        self,
+        vectors: ArrayLike,
+        *,
+        bound: float,
+        mechanism: AnyMechanism,
+        label: str,
+        partition: Partition | str | None = None,
+        claimed: AnyGuarantee | None = None,
+    ) -> Array:
+        """Clip each unit's vector x, and release the sum of the outer products x x'.
+
+        Two of them are never opposed, <x x', y y'> = <x, y>^2 >= 0: under replace-one the Frobenius
+        sensitivity is sqrt(2) times the squared bound.
+
+        Args:
+            vectors: [n, d], one row per unit of privacy.
+            bound: the L2 norm to which a row is scaled down.
+            mechanism: as in `release_sum`, with a sensitivity in a Euclidean norm of the matrix.
+            label: what this is, in the ledger.
+            partition: as in `release`.
+            claimed: as in `release`.
+
+        Returns:
+            The noisy matrix, [d, d].
+
+        Raises:
+            SensitivityTooSmall: the declared sensitivity is below what the bound implies.
+            InvalidParameter: the bound is not positive, or the norm is not Euclidean.
+        """
+        clipped, norm = self._bounded(mechanism, bound * bound, acute=True, label=label)
+        if norm not in {"frobenius", "l2"}:
+            raise InvalidParameter(
+                f"a sensitivity in norm {norm!r} for a Gram matrix",
+                where=f"release {label!r}",
+                why="the squared bound is the Euclidean norm of an outer product and no other",
+                remedy="use a symmetric-gaussian mechanism, with its sensitivity in the Frobenius norm",
+            )
+        rows = clip_rows(np.asarray(vectors, dtype=np.float64), bound, "l2")
+        gram = rows.T @ rows
+        symmetric = (gram + gram.T) / 2  # to the last bit, as the mechanism asks
+        return self.release(symmetric, clipped, label=label, partition=partition, claimed=claimed)
 
     def release_counts(
         self,

@@ -1,0 +1,282 @@
+"""DP-VAPVI: differentially private variance-aware pessimistic value iteration, with linear features.
+
+Algorithm 2 of Qiao and Wang (2023), with its line numbers. The noise is `linear_calibration`'s; without noise
+it is VAPVI (`vapvi`).
+
+Qiao, D. and Wang, Y.-X. (2023). Offline Reinforcement Learning with Differential Privacy. NeurIPS.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpaudit.algorithms.linear_calibration import (
+    CalibrationName,
+    GramNoise,
+    LinearCalibration,
+    StepNoise,
+    VectorNoise,
+)
+from dpaudit.algorithms.linear_mdp import LinearMDP, feature_map
+from dpaudit.algorithms.linear_pairs import worst_linear_pairs
+from dpaudit.algorithms.offline import Policy
+from dpaudit.algorithms.pevi import pessimistic_action_values, require_sizes, solved
+from dpaudit.algorithms.trajectories import TrajectoryData, public_size
+from dpaudit.algorithms.vapvi import LinearConstants, conditional_variance, halves
+from dpaudit.claims import Claim, Premise
+from dpaudit.curator import Curator
+from dpaudit.errors import InvalidParameter
+from dpaudit.guarantees import ZCDP
+from dpaudit.mechanisms import Array
+from dpaudit.pairs import Pair
+from dpaudit.relations import Neighbouring, TrustModel
+from dpaudit.releases import Partition
+
+
+@dataclass(frozen=True, eq=False)
+class DPVAPVI:
+    """Algorithm 2, frozen with its public parameters: a callable ``(data, curator) -> Policy``.
+
+    Args:
+        features: phi, [S, A, d], public.
+        horizon: H.
+        guarantee: rho-zCDP for the whole.
+        calibration: ``sound``, or the noise ``as-published``; see `linear_calibration`.
+        split: variances from the second half of the records and values from the first, as the analysis
+            has it; else both from all records, as in the experiments.
+        constants: C, D's factor, kappa and lambda.
+        failure_probability: delta of the utility theorem; no part of the privacy claim.
+        mdp: the exact process, where it is known, to measure the policy's suboptimality.
+
+    Raises:
+        InvalidParameter: no feature map, an unknown calibration, or a budget of 0.
+    """
+
+    features: NDArray[np.float64]
+    horizon: int
+    guarantee: ZCDP = field(default_factory=lambda: ZCDP(rho=1.0))
+    calibration: CalibrationName = "sound"
+    split: bool = False
+    constants: LinearConstants = field(default_factory=LinearConstants)
+    failure_probability: float = 0.1
+    mdp: LinearMDP | None = None
+
+    name = "dp-vapvi"
+
+    def __post_init__(self) -> None:
+        features = feature_map(self.features)
+        features.setflags(write=False)
+        object.__setattr__(self, "features", features)
+        public_size(self.horizon, "horizon")
+        if self.guarantee.rho == 0:
+            raise InvalidParameter("a budget of 0", where="guarantee", remedy="give a positive rho")
+        if self.calibration not in {"sound", "as-published"}:
+            raise InvalidParameter(
+                f"calibration {self.calibration!r}", where="calibration", remedy="sound or as-published"
+            )
+
+    @property
+    def largest_norm(self) -> float:
+        """The largest norm of a public feature, over all (s, a)."""
+        return float(np.linalg.norm(self.features, axis=-1).max())
+
+    @property
+    def claim(self) -> Claim:
+        """The paper's claim (Theorem 4.1 and Lemma D.1), with what its analysis assumes of the features."""
+        norm = Premise(
+            name="norm(phi(s, a)) for every (s, a)",
+            left=self.largest_norm,
+            relation="<=",
+            right=self.noise.norm,
+            source="Qiao and Wang (2023), section 2, and Lemma D.1",
+        )
+        return Claim(
+            self.guarantee,
+            unit="trajectory",
+            neighbouring=Neighbouring.REPLACE_ONE,
+            trust_model=TrustModel.CENTRAL,
+            premises=(norm,),
+        )
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """Public parameters, for the ledger's header."""
+        n_states, n_actions, dimension = self.features.shape
+        return {
+            "horizon": self.horizon,
+            "states": n_states,
+            "actions": n_actions,
+            "dimension": dimension,
+            "calibration": self.calibration,
+            "split": self.split,
+            "failure_probability": self.failure_probability,
+            "C": self.constants.bonus,
+            "D_factor": self.constants.lower_order,
+            "kappa": self.constants.coverage,
+            "lambda": self.constants.ridge,
+            "features_sha256": hashlib.sha256(self.features.astype("<f8").tobytes()).hexdigest(),
+        }
+
+    @cached_property
+    def noise(self) -> LinearCalibration:
+        """The noise of every release."""
+        flat = self.features.reshape(-1, self.features.shape[-1])
+        return LinearCalibration(
+            name=self.calibration,
+            rho=self.guarantee.rho,
+            horizon=self.horizon,
+            dimension=flat.shape[1],
+            norm=self.largest_norm if self.calibration == "sound" else 1.0,
+            # No feature with a negative entry: clipping entries at 0 then changes nothing, and no two
+            # contributions are opposed.
+            acute=bool((flat >= 0.0).all()),
+            split=self.split,
+        )
+
+    def __call__(self, data: TrajectoryData, curator: Curator) -> Policy:
+        """Release 5H noisy statistics, step by step backwards, each planned on the ones before.
+
+        Raises:
+            DataError: the data are of other sizes than the public parameters, or too few to split; for
+                the data's holder.
+        """
+        require_sizes(data, self.features, self.horizon)
+        n_states, _, dimension = self.features.shape
+        H, phi = self.horizon, self.features  # [S, A, d]
+        # Line 1. Two data sets, D for values and D' for variances, or the same twice.
+        main, auxiliary = halves(data) if self.split else (data, data)
+        part, part_2 = (Partition(part="D"), Partition(part="D'")) if self.split else (None, None)
+        bonus = self.constants.bonus * math.sqrt(dimension)
+
+        # Line 2. V_{H+1} = 0; the noise is the calibration's.
+        values = np.zeros((H + 1, n_states))
+        actions = np.zeros((H, n_states), dtype=np.int64)
+        for h in reversed(range(H)):  # Line 3; the paper's h is h + 1 here.
+            noise, step, cap = self.noise.step(h), h + 1, float(H - h)
+
+            # Lines 4 to 8: the variance of V_{h+1}.
+            sigma_squared = np.ones(phi.shape[:2])  # [S, A]
+            if noise.variance is not None:
+                x = phi[auxiliary.states[:, h], auxiliary.actions[:, h]]  # [K, d]
+                reached = values[h + 1, auxiliary.states[:, h + 1], None]  # [K, 1]
+                of = noise.variance
+                Sigma = self._gram(curator, x, of.gram, f"Sigma_{step}", part_2)
+                moment_2 = self._vector(curator, x * reached**2, of.second_moment, f"phi1_{step}", part_2)
+                beta = solved(Sigma, moment_2)
+                moment_1 = self._vector(curator, x * reached, of.first_moment, f"phi2_{step}", part_2)
+                theta = solved(Sigma, moment_1)
+                sigma_squared = conditional_variance(phi, beta, theta, cap)
+
+            # Lines 9 and 10: ridge regression weighted by it.
+            cells = main.states[:, h], main.actions[:, h]
+            x, weight = phi[cells], 1.0 / sigma_squared[cells][:, None]  # [K, d], [K, 1]
+            Lambda = self._gram(curator, x * np.sqrt(weight), noise.gram, f"Lambda_{step}", part)
+            earned = main.rewards[:, h] + values[h + 1, main.states[:, h + 1]]  # [K]
+            target = self._vector(curator, x * weight * earned[:, None], noise.target, f"phi3_{step}", part)
+            w = solved(Lambda, target)
+
+            # Lines 11 to 14.
+            Q = pessimistic_action_values(phi, w, Lambda, bonus, self._offset(noise, len(main)), cap)
+            actions[h], values[h] = Q.argmax(axis=1), Q.max(axis=1)
+        return Policy(actions, values)
+
+    def worst_pairs(self) -> Sequence[Pair]:
+        """Two trajectories whose public features move the releases most, and replace one another."""
+        return worst_linear_pairs(self.features, self.noise)
+
+    def utility(self, output: Policy) -> dict[str, float]:
+        """The policy's suboptimality against the exact optimum, where the process is known."""
+        if self.mdp is None:
+            return {}
+        return {
+            "suboptimality": self.mdp.suboptimality(output.actions),
+            "optimal value": float(self.mdp.initial @ self.mdp.optimal_values()[0]),
+        }
+
+    @property
+    def _clips(self) -> bool:
+        """Whether the curator clips: always, but where the published noise meets features too long for it.
+
+        There the published algorithm does not clip, and what it assumes is all its sensitivities rest on.
+        """
+        return self.largest_norm <= self.noise.norm
+
+    def _gram(
+        self, curator: Curator, x: Array, noise: GramNoise, label: str, part: Partition | None
+    ) -> Array:
+        """A noisy Gram matrix, shifted and floored so that it has an inverse: post-processing, [d, d]."""
+        if self._clips:
+            released = curator.release_gram(
+                x,
+                bound=noise.bound,
+                mechanism=noise.mechanism,
+                label=label,
+                partition=part,
+                claimed=noise.claimed,
+            )
+        else:
+            gram = x.T @ x
+            released = curator.release(
+                (gram + gram.T) / 2, noise.mechanism, label=label, partition=part, claimed=noise.claimed
+            )
+        # Line 2 adds E/2 to the diagonal, so that the matrix is positive definite with high probability; the
+        # floor makes it so always.
+        shifted = released + (self.constants.ridge + self._shift(noise) / 2) * np.eye(len(released))
+        return floored(shifted, self.constants.ridge)
+
+    def _vector(
+        self, curator: Curator, rows: Array, noise: VectorNoise, label: str, part: Partition | None
+    ) -> Array:
+        """A noisy sum of each trajectory's contribution, [d]."""
+        if self._clips and noise.bound > 0.0:
+            return curator.release_sum(
+                rows,
+                bound=noise.bound,
+                mechanism=noise.mechanism,
+                label=label,
+                nonnegative=self.noise.acute,
+                partition=part,
+                claimed=noise.claimed,
+            )
+        return curator.release(
+            rows.sum(axis=0), noise.mechanism, label=label, partition=part, claimed=noise.claimed
+        )
+
+    def _shift(self, noise: GramNoise) -> float:
+        """E, twice the likely largest eigenvalue of a Gram matrix's noise (Lemma D.2, with c1 = c2 = 1).
+
+        Published as sqrt(5 H d/rho) (2 + (log(5 c1 H/delta)/(c2 d))^(2/3)); the root is sqrt(2 d) sigma.
+        """
+        d = self.features.shape[-1]
+        tail = math.pow(math.log(5 * self.horizon / self.failure_probability) / d, 2 / 3)
+        return self.constants.noise_shift * math.sqrt(2 * d) * noise.mechanism.sigma * (2 + tail)
+
+    def _offset(self, noise: StepNoise, n: int) -> float:
+        """D/K, where L = sqrt(2 d log(10 H d/delta)) sigma likely bounds line 10's noise (Lemma D.2)."""
+        d = self.features.shape[-1]
+        tail = math.log(10 * self.horizon * d / self.failure_probability)
+        length = math.sqrt(2 * d * tail) * noise.target.mechanism.sigma
+        noise_bound = self.constants.noise_shift * length
+        return self.constants.offset(self.horizon, d, noise_bound, self._shift(noise.gram)) / n
+
+
+def floored(matrix: Array, floor: float) -> Array:
+    """The nearest symmetric matrix, in the Frobenius norm, with no eigenvalue below `floor`.
+
+    Args:
+        matrix: [d, d], symmetric.
+        floor: the least eigenvalue allowed.
+    """
+    eigenvalues, vectors = np.linalg.eigh(matrix)  # [d], [d, d]
+    if eigenvalues[0] >= floor:
+        return matrix
+    raised: Array = (vectors * np.maximum(eigenvalues, floor)) @ vectors.T
+    return raised
