@@ -6,16 +6,19 @@ arrive would bend the distribution that is audited.
 
 from __future__ import annotations
 
+import traceback
+import warnings
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import cloudpickle
-from joblib import Parallel, delayed
+from joblib import Parallel, delayed, parallel_config
 from joblib.externals.loky.process_executor import TerminatedWorkerError
 
 from dpaudit.auditors.scores import Array
+from dpaudit.auditors.shipping import shipped
 from dpaudit.auditors.sides import Side
 from dpaudit.errors import InvalidParameter, MissingExtra, WorkersLost
 
@@ -54,18 +57,21 @@ def compute(
         for chunk in chunks:
             yield sides[chunk.side].chunk(chunk.first, chunk.trials)
         return
-    # Pickled once, by value: closures and lambdas, and functions of a script, reach the workers too.
-    payloads = tuple(cloudpickle.dumps(side) for side in sides)
+    payloads = [shipped(side) for side in sides]
     done = lost = 0
-    with _backend(workers, cluster) as backend:
+    with _cluster(cluster):
         while done < len(chunks):
             tasks = (
                 delayed(_run)(payloads[chunk.side], chunk.first, chunk.trials) for chunk in chunks[done:]
             )
             try:
-                for scores in Parallel(return_as="generator", max_nbytes=None, **backend)(tasks):
-                    done, lost = done + 1, 0
-                    yield scores
+                # Sending the first tasks may find the worker that is gone, too.
+                with _stopping(_parallel(workers, cluster)(tasks)) as results:
+                    for scores in results:
+                        if isinstance(scores, Exception):
+                            raise scores
+                        done, lost = done + 1, 0
+                        yield scores
             except TerminatedWorkerError as error:
                 lost += 1
                 if lost > RETRIES:
@@ -75,9 +81,27 @@ def compute(
 
 
 @contextmanager
-def _backend(workers: int, cluster: str | None) -> Iterator[dict[str, Any]]:
-    if cluster is None:
-        yield {"backend": "loky", "n_jobs": workers}
+def _stopping(results: Any) -> Iterator[Any]:
+    """Close joblib's results quietly: whoever stops early knows that chunks under way are lost."""
+    try:
+        yield results
+    finally:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message=".*tasks which were still being processed")
+            results.close()
+
+
+def _parallel(workers: int, cluster: str | None) -> Parallel:
+    backend = {"backend": "loky", "n_jobs": workers} if cluster is None else {"backend": "dask", "n_jobs": -1}
+    with parallel_config(**backend):
+        return Parallel(return_as="generator", max_nbytes=None)
+
+
+@contextmanager
+def _cluster(address: str | None) -> Iterator[None]:
+    """Be the client of a cluster: joblib's dask backend takes the one that is current."""
+    if address is None:
+        yield
         return
     try:
         from distributed import Client
@@ -85,12 +109,16 @@ def _backend(workers: int, cluster: str | None) -> Iterator[dict[str, Any]]:
         raise MissingExtra(
             "distributed is not installed", where="cluster", remedy="pip install 'dpaudit[dask]'"
         ) from error
-    # joblib's dask backend finds the client that is the default one while it lives; lost workers'
-    # chunks are run again by the scheduler.
-    with Client(cluster):  # type: ignore[no-untyped-call]  # distributed annotates nothing
-        yield {"backend": "dask", "n_jobs": -1}
+    with Client(address):  # type: ignore[no-untyped-call]  # distributed annotates nothing
+        yield
 
 
-def _run(payload: bytes, first: int, trials: int) -> Array:
-    side: Side = cloudpickle.loads(payload)
-    return side.chunk(first, trials)
+def _run(payload: bytes, first: int, trials: int) -> Array | Exception:
+    """A chunk's scores, or what was raised: joblib would raise the first error to arrive, not the first."""
+    try:
+        side: Side = cloudpickle.loads(payload)
+        return side.chunk(first, trials)
+    except Exception as error:  # noqa: BLE001  (raised again where the chunks are put in order)
+        # The chained cause does not cross a process border; its traceback does.
+        error.add_note("".join(traceback.format_exception(error)))
+        return error

@@ -58,14 +58,18 @@ def test_each_trial_is_seeded_by_root_seed_side_and_index() -> None:
 
 def test_any_trial_and_any_batch_can_be_repeated() -> None:
     scores = run_trials(noisy_sum, PAIR, 9, seed=5, chunk=4)
-    assert np.array_equal(repeat_trial(noisy_sum, PAIR.neighbour, seed=5, side=1, index=6), scores.neighbour[6])
+    assert np.array_equal(
+        repeat_trial(noisy_sum, PAIR.neighbour, seed=5, side=1, index=6), scores.neighbour[6]
+    )
     batches = run_trials(NoisySum(), PAIR, 9, seed=5, chunk=4)
     again = repeat_batch(NoisySum(), PAIR.data, seed=5, side=0, index=4, trials=4)
     assert np.array_equal(again, batches.data[4:8])
 
 
 def test_trials_batches_and_sides_draw_from_different_streams() -> None:
-    outputs = [run_trials(NoisySum(), PAIR, 8, seed=s, batch=b, chunk=4) for s in (0, 1) for b in (False, True)]
+    outputs = [
+        run_trials(NoisySum(), PAIR, 8, seed=s, batch=b, chunk=4) for s in (0, 1) for b in (False, True)
+    ]
     sums = [4.0 * side for side in (0, 1)]
     drawn = np.concatenate([side - sums[i] for t in outputs for i, side in enumerate((t.data, t.neighbour))])
     assert len(np.unique(np.round(drawn, 9))) == drawn.size
@@ -217,7 +221,9 @@ def test_progress_sees_the_scores_so_far_and_may_end_the_run() -> None:
         seen.append((done, total, float(scores.data.mean())))
         return done >= 6
 
-    scores = run_trials(Plain(lambda data, generator: generator.normal()), PAIR, 10, chunk=3, progress=progress)
+    scores = run_trials(
+        Plain(lambda data, generator: generator.normal()), PAIR, 10, chunk=3, progress=progress
+    )
     assert [(done, total) for done, total, _ in seen] == [(3, 10), (6, 10)]
     assert len(scores) == 6
     assert seen[-1][2] == scores.data.mean()
