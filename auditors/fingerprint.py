@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import hashlib
-import re
+import logging
 import struct
 from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
@@ -25,7 +25,6 @@ from pydantic import BaseModel
 from dpaudit.errors import InvalidParameter
 
 _PLAIN = (bool, int, str, bytes, type(None), PurePath)
-_ADDRESS = re.compile(r"0x[0-9a-fA-F]+")
 
 
 def fingerprint(value: object) -> str:
@@ -94,6 +93,8 @@ def _compound(value: Any, known: dict[int, bytes]) -> bytes:
         return several("class", (_name(value), *_class_parts(value)))
     if isinstance(value, np.random.Generator):
         return several("generator", (value.bit_generator.state,))
+    if callable(value) and hasattr(value, "__qualname__"):
+        return _hash("name", _name(value))  # a function written in C
     return several("object", (type(value), *_state(value)))
 
 
@@ -115,12 +116,11 @@ def _names(code: CodeType) -> set[str]:
 
 
 def _inside(value: Any, package: str) -> bool:
-    if isinstance(value, ModuleType):
-        return False
-    if isinstance(value, (FunctionType, type)):
+    """Whether a value that a function names counts by its content, not by its name."""
+    if hasattr(value, "__qualname__"):
         # dpaudit's own version is part of a store's configuration.
         return package != "dpaudit" and value.__module__.partition(".")[0] == package
-    return isinstance(value, (*_PLAIN, float, tuple, list, Mapping, np.ndarray, np.generic))
+    return not isinstance(value, (ModuleType, BuiltinFunctionType, np.ufunc, logging.Logger))
 
 
 def _class_parts(kind: type) -> list[Any]:
@@ -153,8 +153,10 @@ def _state(value: Any) -> list[Any]:
 
 def _name(value: Any) -> bytes:
     module = getattr(value, "__module__", "") or ""
-    name = getattr(value, "__qualname__", None) or getattr(value, "__name__", None) or repr(value)
-    return _ADDRESS.sub("", f"{module}.{name}").encode()
+    name = (
+        getattr(value, "__qualname__", None) or getattr(value, "__name__", None) or getattr(value, "name", "")
+    )
+    return f"{module}.{name}".encode()
 
 
 def _hash(kind: str, *parts: bytes) -> bytes:
