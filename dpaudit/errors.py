@@ -19,7 +19,11 @@
     │   ├── CannotBound            DPA402  no sound bound is known, so none is given
     │   ├── BudgetExceeded         DPA403  a release asked for more than the filter has left
     │   ├── NotCertifiable         DPA404  a ledger that may never carry a certificate
-    │   └── ScheduleBroken         DPA501  a release out of the order the curator holds it to
+    │   ├── ScheduleBroken         DPA501  a release out of the order the curator holds it to
+    │   ├── TrialFailed            DPA601  an algorithm raised in one trial of an audit
+    │   ├── ScoreShape             DPA602  scores that are not one number or one vector a trial
+    │   └── StoreMismatch          DPA603  kept trials of another configuration
+    ├── WorkersLost                DPA604  worker processes died again and again
     └── IntegrityError             exit 3: what was written is not what was read
         ├── LedgerTruncated        DPA205  no footer: the run was cut short
         ├── LedgerTampered         DPA206  a hash does not follow from its line
@@ -209,6 +213,57 @@ class ScheduleBroken(InputError):
     code = "DPA501"
     default_why = "the ledger describes the run only if every release comes where it is expected"
     default_remedy = "make the same releases in the same order, whatever the data"
+
+
+class TrialFailed(InputError):
+    """An algorithm raised in one trial of an audit.
+
+    What the algorithm said stays in the chained cause, for the data's holder: it may be about records.
+
+    Attributes:
+        seed: the audit's root seed.
+        side: 0 for the data, 1 for the neighbour.
+        index: the trial, or the first one of a batch; ``SeedSequence((seed, side, index))`` seeds it.
+        partial: the scores of the trials before it, where a runner kept them.
+    """
+
+    code = "DPA601"
+    default_why = "a trial left out because it failed would bend the distribution that is audited"
+
+    def __init__(self, error: str, *, seed: int, side: int, index: int, trials: int = 1) -> None:
+        self.seed, self.side, self.index, self.trials = seed, side, index, trials
+        self.partial: object = None
+        batch = f" in a batch of {trials}" if trials > 1 else ""
+        call = "repeat_batch" if trials > 1 else "repeat_trial"
+        size = f", trials={trials}" if trials > 1 else ""
+        super().__init__(
+            f"the algorithm raised {error}{batch}",
+            where=f"seed {seed}, side {side}, trial {index}",
+            remedy=f"repeat it with {call}(algorithm, data, seed={seed}, side={side}, index={index}{size})",
+        )
+
+
+class ScoreShape(InputError):
+    """Scores that are not one number, or one vector of always the same length, a trial."""
+
+    code = "DPA602"
+    default_why = "trials are compared number by number"
+
+
+class StoreMismatch(InputError):
+    """Kept trials of another configuration than the one to be resumed."""
+
+    code = "DPA603"
+    default_why = "trials of two experiments would be counted as one"
+    default_remedy = "give another file, or the configuration that the file was made with"
+
+
+class WorkersLost(DpauditError):
+    """Worker processes died again and again without finishing a chunk of trials."""
+
+    code = "DPA604"
+    default_why = "the trials that they ran are missing"
+    default_remedy = "look for memory running out; use fewer workers or smaller chunks"
 
 
 class IntegrityError(DpauditError):

@@ -1,0 +1,144 @@
+"""From an algorithm's output to the number or vector that an audit compares."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpaudit.errors import ScoreShape
+
+Array = NDArray[np.float64]
+
+#: From one output to a number or a vector. A score may carry ``batch``, from the outputs of many trials
+#: (each array with a leading axis over the trials) to [n] or [n, k].
+Score = Callable[[Any], Any]
+
+
+@dataclass(frozen=True)
+class RowScore:
+    """A score written for many trials at once, which serves a single output too.
+
+    Attributes:
+        rows: from outputs [n, ...] to scores [n] or [n, k].
+    """
+
+    rows: Callable[[Any], Any]
+
+    def __call__(self, output: Any) -> Any:
+        """The score of one output that is an array or a number."""
+        return self.rows(np.asarray(output)[np.newaxis])[0]
+
+    def batch(self, outputs: Any) -> Any:
+        """The scores [n] or [n, k] of outputs [n, ...]."""
+        return self.rows(np.asarray(outputs))
+
+
+def flatten(output: Any) -> Array:
+    """Every number of an output, as one vector; a single number stays one number.
+
+    Arrays, sequences, mappings (by key, in their order), dataclasses and numbers, nested in any way.
+
+    Returns:
+        A number [], if the output is one, else a vector [k].
+
+    Raises:
+        ScoreShape: the output holds something that is not a number.
+    """
+    parts = _leaves(output)
+    if len(parts) == 1 and parts[0].ndim == 0:
+        return parts[0]
+    return np.concatenate([part.ravel() for part in parts]) if parts else np.empty(0)
+
+
+def flatten_batch(outputs: Any, trials: int) -> Array:
+    """The same for the outputs of many trials, whose arrays have a leading axis over the trials.
+
+    Returns:
+        [n] if each output is one number, else [n, k].
+
+    Raises:
+        ScoreShape: an array has no leading axis of that length.
+    """
+    parts = _leaves(outputs)
+    for part in parts:
+        if part.ndim == 0 or part.shape[0] != trials:
+            raise ScoreShape(
+                f"an array of shape {part.shape} in a batch of {trials} trials",
+                where="batch",
+                remedy="return arrays whose first axis runs over the trials",
+            )
+    if len(parts) == 1 and parts[0].ndim == 1:
+        return parts[0]
+    rows = [part.reshape(trials, -1) for part in parts]
+    return np.concatenate(rows, axis=1) if rows else np.empty((trials, 0))
+
+
+def score_batch(score: Score, outputs: Any, trials: int) -> Array:
+    """The scores [n] or [n, k] of a batch, trial by trial where the score knows no batches."""
+    if score is flatten:
+        return flatten_batch(outputs, trials)
+    batch = getattr(score, "batch", None)
+    if batch is not None:
+        return _numbers(batch(outputs), "score.batch", trials)
+    return stack([score(_row(outputs, index)) for index in range(trials)])
+
+
+def stack(scores: Sequence[Any]) -> Array:
+    """The scores of several trials as [n] or [n, k].
+
+    Raises:
+        ScoreShape: they differ in length, or are not numbers.
+    """
+    shapes = {np.shape(score) for score in scores}
+    if len(shapes) != 1:
+        raise ScoreShape(
+            f"scores of shapes {sorted(shapes)}",
+            where="score",
+            remedy="give a score whose length does not depend on the output",
+        )
+    return _numbers(np.array(scores), "score", len(scores))
+
+
+def _numbers(scores: Any, where: str, trials: int) -> Array:
+    array = np.asarray(scores)
+    if array.dtype.kind not in "buif" or array.ndim not in {1, 2} or array.shape[0] != trials:
+        raise ScoreShape(
+            f"type {array.dtype}, shape {array.shape} for {trials} trials",
+            where=where,
+            remedy="return one number or one vector a trial",
+        )
+    return array.astype(np.float64)
+
+
+def _leaves(output: Any) -> list[Array]:
+    if isinstance(output, Mapping):
+        return [leaf for value in output.values() for leaf in _leaves(value)]
+    if dataclasses.is_dataclass(output) and not isinstance(output, type):
+        return [leaf for field in dataclasses.fields(output) for leaf in _leaves(getattr(output, field.name))]
+    if isinstance(output, (list, tuple)):
+        return [leaf for value in output for leaf in _leaves(value)]
+    array = np.asarray(output)
+    if array.dtype.kind not in "buif":
+        raise ScoreShape(
+            f"an output of type {type(output).__name__}",
+            where="output",
+            why="only numbers can be compared without being told how",
+            remedy="pass a score, a callable from the output to a number or a vector",
+        )
+    return [array.astype(np.float64)]
+
+
+def _row(outputs: Any, index: int) -> Any:
+    """One trial's output out of a batch's."""
+    if isinstance(outputs, Mapping):
+        return {key: _row(value, index) for key, value in outputs.items()}
+    if isinstance(outputs, tuple):
+        rows = [_row(value, index) for value in outputs]
+        make = getattr(type(outputs), "_make", tuple)
+        return make(rows)
+    return outputs[index]

@@ -1,0 +1,176 @@
+"""Finished chunks of trials in a file, so that an audit that was cut short goes on where it stopped."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Mapping
+from importlib.metadata import version
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+import numpy as np
+
+from dpaudit.auditors.fingerprint import fingerprint
+from dpaudit.auditors.scores import Array
+from dpaudit.auditors.sides import Side
+from dpaudit.auditors.workers import Chunk
+from dpaudit.errors import MissingExtra, StoreMismatch, UsageError
+
+if TYPE_CHECKING:
+    from sqlalchemy import Engine, MetaData
+
+SCHEMA = "dpaudit.trials/1"
+
+
+class Store:
+    """An SQLite file with the scores of one configuration's trials, chunk by chunk.
+
+    A chunk is written in one transaction: a process that is killed leaves whole chunks behind. How many
+    trials are asked for is no part of the configuration, so that a finished run can be extended.
+
+    Args:
+        path: the file; made if it is not there. It holds scores of private data: keep it like them.
+        sides: what is run.
+        chunk: trials in a chunk.
+
+    Raises:
+        StoreMismatch: the file belongs to another configuration; the error names what differs.
+        UsageError: the file is no such store.
+        MissingExtra: SQLAlchemy is not installed.
+    """
+
+    def __init__(self, path: str | Path, sides: tuple[Side, Side], chunk: int) -> None:
+        self._path = Path(path)
+        configuration = configuration_of(sides, chunk)
+        self._engine, self._metadata = _open(self._path)
+        try:
+            self._require_same(configuration)
+        except BaseException:
+            self._engine.dispose()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._engine.dispose()
+
+    def chunks(self) -> frozenset[Chunk]:
+        """Which chunks are there."""
+        from sqlalchemy import select
+
+        table = self._metadata.tables["chunks"]
+        with self._engine.connect() as connection:
+            rows = connection.execute(select(table.c.first, table.c.side, table.c.trials)).all()
+        return frozenset(Chunk(first, side, trials) for first, side, trials in rows)
+
+    def read(self, chunk: Chunk) -> Array:
+        """The scores [trials] or [trials, k] of a chunk that is there."""
+        from sqlalchemy import select
+
+        table = self._metadata.tables["chunks"]
+        here = (table.c.first == chunk.first) & (table.c.side == chunk.side)
+        with self._engine.connect() as connection:
+            width, content = connection.execute(select(table.c.width, table.c.scores).where(here)).one()
+        scores = np.frombuffer(content, dtype="<f8").astype(np.float64)
+        return scores if width is None else scores.reshape(chunk.trials, width)
+
+    def write(self, chunk: Chunk, scores: Array) -> None:
+        """Keep a chunk; one of another length that began at the same trial is replaced."""
+        table = self._metadata.tables["chunks"]
+        here = (table.c.first == chunk.first) & (table.c.side == chunk.side)
+        with self._engine.begin() as connection:
+            connection.execute(table.delete().where(here))
+            connection.execute(
+                table.insert().values(
+                    first=chunk.first,
+                    side=chunk.side,
+                    trials=chunk.trials,
+                    width=None if scores.ndim == 1 else scores.shape[1],
+                    scores=scores.astype("<f8").tobytes(),
+                )
+            )
+
+    def _require_same(self, configuration: Mapping[str, str]) -> None:
+        from sqlalchemy import select
+        from sqlalchemy.exc import DatabaseError
+
+        table = self._metadata.tables["configuration"]
+        try:
+            self._metadata.create_all(self._engine)
+            with self._engine.begin() as connection:
+                rows = connection.execute(select(table.c.name, table.c.value)).all()
+                found = {row.name: row.value for row in rows}
+                if not found:
+                    new = [{"name": name, "value": value} for name, value in configuration.items()]
+                    connection.execute(table.insert(), new)
+                    return
+        except DatabaseError as error:
+            raise UsageError(
+                "not a store of trials",
+                where=str(self._path),
+                remedy="name a new file, or one made by --resume",
+            ) from error
+        differing = [name for name in configuration if found.get(name) != configuration[name]]
+        if differing:
+            # Digests of data and algorithm say nothing to a reader; plain figures do.
+            details = [
+                f"{name} ({found.get(name)} there, {configuration[name]} here)"
+                if len(configuration[name]) < 64
+                else name
+                for name in differing
+            ]
+            raise StoreMismatch(f"differs in {', '.join(details)}", where=str(self._path))
+
+
+def configuration_of(sides: tuple[Side, Side], chunk: int) -> dict[str, str]:
+    """What decides every score: the parts of a run, each as a figure or a digest."""
+    side = sides[0]
+    return {
+        "schema": SCHEMA,
+        "algorithm": fingerprint(side.algorithm),
+        "data": fingerprint(side.data),
+        "neighbour": fingerprint(sides[1].data),
+        "score": fingerprint(side.score),
+        "options": fingerprint(dict(side.options)),
+        "seed": str(side.seed),
+        "chunk": str(chunk),
+        "form": "batch" if side.batched else "single",
+        # A new numpy may draw other numbers from the same seed; a new Python compiles other code.
+        "dpaudit": version("dpaudit"),
+        "numpy": np.__version__,
+        "python": ".".join(platform.python_version_tuple()[:2]),
+    }
+
+
+def _open(path: Path) -> tuple[Engine, MetaData]:
+    try:
+        from sqlalchemy import Column, Integer, LargeBinary, MetaData, String, Table, create_engine
+    except ImportError as error:
+        raise MissingExtra(
+            "SQLAlchemy is not installed", where="resume", remedy="pip install 'dpaudit[resume]'"
+        ) from error
+    from sqlalchemy import URL
+
+    metadata = MetaData()
+    Table(
+        "configuration",
+        metadata,
+        Column("name", String, primary_key=True),
+        Column("value", String, nullable=False),
+    )
+    Table(
+        "chunks",
+        metadata,
+        Column("side", Integer, primary_key=True),
+        Column("first", Integer, primary_key=True),
+        Column("trials", Integer, nullable=False),
+        Column("width", Integer),
+        Column("scores", LargeBinary, nullable=False),
+    )
+    if not path.parent.is_dir():
+        raise UsageError(f"no folder {path.parent}", where=str(path), remedy="make the folder first")
+    return create_engine(URL.create("sqlite", database=str(path))), metadata

@@ -1,0 +1,259 @@
+"""Kept trials: an interrupted run, resumed, is bit for bit the run that was never interrupted."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dpaudit import L2, Curator, Gaussian
+from dpaudit.auditors.fingerprint import fingerprint
+from dpaudit.auditors.plain import Plain
+from dpaudit.auditors.sides import Side
+from dpaudit.auditors.store import Store
+from dpaudit.auditors.trials import Trials, run_trials
+from dpaudit.errors import InvalidParameter, StoreMismatch, UsageError
+from dpaudit.pairs import Pair
+
+pytest.importorskip("sqlalchemy")
+
+PAIR = Pair(np.zeros(3), np.ones(3))
+
+
+def noisy_sum(data: Any, curator: Curator) -> Any:
+    return curator.release(data.sum(), Gaussian(sigma=1.0, sensitivity=L2(3.0)), label="sum")
+
+
+class Batched:
+    def __call__(self, data: Any, curator: Curator) -> Any:
+        return noisy_sum(data, curator)
+
+    def batch(self, data: Any, curator: Curator, trials: int) -> Any:
+        sums = np.broadcast_to(data.sum(), (trials,))
+        return curator.release(sums, Gaussian(sigma=1.0, sensitivity=L2(3.0)), label="sum", count=trials)
+
+
+def same(one: Trials, other: Trials) -> bool:
+    return one.data.tobytes() == other.data.tobytes() and one.neighbour.tobytes() == other.neighbour.tobytes()
+
+
+@pytest.mark.parametrize("algorithm", [noisy_sum, Batched()])
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_run_stopped_by_an_exception_is_resumed(tmp_path: Path, algorithm: Any, workers: int) -> None:
+    path = tmp_path / "audit.sqlite"
+    whole = run_trials(algorithm, PAIR, 50, seed=3, chunk=8)
+    done_before = []
+
+    def fails(done: int, total: int, scores: Trials) -> None:
+        done_before.append(done)
+        if done == 24:
+            raise OSError("the line was cut")
+
+    with pytest.raises(OSError, match="cut"):
+        run_trials(algorithm, PAIR, 50, seed=3, chunk=8, resume=path, progress=fails)
+    with Store(path, _sides(algorithm, 3), 8) as store:
+        assert {chunk.first for chunk in store.chunks()} == {0, 8, 16}
+    resumed = run_trials(algorithm, PAIR, 50, seed=3, chunk=8, resume=path, workers=workers)
+    assert same(resumed, whole)
+
+
+def _sides(algorithm: Any, seed: int) -> tuple[Side, Side]:
+    batched = hasattr(algorithm, "batch")
+    return (
+        Side(algorithm, PAIR.data, 0, seed, batched=batched),
+        Side(algorithm, PAIR.neighbour, 1, seed, batched=batched),
+    )
+
+
+SCRIPT = """
+import sys, time
+import numpy as np
+from dpaudit import Gaussian, L2
+from dpaudit.auditors.trials import run_trials
+from dpaudit.pairs import Pair
+
+def algorithm(data, curator):
+    time.sleep(float(open(sys.argv[1] + ".pause").read()))
+    return curator.release(data.sum(), Gaussian(sigma=1.0, sensitivity=L2(3.0)), label="sum")
+
+if __name__ == "__main__":
+    pair = Pair(np.zeros(3), np.ones(3))
+    scores = run_trials(algorithm, pair, 60, seed=3, chunk=5, resume=sys.argv[1] or None)
+    np.savez(sys.argv[1] + ".npz", data=scores.data, neighbour=scores.neighbour)
+"""
+
+
+def test_a_run_that_was_killed_is_resumed_by_another_process(tmp_path: Path) -> None:
+    script = tmp_path / "audit.py"
+    script.write_text(SCRIPT)
+    path = tmp_path / "audit.sqlite"
+    pause = Path(f"{path}.pause")
+    pause.write_text("0.01")
+    command = [sys.executable, str(script), str(path)]
+    process = subprocess.Popen(command)
+    deadline = time.monotonic() + 60.0
+    while time.monotonic() < deadline and _kept(path) < 4:
+        time.sleep(0.02)
+    os.kill(process.pid, signal.SIGKILL)
+    assert process.wait() == -signal.SIGKILL
+    assert 4 <= _kept(path) < 24
+    pause.write_text("0")
+    subprocess.run(command, check=True)
+    found = np.load(f"{path}.npz")
+    whole = run_trials(noisy_sum, PAIR, 60, seed=3)
+    assert found["data"].tobytes() == whole.data.tobytes()
+    assert found["neighbour"].tobytes() == whole.neighbour.tobytes()
+    assert _kept(path) == 24
+
+
+def _kept(path: Path) -> int:
+    import sqlite3
+
+    if not path.exists():
+        return 0
+    connection = sqlite3.connect(path)
+    try:
+        return int(connection.execute("select count(*) from chunks").fetchone()[0])
+    except sqlite3.OperationalError:
+        return 0  # the tables are not there yet, or being written
+    finally:
+        connection.close()
+
+
+def test_kept_trials_are_not_run_again_and_more_can_be_added(tmp_path: Path) -> None:
+    path = tmp_path / "audit.sqlite"
+    first = run_trials(noisy_sum, PAIR, 18, chunk=5, resume=path)
+    more = run_trials(noisy_sum, PAIR, 30, chunk=5, resume=path)
+    assert same(more, run_trials(noisy_sum, PAIR, 30, chunk=5))
+    assert np.array_equal(more.data[:18], first.data)
+
+    def count(done: int, total: int, scores: Trials) -> None:
+        seen.append(done)
+
+    seen: list[int] = []
+    assert same(run_trials(noisy_sum, PAIR, 30, chunk=5, resume=path, progress=count), more)
+    assert seen[-1] == 30
+    # The shorter run's last chunk is another one than the longer run's: it is run again.
+    assert same(run_trials(noisy_sum, PAIR, 18, chunk=5, resume=path), first)
+
+
+def test_vectors_are_kept_as_vectors(tmp_path: Path) -> None:
+    def pairs(data: Any, curator: Curator) -> Any:
+        return curator.release(data, Gaussian(sigma=1.0, sensitivity=L2(2.0)), label="all")
+
+    path = tmp_path / "audit.sqlite"
+    first = run_trials(pairs, PAIR, 12, chunk=5, resume=path)
+    assert first.data.shape == (12, 3)
+    assert same(run_trials(pairs, PAIR, 12, chunk=5, resume=path), first)
+
+
+OTHER = {
+    "seed": {"seed": 1},
+    "chunk": {"chunk": 4},
+    "score": {"score": lambda output: -output},
+    "options": {"run_options": {"public_seed": 4}},
+    "data": {"pair": Pair(np.zeros(3) + 1e-300, PAIR.neighbour)},
+    "neighbour": {"pair": Pair(PAIR.data, np.zeros(3))},
+    "algorithm": {"algorithm": lambda data, curator: noisy_sum(data, curator) + 1e-300},
+    "form": {"algorithm": Batched(), "batch": False},
+}
+
+
+@pytest.mark.parametrize("part", list(OTHER))
+def test_a_store_of_another_configuration_is_refused(tmp_path: Path, part: str) -> None:
+    path = tmp_path / "audit.sqlite"
+    given: dict[str, Any] = {"algorithm": noisy_sum, "pair": PAIR, "trials": 10, "chunk": 5, "resume": path}
+    if part == "form":
+        given |= {"algorithm": Batched()}
+    run_trials(**given)
+    before = path.read_bytes()
+    with pytest.raises(StoreMismatch, match=part) as caught:
+        run_trials(**(given | OTHER[part]))
+    assert caught.value.code == "DPA603"
+    assert path.read_bytes() == before
+    run_trials(**given)
+
+
+def test_a_file_that_is_no_store_is_refused_and_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "notes.txt"
+    path.write_text("not a database at all\n" * 100)
+    with pytest.raises(UsageError, match="not a store"):
+        run_trials(noisy_sum, PAIR, 5, resume=path)
+    assert path.read_text().startswith("not a database")
+    with pytest.raises(UsageError, match="no folder"):
+        run_trials(noisy_sum, PAIR, 5, resume=tmp_path / "nowhere" / "audit.sqlite")
+
+
+def test_fingerprints_see_content_and_nothing_else() -> None:
+    def make(bound: float, text: str = "a") -> Any:
+        def algorithm(data: Any, curator: Curator) -> Any:
+            return (data.clip(-bound, bound).sum(), text)
+
+        return algorithm
+
+    assert fingerprint(make(1.0)) == fingerprint(make(1.0))
+    assert len({fingerprint(make(1.0)), fingerprint(make(2.0)), fingerprint(make(1.0, "b"))}) == 3
+    assert fingerprint(np.array([0.0])) != fingerprint(np.array([-0.0]))
+    assert fingerprint(np.zeros(4)) != fingerprint(np.zeros((2, 2)))
+    assert fingerprint([1, 2]) != fingerprint([12])
+    assert fingerprint(["a", "b"]) != fingerprint(["ab"])
+    assert fingerprint(1) != fingerprint(1.0) != fingerprint(True)
+    assert fingerprint(Gaussian(sigma=1, sensitivity=L2(1))) != fingerprint(
+        Gaussian(sigma=2, sensitivity=L2(1))
+    )
+    cyclic: list[Any] = [1]
+    cyclic.append(cyclic)
+    assert fingerprint(cyclic) == fingerprint(cyclic) != fingerprint([1, []])
+
+
+def helper(value: float) -> float:
+    return value + 1.0
+
+
+def test_a_changed_helper_changes_the_fingerprint(monkeypatch: pytest.MonkeyPatch) -> None:
+    def algorithm(data: Any, curator: Curator) -> Any:
+        return helper(float(data.sum()))
+
+    before = fingerprint(algorithm)
+    monkeypatch.setitem(globals(), "helper", lambda value: value + 2.0)
+    assert fingerprint(algorithm) != before
+
+
+def test_fingerprints_are_the_same_in_every_process(tmp_path: Path) -> None:
+    script = tmp_path / "prints.py"
+    script.write_text(
+        "from dpaudit.auditors.fingerprint import fingerprint\n"
+        "import numpy as np\n"
+        "LIMIT = {'b', 'a', 'c', 'd'}\n"
+        "class Algorithm:\n"
+        "    kinds = 'abc'\n"
+        "    def __init__(self): self.names = {'x', 'y', 'z'}; self.rate = 0.5\n"
+        "    def __call__(self, data, curator): return data in {'p', 'q', 'r'}, LIMIT, np.sum(data)\n"
+        "print(fingerprint(Algorithm()))\n"
+    )
+    prints = set()
+    for hash_seed in "12":
+        environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
+        result = subprocess.run(
+            [sys.executable, str(script)], env=environment, capture_output=True, check=True
+        )
+        prints.add(result.stdout)
+    assert len(prints) == 1
+
+
+def test_what_cannot_be_seen_has_to_be_named(tmp_path: Path) -> None:
+    opaque = object()
+    algorithm = Plain(lambda data, generator: (opaque, generator.normal())[1])
+    with pytest.raises(InvalidParameter, match="fingerprint"):
+        run_trials(algorithm, PAIR, 5, resume=tmp_path / "a.sqlite")
+    named = Plain(algorithm.function, fingerprint="opaque, version 1")
+    assert len(run_trials(named, PAIR, 5, resume=tmp_path / "b.sqlite")) == 5
+    with pytest.raises(StoreMismatch, match="algorithm"):
+        run_trials(Plain(algorithm.function, fingerprint="2"), PAIR, 5, resume=tmp_path / "b.sqlite")
