@@ -104,7 +104,9 @@ class Side:
         except Exception as error:
             # Of another's error the kind alone: what it says may be about private records.
             kind = error.code if isinstance(error, DpauditError) else type(error).__name__
-            raise TrialFailed(kind, seed=self.seed, side=self.side, index=index, trials=trials) from error
+            raise TrialFailed.in_trial(
+                kind, seed=self.seed, side=self.side, index=index, trials=trials
+            ) from error
 
 
 def has_batch_form(algorithm: Auditable) -> bool:

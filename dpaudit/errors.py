@@ -230,17 +230,27 @@ class TrialFailed(InputError):
     code = "DPA601"
     default_why = "a trial left out because it failed would bend the distribution that is audited"
 
-    def __init__(self, error: str, *, seed: int, side: int, index: int, trials: int = 1) -> None:
-        self.seed, self.side, self.index, self.trials = seed, side, index, trials
-        self.partial: object = None
+    default_remedy = "repeat the trial with repeat_trial, and mend the algorithm"
+
+    seed: int
+    side: int
+    index: int
+    trials: int
+    partial: object = None
+
+    @classmethod
+    def in_trial(cls, raised: str, *, seed: int, side: int, index: int, trials: int = 1) -> TrialFailed:
+        """The error of one trial, or of a batch of trials, with the call that repeats it."""
         batch = f" in a batch of {trials}" if trials > 1 else ""
         call = "repeat_batch" if trials > 1 else "repeat_trial"
         size = f", trials={trials}" if trials > 1 else ""
-        super().__init__(
-            f"the algorithm raised {error}{batch}",
+        error = cls(
+            f"the algorithm raised {raised}{batch}",
             where=f"seed {seed}, side {side}, trial {index}",
             remedy=f"repeat it with {call}(algorithm, data, seed={seed}, side={side}, index={index}{size})",
         )
+        error.seed, error.side, error.index, error.trials = seed, side, index, trials
+        return error
 
 
 class ScoreShape(InputError):
@@ -248,6 +258,7 @@ class ScoreShape(InputError):
 
     code = "DPA602"
     default_why = "trials are compared number by number"
+    default_remedy = "give a score that makes every output one number, or one vector of a fixed length"
 
 
 class StoreMismatch(InputError):
