@@ -101,8 +101,8 @@ def _setting(drawn: Drawn) -> str:
     uniform = np.full((mdp.horizon, *mdp.features.shape[:2]), 1.0 / mdp.features.shape[1])
     return (
         f"Noise {drawn.calibration}, features {features}; the example of appendix F, "
-        f"process {drawn.figure.instance}, H={mdp.horizon}, data not split; {len(seeds)} runs, seeds {seeds[0]} "
-        f"to {seeds[-1]}, at each of {len(ks)} values of K from {ks[0]} to {ks[-1]}. "
+        f"process {drawn.figure.instance}, H={mdp.horizon}, data not split; {len(seeds)} runs, "
+        f"seeds {seeds[0]} to {seeds[-1]}, at each of {len(ks)} values of K from {ks[0]} to {ks[-1]}. "
         f"The optimal value is {drawn.optimum:.2f}; the behaviour policy loses "
         f"{mdp.suboptimality(appendix_f_behaviour(mdp.horizon)):.2f} of it, uniformly random actions "
         f"{mdp.suboptimality(uniform):.2f}."
@@ -166,7 +166,7 @@ def _scaling(drawn: Drawn, picture: str) -> Iterator[Block]:
     found = drawn.reached()
     yield Picture(picture, f"{_caption(scaling)}; K on a logarithmic axis")
     yield Grid(
-        ("rho", f"within {CLOSE * drawn.optimum:.2f} of VAPVI from K on"),
+        ("rho", f"within {CLOSE * drawn.optimum:.2f} of VAPVI from K on, up to {scaling.ks[-1]}"),
         [(f"{rho:g}", _place(rho, found, scaling.ks[-1])) for rho in found],
     )
     curves = scaling.of("dp-vapvi")

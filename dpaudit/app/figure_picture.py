@@ -68,7 +68,13 @@ def specification(rows: Sequence[Row], *, title: str, logarithmic: bool = False)
             title="number of episodes K",
             scale=alt.Scale(type="log" if logarithmic else "linear", nice=False),
         ),
-        color=alt.Color("curve:N", title=None, sort=names, scale=alt.Scale(domain=names)),
+        color=alt.Color(
+            "curve:N",
+            title=None,
+            sort=names,
+            scale=alt.Scale(domain=names),
+            legend=alt.Legend(symbolOpacity=1.0),
+        ),
     )
     lines = base.mark_line(point=True).encode(
         y=alt.Y("mean:Q", title="suboptimality v* - v"),

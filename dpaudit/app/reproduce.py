@@ -1,4 +1,4 @@
-"""`dpaudit reproduce`: a paper's figure with its data, its picture and a page that says what of it appears."""
+"""`dpaudit reproduce`: a paper's figure with its data, its picture and a page saying what of it appears."""
 
 from __future__ import annotations
 
