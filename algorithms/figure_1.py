@@ -1,4 +1,4 @@
-"""The data of figure 1 of Qiao and Wang (2023): suboptimality against the number of episodes.
+"""The data of figure 1 of Qiao and Wang (2023): suboptimality against the number of episodes K.
 
 A cell is one run: an algorithm, a budget, a number of episodes and a seed. Cells are independent of one
 another, run in parallel and are written one by one, so that an interrupted figure goes on where it stopped.
@@ -6,8 +6,10 @@ another, run in parallel and are written one by one, so that an interrupted figu
 
 from __future__ import annotations
 
+import contextlib
 import csv
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from functools import cache
 from pathlib import Path
@@ -52,55 +54,107 @@ class Cell:
     suboptimality: float = float("nan")
 
 
-def figure_1a(
+@dataclass(frozen=True)
+class Figure:
+    """One panel of figure 1.
+
+    Attributes:
+        title: what it compares.
+        rhos: the budgets of DP-VAPVI's curves.
+        pevi: the constants C with which PEVI runs, the drawn one first; none where the panel has no PEVI.
+        instance: which of the random processes of appendix F; the paper has two.
+    """
+
+    title: str
+    rhos: tuple[float, ...]
+    pevi: tuple[float, ...]
+    instance: int
+
+
+#: C of every algorithm. PEVI's curve hangs on it, so that PEVI also runs with another; the others hardly do.
+BONUS = 0.04
+
+#: The panels under the names of `dpaudit reproduce`.
+FIGURES: Mapping[str, Figure] = {
+    "000-figure-1a": Figure("PEVI, VAPVI and DP-VAPVI", (1.0, 25.0), (BONUS, 0.025), 0),
+    "000-figure-1b": Figure("DP-VAPVI at four budgets", (0.1, 1.0, 5.0, 25.0), (), 1),
+}
+
+#: Published: 5 to 1000.
+EPISODES = (5, 50, 100, 200, 300, 400, 500, 600, 700, 800, 900, 1000)
+
+
+def figure_cells(
+    figure: Figure,
     seeds: Sequence[int],
     ks: Sequence[int],
-    rhos: Sequence[float],
     *,
-    path: Path | None = None,
-    workers: int = 2,
     calibration: CalibrationName = "sound",
     normalised: bool = True,
-    instance: int = 0,
-    bonus: float = 0.04,
 ) -> list[Cell]:
-    """PEVI, VAPVI and DP-VAPVI at each budget, not split, on the same episodes.
+    """The cells of a panel, not run yet: every algorithm, not split, on the same episodes.
 
     Args:
+        figure: the panel.
         seeds: one run each.
-        ks: numbers of episodes; published 5 to 1000.
-        rhos: budgets; figure 1(a) has 1 and 25, figure 1(b) 0.1, 1, 5 and 25.
-        path: a CSV file to which every finished cell is appended; cells it already holds are not run
-            again. Needs an extra library, joblib, for more than one worker.
-        workers: processes.
+        ks: numbers of episodes.
         calibration: of the noise.
         normalised: features; the paper's own experiment has the raw ones.
-        instance: of the process.
-        bonus: C. PEVI's curve hangs on it (docs/vapvi.md); the others hardly do.
 
     Returns:
-        Every cell asked for, in the order of algorithms, ks, seeds.
+        In the order of algorithms, ks, seeds.
+    """
+    curves = [
+        *(("pevi", math.inf, "none", bonus) for bonus in figure.pevi),
+        ("vapvi", math.inf, "none", BONUS),
+        *(("dp-vapvi", rho, str(calibration), BONUS) for rho in figure.rhos),
+    ]
+    features = "normalised" if normalised else "raw"
+    return [
+        Cell(algorithm, rho, noise, features, figure.instance, bonus, k, seed)
+        for algorithm, rho, noise, bonus in curves
+        for k in ks
+        for seed in seeds
+    ]
+
+
+def finished_cells(
+    wanted: Sequence[Cell],
+    *,
+    path: Path | None = None,
+    workers: int = 1,
+    progress: Callable[[int], None] = lambda _: None,
+) -> list[Cell]:
+    """Run what is not finished yet.
+
+    Args:
+        wanted: cells as `figure_cells` makes them.
+        path: a CSV file to which every finished cell is appended; cells it already holds are not run
+            again.
+        workers: processes.
+        progress: told how many cells are finished, at the beginning and after each.
+
+    Returns:
+        The cells wanted, in their order.
 
     Raises:
         UsageError: the file is not one that this function wrote.
     """
-    private = [("dp-vapvi", float(rho), str(calibration)) for rho in rhos]
-    wanted = [
-        Cell(algorithm, rho, noise, "normalised" if normalised else "raw", instance, bonus, k, seed)
-        for algorithm, rho, noise in [
-            ("pevi", float("inf"), "none"),
-            ("vapvi", float("inf"), "none"),
-            *private,
-        ]
-        for k in ks
-        for seed in seeds
-    ]
     finished = {} if path is None else {_key(cell): cell for cell in _read(path)}
-    for cell in _run_all([cell for cell in wanted if _key(cell) not in finished], workers):
-        finished[_key(cell)] = cell
-        if path is not None:
-            _append(path, cell)
+    missing = [cell for cell in wanted if _key(cell) not in finished]
+    progress(len(wanted) - len(missing))
+    with contextlib.closing(_run_all(missing, workers)) as running:
+        for done, cell in enumerate(running, start=len(wanted) - len(missing) + 1):
+            finished[_key(cell)] = cell
+            if path is not None:
+                _append(path, cell)
+            progress(done)
     return [finished[_key(cell)] for cell in wanted]
+
+
+def process_of(figure: Figure, *, normalised: bool = True) -> LinearMDP:
+    """The process that a panel's episodes come from."""
+    return _process(figure.instance, normalised=normalised)
 
 
 def run_cell(cell: Cell) -> Cell:
@@ -124,15 +178,16 @@ def run_cell(cell: Cell) -> Cell:
     return replace(cell, suboptimality=mdp.suboptimality(policy.actions))
 
 
-def _run_all(cells: Sequence[Cell], workers: int) -> Iterable[Cell]:
-    if workers == 1:
-        return map(run_cell, cells)
+def _run_all(cells: Sequence[Cell], workers: int) -> Generator[Cell]:
+    """The cells as they are finished; closed early, no process goes on."""
+    if workers == 1 or not cells:
+        yield from map(run_cell, cells)
+        return
     from joblib import Parallel, delayed
 
-    results: Iterable[Cell] = Parallel(n_jobs=workers, return_as="generator")(
-        delayed(run_cell)(cell) for cell in cells
-    )
-    return results
+    # One cell a task: whatever is finished is kept, should the figure be interrupted.
+    parallel = Parallel(n_jobs=workers, return_as="generator_unordered", batch_size=1)
+    yield from parallel(delayed(run_cell)(cell) for cell in cells)
 
 
 @cache

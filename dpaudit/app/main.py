@@ -19,6 +19,7 @@ VERBS = {
     "verify": ("verify", "verify", "Prove a claim from ledgers, release by release and in total."),
     "audit": ("audit", "audit", "Try to refute a claim by experiment."),
     "convert": ("convert", "convert", "State one guarantee on every other scale."),
+    "reproduce": ("reproduce", "reproduce", "Draw a paper's figure again, with its data."),
     "ledger": ("ledger", "ledger", "Show a ledger, or check its integrity."),
     "list": ("listing", "listing", "What is built in."),
 }

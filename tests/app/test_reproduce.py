@@ -1,0 +1,180 @@
+from __future__ import annotations
+
+import csv
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from dpaudit.algorithms.figure_1 import FIGURES
+from dpaudit.app.page import Grid, Heading, Paragraph, Picture, html_page, markdown
+
+SMALL = ("--episodes", 5, "--episodes", 20, "--runs", 2, "--workers", 1)
+
+
+def test_alone_it_lists_what_there_is(dpaudit: Any, answer: Any) -> None:
+    result = dpaudit("reproduce")
+    assert result.exit_code == 0
+    assert all(name in result.stdout for name in FIGURES)
+    assert list(answer("reproduce")[1]["figures"]) == list(FIGURES)
+
+
+@pytest.mark.parametrize("figure", list(FIGURES))
+def test_data_picture_and_page(dpaudit: Any, tmp_path: Path, figure: str) -> None:
+    result = dpaudit("reproduce", figure, "-o", tmp_path / "out", *SMALL)
+    assert result.exit_code == 0, result.stderr
+    out = tmp_path / "out"
+    kinds = ("csv", "html", "md", "png", "svg")
+    assert {path.name for path in out.iterdir()} == {f"{figure}.{kind}" for kind in kinds} | {"cells.csv"}
+    assert (out / f"{figure}.png").read_bytes().startswith(b"\x89PNG")
+    assert ET.fromstring((out / f"{figure}.svg").read_text()).tag.endswith("svg")  # noqa: S314
+    with (out / f"{figure}.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    with (out / "cells.csv").open() as file:
+        cells = list(csv.DictReader(file))
+    # The table is the mean of the runs behind it.
+    for row in rows:
+        bonus = "0.04"
+        runs = [
+            float(cell["suboptimality"])
+            for cell in cells
+            if (cell["algorithm"], cell["episodes"], cell["bonus"])
+            == (row["algorithm"], row["episodes"], bonus)
+            and cell["rho"] == (row["rho"] or "inf")
+        ]
+        assert len(runs) == 2 == int(row["runs"])
+        assert float(row["mean"]) == pytest.approx(sum(runs) / 2)
+        assert 0 <= float(row["low"]) <= float(row["mean"]) <= float(row["high"])
+    page = (out / f"{figure}.md").read_text()
+    assert f"![Suboptimality, mean of 2 runs; bands: 95% intervals of the mean]({figure}.svg)" in page
+    assert "2 runs, seeds 0 to 1, at each of 2 values of K from 5 to 20" in page
+    # Its numbers are the data's: the mean of DP-VAPVI with the largest budget at K=20.
+    mean = next(float(r["mean"]) for r in rows if (r["rho"], r["episodes"]) == ("25.0", "20"))
+    (line,) = re.findall(r"^\| 20 \| .*$", page, flags=re.MULTILINE)
+    assert line.split("|")[-2].strip().startswith(f"{mean:.2f} ±")
+    assert "| 1 | PROVED | 1 | 0 of 97 |" in page
+
+
+def test_the_page_needs_no_network(dpaudit: Any, tmp_path: Path) -> None:
+    dpaudit("reproduce", "000-figure-1b", "-o", tmp_path, *SMALL)
+    text = (tmp_path / "000-figure-1b.html").read_text()
+    assert len(text) > 500_000  # Vega is inside
+    vega, _, rest = text.partition("</script>")
+    assert not re.search(r"""\b(import|from)\s*\(?["']https?:""", vega)
+    assert not re.search(r"<link|<img|\b(src|href)=", rest)
+    assert rest.count('draw("#') == 1
+    assert "What the paper says, and what these runs say" in text
+
+
+def test_the_papers_own_experiment_says_that_its_claim_fails(dpaudit: Any, tmp_path: Path) -> None:
+    options = ("--calibration", "as-published", "--features", "raw")
+    result = dpaudit("reproduce", "000-figure-1a", "-o", tmp_path, *SMALL, *options)
+    assert result.exit_code == 0
+    page = (tmp_path / "000-figure-1a-as-published-raw.md").read_text()
+    assert "| 1 | NOT_PROVED |" in page
+    assert "FAILS: norm(phi(s, a))" in page
+    assert "raw, as in the paper's own experiment" in page
+
+
+def test_a_scaling_run_goes_beyond_the_figure(answer: Any, tmp_path: Path) -> None:
+    code, found = answer("reproduce", "000-figure-1a", "-o", tmp_path, *SMALL, "--scaling", "--largest", 100)
+    assert code == 0
+    assert [place["rho"] for place in found["reached"]] == [1.0, 25.0]
+    assert len(found["sentences"]) == 2 + 2 + 1 + 4
+    assert all(sentence["appears"] in {"yes", "no", "not told apart"} for sentence in found["sentences"])
+    with (tmp_path / "000-figure-1a-scaling.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert sorted({int(row["episodes"]) for row in rows}) == [5, 20, 30, 100]
+    assert {row["algorithm"] for row in rows} == {"vapvi", "dp-vapvi"}
+    page = (tmp_path / "000-figure-1a.md").read_text()
+    assert "from K on, up to 100 |" in page
+    assert (tmp_path / "000-figure-1a.html").read_text().count('draw("#') == 2
+
+
+def test_the_same_seed_gives_the_same_data_and_another_one_others(dpaudit: Any, tmp_path: Path) -> None:
+    texts = []
+    for name, seed in (("a", 3), ("b", 3), ("c", 4)):
+        options = ("--episodes", 5, "--runs", 1, "--workers", 1, "--seed", seed)
+        assert dpaudit("reproduce", "000-figure-1b", "-o", tmp_path / name, *options).exit_code == 0
+        texts.append((tmp_path / name / "000-figure-1b.csv").read_text())
+    assert texts[0] == texts[1] != texts[2]
+
+
+def test_more_runs_reuse_those_there_are(dpaudit: Any, tmp_path: Path) -> None:
+    assert dpaudit("reproduce", "000-figure-1b", "-o", tmp_path, *SMALL).exit_code == 0
+    result = dpaudit("reproduce", "000-figure-1b", "-o", tmp_path, *SMALL, "--runs", 3)
+    assert result.stderr.startswith("20 of 30 runs")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("000-figure-9", "-o", "out"),
+        ("000-figure-1a",),
+        ("000-figure-1a", "-o", "file"),
+        ("000-figure-1a", "-o", "out", "--runs", 0),
+        ("000-figure-1a", "-o", "out", "--scaling", "--largest", 900),
+    ],
+)
+def test_what_cannot_be_followed_exits_2(dpaudit: Any, tmp_path: Path, arguments: tuple[Any, ...]) -> None:
+    (tmp_path / "file").write_text("")
+    result = dpaudit("reproduce", *arguments)
+    assert result.exit_code == 2
+    assert result.stdout == ""
+
+
+def test_without_the_extra_it_is_named_before_anything_runs(
+    dpaudit: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "vl_convert", None)
+    result = dpaudit("reproduce", "000-figure-1a", "-o", tmp_path / "out")
+    assert result.exit_code == 2
+    assert "pip install 'dpaudit[plot]'" in result.stderr
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_interrupted_it_keeps_its_runs_and_goes_on(tmp_path: Path, workers: str) -> None:
+    program = "from dpaudit.app.main import main; main(prog_name='dpaudit')"
+    command = [sys.executable, "-c", program, "reproduce", "000-figure-1b", "-o", "out", "--workers", workers]
+    command += ["--episodes", "100", "--episodes", "200", "--runs"]
+    process = subprocess.Popen(
+        [*command, "500"], cwd=tmp_path, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    cells = tmp_path / "out" / "cells.csv"
+    deadline = time.monotonic() + 60
+    while not (cells.exists() and len(cells.read_text().splitlines()) > 3) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to every process of the command
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 130, said
+    kept = len(cells.read_text().splitlines()) - 1
+    assert f"interrupted: {kept} of 5000 runs are kept" in said
+    assert "Traceback" not in said
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["cells.csv"]
+    # Going on, with fewer runs asked for, it finds those that were finished.
+    again = subprocess.run([*command, "1"], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert int(again.stderr.split()[0]) > 0
+
+
+def test_text_is_escaped_in_either_page() -> None:
+    blocks = [
+        Heading("a < b"),
+        Paragraph("x & y"),
+        Grid(("one|two",), [("<b>",)]),
+        Picture("p.svg", "</script>"),
+    ]
+    page = html_page(blocks, {"p.svg": '{"title": "</script>"}'}, "let x = 1;")
+    assert page.count("</script>") == 2
+    assert "<h1>a &lt; b</h1>" in page
+    assert "<td>&lt;b&gt;</td>" in page
+    assert markdown(blocks).startswith(
+        "# a < b\n\nx & y\n\n| one\\|two |\n| --- |\n| <b> |\n\n![</script>](p.svg)"
+    )
