@@ -97,13 +97,6 @@ def leading_figure(guarantee: AnyGuarantee) -> float:
             assert_never(guarantee)
 
 
-def proof_of(claim: Claim, bounds: Iterable[Bound]) -> Proof:
-    """PROVED where a bound meets the claim and every one of its premises holds."""
-    premises = all(premise.holds for premise in claim.premises)
-    total = any(meets(bound.guarantee, claim.guarantee) for bound in bounds)
-    return Proof.PROVED if premises and total else Proof.NOT_PROVED
-
-
 def describes(accounts: Sequence[ReleaseAccount], releases: Sequence[Release]) -> bool:
     """Whether accounts are about exactly these releases, in their order."""
     return len(accounts) == len(releases) and all(
@@ -144,6 +137,13 @@ class Accounting(Model):
         return self.verdict is not Proof.NOT_PROVED and all(
             release.verdict is not Proof.NOT_PROVED for release in self.releases
         )
+
+
+def proof_of(claim: Claim, bounds: Iterable[Bound]) -> Proof:
+    """PROVED where a bound meets the claim and every one of its premises holds."""
+    premises = all(premise.holds for premise in claim.premises)
+    total = any(meets(bound.guarantee, claim.guarantee) for bound in bounds)
+    return Proof.PROVED if premises and total else Proof.NOT_PROVED
 
 
 class Finding(Model):
