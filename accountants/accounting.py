@@ -152,6 +152,7 @@ def account(ledger: Ledger, claim: Claim | None = None) -> Accounting:
         _require_within_budget(composition, header.budget)
         total = budget_bounds(header.budget, wanted)
     return Accounting(
+        ledger_hash=ledger.hash,
         claim=claim,
         bounds=tuple(total),
         releases=tuple(_release_account(release, ledger) for release in ledger.releases),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -25,7 +26,7 @@ from dpaudit.algorithms.pessimism import PenaltyConstants
 from dpaudit.algorithms.reward_table import read_rewards
 from dpaudit.algorithms.trajectories import public_size
 from dpaudit.algorithms.vapvi import LinearConstants
-from dpaudit.errors import UsageError
+from dpaudit.errors import InvalidParameter, UsageError
 from dpaudit.guarantees import ZCDP, PureDP
 
 #: An algorithm ready to run, and data of the shape it takes.
@@ -38,26 +39,34 @@ class Builtin:
 
     Attributes:
         summary: one line.
-        parameters: what may be set, each with a line of explanation.
+        parameters: what may be set, each with a line of explanation; numbers, unless said otherwise.
+        words: those that are no numbers.
+        whole: those that are whole numbers.
+        own_data: those that say something of a data file, and nothing without one.
+        built_in_data: those that choose the built-in data.
         prepare: from a data file (or None for the built-in data) and parameters to algorithm and data.
     """
 
     summary: str
     parameters: Mapping[str, str]
     prepare: Callable[[Path | None, Mapping[str, Any]], Prepared]
+    words: frozenset[str] = frozenset()
+    whole: frozenset[str] = frozenset()
+    own_data: frozenset[str] = frozenset()
+    built_in_data: frozenset[str] = frozenset()
 
     def example(self, **parameters: Any) -> Prepared:
         """The algorithm on its built-in data."""
-        self._check(parameters)
+        self._check(parameters, unused=self.own_data, remedy="add --data FILE, or leave it out")
         return self.prepare(None, parameters)
 
     def fit(self, path: Path, **parameters: Any) -> Prepared:
         """The algorithm on a user's data file."""
-        self._check(parameters)
+        self._check(parameters, unused=self.built_in_data, remedy="leave it out, or leave --data out")
         return self.prepare(path, parameters)
 
-    def _check(self, parameters: Mapping[str, Any]) -> None:
-        for name in parameters:
+    def _check(self, parameters: Mapping[str, Any], *, unused: frozenset[str], remedy: str) -> None:
+        for name, value in parameters.items():
             if name not in self.parameters:
                 raise UsageError(
                     f"unknown parameter {name!r}",
@@ -66,6 +75,27 @@ class Builtin:
                     remedy="known are "
                     + ", ".join(f"{known} ({what})" for known, what in self.parameters.items()),
                 )
+            if name in unused:
+                data = "one's own" if name in self.own_data else "the built-in"
+                raise UsageError(
+                    f"parameter {name!r} is about {data} data, on which this does not run",
+                    where=f"-P {name}",
+                    why="a parameter that does nothing would look like one that was honoured",
+                    remedy=remedy,
+                )
+            if name not in self.words:
+                _require_number(value, name, whole=name in self.whole)
+
+
+def _require_number(value: object, name: str, *, whole: bool) -> None:
+    kind = numbers.Integral if whole else numbers.Real
+    if isinstance(value, bool) or not isinstance(value, kind) or (whole and value < 0):
+        raise InvalidParameter(
+            f"{name} = {value!r}",
+            where=f"-P {name}",
+            why=f"it is a {'whole number' if whole else 'number'}, and nothing else is guessed at",
+            remedy=f"write -P {name}={'3' if whole else '0.5'}, for instance",
+        )
 
 
 def _dp_apvi(path: Path | None, parameters: Mapping[str, Any]) -> Prepared:
@@ -171,6 +201,9 @@ CATALOGUE: Mapping[str, Builtin] = {
             "C": "penalty of unvisited pairs over H",
         },
         prepare=_dp_apvi,
+        words=frozenset({"dataset", "rewards"}),
+        own_data=frozenset({"rewards"}),
+        built_in_data=frozenset({"dataset"}),
     ),
     "dp-vapvi": Builtin(
         summary="offline reinforcement learning with linear features (Qiao and Wang 2023, Algorithm 2)",
@@ -178,7 +211,7 @@ CATALOGUE: Mapping[str, Builtin] = {
             "rho": "zCDP budget; default 1",
             "calibration": "of the noise: sound (default) or as-published",
             "split": "variances from one half of the records, values from the other: true or false (default)",
-            "features": "built-in example: normalised (default) or raw; your own data: one-hot",
+            "features": "of the built-in example: normalised (default) or raw; your own data get one-hot",
             "K": "episodes of the built-in example; default 1000",
             "instance": "which of the example's random processes; default 0",
             "horizon": "H: of your own data; of the built-in example, default 20",
@@ -191,5 +224,9 @@ CATALOGUE: Mapping[str, Builtin] = {
             "lambda": "ridge; default 1",
         },
         prepare=_dp_vapvi,
+        words=frozenset({"calibration", "split", "features"}),
+        whole=frozenset({"K", "instance", "horizon", "states", "actions"}),
+        own_data=frozenset({"states", "actions"}),
+        built_in_data=frozenset({"features", "K", "instance"}),
     ),
 }

@@ -29,7 +29,7 @@ def read_rewards(path: str | os.PathLike[str]) -> NDArray[np.float64]:
     where = Path(path)
     cells: dict[tuple[int, int, int], float] = {}
     try:
-        with where.open(newline="", encoding="utf-8") as file:
+        with where.open(newline="", encoding="utf-8-sig") as file:
             reader = csv.DictReader(file)
             if sorted(reader.fieldnames or ()) != sorted(COLUMNS):
                 _refuse(f"columns {reader.fieldnames}", f"{where}:1")

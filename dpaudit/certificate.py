@@ -4,22 +4,33 @@ from __future__ import annotations
 
 import json
 import platform
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import Field, JsonValue, computed_field
+from pydantic import Field, computed_field, model_validator
 
 from dpaudit.bounds import Bound
 from dpaudit.claims import Claim
-from dpaudit.errors import CertificateFormat, NotCertifiable
+from dpaudit.errors import CertificateFormat, InputError, NotCertifiable
 from dpaudit.files import replace_file
-from dpaudit.ledger import Ledger, Noise
-from dpaudit.mechanisms import FLOATING_POINT_SAMPLER
-from dpaudit.models import Model
+from dpaudit.json_text import strictly_parsed
+from dpaudit.ledger import Ledger
+from dpaudit.mechanisms import FLOATING_POINT_SAMPLER, AnyMechanism, Sampler, floating_point
+from dpaudit.models import Model, Parameters
 from dpaudit.relations import Neighbouring, TrustModel, View
-from dpaudit.verdicts import CLAIM_TOLERANCE, Accounting, Audit, Experiment, Proof, ReleaseAccount
+from dpaudit.verdicts import (
+    CLAIM_TOLERANCE,
+    Accounting,
+    Audit,
+    Experiment,
+    Proof,
+    ReleaseAccount,
+    describes,
+    leading_figure,
+    proof_of,
+)
 
 CERTIFICATE_SCHEMA: Final = "dpaudit.certificate/1"
 
@@ -29,20 +40,39 @@ FLOATING_POINT_WARNING = (
 )
 
 
-class Numerics(Model):
-    """How the noise was drawn and how figures are compared."""
+SEEDED_WARNING = (
+    "the noise came from a seed of the caller's choosing: whoever knows it can subtract the noise, "
+    "so this run's output must not be published"
+)
 
-    sampler: str
+NO_AUDIT = "no audit was run"
+
+
+class Numerics(Model):
+    """How the noise was drawn and how figures are compared.
+
+    Attributes:
+        sampler: as in the ledger's header.
+        floating_point: whether that sampler drew any of the releases in floating point.
+        seeded: as in the ledger's header.
+        claim_tolerance: by how much, relatively, a bound may exceed a claim and still meet it.
+    """
+
+    sampler: Sampler
     floating_point: bool
     seeded: bool
     claim_tolerance: float = CLAIM_TOLERANCE
 
     @classmethod
-    def of(cls, noise: Noise) -> Numerics:
-        """What a ledger's header says of its noise."""
-        return cls(
-            sampler=noise.sampler, floating_point=noise.sampler == FLOATING_POINT_SAMPLER, seeded=noise.seeded
-        )
+    def of(cls, sampler: Sampler, mechanisms: Iterable[AnyMechanism], *, seeded: bool) -> Numerics:
+        """What a sampler makes of a run's mechanisms."""
+        in_floats = sampler == FLOATING_POINT_SAMPLER and any(map(floating_point, mechanisms))
+        return cls(sampler=sampler, floating_point=in_floats, seeded=seeded)
+
+    def warnings(self) -> list[str]:
+        """What follows for the reader."""
+        lines = [FLOATING_POINT_WARNING] if self.floating_point else []
+        return [*lines, SEEDED_WARNING] if self.seeded else lines
 
 
 class Certificate(Model):
@@ -64,8 +94,8 @@ class Certificate(Model):
     neighbouring: Neighbouring
     trust_model: TrustModel
     view: View
-    parameters: dict[str, JsonValue]
-    ledger_hash: str
+    parameters: Parameters
+    ledger_hash: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
     bounds: tuple[Bound, ...]
     releases: tuple[ReleaseAccount, ...]
     proof: Proof
@@ -91,6 +121,59 @@ class Certificate(Model):
         """Whether the total and each release's own claim are proved."""
         return self.proof is Proof.PROVED and all(r.verdict is not Proof.NOT_PROVED for r in self.releases)
 
+    @model_validator(mode="after")
+    def _follows(self) -> Self:
+        for wrong, complaint in self._contradictions():
+            if wrong:
+                raise CertificateFormat(complaint, where="Certificate")
+        return self
+
+    def _contradictions(self) -> Iterator[tuple[bool, str]]:
+        """Everything that can be told without the ledger: whether it is wrong, and how to say so."""
+        claim, numerics = self.claim, self.numerics
+        yield not self.releases, "a certificate without releases"
+        if any(bound.direction != "upper" or bound.confidence is not None for bound in self.bounds):
+            yield True, "a bound that is no upper bound: only an accountant's figures prove"
+        order = [leading_figure(bound.guarantee) for bound in self.bounds]
+        yield order != sorted(order), "its bounds do not stand tightest first"
+        about = (claim.unit, claim.neighbouring, claim.trust_model, claim.view)
+        meant = (self.unit, self.neighbouring, self.trust_model, self.view)
+        yield about != meant, "its claim is about another unit, relation, trust model or view than it is"
+        follows = Numerics.of(
+            numerics.sampler, (release.mechanism for release in self.releases), seeded=numerics.seeded
+        )
+        yield numerics != follows, f"its numerics do not follow: they would be {follows.to_json()}"
+        yield self.publishable == numerics.seeded, "publishable is what is not seeded, and nothing else"
+        missing = [line for line in _limits(numerics, self.audits) if line not in self.not_checked]
+        yield bool(missing), f"not_checked lacks {missing[:1]}"
+        proof = proof_of(claim, self.bounds)
+        yield proof is not self.proof, f"says {self.proof}, but its bounds and premises make it {proof}"
+
+    def require_ledger(self, ledger: Ledger) -> None:
+        """Hold the certificate against the ledger that it speaks of, line by line.
+
+        Its figures are not computed again: for that, account for the ledger and judge anew.
+
+        Raises:
+            CertificateFormat: it speaks of another ledger, or describes this one's header or releases
+                otherwise.
+        """
+        where = f"certificate of {self.algorithm!r}"
+        if self.ledger_hash != ledger.hash:
+            raise CertificateFormat(
+                f"made from the ledger with hash {self.ledger_hash[:16]}, not from this one, "
+                f"{ledger.hash[:16] or 'which has none'}",
+                where=where,
+                why="its figures are about another run",
+                remedy="give the ledger that was written beside it, or certify again",
+            )
+        header = ledger.header
+        own = (self.algorithm, self.unit, self.neighbouring, self.trust_model, self.parameters)
+        theirs = (header.algorithm, header.unit, header.neighbouring, header.trust_model, header.parameters)
+        noise = (self.numerics.sampler, self.numerics.seeded) == (header.noise.sampler, header.noise.seeded)
+        if own != theirs or not noise or not describes(self.releases, ledger.releases):
+            raise CertificateFormat("describes its ledger otherwise than the ledger does", where=where)
+
     def write(self, path: str | Path) -> Path:
         """Write the certificate as JSON, whole or not at all."""
         text = json.dumps(self.to_json(), indent=2, ensure_ascii=False, allow_nan=False)
@@ -98,30 +181,27 @@ class Certificate(Model):
 
     @classmethod
     def read(cls, path: str | Path) -> Certificate:
-        """Read a certificate and hold its stated verdicts against those that follow from its content.
+        """Read a certificate and hold what it states against what follows from its content.
+
+        Whether its figures follow from its ledger only the ledger can tell: see `require_ledger`.
 
         Raises:
-            CertificateFormat: not a certificate this version reads, or its verdicts do not follow.
+            CertificateFormat: not a certificate this version reads, or it contradicts itself.
         """
         try:
-            record = json.loads(Path(path).read_bytes())
+            record = strictly_parsed(Path(path).read_bytes())
         except (OSError, ValueError, RecursionError) as error:
             raise CertificateFormat(f"cannot be read: {error}", where=str(path)) from None
         if not isinstance(record, dict):
             raise CertificateFormat(
                 f"a {type(record).__name__} where a certificate should be", where=str(path)
             )
-        certificate = cls(**_without_computed(record))
+        try:
+            certificate = cls(**_without_computed(record))
+        except InputError as error:
+            raise CertificateFormat(error.what, where=f"{path}: {error.where}") from None
         if certificate.to_json() != record:
             raise CertificateFormat("its verdicts do not follow from its content", where=str(path))
-        judged = Accounting(
-            claim=certificate.claim, bounds=certificate.bounds, releases=certificate.releases, not_checked=()
-        )
-        if judged.verdict is not certificate.proof:
-            raise CertificateFormat(
-                f"says {certificate.proof}, but its bounds and premises make it {judged.verdict}",
-                where=str(path),
-            )
         return certificate
 
 
@@ -129,30 +209,37 @@ def judge(ledger: Ledger, accounting: Accounting, audits: Sequence[Audit], *, co
     """Put proof and experiment side by side.
 
     Raises:
-        NotCertifiable: the ledger is truncated, unhashed or noiseless, or nothing is claimed.
+        NotCertifiable: the ledger is truncated, unhashed, noiseless or without releases, or nothing is
+            claimed, or the accounting was made from another ledger.
     """
     ledger.require_certifiable()
+    where = f"ledger of {ledger.header.algorithm!r}"
+    if not ledger.releases:
+        raise NotCertifiable(
+            "it has no releases",
+            where=where,
+            why="every claim would be proved of a run in which nothing left through the curator",
+            remedy="release through the curator",
+        )
+    if accounting.ledger_hash != ledger.hash or not describes(accounting.releases, ledger.releases):
+        raise NotCertifiable(
+            "the accounting was made from another ledger",
+            where=where,
+            why="its figures say nothing about this run",
+            remedy="account for the ledger that is to be certified",
+        )
     if accounting.claim is None or accounting.verdict is None:
         raise NotCertifiable(
             "nothing is claimed",
-            where=f"ledger of {ledger.header.algorithm!r}",
+            where=where,
             why="a certificate says of a claim whether it is proved",
             remedy="state a claim, with --rho, --mu or --epsilon and --delta, or in the ledger's header",
         )
     header = ledger.header
-    numerics = Numerics.of(header.noise)
+    noise = header.noise
+    numerics = Numerics.of(noise.sampler, (r.mechanism for r in ledger.releases), seeded=noise.seeded)
     not_checked = list(accounting.not_checked)
-    if numerics.floating_point:
-        not_checked.append(FLOATING_POINT_WARNING)
-    if numerics.seeded:
-        not_checked.append(
-            "the noise came from a seed of the caller's choosing: whoever knows it can subtract the noise, "
-            "so this run's output must not be published"
-        )
-    for audit in audits:
-        not_checked += [line for line in audit.not_checked if line not in not_checked]
-    if not audits:
-        not_checked.append("no audit was run")
+    not_checked += [line for line in _limits(numerics, audits) if line not in not_checked]
     return Certificate(
         algorithm=header.algorithm,
         claim=accounting.claim,
@@ -183,6 +270,12 @@ def versions() -> dict[str, str]:
         except PackageNotFoundError:
             found[package] = "not installed as a package"
     return found
+
+
+def _limits(numerics: Numerics, audits: Sequence[Audit]) -> list[str]:
+    """What noise and audits leave unchecked, beside what the accounting takes on trust."""
+    lines = [*numerics.warnings(), *(line for audit in audits for line in audit.not_checked)]
+    return list(dict.fromkeys(lines)) if audits else [*lines, NO_AUDIT]
 
 
 _COMPUTED = {"experiment", "verdict"}

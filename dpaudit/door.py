@@ -121,9 +121,23 @@ def new_release(
     claimed: AnyGuarantee | None,
     count: int = 1,
 ) -> Release:
-    """A ledger line; a partition given as a bare name is a part of the run's one split by position."""
+    """A ledger line; a partition given as a bare name is a part of the run's one split by position.
+
+    Raises:
+        InvalidParameter: the mechanism is not exactly what a reader of that line would make of it, such
+            as an instance of a subclass, whose sampler nothing accounts for.
+    """
     part = Partition(part=partition) if isinstance(partition, str) else partition
-    return Release(label=label, mechanism=mechanism, count=count, partition=part, claimed=claimed)
+    release = Release(label=label, mechanism=mechanism, count=count, partition=part, claimed=claimed)
+    read_back = Release(**{name: value for name, value in release.to_json().items() if name != "record"})
+    if read_back != release:
+        raise InvalidParameter(
+            f"a mechanism of type {type(mechanism).__name__} that its ledger line does not tell",
+            where=f"release {label!r}",
+            why="what is accounted for is the mechanism that the line names, not a subclass of it",
+            remedy="use the mechanism itself, or release_opaque with a sampler and a justification",
+        )
+    return release
 
 
 def as_query(value: ArrayLike, label: str) -> Array:

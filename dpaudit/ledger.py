@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Protocol, Self
 
 import rfc8785
-from pydantic import Field, JsonValue, model_validator
+from pydantic import Field, model_validator
 
 from dpaudit.claims import Claim
 from dpaudit.errors import InvalidParameter, NotCertifiable, RecordAfterFooter
 from dpaudit.guarantees import Guarantee
-from dpaudit.mechanisms import FLOATING_POINT_SAMPLER
-from dpaudit.models import Count, Model
+from dpaudit.mechanisms import FLOATING_POINT_SAMPLER, Sampler
+from dpaudit.models import Count, Model, Parameters
 from dpaudit.relations import Neighbouring, TrustModel
 from dpaudit.releases import Release
 
@@ -31,12 +31,13 @@ class Noise(Model):
 
     Attributes:
         source: ``live`` noise protects; ``none`` (noiseless debugging) and ``replayed`` do not.
-        sampler: what drew it; ``numpy-float64`` is floating point, and a certificate says so.
+        sampler: what drew it: ``numpy-float64`` draws real-valued noise in floating point, and the
+            discrete mechanisms exactly, from fair bits; ``opendp-discrete`` draws all of it exactly.
         seeded: the caller chose the seed, so whoever knows it can subtract the noise.
     """
 
     source: Literal["live", "none", "replayed"] = "live"
-    sampler: str = FLOATING_POINT_SAMPLER
+    sampler: Sampler = FLOATING_POINT_SAMPLER
     seeded: bool = False
 
 
@@ -49,7 +50,9 @@ class Header(Model):
             only thing that one run's ledger proves.
         users: under local trust the ledger describes one user's randomizer; this is how many users
             were held to it.
-        parameters: public parameters only.
+        run: 32 random hexadecimal digits that tell this run from every other, so that two runs never
+            have the same hash. A seeded run has none: repeated, it gives the same file.
+        parameters: public parameters only; a copy of what was given, which cannot be changed.
     """
 
     schema_: Annotated[Literal["dpaudit.ledger/1"], Field(alias="schema")] = SCHEMA
@@ -61,7 +64,8 @@ class Header(Model):
     budget: Guarantee | None = None
     users: Count | None = None
     claim: Claim | None = None
-    parameters: dict[str, JsonValue] = Field(default_factory=dict)
+    run: Annotated[str, Field(pattern="^[0-9a-f]{32}$")] | None = None
+    parameters: Parameters = Field(default_factory=dict, validate_default=True)
     noise: Noise = Noise()
 
     @model_validator(mode="after")

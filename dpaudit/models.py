@@ -4,9 +4,19 @@ from __future__ import annotations
 
 import math
 import numbers
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, ClassVar
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    JsonValue,
+    PlainSerializer,
+    ValidationError,
+)
 
 from dpaudit.errors import InputError, InvalidParameter, NormMismatch, UnknownKind
 
@@ -36,6 +46,48 @@ NonNegative = Annotated[Number, AfterValidator(finite), Field(ge=0)]
 Fraction = Annotated[Number, AfterValidator(finite), Field(gt=0, lt=1)]
 AboveOne = Annotated[Number, AfterValidator(finite), Field(gt=1)]
 Count = Annotated[int, Field(ge=1, strict=True), BeforeValidator(_plain)]
+
+
+class FrozenMapping(Mapping[str, Any]):
+    """A JSON object that cannot be changed once it was made; its lists are tuples."""
+
+    __slots__ = ("_items",)
+
+    def __init__(self, items: Mapping[str, Any]) -> None:
+        self._items = {name: _frozen(value) for name, value in items.items()}
+
+    def __getitem__(self, name: str) -> Any:
+        return self._items[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._items)
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def __repr__(self) -> str:
+        return repr(_thawed(self))
+
+
+def _frozen(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return FrozenMapping(value)
+    return tuple(_frozen(item) for item in value) if isinstance(value, list | tuple) else value
+
+
+def _thawed(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _thawed(item) for name, item in value.items()}
+    return [_thawed(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+#: A JSON object as a field: a copy of what was given, which nobody can change behind a written hash.
+Parameters = Annotated[
+    Mapping[str, JsonValue],
+    BeforeValidator(lambda value: _thawed(value) if isinstance(value, FrozenMapping) else value),
+    AfterValidator(FrozenMapping),
+    PlainSerializer(_thawed, return_type=dict[str, JsonValue]),
+]
 
 
 class Model(BaseModel):

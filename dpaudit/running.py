@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +12,7 @@ from dpaudit.claims import Claim
 from dpaudit.curator import Curator, Filter
 from dpaudit.errors import InvalidParameter
 from dpaudit.files import LedgerSink
-from dpaudit.ledger import Header, Ledger
+from dpaudit.ledger import Header, Ledger, Noise
 from dpaudit.noise import LiveNoise, NoiseSource, Transcript
 from dpaudit.relations import Neighbouring, TrustModel
 
@@ -87,6 +88,7 @@ def run(
         budget=None if budget is None else budget.budget,
         users=users,
         claim=claim,
+        run=_identifier(source.description),
         parameters=dict(stated),
         noise=source.description,
     )
@@ -103,6 +105,11 @@ def run(
         ledger.abandon()
         raise
     return Run(output, ledger)
+
+
+def _identifier(noise: Noise) -> str | None:
+    """What tells a run from all others; a seeded one can be repeated to the byte, and has none."""
+    return uuid.uuid4().hex if noise.source == "live" and not noise.seeded else None
 
 
 def _require_no_looser(budget: Filter | None, header: Header) -> None:

@@ -6,6 +6,7 @@ does not refute it, or cannot tell. Verdicts are computed from bounds, premises 
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from typing import Any, Literal, assert_never
 
@@ -16,6 +17,7 @@ from dpaudit.claims import Claim
 from dpaudit.guarantees import GDP, RDP, ZCDP, AnyGuarantee, ApproxDP, Guarantee, PureDP, figures
 from dpaudit.mechanisms import Mechanism
 from dpaudit.models import Fraction, Model, NonNegative
+from dpaudit.releases import Release
 
 #: A claim's figures are decimal numbers that somebody typed or computed in floating point: a bound
 #: meets them if it exceeds them by at most this relative amount. Every certificate states it.
@@ -95,16 +97,27 @@ def leading_figure(guarantee: AnyGuarantee) -> float:
             assert_never(guarantee)
 
 
+def describes(accounts: Sequence[ReleaseAccount], releases: Sequence[Release]) -> bool:
+    """Whether accounts are about exactly these releases, in their order."""
+    return len(accounts) == len(releases) and all(
+        (account.label, account.mechanism, account.count, account.claimed)
+        == (release.label, release.mechanism, release.count, release.claimed)
+        for account, release in zip(accounts, releases, strict=True)
+    )
+
+
 class Accounting(Model):
     """What the accountants make of a ledger, and of a claim about it.
 
     Attributes:
+        ledger_hash: the last hash of the ledger it was made from.
         claim: the claim that was judged, if there is one.
         bounds: upper bounds, tightest first.
         releases: release by release.
         not_checked: what the proof takes on trust.
     """
 
+    ledger_hash: str
     claim: Claim | None
     bounds: tuple[Bound, ...]
     releases: tuple[ReleaseAccount, ...]
@@ -116,9 +129,7 @@ class Accounting(Model):
         """Whether the total meets the claim and every premise holds; None where nothing is claimed."""
         if self.claim is None:
             return None
-        premises = all(premise.holds for premise in self.claim.premises)
-        total = any(meets(bound.guarantee, self.claim.guarantee) for bound in self.bounds)
-        return Proof.PROVED if premises and total else Proof.NOT_PROVED
+        return proof_of(self.claim, self.bounds)
 
     @property
     def all_proved(self) -> bool:
@@ -126,6 +137,13 @@ class Accounting(Model):
         return self.verdict is not Proof.NOT_PROVED and all(
             release.verdict is not Proof.NOT_PROVED for release in self.releases
         )
+
+
+def proof_of(claim: Claim, bounds: Iterable[Bound]) -> Proof:
+    """PROVED where a bound meets the claim and every one of its premises holds."""
+    premises = all(premise.holds for premise in claim.premises)
+    total = any(meets(bound.guarantee, claim.guarantee) for bound in bounds)
+    return Proof.PROVED if premises and total else Proof.NOT_PROVED
 
 
 class Finding(Model):

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from dpaudit.app.claim_options import StatedClaim, claim_options
+from dpaudit.app.claim_options import StatedClaim, claim_options, users_option
 from dpaudit.app.failures import EXIT_INCONCLUSIVE, EXIT_NOT_PROVED, traceback_option
 from dpaudit.app.foreign_code import foreign_code
 from dpaudit.app.output import bullets, line, output_format_option, print_json, print_text
@@ -38,6 +38,7 @@ Exits 0 if not refuted, 1 if refuted. An audit can refute a claim, never prove o
 @pair_option
 @parameter_option
 @claim_options
+@users_option
 @click.option(
     "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Root seed of the trials."
 )
@@ -53,6 +54,7 @@ def audit(
     pair_reference: str | None,
     parameters: dict[str, Any],
     stated: StatedClaim,
+    users: int | None,
     seed: int,
     strict: bool,
     output_format: str,
@@ -70,7 +72,7 @@ def audit(
             remedy="add --pair MODULE:CALLABLE, which returns (data, neighbour)",
         )
     with foreign_code(target, "auditing it"):
-        found = replay(chosen.algorithm, pairs, claim=claim, seed=seed)
+        found = replay(chosen.algorithm, pairs, claim=claim, seed=seed, run_options={"users": users})
     if output_format == "json":
         print_json({"verdict": found.verdict, **found.model_dump(mode="json", by_alias=True)})
     else:

@@ -12,11 +12,12 @@ import click
 from rich.console import RenderableType
 
 from dpaudit.accountants.accounting import account
-from dpaudit.app.claim_options import StatedClaim, claim_options
+from dpaudit.app.claim_options import StatedClaim, claim_options, users_option
 from dpaudit.app.failures import EXIT_INCONCLUSIVE, EXIT_NOT_PROVED, EXIT_NOTHING, traceback_option
 from dpaudit.app.foreign_code import foreign_code
 from dpaudit.app.main import COMMAND
 from dpaudit.app.output import bullets, line, note, output_format_option, print_json, print_text, unwrapped
+from dpaudit.app.output_file import NoJSON, output_text
 from dpaudit.app.tables import accounting_table, audit_words, bound_figure, bound_words, premises, shortfalls
 from dpaudit.app.targets import Target, load_pair, load_target, pair_option, pairs_of, parameter_option
 from dpaudit.auditors.replay import replay
@@ -24,13 +25,14 @@ from dpaudit.bounds import Bound
 from dpaudit.certificate import Certificate, judge
 from dpaudit.claims import Claim
 from dpaudit.errors import CannotBound, UsageError
+from dpaudit.files import replace_file
 from dpaudit.guarantees import ApproxDP
 from dpaudit.ledger import Ledger
 from dpaudit.pairs import Pair
 from dpaudit.running import Run, run
 from dpaudit.verdicts import Accounting, Audit, Experiment
 
-LEDGER, CERTIFICATE = "ledger.jsonl", "certificate.json"
+LEDGER, CERTIFICATE, OUTPUT = "ledger.jsonl", "certificate.json", "output.json"
 
 #: At this delta the total is also shown as (epsilon, delta)-DP, for comparison across scales.
 COMPARISON_DELTA = 1e-6
@@ -52,7 +54,8 @@ Exits 0 if the claim is proved and not refuted, 1 if not.
     "folder",
     type=click.Path(path_type=Path),
     metavar="DIR",
-    help=f"Write {LEDGER} and {CERTIFICATE} there, replacing earlier ones; without it nothing is written.",
+    help=f"Write {LEDGER}, {CERTIFICATE} and the algorithm's {OUTPUT} there, replacing earlier ones; without "
+    "it nothing is written.",
 )
 @click.option(
     "--data",
@@ -63,6 +66,7 @@ Exits 0 if the claim is proved and not refuted, 1 if not.
 )
 @parameter_option
 @claim_options
+@users_option
 @pair_option
 @click.option(
     "--seed",
@@ -81,6 +85,7 @@ def certify(
     data_file: Path | None,
     parameters: dict[str, Any],
     stated: StatedClaim,
+    users: int | None,
     pair_reference: str | None,
     seed: int | None,
     strict: bool,
@@ -106,27 +111,38 @@ def certify(
 
     with foreign_code(target, "running it"):
         result = run(
-            chosen.algorithm, data, claim=claim, seed=seed, path=None if folder is None else folder / LEDGER
+            chosen.algorithm,
+            data,
+            claim=claim,
+            seed=seed,
+            users=users,
+            path=None if folder is None else folder / LEDGER,
         )
     if not result.ledger.releases:
-        note(
-            f"nothing to check: {target} released nothing through its curator; its output is unaccounted for"
-        )
+        reason = f"{target} released nothing through its curator; its output is unaccounted for"
+        if output_format == "json":
+            print_json({"proof": None, "claim": claim.to_json(), "releases": [], "reason": reason})
+        note(f"nothing to check: {reason}")
         ctx.exit(EXIT_NOTHING)
     accounting = account(result.ledger)
-    audits = _audits(chosen, pairs_of(chosen, pair), claim=claim, seed=seed or 0)
+    # Before the audit runs the algorithm again, which may change an object that it returned.
+    text = None if folder is None else output_text(result.output)
+    audits = _audits(chosen, pairs_of(chosen, pair), claim=claim, seed=seed or 0, users=users)
     certificate = judge(
         result.ledger, accounting, audits, command=ctx.meta.get(COMMAND, f"dpaudit certify {target}")
     )
     if folder is not None:
         certificate.write(folder / CERTIFICATE)
+    files = "nothing was written; -o DIR keeps ledger, certificate and output"
+    if folder is not None:
+        files = _files(folder, text, certificate)
 
     utility = _utility(chosen, result)
     if output_format == "json":
         print_json({**certificate.to_json(), "utility": utility})
-        note(_files(folder))
+        note(files)
     else:
-        print_text(*_text(certificate, accounting, result.ledger, utility), line(), unwrapped(_files(folder)))
+        print_text(*_text(certificate, accounting, result.ledger, utility), line(), unwrapped(files))
     if not certificate.all_proved or certificate.experiment is Experiment.REFUTED:
         ctx.exit(EXIT_NOT_PROVED)
     if strict and certificate.experiment is Experiment.INCONCLUSIVE:
@@ -157,15 +173,18 @@ def _prepare(folder: Path) -> None:
             why="nothing could be kept",
             remedy="name another folder",
         ) from None
-    # Should the run fail half way, no certificate may stand beside another run's ledger.
-    (folder / CERTIFICATE).unlink(missing_ok=True)
+    # Should the run fail half way, nothing may stand beside another run's ledger.
+    for name in (CERTIFICATE, OUTPUT):
+        (folder / name).unlink(missing_ok=True)
 
 
-def _audits(target: Target, pairs: Sequence[Pair], *, claim: Claim, seed: int) -> list[Audit]:
+def _audits(
+    target: Target, pairs: Sequence[Pair], *, claim: Claim, seed: int, users: int | None
+) -> list[Audit]:
     if not pairs:
         return []
     with foreign_code(target.reference, "auditing it"):
-        return [replay(target.algorithm, pairs, claim=claim, seed=seed)]
+        return [replay(target.algorithm, pairs, claim=claim, seed=seed, run_options={"users": users})]
 
 
 def _utility(target: Target, result: Run) -> dict[str, float | None]:
@@ -176,10 +195,26 @@ def _utility(target: Target, result: Run) -> dict[str, float | None]:
     return {name: value if math.isfinite(value) else None for name, value in figures.items()}
 
 
-def _files(folder: Path | None) -> str:
-    if folder is None:
-        return "nothing was written; -o DIR keeps the ledger and the certificate"
-    return f"written: {folder / LEDGER}\nwritten: {folder / CERTIFICATE}"
+def _files(folder: Path, text: str | NoJSON | None, certificate: Certificate) -> str:
+    """Keep what the algorithm returned; say where everything is, and whether the output may go further."""
+    lines = [f"written: {folder / LEDGER}", f"written: {folder / CERTIFICATE}"]
+    if isinstance(text, str):
+        replace_file(folder / OUTPUT, text.encode())
+        lines.append(f"written: {folder / OUTPUT}{_warning(certificate)}")
+    else:
+        lines.append(f"not written: {folder / OUTPUT}: {text}, of which there is no JSON")
+    return "\n".join(lines)
+
+
+def _warning(certificate: Certificate) -> str:
+    reasons = []
+    if not certificate.publishable:
+        reasons.append("its noise came from a known seed")
+    if not certificate.all_proved:
+        reasons.append("its claim is not proved")
+    if certificate.experiment is Experiment.REFUTED:
+        reasons.append("an audit refuted what its ledger says")
+    return f" (do not publish it: {'; '.join(reasons)})" if reasons else ""
 
 
 def _text(

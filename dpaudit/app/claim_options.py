@@ -114,9 +114,29 @@ _OPTIONS = (
     click.option("--rho", type=float, help="Claim rho-zCDP."),
     click.option("--mu", type=float, help="Claim mu-GDP."),
     click.option("--unit", help="Unit of privacy: trajectory, user, row, ..."),
-    click.option("--neighbouring", type=click.Choice([str(relation) for relation in Neighbouring])),
-    click.option("--trust-model", type=click.Choice([str(model) for model in TrustModel])),
+    click.option(
+        "--neighbouring",
+        type=click.Choice([str(relation) for relation in Neighbouring]),
+        help="How two data sets that must look alike differ: by one unit more or less, one replaced, or one "
+        "set to zero.",
+    ),
+    click.option(
+        "--trust-model",
+        type=click.Choice([str(model) for model in TrustModel]),
+        help="Who sees private data: a central curator; nobody but each user (local); or a curator whose "
+        "answers each user sees beside their own (joint).",
+    ),
 )
+
+
+def users_option(verb: Callable[..., None]) -> Callable[..., None]:
+    """``--users``, for the verbs that run an algorithm."""
+    return click.option(
+        "--users",
+        type=click.IntRange(min=1),
+        metavar="N",
+        help="Under local trust: how many users there are, each held to the one that the ledger describes.",
+    )(verb)
 
 
 def claim_options(verb: Callable[..., None]) -> Callable[..., None]:

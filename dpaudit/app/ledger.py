@@ -70,7 +70,7 @@ def _text(found: Ledger) -> list[RenderableType]:
             + (", seeded" if header.noise.seeded else "")
         ),
     ]
-    parts += [line(f"  {name} = {value}") for name, value in header.parameters.items()]
+    parts += [line(f"  {name} = {value}") for name, value in header.to_json()["parameters"].items()]
     rows, left_out = shorten(release_rows(found.releases), keep=lambda _: False)
     columns = ("release", "mechanism", "sensitivity", "partition", "claimed")
     parts += [line(), table(columns, rows, whole=("claimed",))]

@@ -12,7 +12,7 @@ from typing import Annotated, TypeAlias, assert_never
 from pydantic import Field
 
 from dpaudit.mechanisms.additive import Gaussian, Laplace
-from dpaudit.mechanisms.calibrated import FLOATING_POINT_SAMPLER, Array, Calibrated, distance
+from dpaudit.mechanisms.calibrated import FLOATING_POINT_SAMPLER, Array, Calibrated, Sampler, distance
 from dpaudit.mechanisms.discrete import DiscreteGaussian, DiscreteLaplace
 from dpaudit.mechanisms.functions import ExponentialKernel, GaussianProcess, Path
 from dpaudit.mechanisms.matrices import SymmetricGaussian
@@ -66,6 +66,21 @@ def sensitivity_of(mechanism: AnyMechanism) -> Sensitivity | None:
             assert_never(mechanism)
 
 
+def floating_point(mechanism: AnyMechanism) -> bool:
+    """Whether `FLOATING_POINT_SAMPLER` draws this mechanism's noise in floating point, or may do so."""
+    match mechanism:
+        case DiscreteGaussian() | DiscreteLaplace():
+            return False
+        case Gaussian() | Laplace() | SymmetricGaussian() | TreeAggregation() | GaussianProcess():
+            return True
+        case RandomizedResponse() | Exponential() | SmoothGaussian() | PoissonSampled():
+            return True
+        case OpaquePureDP() | OpaqueApproxDP() | OpaqueZCDP() | Tabulated():
+            return True
+        case _:
+            assert_never(mechanism)
+
+
 __all__ = [
     "FLOATING_POINT_SAMPLER",
     "AnyMechanism",
@@ -87,6 +102,7 @@ __all__ = [
     "Path",
     "PoissonSampled",
     "RandomizedResponse",
+    "Sampler",
     "SmoothGaussian",
     "SymmetricGaussian",
     "Tabulated",
@@ -94,5 +110,6 @@ __all__ = [
     "TreeAggregation",
     "ValueMechanism",
     "distance",
+    "floating_point",
     "sensitivity_of",
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Self
+from typing import ClassVar, Final, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,8 +14,11 @@ from dpaudit.sensitivity import CONVERSIONS, Norm, Sensitivity
 
 Array = NDArray[np.float64]
 
-#: The sampler that draws floating-point noise; a certificate over it says that it is not exact.
-FLOATING_POINT_SAMPLER = "numpy-float64"
+#: What a ledger may name as having drawn its noise.
+Sampler = Literal["numpy-float64", "opendp-discrete"]
+
+#: The sampler that draws real-valued noise in floating point; a certificate says that it is not exact.
+FLOATING_POINT_SAMPLER: Final = "numpy-float64"
 
 
 class Calibrated(Model):

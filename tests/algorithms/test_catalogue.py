@@ -56,6 +56,12 @@ def test_a_reward_table_with_a_fault_is_refused(tmp_path: Path, rows: list[str])
     assert "rewards.csv" in caught.value.where
 
 
+def test_a_byte_order_mark_is_no_part_of_a_column(tmp_path: Path) -> None:
+    path = rewards_file(tmp_path, ROWS)
+    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
+    assert read_rewards(path).shape == (3, 2, 2)
+
+
 def test_a_reward_table_with_other_columns_or_none_at_all_is_refused(tmp_path: Path) -> None:
     twice = [row + ",0.5" for row in ROWS]
     with pytest.raises(InvalidParameter):

@@ -192,3 +192,71 @@ def test_bad_parameters_of_a_builtin(dpaudit: Any, parameter: str) -> None:
 
 def test_a_parameter_given_twice(dpaudit: Any) -> None:
     assert "given twice" in dpaudit("certify", "dp-apvi", "-P", "rho=1", "-P", "rho=2").stderr
+
+
+def test_the_output_is_kept_and_says_whether_it_may_go_further(
+    dpaudit: Any, mine: Mine, tmp_path: Path
+) -> None:
+    command = ["certify", mine("frozen"), "--pair", mine("pair"), "-o", tmp_path / "out"]
+    kept = tmp_path / "out" / "output.json"
+    result = dpaudit(*command)
+    assert f"written: {kept}\n" in result.stdout
+    assert len(json.loads(kept.read_bytes())) == 3
+    assert "do not publish it: its noise came from a known seed" in dpaudit(*command, "--seed", 1).stdout
+    assert "its claim is not proved" in dpaudit(*command, "--rho", 0.01).stdout
+    leaky = dpaudit("certify", mine("leaky"), "--pair", mine("pair"), "--rho", 1, "-o", tmp_path / "out")
+    assert "an audit refuted what its ledger says" in leaky.stdout
+    opaque = dpaudit("certify", mine("opaque"), "--pair", mine("pair"), "--rho", 1, "-o", tmp_path / "out")
+    assert "not written" in opaque.stdout
+    assert "output is a builtins.generator" in opaque.stdout
+    assert not kept.exists()
+
+
+def test_nothing_released_is_said_in_json_too(answer: Any, mine: Mine) -> None:
+    status, found = answer("certify", mine("silent"), "--pair", mine("pair"), "--rho", 1)
+    assert (status, found["proof"], found["releases"]) == (5, None, [])
+
+
+def test_local_trust_needs_the_number_of_users(answer: Any, dpaudit: Any, mine: Mine) -> None:
+    local = [mine("local"), "--pair", mine("pair"), "--rho", 1, "--trust-model", "local"]
+    status, found = answer("certify", *local, "--users", 5)
+    assert (status, found["trust_model"], len(found["releases"])) == (0, "local", 1)
+    status, found = answer("audit", *local, "--users", 5)
+    assert (status, found["verdict"]) == (0, "NOT_REFUTED")
+    assert "number of users" in dpaudit("certify", *local).stderr
+    central = dpaudit("certify", mine("sums"), "--pair", mine("pair"), "--rho", 1, "--users", 5)
+    assert central.exit_code == 2
+    assert "users=5 under central trust" in central.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["dp-apvi", "-P", "rewards=rewards.csv"],
+        ["dp-apvi", "-P", "dataset=treatment", "-P", "rewards=rewards.csv", "--data", "rows.csv"],
+        ["dp-vapvi", "-P", "states=3"],
+        ["dp-vapvi", "-P", "actions=3"],
+        ["dp-vapvi", "-P", "K=3", "--data", "rows.csv"],
+        ["dp-vapvi", "-P", "instance=3", "--data", "rows.csv"],
+        ["dp-vapvi", "-P", "features=raw", "--data", "rows.csv"],
+    ],
+)
+def test_a_parameter_that_would_do_nothing_is_refused(
+    dpaudit: Any, tmp_path: Path, arguments: list[str]
+) -> None:
+    (tmp_path / "rows.csv").write_text("episode,step,state,action,reward\n")
+    result = dpaudit("certify", *arguments)
+    assert result.exit_code == 2
+    assert "data, on which this does not run" in result.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["dp-apvi", "C2"], ["dp-apvi", "failure_probability"], ["dp-vapvi", "K"], ["dp-vapvi", "kappa"]],
+)
+def test_a_parameter_that_is_no_number_is_named(dpaudit: Any, arguments: list[str]) -> None:
+    target, name = arguments
+    result = dpaudit("certify", target, "-P", f"{name}=abc")
+    assert result.exit_code == 2
+    assert f"DPA101 -P {name}: {name} = 'abc'" in result.stderr
+    assert "mend it" not in result.stderr

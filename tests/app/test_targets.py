@@ -108,13 +108,42 @@ def test_arrays(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "content", ["", "a,b\n", "a,b\nc,d\n", "1,2\n3\n", "1,nan\n", "1,inf\n", "1,2\n3,x\n"]
+    "content",
+    [
+        "",
+        "a,b\n",
+        "a,b\nc,d\n",
+        "1,2\n3\n",
+        "1,nan\n",
+        "1,inf\n",
+        "1,2\n3,x\n",
+        "1,2\n\n3,4\n",
+        "1,\n3,4\n",
+        "1,x\n3,4\n",
+        "a,1\n3,4\n",
+    ],
 )
 def test_tables_that_are_no_finite_numbers(tmp_path: Path, content: str) -> None:
     path = tmp_path / "bad.csv"
     path.write_text(content)
     with pytest.raises(DataError):
         read_array(path)
+
+
+@pytest.mark.parametrize(("content", "line"), [("1,2\n3\n", 2), ("a,b\n1,2\n3,\n", 3), ("1,x\n3,4\n", 1)])
+def test_the_line_with_the_fault_is_named(tmp_path: Path, content: str, line: int) -> None:
+    path = tmp_path / "bad.csv"
+    path.write_text(content)
+    with pytest.raises(DataError) as caught:
+        read_array(path)
+    assert caught.value.where == f"--data {path}:{line}"
+
+
+@pytest.mark.parametrize("content", ["1,2\n3,4\n", "a,b\n1,2\n3,4\n", "1,2\r\n3,4\r\n\r\n"])
+def test_a_byte_order_mark_hides_no_record(tmp_path: Path, content: str) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_bytes(b"\xef\xbb\xbf" + content.encode())
+    assert read_array(path).tolist() == [[1, 2], [3, 4]]
 
 
 def test_arrays_that_are_no_numbers(tmp_path: Path) -> None:

@@ -17,7 +17,9 @@ from dpaudit import (
     Neighbouring,
     NoNoise,
     Partition,
+    PoissonSampled,
     ReplayedNoise,
+    Sensitivity,
     Transcript,
     run,
 )
@@ -264,3 +266,30 @@ def test_users_exist_under_local_trust_alone_and_have_no_users() -> None:
         run(lambda data, curator: curator.user(0).user(1), None, **LOCAL)
     with pytest.raises(InvalidParameter):
         run(one_release, 0.0, users=3)
+
+
+class Noiseless(Gaussian):
+    def sample(self, value: Any, generator: Any) -> Any:
+        return value
+
+
+class Smaller(Sensitivity):
+    pass
+
+
+@pytest.mark.parametrize(
+    "mechanism",
+    [
+        Noiseless(sigma=4.0, sensitivity=L2(2.0)),
+        Gaussian(sigma=4.0, sensitivity=Smaller(value=2.0, norm="l2")),
+        PoissonSampled(rate=0.5, mechanism=Noiseless(sigma=4.0, sensitivity=L2(1.0))),
+    ],
+)
+def test_a_subclass_is_not_the_mechanism_that_the_ledger_names(mechanism: Any) -> None:
+    def algorithm(data: Any, curator: Curator) -> Any:
+        if isinstance(mechanism, PoissonSampled):
+            return curator.release_sum(data, bound=1.0, mechanism=mechanism, label="sum")
+        return curator.release(data, mechanism, label="rows")
+
+    with pytest.raises(InvalidParameter, match="type"):
+        run(algorithm, np.ones((3, 1)), neighbouring="add-or-remove-one")

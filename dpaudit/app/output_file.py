@@ -1,0 +1,67 @@
+"""An algorithm's output as JSON."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import numbers
+from collections.abc import Mapping
+from enum import Enum
+from typing import Any
+
+import numpy as np
+from pydantic import BaseModel
+
+
+class NoJSON(TypeError):
+    """A value of a type that JSON cannot tell; the message names it."""
+
+
+def output_text(output: Any) -> str | NoJSON:
+    """An output as one line: arrays as lists, dataclasses and named tuples as objects, None as null.
+
+    Numbers that JSON lacks are the strings ``"NaN"``, ``"Infinity"`` and ``"-Infinity"``. Where the output
+    holds something else, such as a function, the error that says so is returned.
+    """
+    try:
+        return json.dumps(_plain(output, "output"), allow_nan=False) + "\n"
+    except RecursionError:
+        return NoJSON("output contains itself, or is nested too deeply")
+    except NoJSON as error:
+        return error
+
+
+def _plain(value: Any, place: str) -> Any:
+    if value is None or isinstance(value, bool | str):
+        return value
+    if isinstance(value, np.generic | np.ndarray):
+        return _plain(value.tolist(), place) if value.dtype.kind in "biufUO" else _refused(value, place)
+    if isinstance(value, Enum):
+        return _plain(value.value, place)
+    if isinstance(value, numbers.Integral):
+        return int(value)
+    if isinstance(value, float):
+        return float(value) if math.isfinite(value) else _NAMES[str(float(value))]
+    if isinstance(value, BaseModel):
+        return _object({name: getattr(value, name) for name in type(value).model_fields}, place)
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return _object({field.name: getattr(value, field.name) for field in dataclasses.fields(value)}, place)
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return _object(dict(zip(value._fields, value, strict=True)), place)
+    if isinstance(value, Mapping) and all(isinstance(name, str) for name in value):
+        return _object(value, place)
+    if isinstance(value, list | tuple):
+        return [_plain(item, f"{place}[{index}]") for index, item in enumerate(value)]
+    return _refused(value, place)
+
+
+def _object(fields: Mapping[str, Any], place: str) -> dict[str, Any]:
+    return {str(name): _plain(item, f"{place}.{name}") for name, item in fields.items()}
+
+
+def _refused(value: Any, place: str) -> Any:
+    raise NoJSON(f"{place} is a {type(value).__module__}.{type(value).__qualname__}")
+
+
+_NAMES = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}

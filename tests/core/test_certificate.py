@@ -1,0 +1,192 @@
+from __future__ import annotations
+
+import copy
+import json
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dpaudit import (
+    L2,
+    ZCDP,
+    Certificate,
+    Claim,
+    Curator,
+    DiscreteGaussian,
+    Gaussian,
+    Header,
+    Ledger,
+    judge,
+    run,
+)
+from dpaudit.accountants.accounting import account
+from dpaudit.certificate import FLOATING_POINT_WARNING
+from dpaudit.errors import CertificateFormat, InvalidParameter, NotCertifiable
+from dpaudit.mechanisms import AnyMechanism
+from dpaudit.verdicts import Audit
+
+CLAIM = Claim(ZCDP(rho=0.5), unit="row", neighbouring="replace-one")
+GAUSSIAN = Gaussian(sigma=4.0, sensitivity=L2(2.0))
+DISCRETE = DiscreteGaussian(sigma=4.0, sensitivity=L2(2.0))
+AUDIT = Audit(
+    method="replay",
+    claim=CLAIM,
+    pairs=1,
+    trials=2,
+    seed=0,
+    speaks_of="transcript",
+    not_checked=("something of the audit's",),
+)
+
+
+def ledger(*mechanisms: AnyMechanism, seed: int | None = None, **options: Any) -> Ledger:
+    def algorithm(data: Any, curator: Curator) -> None:
+        for index, mechanism in enumerate(mechanisms):
+            curator.release(data, mechanism, label=f"release {index}")  # type: ignore[arg-type]
+
+    return run(algorithm, 1.0, claim=CLAIM, seed=seed, **options).ledger
+
+
+def certificate(found: Ledger) -> Certificate:
+    return judge(found, account(found), [AUDIT], command="dpaudit certify")
+
+
+@pytest.fixture
+def record() -> dict[str, Any]:
+    return certificate(ledger(GAUSSIAN, DISCRETE)).to_json()
+
+
+def test_a_certificate_is_read_back(tmp_path: Path) -> None:
+    made = certificate(ledger(GAUSSIAN, parameters={"sizes": [1, 2], "deep": {"a": [None]}}))
+    assert Certificate.read(made.write(tmp_path / "c.json")) == made
+
+
+EDITS: dict[str, Callable[[dict[str, Any]], Any]] = {
+    "a lower bound": lambda c: c["bounds"][0].update(direction="lower"),
+    "a bound with a confidence": lambda c: c["bounds"][0].update(confidence=0.5),
+    "bounds out of order": lambda c: c["bounds"].insert(
+        0, {**c["bounds"][0], "guarantee": {"kind": "zcdp", "rho": 0.4}}
+    ),
+    "publishable": lambda c: c.update(publishable=False),
+    "seeded": lambda c: c["numerics"].update(seeded=True),
+    "unit": lambda c: c.update(unit="user"),
+    "unit of the claim": lambda c: c["claim"].update(unit="user"),
+    "a claim about no unit": lambda c: c["claim"].pop("unit"),
+    "relation": lambda c: c.update(neighbouring="zero-out"),
+    "trust": lambda c: c.update(trust_model="local"),
+    "view": lambda c: c.update(view="final-output"),
+    "tolerance": lambda c: c["numerics"].update(claim_tolerance=0.1),
+    "no releases": lambda c: c.update(releases=[]),
+    "exact noise": lambda c: c["numerics"].update(floating_point=False),
+    "unknown sampler": lambda c: c["numerics"].update(sampler="exact"),
+    "the warning left out": lambda c: c["not_checked"].remove(FLOATING_POINT_WARNING),
+    "the audit's limits left out": lambda c: c["not_checked"].remove("something of the audit's"),
+    "the audit left out": lambda c: c.update(audits=[], experiment="INCONCLUSIVE"),
+    "proof": lambda c: c.update(proof="NOT_PROVED"),
+    "bound above the claim": lambda c: c["bounds"][0]["guarantee"].update(rho=0.6),
+    "experiment": lambda c: c.update(experiment="REFUTED"),
+    "hash": lambda c: c.update(ledger_hash=""),
+    "unknown field": lambda c: c.update(more=1),
+}
+
+
+@pytest.mark.parametrize("edit", EDITS)
+def test_an_edited_certificate_is_refused(record: dict[str, Any], edit: str, tmp_path: Path) -> None:
+    path = tmp_path / "c.json"
+    path.write_text(json.dumps(record))
+    Certificate.read(path)  # the innocent twin
+    EDITS[edit](record)
+    path.write_text(json.dumps(record))
+    with pytest.raises(CertificateFormat) as caught:
+        Certificate.read(path)
+    assert str(path) in caught.value.where
+
+
+@pytest.mark.parametrize("text", ['{"proof": "PROVED", ', '{"algorithm": NaN, '])
+def test_a_field_twice_or_no_number_is_refused(record: dict[str, Any], text: str, tmp_path: Path) -> None:
+    path = tmp_path / "c.json"
+    path.write_text(text + json.dumps(record)[1:])
+    with pytest.raises(CertificateFormat, match="cannot be read"):
+        Certificate.read(path)
+
+
+def test_a_certificate_is_held_against_its_ledger() -> None:
+    own, other = ledger(GAUSSIAN, DISCRETE), ledger(GAUSSIAN, DISCRETE)
+    made = certificate(own)
+    made.require_ledger(own)
+    with pytest.raises(CertificateFormat, match="hash"):
+        made.require_ledger(other)
+    less = made.releases[0].model_copy(update={"mechanism": Gaussian(sigma=9.0, sensitivity=L2(2.0))})
+    for edited in (
+        {"algorithm": "another"},
+        {"parameters": {"n": 1}},
+        {"releases": (less, made.releases[1])},
+        {"releases": made.releases[:1]},
+    ):
+        with pytest.raises(CertificateFormat, match="otherwise"):
+            made.model_copy(update=edited).require_ledger(own)
+
+
+def test_an_accounting_of_another_ledger_certifies_nothing() -> None:
+    dear, cheap = ledger(GAUSSIAN, GAUSSIAN, GAUSSIAN, GAUSSIAN, GAUSSIAN), ledger(GAUSSIAN)
+    assert account(dear).verdict == "NOT_PROVED"
+    with pytest.raises(NotCertifiable, match="another ledger"):
+        judge(dear, account(cheap), [], command="")
+    edited = account(dear).model_copy(update={"releases": account(cheap).releases})
+    with pytest.raises(NotCertifiable, match="another ledger"):
+        judge(dear, edited, [], command="")
+
+
+def test_a_ledger_without_releases_certifies_nothing() -> None:
+    empty = ledger()
+    with pytest.raises(NotCertifiable, match="no releases"):
+        judge(empty, account(empty), [], command="")
+
+
+def test_the_warning_about_floating_point_follows_the_mechanisms() -> None:
+    for mechanisms, warned in (([GAUSSIAN], True), ([DISCRETE], False), ([DISCRETE, GAUSSIAN], True)):
+        made = certificate(ledger(*mechanisms))
+        assert made.numerics.floating_point is warned
+        assert (FLOATING_POINT_WARNING in made.not_checked) is warned
+
+
+def test_a_sampler_nobody_knows_is_refused() -> None:
+    header: dict[str, Any] = {"algorithm": "a", "unit": "row", "neighbouring": "replace-one"}
+    Header(**header, noise={"sampler": "opendp-discrete"})
+    with pytest.raises(InvalidParameter, match="numpy-float64"):
+        Header(**header, noise={"sampler": "numpy"})
+
+
+def test_two_runs_differ_and_a_seeded_one_can_be_repeated() -> None:
+    one, two = ledger(GAUSSIAN), ledger(GAUSSIAN)
+    assert one.hash != two.hash
+    assert one.header.run != two.header.run
+    seeded = [ledger(GAUSSIAN, seed=3) for _ in range(2)]
+    assert b"".join(seeded[0].lines()) == b"".join(seeded[1].lines())
+    assert seeded[0].header.run is None
+    with pytest.raises(InvalidParameter):
+        Header(algorithm="a", unit="row", neighbouring="replace-one", run="mine")
+
+
+def test_parameters_cannot_change_behind_the_hash() -> None:
+    given = {"sizes": [1, 2], "names": {"a": 1}}
+    found = ledger(GAUSSIAN, parameters=given)
+    before = b"".join(found.lines())
+    given["sizes"].append(3)  # type: ignore[attr-defined]
+    given["names"]["a"] = 9  # type: ignore[index]
+    kept: Any = found.header.parameters
+    for change in (
+        lambda: kept.update(n=1),
+        lambda: kept.__setitem__("sizes", []),
+        lambda: kept["sizes"].append(3),
+        lambda: kept["names"].__setitem__("a", 9),
+    ):
+        with pytest.raises((TypeError, AttributeError)):
+            change()
+    assert b"".join(found.lines()) == before
+    assert found.header.to_json()["parameters"] == {"sizes": [1, 2], "names": {"a": 1}}
+    for copied in (copy.deepcopy(found.header), pickle.loads(pickle.dumps(found.header))):  # noqa: S301
+        assert copied == found.header
