@@ -1,0 +1,353 @@
+"""Anytime-valid: look whenever you like, stop when you like, go on tomorrow.
+
+For each epsilon of a grid a bettor starts with wealth 1 and stakes it, pair of runs by pair of runs, on
+bets that would be fair or worse if (epsilon, delta)-DP held (see `betting`). Every bet is fixed by
+earlier runs alone, so the wealth is a nonnegative supermartingale under the claim, and by Ville's
+inequality (1939) it ever reaches 1/a with probability at most a. All epsilon below the first whose
+wealth has not reached 1/a are refuted: a confidence sequence, valid at all times at once.
+
+Bets are placed block by block, each block a fixed part longer than all before it. Two strategies share
+the initial wealth: one bets on the growth-optimal soft test of a fitted log-likelihood ratio, one on
+the single event that promises most. Threshold, tail and direction come from the past, hence at no cost.
+
+References:
+    J. Ville. Etude critique de la notion de collectif, 1939.
+    I. Waudby-Smith, A. Ramdas. Estimating means of bounded random variables by betting. JRSS-B 2024.
+    P. Gruenwald, R. de Heide, W. Koolen. Safe testing. JRSS-B 2024.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.special import expit
+
+from dpaudit.auditors.betting import Bets, best_bets, log_ratio, soft_tests
+from dpaudit.auditors.claimed import ClaimedPoints, Curve, claimed_points
+from dpaudit.auditors.classifier import Learner, learned
+from dpaudit.auditors.events import Event, event_for_epsilon
+from dpaudit.auditors.samples import Array, Samples, rounded, rounding_step
+from dpaudit.auditors.threshold import LEARNING, LIMITS, ROUNDED, check_confidence
+from dpaudit.claims import Claim
+from dpaudit.errors import DataError
+from dpaudit.verdicts import Audit
+
+#: Pairs that are only looked at; afterwards each block is this part of all pairs before it.
+FIRST_BLOCK = 64
+BLOCK_GROWTH = 0.15
+_GRID = np.round(np.arange(0.0, 12.0, 0.02), 2)
+#: Tests are tuned on every so many-th epsilon of the grid.
+_COARSE = 10
+#: Initial wealth of the two strategies: the soft test and the single event.
+_PRIOR = np.log([0.75, 0.25])
+_BINS = 60
+
+
+@dataclass(frozen=True)
+class Sequential:
+    """A sequential audit at one moment; `update` gives the next, `audit` what is known by now.
+
+    Attributes:
+        claim: what to refute, if anything.
+        points: what the claim says.
+        confidence: for everything the audit will ever say.
+        data: scores [n] so far.
+        neighbour: scores [n] so far.
+        begun: pairs before the present block; its bets follow from these alone.
+        wealth: [2, e], log wealth of both strategies at the block's beginning, claim by claim.
+        peak: [e], the largest log wealth of both together at any look so far.
+        seed: root seed of the runs.
+        attack_grid: whether scores are left as they are.
+    """
+
+    claim: Claim | None
+    points: ClaimedPoints
+    confidence: float
+    data: Array
+    neighbour: Array
+    begun: int
+    wealth: Array
+    peak: Array
+    seed: int = 0
+    attack_grid: bool = False
+
+    @property
+    def separate(self) -> bool:
+        """Whether the claim's points are not on the bank's delta, so that it has a wealth of its own."""
+        return self.claim is not None and (
+            len(self.points.deltas) > 1 or bool(self.points.deltas[0] != self.points.report_delta)
+        )
+
+    @property
+    def bank(self) -> Array:
+        """The epsilons that are tested at the reported delta, [b]; the claimed one is among them."""
+        if self.claim is None or self.separate:
+            return _GRID
+        return np.unique(np.append(_GRID, self.points.epsilons))
+
+    def update(self, data: Array, neighbour: Array) -> Sequential:
+        """The audit after further pairs of runs, [m] scores on either side; this is a look as well.
+
+        Raises:
+            DataError: scores of differing shapes, features instead of scores, or a NaN.
+        """
+        first, second = (
+            np.concatenate([old, np.asarray(new, dtype=np.float64)])
+            for old, new in ((self.data, data), (self.neighbour, neighbour))
+        )
+        if len(first) != len(second) or np.isnan(first).any() or np.isnan(second).any():
+            raise DataError(
+                f"{len(first)} and {len(second)} scores, or a NaN among them",
+                where="sequential",
+                why="a bet is placed on a pair of runs, one on either data set",
+                remedy="give as many scores of the one side as of the other",
+            )
+        step = 0.0
+        if not self.attack_grid and len(first):
+            step = rounding_step(np.concatenate([first[:FIRST_BLOCK], second[:FIRST_BLOCK]]))
+        x, y = rounded(first, step), rounded(second, step)
+        begun, wealth, peak = self.begun, self.wealth, self.peak
+        while True:
+            end = FIRST_BLOCK if begun == 0 else int(np.ceil(begun * (1 + BLOCK_GROWTH)))
+            stop = min(end, len(x))
+            if begun > 0 and stop > begun:
+                past = Samples(x[:begun], y[:begun])
+                gained = self._gains(past, x[begun:stop], y[begun:stop], peak)
+                now = np.logaddexp.reduce(wealth + gained + _PRIOR[:, None], axis=0)
+                peak = np.maximum(peak, now)
+            else:
+                gained = np.zeros_like(wealth)
+            if stop < end:
+                break
+            wealth, begun = wealth + gained, end
+        return replace(self, data=first, neighbour=second, begun=begun, wealth=wealth, peak=peak)
+
+    def _gains(self, past: Samples, x: Array, y: Array, peak: Array) -> Array:
+        """What a block adds to each log wealth, [2, e]; claims already refuted are left alone."""
+        gained = np.zeros((2, len(peak)))
+        bank, delta = self.bank, self.points.report_delta
+        open_ = np.flatnonzero(peak[: len(bank)] < self._goal)
+        error = 1 - self.confidence
+        if len(open_):
+            event, _ = event_for_epsilon(past, np.zeros(1), np.full(1, delta), len(past), error)
+            placed = _place(past, event, bank[open_], np.full(len(open_), delta))
+            gained[:, open_] = placed.gains(x, y)
+        if self.separate and peak[-1] < self._goal:
+            event, at = event_for_epsilon(past, self.points.epsilons, self.points.deltas, len(past), error)
+            point = int(np.flatnonzero(self.points.deltas == at)[0])
+            placed = _place(past, event, self.points.epsilons[[point]], self.points.deltas[[point]])
+            gained[:, -1:] = placed.gains(x, y)
+        return gained
+
+    @property
+    def _goal(self) -> float:
+        return float(-np.log(1 - self.confidence))
+
+    def audit(self) -> Audit:
+        """What is known by now; true of all looks at once with the audit's confidence."""
+        bank, n = self.bank, len(self.data)
+        refuted = self.peak[: len(bank)] >= self._goal
+        prefix = len(bank) if refuted.all() else int(np.argmin(refuted))
+        delta = self.points.report_delta
+        p_value, inconclusive = None, None
+        if self.claim is not None:
+            at = -1 if self.separate else int(np.searchsorted(bank, self.points.epsilons[0]))
+            p_value = float(np.exp(-max(0.0, self.peak[at])))
+            pairs = zip(self.points.epsilons.tolist(), self.points.deltas.tolist(), strict=True)
+            needed = min(pairs_needed(epsilon, own, self.confidence) for epsilon, own in pairs)
+            if n < needed:
+                inconclusive = (
+                    f"{n} pairs of runs can refute no point of the claim, whatever they show; "
+                    f"it takes at least {needed}"
+                )
+        return Audit(
+            method="sequential",
+            claim=self.claim,
+            pairs=1,
+            trials=n,
+            seed=self.seed,
+            speaks_of="final-output",
+            epsilon_lower=float(bank[prefix - 1]) if prefix else 0.0,
+            # With a wealth of its own the claim is judged by that alone: one error, spent once.
+            epsilon_claimed=None if self.separate else self.points.report_epsilon,
+            delta=delta,
+            confidence=self.confidence,
+            p_value=p_value,
+            largest_refutable_epsilon=_largest_refutable(n, delta, self.confidence),
+            event=f"bets on {max(0, n - FIRST_BLOCK)} pairs of runs, each placed on what came before",
+            inconclusive=inconclusive,
+            not_checked=LIMITS if self.attack_grid else (*LIMITS, ROUNDED),
+        )
+
+    def to_bytes(self) -> bytes:
+        """The whole state, to go on from later: a NumPy archive without pickles."""
+        stated = {
+            "claim": None if self.claim is None else self.claim.to_json(),
+            "confidence": self.confidence,
+            "begun": self.begun,
+            "seed": self.seed,
+            "attack_grid": self.attack_grid,
+            "report": [self.points.report_delta, self.points.report_epsilon],
+        }
+        file = io.BytesIO()
+        np.savez_compressed(
+            file,
+            state=np.array(json.dumps(stated)),
+            points=np.stack([self.points.epsilons, self.points.deltas]),
+            scores=np.stack([self.data, self.neighbour]),
+            wealth=self.wealth,
+            peak=self.peak,
+        )
+        return file.getvalue()
+
+    @classmethod
+    def from_bytes(cls, content: bytes) -> Sequential:
+        """The state that `to_bytes` wrote."""
+        with np.load(io.BytesIO(content), allow_pickle=False) as archive:
+            stated = json.loads(str(archive["state"]))
+            (epsilons, deltas), scores = archive["points"], archive["scores"]
+            wealth, peak = archive["wealth"], archive["peak"]
+        claim = None if stated["claim"] is None else Claim(**stated["claim"])
+        return cls(
+            claim=claim,
+            points=ClaimedPoints(epsilons, deltas, *stated["report"]),
+            confidence=stated["confidence"],
+            data=scores[0],
+            neighbour=scores[1],
+            begun=stated["begun"],
+            wealth=wealth,
+            peak=peak,
+            seed=stated["seed"],
+            attack_grid=stated["attack_grid"],
+        )
+
+
+def begin(
+    *,
+    claim: Claim | None = None,
+    curve: Curve | None = None,
+    delta: float | None = None,
+    confidence: float = 0.95,
+    seed: int = 0,
+    attack_grid: bool = False,
+) -> Sequential:
+    """A sequential audit before its first run; the arguments are those of `threshold`.
+
+    Raises:
+        InvalidParameter: a confidence out of range, or a claim that needs a curve and has none.
+    """
+    check_confidence(confidence)
+    none = np.zeros(0)
+    points = claimed_points(claim, curve, delta)
+    empty = Sequential(claim, points, confidence, none, none, 0, none, none, seed, attack_grid)
+    claims = len(empty.bank) + int(empty.separate)
+    return replace(empty, wealth=np.zeros((2, claims)), peak=np.zeros(claims))
+
+
+def sequential(
+    samples: Samples,
+    *,
+    claim: Claim | None = None,
+    curve: Curve | None = None,
+    delta: float | None = None,
+    confidence: float = 0.95,
+    learner: Learner = "logistic",
+    attack_grid: bool = False,
+) -> Audit:
+    """The sequential audit of samples that are all there already; the arguments are those of `threshold`."""
+    scored = learned(samples, learner, LEARNING) if samples.data.ndim == 2 else samples
+    state = begin(
+        claim=claim,
+        curve=curve,
+        delta=delta,
+        confidence=confidence,
+        seed=samples.seed,
+        attack_grid=attack_grid,
+    )
+    return state.update(scored.data, scored.neighbour).audit()
+
+
+def pairs_needed(epsilon: float, delta: float, confidence: float) -> int:
+    """How many pairs of runs it takes before any outcome can refute epsilon at delta.
+
+    In the best outcome every pair pays the most a bet can: with k = 1 / (e^epsilon + delta), that is
+    (1 - delta k) / (1 - k), or (1 - delta k) 4 k where k > 1/2. The first block places no bets.
+    """
+    k = 1 / (np.exp(min(epsilon, 700.0)) + delta)
+    most = np.log1p(-delta * k) + (-np.log1p(-k) if k <= 0.5 else np.log(4 * k))
+    return FIRST_BLOCK + int(min(np.ceil(-np.log(1 - confidence) / most), 1e18)) if most > 0 else 10**18
+
+
+def _largest_refutable(pairs: int, delta: float, confidence: float) -> float:
+    """The largest epsilon that `pairs` pairs can refute, whatever they show; 0 if none."""
+    if pairs_needed(0.0, delta, confidence) > pairs:
+        return 0.0
+    low, high = 0.0, float(_GRID[-1])
+    if pairs_needed(high, delta, confidence) <= pairs:
+        return high
+    for _ in range(50):
+        middle = (low + high) / 2
+        low, high = (middle, high) if pairs_needed(middle, delta, confidence) <= pairs else (low, middle)
+    return low
+
+
+@dataclass(frozen=True)
+class _Placed:
+    """The bets of one block: bins of the score, the direction, and both strategies' bets."""
+
+    cuts: Array
+    swapped: bool
+    strategies: tuple[Bets, Bets]
+    epsilons: Array
+    deltas: Array
+
+    def gains(self, x: Array, y: Array) -> Array:
+        """Log wealth gained on the block's pairs, [2, e]."""
+        one, other = (_counts(side, self.cuts) for side in ((y, x) if self.swapped else (x, y)))
+        return np.stack([bets.log_wealth(one, other, self.epsilons, self.deltas) for bets in self.strategies])
+
+
+def _counts(scores: Array, cuts: Array) -> Array:
+    at = np.searchsorted(cuts, scores, side="right")
+    return np.bincount(at, minlength=len(cuts) + 1).astype(np.float64)
+
+
+def _place(past: Samples, event: Event, epsilons: Array, deltas: Array) -> _Placed:
+    """Bets for each (epsilon, delta), from the past alone."""
+    one, other = past.data, past.neighbour
+    if event.swapped:
+        one, other = other, one
+    pooled = np.sort(np.concatenate([one, other]))
+    n = len(pooled)
+    tail = np.geomspace(1, n, _BINS).astype(int) - 1
+    ranks = np.concatenate([tail[tail < n // 2], n - 1 - tail, np.linspace(0, n - 1, _BINS // 2).astype(int)])
+    edge = event.threshold if event.upper else np.nextafter(event.threshold, np.inf)
+    cuts = np.unique(np.append(pooled[ranks], edge))
+    x, y = _counts(one, cuts), _counts(other, cuts)
+
+    finite = pooled[np.isfinite(pooled)]
+    low, high = (finite[0], finite[-1]) if len(finite) else (0.0, 0.0)
+    reach = max(high - low, 1e-300)
+    inside = np.clip(pooled, low - reach, high + reach)
+    at = np.searchsorted(cuts, pooled, side="right")
+    sums = np.bincount(at, weights=inside, minlength=len(cuts) + 1)
+    nearest = np.clip(np.append(cuts[0], cuts), low - reach, high + reach)
+    scores = np.where(x + y > 0, sums / np.maximum(x + y, 1), nearest)
+    ratio = log_ratio(scores, x, y)
+    share = (x + y) * expit(ratio)  # the pooled runs, shared out by the fitted ratio: [bins]
+    p, q = share / share.sum(), (x + y - share) / (x + y - share).sum()
+    coarse = np.unique(np.append(np.arange(0, len(epsilons), _COARSE), len(epsilons) - 1))
+    tuned = best_bets(p, q, soft_tests(ratio, epsilons[coarse]), epsilons[coarse], deltas[coarse])
+    closest = np.argmin(np.abs(epsilons[:, None] - epsilons[coarse]), axis=1)
+    soft = best_bets(p, q, tuned.phi[closest][:, None], epsilons, deltas)
+
+    indicator = np.arange(len(cuts) + 1) > int(np.searchsorted(cuts, edge))
+    indicator = indicator if event.upper else ~indicator
+    counted = [np.array([(n / 2 - c + 0.5), c + 0.5]) / (n / 2 + 1) for c in (x @ indicator, y @ indicator)]
+    two = np.broadcast_to(np.array([0.0, 1.0]), (len(epsilons), 1, 2))
+    single = best_bets(counted[0], counted[1], two, epsilons, deltas)
+    single = replace(single, phi=np.broadcast_to(indicator.astype(np.float64), (len(epsilons), len(cuts) + 1)))
+    return _Placed(cuts, event.swapped, (soft, single), epsilons, deltas)
