@@ -30,27 +30,39 @@ _RIDGE = np.array([1e-6, 1.0, 10.0])
 
 @dataclass(frozen=True)
 class Bets:
-    """One bet for each of several claims (epsilon, delta), against the same bins of scores.
+    """One bet for each of several claims (epsilon, delta), on the same bins of scores.
 
     Attributes:
-        phi: [e, bins], the test, constant on each bin.
-        stake: [e].
-        hedge: [e].
+        data: [e, bins], the factor that a run on the data pays if it falls into a bin.
+        neighbour: [e, bins], the same of the pair's other run.
         growth: [e], expected log E if the estimates behind the bet were true; 0 for no bet.
     """
 
-    phi: Array
-    stake: Array
-    hedge: Array
+    data: Array
+    neighbour: Array
     growth: Array
 
-    def log_wealth(self, x: Array, y: Array, epsilons: Array, deltas: Array) -> Array:
-        """Log of the product of E over runs with counts x and y [bins] on the two sides, [e]."""
-        stake, hedge = self.stake[:, None], self.hedge[:, None]
-        first = 1 - hedge + stake * self.phi
-        second = 1 + hedge - stake * (np.exp(epsilons)[:, None] * self.phi + deltas[:, None])
-        gained: Array = np.log(first) @ x + np.log(second) @ y
+    def swapped(self) -> Bets:
+        """The same bets with the two data sets in each other's place."""
+        return Bets(self.neighbour, self.data, self.growth)
+
+    def log_wealth(self, x: Array, y: Array) -> Array:
+        """Log of the product of E over runs with counts x and y [bins, ...] on the two sides, [e, ...]."""
+        gained: Array = np.log(self.data) @ x + np.log(self.neighbour) @ y
         return gained
+
+
+def both_directions(one: Bets, other: Bets) -> Bets:
+    """One bet on the claim in both directions at once, from a bet on either.
+
+    The gains are added. If the first bet's factors expect at most 1 + t and 1 - t, the second's at most
+    1 - s and 1 + s, then the sums' product expects at most (1 + t - s)(1 - t + s) <= 1. Stakes are
+    scaled down together where a sum would fall below the floor.
+    """
+    data, neighbour = one.data + other.data - 2, one.neighbour + other.neighbour - 2
+    least = np.minimum(data.min(axis=1), neighbour.min(axis=1))
+    scale = np.minimum(1.0, (1 - _FLOOR) / np.maximum(-least, 1e-300))[:, None]
+    return Bets(1 + scale * data, 1 + scale * neighbour, one.growth + other.growth)
 
 
 def log_ratio(scores: Array, data: Array, neighbour: Array) -> Array:
@@ -87,8 +99,10 @@ def soft_tests(ratio: Array, epsilons: Array) -> Array:
     return np.clip((expit(ratio) - bottom) / width, 0.0, 1.0)
 
 
-def best_bets(p: Array, q: Array, phi: Array, epsilons: Array, deltas: Array) -> Bets:
+def best_bets(p: Array, q: Array, phi: Array, epsilons: Array, deltas: Array) -> tuple[Bets, Array]:
     """For each claim the test among several, and its stake and hedge, of the largest growth.
+
+    The bets are those of the claim that P, the data, is not too much likelier than Q, the neighbour.
 
     Args:
         p: [bins], estimated probabilities of the data's runs.
@@ -96,18 +110,19 @@ def best_bets(p: Array, q: Array, phi: Array, epsilons: Array, deltas: Array) ->
         phi: [e, c, bins] in [0, 1].
         epsilons: [e].
         deltas: [e].
+
+    Returns:
+        The bets, and the test that each is on, [e, bins].
     """
     stake, hedge, growth = _maximise(p, q, phi, np.exp(epsilons)[:, None], deltas[:, None])
     best = np.argmax(growth, axis=1)
     row = np.arange(len(epsilons))
     gained = growth[row, best]
-    bet = gained > 0
-    return Bets(
-        phi=phi[row, best],
-        stake=np.where(bet, stake[row, best], 0.0),
-        hedge=np.where(bet, hedge[row, best], 0.0),
-        growth=np.maximum(gained, 0.0),
-    )
+    chosen = phi[row, best]  # [e, bins]
+    stake, hedge = (np.where(gained > 0, value[row, best], 0.0)[:, None] for value in (stake, hedge))
+    cost = np.exp(epsilons)[:, None] * chosen + deltas[:, None]
+    bets = Bets(1 - hedge + stake * chosen, 1 + hedge - stake * cost, np.maximum(gained, 0.0))
+    return bets, chosen
 
 
 def _maximise(p: Array, q: Array, phi: Array, odds: Array, delta: Array) -> tuple[Array, Array, Array]:

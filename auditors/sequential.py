@@ -7,8 +7,9 @@ inequality (1939) it ever reaches 1/a with probability at most a. All epsilon be
 wealth has not reached 1/a are refuted: a confidence sequence, valid at all times at once.
 
 Bets are placed block by block, each block a fixed part longer than all before it. Two strategies share
-the initial wealth: one bets on the growth-optimal soft test of a fitted log-likelihood ratio, one on
-the single event that promises most. Threshold, tail and direction come from the past, hence at no cost.
+the initial wealth: one bets on the growth-optimal soft tests of a fitted log-likelihood ratio, in both
+directions at once, one on the single event that promises most. All that is chosen (threshold, tail,
+direction, stake) is chosen from the past, hence at no cost.
 
 References:
     J. Ville. Etude critique de la notion de collectif, 1939.
@@ -23,12 +24,11 @@ import json
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.special import expit
 
-from dpaudit.auditors.betting import Bets, best_bets, log_ratio, soft_tests
+from dpaudit.auditors.blocks import LOOKS, place
 from dpaudit.auditors.claimed import ClaimedPoints, Curve, claimed_points
 from dpaudit.auditors.classifier import Learner, learned
-from dpaudit.auditors.events import Event, event_for_epsilon
+from dpaudit.auditors.events import event_for_epsilon
 from dpaudit.auditors.samples import Array, Samples, rounded, rounding_step
 from dpaudit.auditors.threshold import LEARNING, LIMITS, ROUNDED, check_confidence
 from dpaudit.claims import Claim
@@ -39,11 +39,8 @@ from dpaudit.verdicts import Audit
 FIRST_BLOCK = 64
 BLOCK_GROWTH = 0.15
 _GRID = np.round(np.arange(0.0, 12.0, 0.02), 2)
-#: Tests are tuned on every so many-th epsilon of the grid.
-_COARSE = 10
 #: Initial wealth of the two strategies: the soft test and the single event.
 _PRIOR = np.log([0.75, 0.25])
-_BINS = 60
 
 
 @dataclass(frozen=True)
@@ -116,29 +113,32 @@ class Sequential:
             if begun > 0 and stop > begun:
                 past = Samples(x[:begun], y[:begun])
                 gained = self._gains(past, x[begun:stop], y[begun:stop], peak)
-                now = np.logaddexp.reduce(wealth + gained + _PRIOR[:, None], axis=0)
-                peak = np.maximum(peak, now)
+                now = np.logaddexp.reduce(wealth[..., None] + gained + _PRIOR[:, None, None], axis=0)
+                peak = np.maximum(peak, now.max(axis=1))
             else:
-                gained = np.zeros_like(wealth)
+                gained = np.zeros((*wealth.shape, 1))
             if stop < end:
                 break
-            wealth, begun = wealth + gained, end
+            wealth, begun = wealth + gained[..., -1], end
         return replace(self, data=first, neighbour=second, begun=begun, wealth=wealth, peak=peak)
 
     def _gains(self, past: Samples, x: Array, y: Array, peak: Array) -> Array:
-        """What a block adds to each log wealth, [2, e]; claims already refuted are left alone."""
-        gained = np.zeros((2, len(peak)))
+        """What a block has added to each log wealth by each of its looks, [2, e, looks].
+
+        Claims already refuted are left alone.
+        """
+        gained = np.zeros((2, len(peak), min(LOOKS, len(x))))
         bank, delta = self.bank, self.points.report_delta
         open_ = np.flatnonzero(peak[: len(bank)] < self._goal)
         error = 1 - self.confidence
         if len(open_):
             event, _ = event_for_epsilon(past, np.zeros(1), np.full(1, delta), len(past), error)
-            placed = _place(past, event, bank[open_], np.full(len(open_), delta))
+            placed = place(past, event, bank[open_], np.full(len(open_), delta))
             gained[:, open_] = placed.gains(x, y)
         if self.separate and peak[-1] < self._goal:
             event, at = event_for_epsilon(past, self.points.epsilons, self.points.deltas, len(past), error)
             point = int(np.flatnonzero(self.points.deltas == at)[0])
-            placed = _place(past, event, self.points.epsilons[[point]], self.points.deltas[[point]])
+            placed = place(past, event, self.points.epsilons[[point]], self.points.deltas[[point]])
             gained[:, -1:] = placed.gains(x, y)
         return gained
 
@@ -292,62 +292,3 @@ def _largest_refutable(pairs: int, delta: float, confidence: float) -> float:
         middle = (low + high) / 2
         low, high = (middle, high) if pairs_needed(middle, delta, confidence) <= pairs else (low, middle)
     return low
-
-
-@dataclass(frozen=True)
-class _Placed:
-    """The bets of one block: bins of the score, the direction, and both strategies' bets."""
-
-    cuts: Array
-    swapped: bool
-    strategies: tuple[Bets, Bets]
-    epsilons: Array
-    deltas: Array
-
-    def gains(self, x: Array, y: Array) -> Array:
-        """Log wealth gained on the block's pairs, [2, e]."""
-        one, other = (_counts(side, self.cuts) for side in ((y, x) if self.swapped else (x, y)))
-        return np.stack([bets.log_wealth(one, other, self.epsilons, self.deltas) for bets in self.strategies])
-
-
-def _counts(scores: Array, cuts: Array) -> Array:
-    at = np.searchsorted(cuts, scores, side="right")
-    return np.bincount(at, minlength=len(cuts) + 1).astype(np.float64)
-
-
-def _place(past: Samples, event: Event, epsilons: Array, deltas: Array) -> _Placed:
-    """Bets for each (epsilon, delta), from the past alone."""
-    one, other = past.data, past.neighbour
-    if event.swapped:
-        one, other = other, one
-    pooled = np.sort(np.concatenate([one, other]))
-    n = len(pooled)
-    tail = np.geomspace(1, n, _BINS).astype(int) - 1
-    ranks = np.concatenate([tail[tail < n // 2], n - 1 - tail, np.linspace(0, n - 1, _BINS // 2).astype(int)])
-    edge = event.threshold if event.upper else np.nextafter(event.threshold, np.inf)
-    cuts = np.unique(np.append(pooled[ranks], edge))
-    x, y = _counts(one, cuts), _counts(other, cuts)
-
-    finite = pooled[np.isfinite(pooled)]
-    low, high = (finite[0], finite[-1]) if len(finite) else (0.0, 0.0)
-    reach = max(high - low, 1e-300)
-    inside = np.clip(pooled, low - reach, high + reach)
-    at = np.searchsorted(cuts, pooled, side="right")
-    sums = np.bincount(at, weights=inside, minlength=len(cuts) + 1)
-    nearest = np.clip(np.append(cuts[0], cuts), low - reach, high + reach)
-    scores = np.where(x + y > 0, sums / np.maximum(x + y, 1), nearest)
-    ratio = log_ratio(scores, x, y)
-    share = (x + y) * expit(ratio)  # the pooled runs, shared out by the fitted ratio: [bins]
-    p, q = share / share.sum(), (x + y - share) / (x + y - share).sum()
-    coarse = np.unique(np.append(np.arange(0, len(epsilons), _COARSE), len(epsilons) - 1))
-    tuned = best_bets(p, q, soft_tests(ratio, epsilons[coarse]), epsilons[coarse], deltas[coarse])
-    closest = np.argmin(np.abs(epsilons[:, None] - epsilons[coarse]), axis=1)
-    soft = best_bets(p, q, tuned.phi[closest][:, None], epsilons, deltas)
-
-    indicator = np.arange(len(cuts) + 1) > int(np.searchsorted(cuts, edge))
-    indicator = indicator if event.upper else ~indicator
-    counted = [np.array([(n / 2 - c + 0.5), c + 0.5]) / (n / 2 + 1) for c in (x @ indicator, y @ indicator)]
-    two = np.broadcast_to(np.array([0.0, 1.0]), (len(epsilons), 1, 2))
-    single = best_bets(counted[0], counted[1], two, epsilons, deltas)
-    single = replace(single, phi=np.broadcast_to(indicator.astype(np.float64), (len(epsilons), len(cuts) + 1)))
-    return _Placed(cuts, event.swapped, (soft, single), epsilons, deltas)
