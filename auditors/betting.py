@@ -96,7 +96,8 @@ def soft_tests(ratio: Array, epsilons: Array) -> Array:
     bottom, top = expit(epsilons[:, None] + low)[..., None], expit(epsilons[:, None] + high)[..., None]
     # 1 - expit keeps its digits where expit is all but 1.
     width = np.maximum(top - bottom, 1e-15)
-    return np.clip((expit(ratio) - bottom) / width, 0.0, 1.0)
+    test: Array = np.clip((expit(ratio) - bottom) / width, 0.0, 1.0)
+    return test
 
 
 def best_bets(p: Array, q: Array, phi: Array, epsilons: Array, deltas: Array) -> tuple[Bets, Array]:
@@ -151,11 +152,12 @@ def _maximise(p: Array, q: Array, phi: Array, odds: Array, delta: Array) -> tupl
         move_stake = (bb * to_stake - ab * to_hedge) / determinant
         move_hedge = (aa * to_hedge - ab * to_stake) / determinant
         length = np.ones(shape)
+        inside = allowed(stake + move_stake, hedge + move_hedge)
         for _ in range(8):
-            inside = allowed(stake + length * move_stake, hedge + length * move_hedge)
             if inside.all():
                 break
             length = np.where(inside, length, length / 3)
+            inside = allowed(stake + length * move_stake, hedge + length * move_hedge)
         length = np.where(inside, length, 0.0)
         new_stake, new_hedge = stake + length * move_stake, hedge + length * move_hedge
         reached = (

@@ -87,9 +87,15 @@ def _centres(pooled: Array, cuts: Array, weight: Array) -> Array:
 def _soft(p: Array, q: Array, ratio: Array, epsilons: Array, deltas: Array) -> Bets:
     coarse = np.unique(np.append(np.arange(0, len(epsilons), _COARSE), len(epsilons) - 1))
     tests = soft_tests(ratio, epsilons[coarse])
-    _, tuned = best_bets(p, q, tests, epsilons[coarse], deltas[coarse])
+    rough, tuned = best_bets(p, q, tests, epsilons[coarse], deltas[coarse])
     closest = np.argmin(np.abs(epsilons[:, None] - epsilons[coarse]), axis=1)
-    bets, _ = best_bets(p, q, tuned[closest][:, None], epsilons, deltas)
+    # Where no test promises any growth nothing is staked.
+    use = np.flatnonzero(rough.growth[closest] > 0)
+    none = np.ones((len(epsilons), len(p)))
+    bets = Bets(none, none.copy(), np.zeros(len(epsilons)))
+    if len(use):
+        fine, _ = best_bets(p, q, tuned[closest[use]][:, None], epsilons[use], deltas[use])
+        bets.data[use], bets.neighbour[use], bets.growth[use] = fine.data, fine.neighbour, fine.growth
     return bets
 
 

@@ -9,6 +9,8 @@ fits it; the Gaussian mechanism of that mu is anything but 1-DP. Hence the verdi
 
 from __future__ import annotations
 
+from scipy.special import ndtr, ndtri
+
 from dpaudit.auditors.classifier import Learner, learned
 from dpaudit.auditors.events import event_for_mu
 from dpaudit.auditors.samples import Array, Samples
@@ -18,7 +20,6 @@ from dpaudit.claims import Claim
 from dpaudit.errors import InvalidParameter
 from dpaudit.guarantees import GDP
 from dpaudit.verdicts import Audit
-from scipy.special import ndtr, ndtri
 
 #: No audit of fewer than 1e15 runs reaches further.
 _LARGEST_MU = 20.0

@@ -76,8 +76,8 @@ def one_run_epsilon_lower(canaries: int, guesses: int, correct: int, delta: floa
     def refuted(epsilon: float) -> bool:
         return one_run_p_value(canaries, guesses, correct, epsilon, delta) <= error
 
-    # Every smaller epsilon is the stronger claim; only the delta term is not monotone by itself, so the
-    # bound climbs from below and stops at the first epsilon that is not refuted.
+    # Whatever refutes epsilon refutes every smaller one, the stronger claims: climb from below. (The
+    # p-value need not be monotone where delta > 0; every epsilon it refutes may be taken as the bound.)
     low, step = 0.0, 0.25
     if not refuted(0.0):
         return 0.0
@@ -141,7 +141,8 @@ def one_run(
         p_value = min(one_run_p_value(m, guesses, correct, *pair) for pair in pairs)
         if min(one_run_p_value(m, guesses, guesses, *pair) for pair in pairs) > error:
             inconclusive = (
-                f"{guesses} guesses about {m} canaries can refute no point of the claim, even if all are right"
+                f"{guesses} guesses about {m} canaries can refute no point of the claim, "
+                "even if all of them are right"
             )
     return Audit(
         method="one-run",

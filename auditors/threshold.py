@@ -13,9 +13,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from dpaudit.auditors.clopper_pearson import largest_refutable_epsilon, trials_needed
 from dpaudit.auditors.claimed import ClaimedPoints, Curve, claimed_points
 from dpaudit.auditors.classifier import Learner, learned
+from dpaudit.auditors.clopper_pearson import largest_refutable_epsilon, trials_needed
 from dpaudit.auditors.events import event_for_epsilon
 from dpaudit.auditors.samples import Samples, rounded, rounding_step
 from dpaudit.auditors.two_proportions import Ceiling, by_epsilon, region

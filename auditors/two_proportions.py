@@ -65,7 +65,7 @@ class Region:
         )  # [cells, groups]
         tail = np.where(self.starts > self.trials, 0.0, tail)
         worst = float(np.max(np.sum(self.mass * tail, axis=1)))
-        return min(1.0, worst * (1 + 1e-9) + self.nuisance)
+        return float(min(1.0, worst * (1 + 1e-9) + self.nuisance))
 
     def largest_refuted(self, family: Callable[[float], Ceiling], highest: float, error: float) -> float:
         """The largest theta in [0, highest] with p-value at most `error` for all smaller theta.

@@ -191,9 +191,7 @@ class Audit(Model):
     @property
     def refuted_by(self) -> tuple[Literal["findings", "epsilon", "mu", "p-value"], ...]:
         """Everything that contradicts the claim; the one place where that is decided."""
-        mu_claimed = (
-            self.claim.guarantee.mu if self.claim and isinstance(self.claim.guarantee, GDP) else None
-        )
+        mu_claimed = self.claim.guarantee.mu if self.claim and isinstance(self.claim.guarantee, GDP) else None
         against: list[Literal["findings", "epsilon", "mu", "p-value"]] = []
         if self.findings:
             against.append("findings")
