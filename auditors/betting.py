@@ -15,6 +15,7 @@ information projection), with phi a logistic function of the log-likelihood rati
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -63,6 +64,17 @@ def both_directions(one: Bets, other: Bets) -> Bets:
     least = np.minimum(data.min(axis=1), neighbour.min(axis=1))
     scale = np.minimum(1.0, (1 - _FLOOR) / np.maximum(-least, 1e-300))[:, None]
     return Bets(1 + scale * data, 1 + scale * neighbour, one.growth + other.growth)
+
+
+def most_log_gain(epsilon: float, delta: float) -> float:
+    """The largest log E of any bet on one pair.
+
+    With k = 1 / (e^epsilon + delta) the stake is at most (1 + hedge) k, so that E is at most
+    (1 - hedge + stake) (1 + hedge) (1 - delta k), whose maximum over hedges in [-1, 1] is
+    (1 - delta k) / (1 - k), or (1 - delta k) 4 k where k > 1/2.
+    """
+    k = 1 / (math.exp(min(epsilon, 700.0)) + delta)
+    return math.log1p(-delta * k) + (-math.log1p(-k) if k <= 0.5 else math.log(4 * k))
 
 
 def log_ratio(scores: Array, data: Array, neighbour: Array) -> Array:

@@ -55,7 +55,7 @@ def place(past: Samples, event: Event, epsilons: Array, deltas: Array) -> Block:
         epsilons: [e], increasing.
         deltas: [e].
     """
-    pooled = np.sort(np.concatenate([past.data, past.neighbour]))
+    pooled = np.sort(np.concatenate([past.data, past.neighbour]), kind="stable")
     n = len(pooled)
     tail = np.geomspace(1, n, _BINS).astype(int) - 1
     tail = tail[tail < n // 2]

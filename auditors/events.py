@@ -65,8 +65,9 @@ class Candidates:
 
 def candidates(samples: Samples) -> Candidates:
     """Thresholds at ranks of the pooled scores, denser towards both tails, with their counts."""
-    data, neighbour = np.sort(samples.data), np.sort(samples.neighbour)
-    pooled = np.sort(np.concatenate([data, neighbour]))
+    data, neighbour = (np.sort(side, kind="stable") for side in (samples.data, samples.neighbour))
+    # Stable sorting is a merge where the parts are sorted.
+    pooled = np.sort(np.concatenate([data, neighbour]), kind="stable")
     n = len(pooled)
     tail = np.geomspace(1, n, _CANDIDATES).astype(int) - 1
     ranks = np.unique(np.concatenate([tail, n - 1 - tail, np.linspace(0, n - 1, _CANDIDATES).astype(int)]))

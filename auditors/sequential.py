@@ -25,6 +25,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from dpaudit.auditors.betting import most_log_gain
 from dpaudit.auditors.blocks import LOOKS, place
 from dpaudit.auditors.claimed import ClaimedPoints, Curve, claimed_points
 from dpaudit.auditors.classifier import Learner, learned
@@ -107,11 +108,12 @@ class Sequential:
             step = rounding_step(np.concatenate([first[:FIRST_BLOCK], second[:FIRST_BLOCK]]))
         x, y = rounded(first, step), rounded(second, step)
         begun, wealth, peak = self.begun, self.wealth, self.peak
+        before = [np.sort(side[:begun]) for side in (x, y)]
         while True:
             end = FIRST_BLOCK if begun == 0 else int(np.ceil(begun * (1 + BLOCK_GROWTH)))
             stop = min(end, len(x))
             if begun > 0 and stop > begun:
-                past = Samples(x[:begun], y[:begun])
+                past = Samples(before[0], before[1])
                 gained = self._gains(past, x[begun:stop], y[begun:stop], peak)
                 now = np.logaddexp.reduce(wealth[..., None] + gained + _PRIOR[:, None, None], axis=0)
                 peak = np.maximum(peak, now.max(axis=1))
@@ -119,6 +121,11 @@ class Sequential:
                 gained = np.zeros((*wealth.shape, 1))
             if stop < end:
                 break
+            # Stable sorting is a merge where the parts are sorted.
+            before = [
+                np.sort(np.concatenate([old, np.sort(side[begun:end])]), kind="stable")
+                for old, side in zip(before, (x, y), strict=True)
+            ]
             wealth, begun = wealth + gained[..., -1], end
         return replace(self, data=first, neighbour=second, begun=begun, wealth=wealth, peak=peak)
 
@@ -273,11 +280,9 @@ def sequential(
 def pairs_needed(epsilon: float, delta: float, confidence: float) -> int:
     """How many pairs of runs it takes before any outcome can refute epsilon at delta.
 
-    In the best outcome every pair pays the most a bet can: with k = 1 / (e^epsilon + delta), that is
-    (1 - delta k) / (1 - k), or (1 - delta k) 4 k where k > 1/2. The first block places no bets.
+    In the best outcome every pair pays the most a bet can; the first block places no bets.
     """
-    k = 1 / (np.exp(min(epsilon, 700.0)) + delta)
-    most = np.log1p(-delta * k) + (-np.log1p(-k) if k <= 0.5 else np.log(4 * k))
+    most = most_log_gain(epsilon, delta)
     return FIRST_BLOCK + int(min(np.ceil(-np.log(1 - confidence) / most), 1e18)) if most > 0 else 10**18
 
 

@@ -18,6 +18,7 @@ References:
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -65,7 +66,7 @@ class Region:
         )  # [cells, groups]
         tail = np.where(self.starts > self.trials, 0.0, tail)
         worst = float(np.max(np.sum(self.mass * tail, axis=1)))
-        return float(min(1.0, worst * (1 + 1e-9) + self.nuisance))
+        return min(1.0, worst * (1 + 1e-9) + self.nuisance)
 
     def largest_refuted(self, family: Callable[[float], Ceiling], highest: float, error: float) -> float:
         """The largest theta in [0, highest] with p-value at most `error` for all smaller theta.
@@ -118,7 +119,7 @@ def _groups(q_low: float, q_high: float, trials: int) -> Array:
     """The first y of each group: 0, then a fine grid where y is likely, the rest in the last."""
 
     def reach(q: float, sign: int) -> float:
-        return trials * q + sign * (7.0 * np.sqrt(trials * q * (1 - q)) + 12.0)
+        return trials * q + sign * (7.0 * math.sqrt(trials * q * (1 - q)) + 12.0)
 
     grid = np.linspace(max(0.0, reach(q_low, -1)), min(trials, reach(q_high, 1)), _GROUPS)
     return np.unique(np.concatenate([[0.0], np.floor(grid)]))
