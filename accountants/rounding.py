@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Iterable
 from fractions import Fraction
 
@@ -12,8 +13,13 @@ def up(exact: Fraction) -> float:
     try:
         nearest = float(exact)
     except OverflowError:
-        return math.inf
+        return math.inf if exact > 0 else -sys.float_info.max
     return nearest if Fraction(nearest) >= exact else math.nextafter(nearest, math.inf)
+
+
+def down(exact: Fraction) -> float:
+    """The largest double that is not above a rational number."""
+    return -up(-exact)
 
 
 def sqrt_up(exact: Fraction) -> float:
@@ -21,6 +27,14 @@ def sqrt_up(exact: Fraction) -> float:
     root = math.sqrt(up(exact))
     while math.isfinite(root) and Fraction(root) ** 2 < exact:
         root = math.nextafter(root, math.inf)
+    return root
+
+
+def sqrt_down(exact: Fraction) -> float:
+    """The largest double, or the one before it, that is not above the square root of a rational."""
+    root = math.sqrt(down(exact))
+    while Fraction(root) ** 2 > exact:
+        root = math.nextafter(root, 0.0)
     return root
 
 

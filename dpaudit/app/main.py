@@ -18,6 +18,7 @@ VERBS = {
     "certify": ("certify", "certify", "Run, account, audit and judge an algorithm: the main job."),
     "verify": ("verify", "verify", "Prove a claim from ledgers, release by release and in total."),
     "audit": ("audit", "audit", "Try to refute a claim by experiment."),
+    "calibrate": ("calibrate", "calibrate_command", "The least noise that meets a target."),
     "convert": ("convert", "convert", "State one guarantee on every other scale."),
     "reproduce": ("reproduce", "reproduce", "Draw a paper's figure again, with its data."),
     "ledger": ("ledger", "ledger", "Show a ledger, or check its integrity."),
