@@ -36,16 +36,15 @@ from scipy.optimize import brentq
 
 from dpaudit.accountants.conversions import ROUNDING
 from dpaudit.accountants.gaussian import gaussian_log_delta
-from dpaudit.accountants.privacy_loss.contour import chernoff_constant
+from dpaudit.accountants.privacy_loss.contour import chernoff_constant, lay
 from dpaudit.accountants.privacy_loss.factors import UNIT, Along, Cumulant, Vector
 from dpaudit.accountants.privacy_loss.saddle import saddle_for_epsilon
-from dpaudit.accountants.privacy_loss.solve import contour_log_delta
+from dpaudit.accountants.privacy_loss.solve import SEARCH, contour_log_delta
 from dpaudit.accountants.ranges import nonnegative, positive, probability
 from dpaudit.errors import CannotBound
 
 #: The cells are refined until log delta is known to this.
 SLACK = 1e-6
-_CellBound = Callable[[float, float], float]
 _MOST_CELLS = 200
 
 
@@ -89,7 +88,7 @@ def lemma_holds(alpha: float, beta: float, dimension: int, epsilon: float, delta
 
 
 def smooth_log_moment(t: float, alpha: float, beta: float, dimension: int) -> float:
-    """Upper bound on t times the divergence of order 1 + t over all pairs; infinite past t = 1/(e^beta - 1)."""
+    """Upper bound on t times the divergence of order 1 + t over all pairs; infinite past 1/(e^beta - 1)."""
     if beta > 700.0 or not math.expm1(beta) * t < 1.0 - 1e-9:
         return math.inf
     cumulant = _Pair(math.expm1(beta), alpha**-2.0, dimension).cumulant(t)
@@ -123,7 +122,7 @@ def smooth_delta(epsilon: float, alpha: float, beta: float, dimension: int) -> f
         gaussian_log_delta(epsilon, 1.0 / alpha),
         _log_delta(epsilon, math.expm1(beta), alpha**-2.0, dimension),
     )
-    cells: list[tuple[float, float, float, _CellBound]] = []
+    cells: list[tuple[float, float, float, int]] = []
 
     def larger_first(low: float, high: float) -> float:
         return _log_delta(epsilon, math.expm1(high), math.exp(high - low) / alpha**2, dimension, best)
@@ -137,17 +136,18 @@ def smooth_delta(epsilon: float, alpha: float, beta: float, dimension: int) -> f
             log_delta = math.log(math.exp(log_delta) - math.expm1(left)) + 1e-15
         return min(0.0, log_delta + growth)
 
-    bounds: tuple[_CellBound, ...] = (larger_first, smaller_first)
-    for bound in bounds:
-        heapq.heappush(cells, (-bound(0.0, beta), 0.0, beta, bound))
+    orders: tuple[Callable[[float, float], float], ...] = (larger_first, smaller_first)
+    for order, bound in enumerate(orders):
+        heapq.heappush(cells, (-bound(0.0, beta), 0.0, beta, order))
     for _ in range(_MOST_CELLS):
-        worst, low, high, bound = cells[0]
+        worst, low, high, order = cells[0]
         middle = 0.5 * (low + high)
         if -worst <= best + SLACK or not low < middle < high:
             break
+        bound = orders[order]
         best = max(best, bound(high, high))
-        heapq.heapreplace(cells, (-bound(low, middle), low, middle, bound))
-        heapq.heappush(cells, (-bound(middle, high), middle, high, bound))
+        heapq.heapreplace(cells, (-bound(low, middle), low, middle, order))
+        heapq.heappush(cells, (-bound(middle, high), middle, high, order))
     return min(1.0, math.exp(-cells[0][0]) * (1.0 + ROUNDING))
 
 
@@ -203,11 +203,15 @@ def _log_delta(
     if k == 0.0:
         return gaussian_log_delta(epsilon, math.sqrt(squared_shift) * (1.0 + 1e-15))
     pair = _Pair(k, squared_shift * (1.0 + 1e-15), dimension)
-    c = saddle_for_epsilon([pair], epsilon).c
+    point = saddle_for_epsilon([pair], epsilon)
+    c = point.c
     cumulant = pair.cumulant(c)
     chernoff = chernoff_constant(cumulant.value + cumulant.error, c) - c * epsilon * (1.0 - 4.0 * UNIT)
     if chernoff <= enough:
         return chernoff
+    quick = lay([pair], point, epsilon, math.inf, SEARCH).curve(epsilon)
+    if quick.log_upper <= enough or quick.log_upper - quick.log_lower <= 0.1 * SLACK:
+        return quick.log_upper
     return min(0.0, contour_log_delta([pair], epsilon, math.inf).upper)
 
 
