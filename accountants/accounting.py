@@ -2,74 +2,49 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
 from fractions import Fraction
+from functools import lru_cache
 from typing import assert_never
 
 from dpaudit.accountants.composition import Composition, compose, compose_ledger
-from dpaudit.accountants.costs import mu_squared, pure_epsilon, rho
-from dpaudit.accountants.profiles import GaussianProfile, PrivacyProfile, PureProfile, ZCDPProfile
-from dpaudit.accountants.rounding import sqrt_up, up
+from dpaudit.accountants.curves import ACCOUNTANTS, gdp_profile, pure_profile, rdp_profile, zcdp_profile
+from dpaudit.accountants.profiles import LossProfile, PrivacyProfile, ZCDPProfile
+from dpaudit.accountants.ranges import representable
+from dpaudit.accountants.rounding import up
 from dpaudit.accountants.trusted import trusted_conditions
 from dpaudit.bounds import Bound
 from dpaudit.claims import Claim
 from dpaudit.errors import CannotBound, NotCertifiable
 from dpaudit.guarantees import GDP, RDP, ZCDP, AnyGuarantee, ApproxDP, PureDP
 from dpaudit.ledger import Ledger
+from dpaudit.mechanisms import AnyMechanism
+from dpaudit.relations import Neighbouring
 from dpaudit.releases import Release
 from dpaudit.verdicts import CLAIM_TOLERANCE, Accounting, ReleaseAccount, leading_figure
 
 
-def zcdp_profile(composition: Composition) -> ZCDPProfile:
-    """The run's total rho and the curve that follows from it."""
-    return ZCDPProfile(_finite(composition.total(rho), "rho"))
+def bounds(composition: Composition, wanted: AnyGuarantee, *, enough: float = 0.0) -> list[Bound]:
+    """Upper bounds on the scale of a guarantee, tightest first; empty where that scale has none.
 
-
-def gdp_profile(composition: Composition) -> GaussianProfile:
-    """The run's total mu and the exact Gaussian curve."""
-    return GaussianProfile(sqrt_up(Fraction(_finite(composition.total(mu_squared), "mu^2"))))
-
-
-def pure_profile(composition: Composition) -> PureProfile:
-    """The run's total pure epsilon; raises `CannotBound` where a mechanism has none."""
-    return PureProfile(_finite(composition.total(pure_epsilon), "epsilon"))
-
-
-def profiles(composition: Composition) -> list[PrivacyProfile]:
-    """The curves of all accountants that can bound this composition.
+    Args:
+        composition: what is to be bounded.
+        wanted: its kind, delta and order say what is asked for; its leading figure is not looked at.
+        enough: no dearer accountant is asked once a leading figure is at most this.
 
     Raises:
-        CannotBound: none can.
+        CannotBound: every accountant of that scale refuses.
     """
-    found: list[PrivacyProfile] = []
-    refused: list[CannotBound] = []
-    accountants: tuple[Callable[[Composition], PrivacyProfile], ...] = (
-        gdp_profile,
-        zcdp_profile,
-        pure_profile,
-    )
-    for accountant in accountants:
-        try:
-            found.append(accountant(composition))
-        except CannotBound as error:
-            refused.append(error)
-    if not found:
-        raise refused[0]
-    return found
-
-
-def bounds(composition: Composition, wanted: AnyGuarantee) -> list[Bound]:
-    """Upper bounds on the scale of a guarantee, tightest first; empty where that scale has none."""
     match wanted:
         case ApproxDP():
-            found = _approximate(composition, wanted.delta)
+            found = _approximate(composition, wanted.delta, enough)
         case ZCDP():
             found = [Bound(guarantee=ZCDP(rho=zcdp_profile(composition).rho), method="zcdp")]
         case GDP():
             found = [Bound(guarantee=GDP(mu=gdp_profile(composition).mu), method="gdp")]
         case RDP():
-            found = [Bound(guarantee=_renyi(zcdp_profile(composition).rho, wanted.alpha), method="zcdp")]
+            renyi = rdp_profile(composition)
+            guarantee = RDP(alpha=wanted.alpha, epsilon=renyi.divergence(wanted.alpha))
+            found = [Bound(guarantee=guarantee, method=renyi.method, rigour=renyi.rigour)]
         case PureDP():
             try:
                 found = [Bound(guarantee=PureDP(epsilon=pure_profile(composition).pure), method="pure")]
@@ -80,17 +55,24 @@ def bounds(composition: Composition, wanted: AnyGuarantee) -> list[Bound]:
     return sorted(found, key=lambda bound: leading_figure(bound.guarantee))
 
 
-def budget_bounds(budget: AnyGuarantee, wanted: AnyGuarantee) -> list[Bound]:
-    """What a filter's budget alone proves: all that holds for a run of data-dependent length."""
+#: The delta at which a cost without rho is shown, where nobody asked for another.
+_SMALL_DELTA = 1e-6
+
+
+def budget_bounds(budget: AnyGuarantee, wanted: AnyGuarantee, group_size: int = 1) -> list[Bound]:
+    """What a filter's budget alone proves: all that holds for a run of data-dependent length.
+
+    A group of k units has k^2 times the rho of one (Bun and Steinke 2016, Proposition 1.9).
+    """
     method = "budget"
     match budget, wanted:
         case ZCDP(), ZCDP():
-            return [Bound(guarantee=ZCDP(rho=_held(budget)), method=method)]
+            return [Bound(guarantee=ZCDP(rho=_held(budget, group_size)), method=method)]
         case ZCDP(), ApproxDP():
-            epsilon = ZCDPProfile(_held(budget)).epsilon(wanted.delta)
+            epsilon = ZCDPProfile(_held(budget, group_size)).epsilon(wanted.delta)
             return [Bound(guarantee=ApproxDP(epsilon=epsilon, delta=wanted.delta), method=method)]
         case ZCDP(), RDP():
-            return [Bound(guarantee=_renyi(_held(budget), wanted.alpha), method=method)]
+            return [Bound(guarantee=_renyi(_held(budget, group_size), wanted.alpha), method=method)]
         case ZCDP(), _:
             return []
         case _:
@@ -101,28 +83,43 @@ def budget_bounds(budget: AnyGuarantee, wanted: AnyGuarantee) -> list[Bound]:
             )
 
 
-def _held(budget: ZCDP) -> float:
+def _held(budget: ZCDP, group_size: int) -> float:
     """What a run held to a budget may have cost: a filter admits sums that exceed it by a rounding."""
-    return budget.rho * (1 + CLAIM_TOLERANCE)
+    exceeded = Fraction(budget.rho) * (1 + Fraction(CLAIM_TOLERANCE))
+    return representable(up(exceeded * group_size**2), "rho")
 
 
 def _renyi(rho: float, alpha: float) -> RDP:
-    return RDP(alpha=alpha, epsilon=_finite(up(Fraction(rho) * Fraction(alpha)), "epsilon"))
+    return RDP(alpha=alpha, epsilon=representable(up(Fraction(rho) * Fraction(alpha)), "epsilon"))
 
 
-def _approximate(composition: Composition, delta: float) -> list[Bound]:
+def _approximate(composition: Composition, delta: float, enough: float) -> list[Bound]:
     found: list[Bound] = []
     refused: list[CannotBound] = []
-    for profile in profiles(composition):
+    for accountant in ACCOUNTANTS:
         try:
-            guarantee = ApproxDP(epsilon=profile.epsilon(delta), delta=delta)
+            found.append(_at(accountant(composition), delta))
         except CannotBound as error:
             refused.append(error)
         else:
-            found.append(Bound(guarantee=guarantee, method=profile.method, rigour=profile.rigour))
+            if leading_figure(found[-1].guarantee) <= enough:
+                break
     if not found:
-        raise refused[0]
+        raise refused[-1]
     return found
+
+
+def _at(profile: PrivacyProfile, delta: float) -> Bound:
+    if not isinstance(profile, LossProfile):
+        guarantee = ApproxDP(epsilon=profile.epsilon(delta), delta=delta)
+        return Bound(guarantee=guarantee, method=profile.method, rigour=profile.rigour)
+    lower, upper = profile.bracket(delta)
+    return Bound(
+        guarantee=ApproxDP(epsilon=upper, delta=delta),
+        method=profile.method,
+        rigour=profile.rigour,
+        at_least=lower,
+    )
 
 
 def account(ledger: Ledger, claim: Claim | None = None) -> Accounting:
@@ -147,10 +144,11 @@ def account(ledger: Ledger, claim: Claim | None = None) -> Accounting:
     wanted = ZCDP(rho=0.0) if claim is None else claim.guarantee
     composition = compose_ledger(ledger)
     if header.budget is None:
-        total = bounds(composition, wanted)
+        total = bounds(composition, wanted) if claim is not None else _on_some_scale(composition)
     else:
-        _require_within_budget(composition, header.budget)
-        total = budget_bounds(header.budget, wanted)
+        # The curator held single units to it, whatever groups the claim is about.
+        _require_within_budget(compose(ledger.releases, header.neighbouring), header.budget)
+        total = budget_bounds(header.budget, wanted, header.group_size)
     return Accounting(
         ledger_hash=ledger.hash,
         claim=claim,
@@ -161,10 +159,8 @@ def account(ledger: Ledger, claim: Claim | None = None) -> Accounting:
 
 
 def _release_account(release: Release, ledger: Ledger) -> ReleaseAccount:
-    alone = compose([release], ledger.header.neighbouring)
-    wanted = release.claimed if release.claimed is not None else ZCDP(rho=0.0)
-    # Where the claimed scale has no bound the release is shown by its rho, which does not meet the claim.
-    found = bounds(alone, wanted) or bounds(alone, ZCDP(rho=0.0))
+    header = ledger.header
+    proved = _alone(release.mechanism, release.count, release.claimed, header.neighbouring, header.group_size)
     return ReleaseAccount(
         label=release.label,
         mechanism=release.mechanism,
@@ -172,9 +168,38 @@ def _release_account(release: Release, ledger: Ledger) -> ReleaseAccount:
         partition=None
         if release.partition is None
         else f"{release.partition.split}/{release.partition.part}",
-        proved=found[0].guarantee,
+        proved=proved,
         claimed=release.claimed,
     )
+
+
+@lru_cache(maxsize=1 << 14)  # ledgers repeat releases
+def _alone(
+    mechanism: AnyMechanism,
+    count: int,
+    claimed: AnyGuarantee | None,
+    neighbouring: Neighbouring,
+    group_size: int,
+) -> AnyGuarantee:
+    """What is proved of a release by itself, on the scale of the claim about it."""
+    alone = compose([Release(label="alone", mechanism=mechanism, count=count)], neighbouring, group_size)
+    if claimed is not None:
+        try:
+            found = bounds(alone, claimed, enough=leading_figure(claimed) * (1 + CLAIM_TOLERANCE))
+        except CannotBound:
+            found = []
+        if found:
+            return found[0].guarantee
+    # Where the claimed scale has no bound the release is shown on another, which does not meet the claim.
+    return _on_some_scale(alone)[0].guarantee
+
+
+def _on_some_scale(composition: Composition) -> list[Bound]:
+    """Bounds on zCDP's scale, or as epsilon at a small delta where it has none."""
+    try:
+        return bounds(composition, ZCDP(rho=0.0))
+    except CannotBound:
+        return bounds(composition, ApproxDP(epsilon=0.0, delta=_SMALL_DELTA))
 
 
 def _require_within_budget(composition: Composition, budget: AnyGuarantee) -> None:
@@ -206,9 +231,3 @@ def _taken_on_trust(ledger: Ledger, claim: Claim | None) -> list[str]:
     if claim is not None:
         lines += [f"assumed: {assumption}" for assumption in claim.assumptions]
     return lines
-
-
-def _finite(figure: float, name: str) -> float:
-    if not math.isfinite(figure):
-        raise CannotBound(f"{name} exceeds every double", where="composition", remedy="add noise")
-    return figure

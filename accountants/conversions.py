@@ -47,7 +47,7 @@ def zcdp_epsilon(rho: float, delta: float) -> float:
     # derivative rho + (log(1 + t) - log 1/delta) / t^2: it is least where rho t^2 + log(1 + t) = log 1/delta,
     # and only there.
     order = _increasing_root(lambda t: rho * t * t + math.log1p(t) - target)
-    return _renyi_epsilon(order, rho, rho * order, target)
+    return renyi_epsilon(order, rho, rho * order, target)
 
 
 def zcdp_delta(rho: float, epsilon: float) -> float:
@@ -118,7 +118,7 @@ def rdp_epsilon(alpha: float, rdp: float, delta: float) -> float:
     alpha, rdp, delta = above_one("alpha", alpha), nonnegative("rdp", rdp), probability("delta", delta)
     if rdp == 0.0:  # the divergence is zero only between equal distributions
         return 0.0
-    return _renyi_epsilon(alpha - 1.0, rdp, 0.0, -math.log(delta))
+    return renyi_epsilon(alpha - 1.0, rdp, 0.0, -math.log(delta))
 
 
 def pure_to_zcdp(epsilon: float) -> float:
@@ -211,7 +211,7 @@ def pure_to_gdp(epsilon: float) -> float:
     return 2.0 * z * (1.0 + 1e-13)
 
 
-def _renyi_epsilon(t: float, base: float, rest: float, target: float) -> float:
+def renyi_epsilon(t: float, base: float, rest: float, target: float) -> float:
     """Proposition 12 at order 1 + t for a divergence base + rest, both >= 0, and target = log(1 / delta)."""
     terms = (base, rest, target / t, -math.log1p(t) / t, -math.log1p(1.0 / t))
     bound = sum(terms) + ROUNDING * sum(abs(term) for term in terms)

@@ -45,7 +45,7 @@ def pure_epsilon(mechanism: AnyMechanism) -> float:
     """
     match mechanism:
         case Laplace() | DiscreteLaplace():
-            return _finite(up(Fraction(mechanism.sensitivity.value) / Fraction(mechanism.scale)), mechanism)
+            return finite(up(Fraction(mechanism.sensitivity.value) / Fraction(mechanism.scale)), mechanism)
         case Gaussian() | DiscreteGaussian() | SymmetricGaussian() | TreeAggregation() | GaussianProcess():
             if mechanism.sensitivity.value == 0:
                 return 0.0
@@ -56,7 +56,9 @@ def pure_epsilon(mechanism: AnyMechanism) -> float:
         case PoissonSampled():
             return _sampled_epsilon(mechanism.rate, pure_epsilon(mechanism.mechanism))
         case Tabulated():
-            return _largest_loss(mechanism)
+            if infinite_mass(mechanism) > 0:
+                raise _unbounded(mechanism, "pure epsilon-DP", _remedy(mechanism))
+            return largest_loss(mechanism)
         case OpaqueZCDP():
             if mechanism.rho == 0:
                 return 0.0
@@ -78,9 +80,9 @@ def rho(mechanism: AnyMechanism) -> float:
     """
     match mechanism:
         case Gaussian() | SymmetricGaussian() | TreeAggregation() | GaussianProcess():
-            return _finite(up(squared_mu(mechanism) / 2), mechanism)
+            return finite(up(squared_mu(mechanism) / 2), mechanism)
         case DiscreteGaussian():
-            return _finite(
+            return finite(
                 up((Fraction(mechanism.sensitivity.value) / Fraction(mechanism.sigma)) ** 2 / 2), mechanism
             )
         case Laplace():
@@ -108,11 +110,11 @@ def mu_squared(mechanism: AnyMechanism) -> float:
     """
     match mechanism:
         case Gaussian() | SymmetricGaussian() | TreeAggregation() | GaussianProcess():
-            return _finite(up(squared_mu(mechanism)), mechanism)
+            return finite(up(squared_mu(mechanism)), mechanism)
         case Laplace() | DiscreteLaplace() | RandomizedResponse() | Exponential() | OpaquePureDP():
-            return _finite(up(Fraction(pure_to_gdp(pure_epsilon(mechanism))) ** 2), mechanism)
+            return finite(up(Fraction(pure_to_gdp(pure_epsilon(mechanism))) ** 2), mechanism)
         case PoissonSampled() | Tabulated():
-            return _finite(up(Fraction(pure_to_gdp(_pure_or(mechanism, "GDP"))) ** 2), mechanism)
+            return finite(up(Fraction(pure_to_gdp(_pure_or(mechanism, "GDP"))) ** 2), mechanism)
         case DiscreteGaussian():
             if mechanism.sensitivity.value == 0:
                 return 0.0
@@ -147,10 +149,16 @@ def _sampled_epsilon(rate: float, epsilon: float) -> float:
     return min(epsilon, math.nextafter(amplified * (1.0 + ROUNDING), math.inf))
 
 
-def _largest_loss(mechanism: Tabulated) -> float:
+def infinite_mass(mechanism: Tabulated) -> float:
+    """The mass that a table has at infinite loss; what its figures lack of 1 beyond rounding counts too."""
     missing = 1 - sum(Fraction(p) for p in mechanism.probabilities) - Fraction(mechanism.infinity)
-    if mechanism.infinity > 0 or missing > Fraction(len(mechanism.probabilities), 2**52):
-        raise _unbounded(mechanism, "pure epsilon-DP", _remedy(mechanism))
+    if missing > Fraction(len(mechanism.probabilities), 2**52):
+        return up(Fraction(mechanism.infinity) + missing)
+    return mechanism.infinity
+
+
+def largest_loss(mechanism: Tabulated) -> float:
+    """The largest finite loss of a table that has a mass; at least 0."""
     pairs = zip(mechanism.losses, mechanism.probabilities, strict=True)
     return max(0.0, *(loss for loss, probability in pairs if probability > 0))
 
@@ -185,7 +193,8 @@ def _unbounded(mechanism: AnyMechanism, scale: str, remedy: str) -> CannotBound:
     )
 
 
-def _finite(cost: float, mechanism: AnyMechanism) -> float:
+def finite(cost: float, mechanism: AnyMechanism) -> float:
+    """The cost, unless rounding took it past every double: then `CannotBound`."""
     if not math.isfinite(cost):
         raise CannotBound(
             f"the cost of {mechanism.kind} noise exceeds every double",

@@ -9,6 +9,7 @@ from typing import Protocol
 
 from dpaudit.accountants.conversions import zcdp_delta, zcdp_epsilon
 from dpaudit.accountants.gaussian import gaussian_delta, gaussian_epsilon
+from dpaudit.accountants.privacy_loss import Bracket, PrivacyLoss
 from dpaudit.accountants.ranges import nonnegative, probability
 from dpaudit.bounds import Rigour
 
@@ -93,26 +94,27 @@ class PureProfile:
         return min(1.0, -math.expm1(-gap) / (1.0 + math.exp(-self.pure)) * (1.0 + 1e-14))
 
 
-@dataclass(frozen=True)
-class WorstProfile:
-    """The largest of several exposures' curves, point by point."""
+@dataclass(frozen=True, eq=False)
+class LossProfile:
+    """The exact curve of the releases' worst pairs, composed, for whatever one unit can be exposed to.
 
-    profiles: Sequence[PrivacyProfile]
+    Attributes:
+        exposures: one composed privacy loss for each exposure; the curve is the largest, point by point.
+    """
 
-    @property
-    def method(self) -> str:
-        """The exposures' common accountant."""
-        return self.profiles[0].method
-
-    @property
-    def rigour(self) -> Rigour:
-        """The exposures' common rigour."""
-        return self.profiles[0].rigour
+    exposures: Sequence[PrivacyLoss]
+    method: str = "pld"
+    rigour: Rigour = "float-pessimistic"
 
     def epsilon(self, delta: float) -> float:
         """The epsilon proved at `delta`."""
-        return max(profile.epsilon(delta) for profile in self.profiles)
+        return self.bracket(delta).upper
 
     def delta(self, epsilon: float) -> float:
         """The delta proved at `epsilon`."""
-        return max(profile.delta(epsilon) for profile in self.profiles)
+        return max(exposure.delta(epsilon).upper for exposure in self.exposures)
+
+    def bracket(self, delta: float) -> Bracket:
+        """Proved bounds on both sides of the epsilon at `delta`."""
+        found = [exposure.epsilon(delta) for exposure in self.exposures]
+        return Bracket(max(each.lower for each in found), max(each.upper for each in found))

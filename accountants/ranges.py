@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import numbers
 
-from dpaudit.errors import InvalidParameter
+from dpaudit.errors import CannotBound, InvalidParameter
 
 
 def nonnegative(name: str, value: float) -> float:
@@ -17,6 +17,18 @@ def nonnegative(name: str, value: float) -> float:
     number = _number(name, value, "[0, inf)")
     if not 0.0 <= number < math.inf:
         raise _outside(name, value, "[0, inf)")
+    return number
+
+
+def positive(name: str, value: float) -> float:
+    """Return `value` as a float in (0, inf).
+
+    Raises:
+        InvalidParameter: it is not a number, NaN, infinite or at most 0.
+    """
+    number = _number(name, value, "(0, inf)")
+    if not 0.0 < number < math.inf:
+        raise _outside(name, value, "(0, inf)")
     return number
 
 
@@ -42,6 +54,17 @@ def probability(name: str, value: float) -> float:
     if not 0.0 < number < 1.0:
         raise _outside(name, value, "(0, 1)")
     return number
+
+
+def representable(figure: float, name: str) -> float:
+    """Return a total that is no larger than every double.
+
+    Raises:
+        CannotBound: it is infinite.
+    """
+    if not math.isfinite(figure):
+        raise CannotBound(f"{name} exceeds every double", where="composition", remedy="add noise")
+    return figure
 
 
 def _number(name: str, value: object, interval: str) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from dpaudit.guarantees import Guarantee, figures
-from dpaudit.models import Fraction, Model
+from dpaudit.models import Fraction, Model, NonNegative
 
 #: interval: enclosed in ball arithmetic; float-pessimistic: every rounding goes the safe way or is
 #: covered by a stated slack; float: ordinary rounding.
@@ -21,6 +21,9 @@ class Bound(Model):
         method: the accountant or auditor.
         rigour: how far rounding is controlled.
         confidence: for lower bounds, the probability with which it holds.
+        at_least: for upper bounds, a leading figure below which the same method could not have gone:
+            the exact composition of the worst pairs lies between the two. Left out where the method
+            does not enclose it.
     """
 
     direction: Literal["upper", "lower"] = "upper"
@@ -28,7 +31,9 @@ class Bound(Model):
     method: str
     rigour: Rigour = "float-pessimistic"
     confidence: Fraction | None = None
+    at_least: NonNegative | None = None
 
     def row(self) -> dict[str, Any]:
         """The bound as one flat row of a table."""
-        return {"accountant": self.method, **figures(self.guarantee), "rigour": self.rigour}
+        row = {"accountant": self.method, **figures(self.guarantee), "rigour": self.rigour}
+        return row if self.at_least is None else {**row, "at_least": self.at_least}

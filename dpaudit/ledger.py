@@ -48,6 +48,8 @@ class Header(Model):
         schedule: ``fixed`` if the sequence of releases is the same whatever the data; ``filtered`` if
             their number may depend on the data, in which case the `budget` the curator held is the
             only thing that one run's ledger proves.
+        group_size: the bounds and the claim speak of groups of so many units, who may all differ between
+            neighbouring data sets.
         users: under local trust the ledger describes one user's randomizer; this is how many users
             were held to it.
         run: 32 random hexadecimal digits that tell this run from every other, so that two runs never
@@ -62,6 +64,7 @@ class Header(Model):
     trust_model: TrustModel = TrustModel.CENTRAL
     schedule: Literal["fixed", "filtered"] = "fixed"
     budget: Guarantee | None = None
+    group_size: Count = 1
     users: Count | None = None
     claim: Claim | None = None
     run: Annotated[str, Field(pattern="^[0-9a-f]{32}$")] | None = None
@@ -91,6 +94,8 @@ class Header(Model):
     def to_json(self) -> dict[str, Any]:
         """The ledger's first record, without its hash."""
         record = {"record": "header", **super().to_json()}
+        if self.group_size == 1:
+            del record["group_size"]
         if self.claim is not None:
             # Unit, relation and trust model stand in the header already.
             for name in ("unit", "neighbouring", "trust_model"):

@@ -26,8 +26,9 @@ from dpaudit import (
     Release,
     run,
 )
-from dpaudit.accountants.accounting import account, bounds, profiles
+from dpaudit.accountants.accounting import account, bounds
 from dpaudit.accountants.composition import compose
+from dpaudit.accountants.curves import profiles
 from dpaudit.accountants.filters import ZCDPFilter
 from dpaudit.errors import CannotBound, ClaimMismatch, NotCertifiable
 from dpaudit.ledger import Header

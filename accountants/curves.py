@@ -1,0 +1,92 @@
+"""The curves of all accountants that can bound a composition, from cheap to dear."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+
+from dpaudit.accountants.composition import Composition
+from dpaudit.accountants.costs import mu_squared, pure_epsilon, rho
+from dpaudit.accountants.losses import losses
+from dpaudit.accountants.privacy_loss import PrivacyLoss
+from dpaudit.accountants.profiles import (
+    GaussianProfile,
+    LossProfile,
+    PrivacyProfile,
+    PureProfile,
+    ZCDPProfile,
+)
+from dpaudit.accountants.ranges import representable
+from dpaudit.accountants.rdp import RenyiProfile
+from dpaudit.accountants.rounding import sqrt_up
+from dpaudit.errors import CannotBound
+
+
+def zcdp_profile(composition: Composition) -> ZCDPProfile:
+    """The run's total rho and the curve that follows from it."""
+    return ZCDPProfile(representable(composition.total(rho), "rho"))
+
+
+def gdp_profile(composition: Composition) -> GaussianProfile:
+    """The run's total mu and the exact Gaussian curve."""
+    return GaussianProfile(sqrt_up(Fraction(representable(composition.total(mu_squared), "mu^2"))))
+
+
+def pure_profile(composition: Composition) -> PureProfile:
+    """The run's total pure epsilon; raises `CannotBound` where a mechanism has none."""
+    return PureProfile(representable(composition.total(pure_epsilon), "epsilon"))
+
+
+def rdp_profile(composition: Composition) -> RenyiProfile:
+    """The run's Renyi divergences of all orders and the curve that follows from them."""
+    return RenyiProfile.of(composition)
+
+
+def pld_profile(composition: Composition) -> LossProfile:
+    """The exact curve of the run's worst pairs; raises `CannotBound` where a mechanism has none."""
+    exposures = composition.exposures()
+    if len(exposures) > _MOST_EXPOSURES:
+        raise CannotBound(
+            f"{len(exposures)} ways to meet the parts of the splits",
+            where="composition",
+            remedy="use an accountant that adds up part by part: zcdp, gdp or rdp",
+        )
+    # Looked up once for each mechanism, however many exposures share it.
+    terms = {m: losses(m, composition.neighbouring) for m in composition.mechanisms()}
+    return LossProfile(
+        [
+            PrivacyLoss.compose(
+                (term, times * count) for m, count in exposure.items() for term, times in terms[m]
+            )
+            for exposure in exposures
+        ]
+    )
+
+
+#: From cheap to dear.
+ACCOUNTANTS: tuple[Callable[[Composition], PrivacyProfile], ...] = (
+    gdp_profile,
+    zcdp_profile,
+    pure_profile,
+    rdp_profile,
+    pld_profile,
+)
+_MOST_EXPOSURES = 64  # each costs up to a second
+
+
+def profiles(composition: Composition) -> list[PrivacyProfile]:
+    """The curves of all accountants that can bound this composition.
+
+    Raises:
+        CannotBound: none can.
+    """
+    found: list[PrivacyProfile] = []
+    refused: list[CannotBound] = []
+    for accountant in ACCOUNTANTS:
+        try:
+            found.append(accountant(composition))
+        except CannotBound as error:
+            refused.append(error)
+    if not found:
+        raise refused[-1]
+    return found
