@@ -49,8 +49,8 @@ does not, and never proves one.
 - **loss of the pair**, over the claim: how far the outputs on this one pair of data sets are apart, as rho
   (epsilon for Laplace noise); a movement of length m under noise sigma costs m^2/(2 sigma^2). The lower
   figure is exact for the releases whose queries hang on the data alone (n_sa, n_sas, Sigma), and so no more
-  than the whole loss. The upper one is the sum over all releases along the transcript that costs most - every value as
-  large as it can be, every variance 1 - and so no less than the whole loss.
+  than the whole loss. The upper one is the sum over all releases along the transcript that costs most - every
+  value as large as it can be, every variance 1 - and so no less than the whole loss.
 - **epsilon at delta = {DELTA:g}** of the pair, where replay refutes: both figures by the exact curve of the
   Gaussian with mu = sqrt(sum m^2/sigma^2). A lower figure above what the claim allows refutes the claim.
 """
@@ -219,8 +219,8 @@ def _among_many() -> str:
     among = Pair(many, many.replace(0, pair.neighbour[0]), pair.description, unit=0)
     sums = [sum(cost for _, cost in _costs(algorithm, among, LiveNoise(seed))) for seed in range(RUNS)]
     return (
-        f"The upper figure of the paper's own experiment against live noise: in each of {RUNS} runs on {len(many)} "
-        f"records, copies of the pair's, the transcript costs {_figure(min(sums))} to "
+        f"The upper figure of the paper's own experiment against live noise: in each of {RUNS} runs on "
+        f"{len(many)} records, copies of the pair's, the transcript costs {_figure(min(sums))} to "
         f"{_figure(max(sums))} times the rho claimed."
     )
 

@@ -1,0 +1,31 @@
+"""The exact composition of privacy losses, by a contour integral between proved bounds."""
+
+from __future__ import annotations
+
+from dpaudit.accountants.privacy_loss.collect import Composed
+from dpaudit.accountants.privacy_loss.profile import PrivacyLoss
+from dpaudit.accountants.privacy_loss.solve import Bracket
+from dpaudit.accountants.privacy_loss.terms import (
+    ApproxTerm,
+    GaussianTerm,
+    LaplaceTerm,
+    PureTerm,
+    RandomizedResponseTerm,
+    SampledGaussianTerm,
+    SampledLaplaceTerm,
+    Term,
+)
+
+__all__ = [
+    "ApproxTerm",
+    "Bracket",
+    "Composed",
+    "GaussianTerm",
+    "LaplaceTerm",
+    "PrivacyLoss",
+    "PureTerm",
+    "RandomizedResponseTerm",
+    "SampledGaussianTerm",
+    "SampledLaplaceTerm",
+    "Term",
+]

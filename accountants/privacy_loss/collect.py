@@ -1,0 +1,239 @@
+"""From terms or arrays of parameters to factors of the moment generating function: checked and grouped."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, assert_never
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from dpaudit.accountants.privacy_loss.compress import laplace_factors, response_factors
+from dpaudit.accountants.privacy_loss.factors import Factor, GaussianFactor, Vector
+from dpaudit.accountants.privacy_loss.families import LaplaceFactor, ResponseFactor
+from dpaudit.accountants.privacy_loss.sampled import SampledGaussianFactor
+from dpaudit.accountants.privacy_loss.sampled_laplace import SampledLaplaceFactor
+from dpaudit.accountants.privacy_loss.solve import Bracket
+from dpaudit.accountants.privacy_loss.terms import (
+    LARGEST_PARAMETER,
+    ApproxTerm,
+    GaussianTerm,
+    LaplaceTerm,
+    PureTerm,
+    RandomizedResponseTerm,
+    SampledGaussianTerm,
+    SampledLaplaceTerm,
+    Term,
+)
+from dpaudit.accountants.rounding import sum_up, up
+from dpaudit.errors import CannotBound, InvalidParameter
+
+#: A smaller mu counts as this one: its square must not underflow.
+SMALLEST_MU = 1e-150
+#: More runs than this of one term are not accounted for.
+MOST_COUNT = 1e12
+_EXACT_COUNT = 256  # up to so many approximate releases the product of 1 - delta is a fraction
+
+
+@dataclass(frozen=True, eq=False)
+class Composed:
+    """Parameters and counts, family by family; each pair or triple of arrays has one shape, [distinct].
+
+    A count may be one number for all.
+    """
+
+    gaussian: tuple[ArrayLike, ArrayLike] = ((), 1)  # mu, count
+    laplace: tuple[ArrayLike, ArrayLike] = ((), 1)  # epsilon, count
+    randomized_response: tuple[ArrayLike, ArrayLike] = ((), 1)  # epsilon, count
+    approximate: tuple[ArrayLike, ArrayLike, ArrayLike] = ((), (), 1)  # epsilon, delta, count
+    sampled_gaussian: tuple[ArrayLike, ArrayLike, ArrayLike] = ((), (), 1)  # mu, rate, count
+    sampled_laplace: tuple[ArrayLike, ArrayLike, ArrayLike] = ((), (), 1)  # epsilon, rate, count
+
+    def checked(self) -> Collected:
+        """Check every number and merge what can be merged.
+
+        Raises:
+            InvalidParameter: a parameter or count is NaN, infinite, negative or not of its array's shape.
+            CannotBound: a parameter or count past the range in which anything is computed.
+        """
+        mu, mu_count = _arrays("gaussian", self.gaussian, 1e15)
+        laplace, laplace_count = _arrays("laplace", self.laplace, LARGEST_PARAMETER)
+        response, response_count = _arrays("randomized_response", self.randomized_response, LARGEST_PARAMETER)
+        loss, delta, loss_count = _arrays("approximate", self.approximate, LARGEST_PARAMETER, 1.0)
+        s_mu, s_rate, s_count = _arrays("sampled_gaussian", self.sampled_gaussian, 1e3, 1.0)
+        l_loss, l_rate, l_count = _arrays("sampled_laplace", self.sampled_laplace, 500.0, 1.0)
+        certain, l_certain = s_rate == 1.0, l_rate == 1.0
+        raised = bool(np.any((mu > 0.0) & (mu < SMALLEST_MU) & (mu_count > 0.0)))
+        mu = np.where(mu > 0.0, np.maximum(mu, SMALLEST_MU), 0.0)
+        variance = float(np.sum(mu_count * mu * mu)) + float(
+            np.sum(
+                s_count[certain]
+                * np.maximum(s_mu[certain], np.where(s_mu[certain] > 0.0, SMALLEST_MU, 0.0)) ** 2
+            )
+        )
+        return Collected(
+            variance,
+            LaplaceFactor(
+                *_grouped(np.append(laplace, l_loss[l_certain]), np.append(laplace_count, l_count[l_certain]))
+            ),
+            ResponseFactor(*_grouped(np.append(response, loss), np.append(response_count, loss_count))),
+            _rows(s_mu, s_rate, s_count, ~certain),
+            _rows(l_loss, l_rate, l_count, ~l_certain),
+            _some_delta(delta, loss_count),
+            raised,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Collected:
+    """What is left of a composition: a Gaussian, distinct parameters with counts, sampled releases."""
+
+    variance: float
+    laplace: LaplaceFactor
+    response: ResponseFactor
+    sampled_gaussian: tuple[tuple[float, float, float], ...]  # mu, rate, count
+    sampled_laplace: tuple[tuple[float, float, float], ...]  # epsilon, rate, count
+    least_delta: Bracket
+    raised: bool  # some mu was raised to `SMALLEST_MU`: upper bounds only
+
+    @property
+    def only_gaussian(self) -> bool:
+        """Nothing but Gaussians, or nothing at all."""
+        return not (len(self.laplace.counts) or len(self.response.counts) or self._sampled)
+
+    @property
+    def only_response(self) -> bool:
+        """Nothing but randomized response."""
+        return self.variance == 0.0 and not len(self.laplace.counts) and not self._sampled
+
+    @property
+    def _sampled(self) -> bool:
+        return bool(self.sampled_gaussian or self.sampled_laplace)
+
+    @property
+    def ceiling(self) -> float:
+        """An upper bound on the loss: the sum of the pure epsilons."""
+        if self.variance > 0.0 or self.sampled_gaussian:
+            return math.inf
+        total = sum_up([_sum_up(self.laplace), _sum_up(self.response)])
+        for epsilon, rate, count in self.sampled_laplace:
+            # log(1 - q + q e^epsilon), and never more than epsilon
+            amplified = epsilon if epsilon > 30.0 else min(epsilon, math.log1p(rate * math.expm1(epsilon)))
+            total = (total + count * amplified * (1.0 + 1e-14)) * (1.0 + 1e-15)
+        return total
+
+    def directions(self) -> tuple[tuple[Factor, ...], ...]:
+        """The factors for each order of the pair; only sampled releases tell the orders apart."""
+        shared: list[Factor] = [GaussianFactor(self.variance)] if self.variance > 0.0 else []
+        shared += laplace_factors(self.laplace) + response_factors(self.response)
+        orders = []
+        for mixture_first in (True, False) if self._sampled else (True,):
+            gaussian = [SampledGaussianFactor(*row, mixture_first) for row in self.sampled_gaussian]
+            laplace = [SampledLaplaceFactor(*row, mixture_first) for row in self.sampled_laplace]
+            orders.append((*shared, *gaussian, *laplace))
+        return tuple(orders)
+
+
+def collect(releases: Iterable[tuple[Term, int]]) -> Collected:
+    """Group terms by kind.
+
+    Raises:
+        InvalidParameter: a count is not an integer >= 0.
+        CannotBound: a count past the range in which anything is computed.
+    """
+    counted: Counter[Term] = Counter()
+    for term, count in releases:
+        given: object = count  # the annotation is a promise that nobody checks
+        if isinstance(given, bool) or not isinstance(given, int | np.integer) or given < 0:
+            raise InvalidParameter(f"count = {count!r} is not an integer >= 0", where=repr(term))
+        counted[term] += int(count)
+    rows: dict[str, list[tuple[float, ...]]] = {}
+    for term, total in counted.items():
+        match term:
+            case GaussianTerm(mu):
+                rows.setdefault("gaussian", []).append((mu, total))
+            case LaplaceTerm(epsilon):
+                rows.setdefault("laplace", []).append((epsilon, total))
+            case RandomizedResponseTerm(epsilon) | PureTerm(epsilon):
+                rows.setdefault("randomized_response", []).append((epsilon, total))
+            case ApproxTerm(epsilon, delta):
+                rows.setdefault("approximate", []).append((epsilon, delta, total))
+            case SampledGaussianTerm(mu, rate):
+                rows.setdefault("sampled_gaussian", []).append((mu, rate, total))
+            case SampledLaplaceTerm(epsilon, rate):
+                rows.setdefault("sampled_laplace", []).append((epsilon, rate, total))
+            case _:
+                assert_never(term)
+    columns: dict[str, Any] = {kind: tuple(zip(*entries, strict=True)) for kind, entries in rows.items()}
+    return Composed(**columns).checked()
+
+
+def _arrays(name: str, columns: tuple[ArrayLike, ...], *largest: float) -> tuple[Vector, ...]:
+    *parameters, count = (np.atleast_1d(np.asarray(column, dtype=np.float64)) for column in columns)
+    shape = parameters[0].shape
+    if len(shape) != 1 or any(p.shape != shape for p in parameters) or count.shape not in {shape, (1,)}:
+        raise InvalidParameter("parameters and counts are not one-dimensional of one length", where=name)
+    count = np.broadcast_to(count, shape)
+    if not np.all((count >= 0.0) & (count < np.inf) & (count == np.floor(count))):
+        raise InvalidParameter("a count is not an integer >= 0", where=name)
+    for values, most in zip(parameters, largest, strict=True):
+        if not np.all((values >= 0.0) & (values < np.inf)):
+            raise InvalidParameter("a parameter is NaN, infinite or negative", where=name)
+        if np.any(values > most):
+            if most == 1.0:
+                raise InvalidParameter("a probability exceeds 1", where=name)
+            raise CannotBound(f"a parameter exceeds {most:g}", where=name, remedy="add noise")
+    if np.any(count > MOST_COUNT):
+        raise CannotBound(f"a count exceeds {MOST_COUNT:g}", where=name)
+    return (*parameters, count)
+
+
+def _grouped(parameters: Vector, counts: Vector) -> tuple[Vector, Vector]:
+    """Distinct positive parameters in increasing order, with the sums of their counts."""
+    real = (parameters > 0.0) & (counts > 0.0)
+    parameters, counts = parameters[real], counts[real]
+    order = np.argsort(parameters)
+    parameters, counts = parameters[order], counts[order]
+    first = np.flatnonzero(np.append(True, np.diff(parameters) > 0.0)[: len(parameters)])
+    if not len(first):
+        return parameters, counts
+    return parameters[first], np.add.reduceat(counts, first)
+
+
+def _rows(parameters: Vector, rates: Vector, counts: Vector, keep: np.ndarray[Any, Any]) -> tuple[Any, ...]:
+    keep = keep & (parameters > 0.0) & (rates > 0.0) & (counts > 0.0)
+    total: Counter[tuple[float, float]] = Counter()
+    for parameter, rate, count in zip(
+        parameters[keep].tolist(), rates[keep].tolist(), counts[keep].tolist(), strict=True
+    ):
+        total[parameter, rate] += int(count)
+    return tuple((parameter, rate, float(count)) for (parameter, rate), count in total.items())
+
+
+def _some_delta(delta: Vector, counts: Vector) -> Bracket:
+    """Bounds on 1 - product of (1 - delta)^count, exact to the last place for few releases."""
+    real = (delta > 0.0) & (counts > 0.0)
+    delta, counts = delta[real], counts[real]
+    if not len(delta):
+        return Bracket(0.0, 0.0)
+    if np.any(delta == 1.0):
+        return Bracket(1.0, 1.0)
+    if counts.sum() <= _EXACT_COUNT:
+        kept = math.prod(
+            (1 - Fraction(d)) ** int(n) for d, n in zip(delta.tolist(), counts.tolist(), strict=True)
+        )
+        exact = up(1 - Fraction(kept))
+        return Bracket(exact if Fraction(exact) == 1 - kept else math.nextafter(exact, 0.0), exact)
+    total = -math.expm1(math.fsum((counts * np.log1p(-delta)).tolist()))
+    return Bracket(total * (1.0 - 1e-14), min(1.0, total * (1.0 + 1e-14)))
+
+
+def _sum_up(family: LaplaceFactor | ResponseFactor) -> float:
+    if len(family.parameters) <= _EXACT_COUNT:
+        pairs = zip(family.parameters.tolist(), family.counts.tolist(), strict=True)
+        return up(sum((Fraction(epsilon) * int(count) for epsilon, count in pairs), Fraction(0)))
+    return float(np.sum(family.parameters * family.counts)) * (1.0 + 1e-14)

@@ -1,0 +1,153 @@
+"""The privacy profile of a composition: delta(epsilon) and epsilon(delta), each between proved bounds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Literal, Self
+
+from dpaudit.accountants.privacy_loss.collect import Collected, Composed, collect
+from dpaudit.accountants.privacy_loss.factors import UNIT, Factor
+from dpaudit.accountants.privacy_loss.gaussian_only import GaussianCurve
+from dpaudit.accountants.privacy_loss.lattice import MOST_ATOMS, Lattice, atoms, lattice
+from dpaudit.accountants.privacy_loss.solve import Bracket, contour_epsilon, contour_log_delta
+from dpaudit.accountants.privacy_loss.terms import Term
+from dpaudit.accountants.ranges import nonnegative, probability
+from dpaudit.errors import CannotBound
+
+Method = Literal["gaussian", "lattice", "contour"]
+
+
+@dataclass(frozen=True, eq=False)
+class PrivacyLoss:
+    """The privacy loss of independent releases, composed; build it with `compose` or `from_arrays`.
+
+    Both bounds hold for the exact composition of the terms' worst pairs, in either order of the pair. Rigour:
+    `float-pessimistic`.
+
+    Attributes:
+        method: `gaussian` (the exact curve), `lattice` (every atom listed) or `contour`.
+        ceiling: the sum of the pure epsilons, rounded up; infinite if some release has none.
+        least_delta: bounds on the probability that `ApproxTerm`s reveal everything: no delta is below it.
+    """
+
+    method: Method
+    ceiling: float
+    least_delta: Bracket
+    _upper_only: bool = field(repr=False)
+    _exact: GaussianCurve | Lattice | None = field(repr=False)
+    _directions: tuple[tuple[Factor, ...], ...] = field(repr=False)
+
+    @classmethod
+    def compose(cls, releases: Iterable[tuple[Term, int]]) -> Self:
+        """Compose terms, each as often as the integer beside it says.
+
+        Raises:
+            InvalidParameter: a count that is not an integer >= 0.
+            CannotBound: a parameter past the range in which anything is computed.
+
+        >>> from dpaudit.accountants.privacy_loss.terms import LaplaceTerm
+        >>> round(PrivacyLoss.compose([(LaplaceTerm(1.0), 10)]).epsilon(1e-6).upper, 6)
+        9.998978
+        """
+        return cls._of(collect(releases))
+
+    @classmethod
+    def from_arrays(cls, composed: Composed) -> Self:
+        """Compose arrays of parameters and counts.
+
+        Raises:
+            InvalidParameter: a parameter or count out of range, or arrays of different shapes.
+            CannotBound: a parameter past the range in which anything is computed.
+        """
+        return cls._of(composed.checked())
+
+    @classmethod
+    def _of(cls, collected: Collected) -> Self:
+        method: Method = "contour"
+        exact: GaussianCurve | Lattice | None = None
+        response = collected.response
+        if collected.only_gaussian:
+            method, exact = "gaussian", GaussianCurve(math.sqrt(collected.variance))
+        elif collected.only_response and atoms(response.counts) <= MOST_ATOMS:
+            method, exact = "lattice", lattice(response.parameters, response.counts)
+        return cls(
+            method,
+            collected.ceiling,
+            collected.least_delta,
+            collected.raised,
+            exact,
+            collected.directions() if exact is None else (),
+        )
+
+    def delta(self, epsilon: float) -> Bracket:
+        """Lower and upper bound on the least delta at `epsilon` (nats, in [0, inf)).
+
+        Raises:
+            InvalidParameter: epsilon is NaN, infinite or negative.
+        """
+        epsilon = nonnegative("epsilon", epsilon)
+        lower, upper = 0.0, 0.0
+        if epsilon < self.ceiling:
+            log_delta = self._log_delta(epsilon)
+            lower = math.exp(log_delta.lower) * (1.0 - 16.0 * UNIT)
+            upper = math.nextafter(math.exp(log_delta.upper) * (1.0 + 16.0 * UNIT), 2.0)
+            upper = min(upper, 1.0, math.nextafter(0.5 * self.ceiling, math.inf))
+            lower = 0.0 if self._upper_only else min(lower, upper)
+        if self.least_delta.upper == 0.0:
+            return Bracket(lower, upper)
+        # 1 - (1 - delta_0) (1 - delta)
+        low, high = self.least_delta
+        return Bracket(
+            max(low, lower, (low + (1.0 - low) * lower) * (1.0 - 8.0 * UNIT)),
+            min(1.0, (high + (1.0 - high) * upper) * (1.0 + 8.0 * UNIT)) if upper > 0.0 else high,
+        )
+
+    def epsilon(self, delta: float) -> Bracket:
+        """Lower and upper bound on the least epsilon >= 0 at `delta`, in (0, 1).
+
+        Raises:
+            InvalidParameter: delta is outside (0, 1).
+            CannotBound: the releases reveal everything with a probability above `delta`, or that is not
+            excluded.
+        """
+        delta = probability("delta", delta)
+        low, high = self.least_delta
+        # delta = delta_0 + (1 - delta_0) rest. At delta = delta_0 only the ceiling is left.
+        if delta < high or (delta == high > 0.0 and not math.isfinite(self.ceiling)):
+            raise CannotBound(
+                f"delta = {delta!r} is not above {high!r}, the probability that everything is revealed",
+                where="delta",
+                remedy="ask for a larger delta, or lower the delta of the approximate releases",
+            )
+        if delta == high > 0.0:
+            return Bracket(0.0, self.ceiling)
+        tight = (delta - high) / (1.0 - high) * (1.0 - 8.0 * UNIT) if high > 0.0 else delta
+        loose = (delta - low) / (1.0 - low) * (1.0 + 8.0 * UNIT) if high > 0.0 else delta
+        upper = self._epsilon(tight)
+        lower = upper if high == 0.0 else self._epsilon(min(loose, 1.0))
+        return Bracket(min(lower.lower, upper.upper), upper.upper)
+
+    def _log_delta(self, epsilon: float) -> Bracket:
+        if self._exact is not None:
+            return self._exact.log_delta(epsilon)
+        found = [contour_log_delta(factors, epsilon, self.ceiling) for factors in self._directions]
+        return Bracket(max(b.lower for b in found), max(b.upper for b in found))
+
+    def _epsilon(self, delta: float) -> Bracket:
+        # An e-DP mechanism has delta(0) <= tanh(e / 2) < e / 2.
+        if delta >= 1.0 or 0.5 * self.ceiling <= delta:
+            return Bracket(0.0, 0.0)
+        if delta <= 0.0:
+            return Bracket(0.0, self.ceiling)
+        log_delta = math.log(delta)
+        if self._exact is not None:
+            found = [self._exact.epsilon(log_delta)]
+        else:
+            found = [contour_epsilon(factors, log_delta, self.ceiling) for factors in self._directions]
+        upper = min(self.ceiling, max(b.upper for b in found))
+        if not math.isfinite(upper):
+            raise CannotBound("no finite epsilon could be proved", where=f"delta = {delta!r}")
+        lower = 0.0 if self._upper_only else max(b.lower for b in found)
+        return Bracket(min(upper, lower), upper)

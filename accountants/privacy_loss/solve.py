@@ -1,0 +1,171 @@
+"""epsilon(delta): a bracket whose ends have been verified by the curve's own bounds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, Protocol
+
+from dpaudit.accountants.privacy_loss.contour import Contour, Curve, lay
+from dpaudit.accountants.privacy_loss.factors import UNIT, Factor
+from dpaudit.accountants.privacy_loss.planning import chernoff_constant
+from dpaudit.accountants.privacy_loss.saddle import (
+    Saddle,
+    saddle_for_delta,
+    saddle_for_epsilon,
+    total_cumulant,
+)
+
+#: Elementary formulas a line may cost: while searching, and for the bounds that are returned.
+SEARCH, FINAL = 1 << 15, 1 << 21
+#: Relative distance from the ceiling below which the ceiling is the answer: the loss is not resolved there.
+NEAR = 1e-10
+
+
+class Bracket(NamedTuple):
+    """Lower and upper bound."""
+
+    lower: float
+    upper: float
+
+
+class _HasCurve(Protocol):
+    def curve(self, epsilon: float) -> Curve: ...
+
+
+def contour_log_delta(factors: Sequence[Factor], epsilon: float, ceiling: float) -> Bracket:
+    """Bounds on log delta at 0 <= epsilon < ceiling."""
+    point = saddle_for_epsilon(factors, epsilon)
+    bounds = lay(factors, point, epsilon, ceiling, FINAL).curve(epsilon)
+    return Bracket(
+        bounds.log_lower, min(bounds.log_upper, _chernoff(factors, point.c) - point.c * epsilon, 0.0)
+    )
+
+
+def contour_epsilon(factors: Sequence[Factor], log_delta: float, ceiling: float) -> Bracket:
+    """Bounds on the least epsilon >= 0 with delta(epsilon) <= exp(log_delta).
+
+    The saddle-point approximation says where to lay the first line; Newton's method moves along it (the
+    nodes'
+    moments do not depend on epsilon) and a new line is laid at the saddle whenever epsilon has moved by more
+    than
+    the line's own scale. The ends of the bracket are then verified.
+    """
+    point = saddle_for_delta(factors, log_delta)
+    fallback = min(ceiling, max(0.0, (_chernoff(factors, point.c) - log_delta) / point.c * (1.0 + 1e-14)))
+    line, epsilon = _search(factors, point, log_delta, ceiling)
+    bracket = Bracket(0.0, fallback) if line is None else verified(line, epsilon, log_delta)
+    upper, lower = min(bracket.upper, fallback), bracket.lower
+    # Close to the ceiling no line is sharp enough to say how close: a little below may do.
+    for share in (1e-9, 1e-6, 1e-3):
+        if lower == 0.0 < upper and math.isfinite(ceiling):
+            below = (1.0 - share) * upper
+            lower = (
+                below
+                if contour_log_delta(factors, below, ceiling).lower >= log_delta * (1.0 - 1e-14)
+                else 0.0
+            )
+    return Bracket(lower, upper)
+
+
+def verified(line: _HasCurve, epsilon: float, log_delta: float) -> Bracket:
+    """Widen a guess until the curve proves both ends; a side that cannot be proved is 0 or infinity."""
+    slack = 8.0 * UNIT * abs(log_delta)
+    here = line.curve(epsilon)
+    slope = max(here.slope, 1e-300)
+    smallest = 4.0 * UNIT * epsilon + 1e-300
+
+    def upper_fails(at: float) -> bool:
+        return not line.curve(at).log_upper <= log_delta - slack
+
+    def lower_fails(at: float) -> bool:
+        return not line.curve(at).log_lower >= log_delta + slack
+
+    if not upper_fails(0.0 if epsilon == 0.0 else epsilon):
+        upper = epsilon
+    else:
+        upper = _widen(upper_fails, epsilon, 1.0, (here.log_upper - log_delta + slack) / slope, smallest)
+    if epsilon == 0.0:
+        return Bracket(0.0, upper)
+    lower = _widen(lower_fails, epsilon, -1.0, (log_delta - here.log_lower + slack) / slope, smallest)
+    return Bracket(lower, upper)
+
+
+def _widen(
+    fails: Callable[[float], bool], epsilon: float, sign: float, first: float, smallest: float
+) -> float:
+    margin = max(1.05 * first, smallest) if math.isfinite(first) else max(1e-9 * epsilon, smallest)
+    for _ in range(60):
+        end = epsilon + sign * margin
+        if end <= 0.0:
+            return 0.0
+        if not fails(end):
+            return end
+        margin *= 1.5
+    return math.inf if sign > 0.0 else 0.0
+
+
+def _search(
+    factors: Sequence[Factor], point: Saddle, log_delta: float, ceiling: float
+) -> tuple[Contour | None, float]:
+    """The line on which the estimate of log delta meets the target, and where it does."""
+    epsilon, highest = point.epsilon, (1.0 - NEAR) * ceiling
+    if epsilon < 0.0:
+        epsilon = 0.0
+        point = saddle_for_epsilon(factors, epsilon)
+    line = None
+    for most in (SEARCH, FINAL):
+        left, right, sharpness = 0.0, ceiling, 0.0
+        for _ in range(24):
+            if not epsilon < highest:
+                return None, ceiling
+            line = lay(factors, point, epsilon, ceiling, most, sharpness)
+            moved, left, right, settled = _newton(line, epsilon, log_delta, left, right)
+            here = line.curve(moved)
+            gap = here.log_upper - here.log_lower
+            # Where the saddle-point approximation is far too high, too much was cut: once more, cutting less.
+            sharpen = (
+                sharpness == 0.0
+                and not gap <= (1e-8 if line.exact else 0.01)
+                and (line.exact or most == FINAL)
+            )
+            if settled and not sharpen:
+                epsilon = moved
+                break
+            sharpness = math.log(min(max(gap, 1e-8), 1e6)) + 23.0 if sharpen else 0.0
+            epsilon = moved
+            point = saddle_for_epsilon(factors, epsilon)
+        if line is not None and line.exact:
+            break
+    return line, epsilon
+
+
+def _newton(
+    line: Contour, epsilon: float, log_delta: float, left: float, right: float
+) -> tuple[float, float, float, bool]:
+    """Newton on log delta along one line, in a bracket; not settled when epsilon leaves its surroundings."""
+    start, reach = epsilon, 1.0 / line.c
+    for _ in range(60):
+        here = line.curve(epsilon)
+        error = here.log_estimate - log_delta if here.slope > 0.0 else math.nan
+        if not math.isfinite(error):
+            # The estimate is lost in its error: delta is small here.
+            right = epsilon
+            return max(0.5 * (left + epsilon), epsilon - reach), left, right, False
+        if abs(error) <= 1e-12:
+            return epsilon, left, right, True
+        left, right = (epsilon, right) if error > 0.0 else (left, epsilon)
+        moved = epsilon + max(-reach, min(reach, error / here.slope))
+        if abs(moved - epsilon) <= 4.0 * UNIT * epsilon or (epsilon == 0.0 and moved <= 0.0):
+            return epsilon, left, right, True
+        if not left < moved < right:  # a kink sent Newton's method too far
+            moved = 0.0 if left == 0.0 and moved <= 0.0 else 0.5 * (left + right)
+        epsilon = moved
+        if abs(epsilon - start) > reach:
+            return epsilon, left, right, False
+    return epsilon, left, right, True
+
+
+def _chernoff(factors: Sequence[Factor], c: float) -> float:
+    cumulant = total_cumulant(factors, c)
+    return chernoff_constant(cumulant.value + cumulant.error, c)
