@@ -37,8 +37,8 @@ from scipy.optimize import brentq
 from dpaudit.accountants.conversions import ROUNDING
 from dpaudit.accountants.gaussian import gaussian_log_delta
 from dpaudit.accountants.privacy_loss.contour import lay
-from dpaudit.accountants.privacy_loss.planning import chernoff_constant
 from dpaudit.accountants.privacy_loss.factors import UNIT, Along, Cumulant, Vector
+from dpaudit.accountants.privacy_loss.planning import chernoff_constant
 from dpaudit.accountants.privacy_loss.saddle import saddle_for_epsilon
 from dpaudit.accountants.privacy_loss.solve import SEARCH, contour_log_delta
 from dpaudit.accountants.ranges import nonnegative, positive, probability

@@ -61,6 +61,7 @@ def _classifier(learner: Learner, seed: int) -> Any:
     except ImportError as error:
         raise MissingExtra(
             "learning a score needs scikit-learn",
+            where="classifier",
             why="outputs of several numbers have no order until something is learned of them",
             remedy="pip install 'dpaudit[learn]', or give one score a run",
         ) from error
@@ -72,4 +73,6 @@ def _classifier(learner: Learner, seed: int) -> Any:
                 random_state=seed % 2**32, max_iter=100, max_leaf_nodes=15, min_samples_leaf=20
             )
         case _:
-            raise InvalidParameter(f"unknown learner {learner!r}", remedy="use 'logistic' or 'boosting'")
+            raise InvalidParameter(
+                f"unknown learner {learner!r}", where="learner", remedy="use 'logistic' or 'boosting'"
+            )

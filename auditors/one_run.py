@@ -49,9 +49,11 @@ def one_run_p_value(canaries: int, guesses: int, correct: int, epsilon: float, d
         InvalidParameter: not 0 <= correct <= guesses <= canaries, or epsilon or delta out of range.
     """
     if not (0 <= correct <= guesses <= canaries and canaries >= 1):
-        raise InvalidParameter(f"{correct} right of {guesses} guesses about {canaries} canaries")
+        raise InvalidParameter(
+            f"{correct} right of {guesses} guesses about {canaries} canaries", where="one_run"
+        )
     if not (math.isfinite(epsilon) and epsilon >= 0 and 0 <= delta < 1):
-        raise InvalidParameter(f"epsilon {epsilon}, delta {delta}")
+        raise InvalidParameter(f"epsilon {epsilon}, delta {delta}", where="one_run")
     if correct == 0:
         return 1.0
     right = 1 / (1 + math.exp(-epsilon))

@@ -278,7 +278,8 @@ def _limits(numerics: Numerics, audits: Sequence[Audit]) -> list[str]:
     return list(dict.fromkeys(lines)) if audits else [*lines, NO_AUDIT]
 
 
-_COMPUTED = {"experiment", "verdict"}
+# What follows from the rest, and so is never read.
+_COMPUTED = {name for kind in (Certificate, Audit, ReleaseAccount) for name in kind.model_computed_fields}
 
 
 def _without_computed(value: Any) -> Any:
