@@ -1,4 +1,4 @@
-"""The contour accountant against closed forms, exact enumeration and quadrature that share no code with it."""
+"""The contour accountant against closed forms, enumeration and quadrature that share no code with it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def profile(*releases: tuple[Term, int]) -> PrivacyLoss:
     return PrivacyLoss.compose(releases)
 
 
-# --- published and independently computed vectors -------------------------------------------------------------------
+# --- published and independently computed vectors -------------------------------------------------
 
 VECTORS = [
     ([(GaussianTerm(1.0), 1)], 1e-6, 4.886554117462212, 1e-12),
@@ -49,8 +49,8 @@ VECTORS = [
     ([(LaplaceTerm(0.001), 10**6)], 1e-6, 4.88561694138, 1e-10),
     ([(LaplaceTerm(0.1), 1000)], 1e-12, 26.0213012564, 1e-10),
     ([(LaplaceTerm(1.0), 10)], 1e-6, 9.998978089447, 1e-9),
-    # Cutting the integral before the characteristic function's return at t = 2 pi / 0.01 gives 3.53009407796, below
-    # the truth: the exact lattice of `test_laplace_on_a_lattice` puts 1.000188e-30 there.
+    # Cutting the integral before the characteristic function's return at t = 2 pi / 0.01 gives 3.53009407796,
+    # below the truth: the exact lattice of `test_laplace_on_a_lattice` puts 1.000188e-30 there.
     ([(LaplaceTerm(0.01), 1000)], 1e-30, 3.5300993297, 1e-7),
     ([(SampledGaussianTerm(1.0, 0.01), 1000)], 1e-6, 2.12451517112, 1e-10),
     ([(SampledGaussianTerm(1.0, 0.01), 10**4)], 1e-6, 6.907384495045, 1e-11),
@@ -72,7 +72,7 @@ def test_vectors(releases: list[tuple[Term, int]], delta: float, epsilon: float,
     assert upper >= epsilon * (1.0 - accuracy)
 
 
-# --- exact oracles ---------------------------------------------------------------------------------------------------
+# --- exact oracles --------------------------------------------------------------------------------
 
 
 def exact_response(parameters: list[float], epsilon: float) -> mp.mpf:
@@ -105,7 +105,7 @@ def gaussian_delta(x: float | np.ndarray, mu: float) -> np.ndarray:
 def sampled_delta(
     x: float | np.ndarray, rate: float, inner: Callable[[np.ndarray], np.ndarray], *, mixture_first: bool
 ) -> np.ndarray:
-    """Amplification by Poisson sampling, exact for one release (Balle, Barthe and Gaboardi 2018, Theorem 2)."""
+    """Amplification by Poisson sampling, exact for one release (Balle, Barthe, Gaboardi 2018, Theorem 2)."""
     gamma = np.exp(np.asarray(x, dtype=np.float64))
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         if mixture_first:
@@ -128,7 +128,7 @@ def gauss_legendre(f: Callable[[np.ndarray], np.ndarray], breaks: list[float], p
 def with_laplace(
     curve: Callable[[np.ndarray], np.ndarray], e: float, kinks: list[float]
 ) -> Callable[[float], float]:
-    """Compose any curve with one Laplace release: the average of curve(epsilon - L) over the law of L under P."""
+    """Compose any curve with one Laplace release: curve(epsilon - L) averaged over the law of L under P."""
 
     def composed(epsilon: float) -> float:
         atoms = 0.5 * float(curve(np.array([epsilon - e]))[0])
@@ -199,8 +199,9 @@ def test_two_and_three_laplace(first: float, second: float, share: float) -> Non
 def laplace_lattice(e: float, count: int, epsilon: float, tilt: float, cells: int) -> tuple[float, float]:
     """Bounds by merging (lower) and splitting (upper) the loss onto a lattice on which the atoms lie.
 
-    Within an interval of losses, merging is a post-processing; splitting to its ends, keeping both P and Q, is undone
-    by one. The law of the merged loss in [x - g, x + g] sits at x exactly, for the density is proportional to e^(x / 2).
+    Within an interval of losses, merging is a post-processing; splitting to its ends, keeping both P and Q,
+    is undone by one. The law of the merged loss in [x - g, x + g] sits at x exactly, for the density is
+    proportional to e^(x / 2).
     """
     g = e / cells
     x = np.arange(-cells, cells + 1) * g
@@ -326,7 +327,7 @@ def test_approximate_terms_add_their_deltas_as_probabilities() -> None:
     assert composed.epsilon(1e-3).upper < 1.7
 
 
-# --- properties -------------------------------------------------------------------------------------------------------
+# --- properties -----------------------------------------------------------------------------------
 
 LADDER = [10.0**-k for k in (3, 6, 12, 30)]
 
