@@ -47,6 +47,9 @@ SEEDED_WARNING = (
 
 NO_AUDIT = "no audit was run"
 
+#: What an accounting adds to conditions that an audit by replay tests, for a reader who has none.
+REPLAY_HINT = " (an audit by replay tests it)"
+
 
 class Numerics(Model):
     """How the noise was drawn and how figures are compared.
@@ -238,7 +241,11 @@ def judge(ledger: Ledger, accounting: Accounting, audits: Sequence[Audit], *, co
     header = ledger.header
     noise = header.noise
     numerics = Numerics.of(noise.sampler, (r.mechanism for r in ledger.releases), seeded=noise.seeded)
-    not_checked = list(accounting.not_checked)
+    replayed = any(audit.method == "replay" and audit.inconclusive is None for audit in audits)
+    not_checked = [
+        line.replace(REPLAY_HINT, " (the audit by replay tested it on its pairs)") if replayed else line
+        for line in accounting.not_checked
+    ]
     not_checked += [line for line in _limits(numerics, audits) if line not in not_checked]
     return Certificate(
         algorithm=header.algorithm,

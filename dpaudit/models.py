@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import math
 import numbers
 from collections.abc import Iterator, Mapping
@@ -120,12 +121,25 @@ def explain(error: ValidationError, where: str) -> InputError:
     message = first["msg"].removeprefix("Value error, ")
     if first["type"] == "union_tag_invalid":
         context = first.get("ctx", {})
+        known = [kind.strip(" '") for kind in str(context.get("expected_tags")).split(",")]
+        near = difflib.get_close_matches(str(context.get("tag")), known, n=1)
+        hint = f"did you mean {near[0]!r}? " if near else ""
         return UnknownKind(
-            f"unknown kind {context.get('tag')!r}; known are {context.get('expected_tags')}", where=place
+            f"unknown kind {context.get('tag')!r}",
+            where=place,
+            remedy=f"{hint}known are {', '.join(known)}",
         )
     if first["type"] == "literal_error" and path and path[-1] == "norm":
         return NormMismatch(f"sensitivity norm: {message}, got {given!r}", where=place)
-    shown = "" if first["type"] in {"missing", "value_error"} else f" (got {_short(given)})"
+    if first["type"] in {"missing", "extra_forbidden"}:
+        missing = first["type"] == "missing"
+        return InvalidParameter(
+            "a field that is required is missing" if missing else "a field that nobody knows",
+            where=place,
+            why="what is left out or misspelled would be guessed at",
+            remedy="add the field" if missing else "leave it out, or correct its name",
+        )
+    shown = "" if first["type"] == "value_error" else f" (got {_short(given)})"
     return InvalidParameter(f"{message}{shown}", where=place)
 
 

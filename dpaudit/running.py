@@ -79,11 +79,12 @@ def run(
     claim = claim if claim is not None else getattr(algorithm, "claim", None)
     stated = parameters if parameters is not None else getattr(algorithm, "parameters", {})
     source = noise if noise is not None else LiveNoise(seed)
+    own_unit, own_relation, own_trust = terms(claim)
     header = Header(
         algorithm=name_of(algorithm),
-        unit=unit or (claim and claim.unit) or "record",
-        neighbouring=Neighbouring(neighbouring or (claim and claim.neighbouring) or Neighbouring.REPLACE_ONE),
-        trust_model=TrustModel(trust_model or (claim and claim.trust_model) or TrustModel.CENTRAL),
+        unit=unit or own_unit,
+        neighbouring=Neighbouring(neighbouring or own_relation),
+        trust_model=TrustModel(trust_model or own_trust),
         schedule="fixed" if budget is None else "filtered",
         budget=None if budget is None else budget.budget,
         users=users,
@@ -105,6 +106,15 @@ def run(
         ledger.abandon()
         raise
     return Run(output, ledger)
+
+
+def terms(claim: Claim | None) -> tuple[str, Neighbouring, TrustModel]:
+    """Unit, relation and trust model of a run for a claim: the claim's own, and what it leaves open."""
+    return (
+        (claim and claim.unit) or "record",
+        (claim and claim.neighbouring) or Neighbouring.REPLACE_ONE,
+        (claim and claim.trust_model) or TrustModel.CENTRAL,
+    )
 
 
 def _identifier(noise: Noise) -> str | None:

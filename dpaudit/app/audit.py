@@ -13,8 +13,9 @@ from dpaudit.app.output import bullets, line, output_format_option, print_json, 
 from dpaudit.app.tables import audit_words
 from dpaudit.app.targets import load_pair, load_target, pair_option, pairs_of, parameter_option
 from dpaudit.auditors.replay import replay
+from dpaudit.claims import Claim
 from dpaudit.errors import UsageError
-from dpaudit.running import name_of
+from dpaudit.running import name_of, terms
 from dpaudit.verdicts import Experiment
 
 
@@ -62,7 +63,7 @@ def audit(
     """Run TARGET on neighbouring data and look for what its ledger does not tell."""
     del method  # there is one
     chosen = load_target(target, data_file=None, parameters=parameters)
-    claim = stated.claim(chosen.claim)
+    claim = _about_run(stated.claim(chosen.claim))
     pairs = pairs_of(chosen, None if pair_reference is None else load_pair(pair_reference))
     if not pairs:
         raise UsageError(
@@ -82,3 +83,11 @@ def audit(
         ctx.exit(EXIT_NOT_PROVED)
     if strict and found.verdict is Experiment.INCONCLUSIVE:
         ctx.exit(EXIT_INCONCLUSIVE)
+
+
+def _about_run(claim: Claim | None) -> Claim | None:
+    """The claim with unit, relation and trust model as a run fills in what it leaves open."""
+    if claim is None:
+        return None
+    unit, neighbouring, trust_model = terms(claim)
+    return claim.about(unit, neighbouring, trust_model)

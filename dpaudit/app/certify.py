@@ -44,6 +44,7 @@ Examples:
   dpaudit certify dp-apvi -o out
   dpaudit certify mine.py:algorithm --data rows.csv --rho 0.5 --unit user
 
+`dpaudit list` names the -P parameters of every built-in algorithm.
 Exits 0 if the claim is proved and not refuted, 1 if not.
 """
 )
@@ -240,7 +241,10 @@ def _total(accounting: Accounting, ledger: Ledger) -> list[str]:
     meaning = _as_approximate(ledger)
     if meaning is None or meaning in accounting.bounds:
         return bound_words(accounting)
-    return [*bound_words(accounting), f"that is {bound_figure(meaning)}-DP by {meaning.method}"]
+    words = f"{bound_figure(meaning)}-DP by {meaning.method}"
+    if not accounting.bounds:
+        return [words, *bound_words(accounting)]
+    return [*bound_words(accounting), f"that is {words}"]
 
 
 def _as_approximate(ledger: Ledger) -> Bound | None:

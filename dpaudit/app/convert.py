@@ -18,7 +18,7 @@ from dpaudit.app.claim_options import stated_guarantee
 from dpaudit.app.failures import traceback_option
 from dpaudit.app.output import line, lower, output_format_option, print_json, print_text, table, upper
 from dpaudit.bounds import Rigour
-from dpaudit.errors import CannotBound, UsageError
+from dpaudit.errors import CannotBound, InvalidParameter, UsageError
 from dpaudit.guarantees import GDP, RDP, ZCDP, AnyGuarantee, ApproxDP, PureDP
 from dpaudit.verdicts import leading_figure
 
@@ -118,10 +118,18 @@ def convert(
         ApproxDP(epsilon=0.0, delta=delta)  # refuses what is no probability before anything is computed
     if isinstance(given, PureDP) and deltas:
         rows = [row for delta in deltas for row in _largest_gaussian(given.epsilon, delta)]
-        name = f"({given.epsilon:g}, delta)-DP"
+        targets = " or ".join(str(ApproxDP(epsilon=given.epsilon, delta=delta)) for delta in deltas)
+        name = f"the least Gaussian noise that meets {targets}"
         start: dict[str, Any] = {"kind": "approx-dp", "epsilon": given.epsilon, "deltas": list(deltas)}
     else:
-        rows = list(_rows(given, deltas or DEFAULT_DELTAS))
+        try:
+            rows = list(_rows(given, deltas or DEFAULT_DELTAS))
+        except (CannotBound, InvalidParameter) as error:
+            raise CannotBound(
+                f"{given} on every other scale: {error.what}",
+                where="dpaudit convert",
+                remedy="convert a smaller figure: no bound is known for one as large",
+            ) from None
         name, start = str(given), given.to_json()
     if output_format == "json":
         print_json({"given": start, "rows": [row.to_json() for row in rows]})

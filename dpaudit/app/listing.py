@@ -23,7 +23,8 @@ _DATA = {
 @output_format_option
 @traceback_option
 def listing(*, output_format: str) -> None:
-    """Name every built-in algorithm, data set, mechanism and verb."""
+    """Name every built-in algorithm with its parameters, data set, mechanism and verb."""
+    parameters = {name: dict(builtin.parameters) for name, builtin in CATALOGUE.items()}
     found = {
         "algorithms": {name: builtin.summary for name, builtin in CATALOGUE.items()},
         "data": {name: _DATA.get(name, "") for name in BUILTIN_DATA},
@@ -34,7 +35,8 @@ def listing(*, output_format: str) -> None:
         "verbs": {verb: summary for verb, (_, _, summary) in VERBS.items()},
     }
     if output_format == "json":
-        print_json(found)
+        print_json({**found, "parameters": parameters})
         return
-    for title, entries in found.items():
+    of_algorithms = {f"-P of {name}": entries for name, entries in parameters.items()}
+    for title, entries in {**found, **of_algorithms}.items():
         print_text(table((title, ""), entries.items(), whole=(title,)), line())

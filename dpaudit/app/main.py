@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import importlib
 import shlex
 import sys
@@ -60,6 +61,16 @@ class Verbs(click.Group):
         del ctx
         with formatter.section("Verbs"):
             formatter.write_dl([(verb, line) for verb, (_, _, line) in VERBS.items()])
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the verb; of a mistyped one say which may have been meant."""
+        if args and args[0] not in VERBS and not args[0].startswith("-"):
+            near = difflib.get_close_matches(args[0], VERBS, n=1)
+            hint = f"Did you mean {near[0]}?" if near else f"Verbs are {', '.join(VERBS)}."
+            ctx.fail(f"No such verb {args[0]!r}. {hint}")
+        return super().resolve_command(ctx, args)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Keep the command line as it was typed."""

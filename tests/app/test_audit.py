@@ -60,3 +60,9 @@ def test_what_cannot_be_audited(dpaudit: Any, mine: Mine) -> None:
     assert dpaudit("audit", "dp-apvi", "--method", "guess").exit_code == 2
     assert dpaudit("audit", "dp-apvi", "--unit", "user").exit_code == 2
     assert dpaudit("audit", "dp-apvi", "--seed", -1).exit_code == 2
+
+
+def test_the_claim_is_printed_with_what_it_leaves_open(dpaudit: Any, mine: Any, answer: Any) -> None:
+    command = ["audit", mine("sums"), "--pair", mine("pair"), "--rho", 1]
+    assert "sums: 1-zCDP per record (replace-one, central)\n" in dpaudit(*command).stdout
+    assert answer(*command)[1]["claim"]["trust_model"] == "central"

@@ -260,3 +260,22 @@ def test_a_parameter_that_is_no_number_is_named(dpaudit: Any, arguments: list[st
     assert result.exit_code == 2
     assert f"DPA101 -P {name}: {name} = 'abc'" in result.stderr
     assert "mend it" not in result.stderr
+
+
+def test_without_a_bound_on_its_scale_the_claim_is_followed_by_what_holds(dpaudit: Any) -> None:
+    printed = dpaudit("certify", "dp-apvi", "--epsilon", 1).stdout
+    assert "that is" not in printed
+    assert printed.index("-DP by gdp") < printed.index("no accountant has a finite bound")
+
+
+def test_what_an_audit_has_tested_is_not_said_to_await_one(answer: Any, mine: Mine, tmp_path: Path) -> None:
+    np.save(tmp_path / "rows.npy", np.eye(3))
+    _, tested = answer("certify", mine("sums"), "--pair", mine("pair"), "--rho", 1)
+    _, untested = answer("certify", mine("sums"), "--data", tmp_path / "rows.npy", "--rho", 1)
+    _, unclear = answer("certify", mine("opaque"), "--pair", mine("pair"), "--rho", 1)
+    hint = "an audit by replay tests it"
+    assert [any(hint in line for line in found["not_checked"]) for found in (tested, untested, unclear)] == [
+        False,
+        True,
+        True,
+    ]

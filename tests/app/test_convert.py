@@ -86,3 +86,16 @@ def test_zero_is_a_guarantee(answer: Any) -> None:
         status, found = answer("convert", scale, 0)
         assert status == 0
         assert {row["figure"] for row in found["rows"]} == {0.0}
+
+
+def test_the_title_says_what_a_target_asks_for(dpaudit: Any) -> None:
+    title = dpaudit("convert", "--epsilon", 1, "--delta", 1e-6).stdout.splitlines()[0]
+    assert title == "the least Gaussian noise that meets (1, 1e-06)-DP"
+
+
+@pytest.mark.parametrize("option", [("--rho", "1e308"), ("--mu", "1e200")])
+def test_what_is_too_large_to_convert_is_not_told_to_add_noise(dpaudit: Any, option: tuple[str, str]) -> None:
+    result = dpaudit("convert", *option)
+    assert result.exit_code == 2
+    assert "DPA402" in result.stderr
+    assert "convert a smaller figure" in result.stderr

@@ -93,5 +93,15 @@ def test_list(answer: Any, dpaudit: Any) -> None:
     assert max(map(len, text.splitlines())) <= 80
     status, found = answer("list")
     assert status == 0
-    assert set(found) == {"algorithms", "data", "mechanisms", "verbs"}
+    assert set(found) == {"algorithms", "data", "mechanisms", "verbs", "parameters"}
     assert all(found["data"].values())
+
+
+def test_list_names_every_parameter(dpaudit: Any, answer: Any) -> None:
+    from dpaudit.algorithms.catalogue import CATALOGUE
+
+    _, found = answer("list")
+    for name, builtin in CATALOGUE.items():
+        assert set(found["parameters"][name]) == set(builtin.parameters)
+    assert "failure_probability" in dpaudit("list").stdout
+    assert "dpaudit list" in dpaudit("certify", "--help").stdout

@@ -134,3 +134,8 @@ def test_a_terminal_without_unicode(ledger_file: Any, tmp_path: Path) -> None:
     done = subprocess.run([*PROGRAM, "verify", str(path)], env=environment, capture_output=True, check=False)
     assert done.returncode == 0, done.stderr
     assert b"PROVED" in done.stdout
+
+
+def test_a_mistyped_verb_is_met_with_the_one_that_may_have_been_meant(dpaudit: Any) -> None:
+    assert "Did you mean certify?" in dpaudit("certfy", "dp-apvi").stderr
+    assert all(verb in dpaudit("frobnicate").stderr for verb in VERBS)

@@ -8,6 +8,7 @@ import functools
 import io
 import math
 import time
+import weakref
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, NamedTuple
@@ -82,6 +83,67 @@ def hidden_in(value: float) -> Record:
     return record
 
 
+class Number(float):
+    def __eq__(self, other: object) -> bool:
+        return True
+
+    __hash__ = float.__hash__
+
+
+class Text(str):  # noqa: SLOT000  (its attributes are what is planted)
+    pass
+
+
+class Items(list):  # type: ignore[type-arg]
+    pass
+
+
+class Members(set):  # type: ignore[type-arg]
+    pass
+
+
+class SlottedDict(dict):  # type: ignore[type-arg]
+    __slots__ = ("extra",)
+
+
+class SlottedMapping(collections.abc.Mapping):  # type: ignore[type-arg]
+    __slots__ = ("extra",)
+
+    def __init__(self, value: float) -> None:
+        self.extra = value
+
+    def __getitem__(self, key: str) -> int:
+        return {"a": 1}[key]
+
+    def __iter__(self) -> Any:
+        return iter(["a"])
+
+    def __len__(self) -> int:
+        return 1
+
+
+class Child:
+    def __init__(self, parent: Parent, value: float) -> None:
+        self.parent = weakref.ref(parent)
+        self.value = value
+
+
+class Parent:
+    def __init__(self, value: float) -> None:
+        self.children = [Child(self, 0.0), Child(self, value)]
+
+
+def with_attribute(made: Any, value: float) -> Any:
+    made.extra = value
+    return made
+
+
+def namespaced(value: float) -> Any:
+    space: dict[str, Any] = {"table": [value]}
+    exec("def policy(state):\n    return table[state]", space)  # noqa: S102  (a module of its own)
+    return space["policy"]
+
+
 MAKERS = {
     "float": float,
     "numpy scalar": np.float32,
@@ -123,6 +185,26 @@ MAKERS = {
     "time": dt.timedelta,
     "generator": lambda v: np.random.default_rng(int(2 * v)),
     "iterator": lambda v: iter([v]),
+    "factory of a defaultdict": lambda v: collections.defaultdict(closure(v)),
+    "length of a deque": lambda v: collections.deque([1], maxlen=int(2 * v)),
+    "attribute of a float": lambda v: with_attribute(Number(0.5), v),
+    "attribute of a string": lambda v: with_attribute(Text("a"), v),
+    "value of a float that says it is equal": Number,
+    "slot of a dictionary": lambda v: with_attribute(SlottedDict(a=1), v),
+    "slot of a mapping": SlottedMapping,
+    "attribute of a list": lambda v: with_attribute(Items([1]), v),
+    "attribute of a set": lambda v: with_attribute(Members({1}), v),
+    "metadata of an array": lambda v: np.zeros(2, dtype=np.dtype("f8", metadata={"raw": v})),
+    "metadata of a field": lambda v: np.zeros(
+        2, dtype=[("a", np.dtype("f8", metadata={"raw": v})), ("b", "i8")]
+    ),
+    "metadata of a type": lambda v: np.dtype("f8", metadata={"raw": v}),
+    "base of a view": lambda v: np.array([1.0, v])[:1],
+    "base of a view of a view": lambda v: np.array([[1.0, 2.0], [3.0, v]])[0][:1],
+    "base of bytes": lambda v: np.frombuffer(b"12345678" + str(v).encode(), dtype=np.uint8, count=8),
+    "child of a parent": Parent,
+    "weak reference": lambda v: (kept := Plain(v), weakref.ref(kept)),
+    "global of another namespace": namespaced,
 }
 
 
@@ -171,6 +253,119 @@ def test_nan_is_itself_and_no_other_nan() -> None:
     assert first_difference({math.nan: 1}, {float("nan"): 1}) is None
 
 
+TABLE = [1.0]
+CONSTANT = 3.0
+REBOUND = 3.0
+
+
+def policies() -> dict[str, Any]:
+    def mutable(state: int) -> float:
+        return TABLE[state]
+
+    def rebound(state: int) -> float:
+        return REBOUND * state
+
+    def inside(state: int) -> Any:
+        return lambda: TABLE[state]
+
+    def through_a_class(state: int) -> Any:
+        return Plain.method
+
+    def through_another(state: int) -> float:
+        return reads_the_table(state)
+
+    def constant(state: int) -> float:
+        return max(CONSTANT, math.pi) * float(np.sqrt(state)) * recursive(2)
+
+    return locals()
+
+
+def rebind(value: float) -> None:
+    global REBOUND  # noqa: PLW0603  (what is planted)
+    REBOUND = value
+
+
+def reads_the_table(state: int) -> float:
+    return TABLE[state]
+
+
+def recursive(n: int) -> int:
+    return recursive(n - 1) if n else 0
+
+
+def remembers(state: float, memory: list[float] = []) -> float:  # noqa: B006  (what is planted)
+    return memory[0] + state
+
+
+def test_globals_that_a_run_may_have_changed_are_not_comparable() -> None:
+    for name, policy in policies().items():
+        if name == "constant":
+            assert first_difference(policy, policies()[name]) is None
+            continue
+        with pytest.raises(NotComparable, match="global"):
+            first_difference(policy, policies()[name])
+
+
+def test_what_one_function_carries_for_both_runs_is_not_comparable() -> None:
+    assert first_difference(recursive, recursive) is None
+    with pytest.raises(NotComparable, match="one function in both runs"):
+        first_difference(remembers, remembers)
+
+
+def test_a_difference_is_reported_beside_what_cannot_be_compared() -> None:
+    def hidden() -> Any:
+        return (x for x in [1])
+
+    for make in (
+        lambda v: [hidden(), v],
+        lambda v: [hidden(), functools.lru_cache(closure(v))],
+        lambda v: {"a": hidden(), "b": v},
+        lambda v: Record(hidden(), [v]),
+        lambda v: with_attribute(Items([hidden()]), v),
+        lambda v: [[hidden()], [[hidden(), v]]],
+    ):
+        place = first_difference(make(1.0), make(2.0))  # type: ignore[no-untyped-call]
+        assert place is not None
+        with pytest.raises(NotComparable, match="generator"):
+            first_difference(make(1.0), make(1.0))  # type: ignore[no-untyped-call]
+
+
+def test_tables_of_pandas() -> None:
+    pandas = pytest.importorskip("pandas")
+
+    def attributed(value: float) -> Any:
+        frame = pandas.DataFrame({"a": [1.0]})
+        frame.attrs["raw"] = value
+        return frame
+
+    def accessed(value: float) -> Any:
+        frame = pandas.DataFrame({"a": [value], "b": ["x"]})
+        _ = frame["a"], frame.groupby("b").sum()  # fills caches
+        return frame
+
+    makers: list[Any] = [
+        lambda v: pandas.DataFrame({"a": [1.0, v]}),
+        lambda v: pandas.DataFrame({"a": [1.0, 2.0]}, index=[0.0, v]),
+        lambda v: pandas.DataFrame({str(v): [1.0, 2.0]}),
+        lambda v: pandas.DataFrame({"a": ["x", str(v)]}),
+        lambda v: pandas.DataFrame({"a": pandas.Categorical([str(v)])}),
+        lambda v: pandas.DataFrame({"a": [0]}, dtype="Int64" if v > 2 else "int64"),
+        lambda v: pandas.DataFrame({"a": [1.0, None, v]}, dtype="Float64"),
+        lambda v: pandas.Series([v]),
+        lambda v: pandas.Series([1.0], name=v),
+        lambda v: pandas.Series([0.0 if v > 2 else -0.0]),
+        lambda v: pandas.to_datetime(["2020-01-01"]) + pandas.Timedelta(hours=v),
+        lambda v: pandas.Index([v], name="a"),
+        lambda v: pandas.RangeIndex(int(2 * v)),
+        lambda v: pandas.MultiIndex.from_tuples([(1, v)], names=["a", "b"]),
+        attributed,
+        accessed,
+    ]
+    for make in makers:
+        assert first_difference(make(1.5), make(1.5)) is None
+        assert first_difference(make(1.5), make(2.5)) is not None
+
+
 def test_the_place_is_named_without_its_content() -> None:
     one = {"policy": [Record(1.0), Record(123.25)]}
     two = {"policy": [Record(1.0), Record(456.75)]}
@@ -214,7 +409,9 @@ def test_what_cannot_be_looked_into_is_not_comparable() -> None:
 
     for value, other in (
         ((x for x in [1]), (x for x in [1])),
-        (functools.lru_cache(closure(1.0)), functools.lru_cache(closure(2.0))),
+        (functools.lru_cache(closure(1.0)), functools.lru_cache(closure(1.0))),
+        (Plain, Plain),
+        ([(x for x in [1])], [(x for x in [1])]),
         (one(), Local()),
         ({(1.0,)}, {(1.0,)}),
     ):

@@ -244,3 +244,18 @@ def test_codes_are_unique_and_each_has_its_entry_in_the_documentation() -> None:
         and f"Exit status {3 if entry[:3] in {'205', '206', '207'} else 2}" in entry
         for entry in entries
     )
+
+
+def test_a_missing_an_unknown_field_and_an_unknown_kind_say_what_to_do() -> None:
+    with pytest.raises(InvalidParameter) as missing:
+        Gaussian(sensitivity=L2(1.0))
+    assert missing.value.where == "Gaussian.sigma"
+    assert missing.value.remedy == "add the field"
+    with pytest.raises(InvalidParameter) as unknown:
+        Gaussian(sigma=1.0, sensitivity=L2(1.0), scale=2.0)
+    assert unknown.value.where == "Gaussian.scale"
+    assert "leave it out" in unknown.value.remedy
+    with pytest.raises(UnknownKind) as kind:
+        Release(label="a", mechanism={"kind": "gausian"})
+    assert "did you mean 'gaussian'?" in kind.value.remedy
+    assert "discrete-laplace" in kind.value.remedy

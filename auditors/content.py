@@ -1,0 +1,113 @@
+"""What single values hold: scalars, members, names, what a function carries; and what nobody can tell."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from enum import Enum
+from types import BuiltinFunctionType, CellType, FunctionType, MappingProxyType, ModuleType
+from typing import Any
+
+import numpy as np
+
+SCALARS = frozenset({bool, int, float, complex, str, bytes, type(None)})
+#: Types of which nothing is left when their items were compared; a subclass may carry more.
+EXACT = SCALARS | {list, tuple, dict, set, frozenset, range, MappingProxyType}
+
+HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: a class made at run time, whose attributes anybody may set
+
+
+class NotComparable(TypeError):
+    """An output of a type that cannot be compared bit for bit; the message names it."""
+
+
+def constant(value: Any) -> bool:
+    """Whether a value that both runs share was the same throughout."""
+    if isinstance(value, tuple | frozenset):
+        return all(map(constant, value))
+    if isinstance(value, type):
+        return not value.__flags__ & HEAP_TYPE
+    return type(value) in SCALARS or isinstance(
+        value, FunctionType | BuiltinFunctionType | ModuleType | np.ufunc | Enum
+    )
+
+
+def foreign(value: Any, module: Mapping[str, Any]) -> bool:
+    """Whether a class or function was imported from another module, whose state is not followed."""
+    return hasattr(value, "__qualname__") and getattr(value, "__module__", None) != module.get("__name__")
+
+
+def named(one: Any, other: Any, place: str) -> str | None:
+    """Something known by its name alone, a builtin function or class: the same if it is one object."""
+    if one is not other:
+        raise NotComparable(f"{place} is a {full_name(type(one))}")
+    if isinstance(one, type) and one.__flags__ & HEAP_TYPE:
+        raise NotComparable(f"{place} is a class, one object in both runs, whose attributes may have changed")
+    return None
+
+
+def scalars(one: Any, other: Any, place: str) -> str | None:
+    """Scalars, and what instances of subclasses of theirs are as such, whatever they say of equality."""
+    match one:
+        case float():
+            same = struct.pack("<d", one) == struct.pack("<d", other)
+        case complex():
+            same = struct.pack("<dd", one.real, one.imag) == struct.pack("<dd", other.real, other.imag)
+        case int():
+            same = int.__eq__(one, other)
+        case str():
+            same = str.__eq__(one, other)
+        case bytes():
+            same = bytes.__eq__(one, other)
+        case _:
+            same = one is other
+    return None if same else place
+
+
+def entries(one: Any, other: Any, place: str) -> str | None:
+    """The bytes of two arrays or numpy scalars."""
+    return None if one.tobytes() == other.tobytes() else place
+
+
+def held_state(rest: Sequence[Any]) -> tuple[Any, list[Any], list[Any]]:
+    """State, items and pairs, as what `__reduce_ex__` returns holds them after function and arguments."""
+    state, items, pairs = [*rest[:3], None, None, None][:3]
+    return state, list(items or ()), list(pairs or ())
+
+
+def members(values: AbstractSet[Any], place: str) -> set[tuple[str, Any]]:
+    """A set's members as values that are equal only if they are the same."""
+    members: set[tuple[str, Any]] = set()
+    for value in values:
+        if type(value) is float:
+            members.add((full_name(type(value)), struct.pack("<d", value)))
+        elif type(value) in SCALARS or isinstance(value, Enum):
+            members.add((full_name(type(value)), value))
+        else:
+            raise NotComparable(f"{place} is a set of {full_name(type(value))}")
+    return members
+
+
+def full_name(kind: type) -> str:
+    """Module and name."""
+    return f"{kind.__module__}.{kind.__qualname__}"
+
+
+def names(one: Any, other: Any) -> list[str]:
+    """The attributes of two objects of one type, as far as they lie in a dictionary."""
+    return sorted({*getattr(one, "__dict__", ()), *getattr(other, "__dict__", ())})
+
+
+def carried(function: FunctionType) -> tuple[Any, ...]:
+    """What a function holds beside its code: closed-over variables, defaults and attributes."""
+    cells = tuple(_content(cell) for cell in function.__closure__ or ())
+    keywords = tuple(sorted((function.__kwdefaults__ or {}).items()))
+    return cells, function.__defaults__ or (), keywords, tuple(function.__dict__.items())
+
+
+def _content(cell: CellType) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:  # the variable was never assigned
+        return None
