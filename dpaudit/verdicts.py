@@ -7,9 +7,9 @@ does not refute it, or cannot tell. Verdicts are computed from bounds, premises 
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Any, Literal, assert_never
+from typing import Annotated, Any, Literal, assert_never
 
-from pydantic import computed_field
+from pydantic import Field, computed_field
 
 from dpaudit.bounds import Bound
 from dpaudit.claims import Claim
@@ -128,6 +128,10 @@ class Accounting(Model):
         )
 
 
+#: A p-value, or a delta where 0 stands for pure differential privacy.
+Probability = Annotated[float, Field(ge=0, le=1, strict=True, allow_inf_nan=False)]
+
+
 class Finding(Model):
     """One way in which a replay shows that the ledger does not describe the algorithm.
 
@@ -152,10 +156,16 @@ class Audit(Model):
     """What one auditor found on one or more neighbouring pairs.
 
     Attributes:
+        trials: runs on each side; of a one-run audit, the number of its canaries.
         speaks_of: whether the result is about the transcript of releases or about the final output.
         epsilon_lower: a lower bound on epsilon at `delta` with probability `confidence`, if the
             method gives one.
+        epsilon_claimed: what the claim says at `delta`, if it says anything there.
+        mu_lower: a lower bound on mu with probability `confidence`, if the method gives one.
+        p_value: of the claim as a whole: where the claim is true, at most a with probability at
+            most a, for every a. With `epsilon_lower` and `mu_lower` it shares one budget of error.
         largest_refutable_epsilon: what the method could have refuted at most with these trials.
+        event: what was tested, in words.
         inconclusive: why nothing can be said, where that is so.
     """
 
@@ -167,16 +177,43 @@ class Audit(Model):
     speaks_of: Literal["transcript", "final-output"]
     findings: tuple[Finding, ...] = ()
     epsilon_lower: NonNegative | None = None
-    delta: Fraction | None = None
+    epsilon_claimed: NonNegative | None = None
+    mu_lower: NonNegative | None = None
+    delta: Probability | None = None
     confidence: Fraction | None = None
+    p_value: Probability | None = None
     largest_refutable_epsilon: NonNegative | None = None
+    event: str | None = None
     inconclusive: str | None = None
     not_checked: tuple[str, ...] = ()
 
     @computed_field  # type: ignore[prop-decorator]  # pydantic documents this order of decorators
     @property
-    def verdict(self) -> Experiment:
-        """REFUTED by any finding; INCONCLUSIVE where the audit could not run; else NOT_REFUTED."""
+    def refuted_by(self) -> tuple[Literal["findings", "epsilon", "mu", "p-value"], ...]:
+        """Everything that contradicts the claim; the one place where that is decided."""
+        mu_claimed = (
+            self.claim.guarantee.mu if self.claim and isinstance(self.claim.guarantee, GDP) else None
+        )
+        against: list[Literal["findings", "epsilon", "mu", "p-value"]] = []
         if self.findings:
+            against.append("findings")
+        if _exceeds(self.epsilon_lower, self.epsilon_claimed):
+            against.append("epsilon")
+        if _exceeds(self.mu_lower, mu_claimed):
+            against.append("mu")
+        if self.p_value is not None and self.confidence is not None and self.p_value <= 1 - self.confidence:
+            against.append("p-value")
+        return tuple(against)
+
+    @computed_field  # type: ignore[prop-decorator]  # pydantic documents this order of decorators
+    @property
+    def verdict(self) -> Experiment:
+        """REFUTED by anything; INCONCLUSIVE where the audit could not have refuted; else NOT_REFUTED."""
+        if self.refuted_by:
             return Experiment.REFUTED
         return Experiment.NOT_REFUTED if self.inconclusive is None else Experiment.INCONCLUSIVE
+
+
+def _exceeds(bound: float | None, claimed: float | None) -> bool:
+    """Whether a lower bound lies above what is claimed; False where either is missing."""
+    return bound is not None and claimed is not None and bound > claimed * (1 + CLAIM_TOLERANCE)

@@ -1,0 +1,75 @@
+"""A score learned from features: which of the two data sets does a run look like?
+
+Whatever the classifier learned, an event of its score is an event of the outputs; what makes the audit
+valid is that the runs it learned from are never used again.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+
+from dpaudit.auditors.samples import Array, Samples, rounded, rounding_step
+from dpaudit.errors import InvalidParameter, MissingExtra
+
+Learner = Literal["logistic", "boosting"]
+
+
+def learned(samples: Samples, learner: Learner, share: float) -> Samples:
+    """Fit a classifier on the first share of the runs; the rest, scored by it.
+
+    Args:
+        samples: features [n, k].
+        learner: ``logistic`` regression, or gradient ``boosting`` of trees.
+        share: the share of the runs to learn from.
+
+    Returns:
+        The other runs, with the classifier's log-odds of "data" as scores [n].
+
+    Raises:
+        InvalidParameter: scores instead of features, or an unknown learner.
+        MissingExtra: scikit-learn is not installed.
+    """
+    if samples.data.ndim != 2:
+        raise InvalidParameter(
+            "nothing can be learned from scores of shape [n]",
+            where="learner",
+            why="a score is used as it is",
+            remedy="give features [n, k], or leave the learner out",
+        )
+    first, rest = samples.split(share)
+    steps = [rounding_step(column) for column in np.concatenate([first.data, first.neighbour]).T]
+
+    def features(rows: Array) -> Array:
+        return np.stack([rounded(column, step) for column, step in zip(rows.T, steps, strict=True)], axis=1)
+
+    model = _classifier(learner, samples.seed)
+    labels = np.repeat([1, 0], len(first))
+    model.fit(features(np.concatenate([first.data, first.neighbour])), labels)
+    scores = [np.asarray(model.decision_function(features(side)), dtype=np.float64) for side in
+              (rest.data, rest.neighbour)]  # fmt: skip
+    return Samples(scores[0], scores[1], samples.seed)
+
+
+def _classifier(learner: Learner, seed: int) -> Any:
+    try:
+        from sklearn.ensemble import HistGradientBoostingClassifier
+        from sklearn.linear_model import LogisticRegression
+        from sklearn.pipeline import make_pipeline
+        from sklearn.preprocessing import StandardScaler
+    except ImportError as error:
+        raise MissingExtra(
+            "learning a score needs scikit-learn",
+            why="outputs of several numbers have no order until something is learned of them",
+            remedy="pip install 'dpaudit[learn]', or give one score a run",
+        ) from error
+    match learner:
+        case "logistic":
+            return make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
+        case "boosting":
+            return HistGradientBoostingClassifier(
+                random_state=seed % 2**32, max_iter=100, max_leaf_nodes=15, min_samples_leaf=20
+            )
+        case _:
+            raise InvalidParameter(f"unknown learner {learner!r}", remedy="use 'logistic' or 'boosting'")

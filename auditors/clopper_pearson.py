@@ -1,0 +1,126 @@
+"""Exact binomial bounds, and what a number of trials can say at most.
+
+References:
+    C. J. Clopper, E. S. Pearson. The use of confidence or fiducial limits illustrated in the case of
+    the binomial. Biometrika 26, 1934.
+"""
+
+from __future__ import annotations
+
+import math
+
+from scipy.special import betaincinv
+
+from dpaudit.errors import InvalidParameter
+
+#: Relative error allowed for in the inverse of the incomplete beta function.
+_ROUNDING = 1e-12
+
+
+def proportion_lower(successes: int, trials: int, error: float) -> float:
+    """A lower bound on a proportion that fails with probability at most `error`.
+
+    >>> round(proportion_lower(300, 1000, 0.025), 6)
+    0.271721
+
+    Raises:
+        InvalidParameter: successes outside 0..trials, or an error outside (0, 1).
+    """
+    _check(successes, trials, error)
+    if successes == 0:
+        return 0.0
+    bound = float(betaincinv(successes, trials - successes + 1, error))
+    return bound * (1 - _ROUNDING)
+
+
+def proportion_upper(successes: int, trials: int, error: float) -> float:
+    """An upper bound on a proportion that fails with probability at most `error`.
+
+    >>> round(proportion_upper(100, 1000, 0.025), 6)
+    0.120288
+
+    Raises:
+        InvalidParameter: successes outside 0..trials, or an error outside (0, 1).
+    """
+    _check(successes, trials, error)
+    if successes == trials:
+        return 1.0
+    # The bound on the failures' proportion from below, so that small errors keep their digits.
+    return min(1.0, float(betaincinv(successes + 1, trials - successes, 1 - error)) * (1 + _ROUNDING))
+
+
+def epsilon_lower(
+    successes_p: int, trials_p: int, successes_q: int, trials_q: int, delta: float, error: float
+) -> float:
+    """A lower bound on epsilon at `delta` from how often one event happened on either side.
+
+    (epsilon, delta)-DP says p <= e^epsilon q + delta of every event; half of the error is spent on
+    bounding p from below, half on q from above. The event must not have been chosen on these trials.
+
+    >>> round(epsilon_lower(300, 1000, 100, 1000, delta=1e-5, error=0.05), 5)
+    0.81485
+
+    Args:
+        successes_p: runs on the data in which the event happened.
+        trials_p: runs on the data.
+        successes_q: the same on the neighbour.
+        trials_q: runs on the neighbour.
+        delta: the claim's delta, in [0, 1).
+        error: probability with which the bound may fail.
+
+    Returns:
+        max(0, log((p_low - delta) / q_high)).
+
+    Raises:
+        InvalidParameter: a count, delta or error out of range.
+    """
+    _check_delta(delta)
+    low = proportion_lower(successes_p, trials_p, error / 2)
+    high = proportion_upper(successes_q, trials_q, error / 2)
+    return math.log((low - delta) / high) if low - delta > high else 0.0
+
+
+def largest_refutable_epsilon(trials: int, delta: float, confidence: float) -> float:
+    """The largest epsilon that any outcome of so many held-out trials a side can refute.
+
+    The best outcome is an event in every run on the one side and in none on the other.
+
+    >>> round(largest_refutable_epsilon(10_000, 1e-5, 0.95), 4)
+    7.9049
+
+    Raises:
+        InvalidParameter: no trials, or delta or confidence out of range.
+    """
+    _check_delta(delta)
+    return epsilon_lower(trials, trials, 0, trials, delta, 1 - confidence)
+
+
+def trials_needed(epsilon: float, delta: float, confidence: float) -> int:
+    """How many held-out trials a side it takes before any outcome can refute epsilon at `delta`.
+
+    >>> [trials_needed(epsilon, 0.0, 0.95) for epsilon in (1.0, 2.0, 4.0, 8.0)]
+    [12, 30, 204, 10999]
+
+    Raises:
+        InvalidParameter: epsilon negative or not finite, or delta or confidence out of range.
+    """
+    _check_delta(delta)
+    if not (math.isfinite(epsilon) and epsilon >= 0):
+        raise InvalidParameter(f"epsilon {epsilon} is not a finite number >= 0", where="epsilon")
+    if not 0 < confidence < 1:
+        raise InvalidParameter(f"confidence {confidence} is not in (0, 1)", where="confidence")
+    # r = (error/2)^(1/n) must satisfy r - delta >= e^epsilon (1 - r).
+    short = (1 - delta) / (1 + math.exp(min(epsilon, 700.0)))
+    return math.ceil(math.log((1 - confidence) / 2) / math.log1p(-short))
+
+
+def _check(successes: int, trials: int, error: float) -> None:
+    if not 0 <= successes <= trials or trials < 1:
+        raise InvalidParameter(f"{successes} successes of {trials} trials", where="successes")
+    if not 0 < error < 1:
+        raise InvalidParameter(f"error {error} is not in (0, 1)", where="error")
+
+
+def _check_delta(delta: float) -> None:
+    if not 0 <= delta < 1:
+        raise InvalidParameter(f"delta {delta} is not in [0, 1)", where="delta")

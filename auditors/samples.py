@@ -1,0 +1,114 @@
+"""What a sampling audit sees: one score, or a row of features, for each run on either data set."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpaudit.errors import DataError, InvalidParameter
+
+Array: TypeAlias = NDArray[np.float64]
+
+#: Scores are rounded to this part of their spread: far finer than any threshold's effect, far coarser
+#: than the spacing of floating-point numbers.
+ROUNDING = 2.0**-16
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Independent runs on two neighbouring data sets.
+
+    Run i is one draw; runs of either side are exchangeable, so that any share of them, taken by
+    position, is a sample as well.
+
+    Attributes:
+        data: scores [n] or features [n, k] of the runs on the data.
+        neighbour: the same of the runs on its neighbour.
+        seed: root seed from which the runs were drawn, so that any one can be run again.
+
+    Raises:
+        DataError: the shapes differ, fewer than two runs a side, a NaN, or an infinite feature. A
+            score may be infinite: the log-likelihood ratio of what one side can never return is.
+    """
+
+    data: Array
+    neighbour: Array
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("data", "neighbour"):
+            object.__setattr__(self, name, np.asarray(getattr(self, name), dtype=np.float64))
+        if self.data.shape != self.neighbour.shape or self.data.ndim not in {1, 2} or len(self.data) < 2:
+            raise DataError(
+                f"scores of shapes {self.data.shape} and {self.neighbour.shape}",
+                where="samples",
+                why="an audit compares as many runs on the one data set as on the other",
+                remedy="give two arrays [n] of scores, or [n, k] of features, with n of at least 2",
+            )
+        both = np.concatenate([self.data, self.neighbour])
+        bad = np.isnan(both) if both.ndim == 1 else ~np.isfinite(both)
+        if bad.any():
+            raise DataError(
+                f"{int(bad.sum())} of the samples' numbers are NaN or infinite",
+                where="samples",
+                why="an event that holds such a run is neither counted nor not counted",
+                remedy="map failed runs to a number of their own: that a run failed is an output too",
+            )
+
+    def __len__(self) -> int:
+        return len(self.data)
+
+    def split(self, share: float) -> tuple[Samples, Samples]:
+        """The first `share` of the runs of each side, and the rest; each holds at least one run.
+
+        Raises:
+            InvalidParameter: the share does not lie strictly between 0 and 1.
+        """
+        if not 0 < share < 1:
+            raise InvalidParameter(f"share {share} is not between 0 and 1", where="split")
+        at = min(max(round(len(self) * share), 1), len(self) - 1)
+        first = _unchecked(self.data[:at], self.neighbour[:at], self.seed)
+        return first, _unchecked(self.data[at:], self.neighbour[at:], self.seed)
+
+
+def _unchecked(data: Array, neighbour: Array, seed: int) -> Samples:
+    """A part of samples that were checked as a whole; it may hold a single run."""
+    part = object.__new__(Samples)
+    for name, value in (("data", data), ("neighbour", neighbour), ("seed", seed)):
+        object.__setattr__(part, name, value)
+    return part
+
+
+def rounding_step(scores: Array) -> float:
+    """The grid that scores are rounded to, from a share of them that is not tested.
+
+    A score computed in floating point carries the last bits of the noise it was computed from, and
+    these tell the two data sets apart however private the mechanism is on the real line (Mironov
+    2012). An audit of the mechanism must not see them; an audit of the floating-point grid must.
+
+    Args:
+        scores: [n], finite or infinite.
+
+    Returns:
+        A power of two; 0 (no rounding) where all finite scores are zero.
+    """
+    finite = scores[np.isfinite(scores)]
+    if len(finite) == 0:
+        return 0.0
+    low, high = np.quantile(finite, [0.1, 0.9])
+    spread = max(float(high - low), float(np.abs(finite).max()) * ROUNDING)
+    if spread == 0 or not math.isfinite(spread):
+        return 0.0
+    return float(2.0 ** math.floor(math.log2(spread)) * ROUNDING)
+
+
+def rounded(scores: Array, step: float) -> Array:
+    """Scores [n] rounded to multiples of a step; infinities, and a step of 0, change nothing."""
+    if step == 0:
+        return scores
+    # Beyond 2**52 steps a float has no digits left that could be rounded away.
+    return np.where(np.abs(scores) < step * 2.0**52, np.round(scores / step) * step, scores)
