@@ -1,44 +1,55 @@
 """Replay: the white-box audit.
 
 Run the algorithm on one data set and record every release; run it on a neighbour with each release
-forced to return what was recorded. Whatever then still differs got past the ledger. The method goes
-back to DPCheck (Zhang, Roth, Haeberlen, Pierce, Roth 2020) and dp-recorder (Cebere et al. 2026).
+forced to return what was recorded. Whatever then still differs got past the ledger, and how likely the
+recording was on either side is the pair's exact privacy loss. The method goes back to DPCheck (Zhang,
+Roth, Haeberlen, Pierce, Roth 2020) and dp-recorder (Cebere et al. 2026).
 """
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from dpaudit.auditors.movement import movements
-from dpaudit.auditors.sameness import NotComparable, first_difference
+from dpaudit.auditors.exact_loss import DEFAULT_DELTA, Losses
+from dpaudit.auditors.extreme import extremes
+from dpaudit.auditors.fixed_pair import FixedPair
+from dpaudit.auditors.likelihood import (
+    NoDensity,
+    gaussian_share,
+    log_ratio,
+    queries_of,
+    require_densities,
+)
+from dpaudit.auditors.loss_evidence import Direction, loss_figures
+from dpaudit.auditors.recording import Recording, Runs, flow_difference, repeat_difference
+from dpaudit.auditors.sameness import NotComparable
+from dpaudit.auditors.sampler import DRAWS, SamplerProbe
+from dpaudit.auditors.tilted import TiltedNoise, Tilts
+from dpaudit.auditors.watch import Locate, Watch
 from dpaudit.claims import Claim
 from dpaudit.curator import Curator
-from dpaudit.noise import Entry, LiveNoise, NoiseSource, ReplayDiverged, ReplayedNoise, Transcript
+from dpaudit.errors import InvalidParameter
+from dpaudit.guarantees import ApproxDP
+from dpaudit.noise import LiveNoise
 from dpaudit.pairs import Pair
-from dpaudit.running import run
+from dpaudit.relations import TrustModel
 from dpaudit.verdicts import Audit, Finding
 
-#: A measured sensitivity may exceed the declared one by this relative amount: sums are rounded.
-SENSITIVITY_TOLERANCE = 1e-9
+#: At extreme outputs a query may exceed its sensitivity by this much of its own size besides: later
+#: queries that are computed from such outputs are rounded as coarsely.
+ROUNDING = 2.0**-48
 
 LIMITS = (
-    "replay speaks of the pairs it was given, and of the outputs the noise happened to take",
-    "replay tests the ledger's description of the algorithm, not the noise generator itself",
+    "replay speaks of the pairs it was given, and of the outputs the noise happened to take or was made to",
+    "a bound on the transcript is none on a final output that reveals less",
+    f"noise is compared with its stated distribution over {DRAWS} draws of a mechanism, which do not show "
+    "an error of the scale below some 3%",
 )
-
-
-@dataclass(frozen=True)
-class _Recording:
-    """One run: what it returned, what it released, and how it ended early if it did."""
-
-    output: Any
-    transcript: Transcript
-    error: Exception | None = None
+FIXED_QUERIES = "that no query depends on an earlier output, as was stated; it did not in any recording"
 
 
 def replay(
@@ -48,191 +59,205 @@ def replay(
     claim: Claim | None = None,
     seed: int = 0,
     run_options: Mapping[str, Any] | None = None,
+    replays: int = 100,
+    delta: float | None = None,
+    confidence: float = 0.95,
+    fixed_queries: bool = False,
 ) -> Audit:
     """Replay an algorithm on neighbouring pairs, in both directions.
 
     Args:
         algorithm: any callable ``(data, curator) -> output``; data sets are copied before each run.
         pairs: neighbouring pairs.
-        claim: repeated in the result; replay tests what any claim about the ledger rests on.
-        seed: root seed; recording i draws its noise from (seed, i).
+        claim: what to refute; left out, the algorithm's own ``claim``, if it has one.
+        seed: root seed; all noise is drawn from it.
         run_options: further arguments of `dpaudit.run` (unit, neighbouring, trust_model, users, ...).
+        replays: recordings, of which each is replayed, in each direction; what the exact loss is from.
+        delta: where to bound epsilon; left out, the claim's own, or 1e-5.
+        confidence: of the bound and the verdict together, over all pairs and both directions.
+        fixed_queries: the caller states that no query depends on what came out before: then the loss
+            of all Gaussian releases is known in closed form. Every recording is held against it.
 
     Returns:
-        The audit, REFUTED by any of the findings ``sensitivity``, ``control-flow``, ``leak`` and
-        ``nondeterminism``; INCONCLUSIVE where an output cannot be compared.
+        The audit, REFUTED by any finding or where the exact loss contradicts the claim; INCONCLUSIVE
+        where an output cannot be compared or a release has no density.
 
     Raises:
         Exception: whatever the algorithm raises on both data sets of a pair, after the same releases;
             raised on one of them alone it is a ``control-flow`` finding.
+        InvalidParameter: `replays` below 1, or `delta` or `confidence` out of range.
     """
+    if replays < 1 or not 0.0 < confidence < 1.0 or not (delta is None or 0.0 <= delta < 1.0):
+        raise InvalidParameter(
+            f"{replays} replays, confidence {confidence}, delta {delta}",
+            where="replay",
+            remedy="at least 1 replay, a confidence in (0, 1), a delta in [0, 1)",
+        )
     options = {"claim": claim, **(run_options or {})}
-    findings: list[Finding] = []
-    inconclusive: str | None = None
-    directions = [way for pair in pairs for way in ((pair.data, pair.neighbour), (pair.neighbour, pair.data))]
-    for index, (data, neighbour) in enumerate(directions):
-        noise = LiveNoise(np.random.SeedSequence([seed, index]))
-        recorded = _record(algorithm, data, noise, options)
-        try:
-            found = _compare(algorithm, data, neighbour, recorded, options)
-        except NotComparable as error:
-            inconclusive = f"outputs cannot be compared bit for bit: {error}"
-            continue
-        if recorded.error is not None and not found:
-            raise recorded.error
-        findings += [finding for finding in found if finding not in findings]
+    claim = claim if claim is not None else getattr(algorithm, "claim", None)
+    trust = options.get("trust_model") or (claim and claim.trust_model) or TrustModel.CENTRAL
+    audited = _Audited(
+        Runs(algorithm, options, trust_model=TrustModel(trust)), replays, _target(claim, delta), fixed_queries
+    )
+    if pairs:
+        audited.test_samplers(pairs[0].data, np.random.SeedSequence([seed, 2 * len(pairs)]))
+    for index, pair in enumerate(pairs):
+        for turn, (data, neighbour) in enumerate(((pair.data, pair.neighbour), (pair.neighbour, pair.data))):
+            audited.unit = pair.unit
+            audited.direction(data, neighbour, np.random.SeedSequence([seed, 2 * index + turn]))
+    figures: dict[str, Any] = {}
+    if audited.directions:
+        figures = loss_figures(audited.directions, claim, delta, confidence)
+    reasons = list(dict.fromkeys([*audited.reasons, *filter(None, [figures.pop("inconclusive", None)])]))
     if not pairs:
-        inconclusive = "no neighbouring pair was given"
+        reasons.append("no neighbouring pair was given")
     return Audit(
         method="replay",
         claim=claim,
         pairs=len(pairs),
-        trials=2 * len(pairs),
+        trials=replays,
         seed=seed,
         speaks_of="transcript",
-        findings=tuple(findings),
-        inconclusive=inconclusive,
-        not_checked=LIMITS,
+        findings=tuple(audited.findings.values()),
+        inconclusive="; ".join(reasons) or None,
+        not_checked=(*LIMITS, FIXED_QUERIES) if fixed_queries else LIMITS,
+        **figures,
     )
 
 
-def _record(
-    algorithm: Callable[[Any, Curator], Any], data: Any, noise: NoiseSource, options: Mapping[str, Any]
-) -> _Recording:
-    transcript = Transcript()
-    try:
-        # A deep copy: an algorithm that changes its data in place must not change the other side's.
-        # And of the options: a budget is spent by one run, and must be whole again for the next.
-        options = copy.deepcopy(dict(options))
-        result = run(algorithm, copy.deepcopy(data), noise=noise, transcript=transcript, **options)
-    except Exception as error:  # noqa: BLE001  (an error on one side only is a finding, whatever it is)
-        return _Recording(None, transcript, error)
-    try:
-        # An algorithm may hand out the same object again, changed, from its next run.
-        output = copy.deepcopy(result.output)
-    except Exception:  # noqa: BLE001  (what cannot be copied is compared as it is)
-        output = result.output
-    return _Recording(output, transcript)
+def _target(claim: Claim | None, delta: float | None) -> float:
+    """The delta at which recordings should tell most."""
+    own = claim.guarantee.delta if claim and isinstance(claim.guarantee, ApproxDP) else DEFAULT_DELTA
+    return delta or own
 
 
-def _compare(
-    algorithm: Callable[[Any, Curator], Any],
-    data: Any,
-    neighbour: Any,
-    recorded: _Recording,
-    options: Mapping[str, Any],
-) -> list[Finding]:
-    again = _replayed(algorithm, data, recorded, options)
-    repeated = (
-        _flow_difference(recorded, again)
-        or _query_difference(recorded, again)
-        or first_difference(recorded.output, again.output)
-    )
-    if repeated is not None:
-        # With randomness of its own the algorithm differs from itself: nothing more can be told.
-        return [
-            Finding(
-                kind="nondeterminism",
-                detail=f"same data and same noise, yet different: {repeated}; "
-                "the algorithm draws randomness that is not the curator's",
-            )
-        ]
-    other = _replayed(algorithm, neighbour, recorded, options)
-    findings = _sensitivities(recorded.transcript.entries, other.transcript.entries)
-    findings += _parts(recorded.transcript.entries, other.transcript.entries)
-    flow = _flow_difference(recorded, other)
-    if flow is not None:
-        at = min(len(other.transcript.entries), len(recorded.transcript.entries) - 1)
-        entry = recorded.transcript.entries[at] if recorded.transcript.entries else None
-        findings.append(
-            Finding(
-                kind="control-flow",
-                label=entry.release.label if entry else None,
-                detail=flow,
-                where=entry.where if entry else "",
-            )
-        )
-        return findings
-    leak = first_difference(recorded.output, other.output)
-    if leak is not None:
-        findings.append(
-            Finding(
-                kind="leak", detail=f"every release was the same, yet the neighbour's output differs: {leak}"
-            )
-        )
-    return findings
+@dataclass
+class _Audited:
+    """What has been found so far."""
 
+    runs: Runs
+    replays: int
+    target_delta: float
+    fixed_queries: bool
+    unit: int | None = None
+    findings: dict[tuple[str, str | None, str], Finding] = field(default_factory=dict)
+    directions: list[Direction] = field(default_factory=list)
+    reasons: list[str] = field(default_factory=list)
 
-def _replayed(
-    algorithm: Callable[[Any, Curator], Any], data: Any, recorded: _Recording, options: Mapping[str, Any]
-) -> _Recording:
-    noise = ReplayedNoise(recorded.transcript)
-    result = _record(algorithm, data, noise, options)
-    # An algorithm may have caught the divergence and gone on; it diverged all the same.
-    return _Recording(result.output, result.transcript, noise.divergence or result.error)
+    def note(self, found: Iterable[Finding]) -> None:
+        """Keep one finding of each kind and place: the first, or of sensitivities the largest."""
+        for finding in found:
+            key = finding.kind, finding.label, finding.where
+            known = self.findings.get(key)
+            if known is None or (finding.measured or 0.0) > (known.measured or 0.0):
+                self.findings[key] = finding
 
+    def test_samplers(self, data: Any, seed: np.random.SeedSequence) -> None:
+        """Hold every mechanism's live noise against its stated distribution."""
+        probe = SamplerProbe(seed)
+        recorded = self.runs.record(data, probe)
+        places = {entry.release.label: entry.where for entry in reversed(recorded.entries)}
+        for label, p_value in probe.faulty():
+            detail = f"the noise is not distributed as stated: p = {p_value:.3g} over {DRAWS} draws"
+            self.note([Finding(kind="sampler", label=label, detail=detail, where=places.get(label, ""))])
 
-def _flow_difference(recorded: _Recording, other: _Recording) -> str | None:
-    """How the sequence of releases differs, or None."""
-    if isinstance(other.error, ReplayDiverged):
-        return other.error.what
-    if type(other.error) is not type(recorded.error):
-        raised = [type(error).__name__ for error in (recorded.error, other.error) if error is not None]
-        # Of an error its kind alone: what it says may be about private records.
-        return f"one side raises {' and the other '.join(raised)}"
-    made, expected = len(other.transcript.entries), len(recorded.transcript.entries)
-    if made != expected:
-        return f"{made} releases where {expected} were recorded"
-    return None
-
-
-def _query_difference(recorded: _Recording, again: _Recording) -> str | None:
-    """Which query a second run on the same data computes otherwise, or None."""
-    for one, two in zip(recorded.transcript.entries, again.transcript.entries, strict=True):
-        if first_difference(one.query, two.query) is not None:
-            return f"the query of {one.release.label!r}"
-    return None
-
-
-def _parts(recorded: Sequence[Entry], other: Sequence[Entry]) -> list[Finding]:
-    """Releases that move although the unit is in other parts of their split."""
-    moved: dict[str, dict[str, Entry]] = {}
-    by_values: set[str] = set()
-    for move in movements(recorded, other):
-        partition = move.entry.release.partition
-        if partition is not None and move.measured > SENSITIVITY_TOLERANCE * move.declared:
-            moved.setdefault(partition.split, {}).setdefault(partition.part, move.entry)
-            if partition.by == "values":
-                by_values.add(partition.split)
-    findings = []
-    for split, parts in moved.items():
-        touched = 2 if split in by_values else 1
-        if len(parts) > touched:
-            entry = list(parts.values())[-1]
-            findings.append(
-                Finding(
-                    kind="sensitivity",
-                    label=entry.release.label,
-                    detail=f"one unit moves {len(parts)} parts of split {split!r}, "
-                    f"of which it can touch {touched}: {', '.join(map(repr, parts))}",
-                    where=entry.where,
-                    declared=float(touched),
-                    measured=float(len(parts)),
+    def direction(self, data: Any, neighbour: Any, seed: np.random.SeedSequence) -> None:
+        """Everything about one pair in one direction."""
+        runs = replace(self.runs, unit=self.unit)
+        pilot_seed, extreme_seed, *seeds = seed.spawn(2 + self.replays)
+        pilot = self._watched(runs, data, pilot_seed)
+        before = len(self.findings)
+        try:
+            other = self._first_look(runs, pilot, data, neighbour)
+            if other is None:
+                return
+            if pilot.error is not None:
+                if len(self.findings) == before:
+                    raise pilot.error
+                return
+            for noise in extremes(extreme_seed, pilot.entries, other.entries):
+                with np.errstate(all="ignore"):  # what overflows there is no news
+                    recorded = runs.record(data, noise)
+                    twin = runs.replay(neighbour, recorded)
+                self.note(
+                    runs.between_sides(recorded, twin, circumstance=noise.circumstance, rounding=ROUNDING)
                 )
+            self._losses(runs, pilot, other, data, neighbour, seeds)
+        except NotComparable as error:
+            self.reasons.append(f"outputs cannot be compared bit for bit: {error}")
+        except NoDensity as error:
+            self.reasons.append(f"the exact loss is not known: {error}")
+
+    def _watched(self, runs: Runs, data: Any, seed: np.random.SeedSequence) -> Recording:
+        """The first recording, during which other randomness than the curator's trips a wire."""
+        watch = Watch(runs.algorithm)
+        pilot = replace(runs, algorithm=watch).record(data, LiveNoise(seed))
+        if watch.drawn is not None:
+            source, where = watch.drawn
+            if not where:
+                locate = Locate(runs.algorithm)
+                replace(runs, algorithm=locate).record(data, LiveNoise(seed))
+                where = locate.where
+            detail = f"randomness was drawn from {source}, which no ledger accounts for"
+            self.note([Finding(kind="nondeterminism", detail=detail, where=where)])
+        return pilot
+
+    def _first_look(self, runs: Runs, pilot: Recording, data: Any, neighbour: Any) -> Recording | None:
+        """The pilot's replays on both sides; None where nothing more can be told."""
+        repeated = repeat_difference(pilot, runs.replay(data, pilot))
+        if repeated is not None:
+            # With randomness of its own the algorithm differs from itself: nothing more can be told.
+            detail = (
+                f"same data and same noise, yet different: {repeated}; "
+                "the algorithm draws randomness that is not the curator's"
             )
-    return findings
+            self.note([Finding(kind="nondeterminism", detail=detail)])
+            return None
+        other = runs.replay(neighbour, pilot)
+        self.note(runs.between_sides(pilot, other))
+        return None if flow_difference(pilot, other) is not None else other
+
+    def _losses(
+        self,
+        runs: Runs,
+        pilot: Recording,
+        other: Recording,
+        data: Any,
+        neighbour: Any,
+        seeds: Sequence[np.random.SeedSequence],
+    ) -> None:
+        """Recordings tilted to where the loss is large, each replayed on the neighbour."""
+        differences = _differences(pilot, other)
+        mu = float(np.sqrt(sum(share for share, _ in gaussian_share(pilot.entries, differences))))
+        tilts = Tilts.toward(mu, self.target_delta)
+        losses, log_weights = np.zeros(len(seeds)), np.zeros(len(seeds))
+        same = True
+        for i, seed in enumerate(seeds):
+            noise_seed, choice = seed.spawn(2)
+            multiple = np.random.default_rng(choice).choice(tilts.multiples, p=tilts.shares)
+            noise = TiltedNoise(noise_seed, differences, pilot.entries, float(multiple))
+            recorded = runs.record(data, noise)
+            twin = runs.replay(neighbour, recorded)
+            self.note(runs.between_sides(recorded, twin))
+            if flow_difference(recorded, twin) is not None:
+                return
+            require_densities(recorded.entries)
+            losses[i] = log_ratio(recorded.entries, queries_of(recorded.entries), queries_of(twin.entries))
+            log_weights[i] = noise.log_weight(recorded.entries, tilts)
+            same = same and _agree(_differences(recorded, twin), differences)
+        fixed = FixedPair.of(pilot.entries, other.entries, whole=self.fixed_queries and same)
+        self.directions.append(Direction(Losses(losses, log_weights, 1.0 + tilts.multiples[-1]), fixed))
 
 
-def _sensitivities(recorded: Sequence[Entry], other: Sequence[Entry]) -> list[Finding]:
-    return [
-        Finding(
-            kind="sensitivity",
-            label=move.entry.release.label,
-            detail=f"the query moves by {move.measured:.6g} {move.measure}, declared are {move.declared:.6g}",
-            where=move.entry.where,
-            declared=move.declared,
-            measured=move.measured,
-        )
-        for move in movements(recorded, other)
-        if not move.measured <= move.declared * (1 + SENSITIVITY_TOLERANCE)
-    ]
+def _differences(recorded: Recording, other: Recording) -> list[np.ndarray[Any, np.dtype[np.float64]]]:
+    """How far each query of the data is from the neighbour's."""
+    with np.errstate(over="ignore"):
+        return [one.query - two.query for one, two in zip(recorded.entries, other.entries, strict=True)]
+
+
+def _agree(one: Sequence[Any], other: Sequence[Any]) -> bool:
+    """Whether two recordings' differences are the same, up to the rounding of the queries."""
+    return len(one) == len(other) and all(
+        a.shape == b.shape and np.allclose(a, b, rtol=1e-9, atol=1e-12)
+        for a, b in zip(one, other, strict=True)
+    )

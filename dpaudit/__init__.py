@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from dpaudit.running import Algorithm, Run, run
     from dpaudit.sensitivity import L1, L2, RKHS, Frobenius, Sensitivity
     from dpaudit.verdicts import Accounting, Audit, Experiment, Finding, Proof
+    from dpaudit.views import UserViews
 
 # Public name -> its module, imported at first use: `dpaudit --help` must not wait for numpy.
 _MODULES = {
@@ -107,6 +108,7 @@ _MODULES = {
     "Transcript": "noise",
     "TreeAggregation": "mechanisms",
     "TrustModel": "relations",
+    "UserViews": "views",
     "View": "relations",
     "ZCDP": "guarantees",
     "judge": "certificate",
@@ -165,6 +167,7 @@ __all__ = [
     "Transcript",
     "TreeAggregation",
     "TrustModel",
+    "UserViews",
     "View",
     "judge",
     "run",

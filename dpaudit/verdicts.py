@@ -155,14 +155,15 @@ class Finding(Model):
 
     Attributes:
         kind: ``sensitivity`` (measured over declared), ``control-flow`` (the sequence of releases
-            differs), ``leak`` (outputs differ although every release was the same), or
-            ``nondeterminism`` (same data, same noise, different output).
+            differs), ``leak`` (outputs differ although every release was the same),
+            ``nondeterminism`` (same data, same noise, different output; or randomness that no curator
+            handed out), or ``sampler`` (noise is not distributed as its mechanism states).
         label: the release concerned, if there is one.
         detail: what was seen, without any private value.
         where: file and line of the release.
     """
 
-    kind: Literal["sensitivity", "control-flow", "leak", "nondeterminism"]
+    kind: Literal["sensitivity", "control-flow", "leak", "nondeterminism", "sampler"]
     label: str | None = None
     detail: str
     where: str = ""
@@ -174,7 +175,7 @@ class Audit(Model):
     """What one auditor found on one or more neighbouring pairs.
 
     Attributes:
-        trials: runs on each side; of a one-run audit, the number of its canaries.
+        trials: runs on each side (of a replay, recordings in each direction); of a one-run audit, the number of its canaries.
         speaks_of: whether the result is about the transcript of releases or about the final output.
         epsilon_lower: a lower bound on epsilon at `delta` with probability `confidence`, if the
             method gives one.

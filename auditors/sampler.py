@@ -1,0 +1,189 @@
+"""Whether the curator's noise is distributed as the ledger says: a chi-square test of every sampler.
+
+Each mechanism of a recording is asked again and again for the same query; every draw is placed in a bin
+that is equally likely under the stated distribution. The true scale passes; one 5% off does not.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+from scipy.special import ndtr
+from scipy.stats import chi2
+
+from dpaudit.ledger import Noise
+from dpaudit.mechanisms import (
+    AnyMechanism,
+    Array,
+    DiscreteGaussian,
+    DiscreteLaplace,
+    Exponential,
+    Gaussian,
+    GaussianProcess,
+    Laplace,
+    Path,
+    RandomizedResponse,
+    SmoothGaussian,
+    SymmetricGaussian,
+    TreeAggregation,
+)
+from dpaudit.noise import LiveNoise, Question
+from dpaudit.randomness import Randomness
+
+#: How often, at most, a true sampler is called wrong: in one audit, over all its mechanisms.
+FALSE_ALARM = 1e-6
+#: Draws of each mechanism: enough for an error of 5% in the scale, which moves the statistic by some 190.
+DRAWS = 40_000
+#: Exact samplers are slow; on integers this many show the same 5%.
+EXACT_DRAWS = 20_000
+_MECHANISMS = 16
+_BINS = 20
+
+
+@dataclass
+class SamplerProbe:
+    """Answers live, and counts how every mechanism that is asked draws.
+
+    Attributes:
+        p_values: of each mechanism tested, that its draws are as stated, with the label of a release.
+    """
+
+    seed: np.random.SeedSequence
+    description: Noise = field(default_factory=lambda: Noise(source="live", seeded=True))
+    p_values: dict[AnyMechanism, tuple[str, float]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        live, probing = self.seed.spawn(2)
+        self._live = LiveNoise(live)
+        self._randomness = Randomness.live(probing)
+
+    def answer(self, question: Question) -> Array:
+        """The live answer."""
+        mechanism = question.release.mechanism
+        output = self._live.answer(question)
+        if len(self.p_values) < _MECHANISMS and mechanism not in self.p_values:
+            tested = _table(mechanism, question, self._randomness)
+            if tested is not None:
+                self.p_values[mechanism] = question.release.label, _p_value(*tested)
+        return output
+
+    def faulty(self) -> Iterator[tuple[str, float]]:
+        """The labels and p-values of the releases whose noise is not as stated."""
+        for label, p_value in self.p_values.values():
+            if p_value < FALSE_ALARM / _MECHANISMS:
+                yield label, p_value
+
+
+def _p_value(counts: Array, probabilities: Array) -> float:
+    expected = counts.sum() * probabilities
+    # Bins that hardly anything falls into would make the statistic no chi-square: they are put together.
+    rare = expected < 20.0
+    counts, expected = (
+        np.append(values[~rare], values[rare].sum()) if rare.any() else values
+        for values in (counts, expected)
+    )
+    if expected[-1] < 1.0:
+        if counts[-1] > 30.0:
+            return 0.0
+        counts, expected = counts[:-1], expected[:-1]
+    statistic = float(((counts - expected) ** 2 / expected).sum())
+    return float(chi2.sf(statistic, max(len(expected) - 1, 1)))
+
+
+def _table(mechanism: AnyMechanism, question: Question, randomness: Randomness) -> tuple[Array, Array] | None:
+    """How often draws fell into each bin, and how likely each bin is; None where no density is known."""
+    query = question.query
+    match mechanism:
+        case Gaussian() | SmoothGaussian():
+            sigma = mechanism.sigma if isinstance(mechanism, Gaussian) else question.scale
+            if sigma is None or not query.size:
+                return None
+            return _equal_bins(ndtr(_noise(question, randomness, DRAWS) / sigma))
+        case Laplace():
+            if not query.size:
+                return None
+            noise = _noise(question, randomness, DRAWS) / mechanism.scale
+            tail = 0.5 * np.exp(-np.abs(noise))
+            return _equal_bins(np.where(noise < 0, tail, 1.0 - tail))
+        case SymmetricGaussian():
+            if not query.size:
+                return None
+            rows, columns = np.triu_indices(query.shape[-1])
+            draws = (
+                _draws(question, randomness, DRAWS, len(rows))[:, ..., rows, columns]
+                - query[..., rows, columns]
+            )
+            sigmas = mechanism.sigma * np.where(rows == columns, 1.0, math.sqrt(0.5))
+            return _equal_bins(ndtr(draws / sigmas))
+        case TreeAggregation():
+            if mechanism.norm == "frobenius":
+                noise = mechanism.node_noise((DRAWS, 1, 1), randomness.generator)
+            else:
+                noise = mechanism.node_noise((DRAWS,), randomness.generator)
+            return _equal_bins(ndtr(noise / mechanism.sigma))
+        case GaussianProcess():
+            path = Path(mechanism, (DRAWS,)).noise(0.0, randomness.generator)
+            return _equal_bins(ndtr(path / mechanism.sigma))
+        case DiscreteGaussian() | DiscreteLaplace():
+            if not query.size:
+                return None
+            return _integers(mechanism, _noise(question, randomness, EXACT_DRAWS))
+        case RandomizedResponse():
+            if not query.size:
+                return None
+            kept = float((_noise(question, randomness, DRAWS) == 0).sum())
+            draws = float(query.size * -(-DRAWS // query.size))
+            keep = 1.0 / (1.0 + (mechanism.categories - 1) * math.exp(-mechanism.epsilon))
+            return np.array([kept, draws - kept]), np.array([keep, 1.0 - keep])
+        case Exponential():
+            chosen = _draws(question, randomness, DRAWS, 1).astype(np.int64)
+            weights = np.exp(query - query.max())
+            return np.bincount(chosen, minlength=query.size).astype(np.float64), weights / weights.sum()
+        case _:
+            return None
+
+
+def _draws(question: Question, randomness: Randomness, least: int, each: int) -> Array:
+    """Repeated answers to one question, [n, ...], of at least `least` numbers, `each` a time."""
+    return np.stack([question.draw(randomness) for _ in range(-(-least // each))])
+
+
+def _noise(question: Question, randomness: Randomness, least: int) -> Array:
+    return _draws(question, randomness, least, question.query.size) - question.query
+
+
+def _equal_bins(levels: Array) -> tuple[Array, Array]:
+    places = np.clip((levels.ravel() * _BINS).astype(np.int64), 0, _BINS - 1)
+    return np.bincount(places, minlength=_BINS).astype(np.float64), np.full(_BINS, 1.0 / _BINS)
+
+
+def _integers(mechanism: DiscreteGaussian | DiscreteLaplace, noise: Array) -> tuple[Array, Array]:
+    """Bins of equal width over three scales to either side, and one for each of the tails."""
+    scale = mechanism.sigma if isinstance(mechanism, DiscreteGaussian) else mechanism.scale
+    reach = math.ceil(3.0 * scale)
+    width = max(1, math.ceil(2 * reach / _BINS))
+    support = np.arange(-reach, reach + 1, dtype=np.float64)
+    zero = np.zeros(1)
+    step = max(1, len(support) // 100_000)
+    if step > 1:
+        return _wide(mechanism, noise, scale)
+    masses = np.array([math.exp(mechanism.log_density(np.array([k]), zero)) for k in support])
+    bins = (support.astype(np.int64) + reach) // width
+    probabilities = np.bincount(bins, weights=masses)
+    inside = np.abs(noise) <= reach
+    counts = np.bincount(
+        (noise[inside].astype(np.int64).ravel() + reach) // width, minlength=len(probabilities)
+    ).astype(np.float64)
+    outside = float((~inside).sum())
+    return np.append(counts, outside), np.append(probabilities, max(0.0, 1.0 - probabilities.sum()))
+
+
+def _wide(mechanism: DiscreteGaussian | DiscreteLaplace, noise: Array, scale: float) -> tuple[Array, Array]:
+    """Noise so wide that the integers are as good as the line: 1e-5 of a scale is one of them."""
+    if isinstance(mechanism, DiscreteGaussian):
+        return _equal_bins(ndtr(noise / scale))
+    tail = 0.5 * np.exp(-np.abs(noise) / scale)
+    return _equal_bins(np.where(noise < 0, tail, 1.0 - tail))
