@@ -12,6 +12,7 @@ import click
 from rich.console import RenderableType
 
 from dpaudit.accountants.accounting import account
+from dpaudit.accountants.filters import GDPFilter, ZCDPFilter
 from dpaudit.app.claim_options import StatedClaim, claim_options
 from dpaudit.app.failures import EXIT_INCONCLUSIVE, EXIT_NOT_PROVED, EXIT_NOTHING, traceback_option
 from dpaudit.app.foreign_code import foreign_code
@@ -23,10 +24,12 @@ from dpaudit.auditors.replay import replay
 from dpaudit.bounds import Bound
 from dpaudit.certificate import Certificate, judge
 from dpaudit.claims import Claim
+from dpaudit.curator import Filter
 from dpaudit.errors import CannotBound, UsageError
 from dpaudit.guarantees import ApproxDP
 from dpaudit.ledger import Ledger
 from dpaudit.pairs import Pair
+from dpaudit.relations import Neighbouring
 from dpaudit.running import Run, run
 from dpaudit.verdicts import Accounting, Audit, Experiment
 
@@ -41,6 +44,7 @@ COMPARISON_DELTA = 1e-6
 Examples:
   dpaudit certify dp-apvi -o out
   dpaudit certify mine.py:algorithm --data rows.csv --rho 0.5 --unit user
+  dpaudit certify mine.py:adaptive --data rows.csv --rho 0.5 --budget-rho 0.5
 
 Exits 0 if the claim is proved and not refuted, 1 if not.
 """
@@ -65,6 +69,12 @@ Exits 0 if the claim is proved and not refuted, 1 if not.
 @claim_options
 @pair_option
 @click.option(
+    "--budget-rho",
+    type=float,
+    help="Hold the run to rho-zCDP by a filter: its number of releases may then depend on the data.",
+)
+@click.option("--budget-mu", type=float, help="As --budget-rho, to mu-GDP.")
+@click.option(
     "--seed",
     type=click.IntRange(min=0),
     help="Repeatable noise, hence an output that must not be published; also the audit's seed (default 0).",
@@ -82,6 +92,8 @@ def certify(
     parameters: dict[str, Any],
     stated: StatedClaim,
     pair_reference: str | None,
+    budget_rho: float | None,
+    budget_mu: float | None,
     seed: int | None,
     strict: bool,
     output_format: str,
@@ -106,7 +118,12 @@ def certify(
 
     with foreign_code(target, "running it"):
         result = run(
-            chosen.algorithm, data, claim=claim, seed=seed, path=None if folder is None else folder / LEDGER
+            chosen.algorithm,
+            data,
+            claim=claim,
+            seed=seed,
+            budget=_filter(budget_rho, budget_mu, claim),
+            path=None if folder is None else folder / LEDGER,
         )
     if not result.ledger.releases:
         note(
@@ -114,7 +131,8 @@ def certify(
         )
         ctx.exit(EXIT_NOTHING)
     accounting = account(result.ledger)
-    audits = _audits(chosen, pairs_of(chosen, pair), claim=claim, seed=seed or 0)
+    budget = _filter(budget_rho, budget_mu, claim)
+    audits = _audits(chosen, pairs_of(chosen, pair), claim=claim, seed=seed or 0, budget=budget)
     certificate = judge(
         result.ledger, accounting, audits, command=ctx.meta.get(COMMAND, f"dpaudit certify {target}")
     )
@@ -161,11 +179,29 @@ def _prepare(folder: Path) -> None:
     (folder / CERTIFICATE).unlink(missing_ok=True)
 
 
-def _audits(target: Target, pairs: Sequence[Pair], *, claim: Claim, seed: int) -> list[Audit]:
+def _filter(rho: float | None, mu: float | None, claim: Claim) -> Filter | None:
+    """A whole budget, for one run, under the claim's relation."""
+    neighbouring = claim.neighbouring or Neighbouring.REPLACE_ONE
+    if rho is not None and mu is not None:
+        raise UsageError(
+            "--budget-rho and --budget-mu at once",
+            where="--budget-rho",
+            why="a curator holds one budget",
+            remedy="give one of them",
+        )
+    if mu is not None:
+        return GDPFilter(mu, neighbouring)
+    return None if rho is None else ZCDPFilter(rho, neighbouring)
+
+
+def _audits(
+    target: Target, pairs: Sequence[Pair], *, claim: Claim, seed: int, budget: Filter | None
+) -> list[Audit]:
     if not pairs:
         return []
+    options = {} if budget is None else {"budget": budget}
     with foreign_code(target.reference, "auditing it"):
-        return [replay(target.algorithm, pairs, claim=claim, seed=seed)]
+        return [replay(target.algorithm, pairs, claim=claim, seed=seed, run_options=options)]
 
 
 def _utility(target: Target, result: Run) -> dict[str, float | None]:
