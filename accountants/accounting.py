@@ -6,6 +6,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import assert_never
 
+from dpaudit.accountants.budgets import implied_by_gdp, implied_by_pure
 from dpaudit.accountants.composition import Composition, compose, compose_ledger
 from dpaudit.accountants.curves import ACCOUNTANTS, gdp_profile, pure_profile, rdp_profile, zcdp_profile
 from dpaudit.accountants.profiles import LossProfile, PrivacyProfile, ZCDPProfile
@@ -75,11 +76,17 @@ def budget_bounds(budget: AnyGuarantee, wanted: AnyGuarantee, group_size: int = 
             return [Bound(guarantee=_renyi(_held(budget, group_size), wanted.alpha), method=method)]
         case ZCDP(), _:
             return []
+        case GDP(mu=mu), _:
+            implied = implied_by_gdp(mu * (1 + CLAIM_TOLERANCE), wanted)
+            return [] if implied is None else [Bound(guarantee=implied, method=method)]
+        case PureDP(epsilon=epsilon), _:
+            implied = implied_by_pure(epsilon * (1 + CLAIM_TOLERANCE), wanted)
+            return [Bound(guarantee=implied, method=method)]
         case _:
             raise CannotBound(
                 f"a budget of {budget}",
                 where="header.budget",
-                remedy="hold the run to a zCDP budget",
+                remedy="hold the run to a zCDP, GDP or pure-DP budget",
             )
 
 

@@ -15,7 +15,7 @@ from typing import assert_never
 
 from scipy.optimize import brentq
 
-from dpaudit.accountants.composition import Composition, compose
+from dpaudit.accountants.composition import Composition, compose, compose_ledger
 from dpaudit.accountants.ranges import nonnegative
 from dpaudit.accountants.rounding import down, sqrt_down
 from dpaudit.accountants.scaled_composition import ScaledComposition
@@ -146,12 +146,14 @@ def scale_ledger(
                 remedy="run the algorithm again with another budget",
             )
         releases, neighbouring = tuple(ledger.releases), ledger.header.neighbouring
+        composition = compose_ledger(ledger)
     else:
         releases = tuple(ledger)
+        composition = compose(releases, neighbouring)
     free = [release for release in releases if noise_parameter(release.mechanism) is not None]
     if not free:
         raise CannotBound("no release has noise that could be scaled", where="ledger")
-    result = _least_factor(compose(releases, neighbouring), neighbouring, target, 1.0)
+    result = _least_factor(composition, neighbouring, target, 1.0)
     new = [r.model_copy(update={"mechanism": scaled(r.mechanism, result.factor)}) for r in releases]
     fixed = tuple(r.label for r in releases if noise_parameter(r.mechanism) is None)
     return Rescaled(result.factor, tuple(new), fixed, target, result.bound, result.opinion, result.slack)

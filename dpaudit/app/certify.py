@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ import click
 from rich.console import RenderableType
 
 from dpaudit.accountants.accounting import account
+from dpaudit.accountants.filters import GDPFilter, ZCDPFilter
 from dpaudit.app.claim_options import StatedClaim, claim_options, users_option
 from dpaudit.app.failures import EXIT_INCONCLUSIVE, EXIT_NOT_PROVED, EXIT_NOTHING, traceback_option
 from dpaudit.app.foreign_code import foreign_code
@@ -24,11 +25,13 @@ from dpaudit.auditors.replay import replay
 from dpaudit.bounds import Bound
 from dpaudit.certificate import Certificate, judge
 from dpaudit.claims import Claim
+from dpaudit.curator import Filter
 from dpaudit.errors import CannotBound, UsageError
 from dpaudit.files import replace_file
 from dpaudit.guarantees import ApproxDP
 from dpaudit.ledger import Ledger
 from dpaudit.pairs import Pair
+from dpaudit.relations import Neighbouring
 from dpaudit.running import Run, run
 from dpaudit.verdicts import Accounting, Audit, Experiment
 
@@ -43,6 +46,7 @@ COMPARISON_DELTA = 1e-6
 Examples:
   dpaudit certify dp-apvi -o out
   dpaudit certify mine.py:algorithm --data rows.csv --rho 0.5 --unit user
+  dpaudit certify mine.py:adaptive --data rows.csv --rho 0.5 --budget-rho 0.5
 
 `dpaudit list` names the -P parameters of every built-in algorithm.
 Exits 0 if the claim is proved and not refuted, 1 if not.
@@ -70,6 +74,12 @@ Exits 0 if the claim is proved and not refuted, 1 if not.
 @users_option
 @pair_option
 @click.option(
+    "--budget-rho",
+    type=float,
+    help="Hold the run to rho-zCDP by a filter: its number of releases may then depend on the data.",
+)
+@click.option("--budget-mu", type=float, help="As --budget-rho, to mu-GDP.")
+@click.option(
     "--seed",
     type=click.IntRange(min=0),
     help="Repeatable noise, hence an output that must not be published; also the audit's seed (default 0).",
@@ -88,6 +98,8 @@ def certify(
     stated: StatedClaim,
     users: int | None,
     pair_reference: str | None,
+    budget_rho: float | None,
+    budget_mu: float | None,
     seed: int | None,
     strict: bool,
     output_format: str,
@@ -117,6 +129,7 @@ def certify(
             claim=claim,
             seed=seed,
             users=users,
+            budget=_filter(budget_rho, budget_mu, claim),
             path=None if folder is None else folder / LEDGER,
         )
     if not result.ledger.releases:
@@ -128,7 +141,8 @@ def certify(
     accounting = account(result.ledger)
     # Before the audit runs the algorithm again, which may change an object that it returned.
     text = None if folder is None else output_text(result.output)
-    audits = _audits(chosen, pairs_of(chosen, pair), claim=claim, seed=seed or 0, users=users)
+    options = {"users": users, "budget": _filter(budget_rho, budget_mu, claim)}
+    audits = _audits(chosen, pairs_of(chosen, pair), claim=claim, seed=seed or 0, run_options=options)
     certificate = judge(
         result.ledger, accounting, audits, command=ctx.meta.get(COMMAND, f"dpaudit certify {target}")
     )
@@ -179,13 +193,28 @@ def _prepare(folder: Path) -> None:
         (folder / name).unlink(missing_ok=True)
 
 
+def _filter(rho: float | None, mu: float | None, claim: Claim) -> Filter | None:
+    """A whole budget, for one run, under the claim's relation."""
+    neighbouring = claim.neighbouring or Neighbouring.REPLACE_ONE
+    if rho is not None and mu is not None:
+        raise UsageError(
+            "--budget-rho and --budget-mu at once",
+            where="--budget-rho",
+            why="a curator holds one budget",
+            remedy="give one of them",
+        )
+    if mu is not None:
+        return GDPFilter(mu, neighbouring)
+    return None if rho is None else ZCDPFilter(rho, neighbouring)
+
+
 def _audits(
-    target: Target, pairs: Sequence[Pair], *, claim: Claim, seed: int, users: int | None
+    target: Target, pairs: Sequence[Pair], *, claim: Claim, seed: int, run_options: Mapping[str, Any]
 ) -> list[Audit]:
     if not pairs:
         return []
     with foreign_code(target.reference, "auditing it"):
-        return [replay(target.algorithm, pairs, claim=claim, seed=seed, run_options={"users": users})]
+        return [replay(target.algorithm, pairs, claim=claim, seed=seed, run_options=run_options)]
 
 
 def _utility(target: Target, result: Run) -> dict[str, float | None]:

@@ -2,76 +2,28 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from fractions import Fraction
-from typing import Any, assert_never
+import csv
+import io
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
 import click
 
-from dpaudit.accountants.conversions import bun_steinke_epsilon, pure_to_gdp, pure_to_zcdp, zcdp_epsilon
-from dpaudit.accountants.gaussian import gaussian_epsilon, gaussian_mu
-from dpaudit.accountants.profiles import PureProfile
-from dpaudit.accountants.rounding import sqrt_up, up
+from dpaudit.accountants.conversion_table import LARGEST, Conversion, conversions, largest_gaussian
 from dpaudit.app.claim_options import stated_guarantee
 from dpaudit.app.failures import traceback_option
-from dpaudit.app.output import line, lower, output_format_option, print_json, print_text, table, upper
-from dpaudit.bounds import Rigour
+from dpaudit.app.output import line, lower, note, print_json, print_text, table, unwrapped, upper
 from dpaudit.errors import CannotBound, InvalidParameter, UsageError
-from dpaudit.guarantees import GDP, RDP, ZCDP, AnyGuarantee, ApproxDP, PureDP
+from dpaudit.guarantees import RDP, AnyGuarantee, ApproxDP, PureDP
 from dpaudit.verdicts import leading_figure
 
 DEFAULT_DELTAS = (1e-5, 1e-6, 1e-9)
+DEFAULT_ORDERS = (2.0, 32.0)
 
-ALWAYS = "always"
-IF_GAUSSIAN = "only if every release is Gaussian"
-COMPARISON = "always; for comparison"
-LARGEST = "largest of a Gaussian release that meets the target"
-
-BALLE_WANG = "Balle, Wang 2018, Theorem 8"
-BUN_STEINKE = "Bun, Steinke 2016, Proposition 1.3"
-CANONNE = "Canonne, Kamath, Steinke 2020, Proposition 12"
-KAIROUZ = "Kairouz, Oh, Viswanath 2015"
-
-_SCALES = {"approx-dp": "epsilon", "zcdp": "rho", "gdp": "mu"}
-
-
-@dataclass(frozen=True)
-class Row:
-    """One guarantee: by which method and theorem, when it holds, and how it was rounded."""
-
-    guarantee: AnyGuarantee
-    method: str
-    source: str
-    holds: str = ALWAYS
-    target_delta: float | None = None
-    rigour: Rigour = "float-pessimistic"
-
-    def to_json(self) -> dict[str, Any]:
-        """The row as plain JSON types; ``figure`` is the guarantee's leading one."""
-        row = {
-            "guarantee": self.guarantee.to_json(),
-            "figure": leading_figure(self.guarantee),
-            "method": self.method,
-            "source": self.source,
-            "holds": self.holds,
-            "rigour": self.rigour,
-        }
-        return row if self.target_delta is None else {**row, "target_delta": self.target_delta}
-
-    def cells(self) -> list[str]:
-        """The row as text, rounded to its safe side."""
-        number = leading_figure(self.guarantee)
-        shown = lower(number) if self.holds == LARGEST else upper(number)
-        delta = self.guarantee.delta if isinstance(self.guarantee, ApproxDP) else self.target_delta
-        return [
-            _SCALES[self.guarantee.kind],
-            "" if delta is None else f"{delta:g}",
-            shown,
-            f"{self.method}: {self.source}",
-            self.holds,
-        ]
+_SCALES = {"approx-dp": "epsilon", "zcdp": "rho", "gdp": "mu", "pure-dp": "epsilon", "rdp": "RDP epsilon"}
+_HEADER = ("guarantee", "delta", "figure", "slack", "method and source", "holds")
+_LATEX = str.maketrans({"&": r"\&", "%": r"\%", "_": r"\_", "#": r"\#", "$": r"\$"})
 
 
 @click.command(
@@ -79,8 +31,11 @@ class Row:
 Examples:
   dpaudit convert --rho 0.5 --delta 1e-6
   dpaudit convert --epsilon 1 --delta 1e-6    (what Gaussian noise meets it)
+  dpaudit convert --alpha 8 --epsilon 1       (from Renyi DP)
+  dpaudit convert --rho 0.5 --output-format latex --plot curve.svg
 
-Figures are rounded to the safe side.
+Figures are rounded to the safe side. The slack of a bound is by how much it
+exceeds, relatively, what no conversion that always holds can be below.
 """
 )
 @click.option("--rho", type=float, help="From rho-zCDP.")
@@ -88,6 +43,7 @@ Figures are rounded to the safe side.
 @click.option(
     "--epsilon", type=float, help="From epsilon-DP; with --delta, what Gaussian noise meets the target."
 )
+@click.option("--alpha", type=float, help="With --epsilon: from (alpha, epsilon)-Renyi DP.")
 @click.option(
     "--delta",
     "deltas",
@@ -95,17 +51,81 @@ Figures are rounded to the safe side.
     multiple=True,
     help="Repeatable; default 1e-5, 1e-6 and 1e-9 where one is needed.",
 )
-@output_format_option
+@click.option(
+    "--order", "orders", type=float, multiple=True, help="To Renyi DP of this order; default 2 and 32."
+)
+@click.option(
+    "--output-format",
+    type=click.Choice(["text", "json", "csv", "markdown", "latex"]),
+    default="text",
+    show_default=True,
+    help="json and csv: every digit.",
+)
+@click.option(
+    "--plot",
+    "picture",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Also draw delta(epsilon), into an .svg, .png or .html file; needs the extra `plot`.",
+)
 @traceback_option
 def convert(
     *,
     rho: float | None,
     mu: float | None,
     epsilon: float | None,
+    alpha: float | None,
     deltas: tuple[float, ...],
+    orders: tuple[float, ...],
     output_format: str,
+    picture: Path | None,
 ) -> None:
-    """State one guarantee on every other scale, each with its theorem and rigour."""
+    """State one guarantee on every other scale, each with its theorem, rigour and slack."""
+    given = _given(rho=rho, mu=mu, epsilon=epsilon, alpha=alpha)
+    for delta in deltas:
+        ApproxDP(epsilon=0.0, delta=delta)  # refuses what is no probability before anything is computed
+    for order in orders:
+        RDP(alpha=order, epsilon=0.0)
+    drawn: list[AnyGuarantee] = [given]
+    if isinstance(given, PureDP) and deltas:
+        rows = [row for delta in deltas for row in largest_gaussian(given.epsilon, delta)]
+        drawn = [ApproxDP(epsilon=given.epsilon, delta=delta) for delta in deltas]
+        targets = " or ".join(str(target) for target in drawn)
+        name = f"the least Gaussian noise that meets {targets}"
+        start: dict[str, Any] = {"kind": "approx-dp", "epsilon": given.epsilon, "deltas": list(deltas)}
+    else:
+        try:
+            rows = conversions(given, deltas or DEFAULT_DELTAS, orders or DEFAULT_ORDERS)
+        except (CannotBound, InvalidParameter) as error:
+            raise CannotBound(
+                f"{given} on every other scale: {error.what}",
+                where="dpaudit convert",
+                remedy="convert a smaller figure: no bound is known for one as large",
+            ) from None
+        name, start = str(given), given.to_json()
+    if picture is not None:
+        from dpaudit.app.plot import draw_curves
+
+        draw_curves(drawn, rows, name, picture)
+        note(f"drawn: {picture}")
+    match output_format:
+        case "json":
+            print_json({"given": start, "rows": [row.to_json() for row in rows]})
+        case "csv":
+            click.echo(_csv(rows), nl=False)
+        case "markdown":
+            print_text(unwrapped(_markdown(rows)))
+        case "latex":
+            print_text(unwrapped(_latex(rows)))
+        case _:
+            shown = table(_HEADER, [_cells(row) for row in rows], whole=_HEADER[:4])
+            print_text(line(name), line(), shown, line())
+            print_text(line(f"rigour: {rows[0].rigour}; bounds are rounded up, largest figures down"))
+
+
+def _given(
+    *, rho: float | None, mu: float | None, epsilon: float | None, alpha: float | None
+) -> AnyGuarantee:
     given = stated_guarantee(epsilon=epsilon, delta=None, rho=rho, mu=mu)
     if given is None:
         raise UsageError(
@@ -114,72 +134,76 @@ def convert(
             why="there is nothing to state on other scales",
             remedy="give one of --rho, --mu and --epsilon",
         )
-    for delta in deltas:
-        ApproxDP(epsilon=0.0, delta=delta)  # refuses what is no probability before anything is computed
-    if isinstance(given, PureDP) and deltas:
-        rows = [row for delta in deltas for row in _largest_gaussian(given.epsilon, delta)]
-        targets = " or ".join(str(ApproxDP(epsilon=given.epsilon, delta=delta)) for delta in deltas)
-        name = f"the least Gaussian noise that meets {targets}"
-        start: dict[str, Any] = {"kind": "approx-dp", "epsilon": given.epsilon, "deltas": list(deltas)}
-    else:
-        try:
-            rows = list(_rows(given, deltas or DEFAULT_DELTAS))
-        except (CannotBound, InvalidParameter) as error:
-            raise CannotBound(
-                f"{given} on every other scale: {error.what}",
-                where="dpaudit convert",
-                remedy="convert a smaller figure: no bound is known for one as large",
-            ) from None
-        name, start = str(given), given.to_json()
-    if output_format == "json":
-        print_json({"given": start, "rows": [row.to_json() for row in rows]})
-        return
-    columns = ("guarantee", "delta", "figure", "method and source", "holds")
-    print_text(
-        line(name),
-        line(),
-        table(columns, [row.cells() for row in rows], whole=("guarantee", "delta", "figure")),
+    if alpha is None:
+        return given
+    if not isinstance(given, PureDP):
+        raise UsageError(
+            "--alpha without --epsilon",
+            where="--alpha",
+            why="a Renyi divergence of order alpha has a size of its own",
+            remedy="add --epsilon, or use --order to convert to Renyi DP",
+        )
+    return RDP(alpha=alpha, epsilon=given.epsilon)
+
+
+def _cells(row: Conversion) -> list[str]:
+    """A row as text, figures rounded to their safe side."""
+    guarantee, number = row.guarantee, leading_figure(row.guarantee)
+    delta = guarantee.delta if isinstance(guarantee, ApproxDP) else row.target_delta
+    scale = _SCALES[guarantee.kind]
+    return [
+        f"{scale} at {guarantee.alpha:g}" if isinstance(guarantee, RDP) else scale,
+        "" if delta is None else f"{delta:g}",
+        lower(number) if row.holds == LARGEST else upper(number),
+        _slack(row.slack),
+        f"{row.method}: {row.source}",
+        row.holds,
+    ]
+
+
+def _slack(slack: float | None) -> str:
+    if slack is None:
+        return ""
+    return "exact" if slack < 1e-9 else f"{100.0 * slack:.2g}%"
+
+
+def _csv(rows: Sequence[Conversion]) -> str:
+    text = io.StringIO()
+    names = (
+        "kind",
+        "alpha",
+        "delta",
+        "target_delta",
+        "figure",
+        "slack",
+        "method",
+        "source",
+        "holds",
+        "rigour",
     )
-    print_text(line(), line(f"rigour: {rows[0].rigour}; bounds are rounded up, largest figures down"))
+    writer = csv.DictWriter(text, names, restval="", lineterminator="\n", extrasaction="ignore")
+    writer.writeheader()
+    for row in rows:
+        writer.writerow({**row.to_json(), **row.guarantee.to_json()})
+    return text.getvalue()
 
 
-def _rows(given: AnyGuarantee, deltas: Iterable[float]) -> Iterator[Row]:
-    match given:
-        case ZCDP(rho=rho):
-            mu = sqrt_up(2 * Fraction(rho))
-            for delta in deltas:
-                yield Row(_approx(zcdp_epsilon(rho, delta), delta), "zcdp", CANONNE)
-                yield Row(
-                    _approx(bun_steinke_epsilon(rho, delta), delta), "bun-steinke", BUN_STEINKE, COMPARISON
-                )
-                yield Row(_approx(gaussian_epsilon(delta, mu), delta), "gdp", BALLE_WANG, IF_GAUSSIAN)
-            yield Row(GDP(mu=mu), "gdp", "mu = sqrt(2 rho) of Gaussian noise", IF_GAUSSIAN)
-        case GDP(mu=mu):
-            for delta in deltas:
-                yield Row(_approx(gaussian_epsilon(delta, mu), delta), "gdp", BALLE_WANG)
-            yield Row(ZCDP(rho=up(Fraction(mu) ** 2 / 2)), "gdp", "Dong, Roth, Su 2022, Corollary B.6")
-        case PureDP(epsilon=epsilon):
-            for delta in deltas:
-                yield Row(_approx(PureProfile(epsilon).epsilon(delta), delta), "pure", KAIROUZ)
-            yield Row(ZCDP(rho=pure_to_zcdp(epsilon)), "pure", "sharpens Bun, Steinke 2016, Proposition 1.4")
-            yield Row(GDP(mu=pure_to_gdp(epsilon)), "pure", "Dong, Roth, Su 2022, Proposition 2.4")
-        case ApproxDP() | RDP():
-            raise CannotBound(
-                f"{given} on every other scale", where="dpaudit convert", remedy="convert its parts"
-            )
-        case _:
-            assert_never(given)
+def _markdown(rows: Sequence[Conversion]) -> str:
+    lines = [_HEADER, ("---",) * len(_HEADER), *(_cells(row) for row in rows)]
+    return "\n".join("| " + " | ".join(cells) + " |" for cells in lines)
 
 
-def _largest_gaussian(epsilon: float, delta: float) -> Iterator[Row]:
-    """What Gaussian noise meets (epsilon, delta): exactly as much mu, and rho = mu^2 / 2, rounded down."""
-    mu = gaussian_mu(epsilon, delta)
-    exact = Fraction(mu) ** 2 / 2
-    rho = float(exact)
-    rho = rho if Fraction(rho) <= exact else math.nextafter(rho, 0.0)
-    yield Row(GDP(mu=mu), "gdp", BALLE_WANG, LARGEST, target_delta=delta)
-    yield Row(ZCDP(rho=rho), "gdp", BALLE_WANG, LARGEST, target_delta=delta)
-
-
-def _approx(epsilon: float, delta: float) -> ApproxDP:
-    return ApproxDP(epsilon=epsilon, delta=delta)
+def _latex(rows: Sequence[Conversion]) -> str:
+    """A tabular for the package booktabs."""
+    body = [" & ".join(cell.translate(_LATEX) for cell in _cells(row)) + r" \\" for row in rows]
+    return "\n".join(
+        [
+            r"\begin{tabular}{lrrrll}",
+            r"\toprule",
+            " & ".join(_HEADER) + r" \\",
+            r"\midrule",
+            *body,
+            r"\bottomrule",
+            r"\end{tabular}",
+        ]
+    )

@@ -279,3 +279,35 @@ def test_what_an_audit_has_tested_is_not_said_to_await_one(answer: Any, mine: Mi
         True,
         True,
     ]
+
+
+ADAPTIVE = """
+from dpaudit import L2, Gaussian
+from dpaudit.errors import BudgetExceeded
+
+def adaptive(data, curator):
+    total = 0.0
+    while True:
+        try:
+            mechanism = Gaussian(sigma=2.0, sensitivity=L2(1.0))
+            total += float(curator.release(float(data[0, 0]), mechanism, label="s"))
+        except BudgetExceeded:
+            return total
+"""
+
+
+def test_a_run_held_to_a_budget_is_certified_by_it(answer: Any, dpaudit: Any, tmp_path: Path) -> None:
+    (tmp_path / "adaptive.py").write_text(ADAPTIVE)
+    (tmp_path / "rows.csv").write_text("0.5\n0.25\n")
+    target = ["certify", f"{tmp_path / 'adaptive.py'}:adaptive", "--data", tmp_path / "rows.csv"]
+    status, found = answer(*target, "--rho", 0.5, "--budget-rho", 0.5, "--seed", 1, "-o", "out")
+    assert status == 0
+    assert [bound["method"] for bound in found["bounds"]] == ["budget"]
+    header = json.loads((tmp_path / "out" / "ledger.jsonl").read_text().splitlines()[0])
+    assert (header["schedule"], header["budget"]) == ("filtered", {"kind": "zcdp", "rho": 0.5})
+    status, found = answer(*target, "--mu", 1, "--budget-mu", 1, "--seed", 1)
+    assert status == 0
+    # A budget larger than the claim proves nothing of it, however little one run spent.
+    assert answer(*target, "--rho", 0.5, "--budget-rho", 0.6, "--seed", 1)[0] == 1
+    refused = dpaudit(*target, "--rho", 0.5, "--budget-rho", 0.5, "--budget-mu", 1)
+    assert refused.exit_code == 2

@@ -1,5 +1,10 @@
 from __future__ import annotations
 
+import csv
+import io
+import math
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -35,7 +40,8 @@ def test_from_mu(answer: Any) -> None:
 def test_from_pure(answer: Any) -> None:
     # tanh(1/2) = 0.46211715726..., -2 Phi^-1(1 / (1 + e)) = 1.23203...
     _, found = answer("convert", "--epsilon", 1)
-    assert [row["guarantee"].get("delta") for row in found["rows"]] == [1e-5, 1e-6, 1e-9, None, None]
+    assert [row["guarantee"].get("delta") for row in found["rows"]][:4] == [1e-5, 1e-6, 1e-9, None]
+    assert figures(found, "bun-steinke", "zcdp") == [0.5]
     assert figures(found, "pure", "zcdp") == [pytest.approx(0.46211715726, rel=1e-10)]
     assert figures(found, "pure", "gdp") == [pytest.approx(1.23203, abs=1e-5)]
     assert all(figure <= 1.0 for figure in figures(found, "pure", "approx-dp"))
@@ -71,6 +77,13 @@ def test_delta_may_be_repeated_and_text_fits(dpaudit: Any) -> None:
         ["--rho", 1, "--delta", 1],
         ["--rho", 1, "--delta", "nan"],
         ["--rho", "much"],
+        ["--rho", 1, "--alpha", 2],
+        ["--alpha", 2],
+        ["--alpha", 1, "--epsilon", 1],
+        ["--rho", 1, "--order", 1],
+        ["--rho", 1, "--output-format", "xml"],
+        ["--rho", 1, "--plot", "curve.gif"],
+        ["--rho", 1, "--plot", "no/such/folder/curve.svg"],
         ["--mu", 1e200],
     ],
 )
@@ -99,3 +112,75 @@ def test_what_is_too_large_to_convert_is_not_told_to_add_noise(dpaudit: Any, opt
     assert result.exit_code == 2
     assert "DPA402" in result.stderr
     assert "convert a smaller figure" in result.stderr
+
+
+def test_from_renyi(answer: Any) -> None:
+    # Canonne, Kamath, Steinke: 1 + (log 1e6 + 7 log(7/8) - log 8) / 7 at order 8, and Mironov's log 1e6 / 7.
+    _, found = answer("convert", "--alpha", 8, "--epsilon", 1, "--delta", 1e-6)
+    assert found["given"] == {"kind": "rdp", "alpha": 8.0, "epsilon": 1.0}
+    best = 1.0 + (math.log(1e6) + 7.0 * math.log(7.0 / 8.0) - math.log(8.0)) / 7.0
+    assert figures(found, "rdp", "approx-dp") == [pytest.approx(best, rel=1e-12)]
+    assert figures(found, "mironov", "approx-dp") == [pytest.approx(1.0 + math.log(1e6) / 7.0, rel=1e-12)]
+
+
+def test_to_renyi(answer: Any) -> None:
+    _, found = answer("convert", "--mu", 2, "--order", 5)
+    (row,) = [row for row in found["rows"] if row["guarantee"]["kind"] == "rdp"]
+    assert row["guarantee"] == {"kind": "rdp", "alpha": 5.0, "epsilon": 10.0}
+
+
+def test_slack_is_the_excess_over_gaussian_noise(answer: Any) -> None:
+    _, found = answer("convert", "--rho", 0.5, "--delta", 1e-6)
+    by_method = {row["method"]: row["slack"] for row in found["rows"] if "delta" in row["guarantee"]}
+    assert by_method["zcdp"] == pytest.approx(5.22153 / 4.886554117462212 - 1.0, abs=1e-5)
+    assert by_method["bun-steinke"] > by_method["zcdp"]
+    assert 0.0 <= by_method["gdp"] < 1e-12
+
+
+def test_tables_for_papers(dpaudit: Any) -> None:
+    arguments = ["convert", "--rho", 0.5, "--delta", 1e-6, "--output-format"]
+    rows = list(csv.DictReader(io.StringIO(dpaudit(*arguments, "csv").stdout)))
+    assert float(rows[0]["figure"]) == pytest.approx(5.22153, abs=1e-5)
+    assert rows[0]["source"] == "Canonne, Kamath, Steinke 2020, Proposition 12"
+    assert {row["kind"] for row in rows} == {"approx-dp", "gdp", "rdp"}
+    markdown = dpaudit(*arguments, "markdown").stdout.splitlines()
+    assert {text.count("|") for text in markdown} == {7}
+    assert "| 5.22154 | 6.9% |" in markdown[2]
+    latex = dpaudit(*arguments, "latex").stdout
+    assert latex.startswith(r"\begin{tabular}")
+    assert r"6.9\%" in latex
+    assert latex.rstrip().endswith(r"\end{tabular}")
+    assert latex.count(r" \\") == len(rows) + 1
+
+
+@pytest.mark.parametrize(
+    ("ending", "start"), [("svg", b"<svg"), ("png", b"\x89PNG"), ("html", b"<!DOCTYPE html>")]
+)
+def test_the_curve_is_drawn(dpaudit: Any, tmp_path: Path, ending: str, start: bytes) -> None:
+    picture = tmp_path / f"curve.{ending}"
+    result = dpaudit("convert", "--rho", 0.5, "--delta", 1e-6, "--plot", picture)
+    assert result.exit_code == 0, result.stderr
+    content = picture.read_bytes()
+    assert content.lstrip().startswith(start)
+    if ending == "svg":
+        for method in (b"zcdp", b"bun-steinke", b"gdp"):
+            assert method in content
+
+
+@pytest.mark.parametrize(
+    "given", [["--epsilon", 1, "--delta", 1e-6, "--delta", 1e-9], ["--mu", 0], ["--epsilon", 1]]
+)
+def test_every_guarantee_has_a_picture(dpaudit: Any, tmp_path: Path, given: list[object]) -> None:
+    result = dpaudit("convert", *given, "--plot", tmp_path / "curve.svg")
+    assert result.exit_code == 0, result.stderr
+    assert (tmp_path / "curve.svg").stat().st_size > 1000
+
+
+def test_without_the_library_the_message_names_the_extra(
+    dpaudit: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "altair", None)
+    result = dpaudit("convert", "--rho", 0.5, "--plot", "curve.svg")
+    assert result.exit_code == 2
+    assert "dpaudit[plot]" in result.stderr
+    assert "DPA106" in result.stderr
