@@ -125,10 +125,13 @@ def smooth_delta(epsilon: float, alpha: float, beta: float, dimension: int) -> f
     )
     cells: list[tuple[float, float, float, int]] = []
 
+    # A cell is widened by more than its ends' exponentials are rounded.
     def larger_first(low: float, high: float) -> float:
+        high *= 1.0 + 1e-14
         return _log_delta(epsilon, math.expm1(high), math.exp(high - low) / alpha**2, dimension, best)
 
     def smaller_first(low: float, high: float) -> float:
+        low *= 1.0 - 1e-14
         growth = 0.5 * dimension * (high - low) * (1.0 + 1e-12)
         left = epsilon - growth
         shift = math.exp(-low) / alpha**2
