@@ -146,9 +146,8 @@ def laplace_to_zcdp(epsilon: float) -> float:
     """Least rho of a Laplace release with sensitivity / scale = epsilon: epsilon + e^-epsilon - 1.
 
     Args:
-        epsilon: L1 sensitivity over scale, in [0, inf). The bound holds for vectors too: it is convex and 0
-        at 0, so
-            an L1 sensitivity spread over coordinates costs no more than the same in one.
+        epsilon: L1 sensitivity over scale, in [0, inf). The bound holds for vectors too: it is convex and
+            0 at 0, so an L1 sensitivity spread over coordinates costs no more than the same in one.
 
     Returns:
         rho >= 0, the Kullback-Leibler divergence of the worst pair.

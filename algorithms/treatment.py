@@ -12,7 +12,6 @@ with the healthy.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpaudit.algorithms.tabular import TabularMDP
 
@@ -39,11 +38,3 @@ def treatment_mdp(horizon: int = 4) -> TabularMDP:
         rewards=np.broadcast_to(rewards, (horizon, *rewards.shape)),
         initial=np.array([0.3, 0.4, 0.2, 0.1]),
     )
-
-
-def treatment_optimum(horizon: int = 4) -> NDArray[np.int64]:
-    """The optimal policy, [H, S]: treat whoever is not healthy, except at the last visit."""
-    policy = np.full((horizon, 4), TREAT)
-    policy[:, HEALTHY] = WAIT
-    policy[-1] = WAIT
-    return policy

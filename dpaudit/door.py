@@ -71,11 +71,13 @@ class Door:
         self._numbers: Iterator[int] = itertools.count()
 
     def for_user(self) -> tuple[NoiseSource, Transcript | None, Iterator[int]]:
-        """The noise, the transcript and the numbering that every user's local curator shares."""
+        """For the core alone: the noise, transcript and numbering that every user's local curator shares."""
         return self._noise, self._transcript, self._numbers
 
     def admit(self, release: Release) -> int:
-        """Charge and write a release before it is sampled: the ledger never holds less than came out.
+        """For the core alone: charge and write a release before it is sampled.
+
+        The ledger never holds less than came out.
 
         Returns:
             The release's number in the run.
@@ -91,13 +93,13 @@ class Door:
         return next(self._numbers)
 
     def charge(self, release: Release) -> None:
-        """Take a release out of the budget, then write it; what the budget refuses is not written."""
+        """For the core alone: take a release out of the budget, then write it, if the budget allows it."""
         if self._budget is not None:
             self._budget.spend(release)
         self.ledger.append(release)
 
     def ask(self, question: Question) -> Array:
-        """The answer to a question about an admitted release, kept for the auditor if there is one."""
+        """For the core alone: the answer about an admitted release, kept for the auditor if there is one."""
         output = self._noise.answer(question)
         if self._transcript is not None:
             self._transcript.entries.append(

@@ -17,7 +17,7 @@ from dpaudit.relations import Neighbouring, TrustModel
 
 @dataclass(frozen=True)
 class StatedClaim:
-    """The claim options as they were given; None for those left out."""
+    """What the command line says of the claim to judge; None for the options left out."""
 
     epsilon: float | None = None
     delta: float | None = None
@@ -43,7 +43,7 @@ class StatedClaim:
 
         Raises:
             UsageError: contradictory options, or a unit without any guarantee.
-            ClaimMismatch: the options name another unit, relation or trust model than the own claim.
+            ClaimMismatch: the options name another unit, relation or trust model than that claim.
         """
         guarantee = self.guarantee()
         about = {"unit": self.unit, "neighbouring": self.neighbouring, "trust_model": self.trust_model}
@@ -64,7 +64,7 @@ class StatedClaim:
             meant = getattr(own, name)
             if meant is not None and value != meant:
                 raise ClaimMismatch(
-                    f"{name} {value!r} was asked for, the algorithm's own claim speaks of {str(meant)!r}",
+                    f"{name} {value!r} was asked for, its own claim speaks of {str(meant)!r}",
                     where="--" + name.replace("_", "-"),
                     remedy=f"claim {name} {str(meant)!r}",
                 )

@@ -86,11 +86,6 @@ def require_integers(query: Array, where: str) -> None:
         )
 
 
-def bernoulli_exp(gamma: Fraction, bits: Bits) -> bool:
-    """True with probability exp(-gamma), exactly, for gamma >= 0 (Algorithm 1)."""
-    return _bernoulli_exp(gamma.numerator, gamma.denominator, bits)
-
-
 def discrete_laplace(scale: Fraction, bits: Bits) -> int:
     """An integer with probability proportional to exp(-|k|/scale), exactly (Algorithm 2)."""
     t, s = scale.numerator, scale.denominator
@@ -120,6 +115,7 @@ def discrete_gaussian(variance: Fraction, bits: Bits) -> int:
 
 
 def _bernoulli_exp(numerator: int, denominator: int, bits: Bits) -> bool:
+    """True with probability exp(-gamma), exactly, for gamma = numerator/denominator >= 0 (Algorithm 1)."""
     whole, rest = divmod(numerator, denominator)
     for _ in range(whole):
         if not _bernoulli_exp_fraction(1, 1, bits):
