@@ -25,7 +25,7 @@ from dpaudit.auditors.samples import Array
 
 #: No factor of a bet may fall below this: one unlucky pair never takes everything.
 _FLOOR = 1e-3
-_NEWTON_STEPS = 14
+_NEWTON_STEPS = 10
 _CLOSE_ENOUGH = 1e-7
 _RIDGE = np.array([1e-6, 1.0, 10.0])
 

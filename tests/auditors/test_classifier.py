@@ -19,10 +19,17 @@ def _features(shift: float, n: int, seed: int) -> Samples:
     return Samples(data + np.array([0.0, shift, 0.0]), neighbour, seed)
 
 
-def _spread(ratio: float, n: int, seed: int) -> Samples:
-    """Two features whose sizes differ between the sides, and no linear function of which does."""
+def _striped(n: int, seed: int) -> Samples:
+    """One feature in [0, 1]; in its middle half every second stripe is nine times likelier on one side."""
     random = np.random.default_rng(seed)
-    return Samples(ratio * random.laplace(size=(n, 2)), random.laplace(size=(n, 2)), seed)
+
+    def side(own: float) -> np.ndarray:
+        stripe = 2 * random.integers(0, 4, n) + (random.random(n) < own)
+        middle = 0.25 + (stripe + random.random(n)) / 16
+        outside = random.random(n) / 4 + 0.75 * (random.random(n) < 0.5)
+        return np.where(random.random(n) < 0.5, middle, outside)[:, None]
+
+    return Samples(side(0.9), side(0.1), seed)
 
 
 def test_a_direction_is_learned() -> None:
@@ -32,9 +39,10 @@ def test_a_direction_is_learned() -> None:
 
 
 def test_trees_see_what_a_line_does_not() -> None:
-    samples = _spread(4.0, 8000, 1)
+    samples = _striped(8000, 1)
     line, trees = (threshold(samples, learner=learner).epsilon_lower for learner in ("logistic", "boosting"))
-    assert trees > line + 1
+    assert line < 0.5
+    assert 1.5 < trees < np.log(9)
 
 
 def test_what_was_learned_from_is_not_tested() -> None:

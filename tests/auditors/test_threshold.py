@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from scipy.stats import norm
 
 from dpaudit.accountants.conversions import zcdp_delta
 from dpaudit.accountants.gaussian import gaussian_delta
+from dpaudit.auditors.claimed import Curve
 from dpaudit.auditors.clopper_pearson import largest_refutable_epsilon
 from dpaudit.auditors.samples import Samples, rounded, rounding_step
 from dpaudit.auditors.threshold import threshold
@@ -31,7 +33,7 @@ def laplace(shift: float, n: int, seed: int) -> Samples:
 @pytest.mark.parametrize(("n", "bar"), [(10_000, 2.1), (100_000, 2.75)])
 def test_yardstick(n: int, bar: float) -> None:
     bounds = [threshold(gaussian(1.0, n, seed), delta=1e-5).epsilon_lower for seed in range(20)]
-    assert bar <= np.median(bounds)
+    assert np.median(bounds) >= bar
     assert max(bounds) < 4.377
 
 
@@ -52,7 +54,9 @@ CLAIMS = [
 
 
 @pytest.mark.parametrize(("claim", "curve", "mechanism"), CLAIMS)
-def test_twice_as_revealing_is_found_and_the_correct_one_is_not(claim, curve, mechanism) -> None:
+def test_twice_as_revealing_is_found_and_the_correct_one_is_not(
+    claim: Claim, curve: Curve | None, mechanism: Callable[[float, int, int], Samples]
+) -> None:
     # Gaussian claims at delta 1e-5 are far from their truth: it takes more noise removed to see it.
     size = 60_000 if isinstance(claim.guarantee, ApproxDP | ZCDP) else 20_000
     found = [threshold(mechanism(shift, size, 1), claim=claim, curve=curve) for shift in (2.0, 1.0)]
