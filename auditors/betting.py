@@ -26,6 +26,7 @@ from dpaudit.auditors.samples import Array
 #: No factor of a bet may fall below this: one unlucky pair never takes everything.
 _FLOOR = 1e-3
 _NEWTON_STEPS = 10
+_CLOSE_ENOUGH = 1e-7
 _RIDGE = np.array([1e-6, 1.0, 10.0])
 
 
@@ -67,14 +68,14 @@ def both_directions(one: Bets, other: Bets) -> Bets:
 
 
 def most_log_gain(epsilon: float, delta: float) -> float:
-    """The largest log E of any bet on one pair.
+    """The largest log E that any bet on one pair can pay.
 
-    With k = 1 / (e^epsilon + delta) the stake is at most (1 + hedge) k, so that E is at most
-    (1 - hedge + stake) (1 + hedge) (1 - delta k), whose maximum over hedges in [-1, 1] is
-    (1 - delta k) / (1 - k), or (1 - delta k) 4 k where k > 1/2.
+    Randomized response between two outputs x and y, each likelier on its own side by
+    r = (e^epsilon + delta) / (1 + e^epsilon), keeps the claim in both directions. There the pair (x, y)
+    has probability r^2, so that no e-value may pay more than r^-2 for it.
     """
-    k = 1 / (math.exp(min(epsilon, 700.0)) + delta)
-    return math.log1p(-delta * k) + (-math.log1p(-k) if k <= 0.5 else math.log(4 * k))
+    odds = math.exp(min(epsilon, 700.0))
+    return -2 * math.log1p(-(1 - delta) / (1 + odds))
 
 
 def log_ratio(scores: Array, data: Array, neighbour: Array) -> Array:
@@ -142,7 +143,7 @@ def _maximise(p: Array, q: Array, phi: Array, odds: Array, delta: Array) -> tupl
     """Newton's method for the concave growth of (stake, hedge), started at no bet, [e, c] each."""
     cost = odds[..., None] * phi + delta[..., None]  # [e, c, bins]
     shape = phi.shape[:-1]
-    stake, hedge, growth = np.zeros(shape), np.zeros(shape), np.zeros(shape)
+    stake, hedge, growth, reach = np.zeros(shape), np.zeros(shape), np.zeros(shape), np.ones(shape)
 
     def allowed(stake: Array, hedge: Array) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
         # Linear in phi, each factor is least at phi = 0 or phi = 1, whichever bins there are.
@@ -163,12 +164,15 @@ def _maximise(p: Array, q: Array, phi: Array, odds: Array, delta: Array) -> tupl
         determinant = np.maximum(aa * bb - ab * ab, 1e-15)
         move_stake = (bb * to_stake - ab * to_hedge) / determinant
         move_hedge = (aa * to_hedge - ab * to_stake) / determinant
-        length = np.ones(shape)
-        inside = allowed(stake + move_stake, hedge + move_hedge)
+        promised = move_stake * to_stake + move_hedge * to_hedge
+        if np.all(promised < _CLOSE_ENOUGH):
+            break
+        length = reach.copy()
+        inside = allowed(stake + length * move_stake, hedge + length * move_hedge)
         for _ in range(8):
             if inside.all():
                 break
-            length = np.where(inside, length, length / 3)
+            length = np.where(inside, length, length / 2)
             inside = allowed(stake + length * move_stake, hedge + length * move_hedge)
         length = np.where(inside, length, 0.0)
         new_stake, new_hedge = stake + length * move_stake, hedge + length * move_hedge
@@ -176,9 +180,9 @@ def _maximise(p: Array, q: Array, phi: Array, odds: Array, delta: Array) -> tupl
             np.log(1 - new_hedge[..., None] + new_stake[..., None] * phi) @ p
             + np.log(1 + new_hedge[..., None] - new_stake[..., None] * cost) @ q
         )
+        # A step too far is taken back, and the next one is shorter.
         better = reached >= growth
-        if np.all(reached <= growth + 1e-10):
-            break
+        reach = np.where(better, np.minimum(1.0, 2 * length), length / 4)
         stake, hedge = np.where(better, new_stake, stake), np.where(better, new_hedge, hedge)
         growth = np.where(better, reached, growth)
     return stake, hedge, growth

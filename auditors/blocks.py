@@ -14,8 +14,8 @@ from dpaudit.auditors.samples import Array, Samples
 #: How often the wealth is looked at in a block.
 LOOKS = 16
 #: Tests are tuned on every so many-th epsilon of a grid.
-_COARSE = 12
-_BINS = 60
+_COARSE = 25
+_BINS = 36
 
 
 @dataclass(frozen=True)

@@ -47,9 +47,11 @@ def learned(samples: Samples, learner: Learner, share: float) -> Samples:
     model = _classifier(learner, samples.seed)
     labels = np.repeat([1, 0], len(first))
     model.fit(features(np.concatenate([first.data, first.neighbour])), labels)
-    scores = [np.asarray(model.decision_function(features(side)), dtype=np.float64) for side in
-              (rest.data, rest.neighbour)]  # fmt: skip
-    return Samples(scores[0], scores[1], samples.seed)
+    data, neighbour = (
+        np.asarray(model.decision_function(features(side)), dtype=np.float64)
+        for side in (rest.data, rest.neighbour)
+    )
+    return Samples(data, neighbour, samples.seed)
 
 
 def _classifier(learner: Learner, seed: int) -> Any:
@@ -67,7 +69,7 @@ def _classifier(learner: Learner, seed: int) -> Any:
         ) from error
     match learner:
         case "logistic":
-            return make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
+            return make_pipeline(StandardScaler(), LogisticRegression(solver="newton-cholesky"))
         case "boosting":
             return HistGradientBoostingClassifier(
                 random_state=seed % 2**32, max_iter=100, max_leaf_nodes=15, min_samples_leaf=20

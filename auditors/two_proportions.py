@@ -142,7 +142,7 @@ def by_epsilon(trials: int, delta: float, error: float) -> Ordering:
 
     def order(x: Array, y: Array) -> Array:
         excess = x - trials * delta
-        above = np.maximum(excess, 1e-300)
+        above = np.maximum(excess, 1e-9)
         share = (1 / np.maximum(x, 1.0) - 1 / (trials + 1.0)) * (x / above) ** 2
         variance = share + 1 / (y + 1) - 1 / (trials + 2.0)
         bound = np.log(above / (y + 1)) - width * np.sqrt(variance)
