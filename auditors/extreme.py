@@ -7,7 +7,7 @@ to the neighbour's query, to ties, and far out on either side; all outputs at on
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import assert_never
 
@@ -35,23 +35,22 @@ from dpaudit.mechanisms import (
 )
 from dpaudit.noise import Entry, LiveNoise, Question
 
-#: From the exact answer, the neighbour's query, and the noise's scale, to an output.
-_Setting = Callable[[Array, Array, float], Array]
-
-SETTINGS: Mapping[str, _Setting] = {
-    "zero": lambda exact, other, scale: np.zeros_like(exact),
-    "the query itself": lambda exact, other, scale: exact,
-    "the neighbour's query": lambda exact, other, scale: other,
-    "ties": lambda exact, other, scale: np.full_like(exact, np.rint(exact.ravel()[0])),
-    "10 scales above": lambda exact, other, scale: exact + np.rint(10.0 * scale + 1.0),
-    "10 scales below": lambda exact, other, scale: exact - np.rint(10.0 * scale + 1.0),
-    "1000 scales above": lambda exact, other, scale: exact + np.rint(1e3 * scale + 1.0),
-    "1000 scales below": lambda exact, other, scale: exact - np.rint(1e3 * scale + 1.0),
-    "far above": lambda exact, other, scale: np.full_like(exact, 1e12 * (1.0 + np.rint(scale))),
-    "far below": lambda exact, other, scale: np.full_like(exact, -1e12 * (1.0 + np.rint(scale))),
-}
-#: Single outputs are set one after the other, for as many questions as this.
-_SINGLY = 8
+#: All outputs at once are set to each of these; a single one to each of the first four.
+SETTINGS = (
+    "zero",
+    "the query itself",
+    "far above",
+    "far below",
+    "the neighbour's query",
+    "ties",
+    "10 scales above",
+    "10 scales below",
+    "1000 scales above",
+    "1000 scales below",
+)
+_SINGLE_SETTINGS = SETTINGS[:4]
+#: Single outputs are set at the first question of each place in the code, for as many places as this.
+_PLACES = 8
 
 
 @dataclass
@@ -121,16 +120,36 @@ class ExtremeNoise:
         return value if np.isfinite(value).all() else live
 
     def _value(self, exact: Array, other: Array, scale: float) -> Array:
-        with np.errstate(over="ignore", invalid="ignore"):
-            return np.array(SETTINGS[self.setting](exact, other, scale), dtype=np.float64)
+        # Whole numbers of everything, so that integers stay integers.
+        match self.setting:
+            case "zero":
+                return np.zeros_like(exact)
+            case "the query itself":
+                return exact.copy()
+            case "the neighbour's query":
+                return other.copy()
+            case "ties":
+                return np.full_like(exact, np.rint(exact.ravel()[0]))
+            case "far above" | "far below":
+                far = 1e12 * (1.0 + np.rint(scale))
+                return np.full_like(exact, far if self.setting == "far above" else -far)
+            case _:
+                scales, side = (10.0 if self.setting.startswith("10 ") else 1e3), self.setting[-5:]
+                move = np.rint(scales * scale + 1.0)
+                with np.errstate(over="ignore"):
+                    return np.asarray(exact + (move if side == "above" else -move))
 
 
 def extremes(
     seed: np.random.SeedSequence, recorded: Sequence[Entry], neighbour: Sequence[Entry]
 ) -> Iterator[ExtremeNoise]:
-    """Every setting of all outputs at once, and of each of the first few by itself."""
-    asked = [position for position, entry in enumerate(recorded) if entry.output.size]
-    single = asked[:_SINGLY] if len(asked) > 1 else []
-    for setting in SETTINGS:
-        for only in [None, *single]:
-            yield ExtremeNoise(seed.spawn(1)[0], setting, only, neighbour)
+    """Recordings with all outputs set at once, and with single ones."""
+    places: dict[str, int] = {}
+    for position, entry in enumerate(recorded):
+        if entry.output.size:
+            places.setdefault(entry.where, position)
+    single = list(places.values())[:_PLACES] if len(recorded) > 1 else []
+    chosen: list[tuple[str, int | None]] = [(setting, None) for setting in SETTINGS]
+    chosen += [(setting, only) for only in single for setting in _SINGLE_SETTINGS]
+    for setting, only in chosen:
+        yield ExtremeNoise(seed.spawn(1)[0], setting, only, neighbour)

@@ -42,7 +42,8 @@ class FixedPair:
         """
         count = len(recorded) if whole else _until_first_answer(recorded)
         entries, twins = recorded[:count], other[:count]
-        differences = [one.query - two.query for one, two in zip(entries, twins, strict=True)]
+        with np.errstate(over="ignore"):
+            differences = [one.query - two.query for one, two in zip(entries, twins, strict=True)]
         shares = gaussian_share(entries, differences)
         # Leaving a release out is post-processing: what is left bounds the pair from below.
         square = math.fsum(share for share, exact in shares if exact)
@@ -53,7 +54,7 @@ class FixedPair:
                 _largest_loss(entries[group[0]], twins[group[0]]) for group in releases_of(entries)
             )
         )
-        mu = math.sqrt(square) * (1.0 - MARGIN) if math.isfinite(square) else 0.0
+        mu = math.sqrt(min(square, 1e300)) * (1.0 - MARGIN)
         return cls(mu, largest * (1.0 - MARGIN))
 
     def epsilon(self, delta: float) -> float:

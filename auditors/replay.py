@@ -43,11 +43,14 @@ from dpaudit.verdicts import Audit, Finding
 #: queries that are computed from such outputs are rounded as coarsely.
 ROUNDING = 2.0**-48
 
+_NOISE_LIMIT = (
+    f"the noise of a mechanism is compared with its stated distribution over {DRAWS} draws at most, which "
+    "do not show an error of the scale below some 3%"
+)
 LIMITS = (
     "replay speaks of the pairs it was given, and of the outputs the noise happened to take or was made to",
     "a bound on the transcript is none on a final output that reveals less",
-    f"noise is compared with its stated distribution over {DRAWS} draws of a mechanism, which do not show "
-    "an error of the scale below some 3%",
+    _NOISE_LIMIT,
 )
 FIXED_QUERIES = "that no query depends on an earlier output, as was stated; it did not in any recording"
 

@@ -119,11 +119,8 @@ def _table(mechanism: AnyMechanism, question: Question, randomness: Randomness) 
             sigmas = mechanism.sigma * np.where(rows == columns, 1.0, math.sqrt(0.5))
             return _equal_bins(ndtr(draws / sigmas))
         case TreeAggregation():
-            if mechanism.norm == "frobenius":
-                noise = mechanism.node_noise((DRAWS, 1, 1), randomness.generator)
-            else:
-                noise = mechanism.node_noise((DRAWS,), randomness.generator)
-            return _equal_bins(ndtr(noise / mechanism.sigma))
+            shape = (DRAWS, 1, 1) if mechanism.norm == "frobenius" else (DRAWS,)
+            return _equal_bins(ndtr(mechanism.node_noise(shape, randomness.generator) / mechanism.sigma))
         case GaussianProcess():
             path = Path(mechanism, (DRAWS,)).noise(0.0, randomness.generator)
             return _equal_bins(ndtr(path / mechanism.sigma))
@@ -134,10 +131,10 @@ def _table(mechanism: AnyMechanism, question: Question, randomness: Randomness) 
         case RandomizedResponse():
             if not query.size:
                 return None
-            kept = float((_noise(question, randomness, DRAWS) == 0).sum())
+            same = float((_noise(question, randomness, DRAWS) == 0).sum())
             draws = float(query.size * -(-DRAWS // query.size))
             keep = 1.0 / (1.0 + (mechanism.categories - 1) * math.exp(-mechanism.epsilon))
-            return np.array([kept, draws - kept]), np.array([keep, 1.0 - keep])
+            return np.array([same, draws - same]), np.array([keep, 1.0 - keep])
         case Exponential():
             chosen = _draws(question, randomness, DRAWS, 1).astype(np.int64)
             weights = np.exp(query - query.max())

@@ -85,13 +85,12 @@ class TiltedNoise:
         direction = self._direction(question)
         self.used.append(direction)
         mechanism = question.release.mechanism
-        output = self._live.answer(question)
-        if not question.query.size:
-            return output
         moved = shift(mechanism, direction, self.multiple)
-        if isinstance(mechanism, TreeAggregation):  # what comes out is the sum of the items so far
+        if isinstance(mechanism, TreeAggregation) and question.query.size:
+            # What comes out is the sum of the items so far.
             moved = self._sums[question.number] = moved + self._sums.get(question.number, 0.0)
-        return output + moved
+        output = self._live.answer(question)
+        return output + moved if moved.any() else output
 
     def _direction(self, question: Question) -> Array:
         position = len(self.used)
@@ -101,7 +100,8 @@ class TiltedNoise:
                 entry.at is not None and question.at is not None and np.array_equal(entry.at, question.at)
             )
             fits = type(entry.release.mechanism) is type(question.release.mechanism)
-            if fits and same_points and direction.shape == question.query.shape:
+            fits = fits and direction.shape == question.query.shape and bool(np.isfinite(direction).all())
+            if fits and same_points:
                 return direction
         return np.zeros_like(question.query)
 

@@ -65,12 +65,15 @@ class Watch:
             return
         if event == "c_call":
             if argument is os.urandom:
-                self._note("a generator seeded by the operating system", frame)
+                self._note("the operating system", frame)
             elif getattr(argument, "__self__", None) is _GLOBAL_PYTHON and argument.__name__ != "getstate":
                 self._note("Python's global generator", frame)
-        elif event == "call" and frame.f_code is random.Random.seed.__code__:
-            if frame.f_locals.get("a", 0) is None and frame.f_back is not None:
-                self._note("a generator seeded by the operating system", frame.f_back)
+        elif (
+            event == "call"
+            and frame.f_code is random.Random.seed.__code__
+            and frame.f_locals.get("a", 0) is None
+        ):
+            self._note("the operating system", frame)
 
     def _note(self, source: str, frame: FrameType) -> None:
         where = _place(frame)
