@@ -132,9 +132,9 @@ def _table(mechanism: AnyMechanism, question: Question, randomness: Randomness) 
             if not query.size:
                 return None
             same = float((_noise(question, randomness, DRAWS) == 0).sum())
-            draws = float(query.size * -(-DRAWS // query.size))
+            answers = float(query.size * -(-DRAWS // query.size))
             keep = 1.0 / (1.0 + (mechanism.categories - 1) * math.exp(-mechanism.epsilon))
-            return np.array([same, draws - same]), np.array([keep, 1.0 - keep])
+            return np.array([same, answers - same]), np.array([keep, 1.0 - keep])
         case Exponential():
             chosen = _draws(question, randomness, DRAWS, 1).astype(np.int64)
             weights = np.exp(query - query.max())
