@@ -13,7 +13,7 @@ from dpaudit.auditors.movement import movements
 from dpaudit.auditors.sameness import NotComparable, first_difference
 from dpaudit.curator import Curator
 from dpaudit.noise import Entry, NoiseSource, ReplayDiverged, ReplayedNoise, Transcript
-from dpaudit.relations import TrustModel
+from dpaudit.relations import Neighbouring, TrustModel
 from dpaudit.running import run
 from dpaudit.verdicts import Finding
 from dpaudit.views import UserViews
@@ -43,13 +43,16 @@ class Runs:
     Attributes:
         algorithm: any callable ``(data, curator) -> output``; data sets are copied before each run.
         options: further arguments of `dpaudit.run`.
-        trust_model: under joint trust the changed user's own view is not compared.
+        trust_model: under joint trust the changed user's own view is not compared; under local trust
+            only one user's releases may move.
+        neighbouring: how many parts of a split one unit can touch.
         unit: the position of the changed user.
     """
 
     algorithm: Callable[[Any, Curator], Any]
     options: Mapping[str, Any]
     trust_model: TrustModel = TrustModel.CENTRAL
+    neighbouring: Neighbouring = Neighbouring.REPLACE_ONE
     unit: int | None = None
 
     def record(self, data: Any, noise: NoiseSource) -> Recording:
@@ -58,8 +61,11 @@ class Runs:
         try:
             # A deep copy: an algorithm that changes its data in place must not change the other side's.
             # And of the options: a budget is spent by one run, and must be whole again for the next.
+            # And of the algorithm: what it keeps from one run must not reach the next.
             options = copy.deepcopy(dict(self.options))
-            result = run(self.algorithm, copy.deepcopy(data), noise=noise, transcript=transcript, **options)
+            result = run(
+                fresh(self.algorithm), copy.deepcopy(data), noise=noise, transcript=transcript, **options
+            )
         except Exception as error:  # noqa: BLE001  (an error on one side only is a finding, whatever it is)
             return Recording(None, transcript, error)
         try:
@@ -79,31 +85,41 @@ class Runs:
     def between_sides(
         self, recorded: Recording, other: Recording, *, circumstance: str = "", rounding: float = 0.0
     ) -> list[Finding]:
-        """What differs on the neighbour although every release returned the same.
+        """What differs in the releases on the neighbour although every one returned the same.
 
         Args:
             recorded: the run on the data.
             other: its replay on the neighbour.
             circumstance: added to each detail: what was special about the recording.
             rounding: relative to the queries' own size, what a sensitivity may exceed besides.
-
-        Raises:
-            NotComparable: an output whose content cannot be seen.
         """
         findings = _sensitivities(recorded.entries, other.entries, rounding)
-        findings += _parts(recorded.entries, other.entries)
+        findings += _parts(recorded.entries, other.entries, self.neighbouring)
+        if self.trust_model is TrustModel.LOCAL:
+            findings += _users(recorded.entries, other.entries)
         flow = flow_difference(recorded, other)
         if flow is not None:
             at = min(len(other.entries), len(recorded.entries) - 1)
             entry = recorded.entries[at] if recorded.entries else None
             label, where = (entry.release.label, entry.where) if entry else (None, "")
             findings.append(Finding(kind="control-flow", label=label, detail=flow, where=where))
-        elif leak := self._output_difference(recorded.output, other.output):
-            detail = f"every release was the same, yet the neighbour's output differs: {leak}"
-            findings.append(Finding(kind="leak", detail=detail))
         if circumstance:
             findings = [f.model_copy(update={"detail": f"{f.detail} ({circumstance})"}) for f in findings]
         return findings
+
+    def leaks(self, recorded: Recording, other: Recording) -> list[Finding]:
+        """What differs in the outputs although the releases were the same.
+
+        Raises:
+            NotComparable: an output whose content cannot be seen.
+        """
+        if flow_difference(recorded, other) is not None:
+            return []
+        leak = self._output_difference(recorded.output, other.output)
+        if leak is None:
+            return []
+        detail = f"every release was the same, yet the neighbour's output differs: {leak}"
+        return [Finding(kind="leak", detail=detail)]
 
     def _output_difference(self, one: Any, other: Any) -> str | None:
         if self.trust_model is not TrustModel.JOINT:
@@ -121,13 +137,17 @@ class Runs:
         return None
 
 
+def fresh(algorithm: Callable[[Any, Curator], Any]) -> Callable[[Any, Curator], Any]:
+    """A copy of an algorithm, without what it may have kept from a run; itself, if it cannot be copied."""
+    try:
+        return copy.deepcopy(algorithm)
+    except Exception:  # noqa: BLE001  (whatever an object's own copying raises)
+        return algorithm
+
+
 def repeat_difference(recorded: Recording, again: Recording) -> str | None:
-    """How a replay on the same data differs from the recording, or None."""
-    return (
-        flow_difference(recorded, again)
-        or _query_difference(recorded, again)
-        or first_difference(recorded.output, again.output)
-    )
+    """How the releases of a replay on the same data differ from the recording's, or None."""
+    return flow_difference(recorded, again) or _query_difference(recorded, again)
 
 
 def flow_difference(recorded: Recording, other: Recording) -> str | None:
@@ -152,7 +172,29 @@ def _query_difference(recorded: Recording, again: Recording) -> str | None:
     return None
 
 
-def _parts(recorded: Sequence[Entry], other: Sequence[Entry]) -> list[Finding]:
+def _users(recorded: Sequence[Entry], other: Sequence[Entry]) -> list[Finding]:
+    """Releases of other users that move, under local trust, when one user's data change."""
+    moved = {
+        move.entry.user: move.entry
+        for move in movements(recorded, other)
+        if move.measured > SENSITIVITY_TOLERANCE * move.declared
+    }
+    if len(moved) < 2:
+        return []
+    entry = list(moved.values())[-1]
+    return [
+        Finding(
+            kind="sensitivity",
+            label=entry.release.label,
+            detail=f"one user's data move the releases of {len(moved)} users",
+            where=entry.where,
+            declared=1.0,
+            measured=float(len(moved)),
+        )
+    ]
+
+
+def _parts(recorded: Sequence[Entry], other: Sequence[Entry], neighbouring: Neighbouring) -> list[Finding]:
     """Releases that move although the unit is in other parts of their split."""
     moved: dict[str, dict[str, Entry]] = {}
     by_values: set[str] = set()
@@ -164,7 +206,7 @@ def _parts(recorded: Sequence[Entry], other: Sequence[Entry]) -> list[Finding]:
                 by_values.add(partition.split)
     findings = []
     for split, parts in moved.items():
-        touched = 2 if split in by_values else 1
+        touched = neighbouring.parts_touched(split_by_values=split in by_values)
         if len(parts) > touched:
             entry = list(parts.values())[-1]
             findings.append(

@@ -25,8 +25,8 @@ from dpaudit.auditors.likelihood import (
     require_densities,
 )
 from dpaudit.auditors.loss_evidence import Direction, loss_figures
-from dpaudit.auditors.recording import Recording, Runs, flow_difference, repeat_difference
-from dpaudit.auditors.sameness import NotComparable
+from dpaudit.auditors.recording import Recording, Runs, flow_difference, fresh, repeat_difference
+from dpaudit.auditors.sameness import NotComparable, first_difference
 from dpaudit.auditors.sampler import DRAWS, SamplerProbe
 from dpaudit.auditors.tilted import TiltedNoise, Tilts
 from dpaudit.auditors.watch import Locate, Watch
@@ -36,7 +36,7 @@ from dpaudit.errors import InvalidParameter
 from dpaudit.guarantees import ApproxDP
 from dpaudit.noise import LiveNoise
 from dpaudit.pairs import Pair
-from dpaudit.relations import TrustModel
+from dpaudit.relations import Neighbouring, TrustModel
 from dpaudit.verdicts import Audit, Finding
 
 #: At extreme outputs a query may exceed its sensitivity by this much of its own size besides: later
@@ -47,9 +47,14 @@ _NOISE_LIMIT = (
     f"the noise of a mechanism is compared with its stated distribution over {DRAWS} draws at most, which "
     "do not show an error of the scale below some 3%"
 )
+_SEEN_LIMIT = (
+    "only releases and the returned value are compared: not files, prints, global variables, or what the "
+    "algorithm does where it is not audited"
+)
 LIMITS = (
     "replay speaks of the pairs it was given, and of the outputs the noise happened to take or was made to",
     "a bound on the transcript is none on a final output that reveals less",
+    _SEEN_LIMIT,
     _NOISE_LIMIT,
 )
 FIXED_QUERIES = "that no query depends on an earlier output, as was stated; it did not in any recording"
@@ -99,12 +104,14 @@ def replay(
     options = {"claim": claim, **(run_options or {})}
     claim = claim if claim is not None else getattr(algorithm, "claim", None)
     trust = options.get("trust_model") or (claim and claim.trust_model) or TrustModel.CENTRAL
-    audited = _Audited(
-        Runs(algorithm, options, trust_model=TrustModel(trust)), replays, _target(claim, delta), fixed_queries
-    )
+    relation = options.get("neighbouring") or (claim and claim.neighbouring) or Neighbouring.REPLACE_ONE
+    runs = Runs(algorithm, options, trust_model=TrustModel(trust), neighbouring=Neighbouring(relation))
+    audited = _Audited(runs, replays, _target(claim, delta), fixed_queries)
     if pairs:
         audited.test_samplers(pairs[0].data, np.random.SeedSequence([seed, 2 * len(pairs)]))
     for index, pair in enumerate(pairs):
+        if _same(pair):
+            audited.reasons.append(f"both data sets of the pair {pair.description!r} are the same")
         for turn, (data, neighbour) in enumerate(((pair.data, pair.neighbour), (pair.neighbour, pair.data))):
             audited.unit = pair.unit
             audited.direction(data, neighbour, np.random.SeedSequence([seed, 2 * index + turn]))
@@ -126,6 +133,14 @@ def replay(
         not_checked=(*LIMITS, FIXED_QUERIES) if fixed_queries else LIMITS,
         **figures,
     )
+
+
+def _same(pair: Pair) -> bool:
+    """Whether a pair's data sets are visibly the same, so that nothing can be told by them."""
+    try:
+        return first_difference(pair.data, pair.neighbour) is None
+    except NotComparable:
+        return False
 
 
 def _target(claim: Claim | None, delta: float | None) -> float:
@@ -182,23 +197,28 @@ class _Audited:
                 with np.errstate(all="ignore"):  # what overflows there is no news
                     recorded = runs.record(data, noise)
                     twin = runs.replay(neighbour, recorded)
-                self.note(
-                    runs.between_sides(recorded, twin, circumstance=noise.circumstance, rounding=ROUNDING)
-                )
+                found = runs.between_sides(recorded, twin, circumstance=noise.circumstance, rounding=ROUNDING)
+                self._compare(runs, recorded, twin, found)
             self._losses(runs, pilot, other, data, neighbour, seeds)
-        except NotComparable as error:
-            self.reasons.append(f"outputs cannot be compared bit for bit: {error}")
         except NoDensity as error:
             self.reasons.append(f"the exact loss is not known: {error}")
 
+    def _compare(self, runs: Runs, recorded: Recording, twin: Recording, found: list[Finding]) -> None:
+        """Keep what was found in the releases, then what the outputs show, as far as they can be seen."""
+        self.note(found)
+        try:
+            self.note(runs.leaks(recorded, twin))
+        except NotComparable as error:
+            self.reasons.append(f"outputs cannot be compared bit for bit: {error}")
+
     def _watched(self, runs: Runs, data: Any, seed: np.random.SeedSequence) -> Recording:
         """The first recording, during which other randomness than the curator's trips a wire."""
-        watch = Watch(runs.algorithm)
+        watch = Watch(fresh(runs.algorithm))
         pilot = replace(runs, algorithm=watch).record(data, LiveNoise(seed))
         if watch.drawn is not None:
             source, where = watch.drawn
             if not where:
-                locate = Locate(runs.algorithm)
+                locate = Locate(fresh(runs.algorithm))
                 replace(runs, algorithm=locate).record(data, LiveNoise(seed))
                 where = locate.where
             detail = f"randomness was drawn from {source}, which no ledger accounts for"
@@ -207,7 +227,13 @@ class _Audited:
 
     def _first_look(self, runs: Runs, pilot: Recording, data: Any, neighbour: Any) -> Recording | None:
         """The pilot's replays on both sides; None where nothing more can be told."""
-        repeated = repeat_difference(pilot, runs.replay(data, pilot))
+        again = runs.replay(data, pilot)
+        repeated = repeat_difference(pilot, again)
+        if repeated is None:
+            try:
+                repeated = first_difference(pilot.output, again.output)
+            except NotComparable as error:
+                self.reasons.append(f"outputs cannot be compared bit for bit: {error}")
         if repeated is not None:
             # With randomness of its own the algorithm differs from itself: nothing more can be told.
             detail = (
@@ -217,7 +243,7 @@ class _Audited:
             self.note([Finding(kind="nondeterminism", detail=detail)])
             return None
         other = runs.replay(neighbour, pilot)
-        self.note(runs.between_sides(pilot, other))
+        self._compare(runs, pilot, other, runs.between_sides(pilot, other))
         return None if flow_difference(pilot, other) is not None else other
 
     def _losses(
@@ -241,7 +267,7 @@ class _Audited:
             noise = TiltedNoise(noise_seed, differences, pilot.entries, float(multiple))
             recorded = runs.record(data, noise)
             twin = runs.replay(neighbour, recorded)
-            self.note(runs.between_sides(recorded, twin))
+            self._compare(runs, recorded, twin, runs.between_sides(recorded, twin))
             if flow_difference(recorded, twin) is not None:
                 return
             require_densities(recorded.entries)

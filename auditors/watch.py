@@ -19,7 +19,7 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -44,6 +44,10 @@ class Watch:
     def __init__(self, algorithm: Callable[[Any, Curator], Any]) -> None:
         self._algorithm = algorithm
         self.drawn: tuple[str, str] | None = None
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        """Itself: what it has noted must be found again; the algorithm inside is fresh already."""
+        return self
 
     def __getattr__(self, name: str) -> Any:
         """The algorithm's own name, claim and parameters."""
@@ -93,6 +97,10 @@ class Locate:
         self._state = _numpy_state()
         self._last: dict[FrameType, str] = {}
         self.where = ""
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        """Itself: what it has noted must be found again; the algorithm inside is fresh already."""
+        return self
 
     def __getattr__(self, name: str) -> Any:
         """The algorithm's own name, claim and parameters."""

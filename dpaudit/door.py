@@ -67,6 +67,8 @@ class Door:
         self._noise = noise if noise is not None else LiveNoise()
         self._budget = budget
         self._transcript = transcript
+        #: Whose door this is, under local trust.
+        self._user: int | None = None
         #: Counts the run's releases; all doors of one run share it.
         self._numbers: Iterator[int] = itertools.count()
 
@@ -111,6 +113,7 @@ class Door:
                     number=question.number,
                     at=question.at,
                     scale=question.scale,
+                    user=self._user,
                 )
             )
         return output

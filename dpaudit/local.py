@@ -29,7 +29,7 @@ class UserCurator(Curator):
         super().__init__(everyone.ledger, noise, transcript=transcript)
         self._numbers = numbers
         self._everyone = everyone
-        self._index = index
+        self._index = self._user = index
         self._first = first
         self._made = 0
 

@@ -86,8 +86,8 @@ class NoNoise:
 class Entry:
     """One question as it was answered: what was asked, what came out, and from where in the code.
 
-    `number`, `at` and `scale` are those of `Question`. A stream or a function begins with an entry
-    without values, where it was opened.
+    `number`, `at` and `scale` are those of `Question`; `user` is whose release it is, under local trust.
+    A stream or a function begins with an entry without values, where it was opened.
     """
 
     release: Release
@@ -97,6 +97,7 @@ class Entry:
     number: int = 0
     at: Array | None = None
     scale: float | None = None
+    user: int | None = None
 
 
 @dataclass
