@@ -5,6 +5,9 @@ mechanism's formula ever sees a count. Sequential: every release without a parti
 unit. Parallel (McSherry 2009): of one split a unit touches one part - or two, where the split
 looked at values and a replaced record may leave one part and enter another. Different splits are
 independent, so their parts add up.
+
+Gaussian and Laplace mechanisms are counted under their plain numbers, all others under themselves: a
+million different ones take some two hundred megabytes, and cost what `Cost.many` says of whole columns.
 """
 
 from __future__ import annotations
@@ -13,20 +16,70 @@ import heapq
 import itertools
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
+from typing import NamedTuple, TypeAlias, TypeGuard, cast, get_args
 
+import numpy as np
+
+from dpaudit.accountants.columns import Column, Cost, times_up
 from dpaudit.accountants.rounding import sum_up, up
 from dpaudit.errors import CannotBound
 from dpaudit.ledger import Ledger
 from dpaudit.mechanisms import AnyMechanism
+from dpaudit.plain import Kind, PlainNoise, PlainRelease, plain_noise
 from dpaudit.relations import Neighbouring
 from dpaudit.releases import Partition, Release
 
-#: Which mechanisms run on one unit's data, and how many times each.
-Exposure = Mapping[AnyMechanism, int]
+#: What runs are counted under: see the module's docstring.
+_Key: TypeAlias = PlainNoise | AnyMechanism
 
 _MOST_EXPOSURES = 4096
+
+#: From so many mechanisms on, costs are computed in columns; below, setting those up takes longer.
+_MANY = 64
+
+#: Counts below it are doubles without rounding.
+_EXACT = 2**53
+
+
+class Columns(NamedTuple):
+    """Many Gaussian or Laplace mechanisms: sensitivity, scale (or sigma) and number of runs, all [n]."""
+
+    sensitivity: Column
+    scale: Column
+    runs: Column
+
+
+class Exposure(Mapping[AnyMechanism, int]):
+    """Which mechanisms run on one unit's data, and how many times each.
+
+    Mechanisms are made as they are asked for; `columns` has the numbers of many without making any.
+    """
+
+    def __init__(self, counts: Mapping[_Key, int]) -> None:
+        self._counts = counts
+
+    def __getitem__(self, mechanism: AnyMechanism) -> int:
+        key = _key(mechanism)
+        if key not in self._counts:  # a Counter would say 0
+            raise KeyError(mechanism)
+        return self._counts[key]
+
+    def __iter__(self) -> Iterator[AnyMechanism]:
+        return map(_mechanism, self._counts)
+
+    def __len__(self) -> int:
+        return len(self._counts)
+
+    def columns(self, kind: Kind) -> Columns:
+        """The Gaussian or Laplace mechanisms in arrays; counts past 2^53 become the doubles above them."""
+        found = {key: count for key, count in self._counts.items() if _is_kind(key, kind)}
+        return _columns(list(found), list(found.values()))
+
+    def others(self) -> dict[AnyMechanism, int]:
+        """The mechanisms that are in no `columns`."""
+        return {k: n for k, n in self._counts.items() if not isinstance(k, PlainNoise)}
 
 
 class Composition:
@@ -34,13 +87,17 @@ class Composition:
 
     def __init__(self, neighbouring: Neighbouring) -> None:
         self._neighbouring = neighbouring
-        self._common: Counter[AnyMechanism] = Counter()
-        self._splits: dict[str, dict[str, Counter[AnyMechanism]]] = {}
+        self._common: Counter[_Key] = Counter()
+        self._splits: dict[str, dict[str, Counter[_Key]]] = {}
         self._by_values: set[str] = set()
 
-    def add(self, release: Release) -> None:
+    def add(self, release: Release | PlainRelease) -> None:
         """Take one release in: `count` runs of its mechanism, on all units or on one part's."""
-        self._group(release.partition)[release.mechanism] += release.count
+        group = self._group(release.partition)
+        if isinstance(release, PlainRelease):
+            group[release.noise] += release.runs
+        else:
+            group[_key(release.mechanism)] += release.count
 
     def exposures(self) -> tuple[Exposure, ...]:
         """Every distinct multiset of mechanisms that one unit can be exposed to.
@@ -55,33 +112,36 @@ class Composition:
             # Told apart split by split: what differs after all splits is found without trying all products.
             products = itertools.product(exposures, self._choices(split))
             exposures = _distinct(so_far + choice for so_far, choice in products)
-        return tuple(exposures)
+        return tuple(map(Exposure, exposures))
 
     def total(self, cost: Callable[[AnyMechanism], float]) -> float:
         """The largest sum of an additive cost over all exposures, rounded up.
 
         For a cost that adds up, the dearest parts of each split are found without trying all.
         """
-        dearest = [_sum(self._common, cost)]
+        dearest = _sums([self._common], cost)
         for split, parts in self._splits.items():
-            sums = (_sum(part, cost) for part in parts.values())
-            dearest += heapq.nlargest(self._parts_touched(split), sums)
+            dearest += heapq.nlargest(self._parts_touched(split), _sums(list(parts.values()), cost))
         return sum_up(dearest)
 
-    def _group(self, partition: Partition | None) -> Counter[AnyMechanism]:
+    def _group(self, partition: Partition | None) -> Counter[_Key]:
         if partition is None:
             return self._common
         if partition.by == "values":
             self._by_values.add(partition.split)
-        return self._splits.setdefault(partition.split, {}).setdefault(partition.part, Counter())
+        parts = self._splits.setdefault(partition.split, {})
+        group = parts.get(partition.part)
+        if group is None:
+            group = parts[partition.part] = Counter()
+        return group
 
     def _parts_touched(self, split: str) -> int:
         return self._neighbouring.parts_touched(split_by_values=split in self._by_values)
 
-    def _choices(self, split: str) -> list[Counter[AnyMechanism]]:
+    def _choices(self, split: str) -> list[Counter[_Key]]:
         touched = self._parts_touched(split)
         # Parts with the same contents need to be told apart only as often as one unit can touch them.
-        seen: Counter[frozenset[tuple[AnyMechanism, int]]] = Counter()
+        seen: Counter[frozenset[tuple[_Key, int]]] = Counter()
         parts = []
         for part in self._splits[split].values():
             key = frozenset(part.items())
@@ -110,9 +170,9 @@ def repeated(cost: float, count: int) -> float:
     return up(Fraction(cost) * count) if math.isfinite(cost) else cost
 
 
-def _distinct(exposures: Iterable[Counter[AnyMechanism]]) -> list[Counter[AnyMechanism]]:
+def _distinct(exposures: Iterable[Counter[_Key]]) -> list[Counter[_Key]]:
     """Exposures without repetition; raises `CannotBound` for more than can be tried one by one."""
-    found: dict[frozenset[tuple[AnyMechanism, int]], Counter[AnyMechanism]] = {}
+    found: dict[frozenset[tuple[_Key, int]], Counter[_Key]] = {}
     for exposure in exposures:
         found[frozenset(exposure.items())] = exposure
         if len(found) > _MOST_EXPOSURES:
@@ -124,5 +184,50 @@ def _distinct(exposures: Iterable[Counter[AnyMechanism]]) -> list[Counter[AnyMec
     return list(found.values())
 
 
-def _sum(mechanisms: Exposure, cost: Callable[[AnyMechanism], float]) -> float:
-    return sum_up(repeated(cost(mechanism), count) for mechanism, count in mechanisms.items())
+def _sums(groups: Sequence[Counter[_Key]], cost: Callable[[AnyMechanism], float]) -> list[float]:
+    """Each group's sum of costs, rounded up."""
+    keys = [key for group in groups for key in group]
+    counts = [count for group in groups for count in group.values()]
+    if isinstance(cost, Cost) and len(keys) >= _MANY:
+        terms = _in_columns(keys, counts, cost)
+    else:
+        terms = [math.nan] * len(keys)
+    costs = iter(
+        repeated(cost(_mechanism(key)), count) if math.isnan(term) else term
+        for key, count, term in zip(keys, counts, terms, strict=True)
+    )
+    return [sum_up(itertools.islice(costs, len(group))) for group in groups]
+
+
+def _in_columns(keys: Sequence[_Key], counts: Sequence[int], cost: Cost) -> list[float]:
+    """Each key's cost times its count, rounded up; NaN for those to be computed one by one."""
+    terms = np.full(len(keys), np.nan)
+    for kind in get_args(Kind):
+        fits = (_is_kind(key, kind) and n <= _EXACT for key, n in zip(keys, counts, strict=True))
+        chosen = np.fromiter(fits, np.bool_, len(keys))
+        if chosen.any():
+            noise = cast("list[PlainNoise]", list(itertools.compress(keys, chosen)))
+            sensitivity, scale, runs = _columns(noise, list(itertools.compress(counts, chosen)))
+            terms[chosen] = times_up(cost.many(kind, sensitivity, scale), runs)
+    return terms.tolist()
+
+
+def _key(mechanism: AnyMechanism) -> _Key:
+    return plain_noise(mechanism) or mechanism
+
+
+def _mechanism(key: _Key) -> AnyMechanism:
+    return key.mechanism() if isinstance(key, PlainNoise) else key
+
+
+def _is_kind(key: _Key, kind: Kind) -> TypeGuard[PlainNoise]:
+    return isinstance(key, PlainNoise) and key.kind == kind
+
+
+def _columns(noise: Sequence[PlainNoise], counts: Sequence[int]) -> Columns:
+    """In columns, counts past 2^53 as the doubles above them; filled one by one, without rows between."""
+    return Columns(
+        np.fromiter((one.sensitivity for one in noise), np.float64, len(noise)),
+        np.fromiter((one.scale for one in noise), np.float64, len(noise)),
+        np.fromiter((float(n) if n <= _EXACT else up(Fraction(n)) for n in counts), np.float64, len(noise)),
+    )

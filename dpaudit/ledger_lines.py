@@ -8,6 +8,7 @@ to the full reading, which accepts it or says what is the matter with it.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import re
 from typing import Final, Literal, cast
@@ -78,14 +79,14 @@ def read_plain(line: bytes, previous: str) -> tuple[PlainRelease, str] | None:
         if gaussian is not None or laplace is None or norm != "l1":
             return None
         scale = canonical(laplace)
-    sensitivity = canonical(value)
+    sensitivity = _recurring(value)
     if not scale or sensitivity is None:  # a scale of 0 is refused elsewhere
         return None
     noise = PlainNoise(cast("Kind", kind), cast("Basis", basis), sensitivity, scale)
     partition = None if by is None else Partition(part=part, split=split, by=cast("_By", by))
     if zcdp is None and pure is None:
         return PlainRelease(label, noise, int(count), partition), stated
-    claimed = canonical(rho or epsilon)
+    claimed = _recurring(rho or epsilon)
     if claimed is None:
         return None
     return PlainRelease(label, noise, int(count), partition, cast("ClaimKind", zcdp or pure), claimed), stated
@@ -115,3 +116,7 @@ def canonical(digits: str) -> float | None:
         except rfc8785.CanonicalizationError:
             return None
     return None
+
+
+#: Sensitivities and claims recur from line to line: neither checked again nor kept twice.
+_recurring = functools.lru_cache(maxsize=256)(canonical)

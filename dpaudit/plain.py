@@ -36,11 +36,11 @@ class PlainNoise(NamedTuple):
 
 
 class PlainRelease(NamedTuple):
-    """One release of plain noise; `claimed` is rho or epsilon, and means nothing without its kind."""
+    """`runs` independent runs of plain noise; `claimed` is rho or epsilon, and nothing without its kind."""
 
     label: str
     noise: PlainNoise
-    count: int = 1
+    runs: int = 1
     partition: Partition | None = None
     claim_kind: ClaimKind | None = None
     claimed: float = 0.0
@@ -50,7 +50,7 @@ class PlainRelease(NamedTuple):
         return Release(
             label=self.label,
             mechanism=self.noise.mechanism(),
-            count=self.count,
+            count=self.runs,
             partition=self.partition,
             claimed=self._guarantee(),
         )
