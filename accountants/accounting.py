@@ -7,18 +7,21 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import assert_never
 
-from dpaudit.accountants.composition import Composition, compose, compose_ledger
+from dpaudit.accountants.composition import Composition, compose
 from dpaudit.accountants.costs import mu_squared, pure_epsilon, rho
 from dpaudit.accountants.profiles import GaussianProfile, PrivacyProfile, PureProfile, ZCDPProfile
+from dpaudit.accountants.release_accounts import ReleaseAccounts
 from dpaudit.accountants.rounding import sqrt_up, up
-from dpaudit.accountants.trusted import trusted_conditions
+from dpaudit.accountants.trusted import TrustedConditions
 from dpaudit.bounds import Bound
 from dpaudit.claims import Claim
 from dpaudit.errors import CannotBound, NotCertifiable
 from dpaudit.guarantees import GDP, RDP, ZCDP, AnyGuarantee, ApproxDP, PureDP
-from dpaudit.ledger import Ledger
+from dpaudit.ledger import Ledger, LedgerFacts
+from dpaudit.ledger_file import LedgerStream
+from dpaudit.relations import Neighbouring
 from dpaudit.releases import Release
-from dpaudit.verdicts import CLAIM_TOLERANCE, Accounting, ReleaseAccount, leading_figure
+from dpaudit.verdicts import CLAIM_TOLERANCE, Accounting, leading_figure
 
 
 def zcdp_profile(composition: Composition) -> ZCDPProfile:
@@ -125,18 +128,23 @@ def _approximate(composition: Composition, delta: float) -> list[Bound]:
     return found
 
 
-def account(ledger: Ledger, claim: Claim | None = None) -> Accounting:
+def account(
+    ledger: Ledger | LedgerStream, claim: Claim | None = None, *, most_rows: int | None = None
+) -> Accounting:
     """Bound a ledger on a claim's scale, in total and release by release.
 
     Args:
-        ledger: the ledger, whole or not; one whose noise was never drawn is refused.
+        ledger: the ledger, whole or not, in memory or a stream of a file, which is read to its end; one
+            whose noise was never drawn is refused.
         claim: what is to be judged; left out, the ledger's own; if there is none, bounds are given
             as zCDP.
+        most_rows: how many releases to keep accounts of; of more, those that fail first. All are judged.
 
     Raises:
         ClaimMismatch: the claim is about another unit, relation or trust model.
         NotCertifiable: the noise in this ledger was never drawn, or replayed.
         CannotBound: no accountant can bound it.
+        LedgerFormat, IntegrityError: while reading a stream, as it says.
     """
     header = ledger.header
     if header.noise.source != "live":
@@ -145,7 +153,16 @@ def account(ledger: Ledger, claim: Claim | None = None) -> Accounting:
         ledger.claim if claim is None else claim.about(header.unit, header.neighbouring, header.trust_model)
     )
     wanted = ZCDP(rho=0.0) if claim is None else claim.guarantee
-    composition = compose_ledger(ledger)
+
+    # Under local trust the ledger describes one user, so the number of users never enters.
+    composition = Composition(header.neighbouring)
+    accounts = ReleaseAccounts(lambda release: _alone(release, header.neighbouring), most_rows)
+    trusted = TrustedConditions()
+    for release in ledger:
+        composition.add(release)
+        accounts.add(release)
+        trusted.add(release)
+
     if header.budget is None:
         total = bounds(composition, wanted)
     else:
@@ -154,26 +171,19 @@ def account(ledger: Ledger, claim: Claim | None = None) -> Accounting:
     return Accounting(
         claim=claim,
         bounds=tuple(total),
-        releases=tuple(_release_account(release, ledger) for release in ledger.releases),
-        not_checked=tuple(_taken_on_trust(ledger, claim)),
+        releases=accounts.rows(),
+        overview=accounts.overview(),
+        not_checked=tuple(_taken_on_trust(ledger, trusted, claim)),
     )
 
 
-def _release_account(release: Release, ledger: Ledger) -> ReleaseAccount:
-    alone = compose([release], ledger.header.neighbouring)
+def _alone(release: Release, neighbouring: Neighbouring) -> AnyGuarantee:
+    """What one release satisfies, on the scale of what is claimed for it."""
+    alone = compose([release], neighbouring)
     wanted = release.claimed if release.claimed is not None else ZCDP(rho=0.0)
     # Where the claimed scale has no bound the release is shown by its rho, which does not meet the claim.
     found = bounds(alone, wanted) or bounds(alone, ZCDP(rho=0.0))
-    return ReleaseAccount(
-        label=release.label,
-        mechanism=release.mechanism,
-        count=release.count,
-        partition=None
-        if release.partition is None
-        else f"{release.partition.split}/{release.partition.part}",
-        proved=found[0].guarantee,
-        claimed=release.claimed,
-    )
+    return found[0].guarantee
 
 
 def _require_within_budget(composition: Composition, budget: AnyGuarantee) -> None:
@@ -188,15 +198,13 @@ def _require_within_budget(composition: Composition, budget: AnyGuarantee) -> No
         )
 
 
-def _taken_on_trust(ledger: Ledger, claim: Claim | None) -> list[str]:
+def _taken_on_trust(ledger: LedgerFacts, trusted: TrustedConditions, claim: Claim | None) -> list[str]:
     lines = []
     if not ledger.complete:
         lines.append("that the file holds every release of the run: it has no footer")
     if not ledger.hashed:
         lines.append("that no line was edited: the file has no hashes")
-    lines += trusted_conditions(ledger.releases)
-    if any(r.partition is not None and r.partition.by == "position" for r in ledger.releases):
-        lines.append("that parts of a split were made by position, not by what records say")
+    lines += trusted.lines()
     if ledger.header.schedule == "fixed":
         lines.append(
             "that the sequence of releases is the same for every data set (an audit by replay tests it)"

@@ -19,7 +19,7 @@ from dpaudit.ledger import Ledger, Noise
 from dpaudit.mechanisms import FLOATING_POINT_SAMPLER
 from dpaudit.models import Model
 from dpaudit.relations import Neighbouring, TrustModel, View
-from dpaudit.verdicts import CLAIM_TOLERANCE, Accounting, Audit, Experiment, Proof, ReleaseAccount
+from dpaudit.verdicts import CLAIM_TOLERANCE, Accounting, Audit, Experiment, Proof, ReleaseAccount, proof_of
 
 CERTIFICATE_SCHEMA: Final = "dpaudit.certificate/1"
 
@@ -114,12 +114,10 @@ class Certificate(Model):
         certificate = cls(**_without_computed(record))
         if certificate.to_json() != record:
             raise CertificateFormat("its verdicts do not follow from its content", where=str(path))
-        judged = Accounting(
-            claim=certificate.claim, bounds=certificate.bounds, releases=certificate.releases, not_checked=()
-        )
-        if judged.verdict is not certificate.proof:
+        follows = proof_of(certificate.claim, certificate.bounds)
+        if follows is not certificate.proof:
             raise CertificateFormat(
-                f"says {certificate.proof}, but its bounds and premises make it {judged.verdict}",
+                f"says {certificate.proof}, but its bounds and premises make it {follows}",
                 where=str(path),
             )
         return certificate
