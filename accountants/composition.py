@@ -33,6 +33,9 @@ from dpaudit.releases import Partition, Release
 #: What runs are counted under: see the module's docstring.
 _Key: TypeAlias = PlainNoise | AnyMechanism
 
+#: The releases of one part of a split; None: those that all units are in.
+_Place: TypeAlias = tuple[str, str] | None
+
 _MOST_EXPOSURES = 4096
 
 #: From so many mechanisms on, costs are computed in columns; below, setting those up takes longer.
@@ -82,21 +85,33 @@ class Exposure(Mapping[AnyMechanism, int]):
 
 
 class Composition:
-    """The releases of a run, grouped by mechanism and by the part of a split that they touch."""
+    """The releases of a run, grouped by mechanism and by the part of a split that they touch.
 
-    def __init__(self, neighbouring: Neighbouring) -> None:
+    Args:
+        neighbouring: the run's relation, which decides how many parts of a split one unit can touch.
+        running: a cost whose total is asked for again and again: it is kept up as releases come and go.
+    """
+
+    def __init__(self, neighbouring: Neighbouring, *, running: Cost | None = None) -> None:
         self._neighbouring = neighbouring
         self._common: Counter[_Key] = Counter()
         self._splits: dict[str, dict[str, Counter[_Key]]] = {}
-        self._by_values: set[str] = set()
+        #: How many releases touch a part that values decided, split by split.
+        self._by_values: Counter[str] = Counter()
+        self._running = running
+        #: The running cost's sum over each group, exact: its releases can be taken back out.
+        self._sums: dict[_Place, Fraction] = {}
 
     def add(self, release: Release | PlainRelease) -> None:
         """Take one release in: `count` runs of its mechanism, on all units or on one part's."""
-        group = self._group(release.partition)
         if isinstance(release, PlainRelease):
-            group[release.noise] += release.runs
+            self._put(release.noise, release.runs, release.partition)
         else:
-            group[_key(release.mechanism)] += release.count
+            self._put(_key(release.mechanism), release.count, release.partition)
+
+    def remove(self, release: Release) -> None:
+        """Take a release that was added back out."""
+        self._put(_key(release.mechanism), -release.count, release.partition)
 
     def exposures(self) -> tuple[Exposure, ...]:
         """Every distinct multiset of mechanisms that one unit can be exposed to.
@@ -118,24 +133,34 @@ class Composition:
 
         For a cost that adds up, the dearest parts of each split are found without trying all.
         """
-        dearest = _sums([self._common], cost)
+        dearest = self._sums_of([None], cost)
         for split, parts in self._splits.items():
-            dearest += heapq.nlargest(self._parts_touched(split), _sums(list(parts.values()), cost))
+            places = [(split, part) for part in parts]
+            dearest += heapq.nlargest(self._parts_touched(split), self._sums_of(places, cost))
         return sum_up(dearest)
 
-    def _group(self, partition: Partition | None) -> Counter[_Key]:
-        if partition is None:
-            return self._common
-        if partition.by == "values":
-            self._by_values.add(partition.split)
-        parts = self._splits.setdefault(partition.split, {})
-        group = parts.get(partition.part)
-        if group is None:
-            group = parts[partition.part] = Counter()
-        return group
+    def _put(self, key: _Key, count: int, partition: Partition | None) -> None:
+        if self._running is not None:
+            place = None if partition is None else (partition.split, partition.part)
+            change = Fraction(self._running(_mechanism(key))) * count
+            self._sums[place] = self._sums.get(place, Fraction(0)) + change
+        group = self._common
+        if partition is not None:
+            group = self._splits.setdefault(partition.split, {}).setdefault(partition.part, Counter())
+            if partition.by == "values":
+                self._by_values[partition.split] += 1 if count > 0 else -1
+        group[key] += count
+        if not group[key]:
+            del group[key]
+
+    def _sums_of(self, places: Sequence[_Place], cost: Callable[[AnyMechanism], float]) -> list[float]:
+        """The sum of a cost over all units' releases (None), or over those of a part, for each place."""
+        if cost is self._running:
+            return [up(self._sums.get(place, Fraction(0))) for place in places]
+        return _sums([self._common if at is None else self._splits[at[0]][at[1]] for at in places], cost)
 
     def _parts_touched(self, split: str) -> int:
-        return self._neighbouring.parts_touched(split_by_values=split in self._by_values)
+        return self._neighbouring.parts_touched(split_by_values=self._by_values[split] > 0)
 
     def _choices(self, split: str) -> list[Counter[_Key]]:
         touched = self._parts_touched(split)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dpaudit.accountants.composition import Composition, compose
-from dpaudit.accountants.costs import rho
+from dpaudit.accountants.costs import rho as zcdp_cost
 from dpaudit.errors import BudgetExceeded
 from dpaudit.guarantees import ZCDP
 from dpaudit.relations import Neighbouring
@@ -25,13 +25,12 @@ class ZCDPFilter:
     def __init__(self, rho: float, neighbouring: Neighbouring = Neighbouring.REPLACE_ONE) -> None:
         self.budget = ZCDP(rho=rho)
         self.neighbouring = Neighbouring(neighbouring)
-        self._releases: list[Release] = []
-        self._composition = Composition(self.neighbouring)
+        self._composition = Composition(self.neighbouring, running=zcdp_cost)
 
     @property
     def spent(self) -> float:
         """The rho of all admitted releases."""
-        return self._composition.total(rho)
+        return self._composition.total(zcdp_cost)
 
     def spend(self, release: Release) -> None:
         """Charge one release.
@@ -39,13 +38,12 @@ class ZCDPFilter:
         Raises:
             BudgetExceeded: it does not fit; nothing is charged.
         """
-        before, alone = self.spent, compose([release], self.neighbouring).total(rho)
+        before, alone = self.spent, compose([release], self.neighbouring).total(zcdp_cost)
         self._composition.add(release)
-        if self._composition.total(rho) > self.budget.rho * (1 + CLAIM_TOLERANCE):
-            self._composition = compose(self._releases, self.neighbouring)
+        if self._composition.total(zcdp_cost) > self.budget.rho * (1 + CLAIM_TOLERANCE):
+            self._composition.remove(release)
             raise BudgetExceeded(
                 f"{alone:.6g} requested, {before:.6g} of {self.budget.rho:.6g} spent (rho, zCDP)",
                 where=f"release {release.label!r}",
                 remedy="add noise, release less, or state a larger budget before the run",
             )
-        self._releases.append(release)

@@ -44,8 +44,8 @@ def accounting_table(accounting: Accounting) -> list[RenderableType]:
         if others:
             notes.append(f"... and {others} more releases")
         notes.append(
-            f"{overview.total} releases, those whose labels differ in a number alone in one row; "
-            f"--output-format json lists {'them' if overview.total <= len(accounting.releases) else 'more'}"
+            f"{overview.total} releases; where labels differ in a number alone, a row has the dearest one's "
+            f"cost, and --output-format json lists {len(accounting.releases)}"
         )
     if accounting.claim is not None:
         best = f"{bound_figure(accounting.bounds[0])}" if accounting.bounds else "none known"
@@ -77,8 +77,8 @@ def _group_row(group: ReleaseGroup) -> list[object]:
         f"{group.pattern} ({group.number})",
         group.dearest.mechanism.kind,
         "",
-        f"{group.claimed} claimed" if group.claimed else "",
-        f"at most {figure(group.dearest.proved, proved=True)} each",
+        "",
+        f"<= {figure(group.dearest.proved, proved=True)}",
         verdict,
     ]
 
