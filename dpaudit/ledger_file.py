@@ -7,6 +7,7 @@ collects what it yields; accounting folds it as it comes.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from types import TracebackType
@@ -29,6 +30,8 @@ from dpaudit.plain import PlainRelease
 from dpaudit.releases import Release
 
 _Record = TypeVar("_Record", Header, Release)
+
+_LONG_DIGITS = re.compile(rb"[0-9]{16}")
 
 #: Progress is told once in so many lines.
 _LINES_BETWEEN_PROGRESS = 4096
@@ -149,6 +152,8 @@ class LedgerStream(LedgerFacts):
         hashed = "hash" in record
         if not hashed and not allow_unhashed:
             raise UnhashedLedger("the header carries no hash", where=where)
+        if hashed:
+            record = _with_doubles(record, line, where)
         digest = _checked_hash(record, "", where, hashed=hashed)
         header = _build(Header, record, where)
         if hashed:
@@ -167,9 +172,13 @@ class LedgerStream(LedgerFacts):
             try:
                 record = _parse(line, where)
             except LedgerFormat:
-                if last_and_open and self.hashed and not self.complete:
-                    break  # a killed run leaves its last line half written
-                raise
+                if not (last_and_open and self.hashed):
+                    raise
+                if self.complete:
+                    raise RecordAfterFooter("half a line after the footer", where=where) from None
+                break  # a killed run leaves its last line half written
+            if self.hashed:
+                record = _with_doubles(record, line, where)
             taken = self._take(record, where)
             if self.hashed:
                 _require_exact_numbers(line, where)
@@ -238,6 +247,32 @@ def _parse(line: bytes, where: str) -> dict[str, Any]:
     return record
 
 
+def _with_doubles(record: dict[str, Any], line: bytes, where: str) -> dict[str, Any]:
+    """The record with whole numbers past 2^53 as doubles: canonical JSON has no other numbers there."""
+    if _LONG_DIGITS.search(line) is None:
+        return record
+    try:
+        converted: dict[str, Any] = _doubles(record)
+    except RecursionError as error:
+        raise LedgerFormat(f"not canonical JSON: {error}", where=where) from None
+    return converted
+
+
+def _doubles(value: Any) -> Any:
+    match value:
+        case dict():
+            return {name: _doubles(item) for name, item in value.items()}
+        case list():
+            return [_doubles(item) for item in value]
+        case int() if abs(value) >= 2**53:
+            try:
+                return float(value)
+            except OverflowError:  # no double at all: refused where the hash is computed
+                return value
+        case _:
+            return value
+
+
 def _require_exact_numbers(line: bytes, where: str) -> None:
     """Refuse digits that change no double, and so no hash: every edit of a hashed file must show."""
 
@@ -249,7 +284,10 @@ def _require_exact_numbers(line: bytes, where: str) -> None:
             )
         return value
 
-    json.loads(line, parse_float=exact)
+    def whole(digits: str) -> float:
+        return int(digits) if len(digits) <= 15 or abs(int(digits)) < 2**53 else exact(digits)
+
+    json.loads(line, parse_float=exact, parse_int=whole)
 
 
 def _refuse_constant(name: str) -> float:

@@ -101,21 +101,18 @@ def canonical(digits: str) -> float | None:
         value = float(digits)
     except ValueError:
         return None
+    # Python's shortest digits are JSON's but for exponents and the ".0" of whole numbers.
     shortest = repr(value)
-    if shortest == digits:
-        # Python's shortest digits are JSON's but for exponents, infinities and the ".0" of whole numbers.
-        if shortest[-2:] != ".0" and "e" not in shortest:
-            return value
-        return None
-    if len(digits) <= 15 and shortest == digits + ".0":
+    if shortest == digits and "e" not in digits and digits[-2:] != ".0":
         return value
-    # Whole numbers past 15 digits are left to the full reading, which reads them as integers.
-    if "e" in digits or "." in digits:
-        try:
-            return value if rfc8785.dumps(value).decode() == digits else None
-        except rfc8785.CanonicalizationError:
-            return None
-    return None
+    if shortest == digits + ".0" and len(digits) <= 15:
+        return value
+    if "e" not in digits and "." not in digits:
+        return None  # longer whole numbers are read as integers, which is left to the full reading
+    try:
+        return value if rfc8785.dumps(value).decode() == digits else None
+    except rfc8785.CanonicalizationError:
+        return None
 
 
 #: Sensitivities and claims recur from line to line: neither checked again nor kept twice.
