@@ -25,6 +25,7 @@ import numpy as np
 from dpaudit.accountants.columns import Column, Cost, times_up
 from dpaudit.accountants.rounding import sum_up, up
 from dpaudit.errors import CannotBound
+from dpaudit.ledger import Ledger
 from dpaudit.mechanisms import AnyMechanism
 from dpaudit.plain import Kind, PlainNoise, PlainRelease, plain_noise
 from dpaudit.relations import Neighbouring
@@ -182,6 +183,11 @@ def compose(releases: Iterable[Release], neighbouring: Neighbouring) -> Composit
     for release in releases:
         composition.add(release)
     return composition
+
+
+def compose_ledger(ledger: Ledger) -> Composition:
+    """Fold a ledger; under local trust it describes one user, so the number of users never enters."""
+    return compose(ledger.releases, ledger.header.neighbouring)
 
 
 def repeated(cost: float, count: int) -> float:

@@ -9,7 +9,7 @@ from rich.console import RenderableType
 
 from dpaudit.app.failures import traceback_option
 from dpaudit.app.output import MOST_ROWS, line, output_format_option, print_json, print_text, table, unwrapped
-from dpaudit.app.progress import progress_on
+from dpaudit.app.reading import progress_on
 from dpaudit.app.tables import release_rows
 from dpaudit.errors import UnhashedLedger
 from dpaudit.ledger import Ledger

@@ -12,7 +12,7 @@ from dpaudit.accountants.accounting import account
 from dpaudit.app.claim_options import StatedClaim, claim_options
 from dpaudit.app.failures import EXIT_INCONCLUSIVE, EXIT_NOT_PROVED, EXIT_NOTHING, traceback_option
 from dpaudit.app.output import bullets, line, note, output_format_option, print_json, print_text, unwrapped
-from dpaudit.app.progress import progress_on
+from dpaudit.app.reading import progress_on
 from dpaudit.app.tables import accounting_table, bound_words, premises, shortfalls
 from dpaudit.errors import DpauditError, NotCertifiable
 from dpaudit.ledger import LedgerFacts
