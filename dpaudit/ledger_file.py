@@ -7,7 +7,6 @@ collects what it yields; accounting folds it as it comes.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from types import TracebackType
@@ -26,12 +25,11 @@ from dpaudit.errors import (
 )
 from dpaudit.ledger import SCHEMA, Header, Ledger, LedgerFacts, chained
 from dpaudit.ledger_lines import read_plain
+from dpaudit.ledger_numbers import require_exact_numbers, with_doubles
 from dpaudit.plain import PlainRelease
 from dpaudit.releases import Release
 
 _Record = TypeVar("_Record", Header, Release)
-
-_LONG_DIGITS = re.compile(rb"[0-9]{16}")
 
 #: Progress is told once in so many lines.
 _LINES_BETWEEN_PROGRESS = 4096
@@ -153,11 +151,11 @@ class LedgerStream(LedgerFacts):
         if not hashed and not allow_unhashed:
             raise UnhashedLedger("the header carries no hash", where=where)
         if hashed:
-            record = _with_doubles(record, line, where)
+            record = with_doubles(record, line, where)
         digest = _checked_hash(record, "", where, hashed=hashed)
         header = _build(Header, record, where)
         if hashed:
-            _require_exact_numbers(line, where)
+            require_exact_numbers(line, where)
         return header, hashed, digest
 
     def _read_releases(self) -> Generator[Release | PlainRelease, None, None]:
@@ -178,10 +176,10 @@ class LedgerStream(LedgerFacts):
                     raise RecordAfterFooter("half a line after the footer", where=where) from None
                 break  # a killed run leaves its last line half written
             if self.hashed:
-                record = _with_doubles(record, line, where)
+                record = with_doubles(record, line, where)
             taken = self._take(record, where)
             if self.hashed:
-                _require_exact_numbers(line, where)
+                require_exact_numbers(line, where)
                 if last_and_open and line != line.rstrip():
                     # A last line without its newline is whole all the same; one with something else there
                     # was edited.
@@ -245,49 +243,6 @@ def _parse(line: bytes, where: str) -> dict[str, Any]:
     if not isinstance(record, dict):
         raise LedgerFormat(f"a {type(record).__name__} where a record should be", where=where)
     return record
-
-
-def _with_doubles(record: dict[str, Any], line: bytes, where: str) -> dict[str, Any]:
-    """The record with whole numbers past 2^53 as doubles: canonical JSON has no other numbers there."""
-    if _LONG_DIGITS.search(line) is None:
-        return record
-    try:
-        converted: dict[str, Any] = _doubles(record)
-    except RecursionError as error:
-        raise LedgerFormat(f"not canonical JSON: {error}", where=where) from None
-    return converted
-
-
-def _doubles(value: Any) -> Any:
-    match value:
-        case dict():
-            return {name: _doubles(item) for name, item in value.items()}
-        case list():
-            return [_doubles(item) for item in value]
-        case int() if abs(value) >= 2**53:
-            try:
-                return float(value)
-            except OverflowError:  # no double at all: refused where the hash is computed
-                return value
-        case _:
-            return value
-
-
-def _require_exact_numbers(line: bytes, where: str) -> None:
-    """Refuse digits that change no double, and so no hash: every edit of a hashed file must show."""
-
-    def exact(digits: str) -> float:
-        value = float(digits)
-        if digits not in {repr(value), rfc8785.dumps(value).decode()}:
-            raise LedgerTampered(
-                f"the number {digits} is not written as it was hashed, {value!r}", where=where
-            )
-        return value
-
-    def whole(digits: str) -> float:
-        return int(digits) if len(digits) <= 15 or abs(int(digits)) < 2**53 else exact(digits)
-
-    json.loads(line, parse_float=exact, parse_int=whole)
 
 
 def _refuse_constant(name: str) -> float:

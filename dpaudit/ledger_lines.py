@@ -13,8 +13,7 @@ import hashlib
 import re
 from typing import Final, Literal, cast
 
-import rfc8785
-
+from dpaudit.ledger_numbers import canonical
 from dpaudit.plain import ClaimKind, Kind, PlainNoise, PlainRelease
 from dpaudit.releases import Partition
 from dpaudit.sensitivity import Basis
@@ -93,26 +92,6 @@ def read_plain(line: bytes, previous: str) -> tuple[PlainRelease, str] | None:
 
 
 _By = Literal["position", "values"]
-
-
-def canonical(digits: str) -> float | None:
-    """The finite number that canonical JSON (RFC 8785, after ECMA-262) writes in these digits, if it does."""
-    try:
-        value = float(digits)
-    except ValueError:
-        return None
-    # Python's shortest digits are JSON's but for exponents and the ".0" of whole numbers.
-    shortest = repr(value)
-    if shortest == digits and "e" not in digits and digits[-2:] != ".0":
-        return value
-    if shortest == digits + ".0" and len(digits) <= 15:
-        return value
-    if "e" not in digits and "." not in digits:
-        return None  # longer whole numbers are read as integers, which is left to the full reading
-    try:
-        return value if rfc8785.dumps(value).decode() == digits else None
-    except rfc8785.CanonicalizationError:
-        return None
 
 
 #: Sensitivities and claims recur from line to line: neither checked again nor kept twice.

@@ -17,7 +17,8 @@ from dpaudit import GDP, L1, L2, ZCDP, Gaussian, Laplace, Ledger, Neighbouring, 
 from dpaudit.errors import DpauditError, LedgerTampered, LedgerTruncated, RecordAfterFooter
 from dpaudit.ledger import Header, encode
 from dpaudit.ledger_file import LedgerStream
-from dpaudit.ledger_lines import canonical, read_plain
+from dpaudit.ledger_lines import read_plain
+from dpaudit.ledger_numbers import canonical
 from dpaudit.plain import PlainRelease, plain_release
 
 HEADER = Header(algorithm="a", unit="u", neighbouring=Neighbouring.REPLACE_ONE)
