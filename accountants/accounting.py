@@ -7,21 +7,23 @@ from functools import lru_cache
 from typing import assert_never
 
 from dpaudit.accountants.budgets import implied_by_gdp, implied_by_pure
-from dpaudit.accountants.composition import Composition, compose, compose_ledger
+from dpaudit.accountants.composition import Composition, compose
 from dpaudit.accountants.curves import ACCOUNTANTS, gdp_profile, pure_profile, rdp_profile, zcdp_profile
 from dpaudit.accountants.profiles import LossProfile, PrivacyProfile, ZCDPProfile
 from dpaudit.accountants.ranges import representable
+from dpaudit.accountants.release_accounts import ReleaseAccounts
 from dpaudit.accountants.rounding import up
-from dpaudit.accountants.trusted import trusted_conditions
+from dpaudit.accountants.trusted import TrustedConditions
 from dpaudit.bounds import Bound
 from dpaudit.claims import Claim
 from dpaudit.errors import CannotBound, NotCertifiable
 from dpaudit.guarantees import GDP, RDP, ZCDP, AnyGuarantee, ApproxDP, PureDP
-from dpaudit.ledger import Ledger
+from dpaudit.ledger import Ledger, LedgerFacts
+from dpaudit.ledger_file import LedgerStream
 from dpaudit.mechanisms import AnyMechanism
 from dpaudit.relations import Neighbouring
 from dpaudit.releases import Release
-from dpaudit.verdicts import CLAIM_TOLERANCE, Accounting, ReleaseAccount, leading_figure
+from dpaudit.verdicts import CLAIM_TOLERANCE, Accounting, leading_figure
 
 
 def bounds(composition: Composition, wanted: AnyGuarantee, *, enough: float = 0.0) -> list[Bound]:
@@ -58,6 +60,9 @@ def bounds(composition: Composition, wanted: AnyGuarantee, *, enough: float = 0.
 
 #: The delta at which a cost without rho is shown, where nobody asked for another.
 _SMALL_DELTA = 1e-6
+
+#: Of so many different mechanisms no tighter bound is sought than one that proves the claim.
+_MANY_DIFFERENT = 4096
 
 
 def budget_bounds(budget: AnyGuarantee, wanted: AnyGuarantee, group_size: int = 1) -> list[Bound]:
@@ -129,18 +134,23 @@ def _at(profile: PrivacyProfile, delta: float) -> Bound:
     )
 
 
-def account(ledger: Ledger, claim: Claim | None = None) -> Accounting:
+def account(
+    ledger: Ledger | LedgerStream, claim: Claim | None = None, *, most_rows: int | None = None
+) -> Accounting:
     """Bound a ledger on a claim's scale, in total and release by release.
 
     Args:
-        ledger: the ledger, whole or not; one whose noise was never drawn is refused.
+        ledger: the ledger, whole or not, in memory or a stream of a file, which is read to its end; one
+            whose noise was never drawn is refused.
         claim: what is to be judged; left out, the ledger's own; if there is none, bounds are given
             as zCDP.
+        most_rows: how many releases to keep accounts of; of more, those that fail first. All are judged.
 
     Raises:
         ClaimMismatch: the claim is about another unit, relation or trust model.
         NotCertifiable: the noise in this ledger was never drawn, or replayed.
         CannotBound: no accountant can bound it.
+        LedgerFormat, IntegrityError: while reading a stream, as it says.
     """
     header = ledger.header
     if header.noise.source != "live":
@@ -149,34 +159,38 @@ def account(ledger: Ledger, claim: Claim | None = None) -> Accounting:
         ledger.claim if claim is None else claim.about(header.unit, header.neighbouring, header.trust_model)
     )
     wanted = ZCDP(rho=0.0) if claim is None else claim.guarantee
-    composition = compose_ledger(ledger)
+
+    # Under local trust the ledger describes one user, so the number of users never enters. A curator held
+    # single units to its budget, whatever groups the claim is about.
+    composition = Composition(header.neighbouring, header.group_size if header.budget is None else 1)
+
+    def alone(release: Release) -> AnyGuarantee:
+        described = (release.mechanism, release.count, release.claimed)
+        return _alone(*described, header.neighbouring, header.group_size)
+
+    accounts = ReleaseAccounts(alone, most_rows, in_batches=header.group_size == 1)
+    trusted = TrustedConditions()
+    for release in ledger:
+        composition.add(release)
+        accounts.add(release)
+        trusted.add(release)
+
     if header.budget is None:
-        total = bounds(composition, wanted) if claim is not None else _on_some_scale(composition)
+        # The dearer accountants look at every mechanism many times over.
+        enough = leading_figure(wanted) if composition.distinct > _MANY_DIFFERENT else 0.0
+        total = (
+            bounds(composition, wanted, enough=enough) if claim is not None else _on_some_scale(composition)
+        )
     else:
-        # The curator held single units to it, whatever groups the claim is about.
-        _require_within_budget(compose(ledger.releases, header.neighbouring), header.budget)
+        _require_within_budget(composition, header.budget)
         total = budget_bounds(header.budget, wanted, header.group_size)
     return Accounting(
         ledger_hash=ledger.hash,
         claim=claim,
         bounds=tuple(total),
-        releases=tuple(_release_account(release, ledger) for release in ledger.releases),
-        not_checked=tuple(_taken_on_trust(ledger, claim)),
-    )
-
-
-def _release_account(release: Release, ledger: Ledger) -> ReleaseAccount:
-    header = ledger.header
-    proved = _alone(release.mechanism, release.count, release.claimed, header.neighbouring, header.group_size)
-    return ReleaseAccount(
-        label=release.label,
-        mechanism=release.mechanism,
-        count=release.count,
-        partition=None
-        if release.partition is None
-        else f"{release.partition.split}/{release.partition.part}",
-        proved=proved,
-        claimed=release.claimed,
+        releases=accounts.rows(),
+        overview=accounts.overview(),
+        not_checked=tuple(_taken_on_trust(ledger, trusted, claim)),
     )
 
 
@@ -221,15 +235,13 @@ def _require_within_budget(composition: Composition, budget: AnyGuarantee) -> No
         )
 
 
-def _taken_on_trust(ledger: Ledger, claim: Claim | None) -> list[str]:
+def _taken_on_trust(ledger: LedgerFacts, trusted: TrustedConditions, claim: Claim | None) -> list[str]:
     lines = []
     if not ledger.complete:
         lines.append("that the file holds every release of the run: it has no footer")
     if not ledger.hashed:
         lines.append("that no line was edited: the file has no hashes")
-    lines += trusted_conditions(ledger.releases)
-    if any(r.partition is not None and r.partition.by == "position" for r in ledger.releases):
-        lines.append("that parts of a split were made by position, not by what records say")
+    lines += trusted.lines()
     if ledger.header.schedule == "fixed":
         lines.append(
             "that the sequence of releases is the same for every data set (an audit by replay tests it)"

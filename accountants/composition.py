@@ -7,48 +7,127 @@ looked at values and a replaced record may leave one part and enter another. Dif
 independent, so their parts add up. In a group of k units each is exposed so: on what all of them
 meet every mechanism is its group's (`dpaudit.accountants.groups`), and of one split they touch up to k times
 as many parts, each as often as there are units of the group in it.
+
+Gaussian and Laplace mechanisms are counted under their plain numbers, all others under themselves: a
+million different ones take some two hundred megabytes, and cost what `Cost.many` says of whole columns.
 """
 
 from __future__ import annotations
 
+import heapq
 import itertools
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
+from typing import NamedTuple, TypeAlias, TypeGuard, cast, get_args
 
+import numpy as np
+
+from dpaudit.accountants.columns import Column, Cost, times_up
 from dpaudit.accountants.groups import for_group
 from dpaudit.accountants.rounding import sum_up, up
 from dpaudit.errors import CannotBound
 from dpaudit.ledger import Ledger
 from dpaudit.mechanisms import AnyMechanism
+from dpaudit.plain import Kind, PlainNoise, PlainRelease, plain_noise
 from dpaudit.relations import Neighbouring
 from dpaudit.releases import Partition, Release
 
-#: Which mechanisms run on one unit's data, and how many times each.
-Exposure = Mapping[AnyMechanism, int]
+#: What runs are counted under: see the module's docstring.
+_Key: TypeAlias = PlainNoise | AnyMechanism
+
+#: The releases of one part of a split; None: those that all units are in.
+_Place: TypeAlias = tuple[str, str] | None
 
 _MOST_EXPOSURES = 4096
+
+#: From so many mechanisms on, costs are computed in columns; below, setting those up takes longer.
+_MANY = 64
+
+#: Counts below it are doubles without rounding.
+_EXACT = 2**53
+
+
+class Columns(NamedTuple):
+    """Many Gaussian or Laplace mechanisms: sensitivity, scale (or sigma) and number of runs, all [n]."""
+
+    sensitivity: Column
+    scale: Column
+    runs: Column
+
+
+class Exposure(Mapping[AnyMechanism, int]):
+    """Which mechanisms run on one unit's data, and how many times each.
+
+    Mechanisms are made as they are asked for; `columns` has the numbers of many without making any.
+    """
+
+    def __init__(self, counts: Mapping[_Key, int]) -> None:
+        self._counts = counts
+
+    def __getitem__(self, mechanism: AnyMechanism) -> int:
+        key = _key(mechanism)
+        if key not in self._counts:  # a Counter would say 0
+            raise KeyError(mechanism)
+        return self._counts[key]
+
+    def __iter__(self) -> Iterator[AnyMechanism]:
+        return map(_mechanism, self._counts)
+
+    def __len__(self) -> int:
+        return len(self._counts)
+
+    def columns(self, kind: Kind) -> Columns:
+        """The Gaussian or Laplace mechanisms in arrays; counts past 2^53 become the doubles above them."""
+        found = {key: count for key, count in self._counts.items() if _is_kind(key, kind)}
+        return _columns(list(found), list(found.values()))
+
+    def others(self) -> dict[AnyMechanism, int]:
+        """The mechanisms that are in no `columns`."""
+        return {k: n for k, n in self._counts.items() if not isinstance(k, PlainNoise)}
 
 
 class Composition:
     """The releases of a run, grouped by mechanism and by the part of a split that they touch.
 
     Args:
-        neighbouring: the relation between neighbouring data sets.
+        neighbouring: the run's relation, which decides how many parts of a split one unit can touch.
         group_size: how many units the two data sets may differ in.
+        running: a cost whose total is asked for again and again: it is kept up as releases come and go,
+            where these are single units.
     """
 
-    def __init__(self, neighbouring: Neighbouring, group_size: int = 1) -> None:
+    def __init__(
+        self, neighbouring: Neighbouring, group_size: int = 1, *, running: Cost | None = None
+    ) -> None:
         self.neighbouring = neighbouring
         self.group_size = group_size
-        self._common: Counter[AnyMechanism] = Counter()
-        self._splits: dict[str, dict[str, Counter[AnyMechanism]]] = {}
-        self._by_values: set[str] = set()
+        self._common: Counter[_Key] = Counter()
+        self._splits: dict[str, dict[str, Counter[_Key]]] = {}
+        #: How many releases touch a part that values decided, split by split.
+        self._by_values: Counter[str] = Counter()
+        #: A group's costs are not sums of what its releases cost single units.
+        self._running = running if group_size == 1 else None
+        #: The running cost's sum over each group, exact: its releases can be taken back out.
+        self._sums: dict[_Place, Fraction] = {}
 
-    def add(self, release: Release) -> None:
+    @property
+    def distinct(self) -> int:
+        """How many different mechanisms there are, those of each part by themselves."""
+        parts = [part for split in self._splits.values() for part in split.values()]
+        return len(self._common) + sum(map(len, parts))
+
+    def add(self, release: Release | PlainRelease) -> None:
         """Take one release in: `count` runs of its mechanism, on all units or on one part's."""
-        self._group(release.partition)[release.mechanism] += release.count
+        if isinstance(release, PlainRelease):
+            self._put(release.noise, release.runs, release.partition)
+        else:
+            self._put(_key(release.mechanism), release.count, release.partition)
+
+    def remove(self, release: Release) -> None:
+        """Take a release that was added back out."""
+        self._put(_key(release.mechanism), -release.count, release.partition)
 
     def exposures(self) -> tuple[Exposure, ...]:
         """Every distinct multiset of mechanisms that one unit, or group, can be exposed to.
@@ -63,7 +142,7 @@ class Composition:
             # Told apart split by split: what differs after all splits is found without trying all products.
             products = itertools.product(exposures, self._choices(split))
             exposures = _distinct(so_far + choice for so_far, choice in products)
-        return tuple(exposures)
+        return tuple(map(Exposure, exposures))
 
     def mechanisms(self) -> frozenset[AnyMechanism]:
         """Every mechanism that occurs in some exposure."""
@@ -72,37 +151,56 @@ class Composition:
         for part in parts:
             for units in range(1, self.group_size + 1):
                 seen |= set(_seen_by(part, units))
-        return frozenset(seen)
+        return frozenset(map(_mechanism, seen))
 
     def total(self, cost: Callable[[AnyMechanism], float]) -> float:
         """The largest sum of an additive cost over all exposures, rounded up.
 
         For a cost that adds up, the dearest parts of each split are found without trying all.
         """
-        dearest = [_sum(_seen_by(self._common, self.group_size), cost)]
+        dearest = self._sums_of([None], cost, self.group_size)
         for split, parts in self._splits.items():
-            costs = (
-                [_sum(_seen_by(part, units), cost) for units in range(1, self.group_size + 1)]
-                for part in parts.values()
-            )
-            dearest.append(_dearest(costs, self._parts_touched(split)))
+            places = [(split, part) for part in parts]
+            touched = self._parts_touched(split)
+            if self.group_size == 1:
+                dearest += heapq.nlargest(touched, self._sums_of(places, cost, 1))
+                continue
+            by_units = [self._sums_of(places, cost, units) for units in range(1, self.group_size + 1)]
+            dearest.append(_dearest(zip(*by_units, strict=True), touched))
         return sum_up(dearest)
 
-    def _group(self, partition: Partition | None) -> Counter[AnyMechanism]:
-        if partition is None:
-            return self._common
-        if partition.by == "values":
-            self._by_values.add(partition.split)
-        return self._splits.setdefault(partition.split, {}).setdefault(partition.part, Counter())
+    def _put(self, key: _Key, count: int, partition: Partition | None) -> None:
+        if self._running is not None:
+            place = None if partition is None else (partition.split, partition.part)
+            change = Fraction(self._running(_mechanism(key))) * count
+            self._sums[place] = self._sums.get(place, Fraction(0)) + change
+        group = self._common
+        if partition is not None:
+            group = self._splits.setdefault(partition.split, {}).setdefault(partition.part, Counter())
+            if partition.by == "values":
+                self._by_values[partition.split] += 1 if count > 0 else -1
+        group[key] += count
+        if not group[key]:
+            del group[key]
+
+    def _sums_of(
+        self, places: Sequence[_Place], cost: Callable[[AnyMechanism], float], units: int
+    ) -> list[float]:
+        """What all units' releases (None), or those of a part, cost so many units, for each place."""
+        if cost is self._running:
+            return [up(self._sums.get(place, Fraction(0))) for place in places]
+        groups = [self._common if at is None else self._splits[at[0]][at[1]] for at in places]
+        return _sums([_seen_by(group, units) for group in groups], cost)
 
     def _parts_touched(self, split: str) -> int:
         """How many parts the units of a group touch at most, each counted once a unit."""
-        return self.group_size * self.neighbouring.parts_touched(split_by_values=split in self._by_values)
+        one = self.neighbouring.parts_touched(split_by_values=self._by_values[split] > 0)
+        return self.group_size * one
 
-    def _choices(self, split: str) -> list[Counter[AnyMechanism]]:
+    def _choices(self, split: str) -> list[Counter[_Key]]:
         touched = self._parts_touched(split)
         # Parts with the same contents need to be told apart only as often as a group can touch them.
-        seen: Counter[frozenset[tuple[AnyMechanism, int]]] = Counter()
+        seen: Counter[frozenset[tuple[_Key, int]]] = Counter()
         parts = []
         for part in self._splits[split].values():
             key = frozenset(part.items())
@@ -140,9 +238,9 @@ def repeated(cost: float, count: int) -> float:
     return up(Fraction(cost) * count) if math.isfinite(cost) else cost
 
 
-def _distinct(exposures: Iterable[Counter[AnyMechanism]]) -> list[Counter[AnyMechanism]]:
+def _distinct(exposures: Iterable[Counter[_Key]]) -> list[Counter[_Key]]:
     """Exposures without repetition; raises `CannotBound` for more than can be tried one by one."""
-    found: dict[frozenset[tuple[AnyMechanism, int]], Counter[AnyMechanism]] = {}
+    found: dict[frozenset[tuple[_Key, int]], Counter[_Key]] = {}
     for exposure in exposures:
         found[frozenset(exposure.items())] = exposure
         if len(found) > _MOST_EXPOSURES:
@@ -154,22 +252,18 @@ def _distinct(exposures: Iterable[Counter[AnyMechanism]]) -> list[Counter[AnyMec
     return list(found.values())
 
 
-def _sum(mechanisms: Exposure, cost: Callable[[AnyMechanism], float]) -> float:
-    return sum_up(repeated(cost(mechanism), count) for mechanism, count in mechanisms.items())
-
-
-def _seen_by(mechanisms: Counter[AnyMechanism], units: int) -> Counter[AnyMechanism]:
+def _seen_by(mechanisms: Counter[_Key], units: int) -> Counter[_Key]:
     """What mechanisms are to data sets that differ in so many units."""
     if units == 1:
         return mechanisms
-    seen: Counter[AnyMechanism] = Counter()
-    for mechanism, count in mechanisms.items():
-        grouped, times = for_group(mechanism, units)
-        seen[grouped] += count * times
+    seen: Counter[_Key] = Counter()
+    for key, count in mechanisms.items():
+        grouped, times = for_group(_mechanism(key), units)
+        seen[_key(grouped)] += count * times
     return seen
 
 
-def _dearest(parts: Iterable[list[float]], touched: int) -> float:
+def _dearest(parts: Iterable[Sequence[float]], touched: int) -> float:
     """The largest sum of parts' costs with `touched` units to place; parts list their costs for 1, 2, ..."""
     best = [0.0] * (touched + 1)  # [units placed]
     for costs in parts:
@@ -179,3 +273,52 @@ def _dearest(parts: Iterable[list[float]], touched: int) -> float:
             )
             best[placed] = max(best[placed], *ways)
     return max(best)
+
+
+def _sums(groups: Sequence[Counter[_Key]], cost: Callable[[AnyMechanism], float]) -> list[float]:
+    """Each group's sum of costs, rounded up."""
+    keys = [key for group in groups for key in group]
+    counts = [count for group in groups for count in group.values()]
+    if isinstance(cost, Cost) and len(keys) >= _MANY:
+        terms = _in_columns(keys, counts, cost)
+    else:
+        terms = [math.nan] * len(keys)
+    costs = iter(
+        repeated(cost(_mechanism(key)), count) if math.isnan(term) else term
+        for key, count, term in zip(keys, counts, terms, strict=True)
+    )
+    return [sum_up(itertools.islice(costs, len(group))) for group in groups]
+
+
+def _in_columns(keys: Sequence[_Key], counts: Sequence[int], cost: Cost) -> list[float]:
+    """Each key's cost times its count, rounded up; NaN for those to be computed one by one."""
+    terms = np.full(len(keys), np.nan)
+    for kind in get_args(Kind):
+        fits = (_is_kind(key, kind) and n <= _EXACT for key, n in zip(keys, counts, strict=True))
+        chosen = np.fromiter(fits, np.bool_, len(keys))
+        if chosen.any():
+            noise = cast("list[PlainNoise]", list(itertools.compress(keys, chosen)))
+            sensitivity, scale, runs = _columns(noise, list(itertools.compress(counts, chosen)))
+            terms[chosen] = times_up(cost.many(kind, sensitivity, scale), runs)
+    return terms.tolist()
+
+
+def _key(mechanism: AnyMechanism) -> _Key:
+    return plain_noise(mechanism) or mechanism
+
+
+def _mechanism(key: _Key) -> AnyMechanism:
+    return key.mechanism() if isinstance(key, PlainNoise) else key
+
+
+def _is_kind(key: _Key, kind: Kind) -> TypeGuard[PlainNoise]:
+    return isinstance(key, PlainNoise) and key.kind == kind
+
+
+def _columns(noise: Sequence[PlainNoise], counts: Sequence[int]) -> Columns:
+    """In columns, counts past 2^53 as the doubles above them; filled one by one, without rows between."""
+    return Columns(
+        np.fromiter((one.sensitivity for one in noise), np.float64, len(noise)),
+        np.fromiter((one.scale for one in noise), np.float64, len(noise)),
+        np.fromiter((float(n) if n <= _EXACT else up(Fraction(n)) for n in counts), np.float64, len(noise)),
+    )

@@ -9,6 +9,15 @@ import math
 from fractions import Fraction
 from typing import TypeAlias, assert_never
 
+from dpaudit.accountants.columns import (
+    additive,
+    gaussian_mu_squared,
+    gaussian_pure,
+    gaussian_rho,
+    laplace_mu_squared,
+    laplace_pure,
+    laplace_rho,
+)
 from dpaudit.accountants.conversions import ROUNDING, laplace_to_zcdp, pure_to_gdp, pure_to_zcdp
 from dpaudit.accountants.rounding import up
 from dpaudit.errors import CannotBound
@@ -35,6 +44,7 @@ from dpaudit.mechanisms import (
 GaussianLike: TypeAlias = Gaussian | SymmetricGaussian | TreeAggregation | GaussianProcess
 
 
+@additive(gaussian_pure, laplace_pure)
 def pure_epsilon(mechanism: AnyMechanism) -> float:
     """Pure epsilon; raises `CannotBound` for a mechanism that has none.
 
@@ -69,6 +79,7 @@ def pure_epsilon(mechanism: AnyMechanism) -> float:
             assert_never(mechanism)
 
 
+@additive(gaussian_rho, laplace_rho)
 def rho(mechanism: AnyMechanism) -> float:
     """zCDP's rho.
 
@@ -102,6 +113,7 @@ def rho(mechanism: AnyMechanism) -> float:
             assert_never(mechanism)
 
 
+@additive(gaussian_mu_squared, laplace_mu_squared)
 def mu_squared(mechanism: AnyMechanism) -> float:
     """The square of GDP's mu, which adds up (Dong, Roth, Su 2022, Corollary 3.3).
 

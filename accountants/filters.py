@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from fractions import Fraction
+from typing import ClassVar
 
+from dpaudit.accountants.columns import Cost
 from dpaudit.accountants.composition import Composition, compose
 from dpaudit.accountants.costs import mu_squared, pure_epsilon, rho
 from dpaudit.accountants.rounding import sqrt_up
@@ -16,7 +17,7 @@ from dpaudit.releases import Release
 from dpaudit.verdicts import CLAIM_TOLERANCE, leading_figure
 
 
-class _AdditiveFilter(ABC):
+class _AdditiveFilter:
     """Admits releases as long as a cost that adds up stays within a budget.
 
     Attributes:
@@ -27,8 +28,7 @@ class _AdditiveFilter(ABC):
     def __init__(self, budget: AnyGuarantee, neighbouring: Neighbouring) -> None:
         self.budget = budget
         self.neighbouring = Neighbouring(neighbouring)
-        self._releases: list[Release] = []
-        self._composition = Composition(self.neighbouring)
+        self._composition = Composition(self.neighbouring, running=self._cost)
 
     @property
     def spent(self) -> float:
@@ -46,20 +46,22 @@ class _AdditiveFilter(ABC):
         most = leading_figure(self.budget)
         self._composition.add(release)
         if self.spent > most * (1 + CLAIM_TOLERANCE):
-            self._composition = compose(self._releases, self.neighbouring)
+            self._composition.remove(release)
             raise BudgetExceeded(
                 f"{alone:.6g} requested, {before:.6g} of {most:.6g} spent ({self._scale})",
                 where=f"release {release.label!r}",
                 remedy="add noise, release less, or state a larger budget before the run",
             )
-        self._releases.append(release)
 
     #: The budget's figure and scale, for messages.
-    _scale: str
+    _scale: ClassVar[str]
 
-    @abstractmethod
+    #: What adds up; on the budget's scale, but for a mu, which is the root of what adds up.
+    _cost: ClassVar[Cost]
+
     def _figure(self, composition: Composition) -> float:
         """The total on the budget's scale, rounded up."""
+        return composition.total(self._cost)
 
 
 class ZCDPFilter(_AdditiveFilter):
@@ -74,12 +76,10 @@ class ZCDPFilter(_AdditiveFilter):
     """
 
     _scale = "rho, zCDP"
+    _cost = rho
 
     def __init__(self, rho: float, neighbouring: Neighbouring = Neighbouring.REPLACE_ONE) -> None:
         super().__init__(ZCDP(rho=rho), neighbouring)
-
-    def _figure(self, composition: Composition) -> float:
-        return composition.total(rho)
 
 
 class GDPFilter(_AdditiveFilter):
@@ -97,12 +97,13 @@ class GDPFilter(_AdditiveFilter):
     """
 
     _scale = "mu, GDP"
+    _cost = mu_squared
 
     def __init__(self, mu: float, neighbouring: Neighbouring = Neighbouring.REPLACE_ONE) -> None:
         super().__init__(GDP(mu=mu), neighbouring)
 
     def _figure(self, composition: Composition) -> float:
-        total = composition.total(mu_squared)
+        total = super()._figure(composition)
         return sqrt_up(Fraction(total)) if math.isfinite(total) else total
 
 
@@ -118,9 +119,7 @@ class PureFilter(_AdditiveFilter):
     """
 
     _scale = "epsilon, pure DP"
+    _cost = pure_epsilon
 
     def __init__(self, epsilon: float, neighbouring: Neighbouring = Neighbouring.REPLACE_ONE) -> None:
         super().__init__(PureDP(epsilon=epsilon), neighbouring)
-
-    def _figure(self, composition: Composition) -> float:
-        return composition.total(pure_epsilon)

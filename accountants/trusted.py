@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from typing import assert_never
 
 from dpaudit.mechanisms import (
@@ -18,22 +19,62 @@ from dpaudit.mechanisms import (
     Tabulated,
     sensitivity_of,
 )
+from dpaudit.plain import PlainRelease
 from dpaudit.releases import Release
 
+#: So many releases are named under a condition.
+_MOST_NAMED = 5
 
-def trusted_conditions(releases: Sequence[Release]) -> list[str]:
-    """One line for each kind of condition, naming the releases that rest on it."""
-    labels: dict[str, list[str]] = {}
-    for release in releases:
-        for condition in _conditions(release.mechanism):
-            labels.setdefault(condition, []).append(release.label)
-    return [condition.format(releases=_shown(names)) for condition, names in labels.items()]
+
+class TrustedConditions:
+    """Collects such conditions, release by release."""
+
+    def __init__(self) -> None:
+        self._resting: dict[str, _Resting] = {}
+        self._split_by_position = False
+
+    def add(self, release: Release | PlainRelease) -> None:
+        """Take one more release in."""
+        if isinstance(release, Release):
+            for condition in _conditions(release.mechanism):
+                self._rests(release.label, condition)
+        elif release.noise.basis == "declared":
+            self._rests(release.label, _DECLARED)
+        if release.partition is not None and release.partition.by == "position":
+            self._split_by_position = True
+
+    def lines(self) -> list[str]:
+        """One line for each condition: how many releases rest on it, and the labels of the first."""
+        lines = [
+            condition.format(releases=f"{resting.number} release(s): {_shown(resting.labels)}")
+            for condition, resting in self._resting.items()
+        ]
+        if self._split_by_position:
+            lines.append("that parts of a split were made by position, not by what records say")
+        return lines
+
+    def _rests(self, label: str, condition: str) -> None:
+        resting = self._resting.setdefault(condition, _Resting())
+        resting.number += 1
+        if len(resting.labels) <= _MOST_NAMED:  # one more tells that there are more
+            resting.labels.setdefault(label)
+
+
+@dataclass(slots=True)
+class _Resting:
+    """How many releases rest on a condition, and their first distinct labels in order."""
+
+    number: int = 0
+    labels: dict[str, None] = field(default_factory=dict)
+
+
+_DECLARED = "the declared sensitivity of {releases}"
 
 
 def _conditions(mechanism: AnyMechanism) -> Iterable[str]:
     declared = sensitivity_of(mechanism)
     if declared is not None and declared.basis == "declared":
-        yield "the declared sensitivity of {releases}"
+        yield _DECLARED
     match mechanism:
         case RandomizedResponse():
             yield "that one unit gives at most one of the answers randomized in {releases}"
@@ -52,7 +93,6 @@ def _conditions(mechanism: AnyMechanism) -> Iterable[str]:
             assert_never(mechanism)
 
 
-def _shown(labels: list[str]) -> str:
-    distinct = sorted(set(labels))
-    shown = ", ".join(repr(label) for label in distinct[:5]) + (", ..." if len(distinct) > 5 else "")
-    return f"{len(distinct)} release(s): {shown}"
+def _shown(labels: Iterable[str]) -> str:
+    first, rest = list(labels)[:_MOST_NAMED], list(labels)[_MOST_NAMED:]
+    return ", ".join(map(repr, sorted(first))) + (", ..." if rest else "")

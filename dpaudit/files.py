@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 
 from dpaudit.errors import UsageError
 
 
-def replace_file(path: str | os.PathLike[str], content: bytes) -> Path:
-    """Write `content` to a temporary file beside `path`, then rename: old file or new file, never half."""
+def replace_file(path: str | os.PathLike[str], content: bytes | Iterable[bytes]) -> Path:
+    """Write `content` to a temporary file beside `path`, then rename: old file or new file, never half.
+
+    Pieces of content are written as they come, so that a long file need never be in memory.
+    """
     target = Path(path)
     require_folder(target.parent)
     handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".tmp")
     try:
         with os.fdopen(handle, "wb") as file:
-            file.write(content)
+            file.writelines([content] if isinstance(content, bytes) else content)
             file.flush()
             os.fsync(file.fileno())
         os.chmod(name, 0o666 & ~_umask())  # noqa: PTH101  (mkstemp gave a name, not a Path)

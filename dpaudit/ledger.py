@@ -121,40 +121,20 @@ class Sink(Protocol):
         """The run failed: leave what was written, under a name that no one takes for finished."""
 
 
-class Ledger:
-    """A header and its releases, in order.
+class LedgerFacts:
+    """What a ledger says beside its releases, whether they are held in memory or read past.
 
-    Args:
+    Attributes:
         header: the first record.
-        sink: where each line goes as it is made; left out, the ledger stays in memory.
+        complete: whether the footer was written, or read.
+        hashed: False for a file written by hand without hashes: accounted for, never certified.
     """
 
-    def __init__(self, header: Header, sink: Sink | None = None) -> None:
+    def __init__(self, header: Header, *, hashed: bool = True) -> None:
         self.header = header
-        self._releases: list[Release] = []
-        self._sink = sink
-        self._hash = ""
         self.complete = False
-        #: False for a file written by hand without hashes: accounted for, never certified.
-        self.hashed = True
-        self._put(header.to_json())
-
-    @classmethod
-    def restored(
-        cls, header: Header, releases: list[Release], *, complete: bool, hashed: bool, digest: str
-    ) -> Self:
-        """A ledger read back from a file, with the hash that its last line carries there."""
-        ledger = cls(header)
-        ledger._releases = releases
-        ledger._hash = digest
-        ledger.complete = complete
-        ledger.hashed = hashed
-        return ledger
-
-    @property
-    def releases(self) -> tuple[Release, ...]:
-        """All releases so far."""
-        return tuple(self._releases)
+        self.hashed = hashed
+        self._hash = ""
 
     @property
     def claim(self) -> Claim | None:
@@ -168,35 +148,6 @@ class Ledger:
     def hash(self) -> str:
         """The hash of the last line: it stands for everything before it."""
         return self._hash
-
-    def append(self, release: Release) -> None:
-        """Write one release.
-
-        Raises:
-            RecordAfterFooter: the ledger is finished.
-        """
-        if self.complete:
-            raise RecordAfterFooter(
-                f"release {release.label!r} after the end of the ledger",
-                where=f"ledger of {self.header.algorithm!r}",
-                remedy="start a new run for a new release",
-            )
-        self._put(release.to_json())
-        self._releases.append(release)
-
-    def finish(self) -> None:
-        """Write the footer. A ledger without it is readable, never certifiable."""
-        if self.complete:
-            return
-        self._put(self._footer())
-        if self._sink is not None:
-            self._sink.finish()
-        self.complete = True
-
-    def abandon(self) -> None:
-        """The run failed: the footer will never come."""
-        if self._sink is not None and not self.complete:
-            self._sink.abandon()
 
     def require_certifiable(self) -> None:
         """Raise `NotCertifiable` with the reason, unless this ledger may carry a certificate."""
@@ -216,6 +167,75 @@ class Ledger:
                 remedy="run the algorithm to its end with live noise",
             )
 
+
+class Ledger(LedgerFacts):
+    """A header and its releases, in order.
+
+    Args:
+        header: the first record.
+        sink: where each line goes as it is made; left out, the ledger stays in memory.
+    """
+
+    def __init__(self, header: Header, sink: Sink | None = None) -> None:
+        super().__init__(header)
+        self._releases: list[Release] = []
+        #: The same as a tuple, made when it is asked for and kept until the next release.
+        self._tuple: tuple[Release, ...] | None = None
+        self._sink = sink
+        self._put(header.to_json())
+
+    @classmethod
+    def restored(
+        cls, header: Header, releases: list[Release], *, complete: bool, hashed: bool, digest: str
+    ) -> Self:
+        """A ledger read back from a file, with the hash that its last line carries there."""
+        ledger = cls(header)
+        ledger._releases = releases
+        ledger._hash = digest
+        ledger.complete = complete
+        ledger.hashed = hashed
+        return ledger
+
+    @property
+    def releases(self) -> tuple[Release, ...]:
+        """All releases so far."""
+        if self._tuple is None:
+            self._tuple = tuple(self._releases)
+        return self._tuple
+
+    def __iter__(self) -> Iterator[Release]:
+        return iter(self.releases)
+
+    def append(self, release: Release) -> None:
+        """Write one release.
+
+        Raises:
+            RecordAfterFooter: the ledger is finished.
+        """
+        if self.complete:
+            raise RecordAfterFooter(
+                f"release {release.label!r} after the end of the ledger",
+                where=f"ledger of {self.header.algorithm!r}",
+                remedy="start a new run for a new release",
+            )
+        self._put(release.to_json())
+        self._releases.append(release)
+        self._tuple = None
+
+    def finish(self) -> None:
+        """Write the footer. A ledger without it is readable, never certifiable."""
+        if self.complete:
+            return
+        self._put(self._footer())
+        if self._sink is not None:
+            self._sink.finish()
+        self.complete = True
+
+    def abandon(self) -> None:
+        """The run failed: the footer will never come."""
+        if self._sink is not None and not self.complete:
+            self._sink.abandon()
+
     def lines(self) -> Iterator[bytes]:
         """The file's lines, each ending in a newline."""
         previous = ""
@@ -227,7 +247,7 @@ class Ledger:
         """Write the file as a whole: to a temporary file beside it, then renamed."""
         from dpaudit.files import replace_file
 
-        return replace_file(path, b"".join(self.lines()))
+        return replace_file(path, self.lines())
 
     @classmethod
     def read(cls, path: str | Path, *, allow_unhashed: bool = False, allow_truncated: bool = False) -> Ledger:

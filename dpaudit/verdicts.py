@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
-from typing import Annotated, Any, Literal, assert_never
+from typing import Annotated, Any, Literal, assert_never, overload
 
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field, computed_field
 
 from dpaudit.bounds import Bound
@@ -39,12 +41,17 @@ class Experiment(StrEnum):
     INCONCLUSIVE = "INCONCLUSIVE"
 
 
+@overload
+def within(bound: float, figure: float) -> bool: ...
+@overload
+def within(bound: NDArray[np.float64], figure: NDArray[np.float64]) -> NDArray[np.bool_]: ...
+def within(bound: Any, figure: Any) -> Any:
+    """Whether a bound, or each of many, is at most the claimed figure but for the tolerance."""
+    return bound <= figure * (1 + CLAIM_TOLERANCE)
+
+
 def meets(proved: AnyGuarantee, claimed: AnyGuarantee) -> bool:
     """Whether a proved guarantee is at least as strong as a claimed one on the same scale."""
-
-    def within(bound: float, figure: float) -> bool:
-        return bound <= figure * (1 + CLAIM_TOLERANCE)
-
     match proved, claimed:
         case (PureDP(), PureDP() | ApproxDP()):
             return within(proved.epsilon, claimed.epsilon)
@@ -106,6 +113,40 @@ def describes(accounts: Sequence[ReleaseAccount], releases: Sequence[Release]) -
     )
 
 
+class ReleaseGroup(Model):
+    """Releases whose labels differ in their digits alone, under one kind of mechanism.
+
+    Attributes:
+        pattern: their label, each number in it as ``#``.
+        number: how many there are.
+        claimed: how many of them something is claimed for.
+        failed: how many of these claims are not proved.
+        dearest: the one with the largest proved figure.
+    """
+
+    pattern: str
+    number: int
+    claimed: int
+    failed: int
+    dearest: ReleaseAccount
+
+
+class Overview(Model):
+    """All of a run's releases, shown or not: how many, and how many claims for one of them fail.
+
+    Attributes:
+        total: how many releases there are.
+        claimed: how many of them something is claimed for.
+        failed: how many of these claims are not proved.
+        groups: in the order in which they first appear; past a thousand no more are told apart.
+    """
+
+    total: int
+    claimed: int
+    failed: int
+    groups: tuple[ReleaseGroup, ...]
+
+
 class Accounting(Model):
     """What the accountants make of a ledger, and of a claim about it.
 
@@ -113,7 +154,8 @@ class Accounting(Model):
         ledger_hash: the last hash of the ledger it was made from.
         claim: the claim that was judged, if there is one.
         bounds: upper bounds, tightest first.
-        releases: release by release.
+        releases: release by release: all, in order; or as many as were asked for, failing ones first.
+        overview: what all releases come to, those not among `releases` too.
         not_checked: what the proof takes on trust.
     """
 
@@ -121,22 +163,19 @@ class Accounting(Model):
     claim: Claim | None
     bounds: tuple[Bound, ...]
     releases: tuple[ReleaseAccount, ...]
+    overview: Overview
     not_checked: tuple[str, ...]
 
     @computed_field  # type: ignore[prop-decorator]  # pydantic documents this order of decorators
     @property
     def verdict(self) -> Proof | None:
         """Whether the total meets the claim and every premise holds; None where nothing is claimed."""
-        if self.claim is None:
-            return None
-        return proof_of(self.claim, self.bounds)
+        return None if self.claim is None else proof_of(self.claim, self.bounds)
 
     @property
     def all_proved(self) -> bool:
         """Whether the total and each release's own claim are proved."""
-        return self.verdict is not Proof.NOT_PROVED and all(
-            release.verdict is not Proof.NOT_PROVED for release in self.releases
-        )
+        return self.verdict is not Proof.NOT_PROVED and self.overview.failed == 0
 
 
 def proof_of(claim: Claim, bounds: Iterable[Bound]) -> Proof:

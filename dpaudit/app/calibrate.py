@@ -14,11 +14,11 @@ from dpaudit.accountants.scaling import noise_parameter
 from dpaudit.app.claim_options import stated_guarantee
 from dpaudit.app.failures import traceback_option
 from dpaudit.app.output import (
+    MOST_ROWS,
     line,
     output_format_option,
     print_json,
     print_text,
-    shorten,
     table,
     unwrapped,
 )
@@ -245,9 +245,9 @@ def _mechanism_text(found: Calibrated) -> list[RenderableType]:
 
 
 def _ledger_text(subject: str, found: Rescaled) -> list[RenderableType]:
-    shown, left_out = shorten(list(found.releases), keep=lambda _: False)
+    left_out = max(0, len(found.releases) - MOST_ROWS)
     rows = []
-    for release in shown:
+    for release in found.releases[:MOST_ROWS]:
         noise = noise_parameter(release.mechanism)
         words = "stays as it is" if noise is None else f"{noise[0]} {noise[1]!r}"
         rows.append([times(release.label, release.count), release.mechanism.kind, words])

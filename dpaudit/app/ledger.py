@@ -8,10 +8,12 @@ import click
 from rich.console import RenderableType
 
 from dpaudit.app.failures import traceback_option
-from dpaudit.app.output import line, output_format_option, print_json, print_text, shorten, table, unwrapped
+from dpaudit.app.output import MOST_ROWS, line, output_format_option, print_json, print_text, table, unwrapped
+from dpaudit.app.reading import progress_on
 from dpaudit.app.tables import release_rows
 from dpaudit.errors import UnhashedLedger
 from dpaudit.ledger import Ledger
+from dpaudit.ledger_file import LedgerStream
 
 
 @click.group(epilog="Example: dpaudit ledger show out/ledger.jsonl")
@@ -52,11 +54,12 @@ def check(file: Path) -> None:
     Exits 0 if it is whole, 2 if it is no ledger, 3 if it was truncated or edited.
     """
     try:
-        found = Ledger.read(file)
+        with progress_on(file) as progress, LedgerStream(file, progress=progress) as stream:
+            stream.read_to_the_end()
     except UnhashedLedger as error:
         error.remedy = "nothing can be checked here; `dpaudit verify --allow-unhashed` still accounts for it"
         raise
-    print_text(unwrapped(f"{file}: whole, {_number(found)}, hash {found.hash}"))
+    print_text(unwrapped(f"{file}: whole, {_number(stream.number)}, hash {stream.hash}"))
 
 
 def _text(found: Ledger) -> list[RenderableType]:
@@ -71,12 +74,13 @@ def _text(found: Ledger) -> list[RenderableType]:
         ),
     ]
     parts += [line(f"  {name} = {value}") for name, value in header.to_json()["parameters"].items()]
-    rows, left_out = shorten(release_rows(found.releases), keep=lambda _: False)
+    left_out = max(0, len(found.releases) - MOST_ROWS)
+    rows = release_rows(found.releases[:MOST_ROWS])
     columns = ("release", "mechanism", "sensitivity", "partition", "claimed")
     parts += [line(), table(columns, rows, whole=("claimed",))]
     if left_out:
         parts.append(line(f"... and {left_out} more; --output-format json lists them all"))
-    parts += [line(), line(_number(found))]
+    parts += [line(), line(_number(len(found.releases)))]
     if not found.hashed:
         parts.append(line("unhashed: nobody can tell whether it was edited; never certifiable"))
     elif not found.complete:
@@ -84,5 +88,5 @@ def _text(found: Ledger) -> list[RenderableType]:
     return parts
 
 
-def _number(found: Ledger) -> str:
-    return "1 release" if len(found.releases) == 1 else f"{len(found.releases)} releases"
+def _number(releases: int) -> str:
+    return "1 release" if releases == 1 else f"{releases} releases"

@@ -114,15 +114,6 @@ def table(columns: Iterable[str], rows: Iterable[Iterable[object]], *, whole: It
     return result
 
 
-def shorten(rows: list[_Row], *, keep: Callable[[_Row], bool]) -> tuple[list[_Row], int]:
-    """The first rows, and beyond them those to keep; and how many were left out."""
-    shown = rows[:MOST_ROWS] + [row for row in rows[MOST_ROWS:] if keep(row)][:MOST_ROWS]
-    return shown, len(rows) - len(shown)
-
-
-_Row = TypeVar("_Row")
-
-
 def upper(figure: float) -> str:
     """An upper bound in six digits, rounded up but for differences within a claim's tolerance, 1e-9."""
     return _digits(figure, 1.0 - 1e-9, Context(prec=6, rounding=ROUND_CEILING))

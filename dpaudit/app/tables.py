@@ -7,35 +7,80 @@ from typing import Any, assert_never
 
 from rich.console import RenderableType
 
-from dpaudit.app.output import bullets, line, lower, shorten, table, upper
+from dpaudit.app.output import MOST_ROWS, bullets, line, lower, table, upper
 from dpaudit.bounds import Bound
 from dpaudit.claims import Claim
 from dpaudit.guarantees import GDP, RDP, ZCDP, AnyGuarantee, ApproxDP, PureDP
 from dpaudit.mechanisms import AnyMechanism, sensitivity_of
 from dpaudit.releases import Release
-from dpaudit.verdicts import Accounting, Audit, Experiment, Proof, ReleaseAccount, leading_figure
+from dpaudit.verdicts import (
+    Accounting,
+    Audit,
+    Experiment,
+    Proof,
+    ReleaseAccount,
+    ReleaseGroup,
+    leading_figure,
+)
 
 
 def accounting_table(accounting: Accounting) -> list[RenderableType]:
-    """Every release with its mechanism, sensitivity, claimed and computed cost; and the total."""
-    shown, left_out = shorten(list(accounting.releases), keep=lambda r: r.verdict is Proof.NOT_PROVED)
-    rows = [_account_row(release) for release in shown]
+    """Every release with its mechanism, sensitivity, claimed and computed cost; and the total.
+
+    Of more than a screenful, those whose labels differ in a number alone share a row, and those that fail
+    have their own.
+    """
+    overview, notes = accounting.overview, []
+    if overview.total <= MOST_ROWS:
+        rows = [_account_row(release) for release in accounting.releases]
+    else:
+        groups = overview.groups[:MOST_ROWS]
+        failing = _not_proved(accounting)[:MOST_ROWS]
+        # A failing release that is alone in its group has its row already.
+        alone = {group.dearest.label for group in groups if group.number == 1}
+        rows = [_group_row(group) for group in groups]
+        rows += [_account_row(release) for release in failing if release.label not in alone]
+        others = overview.total - sum(group.number for group in groups)
+        if others:
+            notes.append(f"... and {others} more releases")
+        notes.append(
+            f"{overview.total} releases; where labels differ in a number alone, a row has the dearest one's "
+            f"cost, and --output-format json lists {len(accounting.releases)}"
+        )
     if accounting.claim is not None:
         best = f"{bound_figure(accounting.bounds[0])}" if accounting.bounds else "none known"
         rows.append(["total", "", "", figure(accounting.claim.guarantee), best, accounting.verdict])
     elif accounting.bounds:
         rows.append(["total", "", "", "", bound_figure(accounting.bounds[0]), ""])
     columns = ("release", "mechanism", "sensitivity", "claimed", "computed", "verdict")
-    parts: list[RenderableType] = [table(columns, rows, whole=("claimed", "computed", "verdict"))]
-    if left_out:
-        parts.append(line(f"... and {left_out} more releases; `dpaudit ledger show` lists them as JSON"))
-    return parts
+    return [table(columns, rows, whole=("claimed", "computed", "verdict")), *map(line, notes)]
 
 
 def bound_words(accounting: Accounting) -> list[str]:
     """Each bound on the total, tightest first."""
     words = [f"{bound_figure(bound)} by {bound.method} ({bound.rigour})" for bound in accounting.bounds]
     return words or ["no accountant has a finite bound on the claim's scale"]
+
+
+def _not_proved(accounting: Accounting) -> list[ReleaseAccount]:
+    return [release for release in accounting.releases if release.verdict is Proof.NOT_PROVED]
+
+
+def _group_row(group: ReleaseGroup) -> list[object]:
+    """Releases that differ in a number: how many, their kind, and the dearest one's figure."""
+    if group.number == 1:
+        return _account_row(group.dearest)
+    verdict = None
+    if group.claimed:
+        verdict = Proof.NOT_PROVED if group.failed else Proof.PROVED
+    return [
+        f"{group.pattern} ({group.number})",
+        group.dearest.mechanism.kind,
+        "",
+        "",
+        f"<= {figure(group.dearest.proved, proved=True)}",
+        verdict,
+    ]
 
 
 def _account_row(release: ReleaseAccount) -> list[object]:
@@ -53,9 +98,11 @@ def shortfalls(accounting: Accounting) -> list[RenderableType]:
     """For each claim that is not proved: claimed, computed and their ratio; then the premises that fail."""
     lines = [
         f"release {release.label!r}: {_comparison(release.proved, release.claimed)}"
-        for release in accounting.releases
-        if release.claimed is not None and release.verdict is Proof.NOT_PROVED
+        for release in _not_proved(accounting)[:MOST_ROWS]
+        if release.claimed is not None
     ]
+    if accounting.overview.failed > len(lines):
+        lines.append(f"and {accounting.overview.failed - len(lines)} more releases")
     claim = accounting.claim
     if claim is not None and accounting.verdict is Proof.NOT_PROVED:
         if accounting.bounds:

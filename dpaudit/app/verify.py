@@ -12,10 +12,15 @@ from dpaudit.accountants.accounting import account
 from dpaudit.app.claim_options import StatedClaim, claim_options
 from dpaudit.app.failures import EXIT_INCONCLUSIVE, EXIT_NOT_PROVED, EXIT_NOTHING, traceback_option
 from dpaudit.app.output import bullets, line, note, output_format_option, print_json, print_text, unwrapped
+from dpaudit.app.reading import progress_on
 from dpaudit.app.tables import accounting_table, bound_words, premises, shortfalls
 from dpaudit.errors import DpauditError, NotCertifiable
-from dpaudit.ledger import Ledger
+from dpaudit.ledger import LedgerFacts
+from dpaudit.ledger_file import LedgerStream
 from dpaudit.verdicts import Accounting
+
+#: The JSON answer holds no more rows than this, failing ones first, and says how many releases there are.
+MOST_ROWS_OF_JSON = 10_000
 
 
 @click.command(
@@ -54,44 +59,48 @@ def verify(
     else:
         for position, one in enumerate(judged):
             print_text(*([line()] if position else []), *_text(*one))
-    for path, ledger, accounting in judged:
-        if _nothing(ledger, accounting):
-            reason = "no claim, in total or for any release" if ledger.releases else "no releases"
+    for path, _, accounting in judged:
+        if _nothing(accounting):
+            reason = "no claim, in total or for any release" if accounting.overview.total else "no releases"
             note(f"nothing to check in {path}: {reason}")
     if not exit_zero:
         ctx.exit(_status(judged, strict=strict))
 
 
-_Judged = tuple[Path, Ledger, Accounting]
+_Judged = tuple[Path, LedgerFacts, Accounting]
 
 
 def _judge(path: Path, stated: StatedClaim, *, allow_unhashed: bool) -> _Judged:
-    ledger = Ledger.read(path, allow_unhashed=allow_unhashed)
-    try:
-        return path, ledger, account(ledger, stated.claim(ledger.claim))
-    except DpauditError as error:
-        if error.where.startswith("--"):
+    with (
+        progress_on(path) as progress,
+        LedgerStream(path, allow_unhashed=allow_unhashed, progress=progress) as ledger,
+    ):
+        try:
+            return path, ledger, account(ledger, stated.claim(ledger.claim), most_rows=MOST_ROWS_OF_JSON)
+        except DpauditError as error:
+            # A file that was cut short or edited is told first, whatever else is wrong with it.
+            ledger.read_to_the_end()
+            if error.where != str(path) and not error.where.startswith(("--", f"{path}:")):
+                error.where = f"{path}: {error.where}" if error.where else str(path)
             raise
-        error.where = f"{path}: {error.where}" if error.where else str(path)
-        raise
 
 
-def _nothing(ledger: Ledger, accounting: Accounting) -> bool:
-    claimed = accounting.claim is not None or any(r.claimed is not None for r in accounting.releases)
-    return not ledger.releases or not claimed
+def _nothing(accounting: Accounting) -> bool:
+    overview = accounting.overview
+    return overview.total == 0 or (accounting.claim is None and overview.claimed == 0)
 
 
 def _status(judged: list[_Judged], *, strict: bool) -> int:
     if not all(accounting.all_proved for _, _, accounting in judged):
         return EXIT_NOT_PROVED
-    if any(_nothing(ledger, accounting) for _, ledger, accounting in judged):
+    if any(_nothing(accounting) for _, _, accounting in judged):
         return EXIT_NOTHING
     if strict and not all(_certifiable(ledger) for _, ledger, _ in judged):
         return EXIT_INCONCLUSIVE
     return 0
 
 
-def _certifiable(ledger: Ledger) -> bool:
+def _certifiable(ledger: LedgerFacts) -> bool:
     try:
         ledger.require_certifiable()
     except NotCertifiable:
@@ -99,22 +108,25 @@ def _certifiable(ledger: Ledger) -> bool:
     return True
 
 
-def _answer(path: Path, ledger: Ledger, accounting: Accounting) -> dict[str, Any]:
+def _answer(path: Path, ledger: LedgerFacts, accounting: Accounting) -> dict[str, Any]:
     claim = accounting.claim
     return {
         "ledger": str(path),
         # Of a ledger without releases every claim would be proved; there was nothing to prove it from.
-        "verdict": accounting.verdict if ledger.releases else None,
+        "verdict": accounting.verdict if accounting.overview.total else None,
         "claim": None if claim is None else claim.to_json(),
         "bounds": [bound.row() for bound in accounting.bounds],
         "releases": [release.row() for release in accounting.releases],
+        "releases_total": accounting.overview.total,
+        "releases_shown": len(accounting.releases),
+        "releases_not_proved": accounting.overview.failed,
         "premises": [] if claim is None else [{**p.to_json(), "holds": p.holds} for p in claim.premises],
         "certifiable": _certifiable(ledger),
         "not_checked": list(accounting.not_checked),
     }
 
 
-def _text(path: Path, ledger: Ledger, accounting: Accounting) -> list[RenderableType]:
+def _text(path: Path, ledger: LedgerFacts, accounting: Accounting) -> list[RenderableType]:
     claim = accounting.claim
     parts: list[RenderableType] = [
         unwrapped(str(path)),
@@ -123,7 +135,7 @@ def _text(path: Path, ledger: Ledger, accounting: Accounting) -> list[Renderable
     if not _certifiable(ledger):
         parts.append(line("certifiable: no; accounted for, but it can never carry a certificate"))
     parts += [line(), *accounting_table(accounting), line()]
-    judged = accounting.verdict is not None and ledger.releases
+    judged = accounting.verdict is not None and accounting.overview.total
     parts += bullets(line("proof", accounting.verdict) if judged else "Bounds", bound_words(accounting))
     return [
         *parts,

@@ -1,0 +1,259 @@
+"""Release by release: each one's cost beside what its author claims for it, however many there are.
+
+Releases of plain noise are costed in batches, all others one by one. Every release is judged and counted;
+which of them are kept to be shown is limited, and those that fail come first.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpaudit.accountants.columns import Column, times_up
+from dpaudit.accountants.costs import pure_epsilon, rho
+from dpaudit.guarantees import ZCDP, AnyGuarantee, PureDP
+from dpaudit.mechanisms import AnyMechanism
+from dpaudit.plain import Kind, PlainNoise, PlainRelease, plain_release
+from dpaudit.releases import Release
+from dpaudit.verdicts import Overview, Proof, ReleaseAccount, ReleaseGroup, leading_figure, within
+
+_BATCH = 8192
+
+#: Beyond so many different label patterns releases are counted, but not told apart.
+_MOST_GROUPS = 1000
+
+#: Costs of so many different releases are remembered.
+_MOST_REMEMBERED = 4096
+
+_DIGITS = re.compile(r"[0-9]+")
+
+
+@dataclass(frozen=True, slots=True)
+class _Plain:
+    """A judged release of plain noise, whose account is made only if it is shown."""
+
+    release: PlainRelease
+    figure: float
+
+    def account(self) -> ReleaseAccount:
+        pure = self.release.claim_kind == "pure-dp"
+        proved = PureDP(epsilon=self.figure) if pure else ZCDP(rho=self.figure)
+        return _account(self.release.release(), proved)
+
+
+_Judged: TypeAlias = _Plain | ReleaseAccount
+
+
+@dataclass(slots=True)
+class _Group:
+    dearest: _Judged
+    figure: float = -1.0
+    number: int = 0
+    claimed: int = 0
+    failed: int = 0
+
+
+@dataclass(slots=True)
+class _Rows:
+    """The first releases of a run, up to a number, each with its position."""
+
+    most: int | None
+    rows: list[tuple[int, _Judged]] = field(default_factory=list)
+
+    def room(self) -> int | None:
+        return None if self.most is None else self.most - len(self.rows)
+
+
+class ReleaseAccounts:
+    """Takes a run's releases one by one, judges each, and counts and keeps what is to be shown.
+
+    Args:
+        prove: the guarantee of one release alone, on its claim's scale where that has one.
+        most_rows: how many rows to keep; None for all.
+        in_batches: whether plain noise costs what its numbers say, which it does for single units; to
+            groups of them each release is another mechanism, and all are proved one by one.
+    """
+
+    def __init__(
+        self,
+        prove: Callable[[Release], AnyGuarantee],
+        most_rows: int | None = None,
+        *,
+        in_batches: bool = True,
+    ) -> None:
+        self._prove = prove
+        self._in_batches = in_batches
+        self._most_rows = most_rows
+        self._waiting: list[Release | PlainRelease] = []
+        self._failing, self._others = _Rows(most_rows), _Rows(most_rows)
+        self._total = self._claimed = self._failed = 0
+        self._groups: dict[tuple[str, str, str], _Group] = {}
+        self._remembered: dict[tuple[AnyMechanism, int, AnyGuarantee | None], AnyGuarantee] = {}
+
+    def add(self, release: Release | PlainRelease) -> None:
+        """Judge one more release, or keep it until there are enough to judge at once.
+
+        Raises:
+            CannotBound: its cost, or that of one before it, has no bound.
+        """
+        if not self._in_batches:
+            release = release if isinstance(release, Release) else release.release()
+        elif isinstance(release, Release):
+            release = plain_release(release) or release
+        self._waiting.append(release)
+        if len(self._waiting) >= _BATCH:
+            self._judge_waiting()
+
+    def rows(self) -> tuple[ReleaseAccount, ...]:
+        """The releases in order if there is room for all; else those that fail, then the first others."""
+        self._judge_waiting()
+        failing, others = self._failing.rows, self._others.rows
+        if self._most_rows is None or self._total <= self._most_rows:
+            chosen = sorted(failing + others, key=lambda row: row[0])
+        else:
+            chosen = failing + others[: self._most_rows - len(failing)]
+        return tuple(_shown(judged) for _, judged in chosen)
+
+    def overview(self) -> Overview:
+        """How many releases there are, and how they look together."""
+        self._judge_waiting()
+        groups = tuple(
+            ReleaseGroup(
+                pattern=pattern,
+                number=group.number,
+                claimed=group.claimed,
+                failed=group.failed,
+                dearest=_shown(group.dearest),
+            )
+            for (pattern, _, _), group in self._groups.items()
+        )
+        return Overview(total=self._total, claimed=self._claimed, failed=self._failed, groups=groups)
+
+    def _judge_waiting(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        if not waiting:
+            return
+        batch = _Batch(waiting)
+        for i in np.flatnonzero(np.isnan(batch.figures)).tolist():
+            release = waiting[i]
+            batch.settle(i, self._account(release if isinstance(release, Release) else release.release()))
+        for rows, chosen in ((self._failing, batch.failed), (self._others, ~batch.failed)):
+            if rows.room() != 0:
+                positions = np.flatnonzero(chosen)[: rows.room()].tolist()
+                rows.rows += [(self._total + i, batch.judged(i)) for i in positions]
+        self._total += len(waiting)
+        self._claimed += int(batch.claimed.sum())
+        self._failed += int(batch.failed.sum())
+        self._group(batch)
+
+    def _account(self, release: Release) -> ReleaseAccount:
+        key = (release.mechanism, release.count, release.claimed)
+        proved = self._remembered.get(key)
+        if proved is None:
+            proved = self._prove(release)
+            if len(self._remembered) >= _MOST_REMEMBERED:
+                self._remembered.clear()
+            self._remembered[key] = proved
+        return _account(release, proved)
+
+    def _group(self, batch: _Batch) -> None:
+        found: dict[tuple[str, str, str], int] = {}
+        numbers = np.array([found.setdefault(name, len(found)) for name in batch.names()])
+        sizes, claims, failures = (
+            np.bincount(numbers, weights, len(found)) for weights in (None, batch.claimed, batch.failed)
+        )
+        order = np.argsort(batch.figures, kind="stable")
+        dearest = np.empty(len(found), dtype=np.int64)
+        dearest[numbers[order]] = order  # of each group the last one assigned stays
+        for number, key in enumerate(found):
+            if key not in self._groups and len(self._groups) >= _MOST_GROUPS:
+                continue
+            at = int(dearest[number])
+            group = self._groups.setdefault(key, _Group(batch.judged(at)))
+            if batch.figures[at] > group.figure:
+                group.dearest, group.figure = batch.judged(at), float(batch.figures[at])
+            group.number += int(sizes[number])
+            group.claimed += int(claims[number])
+            group.failed += int(failures[number])
+
+
+class _Batch:
+    """Releases of which the plain ones are judged at once, and the others one by one as they are settled."""
+
+    def __init__(self, releases: Sequence[Release | PlainRelease]) -> None:
+        self._releases = releases
+        self._settled: dict[int, ReleaseAccount] = {}
+        plain = [release if isinstance(release, PlainRelease) else _NOT_PLAIN for release in releases]
+        size = len(plain)
+        #: Each one's cost in rho, or in pure epsilon where that is claimed; NaN until it is settled.
+        self.figures = _figures(plain)
+        self.claimed = np.fromiter((release.claim_kind is not None for release in plain), np.bool_, size)
+        stated = np.fromiter((release.claimed for release in plain), np.float64, size)
+        self.failed = self.claimed & ~within(self.figures, stated)
+
+    def settle(self, i: int, account: ReleaseAccount) -> None:
+        """Take the account of a release that was judged by itself."""
+        self._settled[i] = account
+        self.figures[i] = leading_figure(account.proved)
+        self.claimed[i] = account.claimed is not None
+        self.failed[i] = account.verdict is Proof.NOT_PROVED
+
+    def judged(self, i: int) -> _Judged:
+        """One of the releases, as it is kept."""
+        release = self._releases[i]
+        if isinstance(release, PlainRelease) and i not in self._settled:
+            return _Plain(release, float(self.figures[i]))
+        return self._settled[i]
+
+    def names(self) -> Iterator[tuple[str, str, str]]:
+        """What releases are grouped by: label without digits, kind of noise, scale of the figure."""
+        for i, release in enumerate(self._releases):
+            if isinstance(release, PlainRelease) and i not in self._settled:
+                scale = "pure-dp" if release.claim_kind == "pure-dp" else "zcdp"
+                yield _DIGITS.sub("#", release.label), release.noise.kind, scale
+            else:
+                account = self._settled[i]
+                yield _DIGITS.sub("#", account.label), account.mechanism.kind, account.proved.kind
+
+
+#: Stands in a column for a release that has no plain numbers: its cost is NaN.
+_NOT_PLAIN = PlainRelease("", PlainNoise("gaussian", "declared", math.nan, math.nan))
+
+
+def _figures(batch: Sequence[PlainRelease]) -> Column:
+    size = len(batch)
+    sensitivity = np.fromiter((release.noise.sensitivity for release in batch), np.float64, size)
+    scale = np.fromiter((release.noise.scale for release in batch), np.float64, size)
+    runs = np.fromiter((release.runs for release in batch), np.float64, size)
+    pure = np.fromiter((release.claim_kind == "pure-dp" for release in batch), np.bool_, size)
+    gaussian = np.fromiter((release.noise.kind == "gaussian" for release in batch), np.bool_, size)
+    costs = np.full(size, np.nan)
+    kinds: tuple[tuple[Kind, NDArray[np.bool_]], ...] = (("gaussian", gaussian), ("laplace", ~gaussian))
+    for kind, of_kind in kinds:
+        for cost, asked in ((pure_epsilon, pure), (rho, ~pure)):
+            chosen = of_kind & asked
+            if chosen.any():
+                costs[chosen] = cost.many(kind, sensitivity[chosen], scale[chosen])
+    return times_up(costs, runs)
+
+
+def _account(release: Release, proved: AnyGuarantee) -> ReleaseAccount:
+    partition = release.partition
+    return ReleaseAccount(
+        label=release.label,
+        mechanism=release.mechanism,
+        count=release.count,
+        partition=None if partition is None else f"{partition.split}/{partition.part}",
+        proved=proved,
+        claimed=release.claimed,
+    )
+
+
+def _shown(judged: _Judged) -> ReleaseAccount:
+    return judged if isinstance(judged, ReleaseAccount) else judged.account()

@@ -1,0 +1,76 @@
+"""Numbers as a hashed ledger writes them: canonical JSON (RFC 8785), whose numbers are doubles."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import rfc8785
+
+from dpaudit.errors import LedgerFormat, LedgerTampered
+
+_LONG_DIGITS = re.compile(rb"[0-9]{16}")
+
+
+def canonical(digits: str) -> float | None:
+    """The finite number that canonical JSON (RFC 8785, after ECMA-262) writes in these digits, if it does."""
+    try:
+        value = float(digits)
+    except ValueError:
+        return None
+    # Python's shortest digits are JSON's but for exponents and the ".0" of whole numbers.
+    shortest = repr(value)
+    if shortest == digits and "e" not in digits and digits[-2:] != ".0":
+        return value
+    if shortest == digits + ".0" and len(digits) <= 15:
+        return value
+    if "e" not in digits and "." not in digits:
+        return None  # longer whole numbers are read as integers, which is left to the full reading
+    try:
+        return value if rfc8785.dumps(value).decode() == digits else None
+    except rfc8785.CanonicalizationError:
+        return None
+
+
+def with_doubles(record: dict[str, Any], line: bytes, where: str) -> dict[str, Any]:
+    """The record with whole numbers past 2^53 as doubles: canonical JSON has no other numbers there."""
+    if _LONG_DIGITS.search(line) is None:
+        return record
+    try:
+        converted: dict[str, Any] = _doubles(record)
+    except RecursionError as error:
+        raise LedgerFormat(f"not canonical JSON: {error}", where=where) from None
+    return converted
+
+
+def _doubles(value: Any) -> Any:
+    match value:
+        case dict():
+            return {name: _doubles(item) for name, item in value.items()}
+        case list():
+            return [_doubles(item) for item in value]
+        case int() if abs(value) >= 2**53:
+            try:
+                return float(value)
+            except OverflowError:  # no double at all: refused where the hash is computed
+                return value
+        case _:
+            return value
+
+
+def require_exact_numbers(line: bytes, where: str) -> None:
+    """Refuse digits that change no double, and so no hash: every edit of a hashed file must show."""
+
+    def exact(digits: str) -> float:
+        value = float(digits)
+        if digits not in {repr(value), rfc8785.dumps(value).decode()}:
+            raise LedgerTampered(
+                f"the number {digits} is not written as it was hashed, {value!r}", where=where
+            )
+        return value
+
+    def whole(digits: str) -> float:
+        return int(digits) if len(digits) <= 15 or abs(int(digits)) < 2**53 else exact(digits)
+
+    json.loads(line, parse_float=exact, parse_int=whole)
