@@ -86,7 +86,7 @@ def largest_refutable_epsilon(trials: int, delta: float, confidence: float) -> f
     The best outcome is an event in every run on the one side and in none on the other.
 
     >>> round(largest_refutable_epsilon(10_000, 1e-5, 0.95), 4)
-    7.9049
+    7.9048
 
     Raises:
         InvalidParameter: no trials, or delta or confidence out of range.

@@ -241,7 +241,7 @@ def test_a_query_as_far_as_doubles_go_is_measured() -> None:
     def far(data: Any, curator: Curator) -> Any:
         return curator.release(1.7e308 * np.sign(data[1] - 0.5), NOISE, label="x")
 
-    (finding,) = replay(far, [PAIR]).findings
+    (finding,) = (f for f in replay(far, [PAIR]).findings if f.kind == "sensitivity")
     assert finding.kind == "sensitivity"
     assert math.isfinite(finding.measured or math.inf)
 
