@@ -13,7 +13,7 @@ from rich.console import RenderableType
 
 from dpaudit.accountants.accounting import account
 from dpaudit.accountants.filters import GDPFilter, ZCDPFilter
-from dpaudit.app.claim_options import StatedClaim, claim_options
+from dpaudit.app.claim_options import StatedClaim, accounted, claim_options, rigour_option
 from dpaudit.app.failures import EXIT_INCONCLUSIVE, EXIT_NOT_PROVED, EXIT_NOTHING, traceback_option
 from dpaudit.app.foreign_code import foreign_code
 from dpaudit.app.main import COMMAND
@@ -67,6 +67,7 @@ Exits 0 if the claim is proved and not refuted, 1 if not.
 )
 @parameter_option
 @claim_options
+@rigour_option
 @pair_option
 @click.option(
     "--budget-rho",
@@ -91,6 +92,7 @@ def certify(
     data_file: Path | None,
     parameters: dict[str, Any],
     stated: StatedClaim,
+    rigour: str,
     pair_reference: str | None,
     budget_rho: float | None,
     budget_mu: float | None,
@@ -130,7 +132,7 @@ def certify(
             f"nothing to check: {target} released nothing through its curator; its output is unaccounted for"
         )
         ctx.exit(EXIT_NOTHING)
-    accounting = account(result.ledger)
+    accounting = accounted(result.ledger, None, rigour)
     budget = _filter(budget_rho, budget_mu, claim)
     audits = _audits(chosen, pairs_of(chosen, pair), claim=claim, seed=seed or 0, budget=budget)
     certificate = judge(
