@@ -22,6 +22,7 @@ from dpaudit.accountants.privacy_loss.contour import lay
 from dpaudit.accountants.privacy_loss.saddle import saddle_for_epsilon
 from dpaudit.accountants.privacy_loss.solve import FINAL
 from dpaudit.accountants.ranges import nonnegative, probability
+from dpaudit.accountants.rounding import up
 from dpaudit.errors import CannotBound
 
 _PRECISION = 128
@@ -77,6 +78,9 @@ def enclose_epsilon(releases: Sequence[tuple[Term, int]], delta: float) -> Enclo
             return bool(curve(epsilon).lower() > exact)
 
         upper = _outwards(proved, guess.upper, 1.0)
+        ceiling = BallFactors.of(releases).ceiling()
+        if ceiling is not None and upper > ceiling and proved(up(ceiling)):
+            upper = up(ceiling)
         upper = _inwards(proved, upper, min(guess.lower, upper))
         lower = _outwards(excluded, min(guess.lower, upper), -1.0)
         return Enclosure(_inwards(excluded, lower, upper), upper, method)
