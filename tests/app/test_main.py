@@ -55,7 +55,7 @@ def test_a_fault_of_our_own_says_so_and_exits_2(dpaudit: Any, monkeypatch: pytes
     def fail(*_: object) -> None:
         raise RuntimeError("planted")
 
-    monkeypatch.setattr(convert, "zcdp_epsilon", fail)
+    monkeypatch.setattr(convert, "conversions", fail)
     result = dpaudit("convert", "--rho", 1)
     assert result.exit_code == 2
     assert "RuntimeError: planted" in result.stderr
