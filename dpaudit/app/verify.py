@@ -9,13 +9,13 @@ import click
 from rich.console import RenderableType
 
 from dpaudit.accountants.accounting import account
-from dpaudit.app.claim_options import StatedClaim, claim_options
+from dpaudit.app.claim_options import StatedClaim, accounted, claim_options, rigour_option
 from dpaudit.app.failures import EXIT_INCONCLUSIVE, EXIT_NOT_PROVED, EXIT_NOTHING, traceback_option
 from dpaudit.app.output import bullets, line, note, output_format_option, print_json, print_text, unwrapped
 from dpaudit.app.reading import progress_on
 from dpaudit.app.tables import accounting_table, bound_words, premises, shortfalls
 from dpaudit.errors import DpauditError, NotCertifiable
-from dpaudit.ledger import LedgerFacts
+from dpaudit.ledger import Ledger, LedgerFacts
 from dpaudit.ledger_file import LedgerStream
 from dpaudit.verdicts import Accounting
 
@@ -34,6 +34,7 @@ Exits 1 if the total or any release's own claim is not proved.
 )
 @click.argument("ledgers", metavar="LEDGER...", nargs=-1, required=True, type=click.Path(path_type=Path))
 @claim_options
+@rigour_option
 @click.option("--allow-unhashed", is_flag=True, help="Account for files written by hand; never certifiable.")
 @click.option("--exit-zero", is_flag=True, help="Exit 0 whatever the verdict; never hides 2 or 3.")
 @click.option("--strict", is_flag=True, help="Exit 4 for a ledger that can never be certified.")
@@ -45,6 +46,7 @@ def verify(
     *,
     ledgers: tuple[Path, ...],
     stated: StatedClaim,
+    rigour: str,
     allow_unhashed: bool,
     exit_zero: bool,
     strict: bool,
@@ -52,7 +54,7 @@ def verify(
 ) -> None:
     """Bound each LEDGER's releases and judge the claim given, else the ledger's own."""
     stated.guarantee()  # a contradiction among the options is no ledger's fault
-    judged = [_judge(path, stated, allow_unhashed=allow_unhashed) for path in ledgers]
+    judged = [_judge(path, stated, rigour, allow_unhashed=allow_unhashed) for path in ledgers]
     if output_format == "json":
         answers = [_answer(*one) for one in judged]
         print_json(answers[0] if len(answers) == 1 else answers)
@@ -70,12 +72,15 @@ def verify(
 _Judged = tuple[Path, LedgerFacts, Accounting]
 
 
-def _judge(path: Path, stated: StatedClaim, *, allow_unhashed: bool) -> _Judged:
+def _judge(path: Path, stated: StatedClaim, rigour: str, *, allow_unhashed: bool) -> _Judged:
     with (
         progress_on(path) as progress,
         LedgerStream(path, allow_unhashed=allow_unhashed, progress=progress) as ledger,
     ):
         try:
+            if rigour == "interval":
+                whole = Ledger.read(path, allow_unhashed=allow_unhashed)
+                return path, whole, accounted(whole, stated.claim(whole.claim), rigour)
             return path, ledger, account(ledger, stated.claim(ledger.claim), most_rows=MOST_ROWS_OF_JSON)
         except DpauditError as error:
             # A file that was cut short or edited is told first, whatever else is wrong with it.
