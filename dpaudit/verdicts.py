@@ -157,7 +157,8 @@ class Audit(Model):
     """What one auditor found on one or more neighbouring pairs.
 
     Attributes:
-        trials: runs on each side (of a replay, recordings in each direction); of a one-run audit, the number of its canaries.
+        trials: runs on each side (of a replay, recordings in each direction); of a one-run audit, the
+            number of its canaries.
         speaks_of: whether the result is about the transcript of releases or about the final output.
         epsilon_lower: a lower bound on epsilon at `delta` with probability `confidence`, if the
             method gives one.
