@@ -95,7 +95,7 @@ class Losses:
                 ]
                 return [self._point(epsilon, delta) for epsilon, delta in curve if delta > 0.0]
             case ZCDP():
-                orders = [1.0 + share * (self.order - 1.0) for share in (0.5, 1.0)]
+                orders = [1.0 + share * (self.order - 1.0) for share in (0.1, 0.25, 0.5, 1.0)]
                 return [self._moment(order, guarantee.rho * order) for order in orders]
             case RDP():
                 return [self._moment(guarantee.alpha, guarantee.epsilon)]

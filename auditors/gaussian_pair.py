@@ -28,8 +28,8 @@ def delta_below(epsilon: float, mu: float) -> float:
 
 
 def delta_above(epsilon: float, mu: float) -> float:
-    """An upper bound on delta(epsilon) of the pair, at most 1."""
-    return min(1.0, max(0.0, _term(epsilon, mu, 1.0) - _other(epsilon, mu, -1.0))) if mu > 0.0 else 0.0
+    """An upper bound on delta(epsilon) of the pair, at most 1; above 0 also where the truth underflows."""
+    return min(1.0, max(5e-324, _term(epsilon, mu, 1.0) - _other(epsilon, mu, -1.0))) if mu > 0.0 else 0.0
 
 
 def epsilon_below(delta: float, mu: float) -> float:

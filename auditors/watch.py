@@ -16,7 +16,8 @@ import sys
 import sysconfig
 import tempfile
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 from typing import Any, Self
@@ -55,14 +56,15 @@ class Watch:
 
     def __call__(self, data: Any, curator: Curator) -> Any:
         """The algorithm's output."""
-        before, earlier = _numpy_state(), sys.getprofile()
-        sys.setprofile(self._called)
-        try:
-            return self._algorithm(data, curator)
-        finally:
-            sys.setprofile(earlier)
-            if self.drawn is None and _numpy_state() != before:
-                self.drawn = "numpy's global generator", ""
+        with _unused_state():
+            before, earlier = _numpy_state(), sys.getprofile()
+            sys.setprofile(self._called)
+            try:
+                return self._algorithm(data, curator)
+            finally:
+                sys.setprofile(earlier)
+                if self.drawn is None and _numpy_state() != before:
+                    self.drawn = "numpy's global generator", ""
 
     def _called(self, frame: FrameType, event: str, argument: Any) -> None:
         if self.drawn is not None:
@@ -108,13 +110,14 @@ class Locate:
 
     def __call__(self, data: Any, curator: Curator) -> Any:
         """The algorithm's output."""
-        self._state, earlier = _numpy_state(), sys.gettrace()
-        sys.settrace(self._entered)
-        try:
-            return self._algorithm(data, curator)
-        finally:
-            sys.settrace(earlier)
-            self._last.clear()
+        with _unused_state():
+            self._state, earlier = _numpy_state(), sys.gettrace()
+            sys.settrace(self._entered)
+            try:
+                return self._algorithm(data, curator)
+            finally:
+                sys.settrace(earlier)
+                self._last.clear()
 
     def _entered(self, frame: FrameType, event: str, argument: Any) -> Any:
         del event, argument
@@ -135,7 +138,8 @@ def _place(frame: FrameType | None) -> str | None:
     """Where the algorithm drew; None if the curator did, or Python's own library for itself."""
     while frame is not None and frame.f_code.co_filename in _SOURCES:
         frame = frame.f_back
-    if frame is None:
+    # A RandomState takes a seed from the operating system even where it is given one, which replaces it.
+    if frame is None or "RandomState" in frame.f_code.co_names:
         return None
     file = frame.f_code.co_filename
     place = f"{file}:{frame.f_lineno}"
@@ -152,6 +156,21 @@ def _place(frame: FrameType | None) -> str | None:
 
 #: What the standard library draws for itself: names of files and threads.
 _OWN = {tempfile.mkdtemp.__code__, tempfile.mkstemp.__code__, threading.Thread.start.__code__}
+
+
+@contextmanager
+def _unused_state() -> Iterator[None]:
+    """A state of numpy's global generator that no stated seed leads to, and the old one afterwards.
+
+    An algorithm that seeds it and draws leaves it every time the same: against its own last run
+    nothing would have moved.
+    """
+    kept = np.random.get_state(legacy=False)  # noqa: NPY002
+    np.random.set_state(np.random.RandomState(np.frombuffer(b"dpaudit watch   ", np.uint32)).get_state())  # noqa: NPY002
+    try:
+        yield
+    finally:
+        np.random.set_state(kept)  # noqa: NPY002
 
 
 def _numpy_state() -> tuple[bytes, int, int, float]:

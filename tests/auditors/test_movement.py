@@ -37,7 +37,7 @@ Work = Callable[[float, Curator], Any]
 
 
 def findings(work: Work) -> tuple[Finding, ...]:
-    return replay(work, [PAIR]).findings
+    return replay(work, [PAIR], replays=3).findings
 
 
 def discrete(step: float) -> Work:

@@ -10,7 +10,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpaudit import L2, ZCDP, Curator, Experiment, Gaussian, Neighbouring, PureDP, run
+from dpaudit import (
+    L2,
+    ZCDP,
+    Curator,
+    Experiment,
+    Gaussian,
+    Neighbouring,
+    PureDP,
+    SmoothGaussian,
+    Tabulated,
+    UserViews,
+    run,
+)
 from dpaudit.accountants.filters import ZCDPFilter
 from dpaudit.algorithms.dp_apvi import DPAPVI
 from dpaudit.algorithms.tabular import random_mdp
@@ -85,10 +97,10 @@ INNOCENT = [
 
 @pytest.mark.parametrize("algorithm", INNOCENT)
 def test_the_innocent_pass_in_silence(algorithm: Callable[..., Any]) -> None:
-    audit = replay(algorithm, [PAIR])
+    audit = replay(algorithm, [PAIR], replays=10)
     assert audit.findings == ()
     assert audit.verdict is Experiment.NOT_REFUTED
-    assert (audit.pairs, audit.trials) == (1, 100)
+    assert (audit.pairs, audit.trials) == (1, 10)
 
 
 def clipping_removed(data: Any, curator: Curator) -> Any:
@@ -195,7 +207,59 @@ def hands_out_its_buffer(data: Any, curator: Curator) -> Any:
     return BUFFER
 
 
+def fewer_releases(data: Any, curator: Curator) -> Any:
+    for _ in range(int(10 * data[1])):
+        total(np.zeros(1), curator)
+    return None
+
+
+def a_second_parameter(data: Any, curator: Curator) -> Any:
+    noise = SmoothGaussian(alpha=1.0, beta=0.5 + data[1], dimension=1, epsilon=1.0, delta=1e-6)
+    return curator.release_smooth(np.zeros(1), 1.0, noise, label="x")
+
+
+def a_long_parameter(data: Any, curator: Curator) -> Any:
+    masses = [0.0] * 1500
+    masses[700 if data[1] > 0.5 else 701] = 1.0
+    table = Tabulated(
+        losses=tuple(np.linspace(0, 1, 1500).tolist()), probabilities=tuple(masses), justification="known"
+    )
+    return curator.release_opaque(0.0, lambda value, generator: value, table, label="x")
+
+
+def five_or_one(data: Any, curator: Curator) -> Any:
+    return curator.release(np.zeros(5 if data[1] > 0.5 else 1), NOISE, label="x")
+
+
+def rare_branch(data: Any, curator: Curator) -> Any:
+    return data if total(data, curator) > 1e4 else None  # 2000 scales away
+
+
+def rarer_branch(data: Any, curator: Curator) -> Any:
+    first, second = total(data, curator), total(data, curator)
+    return data if second == data.sum() and abs(first) < 100.0 else None
+
+
+def rare_stop(data: Any, curator: Curator) -> Any:
+    if total(data, curator) < -60.0 and data[1] > 0.5:  # 12 scales away
+        return
+    total(data, curator)
+
+
+def ties(data: Any, curator: Curator) -> Any:
+    one, two = total(data, curator), total(data, curator)
+    return data if one == two else None
+
+
 GUILTY = [
+    (fewer_releases, "control-flow"),
+    (a_second_parameter, "control-flow"),
+    (a_long_parameter, "control-flow"),
+    (five_or_one, "control-flow"),
+    (rare_branch, "leak"),
+    (rarer_branch, "leak"),
+    (ties, "leak"),
+    (rare_stop, "control-flow"),
     (clipping_removed, "sensitivity"),
     (one_of_the_repetitions, "sensitivity"),
     (parts_that_overlap, "sensitivity"),
@@ -224,7 +288,7 @@ GUILTY = [
 @pytest.mark.parametrize("pair", [PAIR, Pair(PAIR.neighbour, PAIR.data)], ids=["forth", "back"])
 @pytest.mark.parametrize(("algorithm", "kind"), GUILTY, ids=lambda x: getattr(x, "__name__", x))
 def test_every_planted_fault_is_found(algorithm: Callable[..., Any], kind: str, pair: Pair) -> None:
-    audit = replay(algorithm, [pair])
+    audit = replay(algorithm, [pair], replays=1)
     assert audit.verdict is Experiment.REFUTED
     assert {finding.kind for finding in audit.findings} == {kind}
 
@@ -241,9 +305,35 @@ def test_a_query_as_far_as_doubles_go_is_measured() -> None:
     def far(data: Any, curator: Curator) -> Any:
         return curator.release(1.7e308 * np.sign(data[1] - 0.5), NOISE, label="x")
 
-    (finding,) = (f for f in replay(far, [PAIR]).findings if f.kind == "sensitivity")
-    assert finding.kind == "sensitivity"
-    assert math.isfinite(finding.measured or math.inf)
+    swallowed, moved = replay(far, [PAIR], replays=1).findings
+    assert (swallowed.kind, moved.kind) == ("sampler", "sensitivity")  # doubles that large round noise away
+    assert math.isfinite(moved.measured or math.inf)
+
+
+def joint(data: Any, curator: Curator) -> Any:
+    noisy = total(data, curator)
+    return UserViews(tuple((value, float(noisy)) for value in data))
+
+
+def joint_leak(data: Any, curator: Curator) -> Any:
+    noisy = total(data, curator)
+    return UserViews(tuple((value, float(noisy), data[1] if i == 2 else 0.0) for i, value in enumerate(data)))
+
+
+def test_under_joint_trust_a_users_own_view_is_no_leak_but_any_other_is() -> None:
+    options = {"trust_model": "joint"}
+    pair = Pair(PAIR.data, PAIR.neighbour, unit=1)
+    assert replay(joint, [pair], run_options=options, replays=1).verdict is Experiment.NOT_REFUTED
+    (leak,) = {f.kind for f in replay(joint_leak, [pair], run_options=options, replays=1).findings}
+    assert leak == "leak"
+    # Under central trust everything is compared; and whose view may differ must be known.
+    assert {f.kind for f in replay(joint, [pair], replays=1).findings} == {"leak"}
+    for algorithm, unclear in ((joint, PAIR), (lambda d, c: d, pair)):
+        audit = replay(algorithm, [unclear], run_options=options, replays=1)
+        assert audit.verdict is Experiment.INCONCLUSIVE
+    gone = Pair(PAIR.data, np.delete(PAIR.data, 1), unit=1)
+    noiseless = replay(lambda d, c: UserViews(tuple(d)), [gone], run_options=options, replays=1)
+    assert noiseless.findings == ()
 
 
 def test_what_fails_on_every_data_set_fails_the_audit() -> None:
@@ -262,7 +352,7 @@ def test_outputs_that_cannot_be_compared_are_inconclusive_and_so_is_no_pair() ->
         return made
 
     opaque = [looped, lambda d, c: (x for x in d), lambda d, c: lambda x: total(x, c)]
-    for audit in (replay(innocent, []), *(replay(algorithm, [PAIR]) for algorithm in opaque)):
+    for audit in (replay(innocent, []), *(replay(algorithm, [PAIR], replays=1) for algorithm in opaque)):
         assert audit.verdict is Experiment.INCONCLUSIVE
         assert audit.inconclusive
 
