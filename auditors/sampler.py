@@ -117,10 +117,8 @@ def _table(mechanism: AnyMechanism, question: Question, randomness: Randomness) 
             return _equal_bins(np.where(noise < 0, tail, 1.0 - tail))
         case SymmetricGaussian():
             rows, columns = np.triu_indices(query.shape[-1])
-            draws = (
-                _draws(question, randomness, DRAWS, len(rows))[:, ..., rows, columns]
-                - query[..., rows, columns]
-            )
+            # Either triangle says it all; the other repeats it.
+            draws = _noise(question, mechanism, randomness, 2 * DRAWS)[..., rows, columns]
             sigmas = mechanism.sigma * np.where(rows == columns, 1.0, math.sqrt(0.5))
             return _equal_bins(ndtr(draws / sigmas))
         case TreeAggregation():

@@ -146,7 +146,12 @@ def test_the_interval_fails_less_often_than_it_says() -> None:
 
 
 MECHANISMS: dict[str, tuple[Callable[[Any, Curator], Any], float]] = {
-    "gaussian": (lambda d, c: c.release(d * np.array([3.0, 4.0]), Gaussian(sigma=2.5, sensitivity=L2(5.0)), label="x"), 2.0),
+    "gaussian": (
+        lambda d, c: c.release(
+            d * np.array([3.0, 4.0]), Gaussian(sigma=2.5, sensitivity=L2(5.0)), label="x"
+        ),
+        2.0,
+    ),
     "symmetric": (
         lambda d, c: c.release(
             d * np.array([[1.0, 2.0], [2.0, 4.0]]),
@@ -217,7 +222,11 @@ CLAIMS: list[tuple[Callable[[Any, Curator], Any], AnyGuarantee, AnyGuarantee]] =
     (two, GDP(mu=1.0), GDP(mu=0.85)),
     (two, GDP(mu=1.0), PureDP(epsilon=50.0)),
     (released(Laplace(scale=2.0, sensitivity=L1(1.0))), PureDP(epsilon=1.0), PureDP(epsilon=0.99)),
-    (released(Laplace(scale=0.5, sensitivity=L1(1.0))), ApproxDP(epsilon=4.0, delta=1e-3), ApproxDP(epsilon=3.0, delta=1e-3)),
+    (
+        released(Laplace(scale=0.5, sensitivity=L1(1.0))),
+        ApproxDP(epsilon=4.0, delta=1e-3),
+        ApproxDP(epsilon=3.0, delta=1e-3),
+    ),
     (released(Laplace(scale=1.0, sensitivity=L1(1.0))), ZCDP(rho=0.74), ZCDP(rho=0.37)),
     (released(DiscreteLaplace(scale=2.0, sensitivity=L1(1.0))), PureDP(epsilon=1.0), PureDP(epsilon=0.9)),
     (released(DiscreteGaussian(sigma=1.0, sensitivity=L2(1.0))), ZCDP(rho=1.0), ZCDP(rho=0.6)),
