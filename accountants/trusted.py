@@ -50,7 +50,10 @@ class TrustedConditions:
             for condition, resting in self._resting.items()
         ]
         if self._split_by_position:
-            lines.append("that parts of a split were made by position, not by what records say")
+            lines.append(
+                "that parts of a split were made by a position that no change of one unit shifts, "
+                "not by what records say"
+            )
         return lines
 
     def _rests(self, label: str, condition: str) -> None:
