@@ -52,6 +52,7 @@ LIMITS = (
     "a bound on the transcript is none on a final output that reveals less",
     _NOISE_LIMIT,
 )
+ONLY_HONEST = "branches that the noise takes too rarely for any recording to show"
 FIXED_QUERIES = "that no query depends on an earlier output, as was stated; it did not in any recording"
 
 
@@ -66,6 +67,7 @@ def replay(
     delta: float | None = None,
     confidence: float = 0.95,
     fixed_queries: bool = False,
+    extreme_outputs: bool = True,
 ) -> Audit:
     """Replay an algorithm on neighbouring pairs, in both directions.
 
@@ -80,6 +82,8 @@ def replay(
         confidence: of the bound and the verdict together, over all pairs and both directions.
         fixed_queries: the caller states that no query depends on what came out before: then the loss
             of all Gaussian releases is known in closed form. Every recording is held against it.
+        extreme_outputs: also make recordings whose outputs are set to what noise does once in a
+            lifetime: up to 42 in each direction.
 
     Returns:
         The audit, REFUTED by any finding or where the exact loss contradicts the claim; INCONCLUSIVE
@@ -100,8 +104,17 @@ def replay(
     claim = claim if claim is not None else getattr(algorithm, "claim", None)
     trust = options.get("trust_model") or (claim and claim.trust_model) or TrustModel.CENTRAL
     audited = _Audited(
-        Runs(algorithm, options, trust_model=TrustModel(trust)), replays, _target(claim, delta), fixed_queries
+        Runs(algorithm, options, trust_model=TrustModel(trust)),
+        replays,
+        _target(claim, delta),
+        fixed_queries=fixed_queries,
+        extreme_outputs=extreme_outputs,
     )
+    limits = [
+        *LIMITS,
+        *([FIXED_QUERIES] if fixed_queries else []),
+        *([] if extreme_outputs else [ONLY_HONEST]),
+    ]
     if pairs:
         audited.test_samplers(pairs[0].data, np.random.SeedSequence([seed, 2 * len(pairs)]))
     for index, pair in enumerate(pairs):
@@ -123,7 +136,7 @@ def replay(
         speaks_of="transcript",
         findings=tuple(audited.findings.values()),
         inconclusive="; ".join(reasons) or None,
-        not_checked=(*LIMITS, FIXED_QUERIES) if fixed_queries else LIMITS,
+        not_checked=tuple(limits),
         **figures,
     )
 
@@ -142,6 +155,7 @@ class _Audited:
     replays: int
     target_delta: float
     fixed_queries: bool
+    extreme_outputs: bool
     unit: int | None = None
     findings: dict[tuple[str, str | None, str], Finding] = field(default_factory=dict)
     directions: list[Direction] = field(default_factory=list)
@@ -178,13 +192,8 @@ class _Audited:
                 if len(self.findings) == before:
                     raise pilot.error
                 return
-            for noise in extremes(extreme_seed, pilot.entries, other.entries):
-                with np.errstate(all="ignore"):  # what overflows there is no news
-                    recorded = runs.record(data, noise)
-                    twin = runs.replay(neighbour, recorded)
-                self.note(
-                    runs.between_sides(recorded, twin, circumstance=noise.circumstance, rounding=ROUNDING)
-                )
+            if self.extreme_outputs:
+                self._extremes(runs, pilot, other, data, neighbour, extreme_seed)
             self._losses(runs, pilot, other, data, neighbour, seeds)
         except NotComparable as error:
             self.reasons.append(f"outputs cannot be compared bit for bit: {error}")
@@ -219,6 +228,22 @@ class _Audited:
         other = runs.replay(neighbour, pilot)
         self.note(runs.between_sides(pilot, other))
         return None if flow_difference(pilot, other) is not None else other
+
+    def _extremes(
+        self,
+        runs: Runs,
+        pilot: Recording,
+        other: Recording,
+        data: Any,
+        neighbour: Any,
+        seed: np.random.SeedSequence,
+    ) -> None:
+        """Recordings with outputs as no honest one has them, each replayed on the neighbour."""
+        for noise in extremes(seed, pilot.entries, other.entries):
+            with np.errstate(all="ignore"):  # what overflows there is no news
+                recorded = runs.record(data, noise)
+                twin = runs.replay(neighbour, recorded)
+            self.note(runs.between_sides(recorded, twin, circumstance=noise.circumstance, rounding=ROUNDING))
 
     def _losses(
         self,

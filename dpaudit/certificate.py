@@ -185,7 +185,7 @@ def versions() -> dict[str, str]:
     return found
 
 
-_COMPUTED = {"experiment", "verdict"}
+_COMPUTED = {"experiment", "verdict", "refuted_by"}
 
 
 def _without_computed(value: Any) -> Any:
