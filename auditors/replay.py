@@ -57,6 +57,7 @@ LIMITS = (
     _SEEN_LIMIT,
     _NOISE_LIMIT,
 )
+ONLY_HONEST = "branches that the noise takes too rarely for any recording to show"
 FIXED_QUERIES = "that no query depends on an earlier output, as was stated; it did not in any recording"
 
 
@@ -71,6 +72,7 @@ def replay(
     delta: float | None = None,
     confidence: float = 0.95,
     fixed_queries: bool = False,
+    extreme_outputs: bool = True,
 ) -> Audit:
     """Replay an algorithm on neighbouring pairs, in both directions.
 
@@ -85,6 +87,8 @@ def replay(
         confidence: of the bound and the verdict together, over all pairs and both directions.
         fixed_queries: the caller states that no query depends on what came out before: then the loss
             of all Gaussian releases is known in closed form. Every recording is held against it.
+        extreme_outputs: also make recordings whose outputs are set to what noise does once in a
+            lifetime: up to 42 in each direction.
 
     Returns:
         The audit, REFUTED by any finding or where the exact loss contradicts the claim; INCONCLUSIVE
@@ -106,7 +110,18 @@ def replay(
     trust = options.get("trust_model") or (claim and claim.trust_model) or TrustModel.CENTRAL
     relation = options.get("neighbouring") or (claim and claim.neighbouring) or Neighbouring.REPLACE_ONE
     runs = Runs(algorithm, options, trust_model=TrustModel(trust), neighbouring=Neighbouring(relation))
-    audited = _Audited(runs, replays, _target(claim, delta), fixed_queries)
+    audited = _Audited(
+        runs,
+        replays,
+        _target(claim, delta),
+        fixed_queries=fixed_queries,
+        extreme_outputs=extreme_outputs,
+    )
+    limits = [
+        *LIMITS,
+        *([FIXED_QUERIES] if fixed_queries else []),
+        *([] if extreme_outputs else [ONLY_HONEST]),
+    ]
     if pairs:
         audited.test_samplers(pairs[0].data, np.random.SeedSequence([seed, 2 * len(pairs)]))
     for index, pair in enumerate(pairs):
@@ -130,7 +145,7 @@ def replay(
         speaks_of="transcript",
         findings=tuple(audited.findings.values()),
         inconclusive="; ".join(reasons) or None,
-        not_checked=(*LIMITS, FIXED_QUERIES) if fixed_queries else LIMITS,
+        not_checked=tuple(limits),
         **figures,
     )
 
@@ -157,6 +172,7 @@ class _Audited:
     replays: int
     target_delta: float
     fixed_queries: bool
+    extreme_outputs: bool
     unit: int | None = None
     findings: dict[tuple[str, str | None, str], Finding] = field(default_factory=dict)
     directions: list[Direction] = field(default_factory=list)
@@ -193,12 +209,8 @@ class _Audited:
                 if len(self.findings) == before:
                     raise pilot.error
                 return
-            for noise in extremes(extreme_seed, pilot.entries, other.entries):
-                with np.errstate(all="ignore"):  # what overflows there is no news
-                    recorded = runs.record(data, noise)
-                    twin = runs.replay(neighbour, recorded)
-                found = runs.between_sides(recorded, twin, circumstance=noise.circumstance, rounding=ROUNDING)
-                self._compare(runs, recorded, twin, found)
+            if self.extreme_outputs:
+                self._extremes(runs, pilot, other, data, neighbour, extreme_seed)
             self._losses(runs, pilot, other, data, neighbour, seeds)
         except NoDensity as error:
             self.reasons.append(f"the exact loss is not known: {error}")
@@ -245,6 +257,23 @@ class _Audited:
         other = runs.replay(neighbour, pilot)
         self._compare(runs, pilot, other, runs.between_sides(pilot, other))
         return None if flow_difference(pilot, other) is not None else other
+
+    def _extremes(
+        self,
+        runs: Runs,
+        pilot: Recording,
+        other: Recording,
+        data: Any,
+        neighbour: Any,
+        seed: np.random.SeedSequence,
+    ) -> None:
+        """Recordings with outputs as no honest one has them, each replayed on the neighbour."""
+        for noise in extremes(seed, pilot.entries, other.entries):
+            with np.errstate(all="ignore"):  # what overflows there is no news
+                recorded = runs.record(data, noise)
+                twin = runs.replay(neighbour, recorded)
+            found = runs.between_sides(recorded, twin, circumstance=noise.circumstance, rounding=ROUNDING)
+            self._compare(runs, recorded, twin, found)
 
     def _losses(
         self,

@@ -48,36 +48,33 @@ _BINS = 12
 
 @dataclass
 class SamplerProbe:
-    """Answers live, and counts how every mechanism that is asked draws.
+    """Answers live, and keeps one question to every mechanism that is asked.
 
     Attributes:
-        p_values: of each mechanism tested, that its draws are as stated, with the label of a release.
+        asked: each mechanism, with the first question it was asked.
     """
 
     seed: np.random.SeedSequence
     description: Noise = field(default_factory=lambda: Noise(source="live", seeded=True))
-    p_values: dict[AnyMechanism, tuple[str, float]] = field(default_factory=dict)
+    asked: dict[AnyMechanism, Question] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        live, probing = self.seed.spawn(2)
+        live, self._probing = self.seed.spawn(2)
         self._live = LiveNoise(live)
-        self._randomness = Randomness.live(probing)
 
     def answer(self, question: Question) -> Array:
         """The live answer."""
-        mechanism = question.release.mechanism
-        output = self._live.answer(question)
-        if len(self.p_values) < _MECHANISMS and mechanism not in self.p_values:
-            tested = _table(mechanism, question, self._randomness)
-            if tested is not None:
-                self.p_values[mechanism] = question.release.label, _p_value(*tested)
-        return output
+        if len(self.asked) < _MECHANISMS:
+            self.asked.setdefault(question.release.mechanism, question)
+        return self._live.answer(question)
 
     def faulty(self) -> Iterator[tuple[str, float]]:
-        """The labels and p-values of the releases whose noise is not as stated."""
-        for label, p_value in self.p_values.values():
-            if p_value < FALSE_ALARM / _MECHANISMS:
-                yield label, p_value
+        """The labels and p-values of the releases whose noise is not as stated; draws the samples."""
+        randomness = Randomness.live(self._probing)
+        for mechanism, question in self.asked.items():
+            tested = _table(mechanism, question, randomness)
+            if tested is not None and (p_value := _p_value(*tested)) < FALSE_ALARM / _MECHANISMS:
+                yield question.release.label, p_value
 
 
 def _p_value(counts: Array, probabilities: Array) -> float:
@@ -117,8 +114,7 @@ def _table(mechanism: AnyMechanism, question: Question, randomness: Randomness) 
             return _equal_bins(np.where(noise < 0, tail, 1.0 - tail))
         case SymmetricGaussian():
             rows, columns = np.triu_indices(query.shape[-1])
-            # Either triangle says it all; the other repeats it.
-            draws = _noise(question, mechanism, randomness, 2 * DRAWS)[..., rows, columns]
+            draws = _noise(question, mechanism, randomness, DRAWS)[..., rows, columns]
             sigmas = mechanism.sigma * np.where(rows == columns, 1.0, math.sqrt(0.5))
             return _equal_bins(ndtr(draws / sigmas))
         case TreeAggregation():
