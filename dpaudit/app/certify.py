@@ -13,7 +13,13 @@ from rich.console import RenderableType
 
 from dpaudit.accountants.accounting import account
 from dpaudit.accountants.filters import GDPFilter, ZCDPFilter
-from dpaudit.app.claim_options import StatedClaim, claim_options, users_option
+from dpaudit.app.claim_options import (
+    StatedClaim,
+    accounted,
+    claim_options,
+    rigour_option,
+    users_option,
+)
 from dpaudit.app.failures import EXIT_INCONCLUSIVE, EXIT_NOT_PROVED, EXIT_NOTHING, traceback_option
 from dpaudit.app.foreign_code import foreign_code
 from dpaudit.app.main import COMMAND
@@ -72,6 +78,7 @@ Exits 0 if the claim is proved and not refuted, 1 if not.
 @parameter_option
 @claim_options
 @users_option
+@rigour_option
 @pair_option
 @click.option(
     "--budget-rho",
@@ -97,6 +104,7 @@ def certify(
     parameters: dict[str, Any],
     stated: StatedClaim,
     users: int | None,
+    rigour: str,
     pair_reference: str | None,
     budget_rho: float | None,
     budget_mu: float | None,
@@ -138,7 +146,7 @@ def certify(
             print_json({"proof": None, "claim": claim.to_json(), "releases": [], "reason": reason})
         note(f"nothing to check: {reason}")
         ctx.exit(EXIT_NOTHING)
-    accounting = account(result.ledger)
+    accounting = accounted(result.ledger, None, rigour)
     # Before the audit runs the algorithm again, which may change an object that it returned.
     text = None if folder is None else output_text(result.output)
     options = {"users": users, "budget": _filter(budget_rho, budget_mu, claim)}

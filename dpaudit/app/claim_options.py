@@ -9,10 +9,13 @@ from typing import Any
 
 import click
 
+from dpaudit.accountants.accounting import account
 from dpaudit.claims import Claim
 from dpaudit.errors import ClaimMismatch, UsageError
 from dpaudit.guarantees import GDP, ZCDP, AnyGuarantee, ApproxDP, PureDP
+from dpaudit.ledger import Ledger
 from dpaudit.relations import Neighbouring, TrustModel
+from dpaudit.verdicts import Accounting
 
 
 @dataclass(frozen=True)
@@ -137,6 +140,27 @@ def users_option(verb: Callable[..., None]) -> Callable[..., None]:
         metavar="N",
         help="Under local trust: how many users there are, each held to the one that the ledger describes.",
     )(verb)
+
+
+def rigour_option(verb: Callable[..., None]) -> Callable[..., None]:
+    """``--rigour float-pessimistic|interval``."""
+    decorated: Callable[..., None] = click.option(
+        "--rigour",
+        type=click.Choice(["float-pessimistic", "interval"]),
+        default="float-pessimistic",
+        show_default=True,
+        help="interval: judge the total by a proved enclosure alone; needs the extra `interval`.",
+    )(verb)
+    return decorated
+
+
+def accounted(ledger: Ledger, claim: Claim | None, rigour: str) -> Accounting:
+    """The ledger's accounting at the rigour that was asked for."""
+    if rigour == "interval":
+        from dpaudit.accountants.interval_bounds import account_in_intervals
+
+        return account_in_intervals(ledger, claim)
+    return account(ledger, claim)
 
 
 def claim_options(verb: Callable[..., None]) -> Callable[..., None]:

@@ -8,8 +8,7 @@ from typing import Any
 import click
 from rich.console import RenderableType
 
-from dpaudit.accountants.accounting import account
-from dpaudit.app.claim_options import StatedClaim, claim_options
+from dpaudit.app.claim_options import StatedClaim, accounted, claim_options, rigour_option
 from dpaudit.app.failures import EXIT_INCONCLUSIVE, EXIT_NOT_PROVED, EXIT_NOTHING, traceback_option
 from dpaudit.app.output import bullets, line, note, output_format_option, print_json, print_text, unwrapped
 from dpaudit.app.tables import accounting_table, bound_words, premises, shortfalls
@@ -29,6 +28,7 @@ Exits 1 if the total or any release's own claim is not proved.
 )
 @click.argument("ledgers", metavar="LEDGER...", nargs=-1, required=True, type=click.Path(path_type=Path))
 @claim_options
+@rigour_option
 @click.option("--allow-unhashed", is_flag=True, help="Account for files written by hand; never certifiable.")
 @click.option("--exit-zero", is_flag=True, help="Exit 0 whatever the verdict; never hides 2 or 3.")
 @click.option("--strict", is_flag=True, help="Exit 4 for a ledger that can never be certified.")
@@ -40,6 +40,7 @@ def verify(
     *,
     ledgers: tuple[Path, ...],
     stated: StatedClaim,
+    rigour: str,
     allow_unhashed: bool,
     exit_zero: bool,
     strict: bool,
@@ -47,7 +48,7 @@ def verify(
 ) -> None:
     """Bound each LEDGER's releases and judge the claim given, else the ledger's own."""
     stated.guarantee()  # a contradiction among the options is no ledger's fault
-    judged = [_judge(path, stated, allow_unhashed=allow_unhashed) for path in ledgers]
+    judged = [_judge(path, stated, rigour, allow_unhashed=allow_unhashed) for path in ledgers]
     if output_format == "json":
         answers = [_answer(*one) for one in judged]
         print_json(answers[0] if len(answers) == 1 else answers)
@@ -65,10 +66,10 @@ def verify(
 _Judged = tuple[Path, Ledger, Accounting]
 
 
-def _judge(path: Path, stated: StatedClaim, *, allow_unhashed: bool) -> _Judged:
+def _judge(path: Path, stated: StatedClaim, rigour: str, *, allow_unhashed: bool) -> _Judged:
     ledger = Ledger.read(path, allow_unhashed=allow_unhashed)
     try:
-        return path, ledger, account(ledger, stated.claim(ledger.claim))
+        return path, ledger, accounted(ledger, stated.claim(ledger.claim), rigour)
     except DpauditError as error:
         if error.where.startswith("--"):
             raise

@@ -250,3 +250,18 @@ def test_replayed_noise_proves_nothing(dpaudit: Any, by_hand: Any) -> None:
     result = dpaudit("verify", path, "--allow-unhashed")
     assert result.exit_code == 2
     assert f"DPA404 {path}: " in result.stderr
+
+
+def test_rigour_interval_judges_the_total_by_an_enclosure(
+    answer: Any, ledger_file: Callable[..., Path]
+) -> None:
+    path = ledger_file(0.25, 0.25)
+    status, found = answer("verify", path, "--epsilon", 4.8866, "--delta", 1e-6, "--rigour", "interval")
+    assert status == 0
+    assert [bound["rigour"] for bound in found["bounds"]] == ["interval"]
+    assert found["bounds"][0]["epsilon"] == pytest.approx(4.886554117462212, rel=1e-14)
+    assert answer("verify", path, "--epsilon", 4.8865, "--delta", 1e-6, "--rigour", "interval")[0] == 1
+    assert (
+        answer("certify", "dp-apvi", "--rigour", "interval", "--seed", 1)[1]["bounds"][0]["rigour"]
+        == "interval"
+    )
