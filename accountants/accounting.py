@@ -68,25 +68,25 @@ _MANY_DIFFERENT = 4096
 def budget_bounds(budget: AnyGuarantee, wanted: AnyGuarantee, group_size: int = 1) -> list[Bound]:
     """What a filter's budget alone proves: all that holds for a run of data-dependent length.
 
-    A group of k units has k^2 times the rho of one (Bun and Steinke 2016, Proposition 1.9).
+    A group of k units has k^2 times the rho of one (Bun and Steinke 2016, Proposition 1.9), k times its mu
+    (Dong, Roth and Su 2022, Theorem 2.14) and k times its pure epsilon.
     """
     method = "budget"
     match budget, wanted:
         case ZCDP(), ZCDP():
-            return [Bound(guarantee=ZCDP(rho=_held(budget, group_size)), method=method)]
+            return [Bound(guarantee=ZCDP(rho=held(budget.rho, group_size**2)), method=method)]
         case ZCDP(), ApproxDP():
-            epsilon = ZCDPProfile(_held(budget, group_size)).epsilon(wanted.delta)
+            epsilon = ZCDPProfile(held(budget.rho, group_size**2)).epsilon(wanted.delta)
             return [Bound(guarantee=ApproxDP(epsilon=epsilon, delta=wanted.delta), method=method)]
         case ZCDP(), RDP():
-            return [Bound(guarantee=_renyi(_held(budget, group_size), wanted.alpha), method=method)]
+            return [Bound(guarantee=_renyi(held(budget.rho, group_size**2), wanted.alpha), method=method)]
         case ZCDP(), _:
             return []
         case GDP(mu=mu), _:
-            implied = implied_by_gdp(mu * (1 + CLAIM_TOLERANCE), wanted)
+            implied = implied_by_gdp(held(mu, group_size), wanted)
             return [] if implied is None else [Bound(guarantee=implied, method=method)]
         case PureDP(epsilon=epsilon), _:
-            implied = implied_by_pure(epsilon * (1 + CLAIM_TOLERANCE), wanted)
-            return [Bound(guarantee=implied, method=method)]
+            return [Bound(guarantee=implied_by_pure(held(epsilon, group_size), wanted), method=method)]
         case _:
             raise CannotBound(
                 f"a budget of {budget}",
@@ -95,10 +95,12 @@ def budget_bounds(budget: AnyGuarantee, wanted: AnyGuarantee, group_size: int = 
             )
 
 
-def _held(budget: ZCDP, group_size: int) -> float:
-    """What a run held to a budget may have cost: a filter admits sums that exceed it by a rounding."""
-    exceeded = Fraction(budget.rho) * (1 + Fraction(CLAIM_TOLERANCE))
-    return representable(up(exceeded * group_size**2), "rho")
+def held(budget: float, factor: int) -> float:
+    """What a run held to a budget may have cost: a filter admits sums that exceed it by a rounding.
+
+    `factor` is what a group costs more than a unit.
+    """
+    return representable(up(Fraction(budget) * (1 + Fraction(CLAIM_TOLERANCE)) * factor), "the budget")
 
 
 def _renyi(rho: float, alpha: float) -> RDP:

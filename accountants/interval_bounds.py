@@ -8,7 +8,7 @@ from typing import Any, assert_never
 
 from scipy.optimize import minimize_scalar
 
-from dpaudit.accountants.accounting import account
+from dpaudit.accountants.accounting import account, held
 from dpaudit.accountants.balls import ball, flint, upper_end
 from dpaudit.accountants.composition import Composition, compose_ledger
 from dpaudit.accountants.costs import mu_squared, pure_epsilon, squared_mu
@@ -40,7 +40,7 @@ from dpaudit.mechanisms import (
     TreeAggregation,
 )
 from dpaudit.relations import Neighbouring
-from dpaudit.verdicts import CLAIM_TOLERANCE, Accounting
+from dpaudit.verdicts import Accounting
 
 
 def account_in_intervals(ledger: Ledger, claim: Claim | None = None) -> Accounting:
@@ -54,7 +54,7 @@ def account_in_intervals(ledger: Ledger, claim: Claim | None = None) -> Accounti
     accounting = account(ledger, claim)
     wanted: AnyGuarantee = ZCDP(rho=0.0) if accounting.claim is None else accounting.claim.guarantee
     if ledger.header.budget is not None:
-        bound = _held_to(ledger.header.budget, wanted)
+        bound = _held_to(ledger.header.budget, wanted, ledger.header.group_size)
     else:
         bound = interval_bound(compose_ledger(ledger), ledger.header.neighbouring, wanted)
     single = "that the figures of single releases, which are float-pessimistic, round as they should"
@@ -137,39 +137,46 @@ def _approximate(composition: Composition, neighbouring: Neighbouring, delta: fl
         rho = _finite(composition.total(enclosed_rho))
         return _bound(ApproxDP(epsilon=enclosed_zcdp_epsilon(rho, delta), delta=delta), "zcdp")
     found = max((enclose_epsilon(terms, delta) for terms in exposed), key=lambda one: one.upper)
-    return _bound(ApproxDP(epsilon=found.upper, delta=delta), found.method)
+    return _bound(ApproxDP(epsilon=found.upper, delta=delta), found.method, found.lower)
 
 
-def _held_to(budget: AnyGuarantee, wanted: AnyGuarantee) -> Bound:
-    """What a filter's budget proves, raised by the rounding that the filter lets through."""
-    held = Fraction(1) + Fraction(CLAIM_TOLERANCE)
-    figure: Fraction
-    match budget, wanted:
-        case ZCDP(rho=rho), ApproxDP(delta=delta):
-            figure = Fraction(rho) * held
-            return _bound(ApproxDP(epsilon=enclosed_zcdp_epsilon(up(figure), delta), delta=delta), "budget")
-        case ZCDP(rho=rho), ZCDP():
-            return _bound(ZCDP(rho=up(Fraction(rho) * held)), "budget")
-        case GDP(mu=mu), ZCDP():
-            return _bound(ZCDP(rho=up((Fraction(mu) * held) ** 2 / 2)), "budget")
-        case GDP(mu=mu), GDP():
-            return _bound(GDP(mu=up(Fraction(mu) * held)), "budget")
-        case PureDP(epsilon=epsilon), PureDP():
-            return _bound(PureDP(epsilon=up(Fraction(epsilon) * held)), "budget")
-        case GDP() | PureDP(), ApproxDP(delta=delta):
-            term: Term = (
-                GaussianTerm(up(Fraction(budget.mu) * held))
-                if isinstance(budget, GDP)
-                else PureTerm(up(Fraction(budget.epsilon) * held))
-            )
-            found = enclose_epsilon([(term, 1)], delta)
-            return _bound(ApproxDP(epsilon=found.upper, delta=delta), "budget")
-        case _:
-            raise CannotBound(
-                f"no enclosure of {wanted.kind} from a budget of {budget}",
-                where="rigour interval",
-                remedy="claim on the budget's own scale, or ask for rigour float-pessimistic",
-            )
+def _held_to(budget: AnyGuarantee, wanted: AnyGuarantee, group_size: int) -> Bound:
+    """What a filter's budget proves of a group; see `dpaudit.accountants.accounting.budget_bounds`."""
+    match budget:
+        case ZCDP():
+            rho = held(budget.rho, group_size**2)
+            match wanted:
+                case ApproxDP(delta=delta):
+                    epsilon = enclosed_zcdp_epsilon(rho, delta)
+                    return _bound(ApproxDP(epsilon=epsilon, delta=delta), "budget")
+                case ZCDP():
+                    return _bound(ZCDP(rho=rho), "budget")
+        case GDP():
+            mu = held(budget.mu, group_size)
+            match wanted:
+                case ApproxDP(delta=delta):
+                    return _of_term(GaussianTerm(mu), delta)
+                case GDP():
+                    return _bound(GDP(mu=mu), "budget")
+                case ZCDP():
+                    return _bound(ZCDP(rho=up(Fraction(mu) ** 2 / 2)), "budget")
+        case PureDP():
+            pure = held(budget.epsilon, group_size)
+            match wanted:
+                case ApproxDP(delta=delta):
+                    return _of_term(PureTerm(pure), delta)
+                case PureDP():
+                    return _bound(PureDP(epsilon=pure), "budget")
+    raise CannotBound(
+        f"no enclosure of {wanted.kind} from a budget of {budget}",
+        where="rigour interval",
+        remedy="claim on the budget's own scale, or ask for rigour float-pessimistic",
+    )
+
+
+def _of_term(term: Term, delta: float) -> Bound:
+    found = enclose_epsilon([(term, 1)], delta)
+    return _bound(ApproxDP(epsilon=found.upper, delta=delta), "budget", found.lower)
 
 
 def _rational_mu_squared(mechanism: AnyMechanism) -> float:
@@ -197,8 +204,8 @@ def _widened(formula: Any) -> float:
         precision *= 2
 
 
-def _bound(guarantee: AnyGuarantee, method: str) -> Bound:
-    return Bound(guarantee=guarantee, method=method, rigour="interval")
+def _bound(guarantee: AnyGuarantee, method: str, at_least: float | None = None) -> Bound:
+    return Bound(guarantee=guarantee, method=method, rigour="interval", at_least=at_least)
 
 
 def _finite(figure: float) -> float:

@@ -179,3 +179,10 @@ def test_the_loss_never_passes_the_odometer_however_the_run_is_stopped() -> None
     meter = ZCDPOdometer(delta)
     meter.add(gaussian(math.sqrt(2.0 * float(spent[0]))))
     assert meter.reading.epsilon == pytest.approx(float(lines[0]), rel=1e-12)
+
+
+def test_a_group_costs_more_than_the_unit_that_was_held_to_the_budget() -> None:
+    for budget, factor in ((GDP(mu=1.0), 3), (PureDP(epsilon=1.0), 3), (ZCDP(rho=1.0), 9)):
+        (bound,) = budget_bounds(budget, budget, group_size=3)
+        assert leading_figure(bound.guarantee) == pytest.approx(factor, rel=1e-8)
+        assert leading_figure(bound.guarantee) >= factor
