@@ -197,7 +197,7 @@ def test_what_is_taken_on_trust_is_listed() -> None:
     made = Ledger(ledger().header)
     made.append(Release(label="x", mechanism=GAUSSIAN, partition="half"))
     assert "no footer" in lines(made)
-    assert "by position" in lines(made)
+    assert "by a position" in lines(made)
     made.hashed = False
     assert "no hashes" in lines(made)
     assert "assumed: honest users" in lines(made, Claim(ZCDP(rho=1.0), assumptions=("honest users",)))
