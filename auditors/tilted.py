@@ -124,17 +124,15 @@ def _moved(entries: Sequence[Entry], directions: Sequence[Array], multiple: floa
 
 def shift(mechanism: AnyMechanism, direction: Array, multiple: float) -> Array:
     """By how much a query is moved: not at all where noise is not added, and in whole numbers on integers."""
+    moved = multiple * direction
     match mechanism:
-        case (
-            Gaussian()
-            | Laplace()
-            | SymmetricGaussian()
-            | TreeAggregation()
-            | GaussianProcess()
-            | SmoothGaussian()
-        ):
-            return multiple * direction
-        case DiscreteGaussian() | DiscreteLaplace():
-            return np.rint(multiple * direction)
+        case Gaussian() | SymmetricGaussian() | TreeAggregation() | GaussianProcess() | SmoothGaussian():
+            return moved
+        case Laplace() | DiscreteLaplace():
+            # Its loss is bounded, and largest from the query on: further out only the weights vary.
+            moved = np.clip(moved, -0.5 * mechanism.scale, 0.5 * mechanism.scale)
+            return np.rint(moved) if isinstance(mechanism, DiscreteLaplace) else moved
+        case DiscreteGaussian():
+            return np.rint(moved)
         case _:
             return np.zeros_like(direction)
