@@ -150,7 +150,9 @@ def row(case: Case) -> list[str]:
     """What the tool says of one case."""
     algorithm = case.algorithm
     accounting = account(run(algorithm, case.data, seed=0).ledger)
-    audit = replay(algorithm, algorithm.worst_pairs(), claim=algorithm.claim, seed=0, replays=3, extreme_outputs=False)
+    audit = replay(
+        algorithm, algorithm.worst_pairs(), claim=algorithm.claim, seed=0, replays=3, extreme_outputs=False
+    )
     ratio, slack = _total(accounting)
     losses = [pair_loss(algorithm, pair) for pair in algorithm.worst_pairs()]
     low, high = (max(column) for column in zip(*losses, strict=True))
