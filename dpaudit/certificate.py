@@ -13,7 +13,7 @@ from pydantic import Field, computed_field, model_validator
 
 from dpaudit.bounds import Bound
 from dpaudit.claims import Claim
-from dpaudit.errors import CertificateFormat, InputError, NotCertifiable
+from dpaudit.errors import CertificateFormat, CertificateMismatch, InputError, NotCertifiable
 from dpaudit.files import replace_file
 from dpaudit.json_text import strictly_parsed
 from dpaudit.ledger import Ledger
@@ -158,12 +158,12 @@ class Certificate(Model):
         Its figures are not computed again: for that, account for the ledger and judge anew.
 
         Raises:
-            CertificateFormat: it speaks of another ledger, or describes this one's header or releases
+            CertificateMismatch: it speaks of another ledger, or describes this one's header or releases
                 otherwise.
         """
         where = f"certificate of {self.algorithm!r}"
         if self.ledger_hash != ledger.hash:
-            raise CertificateFormat(
+            raise CertificateMismatch(
                 f"made from the ledger with hash {self.ledger_hash[:16]}, not from this one, "
                 f"{ledger.hash[:16] or 'which has none'}",
                 where=where,
@@ -175,7 +175,7 @@ class Certificate(Model):
         theirs = (header.algorithm, header.unit, header.neighbouring, header.trust_model, header.parameters)
         noise = (self.numerics.sampler, self.numerics.seeded) == (header.noise.sampler, header.noise.seeded)
         if own != theirs or not noise or not describes(self.releases, ledger.releases):
-            raise CertificateFormat("describes its ledger otherwise than the ledger does", where=where)
+            raise CertificateMismatch("describes its ledger otherwise than the ledger does", where=where)
 
     def write(self, path: str | Path) -> Path:
         """Write the certificate as JSON, whole or not at all."""
@@ -195,16 +195,19 @@ class Certificate(Model):
             record = strictly_parsed(Path(path).read_bytes())
         except (OSError, ValueError, RecursionError) as error:
             raise CertificateFormat(f"cannot be read: {error}", where=str(path)) from None
+        return cls.from_record(record, where=str(path))
+
+    @classmethod
+    def from_record(cls, record: Any, *, where: str) -> Certificate:
+        """As `read`, of a parsed file."""
         if not isinstance(record, dict):
-            raise CertificateFormat(
-                f"a {type(record).__name__} where a certificate should be", where=str(path)
-            )
+            raise CertificateFormat(f"a {type(record).__name__} where a certificate should be", where=where)
         try:
             certificate = cls(**_without_computed(record))
         except InputError as error:
-            raise CertificateFormat(error.what, where=f"{path}: {error.where}") from None
+            raise CertificateFormat(error.what, where=f"{where}: {error.where}") from None
         if certificate.to_json() != record:
-            raise CertificateFormat("its verdicts do not follow from its content", where=str(path))
+            raise CertificateFormat("its verdicts do not follow from its content", where=where)
         return certificate
 
 

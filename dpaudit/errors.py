@@ -27,7 +27,9 @@
     └── IntegrityError             exit 3: what was written is not what was read
         ├── LedgerTruncated        DPA205  no footer: the run was cut short
         ├── LedgerTampered         DPA206  a hash does not follow from its line
-        └── RecordAfterFooter      DPA207  something stands after the end
+        ├── RecordAfterFooter      DPA207  something stands after the end
+        ├── SignatureInvalid       DPA208  no signature by the key that is trusted
+        └── CertificateMismatch    DPA209  a certificate that does not follow from its ledger
 
 Every error says what was wrong, where, why it matters and what to do; the four parts are
 attributes, so that a program may use them too. Input errors are ``ValueError`` as well.
@@ -305,3 +307,19 @@ class RecordAfterFooter(IntegrityError):
     code = "DPA207"
     default_why = "the chain ended before it: nobody knows whether it belongs to the run"
     default_remedy = "take the original file, or run the algorithm again"
+
+
+class SignatureInvalid(IntegrityError):
+    """An envelope without a valid signature by the key that is trusted."""
+
+    code = "DPA208"
+    default_why = "it was signed with another key, or changed after it was signed"
+    default_remedy = "ask the signer for the envelope again, and for the public key by another way"
+
+
+class CertificateMismatch(IntegrityError):
+    """A certificate about another ledger, or with figures that do not follow from its own."""
+
+    code = "DPA209"
+    default_why = "what it says of the run is not what the run's ledger says"
+    default_remedy = "give the ledger that was written beside it, or certify again"

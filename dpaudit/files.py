@@ -10,10 +10,13 @@ from pathlib import Path
 from dpaudit.errors import UsageError
 
 
-def replace_file(path: str | os.PathLike[str], content: bytes | Iterable[bytes]) -> Path:
+def replace_file(
+    path: str | os.PathLike[str], content: bytes | Iterable[bytes], *, mode: int | None = None
+) -> Path:
     """Write `content` to a temporary file beside `path`, then rename: old file or new file, never half.
 
-    Pieces of content are written as they come, so that a long file need never be in memory.
+    Pieces of content are written as they come, so that a long file need never be in memory. The file is
+    nobody else's to read until it is whole; then its permissions are `mode`, or what the umask leaves.
     """
     target = Path(path)
     require_folder(target.parent)
@@ -23,7 +26,7 @@ def replace_file(path: str | os.PathLike[str], content: bytes | Iterable[bytes])
             file.writelines([content] if isinstance(content, bytes) else content)
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(name, 0o666 & ~_umask())  # noqa: PTH101  (mkstemp gave a name, not a Path)
+        os.chmod(name, 0o666 & ~_umask() if mode is None else mode)  # noqa: PTH101  (mkstemp gave a name, not a Path)
         Path(name).replace(target)
     except BaseException:
         Path(name).unlink(missing_ok=True)

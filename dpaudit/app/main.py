@@ -22,6 +22,13 @@ VERBS = {
     "calibrate": ("calibrate", "calibrate_command", "The least noise that meets a target."),
     "convert": ("convert", "convert", "State one guarantee on every other scale."),
     "reproduce": ("reproduce", "reproduce", "Draw a paper's figure again, with its data."),
+    "keygen": ("sign", "keygen", "Make a key pair to sign certificates with."),
+    "sign": ("sign", "sign", "Sign a certificate together with its ledger."),
+    "verify-cert": (
+        "sign",
+        "verify_cert",
+        "Check a signed certificate, and that it follows from its ledger.",
+    ),
     "ledger": ("ledger", "ledger", "Show a ledger, or check its integrity."),
     "list": ("listing", "listing", "What is built in."),
 }

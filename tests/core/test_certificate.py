@@ -24,7 +24,7 @@ from dpaudit import (
 )
 from dpaudit.accountants.accounting import account
 from dpaudit.certificate import FLOATING_POINT_WARNING
-from dpaudit.errors import CertificateFormat, InvalidParameter, NotCertifiable
+from dpaudit.errors import CertificateFormat, CertificateMismatch, InvalidParameter, NotCertifiable
 from dpaudit.mechanisms import AnyMechanism
 from dpaudit.verdicts import Audit
 
@@ -117,7 +117,7 @@ def test_a_certificate_is_held_against_its_ledger() -> None:
     own, other = ledger(GAUSSIAN, DISCRETE), ledger(GAUSSIAN, DISCRETE)
     made = certificate(own)
     made.require_ledger(own)
-    with pytest.raises(CertificateFormat, match="hash"):
+    with pytest.raises(CertificateMismatch, match="hash"):
         made.require_ledger(other)
     less = made.releases[0].model_copy(update={"mechanism": Gaussian(sigma=9.0, sensitivity=L2(2.0))})
     for edited in (
@@ -126,7 +126,7 @@ def test_a_certificate_is_held_against_its_ledger() -> None:
         {"releases": (less, made.releases[1])},
         {"releases": made.releases[:1]},
     ):
-        with pytest.raises(CertificateFormat, match="otherwise"):
+        with pytest.raises(CertificateMismatch, match="otherwise"):
             made.model_copy(update=edited).require_ledger(own)
 
 

@@ -1,0 +1,92 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+
+from dpaudit import Certificate
+from dpaudit.app.sign import require_figures
+from dpaudit.errors import CertificateMismatch
+from dpaudit.ledger import Ledger
+
+Invoke = Callable[..., Result]
+
+
+@pytest.fixture
+def certified(dpaudit: Invoke, tmp_path: Path) -> Path:
+    out = tmp_path / "out"
+    assert dpaudit("certify", "dp-apvi", "-o", out, "--seed", 3).exit_code == 0
+    assert dpaudit("keygen", tmp_path / "key").exit_code == 0
+    assert dpaudit("sign", out / "certificate.json", "--key", tmp_path / "key").exit_code == 0
+    return out
+
+
+def test_a_signed_certificate_stands(dpaudit: Invoke, certified: Path, tmp_path: Path) -> None:
+    arguments = [certified / "certificate.dsse.json", "--key", tmp_path / "key.pub"]
+    result = dpaudit(
+        "verify-cert", *arguments, "--ledger", certified / "ledger.jsonl", "--output-format", "json"
+    )
+    assert result.exit_code == 0
+    answer = json.loads(result.stdout)
+    assert answer["verdict"] == "PROVED"
+    assert "the figures, computed again" in answer["checked"]
+    alone = dpaudit("verify-cert", *arguments)
+    assert alone.exit_code == 0
+    assert "not checked" in alone.stderr
+
+
+def test_tampering_a_wrong_key_and_another_ledger_exit_3(
+    dpaudit: Invoke, certified: Path, ledger_file: Callable[..., Path], tmp_path: Path
+) -> None:
+    envelope, key = certified / "certificate.dsse.json", tmp_path / "key.pub"
+    dpaudit("keygen", tmp_path / "other")
+    assert dpaudit("verify-cert", envelope, "--key", tmp_path / "other.pub").exit_code == 3
+
+    other = dpaudit("verify-cert", envelope, "--key", key, "--ledger", ledger_file(0.5))
+    assert other.exit_code == 3
+    assert "DPA209" in other.stderr
+
+    record = json.loads(envelope.read_text())
+    record["payload"] = record["payload"][:-8] + "AAAA" + record["payload"][-4:]
+    envelope.write_text(json.dumps(record))
+    edited = dpaudit("verify-cert", envelope, "--key", key)
+    assert edited.exit_code == 3
+    assert "DPA208" in edited.stderr
+
+
+def test_a_certificate_edited_consistently_is_found_by_computing_again(
+    certified: Path, tmp_path: Path
+) -> None:
+    """Its own key signed it, its claim and its bounds agree: only the ledger tells."""
+    ledger = Ledger.read(certified / "ledger.jsonl")
+    require_figures(Certificate.read(certified / "certificate.json"), ledger)  # the innocent twin
+    record = json.loads((certified / "certificate.json").read_text())
+    for bound in record["bounds"]:
+        bound["guarantee"]["rho"] /= 2
+    forged = tmp_path / "forged.json"
+    forged.write_text(json.dumps(record))
+    with pytest.raises(CertificateMismatch, match="computed again"):
+        require_figures(Certificate.read(forged), ledger)
+
+
+def test_a_refuted_or_unproved_certificate_exits_1(
+    dpaudit: Invoke, mine: Callable[[str], str], tmp_path: Path
+) -> None:
+    dpaudit("keygen", tmp_path / "key")
+    target = mine("overclaimed")
+    arguments = ["--rho", 0.125, "--unit", "row", "--neighbouring", "replace-one", "--pair", mine("pair")]
+    out = tmp_path / "out"
+    assert dpaudit("certify", target, *arguments, "-o", out).exit_code == 1
+    assert dpaudit("sign", out / "certificate.json", "--key", tmp_path / "key").exit_code == 0
+    result = dpaudit(
+        "verify-cert",
+        out / "certificate.dsse.json",
+        "--key",
+        tmp_path / "key.pub",
+        "--ledger",
+        out / "ledger.jsonl",
+    )
+    assert result.exit_code == 1
