@@ -19,7 +19,7 @@ def up(exact: Fraction) -> float:
 
 def down(exact: Fraction) -> float:
     """The largest double that is not above a rational number."""
-    return -up(-exact)
+    return 0.0 - up(-exact)  # for zero not -0.0
 
 
 def sqrt_up(exact: Fraction) -> float:

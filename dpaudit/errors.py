@@ -24,6 +24,7 @@
     │   ├── ScoreShape             DPA602  scores that are not one number or one vector a trial
     │   └── StoreMismatch          DPA603  kept trials of another configuration
     ├── WorkersLost                DPA604  worker processes died again and again
+    ├── BookUnavailable            DPA701  a budget book whose database does not answer
     └── IntegrityError             exit 3: what was written is not what was read
         ├── LedgerTruncated        DPA205  no footer: the run was cut short
         ├── LedgerTampered         DPA206  a hash does not follow from its line
@@ -277,6 +278,16 @@ class WorkersLost(DpauditError):
     code = "DPA604"
     default_why = "the trials that they ran are missing"
     default_remedy = "look for memory running out; use fewer workers or smaller chunks"
+
+
+class BookUnavailable(DpauditError):
+    """A budget book whose database does not answer, or is none."""
+
+    code = "DPA701"
+    default_why = (
+        "whether the budget allows a run is written there, so nothing was reserved, spent or cancelled"
+    )
+    default_remedy = "see to the database, and ask again"
 
 
 class IntegrityError(DpauditError):

@@ -30,6 +30,7 @@ VERBS = {
         "Check a signed certificate, and that it follows from its ledger.",
     ),
     "ledger": ("ledger", "ledger", "Show a ledger, or check its integrity."),
+    "book": ("book", "book", "Keep a data set's budget over many runs."),
     "list": ("listing", "listing", "What is built in."),
 }
 

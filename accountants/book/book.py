@@ -1,0 +1,337 @@
+"""The budget book of one or more data sets: reserve before a run, spend after it."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from pydantic import TypeAdapter
+
+from dpaudit.accountants.accounting import account as account_for
+from dpaudit.accountants.book.accounts import (
+    Account,
+    Action,
+    Budget,
+    Event,
+    nothing,
+    require_budget,
+)
+from dpaudit.accountants.book.tables import SCHEMA, Tables
+from dpaudit.claims import Claim
+from dpaudit.errors import BudgetExceeded, CannotBound, ClaimMismatch, UsageError
+from dpaudit.guarantees import AnyGuarantee, Guarantee
+from dpaudit.ledger import Ledger
+from dpaudit.relations import Neighbouring, TrustModel
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+_GUARANTEE: TypeAdapter[AnyGuarantee] = TypeAdapter(Guarantee)
+
+
+class Book:
+    """What data sets have spent over all runs, on disk, shared by every process that opens it.
+
+    A reservation counts from the moment it is made, whatever happens to the run: a crash leaks nothing. It
+    can be spent later by any process that knows its name, or cancelled once it is certain that nothing was
+    released.
+
+    Args:
+        address: a file for SQLite, or a URL such as ``postgresql://user@host/database``.
+
+    Raises:
+        BookUnavailable: the database does not answer.
+        UsageError: an address of another kind, or a database of something else.
+        MissingExtra: SQLAlchemy or a driver is not installed.
+    """
+
+    def __init__(self, address: str | Path) -> None:
+        self._tables = Tables(address)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._tables.close()
+
+    @property
+    def datasets(self) -> tuple[str, ...]:
+        """The names of all accounts."""
+        with self._tables.writing() as connection:
+            return tuple(self._tables.datasets(connection))
+
+    def account(self, dataset: str) -> Account:
+        """A data set's account as it stands.
+
+        Raises:
+            UsageError: there is none of this name.
+        """
+        with self._tables.writing() as connection:
+            return self._locked(connection, dataset)
+
+    def open_account(
+        self,
+        dataset: str,
+        budget: AnyGuarantee,
+        *,
+        unit: str,
+        neighbouring: Neighbouring | str,
+        trust_model: TrustModel | str = TrustModel.CENTRAL,
+    ) -> Account:
+        """Give a data set a budget, once and for all.
+
+        Raises:
+            InvalidParameter: a budget on a scale where runs do not add up.
+            UsageError: the data set has an account already, or no name.
+        """
+        kept = require_budget(budget, where=f"account {dataset!r}")
+        claim = Claim(kept, unit=unit, neighbouring=neighbouring, trust_model=trust_model)
+        if not dataset.strip():
+            raise UsageError("a data set without a name", where="open_account", remedy="name it")
+        with self._tables.writing() as connection:
+            if self._tables.account(connection, dataset) is not None:
+                raise UsageError(
+                    f"{dataset!r} has an account already",
+                    where=self._tables.shown,
+                    why="a budget that could be stated again would be no budget",
+                    remedy="look at it with `dpaudit book show`",
+                )
+            row = {
+                "dataset": dataset,
+                "schema": SCHEMA,
+                "budget": _text(kept),
+                "unit": unit,
+                "neighbouring": str(claim.neighbouring),
+                "trust_model": str(claim.trust_model),
+                "at": _now(),
+            }
+            self._tables.add(connection, "accounts", row)
+            return self._locked(connection, dataset)
+
+    def reserve(self, dataset: str, cost: AnyGuarantee, *, note: str = "") -> str:
+        """Set a run's cost aside before it is started; the reservation's name.
+
+        Raises:
+            BudgetExceeded: it does not fit; nothing is set aside.
+            ClaimMismatch: a cost on another scale than the budget's.
+            UsageError: no such account.
+        """
+        with self._tables.writing() as connection:
+            account = self._locked(connection, dataset)
+            wanted = _same_scale(account, cost)
+            if not account.fits(wanted):
+                raise _refusal(account, wanted)
+            reservation = secrets.token_hex(4)
+            while self._tables.dataset_of(connection, reservation) is not None:
+                reservation = secrets.token_hex(4)
+            self._note(connection, dataset, reservation, "reserve", wanted, note=note)
+            return reservation
+
+    def spend(self, reservation: str, ledger: Ledger | None = None, *, published: bool = False) -> Account:
+        """Turn a reservation into what the run cost.
+
+        Args:
+            reservation: its name.
+            ledger: the run's; its cost takes the reservation's place. Without one the whole reservation is
+                spent: so settle a run that was cut short.
+            published: the run's output is known to others already, so its cost is entered even if it does not
+                fit.
+
+        Raises:
+            BudgetExceeded: the run cost more than was reserved, and the rest does not fit; the reservation
+                stands.
+            ClaimMismatch: the ledger is about another unit, relation or trust model.
+            CannotBound: the ledger has no bound on the budget's scale.
+            NotCertifiable, LedgerTruncated: the ledger is unhashed, unfinished or without noise.
+            UsageError: no such reservation, it is settled already, or the ledger was spent under another.
+        """
+        with self._tables.writing() as connection:
+            account = self._of(connection, reservation)
+            cost = None if ledger is None else cost_of(ledger, account)
+            if ledger is not None and self._spent_already(account, reservation, ledger):
+                return account
+            entry = self._open(account, reservation)
+            paid = entry if cost is None else cost
+            if not published and not account.fits(paid, instead_of=entry):
+                raise _refusal(account, paid, reserved=entry)
+            hashed = None if ledger is None else ledger.hash
+            self._note(connection, account.dataset, reservation, "spend", paid, ledger_hash=hashed)
+            return self._locked(connection, account.dataset)
+
+    def cancel(self, reservation: str, *, note: str) -> Account:
+        """Give a reservation back; only for a run of which nothing was released, as the note says.
+
+        Raises:
+            UsageError: no such reservation, it is settled already, or the note is empty.
+        """
+        if not note.strip():
+            raise UsageError(
+                "a cancellation without a reason",
+                where=f"reservation {reservation}",
+                why="budget may come back only if it is certain that nothing was released",
+                remedy="say how that is known",
+            )
+        with self._tables.writing() as connection:
+            account = self._of(connection, reservation)
+            self._open(account, reservation)
+            self._note(connection, account.dataset, reservation, "cancel", nothing(account.budget), note=note)
+            return self._locked(connection, account.dataset)
+
+    def _locked(self, connection: Connection, dataset: str) -> Account:
+        row = self._tables.account(connection, dataset)
+        if row is None:
+            known = ", ".join(self._tables.datasets(connection)) or "none"
+            raise UsageError(
+                f"no account {dataset!r}; there are: {known}",
+                where=self._tables.shown,
+                why="what is not in the book is held to no budget",
+                remedy="open one with `dpaudit book open`",
+            )
+        events = tuple(_event(one) for one in self._tables.events(connection, dataset))
+        return Account(
+            dataset=dataset,
+            budget=_read(row["budget"]),
+            unit=row["unit"],
+            neighbouring=Neighbouring(row["neighbouring"]),
+            trust_model=TrustModel(row["trust_model"]),
+            events=events,
+        )
+
+    def _of(self, connection: Connection, reservation: str) -> Account:
+        dataset = self._tables.dataset_of(connection, reservation)
+        if dataset is None:
+            raise UsageError(
+                f"no reservation {reservation!r}",
+                where=self._tables.shown,
+                why="only what was reserved can be spent or cancelled",
+                remedy="reserve first; `dpaudit book show` lists what is open",
+            )
+        return self._locked(connection, dataset)
+
+    def _open(self, account: Account, reservation: str) -> Budget:
+        """What an unsettled reservation counts."""
+        entry = next(entry for entry in account.entries if entry.reservation == reservation)
+        if entry.state != "reserved":
+            raise UsageError(
+                f"{entry.state} already",
+                where=f"reservation {reservation}",
+                why="a run is settled once",
+                remedy="reserve again for another run",
+            )
+        return entry.cost
+
+    def _spent_already(self, account: Account, reservation: str, ledger: Ledger) -> bool:
+        """Whether this very run was spent under this reservation: asked twice, it counts once."""
+        for event in account.events:
+            if event.ledger_hash == ledger.hash:
+                if event.reservation == reservation:
+                    return True
+                raise UsageError(
+                    f"this ledger was spent under reservation {event.reservation}",
+                    where=f"reservation {reservation}",
+                    why="one run is spent once",
+                    remedy="give the ledger of this reservation's own run",
+                )
+        return False
+
+    def _note(
+        self,
+        connection: Connection,
+        dataset: str,
+        reservation: str,
+        action: Action,
+        cost: Budget,
+        *,
+        ledger_hash: str | None = None,
+        note: str = "",
+    ) -> None:
+        row = {
+            "dataset": dataset,
+            "reservation": reservation,
+            "action": action,
+            "cost": _text(cost),
+            "ledger_hash": ledger_hash,
+            "note": note,
+            "at": _now(),
+        }
+        self._tables.add(connection, "events", row)
+
+
+def cost_of(ledger: Ledger, account: Account) -> Budget:
+    """A run's cost on the scale of an account's budget, rounded up.
+
+    Raises:
+        ClaimMismatch: the ledger is about another unit, relation or trust model.
+        CannotBound: it has no bound on that scale.
+        NotCertifiable, LedgerTruncated: it is unhashed, unfinished or without noise.
+    """
+    ledger.require_certifiable()
+    claim = Claim(
+        account.budget,
+        unit=account.unit,
+        neighbouring=account.neighbouring,
+        trust_model=account.trust_model,
+    )
+    found = account_for(ledger, claim).bounds
+    if not found:
+        raise CannotBound(
+            f"the run of {ledger.header.algorithm!r} has no bound on the scale of {account.budget}",
+            where=f"account {account.dataset!r}",
+            remedy="keep the budget on a scale that all its mechanisms have, such as zCDP",
+        )
+    return _same_scale(account, found[0].guarantee)
+
+
+def _same_scale(account: Account, cost: AnyGuarantee) -> Budget:
+    found = require_budget(cost, where=f"account {account.dataset!r}")
+    if type(found) is not type(account.budget):
+        raise ClaimMismatch(
+            f"a cost of {found} against a budget of {account.budget}",
+            where=f"account {account.dataset!r}",
+            remedy="state the cost on the budget's scale; `dpaudit convert` gives it",
+        )
+    return found
+
+
+def _refusal(account: Account, wanted: Budget, *, reserved: Budget | None = None) -> BudgetExceeded:
+    instead = "" if reserved is None else f" instead of the {reserved} reserved"
+    remedy = "add noise, ask for less, or leave it: the budget is there to be used up once"
+    if reserved is not None:
+        remedy = "do not publish the run's output; if it is known already, enter the cost as published"
+    return BudgetExceeded(
+        f"{wanted}{instead} is refused: {account.committed} of {account.budget} is reserved or spent, "
+        f"{account.remaining} is left",
+        where=f"account {account.dataset!r}",
+        why="past the budget the data set's guarantee no longer holds",
+        remedy=remedy,
+    )
+
+
+def _event(row: dict[str, Any]) -> Event:
+    return Event(
+        number=row["number"],
+        reservation=row["reservation"],
+        action=row["action"],
+        cost=_read(row["cost"]),
+        ledger_hash=row["ledger_hash"],
+        note=row["note"],
+        at=row["at"],
+    )
+
+
+def _text(cost: Budget) -> str:
+    return json.dumps(cost.to_json())
+
+
+def _read(text: str) -> Budget:
+    return require_budget(_GUARANTEE.validate_json(text), where="book")
+
+
+def _now() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,213 @@
+"""The book's two tables, and transactions in which nobody else writes.
+
+SQLite: `BEGIN IMMEDIATE` takes the one lock on writing before anything is read, and every commit reaches the
+disk. PostgreSQL: the account's row is locked before its events are read. In both, a process that dies before
+its commit leaves nothing behind, and one that dies after it has its reservation in the book.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dpaudit.errors import BookUnavailable, MissingExtra, UsageError
+
+if TYPE_CHECKING:
+    from sqlalchemy import URL, Connection, Engine, MetaData
+
+SCHEMA = "dpaudit.book/1"
+
+#: How long to wait for others who write, in seconds.
+PATIENCE = 60
+
+
+class Tables:
+    """A database with a book in it, made where there is none.
+
+    Args:
+        address: a file for SQLite, or a URL such as ``postgresql://user@host/database``.
+
+    Raises:
+        BookUnavailable: the database does not answer, or is none.
+        UsageError: an address of another kind, or a database that holds something else under the same names.
+        MissingExtra: SQLAlchemy, or the database's driver, is not installed.
+    """
+
+    def __init__(self, address: str | Path) -> None:
+        try:
+            import sqlalchemy
+        except ImportError:
+            raise MissingExtra(
+                "SQLAlchemy is not installed", where="book", remedy="pip install 'dpaudit[book]'"
+            ) from None
+        self._sql = sqlalchemy
+        url = _url(address)
+        self.shown = url.database or "" if url.drivername == "sqlite" else url.render_as_string()
+        self._metadata = _tables()
+        try:
+            self._engine = _engine(url)
+        except ImportError:
+            raise MissingExtra(
+                f"the driver for {url.drivername} is not installed",
+                where="book",
+                remedy="pip install 'dpaudit[postgres]'",
+            ) from None
+        try:
+            with self._named_errors():
+                self._create()
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Let go of the database."""
+        self._engine.dispose()
+
+    @contextmanager
+    def writing(self) -> Iterator[Connection]:
+        """A transaction in which nobody else writes to what it has locked."""
+        with self._named_errors(), self._engine.begin() as connection:
+            yield connection
+
+    def datasets(self, connection: Connection) -> list[str]:
+        """The names of all accounts."""
+        names = self._table("accounts").c.dataset
+        return list(connection.execute(self._sql.select(names).order_by(names)).scalars())
+
+    def account(self, connection: Connection, dataset: str) -> dict[str, Any] | None:
+        """An account's row, locked until the transaction ends; None where there is none."""
+        table = self._table("accounts")
+        query = self._sql.select(table).where(table.c.dataset == dataset).with_for_update()
+        row = connection.execute(query).mappings().one_or_none()
+        return None if row is None else dict(row)
+
+    def dataset_of(self, connection: Connection, reservation: str) -> str | None:
+        """Whose reservation it is."""
+        table = self._table("events")
+        query = self._sql.select(table.c.dataset).where(table.c.reservation == reservation).limit(1)
+        found: str | None = connection.execute(query).scalar_one_or_none()
+        return found
+
+    def events(self, connection: Connection, dataset: str) -> list[dict[str, Any]]:
+        """An account's events, oldest first."""
+        table = self._table("events")
+        query = self._sql.select(table).where(table.c.dataset == dataset).order_by(table.c.number)
+        return [dict(row) for row in connection.execute(query).mappings()]
+
+    def add(self, connection: Connection, table: str, row: dict[str, Any]) -> None:
+        """Add one row."""
+        connection.execute(self._table(table).insert().values(**row))
+
+    def _create(self) -> None:
+        with self._engine.begin() as connection:
+            if connection.dialect.name == "postgresql":
+                # Two who create at once would both find nothing there; the number is any that all agree on.
+                connection.execute(self._sql.text("SELECT pg_advisory_xact_lock(4609)"))
+            self._metadata.create_all(connection)
+            found = self._sql.inspect(connection)
+            for table in self._metadata.sorted_tables:
+                present = {column["name"] for column in found.get_columns(table.name)}
+                if present != set(table.columns.keys()):
+                    raise UsageError(
+                        f"its table {table.name!r} is no budget book's",
+                        where=self.shown,
+                        why="what is written there belongs to something else",
+                        remedy="name a new file, a book, or another database",
+                    )
+
+    def _table(self, name: str) -> Any:
+        return self._metadata.tables[f"dpaudit_{name}"]
+
+    @contextmanager
+    def _named_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except self._sql.exc.DBAPIError as error:
+            raise BookUnavailable(str(error.orig).strip().split("\n")[0], where=self.shown) from None
+
+
+def _url(address: str | Path) -> URL:
+    from sqlalchemy import URL, make_url
+    from sqlalchemy.exc import ArgumentError
+
+    text = str(address)
+    if "://" not in text:
+        folder = Path(text).absolute().parent
+        if not text or not folder.is_dir():
+            raise UsageError(f"no folder {folder}", where=text, remedy="make the folder first")
+        return URL.create("sqlite", database=text)
+    try:
+        url = make_url(text)
+    except (ArgumentError, ValueError):
+        raise _foreign("an address that cannot be read") from None
+    match url.get_backend_name():
+        case "sqlite":
+            return url.set(drivername="sqlite")
+        case "postgresql":
+            return url.set(drivername="postgresql+psycopg")
+        case other:
+            raise _foreign(f"a {other} database")
+
+
+def _foreign(what: str) -> UsageError:
+    return UsageError(
+        what,
+        where="--book",
+        why="only SQLite and PostgreSQL are known to keep two runs from spending the same budget",
+        remedy="name a file, or postgresql://user@host/database",
+    )
+
+
+def _engine(url: URL) -> Engine:
+    from sqlalchemy import create_engine, event
+    from sqlalchemy.pool import NullPool
+
+    if url.drivername != "sqlite":
+        return create_engine(url, poolclass=NullPool, connect_args={"connect_timeout": 10})
+    engine = create_engine(url, poolclass=NullPool, connect_args={"timeout": PATIENCE})
+
+    def connected(connection: Any, record: Any) -> None:
+        del record
+        connection.isolation_level = None  # the driver would begin transactions late, after the first read
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute("PRAGMA foreign_keys = ON")
+
+    def begun(connection: Connection) -> None:
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+    event.listen(engine, "connect", connected)
+    event.listen(engine, "begin", begun)
+    return engine
+
+
+def _tables() -> MetaData:
+    from sqlalchemy import Column, ForeignKey, Integer, MetaData, String, Table, UniqueConstraint
+
+    metadata = MetaData()
+    Table(
+        "dpaudit_accounts",
+        metadata,
+        Column("dataset", String, primary_key=True),
+        Column("schema", String, nullable=False),
+        Column("budget", String, nullable=False),
+        Column("unit", String, nullable=False),
+        Column("neighbouring", String, nullable=False),
+        Column("trust_model", String, nullable=False),
+        Column("at", String, nullable=False),
+    )
+    Table(
+        "dpaudit_events",
+        metadata,
+        Column("number", Integer, primary_key=True, autoincrement=True),
+        Column("dataset", ForeignKey("dpaudit_accounts.dataset"), nullable=False, index=True),
+        Column("reservation", String, nullable=False, index=True),
+        Column("action", String, nullable=False),
+        Column("cost", String, nullable=False),
+        Column("ledger_hash", String),
+        Column("note", String, nullable=False),
+        Column("at", String, nullable=False),
+        UniqueConstraint("dataset", "ledger_hash"),  # one run is spent once
+    )
+    return metadata
