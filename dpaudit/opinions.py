@@ -65,18 +65,17 @@ class SecondOpinion(Model):
 
     def warnings(self) -> list[str]:
         """What follows for the reader: nothing, unless the two disagree."""
-        if self.agrees is not False:
-            return []
-        return [f"which of two accountants is right: {self}"]
+        return [f"which of two accountants is right: {self._words()}"] if self.agrees is False else []
 
     def __str__(self) -> str:
-        name = f"{self.method} (version {self.version})"
         if self.agrees is None:
-            return f"none: {self.none_because}"
+            return f"NONE: {self.none_because}"
+        return f"{'AGREES' if self.agrees else 'DISAGREES'}: {self._words()}"
+
+    def _words(self) -> str:
+        theirs = f"{self.method} has epsilon {self.epsilon:.6g} at delta {self.delta:g}"
         if self.agrees:
-            return f"{name} has epsilon {self.epsilon:.6g} at delta {self.delta:g}"
+            return theirs
         lower = "" if self.proved_at_least is None else f", at least {self.proved_at_least:.6g}"
-        return (
-            f"{name} has epsilon {self.epsilon:.6g} at delta {self.delta:g}, at least {self.at_least:.6g}, "
-            f"where {self.proved:.6g}{lower}, is proved here"
-        )
+        ours = f"{self.proved:.6g}{lower}, is proved here"
+        return f"{theirs}, at least {self.at_least:.6g} (version {self.version}), where {ours}"

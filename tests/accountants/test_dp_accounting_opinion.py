@@ -228,7 +228,7 @@ def test_outside_its_range_it_says_why_it_is_silent(ledger: Ledger, delta: float
     assert opinion.none_because is not None
     assert reason in opinion.none_because
     assert opinion.epsilon is None
-    assert str(opinion).startswith("none: ")
+    assert str(opinion).startswith("NONE: ")
     assert opinion.warnings() == []
 
 
