@@ -238,6 +238,16 @@ def test_without_a_figure_on_its_scale_it_is_silent() -> None:
         assert second_opinion(ledger, bounds).agrees is None
 
 
+def test_a_failure_of_theirs_is_no_opinion_and_no_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    def renamed(**_: object) -> None:
+        raise TypeError("unexpected keyword")
+
+    monkeypatch.setattr(privacy_loss_distribution, "from_gaussian_mechanism", renamed)
+    opinion = opinion_of(ledger_of((GAUSSIAN, 1)))
+    assert opinion.agrees is None
+    assert opinion.none_because == "it fails: TypeError: unexpected keyword"
+
+
 def test_its_limits_take_seconds() -> None:
     begun = time.perf_counter()
     assert opinion_of(ledger_of((SAMPLED, 10_000)), 1e-9).agrees is True

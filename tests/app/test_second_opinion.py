@@ -99,6 +99,12 @@ def test_outside_its_range_the_reason_is_said(dpaudit: Any, answer: Any, mine: M
     assert "epsilon" not in found
 
 
+def test_a_run_held_to_a_budget_has_no_second_opinion(dpaudit: Any, mine: Mine) -> None:
+    result = dpaudit(*certified(mine, "--rho", 0.5), "--budget-rho", 0.5)
+    assert result.exit_code == 0
+    assert "second opinion NONE: what proves this run is its budget" in result.stdout
+
+
 def test_the_slip_is_one() -> None:
     """The innocent twin of `slip_of_ours`: unpatched, the accountant is right."""
     found = accounting._at(GaussianProfile(0.5), 1e-6).guarantee
