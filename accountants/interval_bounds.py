@@ -13,7 +13,7 @@ from dpaudit.accountants.balls import ball, flint, upper_end
 from dpaudit.accountants.composition import Composition, compose_ledger
 from dpaudit.accountants.costs import mu_squared, pure_epsilon, squared_mu
 from dpaudit.accountants.interval import enclose_epsilon
-from dpaudit.accountants.loss_terms import loss_terms
+from dpaudit.accountants.losses import loss_terms
 from dpaudit.accountants.privacy_loss import GaussianTerm, PureTerm, Term
 from dpaudit.accountants.rounding import sqrt_up, up
 from dpaudit.bounds import Bound

@@ -7,11 +7,11 @@ rounded up: every family here is monotone in its parameter.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from typing import TypeAlias, assert_never
 
-from dpaudit.accountants.costs import finite, infinite_mass, largest_loss, pure_epsilon
+from dpaudit.accountants.costs import finite, infinite_mass, largest_loss, pure_epsilon, rho
 from dpaudit.accountants.privacy_loss.terms import (
     ApproxTerm,
     GaussianTerm,
@@ -22,7 +22,7 @@ from dpaudit.accountants.privacy_loss.terms import (
     SampledLaplaceTerm,
     Term,
 )
-from dpaudit.accountants.rounding import up
+from dpaudit.accountants.rounding import sqrt_up, up
 from dpaudit.accountants.smooth import smooth_delta
 from dpaudit.errors import CannotBound
 from dpaudit.mechanisms import (
@@ -106,6 +106,40 @@ def losses(mechanism: AnyMechanism, neighbouring: Neighbouring) -> Losses:
             raise _no_pair(mechanism)
         case _:
             assert_never(mechanism)
+
+
+def loss_terms(
+    runs: Iterable[tuple[AnyMechanism, int]], neighbouring: Neighbouring
+) -> list[tuple[Term, int]]:
+    """The dominating pairs of mechanisms, each with how often it runs on one unit's data.
+
+    Raises:
+        CannotBound: a mechanism has none.
+    """
+    return [
+        (term, times * count) for mechanism, count in runs for term, times in losses(mechanism, neighbouring)
+    ]
+
+
+def renyi_terms(
+    runs: Iterable[tuple[AnyMechanism, int]], neighbouring: Neighbouring
+) -> list[tuple[Term, int]]:
+    """As `loss_terms`, but dominating in every Renyi divergence only.
+
+    That admits zCDP as such, the exponential mechanism by its bounded range (Cesar and Rogers 2021), and the
+    discrete Gaussian, whose divergences are at most the continuous one's (Canonne, Kamath and Steinke 2020,
+    Theorem 4).
+
+    Raises:
+        CannotBound: a mechanism has no zCDP.
+    """
+    found: list[tuple[Term, int]] = []
+    for mechanism, count in runs:
+        if isinstance(mechanism, DiscreteGaussian | Exponential | OpaqueZCDP):
+            found.append((GaussianTerm(sqrt_up(2 * Fraction(rho(mechanism)))), count))
+        else:
+            found += loss_terms([(mechanism, count)], neighbouring)
+    return found
 
 
 def _sampled(mechanism: PoissonSampled, neighbouring: Neighbouring) -> Term:

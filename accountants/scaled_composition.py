@@ -9,7 +9,7 @@ from fractions import Fraction
 from dpaudit.accountants.composition import Composition
 from dpaudit.accountants.conversions import zcdp_delta, zcdp_epsilon
 from dpaudit.accountants.costs import mu_squared, pure_epsilon, rho
-from dpaudit.accountants.loss_terms import loss_terms, renyi_terms
+from dpaudit.accountants.losses import loss_terms, renyi_terms
 from dpaudit.accountants.privacy_loss import GaussianTerm, PrivacyLoss
 from dpaudit.accountants.rounding import sqrt_up, up
 from dpaudit.accountants.scaling import scaled

@@ -19,6 +19,7 @@ from dpaudit.json_text import strictly_parsed
 from dpaudit.ledger import Ledger
 from dpaudit.mechanisms import FLOATING_POINT_SAMPLER, AnyMechanism, Sampler, floating_point
 from dpaudit.models import Model, Parameters
+from dpaudit.opinions import SecondOpinion
 from dpaudit.relations import Neighbouring, TrustModel, View
 from dpaudit.verdicts import (
     CLAIM_TOLERANCE,
@@ -86,6 +87,7 @@ class Certificate(Model):
         bounds: upper bounds, tightest first.
         releases: every release with its claimed and its computed cost.
         audits: what experiments found; they never change the proof's verdict.
+        second_opinion: what another library's accountant says, or why it says nothing; it proves nothing.
         not_checked: what is taken on trust.
         command: the command that reproduces the certificate.
     """
@@ -108,6 +110,7 @@ class Certificate(Model):
     publishable: bool
     versions: dict[str, str]
     command: str
+    second_opinion: SecondOpinion | None = None
 
     @computed_field  # type: ignore[prop-decorator]  # pydantic documents this order of decorators
     @property
@@ -147,7 +150,11 @@ class Certificate(Model):
         )
         yield numerics != follows, f"its numerics do not follow: they would be {follows.to_json()}"
         yield self.publishable == numerics.seeded, "publishable is what is not seeded, and nothing else"
-        missing = [line for line in _limits(numerics, self.audits) if line not in self.not_checked]
+        missing = [
+            line
+            for line in _limits(numerics, self.audits, self.second_opinion)
+            if line not in self.not_checked
+        ]
         yield bool(missing), f"not_checked lacks {missing[:1]}"
         proof = proof_of(claim, self.bounds)
         yield proof is not self.proof, f"says {self.proof}, but its bounds and premises make it {proof}"
@@ -211,7 +218,14 @@ class Certificate(Model):
         return certificate
 
 
-def judge(ledger: Ledger, accounting: Accounting, audits: Sequence[Audit], *, command: str) -> Certificate:
+def judge(
+    ledger: Ledger,
+    accounting: Accounting,
+    audits: Sequence[Audit],
+    *,
+    command: str,
+    second_opinion: SecondOpinion | None = None,
+) -> Certificate:
     """Put proof and experiment side by side.
 
     Raises:
@@ -249,7 +263,7 @@ def judge(ledger: Ledger, accounting: Accounting, audits: Sequence[Audit], *, co
         line.replace(REPLAY_HINT, " (the audit by replay tested it on its pairs)") if replayed else line
         for line in accounting.not_checked
     ]
-    not_checked += [line for line in _limits(numerics, audits) if line not in not_checked]
+    not_checked += [line for line in _limits(numerics, audits, second_opinion) if line not in not_checked]
     return Certificate(
         algorithm=header.algorithm,
         claim=accounting.claim,
@@ -268,6 +282,7 @@ def judge(ledger: Ledger, accounting: Accounting, audits: Sequence[Audit], *, co
         publishable=not numerics.seeded,
         versions=versions(),
         command=command,
+        second_opinion=second_opinion,
     )
 
 
@@ -282,14 +297,19 @@ def versions() -> dict[str, str]:
     return found
 
 
-def _limits(numerics: Numerics, audits: Sequence[Audit]) -> list[str]:
-    """What noise and audits leave unchecked, beside what the accounting takes on trust."""
+def _limits(numerics: Numerics, audits: Sequence[Audit], opinion: SecondOpinion | None) -> list[str]:
+    """What noise, audits and a second opinion leave open, beside what the accounting takes on trust."""
     lines = [*numerics.warnings(), *(line for audit in audits for line in audit.not_checked)]
+    lines += [] if opinion is None else opinion.warnings()
     return list(dict.fromkeys(lines)) if audits else [*lines, NO_AUDIT]
 
 
 # What follows from the rest, and so is never read.
-_COMPUTED = {name for kind in (Certificate, Audit, ReleaseAccount) for name in kind.model_computed_fields}
+_COMPUTED = {
+    name
+    for kind in (Certificate, Audit, ReleaseAccount, SecondOpinion)
+    for name in kind.model_computed_fields
+}
 
 
 def _without_computed(value: Any) -> Any:

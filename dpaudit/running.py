@@ -47,6 +47,7 @@ def run(
     unit: str | None = None,
     neighbouring: Neighbouring | str | None = None,
     trust_model: TrustModel | str | None = None,
+    group_size: int = 1,
     users: int | None = None,
     parameters: Mapping[str, Any] | None = None,
     noise: NoiseSource | None = None,
@@ -66,6 +67,8 @@ def run(
         unit: the unit of privacy; left out, the claim's, else ``"record"``.
         neighbouring: the relation; left out, the claim's, else replace-one.
         trust_model: left out, the claim's, else central.
+        group_size: the claim is about groups of so many units at once; sensitivities stay those of one unit,
+            and accounting says what groups cost.
         users: under local trust, how many users the ledger speaks for.
         parameters: public parameters for the header; left out, the algorithm's ``parameters``.
         noise: another source than live noise (noiseless, replayed).
@@ -87,6 +90,7 @@ def run(
         trust_model=TrustModel(trust_model or own_trust),
         schedule="fixed" if budget is None else "filtered",
         budget=None if budget is None else budget.budget,
+        group_size=group_size,
         users=users,
         claim=claim,
         run=_identifier(source.description),

@@ -12,6 +12,7 @@ import click
 from rich.console import RenderableType
 
 from dpaudit.accountants.accounting import account
+from dpaudit.accountants.dp_accounting_opinion import second_opinion
 from dpaudit.accountants.filters import GDPFilter, ZCDPFilter
 from dpaudit.app.claim_options import StatedClaim, accounted, claim_options, rigour_option, users_option
 from dpaudit.app.failures import EXIT_INCONCLUSIVE, EXIT_NOT_PROVED, EXIT_NOTHING, traceback_option
@@ -145,8 +146,14 @@ def certify(
     text = None if folder is None else output_text(result.output)
     options = {"users": users, "budget": _filter(budget_rho, budget_mu, claim)}
     audits = _audits(chosen, pairs_of(chosen, pair), claim=claim, seed=seed or 0, run_options=options)
+    approximate = _as_approximate(result.ledger)
+    compared = accounting.bounds if isinstance(claim.guarantee, ApproxDP) else approximate
     certificate = judge(
-        result.ledger, accounting, audits, command=ctx.meta.get(COMMAND, f"dpaudit certify {target}")
+        result.ledger,
+        accounting,
+        audits,
+        command=ctx.meta.get(COMMAND, f"dpaudit certify {target}"),
+        second_opinion=second_opinion(result.ledger, compared),
     )
     if folder is not None:
         certificate.write(folder / CERTIFICATE)
@@ -159,7 +166,7 @@ def certify(
         print_json({**certificate.to_json(), "utility": utility})
         note(files)
     else:
-        print_text(*_text(certificate, accounting, result.ledger, utility), line(), unwrapped(files))
+        print_text(*_text(certificate, accounting, approximate, utility), line(), unwrapped(files))
     if not certificate.all_proved or certificate.experiment is Experiment.REFUTED:
         ctx.exit(EXIT_NOT_PROVED)
     if strict and certificate.experiment is Experiment.INCONCLUSIVE:
@@ -250,11 +257,15 @@ def _warning(certificate: Certificate) -> str:
 
 
 def _text(
-    certificate: Certificate, accounting: Accounting, ledger: Ledger, utility: dict[str, float | None]
+    certificate: Certificate,
+    accounting: Accounting,
+    bounds: Sequence[Bound],
+    utility: dict[str, float | None],
 ) -> list[RenderableType]:
     parts: list[RenderableType] = [line(f"{certificate.algorithm}: {certificate.claim}"), line()]
     parts += accounting_table(accounting)
-    parts += [line(), *bullets(line("proof", certificate.proof), _total(accounting, ledger))]
+    parts += [line(), *bullets(line("proof", certificate.proof), _total(accounting, bounds))]
+    parts.append(line("second opinion", *str(certificate.second_opinion).split(" ", 1)))
     parts += shortfalls(accounting) + premises(accounting.claim)
     if certificate.audits:
         for audit in certificate.audits:
@@ -268,19 +279,18 @@ def _text(
     return [*parts, line(), *bullets("Not checked", certificate.not_checked)]
 
 
-def _total(accounting: Accounting, ledger: Ledger) -> list[str]:
-    meaning = _as_approximate(ledger)
-    if meaning is None or meaning in accounting.bounds:
+def _total(accounting: Accounting, approximate: Sequence[Bound]) -> list[str]:
+    if not approximate or approximate[0] in accounting.bounds:
         return bound_words(accounting)
-    words = f"{bound_figure(meaning)}-DP by {meaning.method}"
+    words = f"{bound_figure(approximate[0])}-DP by {approximate[0].method}"
     if not accounting.bounds:
         return [words, *bound_words(accounting)]
     return [*bound_words(accounting), f"that is {words}"]
 
 
-def _as_approximate(ledger: Ledger) -> Bound | None:
-    """The ledger's total as (epsilon, 1e-6)-DP by its best accountant, where there is one."""
+def _as_approximate(ledger: Ledger) -> Sequence[Bound]:
+    """The ledger's total as (epsilon, 1e-6)-DP by each accountant, tightest first; empty where none can."""
     try:
-        return account(ledger, Claim(ApproxDP(epsilon=0.0, delta=COMPARISON_DELTA))).bounds[0]
-    except (CannotBound, IndexError):
-        return None
+        return account(ledger, Claim(ApproxDP(epsilon=0.0, delta=COMPARISON_DELTA))).bounds
+    except CannotBound:
+        return ()

@@ -32,6 +32,7 @@ _STYLES = {
     "NOT_PROVED": "bold red",
     "REFUTED": "bold red",
     "FAILS": "bold red",
+    "DISAGREES:": "bold red",
     "INCONCLUSIVE": "yellow",
 }
 

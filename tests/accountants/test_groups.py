@@ -6,6 +6,7 @@ import itertools
 import math
 from collections import Counter
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpaudit import L1, L2, ZCDP, ApproxDP, Claim, Gaussian, Header, Laplace, Ledger, Neighbouring, Release
+from dpaudit import (
+    L1,
+    L2,
+    ZCDP,
+    ApproxDP,
+    Claim,
+    Curator,
+    Gaussian,
+    Header,
+    Laplace,
+    Ledger,
+    Neighbouring,
+    Release,
+    run,
+)
 from dpaudit.accountants.accounting import account, bounds
 from dpaudit.accountants.composition import compose
 from dpaudit.accountants.costs import mu_squared, pure_epsilon, rho
@@ -197,3 +212,25 @@ def test_the_header_says_of_how_many_units_a_claim_speaks(tmp_path: Any) -> None
     for bad in (0, -1, 1.5, True):
         with pytest.raises(InvalidParameter):
             grouped_ledger(bad)  # type: ignore[arg-type]
+
+
+def test_a_run_about_groups_is_accounted_for_as_such() -> None:
+    def algorithm(data: float, curator: Curator) -> None:
+        curator.release(data, GAUSSIAN, label="x")
+
+    claim = Claim(ZCDP(rho=9 * 0.125), unit="row", neighbouring="replace-one")
+    grouped = run(algorithm, 1.0, claim=claim, group_size=3).ledger
+    assert grouped.header.group_size == 3
+    assert account(grouped).bounds[0].guarantee == ZCDP(rho=9 * 0.125)
+    single = run(algorithm, 1.0, claim=claim).ledger
+    assert account(single).bounds[0].guarantee == ZCDP(rho=0.125)
+
+
+@pytest.mark.parametrize("size", [0, -1, 1.5, True, math.nan, None, "2"])
+def test_a_run_about_no_whole_group_is_refused_before_it_starts(size: Any, tmp_path: Path) -> None:
+    def started(data: float, curator: Curator) -> None:
+        raise AssertionError("it ran")
+
+    with pytest.raises(InvalidParameter, match="group_size"):
+        run(started, 1.0, group_size=size, path=tmp_path / "l.jsonl")
+    assert list(tmp_path.iterdir()) == []

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 LIMIT_SECONDS = 1.5  # generous: a shared machine, two test processes
-SLOW = {"altair", "gymnasium", "matplotlib", "minari", "numpy", "pandas", "pyarrow", "scipy"}
+SLOW = {"altair", "dp_accounting", "gymnasium", "matplotlib", "minari", "numpy", "pandas", "pyarrow", "scipy"}
 HELP = ("from dpaudit.app.main import main", "main(['--help'], prog_name='dpaudit')")
 
 

@@ -1,0 +1,81 @@
+"""A second opinion on a proved figure: what another library's accountant says of the same releases."""
+
+from __future__ import annotations
+
+from typing import Annotated, Self
+
+from pydantic import Field, computed_field, model_validator
+
+from dpaudit.errors import CertificateFormat
+from dpaudit.models import Fraction, Model, NonNegative
+
+#: By how much two figures may contradict each other, relative to the larger of the figure and 1: what
+#: rounding in an FFT may do to an epsilon at a moderate delta.
+OPINION_TOLERANCE = 1e-4
+
+
+class SecondOpinion(Model):
+    """What another accountant makes of the releases at one delta; it never proves and never refutes.
+
+    Two enclosures of one epsilon contradict each other where they do not overlap.
+
+    Attributes:
+        method: the other accountant.
+        version: of its library.
+        delta: where the figures are compared.
+        proved: the epsilon that is proved here.
+        proved_at_least: a proved lower end beside it, where there is one for the same worst pairs.
+        epsilon: the other's figure, by its pessimistic rounding.
+        at_least: the other's figure by its optimistic rounding, of the releases that it has one for.
+        tolerance: see `OPINION_TOLERANCE`.
+        none_because: why there is no opinion; the figures are then left out.
+    """
+
+    method: str
+    version: str
+    delta: Fraction | None = None
+    proved: NonNegative | None = None
+    proved_at_least: NonNegative | None = None
+    epsilon: NonNegative | None = None
+    at_least: NonNegative | None = None
+    tolerance: NonNegative = OPINION_TOLERANCE
+    none_because: Annotated[str, Field(min_length=1)] | None = None
+
+    @computed_field  # type: ignore[prop-decorator]  # pydantic documents this order of decorators
+    @property
+    def agrees(self) -> bool | None:
+        """Whether the two are consistent; None where there is no opinion."""
+        if self.proved is None or self.epsilon is None or self.at_least is None:
+            return None
+        slack = self.tolerance * max(1.0, self.proved, self.epsilon)
+        too_small = self.proved < self.at_least - slack
+        too_large = self.proved_at_least is not None and self.epsilon < self.proved_at_least - slack
+        return not (too_small or too_large)
+
+    @model_validator(mode="after")
+    def _whole(self) -> Self:
+        figures = (self.delta, self.proved, self.epsilon, self.at_least)
+        given = [figure is not None for figure in figures]
+        if (self.none_because is None) != all(given) or (self.none_because is not None and any(given)):
+            raise CertificateFormat(
+                "a second opinion is a delta with the figures of both, or a reason why there is none",
+                where="SecondOpinion",
+            )
+        return self
+
+    def warnings(self) -> list[str]:
+        """What follows for the reader: nothing, unless the two disagree."""
+        return [f"which of two accountants is right: {self._words()}"] if self.agrees is False else []
+
+    def __str__(self) -> str:
+        if self.agrees is None:
+            return f"NONE: {self.none_because}"
+        return f"{'AGREES' if self.agrees else 'DISAGREES'}: {self._words()}"
+
+    def _words(self) -> str:
+        theirs = f"{self.method} has epsilon {self.epsilon:.6g} at delta {self.delta:g}"
+        if self.agrees:
+            return theirs
+        lower = "" if self.proved_at_least is None else f", at least {self.proved_at_least:.6g}"
+        ours = f"{self.proved:.6g}{lower}, is proved here"
+        return f"{theirs}, at least {self.at_least:.6g} (version {self.version}), where {ours}"

@@ -1,0 +1,22 @@
+"""What docs/dp-accounting.md shows is what happens."""
+
+from __future__ import annotations
+
+import doctest
+from pathlib import Path
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+def test_the_session_prints_what_it_shows() -> None:
+    page = DOCS / "dp-accounting.md"
+    results = doctest.testfile(str(page), module_relative=False)
+    assert results.attempted > 8
+    assert results.failed == 0
+
+
+def test_its_line_of_opinion_is_the_readmes() -> None:
+    own = (DOCS / "dp-accounting.md").read_text(encoding="utf-8")
+    shown = (DOCS.parent / "README.md").read_text(encoding="utf-8")
+    [line] = [line for line in own.splitlines() if line.startswith("second opinion")]
+    assert line in shown.splitlines()
