@@ -13,15 +13,18 @@ from pydantic import Field, computed_field, model_validator
 
 from dpaudit.bounds import Bound
 from dpaudit.claims import Claim
+from dpaudit.curve_points import CurvePoints
 from dpaudit.errors import CertificateFormat, InputError, NotCertifiable
 from dpaudit.files import replace_file
+from dpaudit.guarantees import Guarantee
 from dpaudit.json_text import strictly_parsed
 from dpaudit.ledger import Ledger
-from dpaudit.mechanisms import FLOATING_POINT_SAMPLER, AnyMechanism, Sampler, floating_point
-from dpaudit.models import Model, Parameters
+from dpaudit.mechanisms import PoissonSampled
+from dpaudit.models import Count, Model, Parameters
+from dpaudit.numerics import Numerics
 from dpaudit.relations import Neighbouring, TrustModel, View
+from dpaudit.statement import NOTHING_STATED, Statement
 from dpaudit.verdicts import (
-    CLAIM_TOLERANCE,
     Accounting,
     Audit,
     Experiment,
@@ -34,60 +37,26 @@ from dpaudit.verdicts import (
 
 CERTIFICATE_SCHEMA: Final = "dpaudit.certificate/1"
 
-FLOATING_POINT_WARNING = (
-    "the noise was drawn in floating point, whose grid can reveal more than the real-valued mechanism "
-    "(Mironov 2012); the bounds are those of the real-valued mechanism"
-)
-
-
-SEEDED_WARNING = (
-    "the noise came from a seed of the caller's choosing: whoever knows it can subtract the noise, "
-    "so this run's output must not be published"
-)
-
 NO_AUDIT = "no audit was run"
 
 #: What an accounting adds to conditions that an audit by replay tests, for a reader who has none.
 REPLAY_HINT = " (an audit by replay tests it)"
 
 
-class Numerics(Model):
-    """How the noise was drawn and how figures are compared.
-
-    Attributes:
-        sampler: as in the ledger's header.
-        floating_point: whether that sampler drew any of the releases in floating point.
-        seeded: as in the ledger's header.
-        claim_tolerance: by how much, relatively, a bound may exceed a claim and still meet it.
-    """
-
-    sampler: Sampler
-    floating_point: bool
-    seeded: bool
-    claim_tolerance: float = CLAIM_TOLERANCE
-
-    @classmethod
-    def of(cls, sampler: Sampler, mechanisms: Iterable[AnyMechanism], *, seeded: bool) -> Numerics:
-        """What a sampler makes of a run's mechanisms."""
-        in_floats = sampler == FLOATING_POINT_SAMPLER and any(map(floating_point, mechanisms))
-        return cls(sampler=sampler, floating_point=in_floats, seeded=seeded)
-
-    def warnings(self) -> list[str]:
-        """What follows for the reader."""
-        lines = [FLOATING_POINT_WARNING] if self.floating_point else []
-        return [*lines, SEEDED_WARNING] if self.seeded else lines
-
-
 class Certificate(Model):
     """Everything a reviewer needs to believe, reproduce or refute a claim.
 
     Attributes:
+        group_size: the guarantee is for groups of so many units.
+        budget: what a filter held the run to, where its number of releases may depend on the data.
         ledger_hash: the last hash of the ledger's chain.
-        bounds: upper bounds, tightest first.
+        bounds: upper bounds, tightest first, on the claim's scale.
+        profile: the whole curve delta(epsilon) by every accountant that has one; empty where none has.
         releases: every release with its claimed and its computed cost.
         audits: what experiments found; they never change the proof's verdict.
         not_checked: what is taken on trust.
         command: the command that reproduces the certificate.
+        statement: what its author states about the deployment; nothing of it was checked.
     """
 
     schema_: Annotated[Literal["dpaudit.certificate/1"], Field(alias="schema")] = CERTIFICATE_SCHEMA
@@ -97,9 +66,12 @@ class Certificate(Model):
     neighbouring: Neighbouring
     trust_model: TrustModel
     view: View
+    group_size: Count
+    budget: Guarantee | None = None
     parameters: Parameters
     ledger_hash: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
     bounds: tuple[Bound, ...]
+    profile: tuple[CurvePoints, ...]
     releases: tuple[ReleaseAccount, ...]
     proof: Proof
     audits: tuple[Audit, ...]
@@ -108,6 +80,7 @@ class Certificate(Model):
     publishable: bool
     versions: dict[str, str]
     command: str
+    statement: Statement
 
     @computed_field  # type: ignore[prop-decorator]  # pydantic documents this order of decorators
     @property
@@ -118,6 +91,14 @@ class Certificate(Model):
             if verdict in verdicts:
                 return verdict
         return Experiment.NOT_REFUTED if verdicts else Experiment.INCONCLUSIVE
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def sampling(self) -> tuple[str, ...]:
+        """Which releases saw a secret random part of the records, and how it was drawn."""
+        sampled = [(r.label, r.mechanism) for r in self.releases if isinstance(r.mechanism, PoissonSampled)]
+        lines = [f"{label}: each unit independently with probability {m.rate:g}" for label, m in sampled]
+        return tuple(lines) or ("no release is of a random part of the records",)
 
     @property
     def all_proved(self) -> bool:
@@ -147,7 +128,8 @@ class Certificate(Model):
         )
         yield numerics != follows, f"its numerics do not follow: they would be {follows.to_json()}"
         yield self.publishable == numerics.seeded, "publishable is what is not seeded, and nothing else"
-        missing = [line for line in _limits(numerics, self.audits) if line not in self.not_checked]
+        limits = _limits(numerics, self.audits, self.statement)
+        missing = [line for line in limits if line not in self.not_checked]
         yield bool(missing), f"not_checked lacks {missing[:1]}"
         proof = proof_of(claim, self.bounds)
         yield proof is not self.proof, f"says {self.proof}, but its bounds and premises make it {proof}"
@@ -171,8 +153,8 @@ class Certificate(Model):
                 remedy="give the ledger that was written beside it, or certify again",
             )
         header = ledger.header
-        own = (self.algorithm, self.unit, self.neighbouring, self.trust_model, self.parameters)
-        theirs = (header.algorithm, header.unit, header.neighbouring, header.trust_model, header.parameters)
+        names = ("algorithm", "unit", "neighbouring", "trust_model", "group_size", "budget", "parameters")
+        own, theirs = ([getattr(of, name) for name in names] for of in (self, header))
         noise = (self.numerics.sampler, self.numerics.seeded) == (header.noise.sampler, header.noise.seeded)
         if own != theirs or not noise or not describes(self.releases, ledger.releases):
             raise CertificateFormat("describes its ledger otherwise than the ledger does", where=where)
@@ -200,7 +182,7 @@ class Certificate(Model):
                 f"a {type(record).__name__} where a certificate should be", where=str(path)
             )
         try:
-            certificate = cls(**_without_computed(record))
+            certificate = cls(**_stated(record))
         except InputError as error:
             raise CertificateFormat(error.what, where=f"{path}: {error.where}") from None
         if certificate.to_json() != record:
@@ -208,8 +190,16 @@ class Certificate(Model):
         return certificate
 
 
-def judge(ledger: Ledger, accounting: Accounting, audits: Sequence[Audit], *, command: str) -> Certificate:
-    """Put proof and experiment side by side.
+def judge(
+    ledger: Ledger,
+    accounting: Accounting,
+    audits: Sequence[Audit],
+    *,
+    command: str,
+    profile: Sequence[CurvePoints] = (),
+    statement: Statement = NOTHING_STATED,
+) -> Certificate:
+    """Put proof and experiment side by side, with the curve behind the proof and what its author states.
 
     Raises:
         NotCertifiable: the ledger is truncated, unhashed, noiseless or without releases, or nothing is
@@ -246,7 +236,7 @@ def judge(ledger: Ledger, accounting: Accounting, audits: Sequence[Audit], *, co
         line.replace(REPLAY_HINT, " (the audit by replay tested it on its pairs)") if replayed else line
         for line in accounting.not_checked
     ]
-    not_checked += [line for line in _limits(numerics, audits) if line not in not_checked]
+    not_checked += [line for line in _limits(numerics, audits, statement) if line not in not_checked]
     return Certificate(
         algorithm=header.algorithm,
         claim=accounting.claim,
@@ -254,9 +244,12 @@ def judge(ledger: Ledger, accounting: Accounting, audits: Sequence[Audit], *, co
         neighbouring=header.neighbouring,
         trust_model=header.trust_model,
         view=accounting.claim.view,
+        group_size=header.group_size,
+        budget=header.budget,
         parameters=header.parameters,
         ledger_hash=ledger.hash,
         bounds=accounting.bounds,
+        profile=tuple(profile),
         releases=accounting.releases,
         proof=accounting.verdict,
         audits=tuple(audits),
@@ -265,6 +258,7 @@ def judge(ledger: Ledger, accounting: Accounting, audits: Sequence[Audit], *, co
         publishable=not numerics.seeded,
         versions=versions(),
         command=command,
+        statement=statement,
     )
 
 
@@ -279,20 +273,23 @@ def versions() -> dict[str, str]:
     return found
 
 
-def _limits(numerics: Numerics, audits: Sequence[Audit]) -> list[str]:
-    """What noise and audits leave unchecked, beside what the accounting takes on trust."""
+def _limits(numerics: Numerics, audits: Sequence[Audit], statement: Statement) -> list[str]:
+    """What noise, audits and assumptions leave unchecked, beside what the accounting takes on trust."""
     lines = [*numerics.warnings(), *(line for audit in audits for line in audit.not_checked)]
-    return list(dict.fromkeys(lines)) if audits else [*lines, NO_AUDIT]
+    lines += statement.limits()
+    return list(dict.fromkeys(lines if audits else [*lines, NO_AUDIT]))
 
 
-# What follows from the rest, and so is never read.
-_COMPUTED = {name for kind in (Certificate, Audit, ReleaseAccount) for name in kind.model_computed_fields}
+def _stated(record: dict[str, Any]) -> dict[str, Any]:
+    """The record without the verdicts that follow from it, and so are never read."""
+    rest = _without_computed(record, Certificate)
+    for name, kind in (("audits", Audit), ("releases", ReleaseAccount)):
+        if isinstance(rest.get(name), list):
+            rest[name] = [_without_computed(item, kind) for item in rest[name]]
+    return rest
 
 
-def _without_computed(value: Any) -> Any:
-    """The record without the verdicts that follow from it."""
-    if isinstance(value, dict):
-        return {name: _without_computed(item) for name, item in value.items() if name not in _COMPUTED}
-    if isinstance(value, list):
-        return [_without_computed(item) for item in value]
-    return value
+def _without_computed(record: Any, kind: type[Model]) -> Any:
+    if not isinstance(record, dict):
+        return record
+    return {name: value for name, value in record.items() if name not in kind.model_computed_fields}

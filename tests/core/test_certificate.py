@@ -23,9 +23,9 @@ from dpaudit import (
     run,
 )
 from dpaudit.accountants.accounting import account
-from dpaudit.certificate import FLOATING_POINT_WARNING
 from dpaudit.errors import CertificateFormat, InvalidParameter, NotCertifiable
 from dpaudit.mechanisms import AnyMechanism
+from dpaudit.numerics import FLOATING_POINT_WARNING
 from dpaudit.verdicts import Audit
 
 CLAIM = Claim(ZCDP(rho=0.5), unit="row", neighbouring="replace-one")
