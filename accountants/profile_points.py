@@ -13,24 +13,28 @@ from dpaudit.curve_points import CurvePoints
 from dpaudit.errors import CannotBound, InvalidParameter
 from dpaudit.guarantees import GDP, ZCDP, AnyGuarantee, ApproxDP, PureDP
 from dpaudit.ledger import Ledger
+from dpaudit.mechanisms import Gaussian, SymmetricGaussian
+from dpaudit.verdicts import Accounting, meets
 
 #: Evenly spaced from epsilon 0 to where delta is as small as the first of `_ENDS` that has an epsilon.
 POINTS = 33
 _ENDS = (1e-10, 1e-8, 1e-6, 1e-4, 1e-2)
 
-#: Of so many different mechanisms, or ways to meet the parts of splits, the dearer accountants are not asked.
-_MANY_DIFFERENT = 256
+#: Of so many different mechanisms that are not Gaussian, or ways to meet the parts of splits, the dearer
+#: accountants are asked only where one of them proves the claim: a curve by them takes many seconds.
+_MANY_DIFFERENT = 8
 _MANY_EXPOSURES = 4
 
 
-def profile_points(ledger: Ledger, claimed: AnyGuarantee | None = None) -> tuple[CurvePoints, ...]:
-    """The curves of all accountants that can bound a ledger in a second or two, tightest last.
+def profile_points(ledger: Ledger, accounting: Accounting) -> tuple[CurvePoints, ...]:
+    """The curves of all accountants that can bound a ledger in a second or two, cheapest first.
 
     Args:
         ledger: the releases; of a filtered one, its budget is what has a curve.
-        claimed: an (epsilon, delta) whose epsilon is to be among the points.
+        accounting: what was made of it; where it claims (epsilon, delta), that epsilon is among the points.
     """
-    found = list(_profiles(ledger))
+    claimed = None if accounting.claim is None else accounting.claim.guarantee
+    found = list(_profiles(ledger, _needed(accounting)))
     last = _end(found)
     if last is None:
         return ()
@@ -46,14 +50,25 @@ def profile_points(ledger: Ledger, claimed: AnyGuarantee | None = None) -> tuple
     return tuple(curves)
 
 
-def _profiles(ledger: Ledger) -> Iterator[PrivacyProfile]:
+def _needed(accounting: Accounting) -> str | None:
+    """The one accountant without which the claim would not be proved."""
+    meeting = [
+        b.method
+        for b in accounting.bounds
+        if accounting.claim and meets(b.guarantee, accounting.claim.guarantee)
+    ]
+    return meeting[0] if len(meeting) == 1 else None
+
+
+def _profiles(ledger: Ledger, needed: str | None) -> Iterator[PrivacyProfile]:
     header = ledger.header
     if header.budget is not None:
         yield from _of_budget(header.budget, header.group_size)
         return
     composition = compose_ledger(ledger)
+    dear = _dear(composition)
     for accountant in ACCOUNTANTS:
-        if accountant in {rdp_profile, pld_profile} and _dear(composition):
+        if dear and _METHODS.get(accountant, needed) != needed:
             continue
         try:
             yield accountant(composition)
@@ -61,8 +76,12 @@ def _profiles(ledger: Ledger) -> Iterator[PrivacyProfile]:
             continue
 
 
+_METHODS = {rdp_profile: "rdp", pld_profile: "pld"}
+
+
 def _dear(composition: Composition) -> bool:
-    if composition.distinct > _MANY_DIFFERENT:
+    different = (m for m in composition.mechanisms() if not isinstance(m, Gaussian | SymmetricGaussian))
+    if len(list(itertools.islice(different, _MANY_DIFFERENT + 1))) > _MANY_DIFFERENT:
         return True
     try:
         return len(composition.exposures()) > _MANY_EXPOSURES

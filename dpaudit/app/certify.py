@@ -13,6 +13,7 @@ from rich.console import RenderableType
 
 from dpaudit.accountants.accounting import account
 from dpaudit.accountants.filters import GDPFilter, ZCDPFilter
+from dpaudit.accountants.profile_points import profile_points
 from dpaudit.app.claim_options import StatedClaim, accounted, claim_options, rigour_option, users_option
 from dpaudit.app.failures import EXIT_INCONCLUSIVE, EXIT_NOT_PROVED, EXIT_NOTHING, traceback_option
 from dpaudit.app.foreign_code import foreign_code
@@ -33,6 +34,7 @@ from dpaudit.ledger import Ledger
 from dpaudit.pairs import Pair
 from dpaudit.relations import Neighbouring
 from dpaudit.running import Run, run
+from dpaudit.statement import NOTHING_STATED, Statement
 from dpaudit.verdicts import Accounting, Audit, Experiment
 
 LEDGER, CERTIFICATE, OUTPUT = "ledger.jsonl", "certificate.json", "output.json"
@@ -85,6 +87,13 @@ Exits 0 if the claim is proved and not refuted, 1 if not.
     type=click.IntRange(min=0),
     help="Repeatable noise, hence an output that must not be published; also the audit's seed (default 0).",
 )
+@click.option(
+    "--statement",
+    "statement_file",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="TOML: what you state about the deployment, for the certificate's reader; see docs/certificate.md.",
+)
 @click.option("--strict", is_flag=True, help="Exit 4 if the audit is inconclusive.")
 @output_format_option
 @traceback_option
@@ -103,6 +112,7 @@ def certify(
     budget_rho: float | None,
     budget_mu: float | None,
     seed: int | None,
+    statement_file: Path | None,
     strict: bool,
     output_format: str,
 ) -> None:
@@ -119,6 +129,7 @@ def certify(
             why="a certificate says of a claim whether it is proved",
             remedy="add --rho, --mu or --epsilon with --delta, or give the algorithm a `claim` attribute",
         )
+    statement = NOTHING_STATED if statement_file is None else Statement.read(statement_file)
     pair = None if pair_reference is None else load_pair(pair_reference)
     data = _data(chosen, pair)
     if folder is not None:
@@ -146,7 +157,12 @@ def certify(
     options = {"users": users, "budget": _filter(budget_rho, budget_mu, claim)}
     audits = _audits(chosen, pairs_of(chosen, pair), claim=claim, seed=seed or 0, run_options=options)
     certificate = judge(
-        result.ledger, accounting, audits, command=ctx.meta.get(COMMAND, f"dpaudit certify {target}")
+        result.ledger,
+        accounting,
+        audits,
+        command=ctx.meta.get(COMMAND, f"dpaudit certify {target}"),
+        profile=profile_points(result.ledger, accounting),
+        statement=statement,
     )
     if folder is not None:
         certificate.write(folder / CERTIFICATE)
