@@ -76,7 +76,7 @@ def _profiles(ledger: Ledger, needed: str | None) -> Iterator[PrivacyProfile]:
             continue
 
 
-_METHODS = {rdp_profile: "rdp", pld_profile: "pld"}
+_METHODS: dict[object, str | None] = {rdp_profile: "rdp", pld_profile: "pld"}
 
 
 def _dear(composition: Composition) -> bool:

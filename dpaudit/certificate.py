@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import platform
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
@@ -282,7 +282,7 @@ def _limits(numerics: Numerics, audits: Sequence[Audit], statement: Statement) -
 
 def _stated(record: dict[str, Any]) -> dict[str, Any]:
     """The record without the verdicts that follow from it, and so are never read."""
-    rest = _without_computed(record, Certificate)
+    rest: dict[str, Any] = _without_computed(record, Certificate)
     for name, kind in (("audits", Audit), ("releases", ReleaseAccount)):
         if isinstance(rest.get(name), list):
             rest[name] = [_without_computed(item, kind) for item in rest[name]]

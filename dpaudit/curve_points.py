@@ -1,4 +1,4 @@
-"""A privacy curve as points, for those who have no accountant: delta(epsilon), and the trade-off it implies."""
+"""A privacy curve as points, for those who have no accountant, and the trade-off that it implies."""
 
 from __future__ import annotations
 

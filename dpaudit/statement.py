@@ -1,7 +1,7 @@
 """What only the people behind a deployment can say: none of it is checked, all of it is shown.
 
-The fields are those that a register of deployments asks for and a ledger cannot know. One that is left out says
-"not stated", which a reader of the certificate sees.
+The fields are those that a register of deployments asks for and a ledger cannot know. One that is left out
+says "not stated", which a reader of the certificate sees.
 """
 
 from __future__ import annotations

@@ -21,8 +21,10 @@ VERBS = {
     "audit": ("audit", "audit", "Try to refute a claim by experiment."),
     "calibrate": ("calibrate", "calibrate_command", "The least noise that meets a target."),
     "convert": ("convert", "convert", "State one guarantee on every other scale."),
+    "diff": ("diff", "diff", "Which release made the budget grow."),
+    "report": ("report", "report", "One self-contained page about a certificate."),
     "reproduce": ("reproduce", "reproduce", "Draw a paper's figure again, with its data."),
-    "ledger": ("ledger", "ledger", "Show a ledger, or check its integrity."),
+    "ledger": ("ledger", "ledger", "Show a ledger, check its integrity, or compare two."),
     "list": ("listing", "listing", "What is built in."),
 }
 

@@ -1,12 +1,13 @@
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpaudit.errors import DpauditError, UsageError
+from dpaudit.errors import UsageError
 from dpaudit.statement import NOT_STATED, Statement
 
 
@@ -60,7 +61,5 @@ def test_any_bytes_give_a_statement_or_a_named_error(
 ) -> None:
     path = tmp_path_factory.getbasetemp() / "any.toml"
     path.write_bytes(text)
-    try:
+    with contextlib.suppress(UsageError):  # anything else fails the test
         Statement.read(path)
-    except DpauditError as error:
-        assert error.exit_status == 2
