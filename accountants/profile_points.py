@@ -66,9 +66,9 @@ def _profiles(ledger: Ledger, needed: str | None) -> Iterator[PrivacyProfile]:
         yield from _of_budget(header.budget, header.group_size)
         return
     composition = compose_ledger(ledger)
-    dear = _dear(composition)
+    skipped = dear(composition)
     for accountant in ACCOUNTANTS:
-        if dear and _METHODS.get(accountant, needed) != needed:
+        if skipped and _METHODS.get(accountant, needed) != needed:
             continue
         try:
             yield accountant(composition)
@@ -79,7 +79,8 @@ def _profiles(ledger: Ledger, needed: str | None) -> Iterator[PrivacyProfile]:
 _METHODS: dict[object, str | None] = {rdp_profile: "rdp", pld_profile: "pld"}
 
 
-def _dear(composition: Composition) -> bool:
+def dear(composition: Composition) -> bool:
+    """Whether a curve by the Renyi and privacy-loss accountants takes many seconds."""
     different = (m for m in composition.mechanisms() if not isinstance(m, Gaussian | SymmetricGaussian))
     if len(list(itertools.islice(different, _MANY_DIFFERENT + 1))) > _MANY_DIFFERENT:
         return True

@@ -20,6 +20,7 @@ from dpaudit.app.foreign_code import foreign_code
 from dpaudit.app.main import COMMAND
 from dpaudit.app.output import bullets, line, note, output_format_option, print_json, print_text, unwrapped
 from dpaudit.app.output_file import NoJSON, output_text
+from dpaudit.app.report import REPORT, report_text
 from dpaudit.app.tables import accounting_table, audit_words, bound_figure, bound_words, premises, shortfalls
 from dpaudit.app.targets import Target, load_pair, load_target, pair_option, pairs_of, parameter_option
 from dpaudit.auditors.replay import replay
@@ -61,8 +62,8 @@ Exits 0 if the claim is proved and not refuted, 1 if not.
     "folder",
     type=click.Path(path_type=Path),
     metavar="DIR",
-    help=f"Write {LEDGER}, {CERTIFICATE} and the algorithm's {OUTPUT} there, replacing earlier ones; without "
-    "it nothing is written.",
+    help=f"Write {LEDGER}, {CERTIFICATE}, {REPORT} and the algorithm's {OUTPUT} there, replacing earlier "
+    "ones; without it nothing is written.",
 )
 @click.option(
     "--data",
@@ -166,6 +167,7 @@ def certify(
     )
     if folder is not None:
         certificate.write(folder / CERTIFICATE)
+        replace_file(folder / REPORT, report_text(certificate).encode())
     files = "nothing was written; -o DIR keeps ledger, certificate and output"
     if folder is not None:
         files = _files(folder, text, certificate)
@@ -207,7 +209,7 @@ def _prepare(folder: Path) -> None:
             remedy="name another folder",
         ) from None
     # Should the run fail half way, nothing may stand beside another run's ledger.
-    for name in (CERTIFICATE, OUTPUT):
+    for name in (CERTIFICATE, REPORT, OUTPUT):
         (folder / name).unlink(missing_ok=True)
 
 
@@ -245,7 +247,7 @@ def _utility(target: Target, result: Run) -> dict[str, float | None]:
 
 def _files(folder: Path, text: str | NoJSON | None, certificate: Certificate) -> str:
     """Keep what the algorithm returned; say where everything is, and whether the output may go further."""
-    lines = [f"written: {folder / LEDGER}", f"written: {folder / CERTIFICATE}"]
+    lines = [f"written: {folder / name}" for name in (LEDGER, CERTIFICATE, REPORT)]
     if isinstance(text, str):
         replace_file(folder / OUTPUT, text.encode())
         lines.append(f"written: {folder / OUTPUT}{_warning(certificate)}")

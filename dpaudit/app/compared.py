@@ -127,7 +127,9 @@ def _terms(of: Certificate | Header, view: View) -> dict[str, str]:
 
 def _grew(base: AnyGuarantee, head: AnyGuarantee) -> Grew:
     """Whether a guarantee is weaker than another, beyond the tolerance of claims."""
-    if base.kind != head.kind or (isinstance(base, RDP) and isinstance(head, RDP) and base.alpha != head.alpha):
+    if base.kind != head.kind or (
+        isinstance(base, RDP) and isinstance(head, RDP) and base.alpha != head.alpha
+    ):
         return None
     pairs = [(leading_figure(base), leading_figure(head))]
     if isinstance(base, ApproxDP) and isinstance(head, ApproxDP):

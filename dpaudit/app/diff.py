@@ -116,7 +116,11 @@ def _pair(found: Comparison, words: Callable[[Side], str], grew: Grew) -> dict[s
     return {"base": words(found.base), "head": words(found.head), "grew": grew}
 
 
-_VERDICTS: dict[Grew, str] = {True: "the budget GREW", False: "the budget did not grow", None: "cannot be compared"}
+_VERDICTS: dict[Grew, str] = {
+    True: "the budget GREW",
+    False: "the budget did not grow",
+    None: "cannot be compared",
+}
 _ANSWERS: dict[Grew, str] = {True: "grew", False: "no", None: "cannot tell"}
 
 
