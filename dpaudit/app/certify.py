@@ -12,9 +12,16 @@ import click
 from rich.console import RenderableType
 
 from dpaudit.accountants.accounting import account
-from dpaudit.accountants.filters import GDPFilter, ZCDPFilter
 from dpaudit.accountants.profile_points import profile_points
-from dpaudit.app.claim_options import StatedClaim, accounted, claim_options, rigour_option, users_option
+from dpaudit.app.claim_options import (
+    StatedClaim,
+    accounted,
+    claim_options,
+    rigour_option,
+    stated_budget,
+    statement_option,
+    users_option,
+)
 from dpaudit.app.failures import EXIT_INCONCLUSIVE, EXIT_NOT_PROVED, EXIT_NOTHING, traceback_option
 from dpaudit.app.foreign_code import foreign_code
 from dpaudit.app.main import COMMAND
@@ -27,15 +34,13 @@ from dpaudit.auditors.replay import replay
 from dpaudit.bounds import Bound
 from dpaudit.certificate import Certificate, judge
 from dpaudit.claims import Claim
-from dpaudit.curator import Filter
 from dpaudit.errors import CannotBound, UsageError
 from dpaudit.files import replace_file
 from dpaudit.guarantees import ApproxDP
 from dpaudit.ledger import Ledger
 from dpaudit.pairs import Pair
-from dpaudit.relations import Neighbouring
 from dpaudit.running import Run, run
-from dpaudit.statement import NOTHING_STATED, Statement
+from dpaudit.statement import Statement
 from dpaudit.verdicts import Accounting, Audit, Experiment
 
 LEDGER, CERTIFICATE, OUTPUT = "ledger.jsonl", "certificate.json", "output.json"
@@ -88,13 +93,7 @@ Exits 0 if the claim is proved and not refuted, 1 if not.
     type=click.IntRange(min=0),
     help="Repeatable noise, hence an output that must not be published; also the audit's seed (default 0).",
 )
-@click.option(
-    "--statement",
-    "statement_file",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="TOML: what you state about the deployment, for the certificate's reader; see docs/certificate.md.",
-)
+@statement_option
 @click.option("--strict", is_flag=True, help="Exit 4 if the audit is inconclusive.")
 @output_format_option
 @traceback_option
@@ -113,7 +112,7 @@ def certify(
     budget_rho: float | None,
     budget_mu: float | None,
     seed: int | None,
-    statement_file: Path | None,
+    statement: Statement,
     strict: bool,
     output_format: str,
 ) -> None:
@@ -130,7 +129,6 @@ def certify(
             why="a certificate says of a claim whether it is proved",
             remedy="add --rho, --mu or --epsilon with --delta, or give the algorithm a `claim` attribute",
         )
-    statement = NOTHING_STATED if statement_file is None else Statement.read(statement_file)
     pair = None if pair_reference is None else load_pair(pair_reference)
     data = _data(chosen, pair)
     if folder is not None:
@@ -143,7 +141,7 @@ def certify(
             claim=claim,
             seed=seed,
             users=users,
-            budget=_filter(budget_rho, budget_mu, claim),
+            budget=stated_budget(budget_rho, budget_mu, claim),
             path=None if folder is None else folder / LEDGER,
         )
     if not result.ledger.releases:
@@ -155,7 +153,7 @@ def certify(
     accounting = accounted(result.ledger, None, rigour)
     # Before the audit runs the algorithm again, which may change an object that it returned.
     text = None if folder is None else output_text(result.output)
-    options = {"users": users, "budget": _filter(budget_rho, budget_mu, claim)}
+    options = {"users": users, "budget": stated_budget(budget_rho, budget_mu, claim)}
     audits = _audits(chosen, pairs_of(chosen, pair), claim=claim, seed=seed or 0, run_options=options)
     certificate = judge(
         result.ledger,
@@ -165,9 +163,6 @@ def certify(
         profile=profile_points(result.ledger, accounting),
         statement=statement,
     )
-    if folder is not None:
-        certificate.write(folder / CERTIFICATE)
-        replace_file(folder / REPORT, report_text(certificate).encode())
     files = "nothing was written; -o DIR keeps ledger, certificate and output"
     if folder is not None:
         files = _files(folder, text, certificate)
@@ -213,21 +208,6 @@ def _prepare(folder: Path) -> None:
         (folder / name).unlink(missing_ok=True)
 
 
-def _filter(rho: float | None, mu: float | None, claim: Claim) -> Filter | None:
-    """A whole budget, for one run, under the claim's relation."""
-    neighbouring = claim.neighbouring or Neighbouring.REPLACE_ONE
-    if rho is not None and mu is not None:
-        raise UsageError(
-            "--budget-rho and --budget-mu at once",
-            where="--budget-rho",
-            why="a curator holds one budget",
-            remedy="give one of them",
-        )
-    if mu is not None:
-        return GDPFilter(mu, neighbouring)
-    return None if rho is None else ZCDPFilter(rho, neighbouring)
-
-
 def _audits(
     target: Target, pairs: Sequence[Pair], *, claim: Claim, seed: int, run_options: Mapping[str, Any]
 ) -> list[Audit]:
@@ -246,7 +226,9 @@ def _utility(target: Target, result: Run) -> dict[str, float | None]:
 
 
 def _files(folder: Path, text: str | NoJSON | None, certificate: Certificate) -> str:
-    """Keep what the algorithm returned; say where everything is, and whether the output may go further."""
+    """Write all but the ledger; say where everything is, and whether the output may go further."""
+    certificate.write(folder / CERTIFICATE)
+    replace_file(folder / REPORT, report_text(certificate).encode())
     lines = [f"written: {folder / name}" for name in (LEDGER, CERTIFICATE, REPORT)]
     if isinstance(text, str):
         replace_file(folder / OUTPUT, text.encode())

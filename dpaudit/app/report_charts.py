@@ -72,7 +72,7 @@ def _budget(certificate: Certificate) -> Drawn | None:
     words = base.mark_text(align="left", dx=5, fill=INK).encode(x="share:Q", text="words:N")
     chart = (bars + words).properties(width=WIDTH - 120, height=max(60, 26 * len(rows)))
     return chart, (
-        "What each release takes of the budget. Costs of releases on different parts of a split do not all add up."
+        "What each release takes of the budget. Costs on different parts of a split do not all add up."
     )
 
 

@@ -88,9 +88,17 @@ def trade_off_chart(certificate: Certificate) -> Drawn:
         rows += [{"name": "proved", "alpha": a, "beta": trade_off(proved, a)} for a in alphas]
         names, tones, dashes = ["proved", *names], [GOOD, *tones], [[1, 0], *dashes]
     x = alt.X(
-        "alpha:Q", title="false alarms", scale=alt.Scale(domain=[0, 1], nice=False), axis=alt.Axis(format="%")
+        "alpha:Q",
+        title="false alarms",
+        scale=alt.Scale(domain=[0, 1], nice=False),
+        axis=alt.Axis(format="%", tickCount=5),
     )
-    y = alt.Y("beta:Q", title="misses", scale=alt.Scale(domain=[0, 1], nice=False), axis=alt.Axis(format="%"))
+    y = alt.Y(
+        "beta:Q",
+        title="misses",
+        scale=alt.Scale(domain=[0, 1], nice=False),
+        axis=alt.Axis(format="%", tickCount=5),
+    )
     legend = alt.Legend(title=None)
     base = chart_of(rows)
     forbidden = (
