@@ -244,12 +244,11 @@ def _figures(batch: Sequence[PlainRelease]) -> Column:
 
 
 def _account(release: Release, proved: AnyGuarantee) -> ReleaseAccount:
-    partition = release.partition
     return ReleaseAccount(
         label=release.label,
         mechanism=release.mechanism,
         count=release.count,
-        partition=None if partition is None else f"{partition.split}/{partition.part}",
+        partition=release.partition,
         proved=proved,
         claimed=release.claimed,
     )

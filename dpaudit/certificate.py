@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import platform
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
@@ -13,16 +13,19 @@ from pydantic import Field, computed_field, model_validator
 
 from dpaudit.bounds import Bound
 from dpaudit.claims import Claim
+from dpaudit.curve_points import CurvePoints
 from dpaudit.errors import CertificateFormat, CertificateMismatch, InputError, NotCertifiable
 from dpaudit.files import replace_file
+from dpaudit.guarantees import Guarantee
 from dpaudit.json_text import strictly_parsed
 from dpaudit.ledger import Ledger
-from dpaudit.mechanisms import FLOATING_POINT_SAMPLER, AnyMechanism, Sampler, floating_point
-from dpaudit.models import Model, Parameters
+from dpaudit.mechanisms import PoissonSampled
+from dpaudit.models import Count, Model, Parameters
+from dpaudit.numerics import Numerics
 from dpaudit.opinions import SecondOpinion
 from dpaudit.relations import Neighbouring, TrustModel, View
+from dpaudit.statement import NOTHING_STATED, Statement
 from dpaudit.verdicts import (
-    CLAIM_TOLERANCE,
     Accounting,
     Audit,
     Experiment,
@@ -35,61 +38,27 @@ from dpaudit.verdicts import (
 
 CERTIFICATE_SCHEMA: Final = "dpaudit.certificate/1"
 
-FLOATING_POINT_WARNING = (
-    "the noise was drawn in floating point, whose grid can reveal more than the real-valued mechanism "
-    "(Mironov 2012); the bounds are those of the real-valued mechanism"
-)
-
-
-SEEDED_WARNING = (
-    "the noise came from a seed of the caller's choosing: whoever knows it can subtract the noise, "
-    "so this run's output must not be published"
-)
-
 NO_AUDIT = "no audit was run"
 
 #: What an accounting adds to conditions that an audit by replay tests, for a reader who has none.
 REPLAY_HINT = " (an audit by replay tests it)"
 
 
-class Numerics(Model):
-    """How the noise was drawn and how figures are compared.
-
-    Attributes:
-        sampler: as in the ledger's header.
-        floating_point: whether that sampler drew any of the releases in floating point.
-        seeded: as in the ledger's header.
-        claim_tolerance: by how much, relatively, a bound may exceed a claim and still meet it.
-    """
-
-    sampler: Sampler
-    floating_point: bool
-    seeded: bool
-    claim_tolerance: float = CLAIM_TOLERANCE
-
-    @classmethod
-    def of(cls, sampler: Sampler, mechanisms: Iterable[AnyMechanism], *, seeded: bool) -> Numerics:
-        """What a sampler makes of a run's mechanisms."""
-        in_floats = sampler == FLOATING_POINT_SAMPLER and any(map(floating_point, mechanisms))
-        return cls(sampler=sampler, floating_point=in_floats, seeded=seeded)
-
-    def warnings(self) -> list[str]:
-        """What follows for the reader."""
-        lines = [FLOATING_POINT_WARNING] if self.floating_point else []
-        return [*lines, SEEDED_WARNING] if self.seeded else lines
-
-
 class Certificate(Model):
     """Everything a reviewer needs to believe, reproduce or refute a claim.
 
     Attributes:
+        group_size: the guarantee is for groups of so many units.
+        budget: what a filter held the run to, where its number of releases may depend on the data.
         ledger_hash: the last hash of the ledger's chain.
-        bounds: upper bounds, tightest first.
+        bounds: upper bounds, tightest first, on the claim's scale.
+        profile: the whole curve delta(epsilon) by every accountant that has one; empty where none has.
         releases: every release with its claimed and its computed cost.
         audits: what experiments found; they never change the proof's verdict.
         second_opinion: what another library's accountant says, or why it says nothing; it proves nothing.
         not_checked: what is taken on trust.
         command: the command that reproduces the certificate.
+        statement: what its author states about the deployment; nothing of it was checked.
     """
 
     schema_: Annotated[Literal["dpaudit.certificate/1"], Field(alias="schema")] = CERTIFICATE_SCHEMA
@@ -99,9 +68,12 @@ class Certificate(Model):
     neighbouring: Neighbouring
     trust_model: TrustModel
     view: View
+    group_size: Count
+    budget: Guarantee | None = None
     parameters: Parameters
     ledger_hash: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
     bounds: tuple[Bound, ...]
+    profile: tuple[CurvePoints, ...]
     releases: tuple[ReleaseAccount, ...]
     proof: Proof
     audits: tuple[Audit, ...]
@@ -110,6 +82,7 @@ class Certificate(Model):
     publishable: bool
     versions: dict[str, str]
     command: str
+    statement: Statement
     second_opinion: SecondOpinion | None = None
 
     @computed_field  # type: ignore[prop-decorator]  # pydantic documents this order of decorators
@@ -121,6 +94,14 @@ class Certificate(Model):
             if verdict in verdicts:
                 return verdict
         return Experiment.NOT_REFUTED if verdicts else Experiment.INCONCLUSIVE
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def sampling(self) -> tuple[str, ...]:
+        """Which releases saw a secret random part of the records, and how it was drawn."""
+        sampled = [(r.label, r.mechanism) for r in self.releases if isinstance(r.mechanism, PoissonSampled)]
+        lines = [f"{label}: each unit independently with probability {m.rate:g}" for label, m in sampled]
+        return tuple(lines) or ("no release is of a random part of the records",)
 
     @property
     def all_proved(self) -> bool:
@@ -150,11 +131,8 @@ class Certificate(Model):
         )
         yield numerics != follows, f"its numerics do not follow: they would be {follows.to_json()}"
         yield self.publishable == numerics.seeded, "publishable is what is not seeded, and nothing else"
-        missing = [
-            line
-            for line in _limits(numerics, self.audits, self.second_opinion)
-            if line not in self.not_checked
-        ]
+        limits = _limits(numerics, self.audits, self.second_opinion, self.statement)
+        missing = [line for line in limits if line not in self.not_checked]
         yield bool(missing), f"not_checked lacks {missing[:1]}"
         proof = proof_of(claim, self.bounds)
         yield proof is not self.proof, f"says {self.proof}, but its bounds and premises make it {proof}"
@@ -178,8 +156,8 @@ class Certificate(Model):
                 remedy="give the ledger that was written beside it, or certify again",
             )
         header = ledger.header
-        own = (self.algorithm, self.unit, self.neighbouring, self.trust_model, self.parameters)
-        theirs = (header.algorithm, header.unit, header.neighbouring, header.trust_model, header.parameters)
+        names = ("algorithm", "unit", "neighbouring", "trust_model", "group_size", "budget", "parameters")
+        own, theirs = ([getattr(of, name) for name in names] for of in (self, header))
         noise = (self.numerics.sampler, self.numerics.seeded) == (header.noise.sampler, header.noise.seeded)
         if own != theirs or not noise or not describes(self.releases, ledger.releases):
             raise CertificateMismatch("describes its ledger otherwise than the ledger does", where=where)
@@ -210,7 +188,7 @@ class Certificate(Model):
         if not isinstance(record, dict):
             raise CertificateFormat(f"a {type(record).__name__} where a certificate should be", where=where)
         try:
-            certificate = cls(**_without_computed(record))
+            certificate = cls(**_stated(record))
         except InputError as error:
             raise CertificateFormat(error.what, where=f"{where}: {error.where}") from None
         if certificate.to_json() != record:
@@ -224,9 +202,11 @@ def judge(
     audits: Sequence[Audit],
     *,
     command: str,
+    profile: Sequence[CurvePoints] = (),
     second_opinion: SecondOpinion | None = None,
+    statement: Statement = NOTHING_STATED,
 ) -> Certificate:
-    """Put proof and experiment side by side.
+    """Put proof and experiment side by side, with the curve behind the proof and what its author states.
 
     Raises:
         NotCertifiable: the ledger is truncated, unhashed, noiseless or without releases, or nothing is
@@ -263,7 +243,8 @@ def judge(
         line.replace(REPLAY_HINT, " (the audit by replay tested it on its pairs)") if replayed else line
         for line in accounting.not_checked
     ]
-    not_checked += [line for line in _limits(numerics, audits, second_opinion) if line not in not_checked]
+    limits = _limits(numerics, audits, second_opinion, statement)
+    not_checked += [line for line in limits if line not in not_checked]
     return Certificate(
         algorithm=header.algorithm,
         claim=accounting.claim,
@@ -271,9 +252,12 @@ def judge(
         neighbouring=header.neighbouring,
         trust_model=header.trust_model,
         view=accounting.claim.view,
+        group_size=header.group_size,
+        budget=header.budget,
         parameters=header.parameters,
         ledger_hash=ledger.hash,
         bounds=accounting.bounds,
+        profile=tuple(profile),
         releases=accounting.releases,
         proof=accounting.verdict,
         audits=tuple(audits),
@@ -282,6 +266,7 @@ def judge(
         publishable=not numerics.seeded,
         versions=versions(),
         command=command,
+        statement=statement,
         second_opinion=second_opinion,
     )
 
@@ -297,25 +282,28 @@ def versions() -> dict[str, str]:
     return found
 
 
-def _limits(numerics: Numerics, audits: Sequence[Audit], opinion: SecondOpinion | None) -> list[str]:
-    """What noise, audits and a second opinion leave open, beside what the accounting takes on trust."""
+def _limits(
+    numerics: Numerics, audits: Sequence[Audit], opinion: SecondOpinion | None, statement: Statement
+) -> list[str]:
+    """What noise, audits, a second opinion and assumptions leave open, beside what is taken on trust."""
     lines = [*numerics.warnings(), *(line for audit in audits for line in audit.not_checked)]
     lines += [] if opinion is None else opinion.warnings()
-    return list(dict.fromkeys(lines)) if audits else [*lines, NO_AUDIT]
+    lines += statement.limits()
+    return list(dict.fromkeys(lines if audits else [*lines, NO_AUDIT]))
 
 
-# What follows from the rest, and so is never read.
-_COMPUTED = {
-    name
-    for kind in (Certificate, Audit, ReleaseAccount, SecondOpinion)
-    for name in kind.model_computed_fields
-}
+def _stated(record: dict[str, Any]) -> dict[str, Any]:
+    """The record without the verdicts that follow from it, and so are never read."""
+    rest: dict[str, Any] = _without_computed(record, Certificate)
+    for name, kind in (("audits", Audit), ("releases", ReleaseAccount)):
+        if isinstance(rest.get(name), list):
+            rest[name] = [_without_computed(item, kind) for item in rest[name]]
+    if "second_opinion" in rest:
+        rest["second_opinion"] = _without_computed(rest["second_opinion"], SecondOpinion)
+    return rest
 
 
-def _without_computed(value: Any) -> Any:
-    """The record without the verdicts that follow from it."""
-    if isinstance(value, dict):
-        return {name: _without_computed(item) for name, item in value.items() if name not in _COMPUTED}
-    if isinstance(value, list):
-        return [_without_computed(item) for item in value]
-    return value
+def _without_computed(record: Any, kind: type[Model]) -> Any:
+    if not isinstance(record, dict):
+        return record
+    return {name: value for name, value in record.items() if name not in kind.model_computed_fields}

@@ -19,7 +19,7 @@ from dpaudit.claims import Claim
 from dpaudit.guarantees import GDP, RDP, ZCDP, AnyGuarantee, ApproxDP, Guarantee, PureDP, figures
 from dpaudit.mechanisms import Mechanism
 from dpaudit.models import Fraction, Model, NonNegative
-from dpaudit.releases import Release
+from dpaudit.releases import Partition, Release
 
 #: A claim's figures are decimal numbers that somebody typed or computed in floating point: a bound
 #: meets them if it exceeds them by at most this relative amount. Every certificate states it.
@@ -73,7 +73,7 @@ class ReleaseAccount(Model):
     label: str
     mechanism: Mechanism
     count: int
-    partition: str | None = None
+    partition: Partition | None = None
     proved: Guarantee
     claimed: Guarantee | None = None
 
@@ -107,8 +107,8 @@ def leading_figure(guarantee: AnyGuarantee) -> float:
 def describes(accounts: Sequence[ReleaseAccount], releases: Sequence[Release]) -> bool:
     """Whether accounts are about exactly these releases, in their order."""
     return len(accounts) == len(releases) and all(
-        (account.label, account.mechanism, account.count, account.claimed)
-        == (release.label, release.mechanism, release.count, release.claimed)
+        (account.label, account.mechanism, account.count, account.partition, account.claimed)
+        == (release.label, release.mechanism, release.count, release.partition, release.claimed)
         for account, release in zip(accounts, releases, strict=True)
     )
 

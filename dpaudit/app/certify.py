@@ -13,27 +13,35 @@ from rich.console import RenderableType
 
 from dpaudit.accountants.accounting import account
 from dpaudit.accountants.dp_accounting_opinion import second_opinion
-from dpaudit.accountants.filters import GDPFilter, ZCDPFilter
-from dpaudit.app.claim_options import StatedClaim, accounted, claim_options, rigour_option, users_option
+from dpaudit.accountants.profile_points import profile_points
+from dpaudit.app.claim_options import (
+    StatedClaim,
+    accounted,
+    claim_options,
+    rigour_option,
+    stated_budget,
+    statement_option,
+    users_option,
+)
 from dpaudit.app.failures import EXIT_INCONCLUSIVE, EXIT_NOT_PROVED, EXIT_NOTHING, traceback_option
 from dpaudit.app.foreign_code import foreign_code
 from dpaudit.app.main import COMMAND
 from dpaudit.app.output import bullets, line, note, output_format_option, print_json, print_text, unwrapped
 from dpaudit.app.output_file import NoJSON, output_text
+from dpaudit.app.report import REPORT, report_text
 from dpaudit.app.tables import accounting_table, audit_words, bound_figure, bound_words, premises, shortfalls
 from dpaudit.app.targets import Target, load_pair, load_target, pair_option, pairs_of, parameter_option
 from dpaudit.auditors.replay import replay
 from dpaudit.bounds import Bound
 from dpaudit.certificate import Certificate, judge
 from dpaudit.claims import Claim
-from dpaudit.curator import Filter
 from dpaudit.errors import CannotBound, UsageError
 from dpaudit.files import replace_file
 from dpaudit.guarantees import ApproxDP
 from dpaudit.ledger import Ledger
 from dpaudit.pairs import Pair
-from dpaudit.relations import Neighbouring
 from dpaudit.running import Run, run
+from dpaudit.statement import Statement
 from dpaudit.verdicts import Accounting, Audit, Experiment
 
 LEDGER, CERTIFICATE, OUTPUT = "ledger.jsonl", "certificate.json", "output.json"
@@ -60,8 +68,8 @@ Exits 0 if the claim is proved and not refuted, 1 if not.
     "folder",
     type=click.Path(path_type=Path),
     metavar="DIR",
-    help=f"Write {LEDGER}, {CERTIFICATE} and the algorithm's {OUTPUT} there, replacing earlier ones; without "
-    "it nothing is written.",
+    help=f"Write {LEDGER}, {CERTIFICATE}, {REPORT} and the algorithm's {OUTPUT} there, replacing earlier "
+    "ones; without it nothing is written.",
 )
 @click.option(
     "--data",
@@ -86,6 +94,7 @@ Exits 0 if the claim is proved and not refuted, 1 if not.
     type=click.IntRange(min=0),
     help="Repeatable noise, hence an output that must not be published; also the audit's seed (default 0).",
 )
+@statement_option
 @click.option("--strict", is_flag=True, help="Exit 4 if the audit is inconclusive.")
 @output_format_option
 @traceback_option
@@ -104,6 +113,7 @@ def certify(
     budget_rho: float | None,
     budget_mu: float | None,
     seed: int | None,
+    statement: Statement,
     strict: bool,
     output_format: str,
 ) -> None:
@@ -132,7 +142,7 @@ def certify(
             claim=claim,
             seed=seed,
             users=users,
-            budget=_filter(budget_rho, budget_mu, claim),
+            budget=stated_budget(budget_rho, budget_mu, claim),
             path=None if folder is None else folder / LEDGER,
         )
     if not result.ledger.releases:
@@ -144,7 +154,7 @@ def certify(
     accounting = accounted(result.ledger, None, rigour)
     # Before the audit runs the algorithm again, which may change an object that it returned.
     text = None if folder is None else output_text(result.output)
-    options = {"users": users, "budget": _filter(budget_rho, budget_mu, claim)}
+    options = {"users": users, "budget": stated_budget(budget_rho, budget_mu, claim)}
     audits = _audits(chosen, pairs_of(chosen, pair), claim=claim, seed=seed or 0, run_options=options)
     approximate = _as_approximate(result.ledger)
     compared = accounting.bounds if isinstance(claim.guarantee, ApproxDP) else approximate
@@ -154,9 +164,9 @@ def certify(
         audits,
         command=ctx.meta.get(COMMAND, f"dpaudit certify {target}"),
         second_opinion=second_opinion(result.ledger, compared),
+        profile=profile_points(result.ledger, accounting),
+        statement=statement,
     )
-    if folder is not None:
-        certificate.write(folder / CERTIFICATE)
     files = "nothing was written; -o DIR keeps ledger, certificate and output"
     if folder is not None:
         files = _files(folder, text, certificate)
@@ -198,23 +208,8 @@ def _prepare(folder: Path) -> None:
             remedy="name another folder",
         ) from None
     # Should the run fail half way, nothing may stand beside another run's ledger.
-    for name in (CERTIFICATE, OUTPUT):
+    for name in (CERTIFICATE, REPORT, OUTPUT):
         (folder / name).unlink(missing_ok=True)
-
-
-def _filter(rho: float | None, mu: float | None, claim: Claim) -> Filter | None:
-    """A whole budget, for one run, under the claim's relation."""
-    neighbouring = claim.neighbouring or Neighbouring.REPLACE_ONE
-    if rho is not None and mu is not None:
-        raise UsageError(
-            "--budget-rho and --budget-mu at once",
-            where="--budget-rho",
-            why="a curator holds one budget",
-            remedy="give one of them",
-        )
-    if mu is not None:
-        return GDPFilter(mu, neighbouring)
-    return None if rho is None else ZCDPFilter(rho, neighbouring)
 
 
 def _audits(
@@ -235,8 +230,10 @@ def _utility(target: Target, result: Run) -> dict[str, float | None]:
 
 
 def _files(folder: Path, text: str | NoJSON | None, certificate: Certificate) -> str:
-    """Keep what the algorithm returned; say where everything is, and whether the output may go further."""
-    lines = [f"written: {folder / LEDGER}", f"written: {folder / CERTIFICATE}"]
+    """Write all but the ledger; say where everything is, and whether the output may go further."""
+    certificate.write(folder / CERTIFICATE)
+    replace_file(folder / REPORT, report_text(certificate).encode())
+    lines = [f"written: {folder / name}" for name in (LEDGER, CERTIFICATE, REPORT)]
     if isinstance(text, str):
         replace_file(folder / OUTPUT, text.encode())
         lines.append(f"written: {folder / OUTPUT}{_warning(certificate)}")

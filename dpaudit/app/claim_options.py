@@ -5,16 +5,20 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import click
 
 from dpaudit.accountants.accounting import account
+from dpaudit.accountants.filters import GDPFilter, ZCDPFilter
 from dpaudit.claims import Claim
+from dpaudit.curator import Filter
 from dpaudit.errors import ClaimMismatch, UsageError
 from dpaudit.guarantees import GDP, ZCDP, AnyGuarantee, ApproxDP, PureDP
 from dpaudit.ledger import Ledger
 from dpaudit.relations import Neighbouring, TrustModel
+from dpaudit.statement import NOTHING_STATED, Statement
 from dpaudit.verdicts import Accounting
 
 
@@ -154,6 +158,23 @@ def rigour_option(verb: Callable[..., None]) -> Callable[..., None]:
     return decorated
 
 
+def statement_option(verb: Callable[..., None]) -> Callable[..., None]:
+    """``--statement FILE``, read at once: what cannot be followed stops the verb before anything runs."""
+    decorated: Callable[..., None] = click.option(
+        "--statement",
+        type=click.Path(path_type=Path),
+        metavar="FILE",
+        callback=_read_statement,
+        help="TOML: what you state of the deployment, for the certificate's reader; see docs/certificate.md.",
+    )(verb)
+    return decorated
+
+
+def _read_statement(ctx: click.Context, option: click.Parameter, path: Path | None) -> Statement:
+    del ctx, option
+    return NOTHING_STATED if path is None else Statement.read(path)
+
+
 def accounted(ledger: Ledger, claim: Claim | None, rigour: str) -> Accounting:
     """The ledger's accounting at the rigour that was asked for."""
     if rigour == "interval":
@@ -175,3 +196,18 @@ def claim_options(verb: Callable[..., None]) -> Callable[..., None]:
     for option in reversed(_OPTIONS):
         decorated = option(decorated)
     return decorated
+
+
+def stated_budget(rho: float | None, mu: float | None, claim: Claim) -> Filter | None:
+    """A whole budget, for one run, under the claim's relation."""
+    neighbouring = claim.neighbouring or Neighbouring.REPLACE_ONE
+    if rho is not None and mu is not None:
+        raise UsageError(
+            "--budget-rho and --budget-mu at once",
+            where="--budget-rho",
+            why="a curator holds one budget",
+            remedy="give one of them",
+        )
+    if mu is not None:
+        return GDPFilter(mu, neighbouring)
+    return None if rho is None else ZCDPFilter(rho, neighbouring)

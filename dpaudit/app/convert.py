@@ -14,6 +14,7 @@ from dpaudit.accountants.conversion_table import LARGEST, Conversion, conversion
 from dpaudit.app.claim_options import stated_guarantee
 from dpaudit.app.failures import traceback_option
 from dpaudit.app.output import line, lower, note, print_json, print_text, table, unwrapped, upper
+from dpaudit.app.page import Block, Grid, latex, markdown
 from dpaudit.errors import CannotBound, InvalidParameter, UsageError
 from dpaudit.guarantees import RDP, AnyGuarantee, ApproxDP, PureDP
 from dpaudit.verdicts import leading_figure
@@ -23,7 +24,6 @@ DEFAULT_ORDERS = (2.0, 32.0)
 
 _SCALES = {"approx-dp": "epsilon", "zcdp": "rho", "gdp": "mu", "pure-dp": "epsilon", "rdp": "RDP epsilon"}
 _HEADER = ("guarantee", "delta", "figure", "slack", "method and source", "holds")
-_LATEX = str.maketrans({"&": r"\&", "%": r"\%", "_": r"\_", "#": r"\#", "$": r"\$"})
 
 
 @click.command(
@@ -66,7 +66,7 @@ exceeds, relatively, what no conversion that always holds can be below.
     "picture",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Also draw delta(epsilon), into an .svg, .png or .html file; needs the extra `plot`.",
+    help="Also draw delta(epsilon), into an .svg, .png or .html file.",
 )
 @traceback_option
 def convert(
@@ -114,9 +114,9 @@ def convert(
         case "csv":
             click.echo(_csv(rows), nl=False)
         case "markdown":
-            print_text(unwrapped(_markdown(rows)))
+            print_text(unwrapped(markdown(_grid(rows)).rstrip()))
         case "latex":
-            print_text(unwrapped(_latex(rows)))
+            print_text(unwrapped(latex(_grid(rows)).rstrip()))
         case _:
             shown = table(_HEADER, [_cells(row) for row in rows], whole=_HEADER[:4])
             print_text(line(name), line(), shown, line())
@@ -188,22 +188,5 @@ def _csv(rows: Sequence[Conversion]) -> str:
     return text.getvalue()
 
 
-def _markdown(rows: Sequence[Conversion]) -> str:
-    lines = [_HEADER, ("---",) * len(_HEADER), *(_cells(row) for row in rows)]
-    return "\n".join("| " + " | ".join(cells) + " |" for cells in lines)
-
-
-def _latex(rows: Sequence[Conversion]) -> str:
-    """A tabular for the package booktabs."""
-    body = [" & ".join(cell.translate(_LATEX) for cell in _cells(row)) + r" \\" for row in rows]
-    return "\n".join(
-        [
-            r"\begin{tabular}{lrrrll}",
-            r"\toprule",
-            " & ".join(_HEADER) + r" \\",
-            r"\midrule",
-            *body,
-            r"\bottomrule",
-            r"\end{tabular}",
-        ]
-    )
+def _grid(rows: Sequence[Conversion]) -> list[Block]:
+    return [Grid(_HEADER, [_cells(row) for row in rows], numbers=_HEADER[1:4])]

@@ -1,39 +1,16 @@
-"""Figure 1 of Qiao and Wang (2023) drawn from its data: SVG, PNG, and a specification for a page."""
+"""Figure 1 of Qiao and Wang (2023) from its data: the numbers behind it, and the chart."""
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Sequence
-from types import ModuleType
 from typing import Any
 
 from dpaudit.algorithms.figure_1_shape import Curve, Curves
-from dpaudit.errors import MissingExtra
-
-_DRAW = "window.draw = (place, specification) => vegaEmbed(place, specification, {renderer: 'svg'});"
+from dpaudit.app.chart import HEIGHT, WIDTH, chart_of, colour, specification
 
 #: Of one curve at one K; the columns of the CSV file.
 Row = dict[str, Any]
-
-
-def drawing_libraries() -> tuple[ModuleType, ModuleType]:
-    """Altair and vl-convert, loaded.
-
-    Raises:
-        MissingExtra: they are not installed.
-    """
-    try:
-        import altair as alt
-        import vl_convert
-    except ImportError as error:
-        raise MissingExtra(
-            f"drawing a figure needs {error.name}",
-            where="dpaudit reproduce",
-            why="it is an optional dependency",
-            remedy="pip install 'dpaudit[plot]'",
-        ) from error
-    return alt, vl_convert
 
 
 def rows_of(curves: Curves, drawn: Sequence[Curve]) -> list[Row]:
@@ -58,51 +35,24 @@ def rows_of(curves: Curves, drawn: Sequence[Curve]) -> list[Row]:
     return rows
 
 
-def specification(rows: Sequence[Row], *, title: str, logarithmic: bool = False) -> str:
-    """A Vega-Lite chart as JSON, its data inside: means as lines, intervals as bands."""
-    alt, _ = drawing_libraries()
+def picture_of(rows: Sequence[Row], *, title: str, logarithmic: bool = False) -> dict[str, Any]:
+    """A Vega-Lite chart, its data inside: means as lines, intervals as bands."""
+    import altair as alt
+
     names = list(dict.fromkeys(str(row["curve"]) for row in rows))
-    base = alt.Chart(alt.Data(values=list(rows))).encode(
-        x=alt.X(
-            "episodes:Q",
-            title="number of episodes K",
-            scale=alt.Scale(type="log" if logarithmic else "linear", nice=False),
-        ),
-        color=alt.Color(
-            "curve:N",
-            title=None,
-            sort=names,
-            scale=alt.Scale(domain=names),
-            legend=alt.Legend(symbolOpacity=1.0),
-        ),
+    episodes = alt.X(
+        "episodes:Q",
+        title="number of episodes K",
+        scale=alt.Scale(type="log" if logarithmic else "linear", nice=False),
+        axis=alt.Axis(tickCount=6),
     )
-    lines = base.mark_line(point=True).encode(
-        y=alt.Y("mean:Q", title="suboptimality v* - v"),
-        tooltip=[alt.Tooltip(f"{field}") for field in ("curve:N", "episodes:Q", "mean:Q", "low:Q", "high:Q")],
+    base = chart_of(rows).encode(x=episodes, color=colour(names, "curve"))
+    lines = base.mark_line().encode(y=alt.Y("mean:Q", title="suboptimality v* - v"))
+    # Shapes tell curves apart where colours do not.
+    points = base.mark_point(filled=True, size=55, opacity=1).encode(
+        y="mean:Q", shape=alt.Shape("curve:N", scale=alt.Scale(domain=names), legend=alt.Legend(title=None))
     )
-    parts = [lines]
+    parts = [lines, points]
     if any(row["low"] is not None for row in rows):
         parts.insert(0, base.mark_area(opacity=0.15).encode(y="low:Q", y2="high:Q"))
-    chart = alt.layer(*parts).properties(title=title, width=560, height=340)
-    return json.dumps(chart.to_dict(), sort_keys=True)
-
-
-def svg(picture: str) -> bytes:
-    """A specification as SVG."""
-    _, vl_convert = drawing_libraries()
-    drawn: str = vl_convert.vegalite_to_svg(picture)
-    return drawn.encode()
-
-
-def png(picture: str) -> bytes:
-    """A specification as PNG, two pixels to a point."""
-    _, vl_convert = drawing_libraries()
-    drawn: bytes = vl_convert.vegalite_to_png(picture, scale=2)
-    return drawn
-
-
-def script() -> str:
-    """JavaScript with Vega inside that defines ``draw(place, specification)``."""
-    _, vl_convert = drawing_libraries()
-    bundle: str = vl_convert.javascript_bundle(_DRAW)
-    return bundle
+    return specification(alt.layer(*parts).properties(title=title, width=WIDTH, height=HEIGHT + 40))

@@ -1,4 +1,4 @@
-"""`dpaudit ledger show|check`: look at a ledger, or at its hash chain alone."""
+"""`dpaudit ledger show|check|diff`: look at a ledger, at its hash chain alone, or at two."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 from rich.console import RenderableType
 
+from dpaudit.app.diff import ledger_diff
 from dpaudit.app.failures import traceback_option
 from dpaudit.app.output import MOST_ROWS, line, output_format_option, print_json, print_text, table, unwrapped
 from dpaudit.app.reading import progress_on
@@ -18,7 +19,10 @@ from dpaudit.ledger_file import LedgerStream
 
 @click.group(epilog="Example: dpaudit ledger show out/ledger.jsonl")
 def ledger() -> None:
-    """Show a ledger, or check its integrity."""
+    """Show a ledger, check its integrity, or compare two."""
+
+
+ledger.add_command(ledger_diff)
 
 
 @ledger.command(epilog="Example: dpaudit ledger show out/ledger.jsonl")

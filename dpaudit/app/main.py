@@ -21,6 +21,8 @@ VERBS = {
     "audit": ("audit", "audit", "Try to refute a claim by experiment."),
     "calibrate": ("calibrate", "calibrate_command", "The least noise that meets a target."),
     "convert": ("convert", "convert", "State one guarantee on every other scale."),
+    "diff": ("diff", "diff", "Which release made the budget grow."),
+    "report": ("report", "report", "One self-contained page about a certificate."),
     "reproduce": ("reproduce", "reproduce", "Draw a paper's figure again, with its data."),
     "keygen": ("sign", "keygen", "Make a key pair to sign certificates with."),
     "sign": ("sign", "sign", "Sign a certificate together with its ledger."),
@@ -29,8 +31,8 @@ VERBS = {
         "verify_cert",
         "Check a signed certificate, and that it follows from its ledger.",
     ),
-    "ledger": ("ledger", "ledger", "Show a ledger, or check its integrity."),
     "book": ("book", "book", "Keep a data set's budget over many runs."),
+    "ledger": ("ledger", "ledger", "Show a ledger, check its integrity, or compare two."),
     "list": ("listing", "listing", "What is built in."),
 }
 

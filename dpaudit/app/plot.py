@@ -8,7 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from dpaudit.accountants.conversion_table import Conversion, Curve, curves
-from dpaudit.errors import MissingExtra, UsageError
+from dpaudit.app.chart import HEIGHT, WIDTH, chart_of, colour, png, specification, svg
+from dpaudit.app.page import Heading, Picture, html_page
+from dpaudit.errors import UsageError
+from dpaudit.files import replace_file
 from dpaudit.guarantees import AnyGuarantee, ApproxDP
 
 _POINTS = 200
@@ -21,7 +24,6 @@ def draw_curves(given: Sequence[AnyGuarantee], rows: Sequence[Conversion], title
 
     Raises:
         UsageError: the file's ending is none of .svg, .png and .html, or it cannot be written.
-        MissingExtra: Altair or vl-convert is not installed.
     """
     if picture.suffix.lower() not in _FORMATS:
         raise UsageError(
@@ -30,44 +32,48 @@ def draw_curves(given: Sequence[AnyGuarantee], rows: Sequence[Conversion], title
             why="the ending says how to draw it",
             remedy=f"use one of {', '.join(_FORMATS)}",
         )
-    alt = _altair(picture)
+    import altair as alt
+
     points = _points(given, rows)
     lines = _lines(given, points)
-    colour = alt.Color("method:N", title="method")
-    epsilon = alt.X("epsilon:Q", title="ε")
-    delta = alt.Y("delta:Q", title="δ", scale=alt.Scale(type="log"), axis=alt.Axis(format=".0e"))
+    names = list(dict.fromkeys(str(row["method"]) for row in [*lines, *points]))
+    epsilon = alt.X("epsilon:Q", title="epsilon")
+    delta = alt.Y("delta:Q", title="delta", scale=alt.Scale(type="log"), axis=alt.Axis(format=".0e"))
     drawn = (
-        alt.Chart(alt.Data(values=lines))
+        chart_of(lines)
         .mark_line(clip=True)
-        .encode(x=epsilon, y=delta, color=colour, strokeDash=alt.StrokeDash("holds:N"), detail="of:N")
+        .encode(
+            x=epsilon,
+            y=delta,
+            color=colour(names, "method"),
+            strokeDash=alt.StrokeDash("holds:N", legend=alt.Legend(title=None, columns=1)),
+            detail="of:N",
+        )
     )
     marks = (
-        alt.Chart(alt.Data(values=points))
-        .mark_point(filled=True, size=60)
-        .encode(x=epsilon, y=delta, color=colour, tooltip=["method:N", "epsilon:Q", "delta:Q"])
+        chart_of(points)
+        .mark_point(filled=True, size=60, opacity=1)
+        .encode(x=epsilon, y=delta, color=colour(names, "method"))
     )
-    chart = (drawn + marks).properties(title=title, width=560, height=360)
+    chart = specification((drawn + marks).properties(title=title, width=WIDTH, height=HEIGHT))
     try:
-        chart.save(str(picture))
+        replace_file(picture, _file(chart, title, picture))
     except OSError as error:
         raise UsageError(
             f"cannot be written: {error.strerror}", where=f"--plot {picture}", remedy="name another file"
         ) from None
 
 
-def _altair(picture: Path) -> Any:
-    try:
-        import altair as alt
-
-        if picture.suffix.lower() != ".html":
-            import vl_convert  # noqa: F401  (what Altair draws images with)
-    except ImportError as error:
-        raise MissingExtra(
-            f"the library {error.name} is not installed",
-            where=f"--plot {picture}",
-            remedy='pip install "dpaudit[plot]"',
-        ) from None
-    return alt
+def _file(chart: dict[str, Any], title: str, picture: Path) -> bytes:
+    match picture.suffix.lower():
+        case ".png":
+            return png(chart)
+        case ".svg":
+            return svg(chart, background="white").encode()
+        case _:
+            caption = "delta at every epsilon, by every method known."
+            page = html_page([Heading(title), Picture(picture.name, caption)], {picture.name: svg(chart)})
+            return page.encode()
 
 
 def _points(given: Sequence[AnyGuarantee], rows: Sequence[Conversion]) -> list[dict[str, Any]]:

@@ -14,9 +14,10 @@ import click
 from dpaudit.algorithms.figure_1 import EPISODES, FIGURES, Cell, figure_cells, finished_cells
 from dpaudit.algorithms.figure_1_shape import Curves
 from dpaudit.algorithms.linear_calibration import CalibrationName
+from dpaudit.app.chart import png, svg
 from dpaudit.app.failures import EXIT_INTERRUPTED, traceback_option
 from dpaudit.app.figure_page import Drawn, drawn_curves, page, summary
-from dpaudit.app.figure_picture import Row, drawing_libraries, png, rows_of, script, specification, svg
+from dpaudit.app.figure_picture import Row, picture_of, rows_of
 from dpaudit.app.main import COMMAND
 from dpaudit.app.output import (
     bullets,
@@ -43,7 +44,7 @@ Examples:
   dpaudit reproduce 000-figure-1a -o out
   dpaudit reproduce 000-figure-1b --scaling -o out
 
-Interrupted, the same command goes on where it stopped. Needs the extra `plot`.
+Interrupted, the same command goes on where it stopped.
 """
 )
 @click.argument("figure", required=False)
@@ -114,7 +115,6 @@ def reproduce(
         return
     folder = _checked(figure, folder)
     panel, normalised = FIGURES[figure], features == "normalised"
-    drawing_libraries()  # that they are missing is said before anything is computed
     _prepare(folder)
 
     seeds, ks = range(seed, seed + runs), sorted(set(episodes or EPISODES))
@@ -223,12 +223,13 @@ def _write(drawn: Drawn, folder: Path) -> list[Path]:
     for name, curves, logarithmic in charts:
         rows = rows_of(curves, drawn_curves(curves, drawn.figure))
         title = f"{drawn.figure.title}; noise {drawn.calibration}"
-        picture = specification(rows, title=title, logarithmic=logarithmic)
-        pictures[f"{name}.svg"] = picture
-        files |= {f"{name}.csv": _csv(rows), f"{name}.svg": svg(picture), f"{name}.png": png(picture)}
+        picture = picture_of(rows, title=title, logarithmic=logarithmic)
+        pictures[f"{name}.svg"] = svg(picture)
+        alone = svg(picture, background="white").encode()
+        files |= {f"{name}.csv": _csv(rows), f"{name}.svg": alone, f"{name}.png": png(picture)}
     blocks = page(drawn, f"{stem}.svg", f"{stem}-scaling.svg")
     files[f"{stem}.md"] = markdown(blocks).encode()
-    files[f"{stem}.html"] = html_page(blocks, pictures, script()).encode()
+    files[f"{stem}.html"] = html_page(blocks, pictures).encode()
     return [replace_file(folder / name, content) for name, content in files.items()] + [folder / CELLS]
 
 

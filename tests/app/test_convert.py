@@ -3,7 +3,6 @@ from __future__ import annotations
 import csv
 import io
 import math
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -174,13 +173,3 @@ def test_every_guarantee_has_a_picture(dpaudit: Any, tmp_path: Path, given: list
     result = dpaudit("convert", *given, "--plot", tmp_path / "curve.svg")
     assert result.exit_code == 0, result.stderr
     assert (tmp_path / "curve.svg").stat().st_size > 1000
-
-
-def test_without_the_library_the_message_names_the_extra(
-    dpaudit: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "altair", None)
-    result = dpaudit("convert", "--rho", 0.5, "--plot", "curve.svg")
-    assert result.exit_code == 2
-    assert "dpaudit[plot]" in result.stderr
-    assert "DPA106" in result.stderr

@@ -12,6 +12,7 @@ import pytest
 from dpaudit import (
     L2,
     ZCDP,
+    ApproxDP,
     Certificate,
     Claim,
     Curator,
@@ -19,13 +20,18 @@ from dpaudit import (
     Gaussian,
     Header,
     Ledger,
+    Partition,
+    PoissonSampled,
+    Release,
     judge,
     run,
 )
 from dpaudit.accountants.accounting import account
-from dpaudit.certificate import FLOATING_POINT_WARNING
+from dpaudit.accountants.profile_points import profile_points
 from dpaudit.errors import CertificateFormat, CertificateMismatch, InvalidParameter, NotCertifiable
 from dpaudit.mechanisms import AnyMechanism
+from dpaudit.numerics import FLOATING_POINT_WARNING
+from dpaudit.statement import Statement
 from dpaudit.verdicts import Audit
 
 CLAIM = Claim(ZCDP(rho=0.5), unit="row", neighbouring="replace-one")
@@ -51,7 +57,15 @@ def ledger(*mechanisms: AnyMechanism, seed: int | None = None, **options: Any) -
 
 
 def certificate(found: Ledger) -> Certificate:
-    return judge(found, account(found), [AUDIT], command="dpaudit certify")
+    accounting = account(found)
+    return judge(
+        found,
+        accounting,
+        [AUDIT],
+        command="dpaudit certify",
+        profile=profile_points(found, accounting),
+        statement=Statement(assumptions=("one account a person",)),
+    )
 
 
 @pytest.fixture
@@ -89,6 +103,13 @@ EDITS: dict[str, Callable[[dict[str, Any]], Any]] = {
     "bound above the claim": lambda c: c["bounds"][0]["guarantee"].update(rho=0.6),
     "experiment": lambda c: c.update(experiment="REFUTED"),
     "hash": lambda c: c.update(ledger_hash=""),
+    "statement left out": lambda c: c.pop("statement"),
+    "profile left out": lambda c: c.pop("profile"),
+    "a statement's field left out": lambda c: c["statement"].pop("access"),
+    "sampling": lambda c: c.update(sampling=["every record once"]),
+    "an assumption hidden": lambda c: c["not_checked"].remove("assumed: one account a person"),
+    "a curve that grows": lambda c: c["profile"][0]["points"][3].__setitem__(1, 1.0),
+    "a curve of few points": lambda c: c["profile"][0].update(points=c["profile"][0]["points"][:19]),
     "unknown field": lambda c: c.update(more=1),
 }
 
@@ -123,6 +144,8 @@ def test_a_certificate_is_held_against_its_ledger() -> None:
     for edited in (
         {"algorithm": "another"},
         {"parameters": {"n": 1}},
+        {"group_size": 2},
+        {"budget": ZCDP(rho=0.5)},
         {"releases": (less, made.releases[1])},
         {"releases": made.releases[:1]},
     ):
@@ -190,3 +213,32 @@ def test_parameters_cannot_change_behind_the_hash() -> None:
     assert found.header.to_json()["parameters"] == {"sizes": [1, 2], "names": {"a": 1}}
     for copied in (copy.deepcopy(found.header), pickle.loads(pickle.dumps(found.header))):  # noqa: S301
         assert copied == found.header
+
+
+def test_parameters_may_have_the_names_of_verdicts(tmp_path: Path) -> None:
+    """What follows from the rest is left out where it stands, and nowhere else."""
+    made = certificate(ledger(GAUSSIAN, parameters={"sampling": "none", "verdict": {"experiment": 1}}))
+    assert Certificate.read(made.write(tmp_path / "c.json")) == made
+
+
+def test_sampling_is_read_off_the_releases() -> None:
+    sampled = PoissonSampled(rate=0.25, mechanism=GAUSSIAN)
+    made = ledger(GAUSSIAN)
+    assert certificate(made).sampling == ("no release is of a random part of the records",)
+    claim = Claim(ApproxDP(epsilon=9.0, delta=1e-6))
+    other = Ledger(Header(algorithm="a", unit="row", neighbouring="add-or-remove-one", claim=claim))
+    other.append(Release(label="step", mechanism=sampled))
+    other.finish()
+    assert certificate(other).sampling == ("step: each unit independently with probability 0.25",)
+
+
+def test_another_part_of_a_split_is_another_release() -> None:
+    made = ledger(GAUSSIAN)
+    parts = Ledger(made.header)
+    parts.append(Release(label="half", mechanism=GAUSSIAN, partition=Partition(part="first")))
+    parts.finish()
+    found = certificate(parts)
+    assert found.releases[0].partition == Partition(part="first")
+    moved = found.releases[0].model_copy(update={"partition": None})
+    with pytest.raises(CertificateFormat, match="otherwise"):
+        found.model_copy(update={"releases": (moved,)}).require_ledger(parts)

@@ -1,0 +1,99 @@
+"""What only the people behind a deployment can say: none of it is checked, all of it is shown.
+
+The fields are those that a register of deployments asks for and a ledger cannot know. One that is left out
+says "not stated", which a reader of the certificate sees.
+"""
+
+from __future__ import annotations
+
+import difflib
+import tomllib
+from pathlib import Path
+from typing import Annotated, Final, Literal
+
+from pydantic import Field, StringConstraints
+
+from dpaudit.errors import InputError, UsageError
+from dpaudit.models import Model
+
+NOT_STATED: Final = "not stated"
+
+Words = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
+
+#: Sentences; an empty list says that there are none, which is not the same as saying nothing.
+Listed = tuple[Words, ...] | Literal["not stated"]
+
+
+class Statement(Model):
+    """What the author of a deployment states about it, in sentences.
+
+    Attributes:
+        data_curator: who holds the data and answers for the release.
+        intended_use: what the output is for.
+        data_domain: what the records are, and how they came about.
+        unit: what one unit of privacy stands for, and which person may be behind several of them.
+        contribution_bound: how much one unit can contribute, and what enforces it.
+        trust: who must be trusted with what.
+        access: interactive or not, and who sees the output.
+        delta_rationale: why the claim's delta is small enough for these data.
+        composition_scope: what else is released of the same persons, and over which time the claim holds.
+        preprocessing: what was done to the records before they were released.
+        postprocessing: what is done to the output before it is published.
+        unprotected_quantities: what was read off the private data without noise.
+        hyperparameter_tuning: how parameters were chosen, and what private data were looked at for it.
+        assumptions: what the claim rests on and no computation checks.
+        waivers: checks that failed or were left out, and who accepted that.
+    """
+
+    data_curator: Words = NOT_STATED
+    intended_use: Words = NOT_STATED
+    data_domain: Words = NOT_STATED
+    unit: Words = NOT_STATED
+    contribution_bound: Words = NOT_STATED
+    trust: Words = NOT_STATED
+    access: Words = NOT_STATED
+    delta_rationale: Words = NOT_STATED
+    composition_scope: Words = NOT_STATED
+    preprocessing: Words = NOT_STATED
+    postprocessing: Words = NOT_STATED
+    unprotected_quantities: Words = NOT_STATED
+    hyperparameter_tuning: Words = NOT_STATED
+    assumptions: Listed = Field(default=NOT_STATED)
+    waivers: Listed = Field(default=NOT_STATED)
+
+    def limits(self) -> list[str]:
+        """The stated assumptions, as lines of what was not checked."""
+        return [] if self.assumptions == NOT_STATED else [f"assumed: {line}" for line in self.assumptions]
+
+    @classmethod
+    def read(cls, path: str | Path) -> Statement:
+        """Read a TOML file with these fields and no others.
+
+        Raises:
+            UsageError: it cannot be read, or holds something else.
+        """
+        why = "a certificate would say that nothing was stated"
+        try:
+            record = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+        except (OSError, ValueError, RecursionError) as error:
+            raise UsageError(f"cannot be read: {error}", where=str(path), why=why) from None
+        for name in record:
+            if name not in cls.model_fields:
+                near = difflib.get_close_matches(name, cls.model_fields, n=1)
+                raise UsageError(
+                    f"a field that nobody knows: {name!r}",
+                    where=str(path),
+                    why=why,
+                    remedy=(f"did you mean {near[0]}? " if near else "")
+                    + f"known are {', '.join(cls.model_fields)}",
+                )
+        try:
+            return cls(**record)
+        except InputError as error:
+            raise UsageError(
+                error.what, where=f"{path}: {error.where}", why=why, remedy="write sentences, in quotes"
+            ) from None
+
+
+#: Of a deployment about which nobody has said anything.
+NOTHING_STATED: Final = Statement()
