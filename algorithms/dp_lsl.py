@@ -18,6 +18,7 @@ from dpaudit.algorithms.episodes import Episodes
 from dpaudit.algorithms.lsl import lsl
 from dpaudit.algorithms.policy_evaluation import ROUNDING, PolicyEvaluation, ValueEstimate
 from dpaudit.algorithms.smooth_bounds import lsl_bound
+from dpaudit.algorithms.trajectories import TrajectoryData
 from dpaudit.claims import Claim, Premise
 from dpaudit.curator import Curator
 from dpaudit.errors import InvalidParameter
@@ -67,7 +68,7 @@ class DPLSL(PolicyEvaluation):
         """Public parameters, for the ledger's header."""
         return {**super().parameters, "lambda": self.ridge_used}
 
-    def __call__(self, data: Episodes, curator: Curator) -> ValueEstimate:
+    def __call__(self, data: Episodes | TrajectoryData, curator: Curator) -> ValueEstimate:
         """Release the parameters, with noise that a smooth bound on their sensitivity chooses.
 
         Raises:
@@ -81,7 +82,7 @@ class DPLSL(PolicyEvaluation):
         # Line 3. psi_X, the smooth bound on equation (12).
         psi = lsl_bound(visits.counts, rho, beta, self.factor, visits.episodes).psi
         # Line 4. sigma_X; F_max stands for R_max/(1 - gamma).
-        sigma = 2.0 * alpha * self.F_max * self.largest_stretch * math.sqrt(psi) / (ridge - self.least_ridge)
+        sigma = 2.0 * alpha * self.highest_return * self.largest_stretch * math.sqrt(psi) / (ridge - self.least_ridge)
         # Lines 5 and 6. eta ~ N(0, sigma_X^2 I) is added, and the sum returned.
         released = curator.release_smooth(theta, sigma, self.noise, label="theta", claimed=self.guarantee)
         return ValueEstimate(released, self.features @ released)

@@ -17,6 +17,7 @@ from dpaudit.algorithms.episodes import Episodes
 from dpaudit.algorithms.lsw import lsw
 from dpaudit.algorithms.policy_evaluation import ROUNDING, PolicyEvaluation, ValueEstimate
 from dpaudit.algorithms.smooth_bounds import lsw_bound
+from dpaudit.algorithms.trajectories import TrajectoryData
 from dpaudit.claims import Claim
 from dpaudit.curator import Curator
 from dpaudit.errors import InvalidParameter
@@ -43,7 +44,7 @@ class DPLSW(PolicyEvaluation):
         """The paper's claim (Theorem 6); with ``lemma`` in the range in which Lemma 1 is proved."""
         return self.smoothness.claim()
 
-    def __call__(self, data: Episodes, curator: Curator) -> ValueEstimate:
+    def __call__(self, data: Episodes | TrajectoryData, curator: Curator) -> ValueEstimate:
         """Release the parameters, with noise that a smooth bound on their sensitivity chooses.
 
         Raises:
@@ -57,7 +58,7 @@ class DPLSW(PolicyEvaluation):
         # Line 3. psi_X, the smooth bound on equation (9).
         psi = lsw_bound(visits.counts, w, beta).psi
         # Line 4. sigma_X; F_max stands for R_max/(1 - gamma).
-        sigma = alpha * self.F_max * self.stretch * math.sqrt(psi)
+        sigma = alpha * self.highest_return * self.stretch * math.sqrt(psi)
         # Lines 5 and 6. eta ~ N(0, sigma_X^2 I) is added, and the sum returned.
         released = curator.release_smooth(theta, sigma, self.noise, label="theta", claimed=self.guarantee)
         return ValueEstimate(released, self.features @ released)

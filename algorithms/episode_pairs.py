@@ -36,7 +36,9 @@ def worst_episode_pairs(
     n_states = len(features)
     high = _furthest(features, weights)
     everywhere = np.arange(n_states)
-    full, opposite = ((everywhere, _rewards(largest_return * up, discount)) for up in (high, ~high))
+    full, opposite = (
+        (everywhere, _rewards(largest_return * up.astype(np.float64), discount)) for up in (high, ~high)
+    )
     alone = Episodes.of([full], n_states)
     returns = Pair(alone, alone.replace(0, opposite), "one episode, all its returns replaced", unit=0)
 

@@ -25,10 +25,10 @@ def lsl(visits: FirstVisits, features: _Vector, weights: _Vector, ridge: float) 
         ridge: lambda, positive.
     """
     Gamma = weights * visits.counts / visits.episodes  # [N]
-    theta: _Vector = np.linalg.solve(
+    theta = np.linalg.solve(
         _hessian(Gamma, features, ridge, visits.episodes), features.T @ (Gamma * visits.means)
     )
-    return theta
+    return np.asarray(theta, dtype=np.float64)
 
 
 def lsl_excess(

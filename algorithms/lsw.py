@@ -22,8 +22,8 @@ def lsw(visits: FirstVisits, features: _Vector, weights: _Vector) -> _Vector:
         weights: w, [N], at least 0.
     """
     root = np.sqrt(weights)
-    theta: _Vector = np.linalg.lstsq(root[:, None] * features, root * visits.means)[0]
-    return theta
+    theta = np.linalg.lstsq(root[:, None] * features, root * visits.means)[0]
+    return np.asarray(theta, dtype=np.float64)
 
 
 def lsw_excess(theta: _Vector, best: _Vector, features: _Vector, weights: _Vector) -> float:

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from dpaudit.algorithms.episode_pairs import worst_episode_pairs
 from dpaudit.algorithms.episodes import Episodes, FirstVisits, first_visits
 from dpaudit.algorithms.smooth_calibration import CalibrationName, SmoothCalibration
+from dpaudit.algorithms.trajectories import TrajectoryData
 from dpaudit.errors import DataError, InvalidParameter
 from dpaudit.guarantees import ApproxDP
 from dpaudit.mechanisms import SmoothGaussian
@@ -66,7 +67,7 @@ class PolicyEvaluation:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "features", _features(self.features))
-        _ = self.state_weights, self.F_max, self.noise
+        _ = self.state_weights, self.highest_return, self.noise  # each refuses what it cannot use
         if self.values is not None and np.shape(self.values) != (len(self.features),):
             raise InvalidParameter(
                 f"exact values of shape {np.shape(self.values)} for {len(self.features)} states",
@@ -80,7 +81,7 @@ class PolicyEvaluation:
         return _weights(self.weights, len(self.features))
 
     @cached_property
-    def F_max(self) -> float:
+    def highest_return(self) -> float:
         """The public bound on a return."""
         return _return_bound(self.discount, self.largest_return)
 
@@ -102,31 +103,30 @@ class PolicyEvaluation:
             "states": n_states,
             "dimension": dimension,
             "discount": self.discount,
-            "largest_return": self.F_max,
+            "largest_return": self.highest_return,
             "calibration": self.calibration,
             "features_sha256": _digest(self.features),
             "weights_sha256": _digest(self.state_weights),
         }
 
-    def visits(self, data: Episodes) -> FirstVisits:
+    def visits(self, data: Episodes | TrajectoryData) -> FirstVisits:
         """First visits and clipped returns.
 
         Raises:
             DataError: the episodes are over other states than the features; for the data's holder.
         """
-        n_states = len(self.features)
-        if not isinstance(data, Episodes) or data.n_states != n_states:
-            found = data.n_states if isinstance(data, Episodes) else type(data).__name__
+        episodes = Episodes.of_trajectories(data) if isinstance(data, TrajectoryData) else data
+        if episodes.n_states != len(self.features):
             raise DataError(
-                f"episodes over {found} states, features over {n_states}",
+                f"episodes over {episodes.n_states} states, features over {len(self.features)}",
                 where="episodes",
                 remedy="give Episodes whose n_states is the number of the features' rows",
             )
-        return first_visits(data, self.discount, self.F_max)
+        return first_visits(episodes, self.discount, self.highest_return)
 
     def worst_pairs(self) -> Sequence[Pair]:
         """Episodes that move the estimate most, and such as change the noise's scale most."""
-        return worst_episode_pairs(self.features, self.state_weights, self.discount, self.F_max)
+        return worst_episode_pairs(self.features, self.state_weights, self.discount, self.highest_return)
 
     def utility(self, output: ValueEstimate) -> dict[str, float]:
         """The error over states, where the exact values are known."""

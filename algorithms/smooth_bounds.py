@@ -2,16 +2,16 @@
 
 A function psi of the visit counts is beta-smooth if log psi changes by at most beta where every count
 changes by at most one; that is all a replaced trajectory does. The least such bound above phi is
-max_k e^(-k beta) phi_k, where phi_k is the largest phi within k of the counts (Nissim, Raskhodnikova and Smith
-2007, Definition 2.2 and Claim 3.2).
+max_k e^(-k beta) phi_k, where phi_k is the largest phi within k of the counts (Nissim, Raskhodnikova and
+Smith 2007; Lemma 4 of the paper below).
 
 The paper computes either maximum in O(K N). Both are found faster here:
 
-* LSW: between the points where a count reaches 1 every term w/max(v - k, 1)^2 is log-convex in k, and so is
-  their sum: log of e^(-k beta) phi_k is convex there, and its maximum at an end. There are at most U + 1 ends
-  for U different counts.
-* LSL: sum_s rho_s min(v_s + k, m) is concave in k; so are its root, that plus a constant, and its logarithm. The
-  maximum is where the increment falls below beta, which bisection finds in O(N log m).
+* LSW: between the points where a count reaches 1 every term w/max(v - k, 1)^2 is log-convex in k, and so
+  is their sum: log of e^(-k beta) phi_k is convex there, and its maximum at an end. There are at most
+  U + 1 ends for U different counts.
+* LSL: sum_s rho_s min(v_s + k, m) is concave in k; so are its root, that plus a constant, and its
+  logarithm. The maximum is where the increment falls below beta, which bisection finds in O(N log m).
 
 Balle, B., Gomrokchi, M. and Precup, D. (2016). Differentially Private Policy Evaluation. ICML.
 """

@@ -1,8 +1,9 @@
 """How much Gaussian noise a smooth bound on the local sensitivity asks for: alpha and beta.
 
-``lemma`` is Lemma 1 of Balle, Gomrokchi and Precup (2016), as their algorithms have it. ``exact`` keeps the
-lemma's beta and takes the least alpha at which the worst pair of Gaussians meets (epsilon, delta): 6 to 40 times
-less noise. Neither is believed: the ledger holds alpha and beta, and accounting proves what they give.
+``lemma`` is Lemma 1 of Balle, Gomrokchi and Precup (2016), as their algorithms have it. ``exact`` keeps
+the lemma's beta and takes the least alpha at which the worst pair of Gaussians meets (epsilon, delta):
+6 to 40 times less noise. Neither is believed: the ledger holds alpha and beta, and accounting proves what
+they give.
 """
 
 from __future__ import annotations
