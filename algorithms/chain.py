@@ -1,8 +1,8 @@
 """The chain of section 6 of Balle, Gomrokchi and Precup (2016), with its exact values.
 
-In each of N states one stays with probability p and else moves one to the right; from the last one reaches the
-absorbing end, for a reward of 1. Nothing is earned elsewhere, so that every return is at most 1, and that is
-public. The end is not one of the N states: its value, 0, is known, and no episode visits it.
+In each of N states one stays with probability p and else moves one to the right; from the last one reaches
+the absorbing end, for a reward of 1. Nothing is earned elsewhere, so that every return is at most 1, and
+that is public. The end is not one of the N states: its value, 0, is known, and no episode visits it.
 """
 
 from __future__ import annotations

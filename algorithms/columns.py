@@ -139,7 +139,8 @@ def _one_length(columns: Columns, place: Place, horizon: int | None) -> tuple[ND
     if ragged.size:
         last = int(lengths[: ragged[0] + 1].sum()) - 1
         _refuse(
-            f"episode {columns['episode'][order[last]]:.0f} has {lengths[ragged[0]]} steps; the horizon is {common}",
+            f"episode {columns['episode'][order[last]]:.0f} has {lengths[ragged[0]]} steps; "
+            f"the horizon is {common}",
             where=_where(columns, place, int(order[last])),
             remedy="cut longer episodes at the horizon and pad shorter ones with a public absorbing state",
         )

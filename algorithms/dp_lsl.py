@@ -82,7 +82,7 @@ class DPLSL(PolicyEvaluation):
         # Line 3. psi_X, the smooth bound on equation (12).
         psi = lsl_bound(visits.counts, rho, beta, self.factor, visits.episodes).psi
         # Line 4. sigma_X; F_max stands for R_max/(1 - gamma).
-        sigma = 2.0 * alpha * self.highest_return * self.largest_stretch * math.sqrt(psi) / (ridge - self.least_ridge)
+        sigma = 2.0 * alpha * self.highest_return * self.stretch * math.sqrt(psi) / (ridge - self.least_ridge)
         # Lines 5 and 6. eta ~ N(0, sigma_X^2 I) is added, and the sum returned.
         released = curator.release_smooth(theta, sigma, self.noise, label="theta", claimed=self.guarantee)
         return ValueEstimate(released, self.features @ released)
@@ -93,16 +93,16 @@ class DPLSL(PolicyEvaluation):
         return 2.0 * self.least_ridge if self.ridge is None else self.ridge
 
     @cached_property
-    def largest_stretch(self) -> float:
+    def stretch(self) -> float:
         """norm(Phi), its largest singular value."""
         return float(np.linalg.norm(self.features, 2)) * ROUNDING
 
     @property
     def least_ridge(self) -> float:
         """norm(Phi)^2 norm_inf(rho), which lambda must exceed."""
-        return self.largest_stretch**2 * float(self.state_weights.max())
+        return self.stretch**2 * float(self.state_weights.max())
 
     @property
     def factor(self) -> float:
         """c of equation (12): norm(Phi) norm_inf(rho)/sqrt(2 lambda)."""
-        return self.largest_stretch * float(self.state_weights.max()) / math.sqrt(2.0 * self.ridge_used)
+        return self.stretch * float(self.state_weights.max()) / math.sqrt(2.0 * self.ridge_used)
