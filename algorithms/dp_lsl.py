@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from dpaudit.algorithms.episodes import Episodes
+from dpaudit.algorithms.episodes import Episodes, FirstVisits
 from dpaudit.algorithms.lsl import lsl
 from dpaudit.algorithms.policy_evaluation import ROUNDING, PolicyEvaluation, ValueEstimate
 from dpaudit.algorithms.smooth_bounds import lsl_bound
@@ -77,15 +77,20 @@ class DPLSL(PolicyEvaluation):
         visits, rho, ridge = self.visits(data), self.state_weights, self.ridge_used
         # Line 1. theta_X, equation (11).
         theta = lsl(visits, self.features, rho, ridge)
-        # Line 2. alpha and beta.
-        alpha, beta = self.noise.alpha, self.noise.beta
+        # Line 2. alpha; beta enters the next line.
+        alpha = self.noise.alpha
         # Line 3. psi_X, the smooth bound on equation (12).
-        psi = lsl_bound(visits.counts, rho, beta, self.factor, visits.episodes).psi
+        psi = self.psi(visits)
         # Line 4. sigma_X; F_max stands for R_max/(1 - gamma).
         sigma = 2.0 * alpha * self.highest_return * self.stretch * math.sqrt(psi) / (ridge - self.least_ridge)
         # Lines 5 and 6. eta ~ N(0, sigma_X^2 I) is added, and the sum returned.
         released = curator.release_smooth(theta, sigma, self.noise, label="theta", claimed=self.guarantee)
         return ValueEstimate(released, self.features @ released)
+
+    def psi(self, visits: FirstVisits) -> float:
+        """The smooth bound on equation (12), private."""
+        rho, beta = self.state_weights, self.noise.beta
+        return lsl_bound(visits.counts, rho, beta, self.factor, visits.episodes).psi
 
     @property
     def ridge_used(self) -> float:

@@ -13,7 +13,7 @@ from functools import cached_property
 
 import numpy as np
 
-from dpaudit.algorithms.episodes import Episodes
+from dpaudit.algorithms.episodes import Episodes, FirstVisits
 from dpaudit.algorithms.lsw import lsw
 from dpaudit.algorithms.policy_evaluation import ROUNDING, PolicyEvaluation, ValueEstimate
 from dpaudit.algorithms.smooth_bounds import lsw_bound
@@ -53,15 +53,19 @@ class DPLSW(PolicyEvaluation):
         visits, w = self.visits(data), self.state_weights
         # Line 1. theta_X, equation (8).
         theta = lsw(visits, self.features, w)
-        # Line 2. alpha and beta.
-        alpha, beta = self.noise.alpha, self.noise.beta
+        # Line 2. alpha; beta enters the next line.
+        alpha = self.noise.alpha
         # Line 3. psi_X, the smooth bound on equation (9).
-        psi = lsw_bound(visits.counts, w, beta).psi
+        psi = self.psi(visits)
         # Line 4. sigma_X; F_max stands for R_max/(1 - gamma).
         sigma = alpha * self.highest_return * self.stretch * math.sqrt(psi)
         # Lines 5 and 6. eta ~ N(0, sigma_X^2 I) is added, and the sum returned.
         released = curator.release_smooth(theta, sigma, self.noise, label="theta", claimed=self.guarantee)
         return ValueEstimate(released, self.features @ released)
+
+    def psi(self, visits: FirstVisits) -> float:
+        """The smooth bound on equation (9), private."""
+        return lsw_bound(visits.counts, self.state_weights, self.noise.beta).psi
 
     @cached_property
     def stretch(self) -> float:
