@@ -41,8 +41,9 @@ def page(
             f"{CHAIN.discount:g}; every return is at most 1, which is public; {GUARANTEE}; all weights 1; "
             f"{len(results.seeds)} runs, seeds {results.seeds[0]} to {results.seeds[-1]}, at each of "
             f"{len(results.batches)} batch sizes from {results.batches[0]} to {results.batches[-1]}. "
-            "Errors are root mean squares over states against exact dynamic programming. Beside the published noise "
-            f"(lemma) stands the least that is enough (exact). Off panel (b) lambda is {schedules}."
+            "Errors are root mean squares over states against exact dynamic programming. Beside the "
+            "published noise (lemma) stands the least that is enough (exact). "
+            f"Off panel (b) lambda is {schedules}."
         ),
         Paragraph(_summary(judged)),
         Picture(picture, f"Means of {len(results.seeds)} runs; bars: standard errors"),

@@ -54,7 +54,7 @@ def specification(rows: Sequence[Row], *, title: str) -> str:
         lines = base.mark_line(point=alt.OverlayMarkDef(size=18)).encode(
             y=alt.Y("mean:Q", title=y, scale=alt.Scale(type="log"), axis=alt.Axis(format="~e", tickCount=6)),
             strokeDash=alt.StrokeDash(
-                "noise:N", title="noise", scale=alt.Scale(domain=["none", "lemma", "exact"])
+                "noise:N", legend=None, scale=alt.Scale(domain=["none", "lemma", "exact"])
             ),
             tooltip=[
                 alt.Tooltip(f"{of}") for of in ("curve:N", "episodes:Q", "ridge:Q", "mean:Q", "error:Q")
