@@ -33,10 +33,10 @@ Unit a trajectory, replace-one, central trust. The chain of section 6, N=40; one
 the data and stands in no ledger.
 
 - **alpha**: noise over the smooth bound on the sensitivity, by the paper's lemma or the least that is enough.
-- **least epsilon**: what accounting proves at the claim's delta, the worst pair of Gaussians taken whole.
+- **least epsilon**: what accounting proves at the claim's delta, over all pairs that alpha and beta allow.
 - **replay**: how far the parameters move, in noise scales over alpha, and the logarithm of the noise's
   variance, on the algorithm's own worst pairs; how many times more than the ledger declares.
-- **sampling**: a threshold audit of {TRIALS} outputs on either side of each pair, by their likelihood ratio; it
+- **sampling**: a threshold audit of {TRIALS} outputs on either side of each pair, by likelihood ratio; it
   refutes a true claim with probability 1e-6 at most. INCONCLUSIVE where so few could refute no such claim.
 
 The last two rows are planted faults: noise that follows the local sensitivity itself, and the max that
