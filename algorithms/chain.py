@@ -67,10 +67,15 @@ class Chain:
         return values
 
     def features(self, group: int = 1) -> _Vector:
-        """Tabular, or `group` adjacent states aggregated: forced to one value; [N, N/group rounded up]."""
+        """Tabular, or `group` adjacent states aggregated: forced to one value; [N, N/group rounded up].
+
+        Columns are of norm 1, so that norm(Phi) = 1 and a ridge means the same in either form.
+        """
         group = public_size(group, "group")
-        width = -(-self.n_states // group)
-        return np.eye(width)[np.arange(self.n_states) // group]
+        columns = np.arange(self.n_states) // group
+        table = np.eye(-(-self.n_states // group))[columns]
+        unit: _Vector = table / np.sqrt(table.sum(axis=0))
+        return unit
 
     def stays(self, episodes: int, rng: np.random.Generator) -> Stays:
         """Draw m episodes."""

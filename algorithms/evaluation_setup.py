@@ -32,7 +32,7 @@ def dp_lsl(path: Path | None, parameters: Mapping[str, Any]) -> tuple[DPLSL, Epi
     options, data = _prepared(path, parameters)
     ridge = parameters.get("lambda")
     if ridge is None and path is None:
-        ridge = max(float(np.sqrt(len(data))), 3.0 * parameters.get("aggregate", 1))
+        ridge = max(float(np.sqrt(len(data))), 2.0)
     return DPLSL(**options, ridge=ridge), data
 
 

@@ -109,7 +109,9 @@ def test_the_exact_values_satisfy_their_equations_and_are_what_monte_carlo_finds
     assert chain.values() == pytest.approx(np.linalg.solve(np.eye(5) - 0.95 * kernel, rewards), rel=1e-12)
     visits = chain.sampled_visits(120_000, np.random.default_rng(0))
     assert np.abs(visits.means - chain.values()).max() < 0.01
-    assert chain.features(2).sum(axis=0).tolist() == [2, 2, 1]
+    pairs = chain.features(2)
+    assert (pairs > 0).sum(axis=0).tolist() == [2, 2, 1]
+    assert pairs.T @ pairs == pytest.approx(np.eye(3))
     for bad in ({"n_states": 0}, {"stay": 1.0}, {"discount": 1.0}, {"stay": math.nan}):
         with pytest.raises(InvalidParameter):
             Chain(**bad)  # type: ignore[arg-type]
