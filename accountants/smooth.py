@@ -1,4 +1,4 @@
-"""Gaussian noise whose scale follows the data smoothly: the lemma, the exact worst case, its divergence.
+"""Gaussian noise whose scale follows the data smoothly: its exact worst case and divergence.
 
 The pairs are P = N(q, s^2 I), Q = N(q', s'^2 I) in d dimensions with b = |log s^2 - log s'^2| <= beta and
 |q - q'| <= min(s, s')/alpha. With k = s^2/s'^2 - 1 and lambda = |q - q'|^2/s'^2,
@@ -47,45 +47,6 @@ from dpaudit.errors import CannotBound
 #: The cells are refined until log delta is known to this.
 SLACK = 1e-6
 _MOST_CELLS = 200
-
-
-def lemma_parameters(epsilon: float, delta: float, dimension: int) -> tuple[float, float]:
-    """The published lemma's alpha = 5 sqrt(2 ln(2/delta))/epsilon and beta = epsilon/(4 (d + ln(2/delta))).
-
-    Args:
-        epsilon: in (0, inf).
-        delta: in (0, 1).
-        dimension: d >= 1.
-
-    Raises:
-        InvalidParameter: an argument is out of range.
-
-    Source: Nissim, Raskhodnikova and Smith 2011; Balle, Gomrokchi and Precup 2016, Lemma 1.
-    """
-    epsilon, tail = positive("epsilon", epsilon), math.log(2.0 / probability("delta", delta))
-    return 5.0 * math.sqrt(2.0 * tail) / epsilon, epsilon / (4.0 * (dimension + tail))
-
-
-def lemma_holds(alpha: float, beta: float, dimension: int, epsilon: float, delta: float) -> bool:
-    """Whether the lemma's conditions hold and its proof goes through: then noise is (epsilon, delta)-DP.
-
-    The lemma is false for a large epsilon in few dimensions. Its proof, with t = ln(2/delta): outside an
-    event of probability delta the chi-square |z|^2 is at most 2 d + 3 t (Laurent and Massart 2000) and
-    the coordinate along the shift at most sqrt(2 t), so that under the larger scale first
-
-        L <= (e^beta - 1) (d + 1.5 t) + e^(beta/2) sqrt(2 t)/alpha + 1/(2 alpha^2),
-
-    and under the smaller first L <= d beta/2 + sqrt(2 t)/alpha + 1/(2 alpha^2). Both must be at most
-    epsilon; with the lemma's alpha and beta they are for a moderate epsilon. Rounding: 1e-12, relative.
-    """
-    tail = math.log(2.0 / probability("delta", delta))
-    alpha, beta = positive("alpha", alpha), nonnegative("beta", beta)
-    least_alpha, most_beta = lemma_parameters(epsilon, delta, dimension)
-    if alpha < least_alpha * (1.0 - 1e-12) or beta > most_beta * (1.0 + 1e-12) or beta > 700.0:
-        return False
-    shift = math.exp(0.5 * beta) * math.sqrt(2.0 * tail) / alpha + 0.5 / (alpha * alpha)
-    scale = max(math.expm1(beta) * (dimension + 1.5 * tail), 0.5 * dimension * beta)
-    return (shift + scale) * (1.0 + 1e-12) <= epsilon
 
 
 def smooth_log_moment(t: float, alpha: float, beta: float, dimension: int) -> float:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from dpaudit.algorithms.datasets import builtin_data
 from dpaudit.algorithms.dp_apvi import DPAPVI
 from dpaudit.algorithms.dp_vapvi import DPVAPVI
+from dpaudit.algorithms.evaluation_setup import EVALUATION, RIDGE, dp_lsl, dp_lsw
 from dpaudit.algorithms.linear_mdp import (
     HORIZON,
     LinearMDP,
@@ -184,6 +185,13 @@ def _required(parameters: Mapping[str, Any], name: str) -> Any:
 _CONSTANTS = {"C1": "variance", "C2": "privacy", "C": "unvisited"}
 _LINEAR_CONSTANTS = {"C": "bonus", "D": "lower_order", "kappa": "coverage", "lambda": "ridge"}
 
+_EVALUATION_KINDS: Mapping[str, frozenset[str]] = {
+    "words": frozenset({"calibration", "features", "weights"}),
+    "whole": frozenset({"states", "m", "aggregate"}),
+    "own_data": frozenset({"features", "weights"}),
+    "built_in_data": frozenset({"stay", "m", "aggregate"}),
+}
+
 #: Of the built-in episodes of the linear example, which are the same in every run.
 _LINEAR_SEED = 20230611
 
@@ -228,5 +236,17 @@ CATALOGUE: Mapping[str, Builtin] = {
         whole=frozenset({"K", "instance", "horizon", "states", "actions"}),
         own_data=frozenset({"states", "actions"}),
         built_in_data=frozenset({"features", "K", "instance"}),
+    ),
+    "dp-lsw": Builtin(
+        summary="policy evaluation by weighted least squares (Balle, Gomrokchi, Precup 2016, Algorithm 1)",
+        parameters=EVALUATION,
+        prepare=dp_lsw,
+        **_EVALUATION_KINDS,
+    ),
+    "dp-lsl": Builtin(
+        summary="policy evaluation by ridge regression (Balle, Gomrokchi, Precup 2016, Algorithm 2)",
+        parameters={**EVALUATION, **RIDGE},
+        prepare=dp_lsl,
+        **_EVALUATION_KINDS,
     ),
 }

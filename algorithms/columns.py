@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import NoReturn
 
 import numpy as np
@@ -47,12 +47,7 @@ def trajectories_from_columns(
         DataError: on the first defect; the message is for the data's holder.
         InvalidParameter: if S or A is neither given nor allowed to be inferred.
     """
-    if columns["episode"].size == 0:
-        _refuse("no episodes", where="the table", remedy="give at least one trajectory")
-    for name in ("episode", "step", "state", "action", "next_state"):
-        values = columns[name]
-        whole = (values == np.floor(values)) & (np.abs(values) < _LARGEST_EXACT)  # false for NaN and infinity
-        _check(~whole, columns, place, name, "a finite integer")
+    require_whole_numbers(columns, place, ("episode", "step", "state", "action", "next_state"))
     rewards = columns["reward"]
     _check(~((rewards >= 0.0) & (rewards <= 1.0)), columns, place, "reward", "a number in [0, 1]")
 
@@ -66,7 +61,7 @@ def trajectories_from_columns(
         wrong = (columns[name] < 0) | (columns[name] >= size)
         _check(wrong, columns, place, name, f"in 0..{size - 1}")
 
-    order, n, horizon = _whole_episodes(
+    order, n, horizon = _one_length(
         columns, place, None if horizon is None else public_size(horizon, "horizon")
     )
     state, action, reward, next_state = (
@@ -86,8 +81,26 @@ def trajectories_from_columns(
     return TrajectoryData(states, action.astype(np.int64), reward, sizes["state"], sizes["action"])
 
 
-def _whole_episodes(columns: Columns, place: Place, horizon: int | None) -> tuple[NDArray[np.intp], int, int]:
-    """The lines in order of (episode, step), the number of episodes and their common length."""
+def require_whole_numbers(columns: Columns, place: Place, names: Sequence[str]) -> None:
+    """Refuse an empty table, and anything but whole numbers in the columns named.
+
+    Raises:
+        DataError: there is such; the message is for the data's holder.
+    """
+    if columns["episode"].size == 0:
+        _refuse("no episodes", where="the table", remedy="give at least one trajectory")
+    for name in names:
+        values = columns[name]
+        whole = (values == np.floor(values)) & (np.abs(values) < _LARGEST_EXACT)  # false for NaN and infinity
+        _check(~whole, columns, place, name, "a finite integer")
+
+
+def whole_episodes(columns: Columns, place: Place) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """The lines in order of (episode, step), and each episode's length, [n]; steps run from 0.
+
+    Raises:
+        DataError: a step is missing or occurs twice; the message is for the data's holder.
+    """
     episode, step = columns["episode"], columns["step"]
     order = np.lexsort((step, episode))
     episode, step = episode[order], step[order]
@@ -115,17 +128,23 @@ def _whole_episodes(columns: Columns, place: Place, horizon: int | None) -> tupl
             remedy="give every step, numbered from 0",
         )
 
-    lengths = np.diff(np.append(starts, order.size))  # [n]
+    return order, np.diff(np.append(starts, order.size))
+
+
+def _one_length(columns: Columns, place: Place, horizon: int | None) -> tuple[NDArray[np.intp], int, int]:
+    """The lines in order of (episode, step), the number of episodes and their common length."""
+    order, lengths = whole_episodes(columns, place)
     common = horizon if horizon is not None else int(np.bincount(lengths).argmax())
     ragged = np.flatnonzero(lengths != common)
     if ragged.size:
-        last = int(starts[ragged[0]] + lengths[ragged[0]] - 1)
+        last = int(lengths[: ragged[0] + 1].sum()) - 1
         _refuse(
-            f"episode {episode[last]:.0f} has {lengths[ragged[0]]} steps; the horizon is {common}",
+            f"episode {columns['episode'][order[last]]:.0f} has {lengths[ragged[0]]} steps; "
+            f"the horizon is {common}",
             where=_where(columns, place, int(order[last])),
             remedy="cut longer episodes at the horizon and pad shorter ones with a public absorbing state",
         )
-    return order, int(starts.size), common
+    return order, int(lengths.size), common
 
 
 def _check(wrong: NDArray[np.bool_], columns: Columns, place: Place, name: str, wanted: str) -> None:

@@ -8,10 +8,7 @@ first look at public data only.
 
 from __future__ import annotations
 
-import csv
 import os
-import warnings
-from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NoReturn
@@ -20,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.algorithms.columns import COLUMNS, trajectories_from_columns
+from dpaudit.algorithms.csv_table import check_names, line_number, read_table
 from dpaudit.algorithms.trajectories import TrajectoryData, public_size
 from dpaudit.errors import DataError, MissingExtra
 from dpaudit.files import replace_file
@@ -67,10 +65,10 @@ def read_csv(
             for the data's holder.
         InvalidParameter: if S or A is neither given nor allowed to be inferred.
     """
-    header, table = _read_table(Path(path))
+    header, table = read_table(Path(path), COLUMNS)
     return trajectories_from_columns(
         {name: table[:, position] for position, name in enumerate(header)},
-        place=lambda row: f"{path} line {_line_number(Path(path), row)}",
+        place=lambda row: f"{path} line {line_number(Path(path), row)}",
         n_states=n_states,
         n_actions=n_actions,
         horizon=horizon,
@@ -96,7 +94,7 @@ def read_parquet(
         table: Any = parquet.read_table(os.fspath(path))
     except (OSError, ValueError) as error:  # pyarrow's ArrowInvalid is a ValueError
         _refuse(f"cannot be read: {error}", where=str(path), remedy="give a Parquet file that exists")
-    _check_names(list(table.column_names), str(path))
+    check_names(list(table.column_names), str(path), COLUMNS)
     columns: dict[str, NDArray[np.float64]] = {}
     for name in COLUMNS:
         column = table.column(name)
@@ -206,38 +204,6 @@ def _listed(column: NDArray[Any]) -> list[Any]:
     return values
 
 
-def _read_table(path: Path) -> tuple[list[str], NDArray[np.float64]]:
-    """The header and the numbers below it, [lines, 6]."""
-    header: list[str] = []
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as stream:
-            header = [name.strip() for name in next(csv.reader([stream.readline()]), [])]
-            _check_names(header, str(path))
-            with warnings.catch_warnings():
-                warnings.filterwarnings("ignore", "loadtxt: input contained no data", UserWarning)
-                table = np.loadtxt(stream, delimiter=",", quotechar='"', comments=None, ndmin=2)
-    except (OSError, UnicodeDecodeError) as error:
-        _refuse(f"cannot be read: {error}", where=str(path), remedy="give a UTF-8 file that exists")
-    except DataError:  # a ValueError itself, and already says what is wrong
-        raise
-    except ValueError as error:
-        _refuse_unreadable_line(path, len(header), error)
-    if table.size and table.shape[1] != len(header):
-        _refuse_unreadable_line(path, len(header), ValueError("lines longer than the header"))
-    return header, table.reshape(-1, len(header))
-
-
-def _check_names(names: list[str], where: str) -> None:
-    if sorted(names) != sorted(COLUMNS):
-        absent = [name for name in COLUMNS if name not in names]
-        other = [name for name in names if name not in COLUMNS or names.count(name) > 1]
-        _refuse(
-            f"columns missing: {absent or 'none'}; unknown or repeated: {other or 'none'}",
-            where=f"{where} header",
-            remedy=f"give exactly the columns {', '.join(COLUMNS)}",
-        )
-
-
 def _check_end(inside: NDArray[np.bool_], states: NDArray[Any], episode: int) -> None:
     """No recorded state may pose as the absorbing one."""
     if not inside.all():
@@ -247,34 +213,6 @@ def _check_end(inside: NDArray[np.bool_], states: NDArray[Any], episode: int) ->
             where=f"episode {episode}, step {step}",
             remedy="correct the record, or declare the space that the states really have",
         )
-
-
-def _data_lines(path: Path) -> Iterator[tuple[int, list[str]]]:
-    """(line number, fields) of each line that holds data."""
-    with path.open(encoding="utf-8-sig", newline="") as stream:
-        reader = csv.reader(stream)
-        next(reader, None)
-        for fields in reader:
-            if fields:
-                yield reader.line_num, fields
-
-
-def _line_number(path: Path, row: int) -> int:
-    return next(line for position, (line, _) in enumerate(_data_lines(path)) if position == row)
-
-
-def _refuse_unreadable_line(path: Path, width: int, error: ValueError) -> NoReturn:
-    """Find the line that the fast parser choked on."""
-    for line, fields in _data_lines(path):
-        where = f"{path} line {line}"
-        if len(fields) != width:
-            _refuse(f"{len(fields)} fields, the header has {width}", where=where, remedy="correct the line")
-        for field in fields:
-            try:
-                float(field)
-            except ValueError:
-                _refuse(f"{field!r} is not a number", where=where, remedy="correct the line")
-    _refuse(f"cannot be read: {error}", where=str(path), remedy="give plain decimal numbers")
 
 
 def _extra(module: str, extra: str, purpose: str) -> Any:

@@ -9,14 +9,9 @@ import pytest
 from scipy.stats import ncx2
 
 from dpaudit.accountants.gaussian import gaussian_delta
-from dpaudit.accountants.smooth import (
-    lemma_holds,
-    lemma_parameters,
-    smooth_alpha,
-    smooth_delta,
-    smooth_log_moment,
-)
+from dpaudit.accountants.smooth import smooth_alpha, smooth_delta, smooth_log_moment
 from dpaudit.errors import CannotBound, InvalidParameter
+from dpaudit.smooth_lemma import lemma_loss, lemma_parameters
 
 
 def pair_delta(epsilon: float, variance: float, shift: float, dimension: int) -> float:
@@ -95,15 +90,14 @@ def test_the_exact_calibration_needs_far_less_noise_than_the_lemma() -> None:
 def test_the_lemma_holds_where_its_proof_does() -> None:
     for epsilon, delta, dimension in ((0.1, 0.1, 40), (1.0, 1e-6, 5), (1.0, 0.1, 1), (3.0, 1e-3, 100)):
         alpha, beta = lemma_parameters(epsilon, delta, dimension)
-        assert lemma_holds(alpha, beta, dimension, epsilon, delta)
+        assert lemma_loss(alpha, beta, dimension, delta) <= epsilon
         assert smooth_delta(epsilon, alpha, beta, dimension) <= delta
-        assert not lemma_holds(alpha * 0.99, beta, dimension, epsilon, delta)
-        assert not lemma_holds(alpha, beta * 1.01, dimension, epsilon, delta)
+        assert lemma_loss(alpha * 0.5, beta * 3.0, dimension, delta) > epsilon
 
 
 def test_the_lemma_fails_at_epsilon_52_and_so_does_the_proof() -> None:
     alpha, beta = lemma_parameters(52.0, 0.1, 1)
-    assert not lemma_holds(alpha, beta, 1, 52.0, 0.1)
+    assert lemma_loss(alpha, beta, 1, 0.1) > 52.0
     assert pair_delta(52.0, math.exp(beta), 1.0 / alpha, 1) > 0.1
     assert smooth_delta(52.0, alpha, beta, 1) > 0.1
 
@@ -138,3 +132,18 @@ def test_bad_or_hopeless_arguments_are_refused() -> None:
         smooth_alpha(0.1, 1e-6, 40, 5.0)
     assert smooth_delta(1.0, 1e-300, 0.1, 1) == 1.0
     assert smooth_delta(1.0, 1.0, 1e300, 1) == 1.0
+
+
+@pytest.mark.parametrize("bad", [0.0, -1.0, math.nan, math.inf])
+def test_the_lemma_refuses_what_it_does_not_speak_of(bad: float) -> None:
+    for arguments in ((bad, 0.1, 2), (1.0, bad, 2)):
+        with pytest.raises(InvalidParameter):
+            lemma_parameters(*arguments)
+    with pytest.raises(InvalidParameter):
+        lemma_parameters(1.0, 0.1, 0)
+    for alpha, delta in ((bad, 0.1), (1.0, bad)):
+        with pytest.raises(InvalidParameter):
+            lemma_loss(alpha, 0.1, 2, delta)
+    with pytest.raises(InvalidParameter):
+        lemma_loss(1.0, -0.1, 2, 0.1)
+    assert lemma_loss(1.0, 800.0, 2, 0.1) == math.inf

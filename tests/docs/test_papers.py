@@ -28,7 +28,11 @@ def made(script: dict[str, Any]) -> str:
 
 @pytest.fixture(scope="module")
 def rows(made: str) -> dict[str, list[str]]:
-    table = [line.strip("| ").split(" | ") for line in made.splitlines() if "PROVED |" in line]
+    return table(made.partition("## 001")[0])
+
+
+def table(section: str) -> dict[str, list[str]]:
+    table = [line.strip("| ").split(" | ") for line in section.splitlines() if "PROVED |" in line]
     return {cells[0]: cells[1:] for cells in table}
 
 
@@ -79,3 +83,18 @@ def test_the_paper_s_own_experiment_exceeds_its_claim_at_delta(rows: dict[str, l
     for figure, loss in ((low, 11.4), (high, 23.1)):
         mu = math.sqrt(2 * loss)
         assert mu**2 / 2 < figure < mu**2 / 2 + 4.7535 * mu
+
+
+def test_verdicts_of_policy_evaluation(made: str) -> None:
+    found = table(made.partition("## 001")[2])
+    assert len(found) == 8
+    for name, (premises, _, least, proof, replayed, sampled) in found.items():
+        false = name == "DP-LSW, lemma, epsilon=52, d=1"
+        assert ("FAILS" in premises) == false
+        assert proof == ("NOT_PROVED" if false else "PROVED")
+        assert (float(least) > 52.0) == false
+        planted = name.endswith(("local sensitivity", "printed max"))
+        assert replayed.startswith("REFUTED" if planted else "NOT_REFUTED")
+        assert ("REFUTED" in sampled.split("; ")) == name.endswith("local sensitivity")
+    assert float(found["DP-LSW, exact"][1]) == pytest.approx(2.847, abs=1e-3)
+    assert float(found["DP-LSW, lemma"][1]) == pytest.approx(122.39, abs=0.02)
