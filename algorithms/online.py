@@ -111,6 +111,11 @@ class OnlineUsers:
     def __len__(self) -> int:
         return int(self.seeds.size)
 
+    @property
+    def n_users(self) -> int:
+        """How many there are; public."""
+        return len(self)
+
     def __iter__(self) -> Iterator[User]:
         return (self[index] for index in range(len(self)))
 

@@ -66,7 +66,8 @@ def run(
         unit: the unit of privacy; left out, the claim's, else ``"record"``.
         neighbouring: the relation; left out, the claim's, else replace-one.
         trust_model: left out, the claim's, else central.
-        users: under local trust, how many users the ledger speaks for.
+        users: under local trust, how many users the ledger speaks for; left out, the data's own
+            ``n_users``, if they say it.
         parameters: public parameters for the header; left out, the algorithm's ``parameters``.
         noise: another source than live noise (noiseless, replayed).
         transcript: where an auditor keeps queries and outputs.
@@ -80,11 +81,14 @@ def run(
     stated = parameters if parameters is not None else getattr(algorithm, "parameters", {})
     source = noise if noise is not None else LiveNoise(seed)
     own_unit, own_relation, own_trust = terms(claim)
+    trust = TrustModel(trust_model or own_trust)
+    if users is None and trust is TrustModel.LOCAL:
+        users = getattr(data, "n_users", None)
     header = Header(
         algorithm=name_of(algorithm),
         unit=unit or own_unit,
         neighbouring=Neighbouring(neighbouring or own_relation),
-        trust_model=TrustModel(trust_model or own_trust),
+        trust_model=trust,
         schedule="fixed" if budget is None else "filtered",
         budget=None if budget is None else budget.budget,
         users=users,
