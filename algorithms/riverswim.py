@@ -56,6 +56,17 @@ def riverswim_mdp(
     return TabularMDP(kernels, rewards / horizon if normalised else rewards, initial=np.eye(n_states)[0])
 
 
+def figure_river(kind: str, n_states: int) -> TabularMDP:
+    """The rivers on which figure 2 of Liao, He and Gu (2023) is drawn again: H = 2S, rewards divided by H.
+
+    The chance that swimming right succeeds is uniform on [0.8, 1] at each step, or its mean 0.9 at all of
+    them, which is our choice: the paper states neither S nor the homogeneous kernel.
+    """
+    horizon = 2 * public_size(n_states, "n_states")
+    success = {"homogeneous": 0.9, "inhomogeneous": inhomogeneous_success(horizon, seed=0)}
+    return riverswim_mdp(n_states, horizon, success=success[kind])
+
+
 def inhomogeneous_success(horizon: int, seed: int) -> NDArray[np.float64]:
     """Chances for each step, [H], uniform on [0.8, 1] (Liao, He and Gu 2023, section 6.1)."""
     return np.random.default_rng(seed).uniform(0.8, 1.0, public_size(horizon, "horizon"))
