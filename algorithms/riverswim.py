@@ -63,7 +63,10 @@ def figure_river(kind: str, n_states: int) -> TabularMDP:
     them, which is our choice: the paper states neither S nor the homogeneous kernel.
     """
     horizon = 2 * public_size(n_states, "n_states")
-    success = {"homogeneous": 0.9, "inhomogeneous": inhomogeneous_success(horizon, seed=0)}
+    success: dict[str, ArrayLike] = {
+        "homogeneous": 0.9,
+        "inhomogeneous": inhomogeneous_success(horizon, seed=0),
+    }
     return riverswim_mdp(n_states, horizon, success=success[kind])
 
 
