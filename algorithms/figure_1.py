@@ -6,23 +6,21 @@ another, run in parallel and are written one by one, so that an interrupted figu
 
 from __future__ import annotations
 
-import contextlib
-import csv
 import math
-from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
 import numpy as np
 
+from dpaudit.algorithms.cells import CellKind
 from dpaudit.algorithms.dp_vapvi import DPVAPVI
 from dpaudit.algorithms.linear_calibration import CalibrationName
 from dpaudit.algorithms.linear_mdp import LinearMDP, appendix_f_behaviour, appendix_f_mdp
 from dpaudit.algorithms.pevi import pevi, theoretical_bonus
 from dpaudit.algorithms.trajectories import TrajectoryData
 from dpaudit.algorithms.vapvi import LinearConstants, vapvi
-from dpaudit.errors import UsageError
 from dpaudit.guarantees import ZCDP
 from dpaudit.running import run
 
@@ -140,16 +138,7 @@ def finished_cells(
     Raises:
         UsageError: the file is not one that this function wrote.
     """
-    finished = {} if path is None else {_key(cell): cell for cell in _read(path)}
-    missing = [cell for cell in wanted if _key(cell) not in finished]
-    progress(len(wanted) - len(missing))
-    with contextlib.closing(_run_all(missing, workers)) as running:
-        for done, cell in enumerate(running, start=len(wanted) - len(missing) + 1):
-            finished[_key(cell)] = cell
-            if path is not None:
-                _append(path, cell)
-            progress(done)
-    return [finished[_key(cell)] for cell in wanted]
+    return _CELLS.finished(wanted, path=path, workers=workers, progress=progress)
 
 
 def process_of(figure: Figure, *, normalised: bool = True) -> LinearMDP:
@@ -178,18 +167,6 @@ def run_cell(cell: Cell) -> Cell:
     return replace(cell, suboptimality=mdp.suboptimality(policy.actions))
 
 
-def _run_all(cells: Sequence[Cell], workers: int) -> Generator[Cell]:
-    """The cells as they are finished; closed early, no process goes on."""
-    if workers == 1 or not cells:
-        yield from map(run_cell, cells)
-        return
-    from joblib import Parallel, delayed
-
-    # One cell a task: whatever is finished is kept, should the figure be interrupted.
-    parallel = Parallel(n_jobs=workers, return_as="generator_unordered", batch_size=1)
-    yield from parallel(delayed(run_cell)(cell) for cell in cells)
-
-
 @cache
 def _process(instance: int, *, normalised: bool) -> LinearMDP:
     return appendix_f_mdp(instance, normalised=normalised)
@@ -200,40 +177,9 @@ def _episodes(instance: int, n: int, seed: int) -> TrajectoryData:
     return _process(instance, normalised=True).sample_trajectories(n, appendix_f_behaviour(), rng)
 
 
-def _key(cell: Cell) -> tuple[str, ...]:
-    return tuple(str(value) for name, value in asdict(cell).items() if name != "suboptimality")
+def _run(cells: Sequence[Cell]) -> list[Cell]:
+    return [run_cell(cell) for cell in cells]
 
 
-def _read(path: Path) -> list[Cell]:
-    """The finished cells of a file; a last line that an interruption cut short is dropped from it."""
-    if not path.exists():
-        return []
-    text = path.read_text(encoding="utf-8")
-    whole = text[: text.rfind("\n") + 1]
-    if whole != text:
-        path.write_text(whole, encoding="utf-8")
-    cells = []
-    try:
-        for row in csv.DictReader(whole.splitlines()):
-            values = {field.name: _TYPES[str(field.type)](row[field.name]) for field in fields(Cell)}
-            cells.append(Cell(**values))
-    except (KeyError, TypeError, ValueError):
-        raise UsageError(
-            "not the cells of a figure",
-            where=str(path),
-            why="finished cells are read back from it",
-            remedy="name a new file, or one that a figure was written to",
-        ) from None
-    return cells
-
-
-_TYPES = {"str": str, "int": int, "float": float}
-
-
-def _append(path: Path, cell: Cell) -> None:
-    new = not path.exists() or path.stat().st_size == 0
-    with path.open("a", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, [field.name for field in fields(Cell)], lineterminator="\n")
-        if new:
-            writer.writeheader()
-        writer.writerow(asdict(cell))
+# No two cells share their work: each is a group by itself.
+_CELLS = CellKind(Cell, frozenset({"suboptimality"}), _run, lambda cell: cell)
