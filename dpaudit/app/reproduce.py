@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 
 import click
+from click.core import ParameterSource
 
+from dpaudit.algorithms import figure_003 as regret
 from dpaudit.algorithms.figure_1 import EPISODES, FIGURES, Cell, figure_cells, finished_cells
 from dpaudit.algorithms.figure_1_shape import Curves
 from dpaudit.algorithms.linear_calibration import CalibrationName
 from dpaudit.app.failures import EXIT_INTERRUPTED, traceback_option
+from dpaudit.app.figure_files import prepare, table_csv
 from dpaudit.app.figure_page import Drawn, drawn_curves, page, summary
-from dpaudit.app.figure_picture import Row, drawing_libraries, png, rows_of, script, specification, svg
+from dpaudit.app.figure_picture import drawing_libraries, png, rows_of, script, specification, svg
 from dpaudit.app.main import COMMAND
 from dpaudit.app.output import (
     bullets,
@@ -30,6 +31,8 @@ from dpaudit.app.output import (
 )
 from dpaudit.app.page import html_page, markdown
 from dpaudit.app.progress import Progress
+from dpaudit.app.regret_page import TITLE
+from dpaudit.app.reproduce_regret import REGRET, reproduce_regret
 from dpaudit.errors import UsageError
 from dpaudit.files import replace_file
 
@@ -42,6 +45,7 @@ Examples:
   dpaudit reproduce                             (what there is)
   dpaudit reproduce 000-figure-1a -o out
   dpaudit reproduce 000-figure-1b --scaling -o out
+  dpaudit reproduce 003-figure-2 -o out
 
 Interrupted, the same command goes on where it stopped. Needs the extra `plot`.
 """
@@ -60,7 +64,7 @@ Interrupted, the same command goes on where it stopped. Needs the extra `plot`.
     type=click.Choice(["sound", "as-published"]),
     default="sound",
     show_default=True,
-    help="Of the noise.",
+    help=f"Of the noise; {REGRET} has its paper's own unless this is given.",
 )
 @click.option(
     "--features",
@@ -70,14 +74,17 @@ Interrupted, the same command goes on where it stopped. Needs the extra `plot`.
     help="raw: as in the paper's own experiment.",
 )
 @click.option(
-    "--runs", type=click.IntRange(min=1), default=5, show_default=True, help="At each number of episodes."
+    "--runs",
+    type=click.IntRange(min=1),
+    help=f"At each number of episodes; default 5, of {REGRET} {regret.RUNS}.",
 )
 @click.option(
     "--episodes",
     type=click.IntRange(min=1),
     multiple=True,
     metavar="K",
-    help=f"Numbers of episodes; repeatable; default {EPISODES[0]} to {EPISODES[-1]}.",
+    help=f"Numbers of episodes; repeatable; default {EPISODES[0]} to {EPISODES[-1]}. Of {REGRET} the number "
+    f"of users, default {regret.USERS}.",
 )
 @click.option("--scaling", is_flag=True, help="Let K grow on, beyond the figure.")
 @click.option(
@@ -100,7 +107,7 @@ def reproduce(
     folder: Path | None,
     calibration: CalibrationName,
     features: str,
-    runs: int,
+    runs: int | None,
     episodes: tuple[int, ...],
     scaling: bool,
     largest: int,
@@ -113,11 +120,24 @@ def reproduce(
         _list(output_format)
         return
     folder = _checked(figure, folder)
+    if figure == REGRET:
+        _require_no_other(ctx)
+        published = ctx.get_parameter_source("calibration") is ParameterSource.DEFAULT
+        reproduce_regret(
+            ctx,
+            folder,
+            calibration="published-noise" if published or calibration == "as-published" else "exact",
+            seeds=range(seed, seed + (runs or regret.RUNS)),
+            users=_users(episodes),
+            workers=workers,
+            output_format=output_format,
+        )
+        return
     panel, normalised = FIGURES[figure], features == "normalised"
     drawing_libraries()  # that they are missing is said before anything is computed
-    _prepare(folder)
+    prepare(folder)
 
-    seeds, ks = range(seed, seed + runs), sorted(set(episodes or EPISODES))
+    seeds, ks = range(seed, seed + (runs or 5)), sorted(set(episodes or EPISODES))
 
     def cells(of: Sequence[int], pevi: tuple[float, ...]) -> list[Cell]:
         return figure_cells(
@@ -162,6 +182,7 @@ def _list(output_format: str) -> None:
         name: f"Qiao and Wang (2023), figure 1({name[-1]}): {figure.title}"
         for name, figure in FIGURES.items()
     }
+    titles[REGRET] = f"Liao, He and Gu (2023), figure 2: {TITLE}"
     if output_format == "json":
         print_json({"figures": titles})
     else:
@@ -169,12 +190,12 @@ def _list(output_format: str) -> None:
 
 
 def _checked(figure: str, folder: Path | None) -> Path:
-    if figure not in FIGURES:
+    if figure not in {*FIGURES, REGRET}:
         raise UsageError(
             f"no figure {figure!r}",
             where="FIGURE",
             why="there is nothing to draw",
-            remedy=f"give one of {', '.join(FIGURES)}",
+            remedy=f"give one of {', '.join([*FIGURES, REGRET])}",
         )
     if folder is None:
         raise UsageError(
@@ -186,16 +207,28 @@ def _checked(figure: str, folder: Path | None) -> Path:
     return folder
 
 
-def _prepare(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
+def _require_no_other(ctx: click.Context) -> None:
+    """Refuse options that say something of the other figures alone."""
+    for name in ("features", "scaling", "largest"):
+        if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+            raise UsageError(
+                f"--{name} with {REGRET}",
+                where="dpaudit reproduce",
+                why="an option that does nothing would look like one that was honoured",
+                remedy="leave it out",
+            )
+
+
+def _users(episodes: tuple[int, ...]) -> int:
+    """How many users a run has."""
+    if len(episodes) > 1 or 1 in episodes:
         raise UsageError(
-            f"cannot be made a folder: {error.strerror}",
-            where=f"-o {folder}",
-            why="nothing could be kept",
-            remedy="name another folder",
-        ) from None
+            f"--episodes {', '.join(map(str, episodes))} with {REGRET}",
+            where="--episodes",
+            why="it is one sequence of users, whose regret grows along the axis",
+            remedy="give one number above 1",
+        )
+    return episodes[0] if episodes else regret.USERS
 
 
 def _further(begin: int, largest: int) -> list[int]:
@@ -225,16 +258,8 @@ def _write(drawn: Drawn, folder: Path) -> list[Path]:
         title = f"{drawn.figure.title}; noise {drawn.calibration}"
         picture = specification(rows, title=title, logarithmic=logarithmic)
         pictures[f"{name}.svg"] = picture
-        files |= {f"{name}.csv": _csv(rows), f"{name}.svg": svg(picture), f"{name}.png": png(picture)}
+        files |= {f"{name}.csv": table_csv(rows), f"{name}.svg": svg(picture), f"{name}.png": png(picture)}
     blocks = page(drawn, f"{stem}.svg", f"{stem}-scaling.svg")
     files[f"{stem}.md"] = markdown(blocks).encode()
     files[f"{stem}.html"] = html_page(blocks, pictures, script()).encode()
     return [replace_file(folder / name, content) for name, content in files.items()] + [folder / CELLS]
-
-
-def _csv(rows: Sequence[Row]) -> bytes:
-    text = io.StringIO()
-    writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return text.getvalue().encode()
