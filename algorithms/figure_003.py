@@ -3,7 +3,7 @@
 A group of cells is one run, a sequence of K users, and a cell is its regret up to one of them. Groups are
 independent of one another, run in parallel and are kept when they are finished.
 
-The paper does not state S, the budgets, the homogeneous kernel or the grid of c. Chosen here: S = 3 and H = 6,
+The paper does not state S, the budgets, the homogeneous kernel or the grid of c. Chosen here: S = 3, H = 6,
 rivers as in `figure_river`, and budgets from hardly any learning to nearly that of UCRL-VTR.
 """
 
@@ -93,12 +93,8 @@ class Cell:
 #: Budgets under each noise, each with the grid of c.
 GRIDS: Mapping[str, Mapping[float, tuple[float, ...]]] = {
     "none": {math.inf: (0.05, 0.1, 0.2, 0.4)},
-    "published-noise": {
-        10.0: (0.03, 0.1, 0.3),
-        100.0: (0.003, 0.01, 0.03),
-        1000.0: (0.001, 0.003, 0.01),
-    },
-    "exact": {1.0: (0.03, 0.1, 0.3), 10.0: (0.003, 0.01, 0.03), 100.0: (0.001, 0.003, 0.01)},
+    "published-noise": {10.0: (0.01, 0.03, 0.1), 100.0: (0.003, 0.01, 0.03), 1000.0: (0.001, 0.003, 0.01)},
+    "exact": {10.0: (0.003, 0.01, 0.03), 100.0: (0.001, 0.003, 0.01), 1000.0: (0.0003, 0.001, 0.003)},
 }
 
 

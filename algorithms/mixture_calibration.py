@@ -90,7 +90,7 @@ class MixtureCalibration:
                 remedy="give a positive epsilon",
             )
 
-    @property
+    @cached_property
     def sigma(self) -> float:
         """The standard deviation of every number of the message."""
         if self.name == "exact":
