@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import runpy
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -92,6 +93,7 @@ def papers_page() -> str:
         + _table(list(dp_vapvi_cases()))
     )
     parts.append(_among_many())
+    parts.append(runpy.run_path(str(Path(__file__).parent / "papers_003.py"))["section"]())
     return "\n\n".join(part.rstrip("\n") for part in parts) + "\n"
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -15,7 +14,6 @@ from dpaudit.algorithms.mixture_calibration import (
     published_sigma,
     sufficient_sigma,
 )
-from dpaudit.algorithms.online import online_users
 from dpaudit.algorithms.riverswim import figure_river
 from dpaudit.algorithms.value_targeted import MixtureModel
 from dpaudit.auditors.replay import replay
@@ -27,21 +25,21 @@ CLAIMED = ApproxDP(epsilon=1.0, delta=1e-5)
 HORIZON = 10
 
 HEAD = f"""\
-## 003: Liao, He and Gu, Locally Differentially Private Reinforcement Learning for Linear Mixture MDPs (ACML 2023)
+## 003: Liao, He and Gu, Locally Differentially Private RL for Linear Mixture MDPs (ACML 2023)
 
 LDP-UCRL-VTR, Algorithm 1, {CLAIMED}. Unit a user, replace-one, local trust: the ledger describes one user.
 
-- **sigma**: the noise on every number that a user sends, and over the least that is enough for the sensitivity
-  that the features have and values from 0 to what can still be earned.
-- **proof**: the verdict, and the total epsilon proved at the claim's delta from the ledger as it stands. Where a
-  premise fails, that is what would hold if it did not.
-- **replay**: on the algorithm's own worst pairs, outputs at the ends of the noise included; how far the releases move
-  over what the ledger declares.
+- **sigma**: the noise on every number that a user sends, and over the least that is enough for the
+  sensitivity that the features have, with values from 0 to what can still be earned.
+- **proof**: the verdict, and the total epsilon proved at the claim's delta from the ledger as it stands. Where
+  a premise fails, that is what would hold if it did not.
+- **replay**: on the algorithm's own worst pairs, outputs at the ends of the noise included; how far releases
+  move over what the ledger declares.
 
 `as-published` is the paper's noise and its argument; `experiment` the same noise with the sensitivity 1 that
-section 6.2 states for one-hot features; `published-noise` the same noise with the sensitivity that the features have;
-`exact` as much noise as that needs. The mixture has H={HORIZON} and features of norm 1, as (3.1) asks; the river is that of
-section 6, S=3, H=6, rewards divided by H.
+section 6.2 states for one-hot features; `published-noise` the same noise with the sensitivity that the
+features have; `exact` as much noise as that needs. The mixture has H={HORIZON} and features of norm 1, as (3.1)
+asks; the river is that of section 6, S=3, H=6, rewards divided by H.
 """
 
 
@@ -119,10 +117,23 @@ def _noise_needed() -> str:
     published = published_sigma(CLAIMED, HORIZON)
     enough = [sufficient_sigma(CLAIMED, sensitivity) for sensitivity in (up_to_horizon, clipped)]
     return (
-        f"For any features of norm 1 and H={HORIZON}: sigma is {published:.1f} as published; {enough[0]:.1f} is enough "
-        f"for values up to H, {published / enough[0]:.4g} times less, and {enough[1]:.1f} for values up to H - h. The joint "
-        f"sensitivity of a message is {up_to_horizon / HORIZON**2.5:.4g} H^2.5 = sqrt(4.5 H^5)."
-    ).replace(f"{math.sqrt(4.5):.4g} H^2.5 = ", "")
+        f"For any features of norm 1 and H={HORIZON}: sigma is {published:.1f} as published; {enough[0]:.1f} is "
+        f"enough for values up to H, {published / enough[0]:.4g} times less, and {enough[1]:.1f} for values up "
+        "to H - h. At this epsilon that is slack; at a large one it turns round: the published noise falls as "
+        f"1/epsilon, what is needed as 1/sqrt(epsilon). {_large()}"
+    )
+
+
+def _large() -> str:
+    """The one-hot river at a budget where the published noise is too little."""
+    river = figure_river("homogeneous", 3)
+    model = MixtureModel(one_hot_mixture(river).features, river.rewards)
+    wide = LDPUCRLVTR(model, ApproxDP(epsilon=1000.0, delta=0.1), "published-noise", mdp=river)
+    accounting = account(run(wide, wide.worst_pairs()[0].data, seed=0).ledger)
+    total = leading_figure(accounting.bounds[0].guarantee)
+    return (
+        f"With one-hot features on the river, {wide.guarantee} is {accounting.verdict}: epsilon={total:.4g}."
+    )
 
 
 if __name__ == "__main__":
