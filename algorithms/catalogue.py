@@ -15,6 +15,7 @@ from dpaudit.algorithms.datasets import builtin_data
 from dpaudit.algorithms.dp_apvi import DPAPVI
 from dpaudit.algorithms.dp_vapvi import DPVAPVI
 from dpaudit.algorithms.evaluation_setup import EVALUATION, RIDGE, dp_lsl, dp_lsw
+from dpaudit.algorithms.ldp_ucrl_vtr_builtin import prepared_ldp_ucrl_vtr
 from dpaudit.algorithms.linear_mdp import (
     HORIZON,
     LinearMDP,
@@ -248,5 +249,26 @@ CATALOGUE: Mapping[str, Builtin] = {
         parameters={**EVALUATION, **RIDGE},
         prepare=dp_lsl,
         **_EVALUATION_KINDS,
+    ),
+    "ldp-ucrl-vtr": Builtin(
+        summary="online reinforcement learning under local trust, linear mixtures (Liao, He and Gu 2023)",
+        parameters={
+            "epsilon": "of what one user sends; default 1",
+            "delta": "of what one user sends; default 1e-5",
+            "calibration": "of the noise: exact (default), published-noise, as-published or experiment",
+            "values": "clipped at 0 from below (default), or unclipped, as the paper prints it",
+            "river": "RiverSwim: homogeneous (default) or inhomogeneous",
+            "features": "one-hot on RiverSwim (default), or a random mixture of 4 kernels",
+            "states": "S; default 3; H = 2S",
+            "K": "users; default 200",
+            "c": "bonus constant; default 0.05",
+            "lambda": "ridge; default 1",
+            "shift": "multiplies r of line 19; default 1",
+            "failure_probability": "alpha, in r; default 0.01",
+        },
+        prepare=prepared_ldp_ucrl_vtr,
+        words=frozenset({"calibration", "values", "river", "features"}),
+        whole=frozenset({"states", "K"}),
+        built_in_data=frozenset({"river", "features", "states", "K"}),
     ),
 }

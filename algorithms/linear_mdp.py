@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpaudit.algorithms.tabular import TabularMDP
-from dpaudit.algorithms.trajectories import TrajectoryData
+from dpaudit.algorithms.trajectories import TrajectoryData, public_size
 from dpaudit.errors import InvalidParameter
 
 #: Of the example of appendix F: sizes, and how often its behaviour policy takes action 0.
@@ -121,6 +121,25 @@ def one_hot_features(n_states: int, n_actions: int) -> NDArray[np.float64]:
     """The features of a tabular process: each (s, a) its own coordinate, [S, A, S A]."""
     size = n_states * n_actions
     return np.eye(size).reshape(n_states, n_actions, size)
+
+
+def random_linear_mdp(n_states: int, n_actions: int, horizon: int, dimension: int, seed: int) -> LinearMDP:
+    """A small linear process, fixed by its seed: every phi(s, a) is a mixture of d anchors.
+
+    The features are probability vectors, of norm at most 1; each anchor has its own measure and reward at
+    each step.
+    """
+    sizes = (n_states, n_actions, horizon, dimension)
+    names = ("n_states", "n_actions", "horizon", "dimension")
+    n_states, n_actions, horizon, dimension = map(public_size, sizes, names)
+    rng = np.random.default_rng(seed)
+    # Concentrated near the anchors: evenly mixed, all actions would lead to nearly the same place.
+    return LinearMDP(
+        features=rng.dirichlet(np.full(dimension, 0.3), size=(n_states, n_actions)),
+        measures=rng.dirichlet(np.full(n_states, 0.5), size=(horizon, dimension)),
+        weights=rng.random((horizon, dimension)),
+        initial=rng.dirichlet(np.ones(n_states)),
+    )
 
 
 def appendix_f_features(*, normalised: bool = True) -> NDArray[np.float64]:

@@ -170,6 +170,14 @@ def random_mdp(n_states: int, n_actions: int, horizon: int, seed: int) -> Tabula
     )
 
 
+def cumulative(rows: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Cumulative probabilities along the last axis, for drawing by inversion: u >= c, summed."""
+    sums = rows.cumsum(axis=-1)
+    # Divided, it is exactly 1 from the last possible outcome on: none of probability 0 is drawn.
+    normalised: NDArray[np.float64] = sums / sums[..., -1:]
+    return normalised
+
+
 def uniform_policy(mdp: TabularMDP) -> NDArray[np.float64]:
     """The policy [H, S, A] that takes every action with the same probability."""
     return np.full(mdp.rewards.shape, 1.0 / mdp.n_actions)
@@ -198,8 +206,5 @@ def _check_distribution(rows: NDArray[np.float64], where: str) -> None:
 
 def _draw(rows: NDArray[np.float64], index: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
     """One draw from the distribution ``rows[i]`` for each i in ``index``, by inversion."""
-    cumulative = rows.cumsum(axis=1)
-    # Divided, it is exactly 1 from the last possible outcome on: none of probability 0 is drawn.
-    cumulative /= cumulative[:, -1:]
-    drawn: NDArray[np.int64] = (rng.random(index.size)[:, None] >= cumulative[index]).sum(axis=1)
+    drawn: NDArray[np.int64] = (rng.random(index.size)[:, None] >= cumulative(rows)[index]).sum(axis=1)
     return drawn

@@ -69,7 +69,8 @@ def run(
         trust_model: left out, the claim's, else central.
         group_size: the claim is about groups of so many units at once; sensitivities stay those of one unit,
             and accounting says what groups cost.
-        users: under local trust, how many users the ledger speaks for.
+        users: under local trust, how many users the ledger speaks for; left out, the data's own
+            ``n_users``, if they say it.
         parameters: public parameters for the header; left out, the algorithm's ``parameters``.
         noise: another source than live noise (noiseless, replayed).
         transcript: where an auditor keeps queries and outputs.
@@ -83,11 +84,14 @@ def run(
     stated = parameters if parameters is not None else getattr(algorithm, "parameters", {})
     source = noise if noise is not None else LiveNoise(seed)
     own_unit, own_relation, own_trust = terms(claim)
+    trust = TrustModel(trust_model or own_trust)
+    if users is None and trust is TrustModel.LOCAL:
+        users = getattr(data, "n_users", None)
     header = Header(
         algorithm=name_of(algorithm),
         unit=unit or own_unit,
         neighbouring=Neighbouring(neighbouring or own_relation),
-        trust_model=TrustModel(trust_model or own_trust),
+        trust_model=trust,
         schedule="fixed" if budget is None else "filtered",
         budget=None if budget is None else budget.budget,
         group_size=group_size,

@@ -28,6 +28,11 @@ FIGURES = {
         "figure",
         "Balle, Gomrokchi and Precup (2016), figure 1: private policy evaluation on a chain",
     ),
+    "003-figure-2": (
+        "reproduce_regret",
+        "figure",
+        "Liao, He and Gu (2023), figure 2: regret under local privacy on RiverSwim",
+    ),
 }
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dpaudit import ZCDP, PureDP
+from dpaudit import ZCDP, ApproxDP, PureDP
 from dpaudit.algorithms.catalogue import CATALOGUE
 from dpaudit.algorithms.loaders import write_csv
 from dpaudit.algorithms.reward_table import read_rewards
@@ -123,3 +123,39 @@ def test_ones_own_data_need_the_public_rewards(tmp_path: Path) -> None:
     fewer = [row for row in ROWS if row.split(",")[1] == "0"]
     with pytest.raises(DataError):
         APVI.fit(path, rewards=rewards_file(tmp_path, fewer))
+
+
+def test_the_online_algorithm_under_its_name() -> None:
+    algorithm, users = CATALOGUE["ldp-ucrl-vtr"].example(
+        river="inhomogeneous", states=4, K=7, calibration="as-published", values="unclipped", c=0.5
+    )
+    assert (len(users), users.mdp.rewards.shape) == (7, (8, 4, 2))
+    assert algorithm.parameters["c"] == 0.5
+    assert not algorithm.model.clip_below
+    assert algorithm.claim.guarantee == ApproxDP(epsilon=1.0, delta=1e-5)
+    mixture, users = CATALOGUE["ldp-ucrl-vtr"].example(features="mixture", epsilon=2.0, delta=0.1)
+    assert (mixture.model.dimension, len(users)) == (4, 200)
+    assert mixture.claim.guarantee == ApproxDP(epsilon=2.0, delta=0.1)
+
+
+@pytest.mark.parametrize(
+    "parameters", [{"river": "wide"}, {"features": "none"}, {"values": "true"}, {"gamma": 1}]
+)
+def test_words_that_the_online_algorithm_does_not_know(parameters: dict[str, object]) -> None:
+    with pytest.raises(UsageError):
+        CATALOGUE["ldp-ucrl-vtr"].example(**parameters)
+
+
+@pytest.mark.parametrize(
+    "parameters", [{"epsilon": -1.0}, {"delta": 1.0}, {"K": 0}, {"states": 1}, {"calibration": "best"}]
+)
+def test_numbers_that_the_online_algorithm_refuses(parameters: dict[str, object]) -> None:
+    with pytest.raises(InvalidParameter):
+        CATALOGUE["ldp-ucrl-vtr"].example(**parameters)
+
+
+def test_users_are_not_read_from_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "users.csv"
+    path.touch()
+    with pytest.raises(UsageError, match="on a file"):
+        CATALOGUE["ldp-ucrl-vtr"].fit(path)

@@ -22,7 +22,7 @@ def test_alone_it_lists_what_there_is(dpaudit: Any, answer: Any) -> None:
     result = dpaudit("reproduce")
     assert result.exit_code == 0
     assert all(name in result.stdout for name in FIGURES)
-    assert list(answer("reproduce")[1]["figures"]) == [*FIGURES, "001-figure-1"]
+    assert set(answer("reproduce")[1]["figures"]) > set(FIGURES)
 
 
 @pytest.mark.parametrize("figure", list(FIGURES))
