@@ -120,7 +120,7 @@ def certify(
             remedy="add --rho, --mu or --epsilon with --delta, or give the algorithm a `claim` attribute",
         )
     pair = None if pair_reference is None else load_pair(pair_reference)
-    data = _data(chosen, pair)
+    data = data_for(chosen, pair)
     if folder is not None:
         _prepare(folder)
 
@@ -131,7 +131,7 @@ def certify(
             claim=claim,
             seed=seed,
             users=users,
-            budget=_filter(budget_rho, budget_mu, claim),
+            budget=budget_filter(budget_rho, budget_mu, claim),
             path=None if folder is None else folder / LEDGER,
         )
     if not result.ledger.releases:
@@ -143,7 +143,7 @@ def certify(
     accounting = accounted(result.ledger, None, rigour)
     # Before the audit runs the algorithm again, which may change an object that it returned.
     text = None if folder is None else output_text(result.output)
-    options = {"users": users, "budget": _filter(budget_rho, budget_mu, claim)}
+    options = {"users": users, "budget": budget_filter(budget_rho, budget_mu, claim)}
     audits = _audits(chosen, pairs_of(chosen, pair), claim=claim, seed=seed or 0, run_options=options)
     certificate = judge(
         result.ledger, accounting, audits, command=ctx.meta.get(COMMAND, f"dpaudit certify {target}")
@@ -166,7 +166,8 @@ def certify(
         ctx.exit(EXIT_INCONCLUSIVE)
 
 
-def _data(target: Target, pair: Pair | None) -> Any:
+def data_for(target: Target, pair: Pair | None) -> Any:
+    """What to run a target on: its own data, else the first of the pair."""
     if target.data is not None:
         return target.data
     if pair is not None:
@@ -195,7 +196,7 @@ def _prepare(folder: Path) -> None:
         (folder / name).unlink(missing_ok=True)
 
 
-def _filter(rho: float | None, mu: float | None, claim: Claim) -> Filter | None:
+def budget_filter(rho: float | None, mu: float | None, claim: Claim) -> Filter | None:
     """A whole budget, for one run, under the claim's relation."""
     neighbouring = claim.neighbouring or Neighbouring.REPLACE_ONE
     if rho is not None and mu is not None:
