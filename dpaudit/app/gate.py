@@ -15,7 +15,7 @@ from dpaudit.app.failures import EXIT_INPUT, EXIT_NOTHING, traceback_option
 from dpaudit.app.gating.checks import run_gate
 from dpaudit.app.gating.configuration import Configuration, ConfigurationError, read_configuration
 from dpaudit.app.gating.efforts import Profile
-from dpaudit.app.gating.github import annotations, markdown
+from dpaudit.app.gating.github import markdown, workflow_commands
 from dpaudit.app.gating.gitlab import gitlab
 from dpaudit.app.gating.junit import junit
 from dpaudit.app.gating.report import Finding, Place, Report
@@ -35,7 +35,7 @@ def _json(report: Report) -> str:
 #: Format -> the whole report in it.
 FORMATS: Final[dict[str, Callable[[Report], str]]] = {
     "json": _json,
-    "github": annotations,
+    "github": workflow_commands,
     "markdown": markdown,
     "sarif": sarif,
     "junit": junit,

@@ -128,9 +128,8 @@ def _with_configuration(project: Path) -> bytes | None:
     if found.gate is not None:
         return None
     content = project.read_bytes()
-    new = (
-        content + (b"" if content.endswith(b"\n") or not content else b"\n") + b"\n" + CONFIGURATION.encode()
-    )
+    gap = b"\n" if content.endswith(b"\n") or not content else b"\n\n"
+    new = content + gap + CONFIGURATION.encode()
     try:
         tomllib.loads(new.decode("utf-8-sig"))
     except tomllib.TOMLDecodeError:

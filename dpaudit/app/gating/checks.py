@@ -1,4 +1,4 @@
-"""Judging what a configuration names: each target run, accounted for and audited, each ledger accounted for."""
+"""Judging what a configuration names: targets are run, accounted for and audited, ledgers accounted for."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import functools
 import inspect
 import re
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,22 +18,19 @@ from dpaudit.app.foreign_code import foreign_code
 from dpaudit.app.gating.configuration import Configuration
 from dpaudit.app.gating.efforts import Plan, Profile, audited, root_seed
 from dpaudit.app.gating.policy import Source, policy_findings, today, waiver_findings
+from dpaudit.app.gating.proofs import MOST_RELEASES, lines_of_failing, proof_findings
 from dpaudit.app.gating.report import Checked, Finding, Place, Report, error_finding, waived
 from dpaudit.app.gating.settings import Check, Gate, LedgerFile, Target
 from dpaudit.app.output import lower
-from dpaudit.app.tables import bound_figure, figure, shortfall
+from dpaudit.app.tables import bound_figure, figure
 from dpaudit.app.targets import load_pair, load_target, pairs_of
 from dpaudit.certificate import judge
 from dpaudit.claims import Claim
 from dpaudit.errors import DpauditError, NotCertifiable, UsageError
 from dpaudit.ledger import Ledger
 from dpaudit.ledger_file import LedgerStream
-from dpaudit.releases import Release
 from dpaudit.running import run
-from dpaudit.verdicts import Accounting, Audit, Experiment, Proof, ReleaseAccount
-
-#: Of the releases of one check that fail, so many are shown; how many more there are is said.
-MOST_RELEASES = 20
+from dpaudit.verdicts import Accounting, Audit, Experiment
 
 _PLACE = re.compile(r"(?P<file>[^:\n]+):(?P<line>[0-9]{1,9})(?::|$)")
 
@@ -135,9 +132,9 @@ class _Judge:
             with foreign_code(settings.target, "auditing it"):
                 audits = audited(chosen.algorithm, pairs, claim=claim, plan=plan, run_options=options)
         certificate = judge(ledger, accounting, audits, command=f"dpaudit gate --profile {self.profile}")
-        findings = [*_proof_findings(name, accounting, lambda _: here, here)]
+        findings = [*proof_findings(name, accounting, lambda _: here, here)]
         findings += self._audit_findings(name, audits, here)
-        source: Source = functools.partial(contextlib.nullcontext, ledger)
+        source: Source = lambda: contextlib.nullcontext(ledger)  # noqa: E731
         findings += policy_findings(
             self.gate, name, settings, source=source, claim=certificate.claim, at=self.at
         )
@@ -179,9 +176,9 @@ class _Judge:
             reason = "no claim, in total or for any release" if overview.total else "no releases"
             finding = Finding("nothing-to-check", name, f"{settings.ledger}: {reason}", first)
             return replace(found, findings=(finding,))
-        lines = _lines_of_failing(source, accounting) if overview.failed else []
+        lines = lines_of_failing(source, accounting) if overview.failed else []
         findings = [
-            *_proof_findings(
+            *proof_findings(
                 name,
                 accounting,
                 lambda position: Place.of(settings.ledger, lines[position], self.root),
@@ -229,60 +226,6 @@ class _Judge:
             return None
         place = Place.of(found["file"], int(found["line"]), self.root)
         return None if Path(place.file).is_absolute() else place
-
-
-def _proof_findings(
-    name: str, accounting: Accounting, place_of: Callable[[int], Place], first: Place
-) -> Iterator[Finding]:
-    """What accounting does not prove: releases, the n-th of the failing ones at `place_of(n)`, then the total."""
-    failing = _failing(accounting)[:MOST_RELEASES]
-    for position, release in enumerate(failing):
-        if release.claimed is not None:
-            words = shortfall(release.proved, release.claimed)
-            yield Finding(
-                "release-not-proved", name, f"release {release.label!r}: {words}", place_of(position)
-            )
-    more = accounting.overview.failed - len(failing)
-    if more > 0:
-        yield Finding("release-not-proved", name, f"and {more} more releases", first)
-    claim = accounting.claim
-    if claim is None or accounting.verdict is not Proof.NOT_PROVED:
-        return
-    lines = [f"premise fails: {premise}" for premise in claim.premises if not premise.holds]
-    if accounting.bounds:
-        lines.append(f"total: {shortfall(accounting.bounds[0].guarantee, claim.guarantee)}")
-    else:
-        lines.append(f"total: claimed {claim.guarantee}; no accountant has a finite bound on that scale")
-    yield Finding("not-proved", name, "\n".join(lines), first)
-
-
-def _failing(accounting: Accounting) -> list[ReleaseAccount]:
-    return [release for release in accounting.releases if release.verdict is Proof.NOT_PROVED]
-
-
-def _lines_of_failing(source: Source, accounting: Accounting) -> list[int]:
-    """On which lines of a ledger file the failing releases stand that the accounting shows.
-
-    It shows them in the file's order. A release's cost follows from its mechanism, count and claim, so that
-    one that looks like the next failing one is it.
-    """
-    wanted = iter(_failing(accounting))
-    lines: list[int] = []
-    sought = next(wanted, None)
-    with source() as ledger:
-        for line, read in enumerate(ledger, start=2):  # the header is the first
-            if sought is None:
-                break
-            release = read if isinstance(read, Release) else read.release()
-            if (release.label, release.mechanism, release.count, release.claimed) == (
-                sought.label,
-                sought.mechanism,
-                sought.count,
-                sought.claimed,
-            ):
-                lines.append(line)
-                sought = next(wanted, None)
-    return lines
 
 
 def _certifiable(ledger: Ledger | LedgerStream) -> str | None:

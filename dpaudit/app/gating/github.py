@@ -17,7 +17,7 @@ _SIGNS = {
 }
 
 
-def annotations(report: Report) -> str:
+def workflow_commands(report: Report) -> str:
     """A workflow command for each finding, and one that sums up."""
     lines = [_annotation(finding) for finding in report.all_findings]
     lines.append(f"::notice title=dpaudit gate::{_message(report.summary)}")

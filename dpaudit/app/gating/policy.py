@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from typing import TypeAlias
@@ -80,9 +80,7 @@ def _above(source: Source, wanted: ApproxDP) -> str:
         )
     if any(within(leading_figure(bound.guarantee), wanted.epsilon) for bound in accounting.bounds):
         return ""
-    best = (
-        f"epsilon at most {bound_figure(accounting.bounds[0])}" if accounting.bounds else "no finite epsilon"
-    )
+    best = bound_figure(accounting.bounds[0]) if accounting.bounds else "no finite epsilon"
     return f"proved is {best}, the policy allows {figure(wanted)}"
 
 
@@ -99,7 +97,7 @@ def _increase(source: Source, baseline: Certificate, path: str) -> str:
     ours = (header.unit, header.neighbouring, header.trust_model)
     if theirs != ours:
         raise ClaimMismatch(
-            f"the baseline speaks of {', '.join(map(str, theirs))}; the ledger of {', '.join(map(str, ours))}",
+            f"the baseline is about {', '.join(map(str, theirs))}; this about {', '.join(map(str, ours))}",
             where=path,
             remedy="certify the baseline anew",
         )
@@ -115,9 +113,9 @@ def _increase(source: Source, baseline: Certificate, path: str) -> str:
     return f"costs {bound_figure(now[0])}; the baseline {path} costs {bound_figure(before[0])}"
 
 
-def today() -> datetime.date:
+def today() -> dt.date:
     """The day by which waivers expire, in UTC wherever the gate runs."""
-    return datetime.datetime.now(datetime.UTC).date()
+    return dt.datetime.now(dt.UTC).date()
 
 
 def waiver_findings(configuration: Configuration, checks: list[Checked], at: At) -> Iterator[Finding]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
@@ -171,7 +171,7 @@ class Waiver(Settings):
     check: Name
     finding: Waivable
     reason: Annotated[str, Field(min_length=1, max_length=2000, pattern=r"\S")]
-    expires: datetime.date
+    expires: dt.date
 
 
 class Gate(Settings):

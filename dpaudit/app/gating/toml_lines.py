@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Sequence
+from typing import Any
 
 _KEY = r"""(?:[A-Za-z0-9_-]+|"(?:[^"\\]|\\.)*"|'[^']*')"""
 _DOTTED = rf"{_KEY}(?:\s*\.\s*{_KEY})*"
@@ -69,11 +70,11 @@ def _keys(dotted: str) -> tuple[str, ...]:
         value = tomllib.loads(f"{dotted} = 0")
     except tomllib.TOMLDecodeError:
         return (dotted,)
-    keys = []
-    while isinstance(value, dict):
-        (key,) = value
+    keys: list[str] = []
+    inner: Any = value
+    while isinstance(inner, dict):
+        ((key, inner),) = inner.items()
         keys.append(key)
-        value = value[key]
     return tuple(keys)
 
 
