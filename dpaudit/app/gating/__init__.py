@@ -1,1 +1,1 @@
-"""What `dpaudit gate` is made of: its configuration, its checks, its policy, its report and the formats of it."""
+"""What `dpaudit gate` is made of: configuration, checks, policy, report, and the formats of the report."""
