@@ -75,6 +75,9 @@ def read_configuration(path: Path) -> Configuration:
         raise _error(path, _toml_line(message, text), (), f"not TOML: {message}", "correct it") from None
     except (ValueError, RecursionError) as error:
         raise _error(path, 1, (), f"not TOML that can be read: {error}", "correct it") from None
+    for key in _misspelled(document):
+        what = f"{'.'.join(key)} is nearly [{'.'.join(TABLE)}]"
+        raise _error(path, line_of(text, key), (), what, "correct the name: it would be passed over")
     table: Any = document
     for depth, name in enumerate(TABLE):
         if name not in table:
@@ -135,6 +138,32 @@ def _known_keys(key: Sequence[str | int]) -> list[str]:
 
 def _is_table(kind: Any) -> bool:
     return isinstance(kind, type) and issubclass(kind, BaseModel)
+
+
+def _misspelled(document: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
+    """Tables that somebody meant as ours: the rest of a policy must not be lost to a slip in a header."""
+    outer, own = TABLE
+    for name, table in document.items():
+        if any(name == ours or _nearly(name, ours) for ours in (own, ".".join(TABLE))):
+            yield (name,)
+        if not isinstance(table, dict) or not (name == outer or _nearly(name, outer)):
+            continue
+        for inner in table:
+            if _nearly(inner, own) or (inner == own and name != outer):
+                yield name, inner
+
+
+def _nearly(name: str, right: str) -> bool:
+    """Whether a name is another with a slip: two letters wrong or swapped, one more or less, or a tail."""
+    if name == right:
+        return False
+    if len(name) == len(right):
+        return sum(a != b for a, b in zip(name.casefold(), right, strict=False)) <= 2
+    shorter, longer = sorted((name.casefold(), right), key=len)
+    one_more = len(longer) == len(shorter) + 1
+    return name.startswith(right) or (
+        one_more and any(longer[:i] + longer[i + 1 :] == shorter for i in range(len(longer)))
+    )
 
 
 def _require_consistent(configuration: Configuration) -> None:

@@ -9,6 +9,7 @@ from typing import Any, Final, Literal
 
 from dpaudit.app.failures import EXIT_INCONCLUSIVE, EXIT_INPUT, EXIT_NOT_PROVED, EXIT_NOTHING
 from dpaudit.app.gating.settings import Waiver
+from dpaudit.app.output import printable
 from dpaudit.errors import DpauditError, IntegrityError
 from dpaudit.verdicts import Experiment, Proof
 
@@ -51,6 +52,11 @@ RULES: Final = {
 }
 
 
+def _clean(text: str) -> str:
+    """Foreign text as every format can hold it: no character commands a terminal or has no encoding."""
+    return "\n".join(map(printable, text.split("\n")))
+
+
 @dataclass(frozen=True)
 class Place:
     """A file, relative to the root of the report where it lies below it, and a line from 1."""
@@ -63,7 +69,7 @@ class Place:
         """A place in a file, seen from a root."""
         path = Path(file).absolute()
         inside = path.is_relative_to(root)
-        return cls((path.relative_to(root) if inside else path).as_posix(), max(1, line))
+        return cls(_clean((path.relative_to(root) if inside else path).as_posix()), max(1, line))
 
 
 @dataclass(frozen=True)
@@ -83,6 +89,9 @@ class Finding:
     message: str
     place: Place
     waiver: Waiver | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "message", _clean(self.message))
 
     @property
     def exit_status(self) -> int:
@@ -136,6 +145,12 @@ class Checked:
     audits: tuple[str, ...] = ()
     not_checked: tuple[str, ...] = ()
     seconds: float = 0.0
+
+    def __post_init__(self) -> None:
+        for name in ("subject", "claim", "cost"):
+            object.__setattr__(self, name, _clean(getattr(self, name)))
+        for name in ("audits", "not_checked"):
+            object.__setattr__(self, name, tuple(map(_clean, getattr(self, name))))
 
     @property
     def outcome(self) -> str:

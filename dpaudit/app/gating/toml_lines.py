@@ -52,9 +52,8 @@ def _lines(text: str) -> dict[Path, int]:
             if header[1] == "[[":
                 positions[keys] = positions.get(keys, -1) + 1
             table = _with_positions(keys, positions)
-            known.setdefault(table, number)
-            if isinstance(table[-1], int):
-                known.setdefault(table[:-1], number)
+            for length in range(1, len(table) + 1):
+                known.setdefault(table[:length], number)
             continue
         assignment = _ASSIGNMENT.match(line)
         if assignment is not None:

@@ -77,9 +77,7 @@ def test_failing_releases_of_a_ledger_are_shown_on_their_lines(
 ) -> None:
     from dpaudit import L2, ZCDP, Claim, Gaussian, Header, Ledger, Release
 
-    kept = Ledger(
-        Header(algorithm="a", unit="row", neighbouring="replace-one", claim=Claim(ZCDP(rho=100.0)))
-    )
+    kept = Ledger(Header(algorithm="a", unit="row", neighbouring="replace-one", claim=Claim(ZCDP(rho=100.0))))
     # Every second one fails; those that look alike are told apart by their place.
     for index in range(number):
         claimed = ZCDP(rho=0.1 if index % 2 else 1.0)

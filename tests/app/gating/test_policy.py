@@ -160,9 +160,7 @@ def test_a_waiver_that_covers_nothing_is_mentioned(gate: Any, ledger_file: Any, 
     assert (status, findings(report)) == (0, [("unused-waiver", "pyproject.toml", 3)])
 
 
-def test_a_waiver_covers_its_own_check_and_finding_alone(
-    gate: Any, ledger_file: Any, findings: Any
-) -> None:
+def test_a_waiver_covers_its_own_check_and_finding_alone(gate: Any, ledger_file: Any, findings: Any) -> None:
     ledger_file(0.25, claimed=0.2)
     status, report = gate(FAILING + waiver("not-proved", "2026-04-01"))
     assert status == 1
