@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, Final, Literal, Self
 
@@ -31,7 +33,8 @@ _DEFAULTS: Final[Mapping[str, Effort]] = {
     "pr": Effort(**{"method": "replay", "time-limit": 120.0, "seed": 0}),  # type: ignore[arg-type]
     "nightly": Effort(**{"method": "replay", "time-limit": 1800.0, "seed": "fresh"}),  # type: ignore[arg-type]
 }
-_TRIALS: Final = {
+#: Where no table says how many.
+TRIALS: Final = {
     ("pr", "replay"): 100,
     ("pr", "threshold"): 20_000,
     ("pr", "sequential"): 20_000,
@@ -49,12 +52,13 @@ class Plan:
     """The effort of one audit, nothing left open.
 
     Attributes:
-        confidence: of this audit alone: its share of the gate's.
+        seconds: a limit on the audit's time; None for none.
+        confidence: of this audit alone: its share of the whole.
     """
 
     method: Literal["replay", "threshold", "sequential"]
     trials: int
-    seconds: float
+    seconds: float | None
     seed: int
     confidence: float
 
@@ -66,7 +70,7 @@ class Plan:
         """
         ranked = (own, getattr(gate.profile, profile), gate.audit, _DEFAULTS[profile])
         method, seconds = _first(ranked, "method"), _first(ranked, "time_limit")
-        trials = _first(ranked[:-1], "trials") or _TRIALS[profile, method]
+        trials = _first(ranked[:-1], "trials") or TRIALS[profile, method]
         seed = own.seed if isinstance(own.seed, int) else seed
         error = (1 - gate_confidence(gate, profile)) / max(1, len(gate.targets))
         return cls(method, trials, seconds, seed, 1 - error)
@@ -103,7 +107,7 @@ def audited(
         Exception: whatever the algorithm raises.
     """
     try:
-        with time_limit(plan.seconds):
+        with nullcontext() if plan.seconds is None else time_limit(plan.seconds):
             if plan.method == "replay":
                 found = replay(
                     algorithm,
@@ -145,7 +149,7 @@ def _sampled(
 
     The clock alone decides how many trials there are, never a score: the test stays valid.
     """
-    end = time.monotonic() + 0.8 * plan.seconds / share
+    end = math.inf if plan.seconds is None else time.monotonic() + 0.8 * plan.seconds / share
 
     def late(done: int, asked: int, so_far: Trials) -> bool:
         del done, asked, so_far
