@@ -11,6 +11,7 @@ worker of a distributed session. They are never rerun on failure: that would let
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
@@ -108,11 +109,27 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, o
     return result
 
 
+@contextmanager
+def _told(*more: type[Exception]) -> Generator[None]:
+    """A mistake in a test fails it with the four parts of its error, and without our own frames."""
+    from dpaudit.errors import UsageError
+
+    kinds: tuple[type[Exception], ...] = (UsageError, *more)
+    try:
+        yield
+    except kinds as error:
+        raise pytest.fail.Exception(str(error), pytrace=False) from None
+
+
 def _claim(node: pytest.Item) -> Claim | None:
     from dpaudit.app.testing import marked_claim
+    from dpaudit.errors import InvalidParameter
 
     mark = node.get_closest_marker(_MARK)
-    return None if mark is None else marked_claim(mark.args, mark.kwargs)
+    if mark is None:
+        return None
+    with _told(InvalidParameter):
+        return marked_claim(mark.args, mark.kwargs)
 
 
 @pytest.fixture
@@ -124,12 +141,13 @@ def dp_curator(request: pytest.FixtureRequest) -> Curator:
     node = request.node
     claim = _claim(node)
     if claim is None:
-        raise UsageError(
-            "dp_curator without a claim",
-            where=node.nodeid,
-            why="there is nothing that its releases could be held to",
-            remedy="mark the test with @pytest.mark.dp_claim(rho=..., unit=...)",
-        )
+        with _told():
+            raise UsageError(
+                "dp_curator without a claim",
+                where=node.nodeid,
+                why="there is nothing that its releases could be held to",
+                remedy="mark the test with @pytest.mark.dp_claim(rho=..., unit=...)",
+            )
     run = ClaimedRun(node.name, claim, audit_seed(node.nodeid, 0, request.config.getoption("--dp-seed")))
     node.stash[_RUN] = run
     return run.curator
@@ -162,12 +180,13 @@ def dp_audit(request: pytest.FixtureRequest) -> Callable[..., Audit]:
     node = request.node
     auditing = request.config.stash[_AUDITING]
     if node.nodeid not in auditing:
-        raise UsageError(
-            "dp_audit asked for while the test runs",
-            where=node.nodeid,
-            why="each audit's share of the error is fixed when all tests are collected",
-            remedy="name dp_audit among the test's arguments",
-        )
+        with _told():
+            raise UsageError(
+                "dp_audit asked for while the test runs",
+                where=node.nodeid,
+                why="each audit's share of the error is fixed when all tests are collected",
+                remedy="name dp_audit among the test's arguments",
+            )
     claim = _claim(node)
     node.stash[_AUDITS] = 0
 
@@ -181,17 +200,18 @@ def dp_audit(request: pytest.FixtureRequest) -> Callable[..., Audit]:
         **run_options: Any,
     ) -> Audit:
         number = node.stash[_AUDITS] = node.stash[_AUDITS] + 1
-        found = audit(
-            algorithm,
-            pairs,
-            claim=claim,
-            method=method,
-            trials=trials,
-            seed=audit_seed(node.nodeid, number, request.config.getoption("--dp-seed")),
-            # 1/2 + 1/6 + 1/12 + ... = 1: nobody knows how many audits one test will make.
-            error=SESSION_ERROR / len(auditing) / (number * (number + 1)),
-            run_options=run_options,
-        )
+        with _told():
+            found = audit(
+                algorithm,
+                pairs,
+                claim=claim,
+                method=method,
+                trials=trials,
+                seed=audit_seed(node.nodeid, number, request.config.getoption("--dp-seed")),
+                # 1/2 + 1/6 + 1/12 + ... = 1: nobody knows how many audits one test will make.
+                error=SESSION_ERROR / len(auditing) / (number * (number + 1)),
+                run_options=run_options,
+            )
         node.user_properties.append(("dp_audit", f"{found.verdict} by {found.method}, seed {found.seed}"))
         failure = audit_failure(found, allow_inconclusive=allow_inconclusive)
         if failure is not None:

@@ -66,14 +66,17 @@ def marked_claim(arguments: tuple[object, ...], fields: Mapping[str, object]) ->
             why="what is not understood cannot be judged",
             remedy=f"{hint}give a dpaudit.Claim alone, or some of {', '.join(known)}",
         )
-    claim = StatedClaim(**fields).claim(None)  # type: ignore[arg-type]
-    if claim is None:
+    guarantees = [name for name in ("epsilon", "rho", "mu") if fields.get(name) is not None]
+    if len(guarantees) != 1 or (fields.get("delta") is not None and guarantees != ["epsilon"]):
+        given = [*guarantees, *(["delta"] if fields.get("delta") is not None else [])]
         raise UsageError(
-            "it states no guarantee",
+            f"it states {' and '.join(given) or 'no guarantee'}",
             where=_MARKER,
-            why="there is nothing that could be proved",
-            remedy="add rho, mu or epsilon, with delta where it is meant",
+            why="a claim is one guarantee",
+            remedy="give one of rho, mu and epsilon, and delta beside epsilon where it is meant",
         )
+    claim = StatedClaim(**fields).claim(None)  # type: ignore[arg-type]
+    assert claim is not None  # noqa: S101  (it has a guarantee)
     return claim
 
 
@@ -209,10 +212,11 @@ def audit(
             where="dp_audit",
             remedy=f"methods are {', '.join(known for profile, known in TRIALS if profile == 'pr')}",
         )
+    claim = claim if claim is not None else getattr(algorithm, "claim", None)
     found = audited(
         algorithm,
         _pairs(algorithm, pairs),
-        claim=claim if claim is not None else getattr(algorithm, "claim", None),
+        claim=None if claim is None else claim.about(*terms(claim)),
         plan=Plan(method, trials or TRIALS["pr", method], None, seed, 1 - error),
         run_options=run_options,
     )
@@ -262,8 +266,10 @@ def audit_failure(found: Audit, *, allow_inconclusive: bool) -> str | None:
         least = lower(found.epsilon_lower)
         lines.append(f"  epsilon at delta {found.delta:g}: {claimed}at least {least}")
         lines.append("    would hold: more noise, or a claim above that bound")
-    elif set(found.refuted_by) - {"findings"}:
-        lines.append(f"  by {', '.join(found.refuted_by)}: p-value {found.p_value}")
+    elif "p-value" in found.refuted_by:
+        lines.append(
+            f"  what was seen has a probability of at most {found.p_value:.3g} where the claim is true"
+        )
     return "\n".join([*lines, repeat])
 
 
