@@ -216,12 +216,12 @@ class Report:
         for check in self.checks:
             counts[check.outcome] = counts.get(check.outcome, 0) + 1
         total = len(self.checks)
-        parts = [f"{number} {name}" for name, number in sorted(counts.items())] or ["nothing to check"]
+        parts = [f"{number} {name}" for name, number in sorted(counts.items())]
         waived = sum(finding.waiver is not None for finding in self.all_findings)
         parts += [f"{waived} finding{'s' if waived > 1 else ''} waived"] if waived else []
         general = sorted({f.rule for f in self.findings if f.exit_status})
         parts += [f"configuration: {', '.join(general)}"] if general else []
-        return f"{total} check{'' if total == 1 else 's'}: {', '.join(parts)}"
+        return f"{total} check{'' if total == 1 else 's'}: {', '.join(parts or ['nothing to check'])}"
 
     def to_json(self) -> dict[str, Any]:
         """The report as plain JSON types."""
