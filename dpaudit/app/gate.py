@@ -162,7 +162,7 @@ def _root() -> Path:
     """What the places in a report are relative to: the checkout, where there is one, else this folder."""
     here = Path.cwd()
     stated = os.environ.get("GITHUB_WORKSPACE") or os.environ.get("CI_PROJECT_DIR")
-    workspace = Path(stated).absolute() if stated else here
+    workspace = Path(stated).resolve() if stated else here
     return workspace if here.is_relative_to(workspace) else here
 
 

@@ -258,7 +258,7 @@ def test_shown(dp_audit, number, record_property):
 """
 
 
-@pytest.mark.parametrize("options", [(), ("-n", "2"), ("-p", "no:randomly", "-k", "shown")])
+@pytest.mark.parametrize("options", [(), ("-n", "2")])
 def test_shares_and_seeds_are_the_same_however_the_session_is_run(
     session: Any, pytester: pytest.Pytester, options: tuple[str, ...]
 ) -> None:

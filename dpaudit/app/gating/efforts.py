@@ -70,8 +70,10 @@ class Plan:
         """
         ranked = (own, getattr(gate.profile, profile), gate.audit, _DEFAULTS[profile])
         method, seconds = _first(ranked, "method"), _first(ranked, "time_limit")
-        trials = _first(ranked[:-1], "trials") or TRIALS[profile, method]
-        seed = own.seed if isinstance(own.seed, int) else seed
+        # A number of trials is meant for the method that is in force where it stands.
+        stated = (effort.trials for i, effort in enumerate(ranked) if _first(ranked[i:], "method") == method)
+        trials = next((number for number in stated if number is not None), TRIALS[profile, method])
+        seed = seed if own.seed is None else _drawn(own.seed)
         error = (1 - gate_confidence(gate, profile)) / max(1, len(gate.targets))
         return cls(method, trials, seconds, seed, 1 - error)
 
@@ -86,6 +88,10 @@ def root_seed(gate: Gate, profile: Profile, given: int | None) -> int:
     if given is not None:
         return given
     seed = _first((getattr(gate.profile, profile), gate.audit, _DEFAULTS[profile]), "seed")
+    return _drawn(seed)
+
+
+def _drawn(seed: int | str) -> int:
     return seed if isinstance(seed, int) else secrets.randbits(32)
 
 

@@ -202,4 +202,11 @@ def test_a_targets_effort_goes_before_the_profiles_before_the_gates() -> None:
     pr, nightly = Plan.of(gate, "pr", own, 1), Plan.of(gate, "nightly", own, 1)
     assert (pr.trials, pr.seconds, pr.seed) == (10, 5.0, 3)
     assert (nightly.trials, nightly.seconds, nightly.seed) == (20, 5.0, 3)
+    # Trials are meant for the method in force where they stand.
+    sampled = Plan.of(gate, "pr", Effort(method="threshold"), 1)
+    assert sampled.trials == 20_000
+    assert Plan.of(gate, "pr", Effort(method="replay"), 1).trials == 10
+    assert Plan.of(gate, "pr", Effort(method="threshold", trials=7), 1).trials == 7
+    fresh = {Plan.of(gate, "pr", Effort(seed="fresh"), 1).seed for _ in range(3)}
+    assert len(fresh) > 1
     assert pr.confidence == nightly.confidence == pytest.approx(1 - 1e-6)
