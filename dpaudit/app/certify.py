@@ -12,8 +12,14 @@ import click
 from rich.console import RenderableType
 
 from dpaudit.accountants.accounting import account
-from dpaudit.accountants.filters import GDPFilter, ZCDPFilter
-from dpaudit.app.claim_options import StatedClaim, accounted, claim_options, rigour_option, users_option
+from dpaudit.app.claim_options import (
+    StatedClaim,
+    accounted,
+    claim_options,
+    rigour_option,
+    stated_budget,
+    users_option,
+)
 from dpaudit.app.failures import EXIT_INCONCLUSIVE, EXIT_NOT_PROVED, EXIT_NOTHING, traceback_option
 from dpaudit.app.foreign_code import foreign_code
 from dpaudit.app.main import COMMAND
@@ -25,13 +31,11 @@ from dpaudit.auditors.replay import replay
 from dpaudit.bounds import Bound
 from dpaudit.certificate import Certificate, judge
 from dpaudit.claims import Claim
-from dpaudit.curator import Filter
 from dpaudit.errors import CannotBound, UsageError
 from dpaudit.files import replace_file
 from dpaudit.guarantees import ApproxDP
 from dpaudit.ledger import Ledger
 from dpaudit.pairs import Pair
-from dpaudit.relations import Neighbouring
 from dpaudit.running import Run, run
 from dpaudit.verdicts import Accounting, Audit, Experiment
 
@@ -131,7 +135,7 @@ def certify(
             claim=claim,
             seed=seed,
             users=users,
-            budget=budget_filter(budget_rho, budget_mu, claim),
+            budget=stated_budget(budget_rho, budget_mu, claim),
             path=None if folder is None else folder / LEDGER,
         )
     if not result.ledger.releases:
@@ -143,7 +147,7 @@ def certify(
     accounting = accounted(result.ledger, None, rigour)
     # Before the audit runs the algorithm again, which may change an object that it returned.
     text = None if folder is None else output_text(result.output)
-    options = {"users": users, "budget": budget_filter(budget_rho, budget_mu, claim)}
+    options = {"users": users, "budget": stated_budget(budget_rho, budget_mu, claim)}
     audits = _audits(chosen, pairs_of(chosen, pair), claim=claim, seed=seed or 0, run_options=options)
     certificate = judge(
         result.ledger, accounting, audits, command=ctx.meta.get(COMMAND, f"dpaudit certify {target}")
@@ -194,21 +198,6 @@ def _prepare(folder: Path) -> None:
     # Should the run fail half way, nothing may stand beside another run's ledger.
     for name in (CERTIFICATE, OUTPUT):
         (folder / name).unlink(missing_ok=True)
-
-
-def budget_filter(rho: float | None, mu: float | None, claim: Claim) -> Filter | None:
-    """A whole budget, for one run, under the claim's relation."""
-    neighbouring = claim.neighbouring or Neighbouring.REPLACE_ONE
-    if rho is not None and mu is not None:
-        raise UsageError(
-            "--budget-rho and --budget-mu at once",
-            where="--budget-rho",
-            why="a curator holds one budget",
-            remedy="give one of them",
-        )
-    if mu is not None:
-        return GDPFilter(mu, neighbouring)
-    return None if rho is None else ZCDPFilter(rho, neighbouring)
 
 
 def _audits(

@@ -10,7 +10,9 @@ from typing import Any
 import click
 
 from dpaudit.accountants.accounting import account
+from dpaudit.accountants.filters import GDPFilter, ZCDPFilter
 from dpaudit.claims import Claim
+from dpaudit.curator import Filter
 from dpaudit.errors import ClaimMismatch, UsageError
 from dpaudit.guarantees import GDP, ZCDP, AnyGuarantee, ApproxDP, PureDP
 from dpaudit.ledger import Ledger
@@ -175,3 +177,18 @@ def claim_options(verb: Callable[..., None]) -> Callable[..., None]:
     for option in reversed(_OPTIONS):
         decorated = option(decorated)
     return decorated
+
+
+def stated_budget(rho: float | None, mu: float | None, claim: Claim) -> Filter | None:
+    """A whole budget, for one run, under the claim's relation."""
+    neighbouring = claim.neighbouring or Neighbouring.REPLACE_ONE
+    if rho is not None and mu is not None:
+        raise UsageError(
+            "--budget-rho and --budget-mu at once",
+            where="--budget-rho",
+            why="a curator holds one budget",
+            remedy="give one of them",
+        )
+    if mu is not None:
+        return GDPFilter(mu, neighbouring)
+    return None if rho is None else ZCDPFilter(rho, neighbouring)

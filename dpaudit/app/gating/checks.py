@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from dpaudit.accountants.accounting import account
-from dpaudit.app.certify import budget_filter, data_for
+from dpaudit.app.certify import data_for
+from dpaudit.app.claim_options import stated_budget
 from dpaudit.app.foreign_code import foreign_code
 from dpaudit.app.gating.configuration import Configuration
 from dpaudit.app.gating.efforts import Plan, Profile, audited, root_seed
@@ -114,7 +115,7 @@ class _Judge:
         plan = Plan.of(self.gate, self.profile, settings.audit, self.seed)
         options: dict[str, Any] = {
             "users": settings.users,
-            "budget": budget_filter(settings.budget_rho, settings.budget_mu, claim),
+            "budget": stated_budget(settings.budget_rho, settings.budget_mu, claim),
         }
         with foreign_code(settings.target, "running it"):
             ledger = run(chosen.algorithm, data, claim=claim, seed=plan.seed, **options).ledger
@@ -126,7 +127,7 @@ class _Judge:
         accounting = account(ledger)
         pairs = pairs_of(chosen, pair)
         # The budget is spent by each run anew.
-        options["budget"] = budget_filter(settings.budget_rho, settings.budget_mu, claim)
+        options["budget"] = stated_budget(settings.budget_rho, settings.budget_mu, claim)
         audits: list[Audit] = []
         if pairs:
             with foreign_code(settings.target, "auditing it"):
