@@ -131,7 +131,7 @@ def certify(
             remedy="add --rho, --mu or --epsilon with --delta, or give the algorithm a `claim` attribute",
         )
     pair = None if pair_reference is None else load_pair(pair_reference)
-    data = _data(chosen, pair)
+    data = data_for(chosen, pair)
     if folder is not None:
         _prepare(folder)
 
@@ -183,7 +183,8 @@ def certify(
         ctx.exit(EXIT_INCONCLUSIVE)
 
 
-def _data(target: Target, pair: Pair | None) -> Any:
+def data_for(target: Target, pair: Pair | None) -> Any:
+    """What to run a target on: its own data, else the first of the pair."""
     if target.data is not None:
         return target.data
     if pair is not None:

@@ -19,6 +19,8 @@ VERBS = {
     "certify": ("certify", "certify", "Run, account, audit and judge an algorithm: the main job."),
     "verify": ("verify", "verify", "Prove a claim from ledgers, release by release and in total."),
     "audit": ("audit", "audit", "Try to refute a claim by experiment."),
+    "gate": ("gate", "gate", "Hold everything in pyproject.toml to its claims: the merge gate."),
+    "init": ("init", "init", "Write a configuration and a workflow to begin with."),
     "calibrate": ("calibrate", "calibrate_command", "The least noise that meets a target."),
     "convert": ("convert", "convert", "State one guarantee on every other scale."),
     "diff": ("diff", "diff", "Which release made the budget grow."),

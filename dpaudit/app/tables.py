@@ -97,7 +97,7 @@ def _account_row(release: ReleaseAccount) -> list[object]:
 def shortfalls(accounting: Accounting) -> list[RenderableType]:
     """For each claim that is not proved: claimed, computed and their ratio; then the premises that fail."""
     lines = [
-        f"release {release.label!r}: {_comparison(release.proved, release.claimed)}"
+        f"release {release.label!r}: {shortfall(release.proved, release.claimed)}"
         for release in _not_proved(accounting)[:MOST_ROWS]
         if release.claimed is not None
     ]
@@ -106,7 +106,7 @@ def shortfalls(accounting: Accounting) -> list[RenderableType]:
     claim = accounting.claim
     if claim is not None and accounting.verdict is Proof.NOT_PROVED:
         if accounting.bounds:
-            lines.append(f"total: {_comparison(accounting.bounds[0].guarantee, claim.guarantee)}")
+            lines.append(f"total: {shortfall(accounting.bounds[0].guarantee, claim.guarantee)}")
         else:
             lines.append(f"total: claimed {claim.guarantee}; no accountant has a finite bound on that scale")
     return bullets("Not proved", lines)
@@ -121,7 +121,8 @@ def premises(claim: Claim | None) -> list[RenderableType]:
     return bullets("Premises", lines)
 
 
-def _comparison(proved: AnyGuarantee, claimed: AnyGuarantee) -> str:
+def shortfall(proved: AnyGuarantee, claimed: AnyGuarantee) -> str:
+    """What is claimed, what was computed, and their ratio."""
     if proved.kind != claimed.kind:
         return f"claimed {claimed}; computed {figure(proved, proved=True)}, which does not imply it"
     computed, stated = leading_figure(proved), leading_figure(claimed)
