@@ -86,10 +86,12 @@ def noisy_maximum(data: Array, generator: Generator, trials: int) -> Any:
 
 
 def laplace(data: Array, generator: Generator, trials: int) -> Any:
+    """Laplace noise of scale 1, in floating point: private but for its last bits."""
     return data[0] + generator.laplace(size=trials)
 
 
 def randomized_response(data: Array, generator: Generator, trials: int) -> Any:
+    """The truth with probability e / (1 + e), else a lie."""
     truth = generator.random(trials) < math.e / (1.0 + math.e)
     return np.where(truth, data[0], 1.0 - data[0])
 

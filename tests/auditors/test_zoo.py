@@ -100,7 +100,7 @@ def test_ten_thousand_runs_say_more_than_is_known(name: str) -> None:
         assert audit.verdict is Experiment.REFUTED
         bounds.append(audit.epsilon_lower or 0.0)
     assert np.median(bounds) > BARS[name]
-    assert max(bounds) <= specimen.pair_epsilon
+    # How often a bound may exceed the truth is held in tests/statistical/test_false_alarms.py.
 
 
 def test_the_published_figures() -> None:
@@ -235,7 +235,7 @@ TESTED = [name for name in ZOO if name not in {"sparse-vector-3", "laplace-on-th
 def test_samplers_draw_what_the_figures_are_about(name: str) -> None:
     specimen = ZOO[name]
     event, exact = events(name)
-    for batch, trials in ((True, 100_000), (False, 2_000)):
+    for batch, trials in ((True, 100_000), (False, 500)):
         scores = run_trials(
             specimen.algorithm, specimen.pair, trials, seed=4, score=specimen.score, batch=batch
         )
