@@ -60,7 +60,8 @@ def sparse_vector_3_log_ratio(outputs: Array) -> Array:
         yes = position < QUERIES
         said = laplace_distribution.logpdf(value, loc=query, scale=2.0)
         sides.append(np.where(yes, below[position, at] + said, below[QUERIES, -1]))
-    return sides[0] - sides[1]
+    ratio: Array = sides[0] - sides[1]
+    return ratio
 
 
 def sparse_vector_4(data: Array, generator: Generator, trials: int) -> Any:
