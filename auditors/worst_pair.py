@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import Bounds, differential_evolution
 
+from dpaudit.auditors.exact_loss import DEFAULT_DELTA
+from dpaudit.auditors.gaussian_pair import LARGEST_EPSILON
+from dpaudit.auditors.replay import replay
 from dpaudit.auditors.sides import require_seed
+from dpaudit.curator import Curator
 from dpaudit.errors import InvalidParameter
 from dpaudit.pairs import Pair
 
@@ -17,6 +22,41 @@ from dpaudit.pairs import Pair
 MakePair = Callable[[NDArray[np.float64]], Pair]
 #: From a pair and a root seed to how far apart its sides are.
 Objective = Callable[[Pair, int], float]
+
+
+def replayed_loss(
+    algorithm: Callable[[Any, Curator], Any],
+    *,
+    delta: float = DEFAULT_DELTA,
+    replays: int = 10,
+    run_options: Mapping[str, Any] | None = None,
+) -> Objective:
+    """The objective of a search for the pair whose exact loss is largest: its replay's bound on epsilon.
+
+    A pair on which a replay finds a fault besides counts as 1e6, the largest bound there is; one of
+    which no loss is known as 0. Each pair's bound holds with 95%, the largest of them all with no
+    confidence at all: replay the pair that is found with a seed of its own, and more often.
+
+    Args:
+        algorithm: any callable ``(data, curator) -> output``.
+        delta: where epsilon is bounded.
+        replays: for each pair, in each direction.
+        run_options: further arguments of `dpaudit.run`.
+    """
+
+    def objective(pair: Pair, seed: int) -> float:
+        audit = replay(
+            algorithm,
+            [pair],
+            seed=seed,
+            replays=replays,
+            delta=delta,
+            run_options=run_options,
+            extreme_outputs=False,
+        )
+        return LARGEST_EPSILON if audit.findings else audit.epsilon_lower or 0.0
+
+    return objective
 
 
 @dataclass(frozen=True)
@@ -52,15 +92,15 @@ def search_worst_pair(
     The search may err in any way: it only chooses which pair is tested. What it costs in validity is
     nothing, *as long as the pair is tested on fresh trials*: the trials that it chose by favour the
     pair that was lucky in them. Its own trials are seeded by a root seed derived from `seed`, never by
-    `seed` itself, so that ``run_trials(algorithm, found.pair, n, seed=seed)`` is fresh. All pairs are
-    compared on the same seed, which makes the objective a function. Several pairs tested afterwards
+    `seed` itself, so that replaying or running trials of the found pair with `seed` is fresh. All pairs
+    are compared on the same seed, which makes the objective a function. Several pairs tested afterwards
     have to share the error level.
 
     Args:
         make_pair: from a point to a pair; every pair it makes has to be neighbouring.
         bounds: the least and greatest value of each coordinate.
-        objective: what to maximise, such as the distance of the sides' mean scores, or an estimate of
-            epsilon; NaN counts as worse than anything.
+        objective: what to maximise: `replayed_loss`, or where nothing can be replayed the distance of the
+            sides' mean scores, or an estimate of epsilon. NaN counts as worse than anything.
         seed: root seed.
         generations: how often the population is renewed, at most.
         population: points per coordinate.

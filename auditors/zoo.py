@@ -3,12 +3,6 @@
 Each comes with a neighbouring pair on which it shows what it is, a score that tells the two sides apart,
 its claim, and the epsilon that holds exactly on that pair. An auditor whose lower bound exceeds it is
 wrong; one whose bound stays below the claim of a broken one is weak.
-
-Data are vectors of query answers, each of which one record moves by at most 1.
-
-Lyu, M., Su, D. and Li, N. (2017). Understanding the Sparse Vector Technique for Differential Privacy.
-PVLDB 10(6), Figure 1: its Algorithms 1 to 6, here with threshold 0, sensitivity 1, epsilon 1 and, where
-they stop, at the first "yes"; Algorithms 1 and 2 then are the same.
 """
 
 from __future__ import annotations
@@ -22,16 +16,21 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
+from dpaudit.auditors import zoo_mechanisms
 from dpaudit.auditors.plain import Plain, Rows
-from dpaudit.auditors.scores import RowScore
+from dpaudit.auditors.scores import RowScore, Score, flatten
+from dpaudit.auditors.sides import Auditable
+from dpaudit.auditors.zoo_mechanisms import QUERIES
 from dpaudit.claims import Claim
+from dpaudit.curator import Curator
 from dpaudit.guarantees import ApproxDP, PureDP
+from dpaudit.mechanisms import DiscreteGaussian, DiscreteLaplace, Gaussian
 from dpaudit.pairs import Pair
 from dpaudit.running import name_of
+from dpaudit.sensitivity import L1, L2
 
 Array = NDArray[np.float64]
 
-QUERIES = 10
 DELTA = 1e-5
 
 
@@ -40,99 +39,65 @@ class Specimen:
     """One mechanism of the zoo.
 
     Attributes:
-        mechanism: ``(data, generator) -> output``, with a batch form; it carries its claim.
+        algorithm: what is audited; it carries its claim.
         pair: where it shows its fault.
-        score: from an output to a number that tells the sides apart.
         pair_epsilon: the least epsilon that holds on the pair at the claim's delta, rounded up; the
             mechanism's own may be larger.
         source: where it is from, and what is wrong with it.
+        score: from an output to a number or a vector that tells the sides apart.
+        most_trials: of a mechanism that is slow to run: more trials are not worth the wait.
     """
 
-    mechanism: Plain
+    algorithm: Auditable
     pair: Pair
-    score: RowScore
     pair_epsilon: float
     source: str
+    score: Score = flatten
+    most_trials: int | None = None
 
     @property
-    def claim(self) -> PureDP | ApproxDP:
-        """The guarantee that is claimed."""
-        claim = self.mechanism.claim
-        if claim is None or not isinstance(claim.guarantee, (PureDP, ApproxDP)):
-            raise TypeError(self.mechanism.name)
-        return claim.guarantee
+    def claim(self) -> Claim:
+        """What is claimed."""
+        claim: Claim = self.algorithm.claim  # type: ignore[attr-defined]  # every specimen's has one
+        return claim
+
+    @property
+    def guarantee(self) -> PureDP | ApproxDP:
+        """The guarantee that is claimed.
+
+        Raises:
+            TypeError: it is no point (epsilon, delta).
+        """
+        if not isinstance(self.claim.guarantee, PureDP | ApproxDP):
+            raise TypeError(name_of(self.algorithm))
+        return self.claim.guarantee
 
     @property
     def delta(self) -> float:
         """The claim's delta."""
-        return self.claim.delta if isinstance(self.claim, ApproxDP) else 0.0
+        return self.guarantee.delta if isinstance(self.guarantee, ApproxDP) else 0.0
 
     @property
     def innocent(self) -> bool:
         """Whether the pair is within the claim."""
-        return self.pair_epsilon <= self.claim.epsilon
+        return self.pair_epsilon <= self.guarantee.epsilon
 
 
-def first_yes(answers: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """The position of each row's first "yes"; the number of queries where there is none. [n]."""
-    positions: NDArray[np.int64] = answers.argmax(axis=1)
-    positions[~answers.any(axis=1)] = answers.shape[1]
-    return positions
+@dataclass(frozen=True)
+class Released:
+    """The answer to the one query with noise from the curator, so that it can be replayed, too."""
 
+    mechanism: Gaussian | DiscreteGaussian | DiscreteLaplace
+    claim: Claim
 
-def _sparse_vector_1(data: Array, generator: Generator, trials: int) -> Any:
-    """Algorithms 1 and 2, stopped at the first yes: Lap(2) on the threshold, Lap(4) on the queries."""
-    threshold = generator.laplace(scale=2.0, size=(trials, 1))
-    return first_yes(data + generator.laplace(scale=4.0, size=(trials, data.size)) >= threshold)
+    def __call__(self, data: Array, curator: Curator) -> Any:
+        """One noisy answer, []."""
+        return curator.release(data[0], self.mechanism, label="answer")
 
-
-def _sparse_vector_3(data: Array, generator: Generator, trials: int) -> Any:
-    """Algorithm 3: says the noisy answer too, and so how high the threshold is at most. [n, 2]."""
-    threshold = generator.laplace(scale=2.0, size=(trials, 1))
-    noisy = data + generator.laplace(scale=2.0, size=(trials, data.size))
-    position = first_yes(noisy >= threshold)
-    value = np.append(noisy, np.zeros((trials, 1)), axis=1)[np.arange(trials), position]
-    return np.column_stack([position, value])
-
-
-def _sparse_vector_4(data: Array, generator: Generator, trials: int) -> Any:
-    """Algorithm 4: Lap(4) on the threshold, and only Lap(4/3) on the queries, however many."""
-    threshold = generator.laplace(scale=4.0, size=(trials, 1))
-    return first_yes(data + generator.laplace(scale=4.0 / 3.0, size=(trials, data.size)) >= threshold)
-
-
-def _sparse_vector_5(data: Array, generator: Generator, trials: int) -> Any:
-    """Algorithm 5: no noise on the queries, and no stop. [n, queries]."""
-    return data >= generator.laplace(scale=2.0, size=(trials, 1))
-
-
-def _sparse_vector_6(data: Array, generator: Generator, trials: int) -> Any:
-    """Algorithm 6: Lap(2) on the queries, and no stop. [n, queries]."""
-    threshold = generator.laplace(scale=2.0, size=(trials, 1))
-    return data + generator.laplace(scale=2.0, size=(trials, data.size)) >= threshold
-
-
-def _noisy_maximum(data: Array, generator: Generator, trials: int) -> Any:
-    """The largest noisy answer itself, where only its position would be private."""
-    return (data + generator.laplace(scale=2.0, size=(trials, data.size))).max(axis=1)
-
-
-def _laplace(data: Array, generator: Generator, trials: int) -> Any:
-    return data[0] + generator.laplace(size=trials)
-
-
-def _randomized_response(data: Array, generator: Generator, trials: int) -> Any:
-    truth = generator.random(trials) < math.e / (1.0 + math.e)
-    return np.where(truth, data[0], 1.0 - data[0])
-
-
-def _half_the_noise(data: Array, generator: Generator, trials: int) -> Any:
-    return data[0] + generator.normal(scale=0.5, size=trials)
-
-
-def _own_variance(data: Array, generator: Generator, trials: int) -> Any:
-    """Its spread depends on the data, by less than the claim's delta can show."""
-    return generator.normal(scale=1.0 + 0.05 * data[0], size=trials)
+    def batch(self, data: Array, curator: Curator, trials: int) -> Any:
+        """As many, [trials]."""
+        answers = np.full(trials, data[0])
+        return curator.release(answers, self.mechanism, label="answer", count=trials)
 
 
 def _on_the_grid_of_one(outputs: Array) -> Array:
@@ -152,116 +117,126 @@ class _Single:
 
     @property
     def name(self) -> str:
-        return name_of(self.rows).strip("_")
+        return name_of(self.rows)
 
 
-def _specimen(
-    rows: Rows,
-    data: Array,
-    neighbour: Array,
-    score: RowScore,
-    pair_epsilon: float,
-    source: str,
-    *,
-    guarantee: PureDP | ApproxDP | None = None,
-) -> Specimen:
-    claim = Claim(guarantee or PureDP(epsilon=1.0), unit="record", neighbouring="replace-one")
-    mechanism = Plain(_Single(rows), rows=rows, claim=claim)
-    return Specimen(mechanism, Pair(data, neighbour, source), score, pair_epsilon, source)
+def _plain(rows: Rows, guarantee: PureDP | ApproxDP | None = None) -> Plain:
+    return Plain(_Single(rows), rows=rows, claim=_claim(guarantee or PureDP(epsilon=1.0)))
+
+
+def _claim(guarantee: PureDP | ApproxDP) -> Claim:
+    return Claim(guarantee, unit="record", neighbouring="replace-one")
 
 
 _HALF = QUERIES // 2
+_SAME = np.zeros(QUERIES)
 _LOW_THEN_HIGH = np.repeat([-1.0, 0.0], _HALF)
 _HIGH_THEN_LOW = np.repeat([0.0, -1.0], _HALF)
-_ZERO, _ONE = np.zeros(1), np.ones(1)
+#: Two by two the same; then each pair's first moved down and its second up, so that they meet the next.
+_STAIRS = np.repeat(np.arange(1.0 - _HALF, _HALF, 2.0), 2)
+_CROSSED_STAIRS = _STAIRS + np.tile([-1.0, 1.0], _HALF)
+_APART = Pair(np.ones(1), np.zeros(1), "the answers 1 and 0")
 
 _negated = RowScore(np.negative)
 # The positions in the order in which they speak for the neighbour, the last (5, then 6, ...) most.
 _position = RowScore(lambda outputs: np.array([0, 1, 3, 4, 5, 10, 9, 8, 7, 6, 2])[outputs])
+_second_half_more = RowScore(lambda yes: yes[:, _HALF:].sum(axis=1) - yes[:, :_HALF].sum(axis=1))
 
 #: Every specimen under its name.
 ZOO: Mapping[str, Specimen] = {
-    "sparse-vector-1": _specimen(
-        _sparse_vector_1, _HIGH_THEN_LOW, _LOW_THEN_HIGH, _position, 0.8389, "Lyu et al. Algorithm 1: correct"
+    "sparse-vector-1": Specimen(
+        _plain(zoo_mechanisms.sparse_vector_1),
+        Pair(_HIGH_THEN_LOW, _LOW_THEN_HIGH),
+        0.8389,
+        "Lyu et al. Algorithm 1: correct",
+        _position,
     ),
-    "sparse-vector-2": _specimen(
-        _sparse_vector_1, _HIGH_THEN_LOW, _LOW_THEN_HIGH, _position, 0.8389, "Lyu et al. Algorithm 2: correct"
+    "sparse-vector-2": Specimen(
+        _plain(zoo_mechanisms.sparse_vector_1),
+        Pair(_HIGH_THEN_LOW, _LOW_THEN_HIGH),
+        0.8389,
+        "Lyu et al. Algorithm 2: correct",
+        _position,
     ),
-    "sparse-vector-3": _specimen(
-        _sparse_vector_3,
-        np.zeros(QUERIES),
-        np.full(QUERIES, -1.0),
-        RowScore(lambda outputs: outputs[:, 0] - outputs[:, 1]),
+    "sparse-vector-3": Specimen(
+        _plain(zoo_mechanisms.sparse_vector_3),
+        Pair(np.ones(QUERIES), np.zeros(QUERIES)),
         QUERIES / 2,
         "Lyu et al. Algorithm 3: returns the noisy answer",
+        RowScore(zoo_mechanisms.sparse_vector_3_log_ratio),
     ),
-    "sparse-vector-4": _specimen(
-        _sparse_vector_4,
-        _HIGH_THEN_LOW,
-        _LOW_THEN_HIGH,
-        _position,
+    "sparse-vector-4": Specimen(
+        _plain(zoo_mechanisms.sparse_vector_4),
+        Pair(_HIGH_THEN_LOW, _LOW_THEN_HIGH),
         1.6595,
         "Lyu et al. Algorithm 4: too little noise on the queries",
+        _position,
     ),
-    "sparse-vector-5": _specimen(
-        _sparse_vector_5,
-        np.array([0.0, 1.0]),
-        np.array([1.0, 0.0]),
-        RowScore(lambda outputs: outputs[:, 1] & ~outputs[:, 0]),
+    "sparse-vector-5": Specimen(
+        _plain(zoo_mechanisms.sparse_vector_5),
+        Pair(_CROSSED_STAIRS, _STAIRS),
         math.inf,
         "Lyu et al. Algorithm 5: no noise on the queries",
+        # A no to the lower of two and a yes to the higher: on the neighbour they are the same.
+        RowScore(lambda yes: (yes[:, 1::2] & ~yes[:, ::2]).any(axis=1)),
     ),
-    "sparse-vector-6": _specimen(
-        _sparse_vector_6,
-        _HIGH_THEN_LOW,
-        _LOW_THEN_HIGH,
-        RowScore(lambda outputs: outputs[:, _HALF:].sum(axis=1) - outputs[:, :_HALF].sum(axis=1)),
-        4.0309,
+    "sparse-vector-6": Specimen(
+        _plain(zoo_mechanisms.sparse_vector_6),
+        # Over all pairs the epsilon comes as close to 5 as one likes, on outputs as rare as one likes.
+        Pair(_SAME, _SAME + np.repeat([-1.0, 1.0], _HALF)),
+        4.4862,
         "Lyu et al. Algorithm 6: answers without end",
+        _second_half_more,
     ),
-    "noisy-maximum": _specimen(
-        _noisy_maximum,
-        np.zeros(5),
-        np.full(5, -1.0),
-        _negated,
+    "noisy-maximum": Specimen(
+        _plain(zoo_mechanisms.noisy_maximum),
+        Pair(np.zeros(5), np.full(5, -1.0)),
         2.5,
         "Ding, Wang, Wang, Zhang, Kifer 2018: returns the largest noisy answer instead of its position",
+        _negated,
     ),
-    "laplace-on-the-grid": _specimen(
-        _laplace,
-        _ZERO,
-        _ONE,
-        RowScore(_on_the_grid_of_one),
+    "laplace-on-the-grid": Specimen(
+        _plain(zoo_mechanisms.laplace),
+        Pair(np.zeros(1), np.ones(1)),
         math.inf,
         "Mironov 2012: Laplace noise in floating point, whose last bits tell the answer",
+        RowScore(_on_the_grid_of_one),
     ),
-    "half-the-noise": _specimen(
-        _half_the_noise,
-        _ONE,
-        _ZERO,
-        _negated,
+    "half-the-noise": Specimen(
+        Released(Gaussian(sigma=0.5, sensitivity=L2(1.0)), _claim(ApproxDP(epsilon=4.3772, delta=DELTA))),
+        _APART,
         9.9973,
-        "Gaussian noise that says sigma 1 and draws sigma 1/2",
-        guarantee=ApproxDP(epsilon=4.3772, delta=DELTA),
+        "Gaussian noise of half the sigma that the claim needs",
     ),
-    "laplace": _specimen(
-        _laplace,
-        _ONE,
-        _ZERO,
-        RowScore(lambda outputs: -np.round(outputs, 6)),  # away from the grid
+    "laplace": Specimen(
+        _plain(zoo_mechanisms.laplace),
+        _APART,
         1.0,
         "Dwork, McSherry, Nissim, Smith 2006: correct",
+        RowScore(lambda outputs: np.round(outputs, 6)),  # away from the grid
     ),
-    "randomized-response": _specimen(
-        _randomized_response, _ONE, _ZERO, _negated, 1.0, "Warner 1965: correct"
+    "randomized-response": Specimen(
+        _plain(zoo_mechanisms.randomized_response), _APART, 1.0, "Warner 1965: correct"
     ),
-    "own-variance": _specimen(
-        _own_variance,
-        _ZERO,
-        _ONE,
-        RowScore(np.abs),
+    "own-variance": Specimen(
+        _plain(zoo_mechanisms.own_variance, ApproxDP(epsilon=1.0, delta=DELTA)),
+        Pair(np.zeros(1), np.ones(1)),
         0.7153,
         "Gaussian noise whose variance depends on the data, within its claim at delta 1e-5",
-        guarantee=ApproxDP(epsilon=1.0, delta=DELTA),
+        RowScore(np.abs),
+    ),
+    "discrete-laplace": Specimen(
+        Released(DiscreteLaplace(scale=1.0, sensitivity=L1(1.0)), _claim(PureDP(epsilon=1.0))),
+        _APART,
+        1.0,
+        "Ghosh, Roughgarden, Sundararajan 2009: correct",
+    ),
+    "discrete-gaussian": Specimen(
+        Released(
+            DiscreteGaussian(sigma=1.0, sensitivity=L2(1.0)), _claim(ApproxDP(epsilon=4.4303, delta=DELTA))
+        ),
+        _APART,
+        4.4303,
+        "Canonne, Kamath, Steinke 2020: correct",
     ),
 }

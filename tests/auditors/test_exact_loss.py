@@ -96,6 +96,29 @@ def test_a_hundred_replays_of_the_gaussian_mechanism_find_nearly_all_of_it() -> 
     assert audit.speaks_of == "transcript"
 
 
+def chained(data: Any, curator: Curator) -> Any:
+    """The second query depends on the first output."""
+    first = one(data, curator, math.sqrt(2.0))
+    return one(data + first, curator, math.sqrt(2.0))
+
+
+def chained_bounds(seeds: int) -> list[float]:
+    return [replay(chained, [PAIR], seed=seed, delta=DELTA).epsilon_lower or 0.0 for seed in range(seeds)]
+
+
+def test_a_hundred_replays_of_two_releases_in_a_row_find_nearly_all_of_it() -> None:
+    bounds = chained_bounds(5)
+    assert np.median(bounds) >= 4.25
+    assert max(bounds) <= AT_MU_1
+
+
+@pytest.mark.nightly
+def test_a_hundred_replays_of_two_releases_in_a_row_on_twenty() -> None:
+    bounds = chained_bounds(20)
+    assert np.median(bounds) >= 4.25
+    assert sum(bound > AT_MU_1 for bound in bounds) <= 8  # at 5%, more once in a million
+
+
 def test_several_releases_are_sampled_unless_somebody_states_that_queries_are_fixed() -> None:
     bounds = [replay(two, [PAIR], seed=seed).epsilon_lower or 0.0 for seed in range(2)]
     assert all(4.05 <= bound <= AT_MU_1 for bound in bounds)

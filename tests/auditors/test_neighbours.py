@@ -7,10 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dpaudit import L2, Curator, Gaussian, OpaquePureDP
 from dpaudit.auditors.neighbours import table_pairs
 from dpaudit.auditors.plain import Plain
+from dpaudit.auditors.replay import replay
 from dpaudit.auditors.trials import run_trials
-from dpaudit.auditors.worst_pair import search_worst_pair
+from dpaudit.auditors.worst_pair import replayed_loss, search_worst_pair
 from dpaudit.errors import InvalidParameter
 from dpaudit.pairs import Pair
 
@@ -109,6 +111,36 @@ def test_what_a_search_reports_is_biased_and_a_fresh_test_is_not() -> None:
     assert found.value > 2 * standard_error
     fresh = run_trials(noise, found.pair, 20_000, seed=1)
     assert abs(fresh.neighbour.mean() - fresh.data.mean()) < 5 * np.sqrt(2 / 20_000)
+
+
+def weighted(data: Any, curator: Curator) -> Any:
+    """A record's weight is largest at 0.6, where it is 1: that far apart are the queries at most."""
+    query = np.maximum(0.0, 1.0 - 4.0 * np.abs(data - 0.6)).sum()
+    return curator.release(query, Gaussian(sigma=1.0, sensitivity=L2(1.0)), label="x")
+
+
+def test_the_search_finds_the_pair_of_the_largest_exact_loss() -> None:
+    objective = replayed_loss(weighted, replays=1)
+    found = search_worst_pair(_pair, [(0.0, 1.0)], objective, seed=2, generations=6, population=6)
+    assert found.point[0] == pytest.approx(0.6, abs=0.02)
+    fresh = replay(weighted, [found.pair], seed=2, delta=1e-5)
+    # Where the search came to, 0.98 to 1 apart, and never above the truth of the worst pair there is.
+    assert 4.2 < (fresh.epsilon_lower or 0.0) <= 4.3772
+    assert found.value == pytest.approx(fresh.epsilon_lower, rel=1e-6)  # one release: in closed form
+
+
+def test_a_fault_counts_for_more_than_any_loss_and_no_loss_for_none() -> None:
+    def leaks(data: Any, curator: Curator) -> Any:
+        return weighted(data, curator) + data[0]
+
+    def opaque(data: Any, curator: Curator) -> Any:
+        mechanism = OpaquePureDP(epsilon=1.0, justification="known")
+        return curator.release_opaque(data[0], lambda value, generator: value, mechanism, label="x")
+
+    pair = _pair([0.5])
+    assert replayed_loss(leaks, replays=1)(pair, 0) == 1e6
+    assert replayed_loss(weighted, replays=1)(_pair([0.0]), 0) == 0.0
+    assert replayed_loss(opaque, replays=1)(pair, 0) == 0.0
 
 
 @pytest.mark.parametrize("options", [{"bounds": []}, {"bounds": [(1.0, 0.0)]}, {"generations": 0}])

@@ -1,4 +1,4 @@
-"""Every planted fault is found with the right kind, and its innocent twin passes in silence."""
+"""Planted faults beyond those of `test_nine_faults` are found with the right kind; the innocent pass."""
 
 from __future__ import annotations
 
@@ -18,8 +18,6 @@ from dpaudit import (
     Gaussian,
     Neighbouring,
     PureDP,
-    SmoothGaussian,
-    Tabulated,
     UserViews,
     run,
 )
@@ -111,11 +109,6 @@ def raw_beside(data: Any, curator: Curator) -> Any:
     return total(data, curator), np.histogram(data, 2, (0.0, 1.0))[0]
 
 
-def raw(data: Any, curator: Curator) -> Any:
-    total(data, curator)
-    return data
-
-
 def more_releases(data: Any, curator: Curator) -> Any:
     for _ in range(int(10 * data[1])):
         total(np.zeros(1), curator)
@@ -133,14 +126,6 @@ def one_label_each(data: Any, curator: Curator) -> Any:
     return curator.release(0.0, NOISE, label=f"x{data[1]}")
 
 
-def nan_query(data: Any, curator: Curator) -> Any:
-    return curator.release(math.nan if data[1] > 0.5 else 0.0, NOISE, label="x")
-
-
-def private_generator(data: Any, curator: Curator) -> Any:
-    return total(data, curator) + np.random.default_rng().normal()
-
-
 def global_generator(data: Any, curator: Curator) -> Any:
     return total(data, curator) + np.random.normal()  # noqa: NPY002  (the planted fault)
 
@@ -152,10 +137,6 @@ def noise_in_the_query(data: Any, curator: Curator) -> Any:
 def fixed_generator(data: Any, curator: Curator) -> Any:
     total(data, curator)
     return data.sum() + np.random.default_rng(0).normal(0.0, 5.0)
-
-
-def added_afterwards(data: Any, curator: Curator) -> Any:
-    return total(data, curator) + 1e-6 * data[1]
 
 
 def minus_zero(data: Any, curator: Curator) -> Any:
@@ -207,30 +188,6 @@ def hands_out_its_buffer(data: Any, curator: Curator) -> Any:
     return BUFFER
 
 
-def fewer_releases(data: Any, curator: Curator) -> Any:
-    for _ in range(int(10 * data[1])):
-        total(np.zeros(1), curator)
-    return None
-
-
-def a_second_parameter(data: Any, curator: Curator) -> Any:
-    noise = SmoothGaussian(alpha=1.0, beta=0.5 + data[1], dimension=1, epsilon=1.0, delta=1e-6)
-    return curator.release_smooth(np.zeros(1), 1.0, noise, label="x")
-
-
-def a_long_parameter(data: Any, curator: Curator) -> Any:
-    masses = [0.0] * 1500
-    masses[700 if data[1] > 0.5 else 701] = 1.0
-    table = Tabulated(
-        losses=tuple(np.linspace(0, 1, 1500).tolist()), probabilities=tuple(masses), justification="known"
-    )
-    return curator.release_opaque(0.0, lambda value, generator: value, table, label="x")
-
-
-def five_or_one(data: Any, curator: Curator) -> Any:
-    return curator.release(np.zeros(5 if data[1] > 0.5 else 1), NOISE, label="x")
-
-
 def rare_branch(data: Any, curator: Curator) -> Any:
     return data if total(data, curator) > 1e4 else None  # 2000 scales away
 
@@ -252,10 +209,6 @@ def ties(data: Any, curator: Curator) -> Any:
 
 
 GUILTY = [
-    (fewer_releases, "control-flow"),
-    (a_second_parameter, "control-flow"),
-    (a_long_parameter, "control-flow"),
-    (five_or_one, "control-flow"),
     (rare_branch, "leak"),
     (rarer_branch, "leak"),
     (ties, "leak"),
@@ -264,9 +217,7 @@ GUILTY = [
     (one_of_the_repetitions, "sensitivity"),
     (parts_that_overlap, "sensitivity"),
     (raw_beside, "leak"),
-    (raw, "leak"),
     (fixed_generator, "leak"),
-    (added_afterwards, "leak"),
     (minus_zero, "leak"),
     (in_a_closure, "leak"),
     (hands_out_its_buffer, "leak"),
@@ -274,12 +225,10 @@ GUILTY = [
     (one_sigma_each, "control-flow"),
     (one_shape_each, "control-flow"),
     (one_label_each, "control-flow"),
-    (nan_query, "control-flow"),
     (one_side_fails, "control-flow"),
     (one_side_fails_first, "control-flow"),
     (each_side_fails_otherwise, "control-flow"),
     (swallows_the_divergence, "control-flow"),
-    (private_generator, "nondeterminism"),
     (global_generator, "nondeterminism"),
     (noise_in_the_query, "nondeterminism"),
 ]

@@ -18,7 +18,6 @@ from dpaudit import (
     Exponential,
     ExponentialKernel,
     Frobenius,
-    Gaussian,
     GaussianProcess,
     Laplace,
     Pair,
@@ -97,7 +96,6 @@ def function_off(patch: pytest.MonkeyPatch) -> None:
 
 
 CASES = [
-    (value(Gaussian(sigma=3.0, sensitivity=L2(1.0))), scaled(Gaussian, "sample")),
     (value(Laplace(scale=3.0, sensitivity=L1(1.0))), scaled(Laplace, "sample")),
     (value(DiscreteGaussian(sigma=3.0, sensitivity=L2(1.0))), scaled(DiscreteGaussian, "sample")),
     (value(DiscreteLaplace(scale=3.0, sensitivity=L1(1.0))), scaled(DiscreteLaplace, "sample")),
