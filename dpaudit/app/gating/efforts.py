@@ -170,7 +170,7 @@ def _sampled(
         progress=late,
         run_options={**run_options, **({} if claim is None else {"claim": claim})},
     )
-    if len(trials) < 2:
+    if len(trials) < 2 and not trials.complete:
         raise TimeOver
     samples = Samples(_scores(trials.data), _scores(trials.neighbour), plan.seed)
     method = threshold if plan.method == "threshold" else sequential

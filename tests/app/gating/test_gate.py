@@ -251,3 +251,53 @@ def test_the_gate_runs_from_the_folder_of_its_configuration(
     assert result.exit_code == 1
     assert {file for _, file, _ in findings(json.loads(result.stdout))} == {f"{tmp_path.name}/mine.py"}
     assert Path.cwd() == elsewhere
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        'target = "nowhere.py:x"',
+        'target = "mine.py:nothing"',
+        'target = "mine.py:number"',
+        'target = "mine.py"',
+        'target = "no.such.module:x"',
+        'target = "dp-apvii"',
+        'target = "mine.py:leaving"',
+        'target = "mine.py:failing"',
+        'target = "mine.py:badly_claimed"',
+        'target = "mine.py:sums"\npair = "mine.py:no_pair"',
+        'target = "mine.py:sums"\npair = "mine.py:failing_pair"',
+        'target = "mine.py:sums"\npair = "mine.py:absent"',
+        'target = "mine.py:sums"\ndata = "absent.csv"',
+        'target = "mine.py:sums"\ndata = "."',
+        'target = "mine.py:sums"\nparameters = { x = 1 }',
+        'target = "dp-apvi"\nparameters = { x = 1 }',
+        'target = "dp-apvi"\nparameters = { rho = "much" }',
+        'target = "mine.py:sums"\nusers = 3',
+        'target = "mine.py:sums"\nbudget-rho = 0.01',
+        'target = "mine.py:sums"\nbudget-rho = 1.0\nbudget-mu = 1.0',
+        'target = "mine.py:frozen"\nclaim = { rho = 1.0, unit = "row" }',
+        'target = "mine.py:sums"\naudit = { method = "threshold", trials = 1 }',
+    ],
+)
+def test_what_cannot_be_run_is_a_named_error(gate: Any, findings: Any, lines: str) -> None:
+    table = f"[tool.dpaudit.targets.bad]\n{lines}\n"
+    table += "" if "pair" in lines or "dp-apvi" in lines else 'pair = "mine.py:pair"\n'
+    table += "" if "claim" in lines else "claim = { rho = 1.0 }\n"
+    status, report = gate(table)
+    assert status == 2
+    ((rule, file, line),) = findings(report)
+    assert rule == "input"
+    assert file in {"pyproject.toml", "mine.py"}
+    assert line >= 1
+    message = report["checks"][0]["findings"][0]["message"]
+    assert "Traceback" not in message
+    assert all(part in message for part in ("DPA", "why:", "do:"))
+
+
+def test_an_interrupt_judges_nothing(
+    dpaudit: Any, mine: Any, configure: Any, target: Any, alone: None
+) -> None:
+    configure(target("stopping"))
+    result = dpaudit("gate", "--output-format", "json")
+    assert (result.exit_code, result.stdout) == (130, "")
