@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
+from dpaudit.app.output import printable
+
 #: For data, in this order.
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
 
@@ -94,9 +96,18 @@ def chart_of(rows: Iterable[Mapping[str, Any]]) -> Any:
 
 def specification(chart: Any) -> dict[str, Any]:
     """An Altair chart as Vega-Lite, its data inside and in the one style."""
-    made: dict[str, Any] = chart.to_dict()
+    made: dict[str, Any] = _printable(chart.to_dict())
     made["config"] = _CONFIG
     return made
+
+
+def _printable(value: Any) -> Any:
+    """The same with every text printable: half of a surrogate pair would kill vl-convert, and us with it."""
+    if isinstance(value, dict):
+        return {name: _printable(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_printable(item) for item in value]
+    return printable(value) if isinstance(value, str) else value
 
 
 def svg(picture: dict[str, Any], background: str | None = None) -> str:

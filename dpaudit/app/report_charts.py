@@ -9,6 +9,7 @@ from typing import Any
 from dpaudit.app.chart import AXIS, BAD, COLOURS, GOOD, HEIGHT, INK, WIDTH, Drawn, chart_of
 from dpaudit.app.claim_points import claimed_epsilon
 from dpaudit.app.course import course, shares
+from dpaudit.app.output import printable
 from dpaudit.app.report_curves import profile_chart, trade_off_chart
 from dpaudit.auditors.clopper_pearson import largest_refutable_epsilon
 from dpaudit.certificate import Certificate
@@ -211,6 +212,8 @@ def _scale_of(guarantee: AnyGuarantee) -> str:
 
 
 def _short(label: str) -> str:
+    # Before it is written into an expression, where escapes would be read again.
+    label = printable(label)
     return label if len(label) <= _LONGEST_LABEL else label[: _LONGEST_LABEL - 1] + "…"
 
 

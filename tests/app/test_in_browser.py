@@ -156,8 +156,8 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 MARKS = """Array.from(document.querySelectorAll('figure svg')).map(svg =>
-    Array.from(svg.querySelectorAll('.mark-rect path, .mark-line path, .mark-symbol path, .mark-area path'))
-    .filter(mark => { const box = mark.getBoundingClientRect(); return box.width + box.height > 2 }).length)"""
+    ['rect', 'line', 'symbol', 'area'].flatMap(kind => Array.from(svg.querySelectorAll(`.mark-${kind} path`)))
+    .map(mark => mark.getBoundingClientRect()).filter(box => box.width + box.height > 2).length)"""
 
 #: Every drawn text and mark with the colour it has on the screen, and the colour behind it.
 COLOURS = """(() => { const of = (mark, name) => getComputedStyle(mark)[name];
@@ -174,7 +174,8 @@ OVERFLOW = "document.documentElement.scrollWidth - document.documentElement.clie
 #: Words in pictures that lie on each other, or outside of their picture.
 COLLISIONS = """Array.from(document.querySelectorAll('figure svg')).flatMap(svg => {
     const whole = svg.getBoundingClientRect();
-    const texts = Array.from(svg.querySelectorAll('text')).filter(e => e.textContent.trim() && getComputedStyle(e).opacity > 0)
+    const texts = Array.from(svg.querySelectorAll('text'))
+        .filter(e => e.textContent.trim() && getComputedStyle(e).opacity > 0)
         .map(e => [e.textContent, e.getBoundingClientRect()]);
     const out = texts.filter(([, b]) => b.left < whole.left - 1 || b.right > whole.right + 1
         || b.top < whole.top - 1 || b.bottom > whole.bottom + 1).map(([t]) => t + ' is outside');
