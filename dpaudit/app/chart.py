@@ -11,17 +11,16 @@ from typing import Any, TypeAlias
 
 from dpaudit.app.output import printable
 
-#: For data, in this order.
-COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
+#: For data, in this order; the last one is for claims and for what goes wrong, where there are any.
+COLOURS = ("#0072b2", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#d55e00")
 
-#: For lines, in the same order: solid, then dashes of growing length.
-DASHES = ([1, 0], [6, 3], [2, 2], [8, 3, 2, 3], [10, 4], [4, 2, 1, 2])
+#: For lines, in the same order.
+DASHES = ([1, 0], [2, 2], [8, 3, 2, 3], [12, 3], [4, 2, 1, 2], [6, 3])
 
 #: For what is no data: words and claims, axes, the grid.
 INK, AXIS, RULE = "#1f2328", "#8c959f", "#e4e7eb"
 
-#: What is refused, and what is fine.
-BAD, GOOD = COLOURS[1], COLOURS[0]
+GOOD, BAD, BAD_DASH = COLOURS[0], COLOURS[-1], DASHES[-1]
 
 WIDTH, HEIGHT = 560, 280
 
@@ -76,14 +75,6 @@ def colour(names: Sequence[str], field: str = "name") -> Any:
 
     scale = alt.Scale(domain=list(names), range=[COLOURS[i % len(COLOURS)] for i in range(len(names))])
     return alt.Color(f"{field}:N", scale=scale, legend=alt.Legend(title=None))
-
-
-def dash(names: Sequence[str], field: str = "name") -> Any:
-    """One kind of line a name, in the order given."""
-    import altair as alt
-
-    scale = alt.Scale(domain=list(names), range=[DASHES[i % len(DASHES)] for i in range(len(names))])
-    return alt.StrokeDash(f"{field}:N", scale=scale, legend=alt.Legend(title=None))
 
 
 def chart_of(rows: Iterable[Mapping[str, Any]]) -> Any:
