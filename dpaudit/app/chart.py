@@ -9,17 +9,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
-#: For data, in this order.
-COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
+from dpaudit.app.output import printable
 
-#: For lines, in the same order: solid, then dashes of growing length.
-DASHES = ([1, 0], [6, 3], [2, 2], [8, 3, 2, 3], [10, 4], [4, 2, 1, 2])
+#: For data, in this order; the last one is for claims and for what goes wrong, where there are any.
+COLOURS = ("#0072b2", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#d55e00")
+
+#: For lines, in the same order.
+DASHES = ([1, 0], [2, 2], [8, 3, 2, 3], [12, 3], [4, 2, 1, 2], [6, 3])
 
 #: For what is no data: words and claims, axes, the grid.
 INK, AXIS, RULE = "#1f2328", "#8c959f", "#e4e7eb"
 
-#: What is refused, and what is fine.
-BAD, GOOD = COLOURS[1], COLOURS[0]
+GOOD, BAD, BAD_DASH = COLOURS[0], COLOURS[-1], DASHES[-1]
 
 WIDTH, HEIGHT = 560, 280
 
@@ -76,14 +77,6 @@ def colour(names: Sequence[str], field: str = "name") -> Any:
     return alt.Color(f"{field}:N", scale=scale, legend=alt.Legend(title=None))
 
 
-def dash(names: Sequence[str], field: str = "name") -> Any:
-    """One kind of line a name, in the order given."""
-    import altair as alt
-
-    scale = alt.Scale(domain=list(names), range=[DASHES[i % len(DASHES)] for i in range(len(names))])
-    return alt.StrokeDash(f"{field}:N", scale=scale, legend=alt.Legend(title=None))
-
-
 def chart_of(rows: Iterable[Mapping[str, Any]]) -> Any:
     """A chart with its data inside, to be given marks."""
     import altair as alt
@@ -94,9 +87,18 @@ def chart_of(rows: Iterable[Mapping[str, Any]]) -> Any:
 
 def specification(chart: Any) -> dict[str, Any]:
     """An Altair chart as Vega-Lite, its data inside and in the one style."""
-    made: dict[str, Any] = chart.to_dict()
+    made: dict[str, Any] = _printable(chart.to_dict())
     made["config"] = _CONFIG
     return made
+
+
+def _printable(value: Any) -> Any:
+    """The same with every text printable: half of a surrogate pair would kill vl-convert, and us with it."""
+    if isinstance(value, dict):
+        return {name: _printable(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_printable(item) for item in value]
+    return printable(value) if isinstance(value, str) else value
 
 
 def svg(picture: dict[str, Any], background: str | None = None) -> str:

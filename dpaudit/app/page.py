@@ -107,9 +107,14 @@ def _html_words(text: str) -> str:
 
 
 def _own_names(picture: str, prefix: str) -> str:
-    """The SVG with its identifiers made its own: several pictures share one page."""
-    renamed = re.sub(r'(\sid=")', rf"\g<1>{prefix}", picture)
-    return re.sub(r"(url\(#)", rf"\g<1>{prefix}", renamed)
+    """The SVG with identifiers of its own, the same every time: Vega counts on from picture to picture."""
+    names = list(dict.fromkeys(re.findall(r'\sid="([^"]+)"', picture)))
+    numbers = {name: f"{prefix}{number}" for number, name in enumerate(names)}
+
+    def renamed(found: re.Match[str]) -> str:
+        return found[1] + numbers.get(found[2], found[2])
+
+    return re.sub(r'(\sid="|url\(#)([^")]+)', renamed, picture)
 
 
 def markdown(blocks: Iterable[Block], *, pictures: bool = True) -> str:

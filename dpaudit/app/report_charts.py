@@ -6,9 +6,10 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from dpaudit.app.chart import AXIS, BAD, COLOURS, GOOD, HEIGHT, INK, WIDTH, Drawn, chart_of
+from dpaudit.app.chart import AXIS, BAD, BAD_DASH, COLOURS, GOOD, HEIGHT, INK, WIDTH, Drawn, chart_of
 from dpaudit.app.claim_points import claimed_epsilon
 from dpaudit.app.course import course, shares
+from dpaudit.app.output import printable
 from dpaudit.app.report_curves import profile_chart, trade_off_chart
 from dpaudit.auditors.clopper_pearson import largest_refutable_epsilon
 from dpaudit.certificate import Certificate
@@ -106,7 +107,7 @@ def _course(certificate: Certificate) -> Drawn | None:
     rule = chart_of([{"limit": limit, "words": f"{line}: {limit:.6g}"}]).encode(y="limit:Q")
     chart = (
         steps
-        + rule.mark_rule(color=BAD, strokeDash=[6, 3], strokeWidth=2)
+        + rule.mark_rule(color=BAD, strokeDash=BAD_DASH, strokeWidth=2)
         + rule.mark_text(align="left", baseline="bottom", dx=4, dy=-4, fill=INK, x=0).encode(text="words:N")
     ).properties(width=WIDTH, height=220)
     return (
@@ -139,7 +140,7 @@ def _audits(certificate: Certificate) -> Drawn | None:
         for k in ("claimed", "most it could refute", "found: at least")
         if any(m["kind"] == k for m in marks)
     ]
-    tones = {"claimed": BAD, "most it could refute": COLOURS[3], "found: at least": GOOD}
+    tones = {"claimed": BAD, "most it could refute": COLOURS[2], "found: at least": GOOD}
     shapes = {"claimed": "diamond", "most it could refute": "triangle-up", "found: at least": "circle"}
     least, most = (pick(audit.trials for _, audit in found) for pick in (min, max))
     x = alt.X(
@@ -188,7 +189,7 @@ def _reach(audits: Sequence[Audit], least: int, most: int, x: Any) -> list[Any]:
         {"trials": n, "epsilon": largest_refutable_epsilon(max(1, round(n)), audit.delta, audit.confidence)}
         for n in steps
     ]
-    line = chart_of(rows).mark_line(color=COLOURS[3], strokeDash=[4, 3], strokeWidth=1.5, clip=True)
+    line = chart_of(rows).mark_line(color=COLOURS[2], strokeDash=[4, 3], strokeWidth=1.5, clip=True)
     return [line.encode(x=x, y="epsilon:Q")]
 
 
@@ -211,6 +212,8 @@ def _scale_of(guarantee: AnyGuarantee) -> str:
 
 
 def _short(label: str) -> str:
+    # Before it is written into an expression, where escapes would be read again.
+    label = printable(label)
     return label if len(label) <= _LONGEST_LABEL else label[: _LONGEST_LABEL - 1] + "…"
 
 

@@ -5,7 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from dpaudit.app.chart import AXIS, BAD, GOOD, HEIGHT, INK, WIDTH, Drawn, chart_of, colour, dash
+from dpaudit.app.chart import (
+    AXIS,
+    BAD,
+    BAD_DASH,
+    COLOURS,
+    DASHES,
+    GOOD,
+    HEIGHT,
+    INK,
+    WIDTH,
+    Drawn,
+    chart_of,
+)
 from dpaudit.app.claim_points import claim_curve, claim_point, end_of, proved_points
 from dpaudit.certificate import Certificate
 from dpaudit.curve_points import trade_off
@@ -23,13 +35,14 @@ def profile_chart(certificate: Certificate) -> Drawn | None:
         return None
     claim = certificate.claim.guarantee
     names = [curve.method for curve in certificate.profile]
+    tones, dashes = list(COLOURS[: len(names)]), list(DASHES[: len(names)])
     lines: list[dict[str, Any]] = [
         {"name": curve.method, "epsilon": epsilon, "delta": delta}
         for curve in certificate.profile
         for epsilon, delta in curve.points
     ]
     if not isinstance(claim, ApproxDP):
-        names.append("the claim")
+        names, tones, dashes = [*names, "the claim"], [*tones, BAD], [*dashes, BAD_DASH]
         lines += [
             {"name": "the claim", "epsilon": epsilon, "delta": delta}
             for epsilon, delta in claim_curve(claim, end_of(certificate))
@@ -50,15 +63,19 @@ def profile_chart(certificate: Certificate) -> Drawn | None:
         scale=alt.Scale(type="log", domain=[_floor(shown, delta), 1.0]),
         axis=alt.Axis(format=".0e", tickCount=7),
     )
-    # Curves that coincide lie on each other like bands, the first the widest.
-    widths = [2 + 1.5 * (len(names) - 1 - place) for place in range(len(names))]
-    width = alt.StrokeWidth("name:N", scale=alt.Scale(domain=names, range=widths), legend=None)
-    base = chart_of(shown).encode(x=x, y=y, color=colour(names), strokeDash=dash(names), strokeWidth=width)
+    base = chart_of(shown).encode(
+        x=x,
+        y=y,
+        color=alt.Color("name:N", scale=alt.Scale(domain=names, range=tones), legend=alt.Legend(title=None)),
+        strokeDash=alt.StrokeDash(
+            "name:N", scale=alt.Scale(domain=names, range=dashes), legend=alt.Legend(title=None)
+        ),
+    )
     marks = [base.mark_line(clip=True)]
     if delta >= _LEAST_DELTA:
         point = {"epsilon": epsilon, "delta": delta, "words": f"claim: ({epsilon:.4g}, {delta:.1g})"}
         at = chart_of([point]).encode(x=x, y=y)
-        marks.append(at.mark_point(shape="diamond", size=130, filled=True, color=INK, opacity=1))
+        marks.append(at.mark_point(shape="diamond", size=130, filled=True, color=BAD, opacity=1))
         marks.append(
             at.mark_text(align="left", baseline="bottom", dx=7, dy=-5, fill=INK).encode(text="words:N")
         )
@@ -83,7 +100,7 @@ def trade_off_chart(certificate: Certificate) -> Drawn:
     alphas = sorted({*(step / 100 for step in range(101)), *(10 ** (-step / 4) for step in range(4, 25))})
     rows = [{"name": "guessing", "alpha": a, "beta": 1.0 - a} for a in (0.0, 1.0)]
     rows += [{"name": "the claim", "alpha": a, "beta": trade_off(claimed, a)} for a in alphas]
-    names, tones, dashes = ["the claim", "guessing"], [BAD, AXIS], [[6, 3], [2, 2]]
+    names, tones, dashes = ["the claim", "guessing"], [BAD, AXIS], [BAD_DASH, [2, 2]]
     if proved:
         rows += [{"name": "proved", "alpha": a, "beta": trade_off(proved, a)} for a in alphas]
         names, tones, dashes = ["proved", *names], [GOOD, *tones], [[1, 0], *dashes]

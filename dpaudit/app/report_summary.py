@@ -84,6 +84,8 @@ def _odds(certificate: Certificate) -> str:
 
     A test's errors add up to at least 1 - delta(0), whatever it looks at (Kairouz, Oh and Viswanath 2015).
     """
+    if not all(premise.holds for premise in certificate.claim.premises):
+        return ""  # the curves are those of a run for which it holds
     at_zero = [delta for curve in certificate.profile for epsilon, delta in curve.points if epsilon == 0.0]
     if not at_zero:
         return ""

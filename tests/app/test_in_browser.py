@@ -156,7 +156,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 MARKS = """Array.from(document.querySelectorAll('figure svg')).map(svg =>
-    Array.from(svg.querySelectorAll('.mark-rect path, .mark-line path, .mark-symbol path, .mark-area path'))
+    ['rect', 'line', 'symbol', 'area'].flatMap(kind => Array.from(svg.querySelectorAll(`.mark-${kind} path`)))
     .map(mark => mark.getBoundingClientRect()).filter(box => box.width + box.height > 2).length)"""
 
 #: Every drawn text and mark with the colour it has on the screen, and the colour behind it.

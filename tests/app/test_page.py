@@ -150,5 +150,5 @@ def test_latex_balances_and_holds_no_live_character(text: str) -> None:
 def test_pictures_have_names_of_their_own() -> None:
     picture = '<svg><clipPath id="clip1"></clipPath><g clip-path="url(#clip1)"></g></svg>'
     found = html_page([Heading("t"), Picture("a", ""), Picture("b", "")], {"a": picture, "b": picture})
-    assert sorted(re.findall(r'id="([^"]+)"', found)) == ["picture-0-clip1", "picture-1-clip1"]
-    assert sorted(re.findall(r"url\(#([^)]+)\)", found)) == ["picture-0-clip1", "picture-1-clip1"]
+    assert sorted(re.findall(r'id="([^"]+)"', found)) == ["picture-0-0", "picture-1-0"]
+    assert sorted(re.findall(r"url\(#([^)]+)\)", found)) == ["picture-0-0", "picture-1-0"]
