@@ -72,8 +72,8 @@ class DPLSW(PolicyEvaluation):
         """The norm of (Gamma^(1/2) Phi)^+: how far a change of weighted mean returns moves theta at most."""
         values = np.linalg.svd(np.sqrt(self.state_weights)[:, None] * self.features, compute_uv=False)
         n_states, dimension = self.features.shape
-        # Below this numpy's least squares, too, counts a direction as missing.
-        if n_states < dimension or values[-1] <= np.finfo(float).eps * n_states * values[0]:
+        # Nearer to dependence rounding would move the parameters by more than the noise is made for.
+        if n_states < dimension or values[-1] <= 1e-8 * values[0]:
             raise InvalidParameter(
                 f"features of rank below d = {dimension} on the states with positive weights",
                 where="features",

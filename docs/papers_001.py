@@ -24,7 +24,7 @@ from dpaudit.pairs import Pair
 from dpaudit.running import run
 from dpaudit.verdicts import Audit, leading_figure
 
-TRIALS, CONFIDENCE = 400, 1 - 1e-6
+TRIALS, CONFIDENCE = 160, 1 - 1e-6
 
 HEAD = f"""\
 ## 001: Balle, Gomrokchi and Precup, Differentially Private Policy Evaluation (ICML 2016)
