@@ -31,15 +31,15 @@ LDP-UCRL-VTR, Algorithm 1, {CLAIMED}. Unit a user, replace-one, local trust: the
 
 - **sigma**: the noise on every number that a user sends, and over the least that is enough for the
   sensitivity that the features have, with values from 0 to what can still be earned.
-- **proof**: the verdict, and the total epsilon proved at the claim's delta from the ledger as it stands. Where
-  a premise fails, that is what would hold if it did not.
+- **proof**: the verdict, and the total epsilon proved at the claim's delta from the ledger as it stands.
+  Where a premise fails, that is what would hold if it did not.
 - **replay**: on the algorithm's own worst pairs, outputs at the ends of the noise included; how far releases
   move over what the ledger declares.
 
 `as-published` is the paper's noise and its argument; `experiment` the same noise with the sensitivity 1 that
 section 6.2 states for one-hot features; `published-noise` the same noise with the sensitivity that the
-features have; `exact` as much noise as that needs. The mixture has H={HORIZON} and features of norm 1, as (3.1)
-asks; the river is that of section 6, S=3, H=6, rewards divided by H.
+features have; `exact` as much noise as that needs. The mixture has H={HORIZON} and features of norm 1, as
+(3.1) asks; the river is that of section 6, S=3, H=6, rewards divided by H.
 """
 
 
@@ -117,9 +117,9 @@ def _noise_needed() -> str:
     published = published_sigma(CLAIMED, HORIZON)
     enough = [sufficient_sigma(CLAIMED, sensitivity) for sensitivity in (up_to_horizon, clipped)]
     return (
-        f"For any features of norm 1 and H={HORIZON}: sigma is {published:.1f} as published; {enough[0]:.1f} is "
-        f"enough for values up to H, {published / enough[0]:.4g} times less, and {enough[1]:.1f} for values up "
-        "to H - h. At this epsilon that is slack; at a large one it turns round: the published noise falls as "
+        f"For any features of norm 1 and H={HORIZON}: sigma is {published:.1f} as published; {enough[0]:.1f} "
+        f"is enough for values up to H, {published / enough[0]:.4g} times less, and {enough[1]:.1f} for "
+        "values up to H - h. At a large epsilon it turns round: the published noise falls as "
         f"1/epsilon, what is needed as 1/sqrt(epsilon). {_large()}"
     )
 

@@ -257,6 +257,18 @@ def test_every_user_is_held_to_the_first_ones_schedule(users: Any, inside: bool)
         run(rounds(*users, inside=inside), None, **LOCAL)
 
 
+def test_data_may_say_how_many_users_they_are() -> None:
+    class Users(list[float]):
+        n_users = 2
+
+    served = rounds((0, [NOISE]), (1, [NOISE]))
+    assert run(served, Users(), trust_model="local").ledger.header.users == 2
+    assert run(served, Users(), trust_model="local", users=3).ledger.header.users == 3
+    assert run(one_release, Users([1.0])).ledger.header.users is None
+    with pytest.raises(ScheduleBroken):
+        run(served, [1.0, 2.0], trust_model="local")
+
+
 def test_users_exist_under_local_trust_alone_and_have_no_users() -> None:
     with pytest.raises(ScheduleBroken):
         run(rounds((0, [NOISE])), None)
