@@ -51,6 +51,8 @@ SETTINGS = (
 _SINGLE_SETTINGS = SETTINGS[:4]
 #: Single outputs are set at the first question of each place in the code, for as many places as this.
 _PLACES = 8
+#: All outputs at once are so many, or twice as many as an honest run has, if that is more.
+_MOST_SET = 1000
 
 
 @dataclass
@@ -60,14 +62,17 @@ class ExtremeNoise:
     Args:
         seed: of the noise for the other outputs.
         setting: one of `SETTINGS`.
-        only: the position of the one question to set; None for all.
+        only: the position of the one question to set; None for all, up to `most`.
         neighbour: the entries of a replay on the neighbour, for its queries.
+        most: how many outputs are set at most. Later ones are live: an algorithm that asks until an output is
+            positive would otherwise ask for ever.
     """
 
     seed: np.random.SeedSequence
     setting: str
     only: int | None
     neighbour: Sequence[Entry] = ()
+    most: int = _MOST_SET
     description: Noise = field(default_factory=lambda: Noise(source="replayed", seeded=True))
 
     def __post_init__(self) -> None:
@@ -84,7 +89,8 @@ class ExtremeNoise:
         """The output set, where the noise could have led to it; else the live answer."""
         self._position += 1
         output = self._live.answer(question)
-        if self.only not in {None, self._position} or not question.query.size:
+        chosen = self._position < self.most if self.only is None else self._position == self.only
+        if not chosen or not question.query.size:
             return output
         other = question.exact
         if self._position < len(self.neighbour):
@@ -152,4 +158,4 @@ def extremes(
     chosen: list[tuple[str, int | None]] = [(setting, None) for setting in SETTINGS]
     chosen += [(setting, only) for only in single for setting in _SINGLE_SETTINGS]
     for setting, only in chosen:
-        yield ExtremeNoise(seed.spawn(1)[0], setting, only, neighbour)
+        yield ExtremeNoise(seed.spawn(1)[0], setting, only, neighbour, max(_MOST_SET, 2 * len(recorded)))

@@ -51,6 +51,12 @@ def stops_by_what_came_out(data: Any, curator: Curator) -> Any:
             break
 
 
+def asks_until_it_is_positive(data: Any, curator: Curator) -> Any:
+    while (noisy := total(data, curator)) < 0.0:  # set to far below, it would stay there for ever
+        pass
+    return noisy
+
+
 def mutates_in_place(data: Any, curator: Curator) -> Any:
     noisy = total(data, curator)
     data[:] = 0.0
@@ -82,6 +88,7 @@ INNOCENT = [
     innocent,
     returns_the_noise_of_nobody,
     stops_by_what_came_out,
+    asks_until_it_is_positive,
     mutates_in_place,
     fails_by_what_came_out,
     split_in_halves,
