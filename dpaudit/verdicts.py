@@ -18,7 +18,7 @@ from dpaudit.bounds import Bound
 from dpaudit.claims import Claim
 from dpaudit.guarantees import GDP, RDP, ZCDP, AnyGuarantee, ApproxDP, Guarantee, PureDP, figures
 from dpaudit.mechanisms import Mechanism
-from dpaudit.models import Fraction, Model, NonNegative
+from dpaudit.models import Count, Fraction, Model, NonNegative
 from dpaudit.releases import Partition, Release
 
 #: A claim's figures are decimal numbers that somebody typed or computed in floating point: a bound
@@ -70,9 +70,9 @@ def meets(proved: AnyGuarantee, claimed: AnyGuarantee) -> bool:
 class ReleaseAccount(Model):
     """One release's cost beside what its author claims for it; `proved` is on the claim's scale."""
 
-    label: str
+    label: Annotated[str, Field(min_length=1)]
     mechanism: Mechanism
-    count: int
+    count: Count
     partition: Partition | None = None
     proved: Guarantee
     claimed: Guarantee | None = None

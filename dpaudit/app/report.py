@@ -61,9 +61,9 @@ def report_text(certificate: Certificate, form: Format = "html") -> str:
     from dpaudit.app.report_page import report as blocks
 
     if form == "md":
-        return markdown(blocks(certificate, {}), pictures=False)
+        return markdown(blocks(certificate), pictures=False)
     if form == "latex":
-        return latex(blocks(certificate, {}))
+        return latex(blocks(certificate))
     from dpaudit.app.chart import specification, svg
     from dpaudit.app.report_charts import charts
 

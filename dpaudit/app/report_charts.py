@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -13,6 +14,7 @@ from dpaudit.app.output import printable
 from dpaudit.app.report_curves import profile_chart, trade_off_chart
 from dpaudit.auditors.clopper_pearson import largest_refutable_epsilon
 from dpaudit.certificate import Certificate
+from dpaudit.errors import CannotBound, InvalidParameter
 from dpaudit.guarantees import AnyGuarantee, ApproxDP
 from dpaudit.verdicts import Audit, leading_figure
 
@@ -28,8 +30,13 @@ def charts(certificate: Certificate) -> dict[str, Drawn]:
         "trade-off": trade_off_chart,
         "audits": _audits,
     }
-    drawn = {name: make(certificate) for name, make in makers.items()}
-    return {name: chart for name, chart in drawn.items() if chart is not None}
+    drawn = {}
+    for name, make in makers.items():
+        with contextlib.suppress(CannotBound, InvalidParameter):  # a claim past all curves still has a report
+            chart = make(certificate)
+            if chart is not None:
+                drawn[name] = chart
+    return drawn
 
 
 def _budget(certificate: Certificate) -> Drawn | None:

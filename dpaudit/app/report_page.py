@@ -33,14 +33,27 @@ _FIELDS = {
 }
 
 
-def report(certificate: Certificate, captions: Mapping[str, str]) -> list[Block]:
+#: Why a picture is missing where there are others.
+_NOT_DRAWN = {
+    "course": "The total after each release is not drawn: its accountant is too dear to be asked again and "
+    "again, or has no finite bound.",
+    "profile": "delta(epsilon) is not drawn: neither the releases nor the claim have a curve.",
+    "trade-off": "The trade-off is not drawn: the claim has no curve.",
+    "audits": "No audit gave a lower bound on epsilon, so there is none to draw.",
+}
+
+
+def report(certificate: Certificate, captions: Mapping[str, str] | None = None) -> list[Block]:
     """The report's blocks.
 
     Args:
         certificate: what to report.
-        captions: of every picture that there is, by its name.
+        captions: of every picture that there is, by its name; left out, nothing is said of pictures.
     """
-    pictures = {name: Picture(name, caption) for name, caption in captions.items()}
+    pictures: dict[str, Block] = {}
+    if captions is not None:
+        pictures |= {name: Paragraph(words) for name, words in _NOT_DRAWN.items()}
+        pictures |= {name: Picture(name, caption) for name, caption in captions.items()}
     sections = (
         summary(certificate),
         _releases(certificate, pictures),
@@ -53,7 +66,7 @@ def report(certificate: Certificate, captions: Mapping[str, str]) -> list[Block]
     return [_printable(block) for section in sections for block in section]
 
 
-def _releases(certificate: Certificate, pictures: Mapping[str, Picture]) -> Iterator[Block]:
+def _releases(certificate: Certificate, pictures: Mapping[str, Block]) -> Iterator[Block]:
     releases, found = certificate.releases, shares(certificate.releases)
     number = "1 release" if len(releases) == 1 else f"{len(releases)} releases"
     yield Heading("Releases")
@@ -65,14 +78,7 @@ def _releases(certificate: Certificate, pictures: Mapping[str, Picture]) -> Iter
     yield Paragraph(words)
     columns = ("release", "mechanism", "sensitivity", "claimed", "proved", "share", "verdict")
     yield Grid(columns, [_row(share) for share in found], numbers=("claimed", "proved", "share"))
-    yield from _drawn(pictures, "budget")
-    if "course" in pictures:
-        yield pictures["course"]
-    else:
-        yield Paragraph(
-            "The total after each release is not drawn: its accountant is too dear to be asked again and "
-            "again, or has no finite bound."
-        )
+    yield from _drawn(pictures, "budget", "course")
 
 
 def _row(share: Share) -> list[str]:
@@ -91,7 +97,7 @@ def _row(share: Share) -> list[str]:
     ]
 
 
-def _guarantee(certificate: Certificate, pictures: Mapping[str, Picture]) -> Iterator[Block]:
+def _guarantee(certificate: Certificate, pictures: Mapping[str, Block]) -> Iterator[Block]:
     yield Heading("Guarantee")
     if certificate.bounds:
         yield Paragraph(
@@ -120,7 +126,7 @@ def _guarantee(certificate: Certificate, pictures: Mapping[str, Picture]) -> Ite
     yield from _drawn(pictures, "profile", "trade-off")
 
 
-def _experiments(certificate: Certificate, pictures: Mapping[str, Picture]) -> Iterator[Block]:
+def _experiments(certificate: Certificate, pictures: Mapping[str, Block]) -> Iterator[Block]:
     yield Heading("Experiments")
     if not certificate.audits:
         yield Paragraph("No audit was run: nobody has tried to break this claim.")
@@ -143,10 +149,7 @@ def _experiments(certificate: Certificate, pictures: Mapping[str, Picture]) -> I
                 f"What {audit.method} found, on the {audit.speaks_of.replace('-', ' ')}, seed {audit.seed}:"
             )
             yield Items(lines)
-    if "audits" in pictures:
-        yield pictures["audits"]
-    else:
-        yield Paragraph("No audit gave a lower bound on epsilon, so there is none to draw.")
+    yield from _drawn(pictures, "audits")
 
 
 def _finding(finding: Any) -> str:
@@ -236,7 +239,7 @@ def _value(value: Any) -> str:
     return f"{value:.6g}" if isinstance(value, float) else f"{value}"
 
 
-def _drawn(pictures: Mapping[str, Picture], *names: str) -> Iterator[Picture]:
+def _drawn(pictures: Mapping[str, Block], *names: str) -> Iterator[Block]:
     yield from (pictures[name] for name in names if name in pictures)
 
 

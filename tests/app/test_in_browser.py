@@ -33,6 +33,9 @@ OPTIONS = (
 )  # fmt: skip
 
 
+PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
+
+
 class Browser:
     """One tab, and everything it said since the page was opened."""
 
@@ -92,8 +95,8 @@ class Browser:
 
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    program = shutil.which("chromium")
-    assert program, "chromium is not installed: .ci/run does it, with apt-get install chromium"
+    program = next(filter(None, map(shutil.which, PROGRAMS)), None)
+    assert program, f"none of {PROGRAMS} is installed: .ci/run does it, with apt-get install chromium"
     folder = tmp_path_factory.mktemp("profile")
     process = subprocess.Popen(
         [program, *OPTIONS, f"--user-data-dir={folder}", "about:blank"],

@@ -166,6 +166,13 @@ def test_every_claim_has_its_pictures(claim: AnyGuarantee) -> None:
     assert "<svg" in report_text(certificate(claim=claim))
 
 
+def test_a_claim_past_all_curves_still_has_a_report() -> None:
+    made = certificate(claim=ZCDP(rho=1e200))
+    assert "trade-off" not in charts(made)
+    assert "The trade-off is not drawn" in report_text(made)
+    assert "not drawn" not in report_text(made, "md")
+
+
 def test_pure_noise_and_a_filter_have_pictures() -> None:
     laplace = Release(label="counts", mechanism=Laplace(scale=2.0, sensitivity=L1(1.0)))
     assert "course" in charts(certificate(laplace, laplace, claim=PureDP(epsilon=1.0)))
