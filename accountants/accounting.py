@@ -58,8 +58,8 @@ def bounds(composition: Composition, wanted: AnyGuarantee, *, enough: float = 0.
     return sorted(found, key=lambda bound: leading_figure(bound.guarantee))
 
 
-#: The delta at which a cost without rho is shown, where nobody asked for another.
-_SMALL_DELTA = 1e-6
+#: The deltas at which a cost without rho is shown where nobody asked for another: the first with a bound.
+_DELTAS = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1)
 
 #: Of so many different mechanisms no tighter bound is sought than one that proves the claim.
 _MANY_DIFFERENT = 4096
@@ -218,11 +218,18 @@ def _alone(
 
 
 def _on_some_scale(composition: Composition) -> list[Bound]:
-    """Bounds on zCDP's scale, or as epsilon at a small delta where it has none."""
-    try:
-        return bounds(composition, ZCDP(rho=0.0))
-    except CannotBound:
-        return bounds(composition, ApproxDP(epsilon=0.0, delta=_SMALL_DELTA))
+    """Bounds on zCDP's scale, or as epsilon at a small delta where it has none.
+
+    Raises:
+        CannotBound: on none of these scales.
+    """
+    scales: list[AnyGuarantee] = [ZCDP(rho=0.0), *(ApproxDP(epsilon=0.0, delta=delta) for delta in _DELTAS)]
+    for scale in scales[:-1]:
+        try:
+            return bounds(composition, scale)
+        except CannotBound:
+            continue  # a release that fails with probability delta has no bound at a smaller one
+    return bounds(composition, scales[-1])
 
 
 def _require_within_budget(composition: Composition, budget: AnyGuarantee) -> None:

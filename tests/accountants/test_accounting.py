@@ -32,6 +32,7 @@ from dpaudit.accountants.curves import profiles
 from dpaudit.accountants.filters import ZCDPFilter
 from dpaudit.errors import CannotBound, ClaimMismatch, NotCertifiable
 from dpaudit.ledger import Header
+from dpaudit.mechanisms import OpaqueApproxDP
 from dpaudit.verdicts import CLAIM_TOLERANCE
 
 GAUSSIAN = Gaussian(sigma=2.0, sensitivity=L2(1.0, "proved"))  # rho = 1/8, mu = 1/2
@@ -202,3 +203,18 @@ def test_what_is_taken_on_trust_is_listed() -> None:
     assert "no hashes" in lines(made)
     assert "assumed: honest users" in lines(made, Claim(ZCDP(rho=1.0), assumptions=("honest users",)))
     assert "sequence of releases" not in lines(run(spends(1), None, budget=ZCDPFilter(1.0)).ledger)
+
+
+@pytest.mark.parametrize("delta", [1e-9, 1e-6, 1e-5, 3e-4, 0.05])
+def test_an_opaque_release_without_a_claim_of_its_own_is_shown_where_it_has_a_bound(delta: float) -> None:
+    """It fails with probability delta, so there is no epsilon at a smaller one."""
+    opaque = OpaqueApproxDP(epsilon=0.5, delta=delta, justification="another library's proof")
+    ledger = Ledger(Header(algorithm="a", unit="row", neighbouring="replace-one"))
+    ledger.append(Release(label="opaque", mechanism=opaque))
+
+    accounting = account(ledger, Claim(ApproxDP(epsilon=0.5, delta=delta)))
+    assert accounting.verdict == "PROVED"
+    (release,) = accounting.releases
+    assert isinstance(release.proved, ApproxDP)
+    assert release.proved.delta >= delta
+    assert release.proved.epsilon <= 0.5 * (1 + 1e-9)
