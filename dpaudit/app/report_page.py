@@ -116,6 +116,8 @@ def _guarantee(certificate: Certificate, pictures: Mapping[str, Block]) -> Itera
         yield _filled(columns, rows, numbers=("no less than",))
     else:
         yield Paragraph("No accountant has a finite bound on the claim's scale.")
+    if certificate.second_opinion is not None:
+        yield Paragraph(f"A second opinion, which proves nothing: {certificate.second_opinion}.")
     premises = certificate.claim.premises
     if premises:
         yield Paragraph("Conditions of the claim's theorem:")
