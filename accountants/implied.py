@@ -41,6 +41,8 @@ def _renyi_curve(alpha: float, divergence: float) -> Callable[[float], float]:
             -math.log(alpha),
         )
         logarithm = sum(terms) + ROUNDING * sum(abs(term) for term in terms)
-        return 1.0 if logarithm >= 0.0 else min(1.0, math.nextafter(math.exp(logarithm) * (1.0 + ROUNDING), 2.0))
+        return (
+            1.0 if logarithm >= 0.0 else min(1.0, math.nextafter(math.exp(logarithm) * (1.0 + ROUNDING), 2.0))
+        )
 
     return delta

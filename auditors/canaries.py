@@ -72,7 +72,7 @@ def audit_in_one_run(
         DataError: not one score for each canary.
     """
     m = canaries.number
-    if isinstance(m, bool) or not isinstance(m, (int, np.integer)) or m < 1:
+    if m < 1:
         raise InvalidParameter(f"{m!r} canaries", where="canaries", remedy="put in 1 or more")
     guessed = max(1, round(GUESSED * m)) if guesses is None else guesses
     coins = np.random.default_rng(SeedSequence((require_seed(seed), _COINS))).random(m) < 0.5

@@ -6,6 +6,7 @@ valid is that the runs it learned from are never used again.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any, Literal
 
@@ -62,7 +63,11 @@ def learned_score(first: Samples, learner: Learner) -> Callable[[Array], Array]:
 
     model = _classifier(learner, first.seed)
     labels = np.repeat([1, 0], len(first))
-    model.fit(features(np.concatenate([first.data, first.neighbour])), labels)
+    with warnings.catch_warnings():
+        # A fit that has not converged is a weaker score, and no less valid.
+        warnings.filterwarnings("ignore", module="sklearn")
+        warnings.filterwarnings("ignore", message=".*(did no converge|Ill-conditioned)")
+        model.fit(features(np.concatenate([first.data, first.neighbour])), labels)
 
     def score(rows: Array) -> Array:
         return np.asarray(model.decision_function(features(rows)), dtype=np.float64)

@@ -1,8 +1,8 @@
 """The best score there is: the log-likelihood ratio of a run's releases, from the algorithm itself.
 
-By Neyman and Pearson no other function of the transcript tells two data sets apart better. It is a function of
-the transcript alone: after each run, both data sets are replayed with every release forced to return what
-it returned there, whichever side the run was on. So an audit with this score speaks of the transcript.
+By Neyman and Pearson no other function of the transcript tells two data sets apart better. It is a function
+of the transcript alone: after each run, both data sets are replayed with every release forced to return
+what it returned there, whichever side the run was on. So an audit with this score speaks of the transcript.
 """
 
 from __future__ import annotations

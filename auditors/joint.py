@@ -17,9 +17,7 @@ from dpaudit.views import UserViews
 
 def spares_own_view(claim: Claim | None) -> bool:
     """Whether a claim says nothing of what the changed user sees."""
-    return claim is not None and (
-        claim.trust_model is TrustModel.JOINT or claim.view is View.ALL_BUT_OWN
-    )
+    return claim is not None and (claim.trust_model is TrustModel.JOINT or claim.view is View.ALL_BUT_OWN)
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""A sampling audit from beginning to end: run, score, test, on each pair; cut short or resumed, still valid."""
+"""A sampling audit from beginning to end: run, score, test, on each pair; valid if cut short or resumed."""
 
 from __future__ import annotations
 
@@ -135,7 +135,8 @@ def audit_by_sampling(
         )
     share = 1 - (1 - confidence) / len(pairs)
     test = _Test(method, score, claim, curve, delta, share)
-    begun, audits = time.monotonic(), []
+    begun = time.monotonic()
+    audits: list[Audit] = []
     for index, pair in enumerate(pairs):
         own = plan
         if plan.time_limit is not None:

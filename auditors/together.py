@@ -22,16 +22,16 @@ def together(audits: Sequence[Audit], *, planned: int, confidence: float) -> Aud
     strongest = max(audits, key=lambda audit: (audit.epsilon_lower or 0.0, audit.mu_lower or 0.0))
     if planned == 1:
         return strongest
-    p_value = _most((-audit.p_value for audit in audits if audit.p_value is not None))
+    p_value = _most(-audit.p_value for audit in audits if audit.p_value is not None)
     reasons = [audit.inconclusive for audit in audits]
     return strongest.model_copy(
         update={
             "pairs": len(audits),
             "trials": min(audit.trials for audit in audits),
-            "epsilon_lower": _most((audit.epsilon_lower for audit in audits)),
-            "mu_lower": _most((audit.mu_lower for audit in audits)),
+            "epsilon_lower": _most(audit.epsilon_lower for audit in audits),
+            "mu_lower": _most(audit.mu_lower for audit in audits),
             "p_value": None if p_value is None else min(1.0, -planned * p_value),
-            "largest_refutable_epsilon": _most((audit.largest_refutable_epsilon for audit in audits)),
+            "largest_refutable_epsilon": _most(audit.largest_refutable_epsilon for audit in audits),
             "confidence": confidence,
             "inconclusive": None
             if any(reason is None for reason in reasons)

@@ -60,7 +60,7 @@ def compute(
         for chunk in chunks:
             yield sides[chunk.side].chunk(chunk.first, chunk.trials)
         return
-    payloads = [shipped(side) for side in sides]
+    payloads = [_payload(side) for side in sides]
     done = lost = 0
     with _cluster(cluster):
         while done < len(chunks):
@@ -81,6 +81,18 @@ def compute(
                     raise WorkersLost(
                         f"workers died {lost} times in a row", where=f"trials {chunks[done].first} and on"
                     ) from error
+
+
+def _payload(side: Side) -> bytes:
+    try:
+        return shipped(side)
+    except Exception as error:
+        raise UsageError(
+            f"cannot be sent to another process: {type(error).__name__}",
+            where="workers",
+            why="a handle on another library's object means nothing there",
+            remedy="make that object inside the function that is audited, or run with one worker",
+        ) from error
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from typing import Any, cast
 import click
 
 from dpaudit.accountants.implied import implied_curve
-from dpaudit.app.audit_options import METHODS, SAMPLING, Settings, settings_options
+from dpaudit.app.audit_options import METHODS, Settings, settings_options
 from dpaudit.app.audit_text import audit_page
 from dpaudit.app.claim_options import StatedClaim, claim_options, users_option
 from dpaudit.app.failures import EXIT_INCONCLUSIVE, EXIT_NOT_PROVED, traceback_option
@@ -243,9 +243,7 @@ def _require_pairs(pairs: Sequence[Pair], target: str) -> None:
         )
 
 
-def _zoo(
-    target: str | None, settings: Settings, *, seed: int, confidence: float, output_format: str
-) -> int:
+def _zoo(target: str | None, settings: Settings, *, seed: int, confidence: float, output_format: str) -> int:
     """The zoo's table; its exit code."""
     if target is not None:
         raise UsageError(
@@ -256,7 +254,5 @@ def _zoo(
         )
     table = importlib.import_module("dpaudit.app.zoo_table")
     trials = ZOO_TRIALS if settings.trials is None else settings.trials
-    status: int = table.show_zoo(
-        trials=trials, seed=seed, confidence=confidence, output_format=output_format
-    )
+    status: int = table.show_zoo(trials=trials, seed=seed, confidence=confidence, output_format=output_format)
     return status

@@ -141,9 +141,9 @@ _OPTIONS = (
     click.option(
         "--score",
         metavar="SCORE",
-        help="What of a run is compared. path.py:NAME: a number or a vector of each output. logistic, boosting: "
-        "learned from the numbers of the output (extra `learn`). exact: the log-likelihood ratio of all "
-        "releases. Default: the output, if it is one number, else logistic.",
+        help="What of a run is compared. path.py:NAME: a number or a vector of each output. logistic, "
+        "boosting: learned from the numbers of the output (extra `learn`). exact: the log-likelihood ratio "
+        "of all releases. Default: the output, if it is one number, else logistic.",
     ),
     click.option("--workers", type=click.IntRange(min=1), help="Processes on this machine; default 1."),
     click.option("--dask", metavar="ADDRESS", help="Run on a cluster: tcp://HOST:8786 (extra `dask`)."),
