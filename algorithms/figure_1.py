@@ -152,6 +152,11 @@ def finished_cells(
     return [finished[_key(cell)] for cell in wanted]
 
 
+def kept_cells(wanted: Sequence[Cell], path: Path) -> int:
+    """How many of these cells a file holds; what an interruption cut short is not among them."""
+    return len({_key(cell) for cell in wanted} & {_key(cell) for cell in _read(path)})
+
+
 def process_of(figure: Figure, *, normalised: bool = True) -> LinearMDP:
     """The process that a panel's episodes come from."""
     return _process(figure.instance, normalised=normalised)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import click
 
-from dpaudit.algorithms.figure_1 import EPISODES, FIGURES, Cell, figure_cells, finished_cells
+from dpaudit.algorithms.figure_1 import EPISODES, FIGURES, Cell, figure_cells, finished_cells, kept_cells
 from dpaudit.algorithms.figure_1_shape import Curves
 from dpaudit.algorithms.linear_calibration import CalibrationName
 from dpaudit.app.failures import EXIT_INTERRUPTED, traceback_option
@@ -127,13 +127,15 @@ def reproduce(
     asked = cells(ks, panel.pevi)
     # PEVI is not part of the question at which K DP-VAPVI comes close to VAPVI.
     further = cells(_further(ks[-1], largest), ()) if scaling else []
-    progress = Progress(len(asked) + len(further), "runs")
+    wanted = asked + further
     try:
-        found = finished_cells(asked + further, path=folder / CELLS, workers=workers, progress=progress)
+        with Progress(len(wanted), "runs") as progress:
+            found = finished_cells(wanted, path=folder / CELLS, workers=workers, progress=progress)
     except KeyboardInterrupt:
+        # Counted in the file: the last one may have been kept, and progress not have been told.
         note(
-            f"interrupted: {progress.done} of {progress.total} runs are kept in {folder / CELLS}; "
-            "the same command goes on from there"
+            f"interrupted: {kept_cells(wanted, folder / CELLS)} of {len(wanted)} runs are kept in "
+            f"{folder / CELLS}; the same command goes on from there"
         )
         ctx.exit(EXIT_INTERRUPTED)
     drawn = Drawn(
