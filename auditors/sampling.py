@@ -6,7 +6,6 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from dpaudit.auditors.claimed import Curve
@@ -15,6 +14,7 @@ from dpaudit.auditors.exact_ratio import exact_ratio
 from dpaudit.auditors.gdp import gaussian_trade_off
 from dpaudit.auditors.joint import all_but_own, spares_own_view
 from dpaudit.auditors.looks import Looks
+from dpaudit.auditors.plan import FEWEST, Plan, SoFar, check_plan
 from dpaudit.auditors.samples import Samples
 from dpaudit.auditors.scores import Score, flatten
 from dpaudit.auditors.sequential import begin
@@ -23,63 +23,14 @@ from dpaudit.auditors.threshold import check_confidence, threshold
 from dpaudit.auditors.together import together
 from dpaudit.auditors.trials import Trials, run_trials
 from dpaudit.claims import Claim
-from dpaudit.errors import InvalidParameter, UsageError
+from dpaudit.errors import UsageError
 from dpaudit.pairs import Pair
 from dpaudit.relations import View
 from dpaudit.verdicts import Audit, Experiment
 
 Method: TypeAlias = Literal["threshold", "sequential", "gdp"]
 
-#: With fewer runs a side the shares to learn, to choose and to test on cannot all hold one.
-FEWEST = 10
 CLOCK = "that the moment at which time ran out did not depend on what the runs showed"
-
-
-@dataclass(frozen=True)
-class SoFar:
-    """How far a sampling audit has come.
-
-    Attributes:
-        pair: which of the pairs is being run, from 0.
-        pairs: how many there are.
-        done: runs a side on this pair.
-        trials: runs a side asked for.
-        audit: what is known of this pair by now; of a sequential audit only. A test of a fixed number
-            of runs shows nothing before its end: who watched it could stop it at a lucky moment.
-    """
-
-    pair: int
-    pairs: int
-    done: int
-    trials: int
-    audit: Audit | None
-
-
-@dataclass(frozen=True)
-class Plan:
-    """How the runs are made; the fields are those of `run_trials`, and what ends them early.
-
-    Attributes:
-        trials: runs on each side of each pair.
-        seed: the root seed.
-        batch: whether to use the algorithm's batch form; left out, where it has one.
-        chunk: trials a worker runs before it reports.
-        workers: processes on this machine.
-        cluster: the address of a `distributed` scheduler.
-        resume: a file that keeps finished chunks; that of a second pair has ``-pair-2`` in its name.
-        time_limit: seconds after which no further chunk is begun.
-        stop_when_refuted: end a sequential audit as soon as its claim is refuted.
-    """
-
-    trials: int
-    seed: int = 0
-    batch: bool | None = None
-    chunk: int | None = None
-    workers: int = 1
-    cluster: str | None = None
-    resume: Path | None = None
-    time_limit: float | None = None
-    stop_when_refuted: bool = False
 
 
 def audit_by_sampling(
@@ -124,7 +75,7 @@ def audit_by_sampling(
         DpauditError: what `run_trials` raises.
     """
     check_confidence(confidence)
-    _check(plan, pairs)
+    check_plan(plan, pairs)
     claim = claim if claim is not None else getattr(algorithm, "claim", None)
     if score == "exact" and claim is not None and claim.view is not View.ALL_RELEASES:
         raise UsageError(
@@ -162,18 +113,6 @@ def audit_by_sampling(
         reasons = [words, *filter(None, [whole.inconclusive])]
         whole = whole.model_copy(update={"inconclusive": "; ".join(reasons)})
     return whole
-
-
-def _check(plan: Plan, pairs: Sequence[Pair]) -> None:
-    if plan.trials < FEWEST or not pairs:
-        raise InvalidParameter(
-            f"{plan.trials} trials on {len(pairs)} pairs",
-            where="trials",
-            why="runs are needed to choose an event on, and others to test it on",
-            remedy=f"ask for {FEWEST} trials or more, on a pair or more",
-        )
-    if plan.time_limit is not None and not (plan.time_limit > 0 and math.isfinite(plan.time_limit)):
-        raise InvalidParameter(f"{plan.time_limit} seconds", where="time limit")
 
 
 @dataclass(frozen=True)

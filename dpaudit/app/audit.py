@@ -20,8 +20,9 @@ from dpaudit.app.progress import Progress
 from dpaudit.app.targets import Target, load_pair, load_target, pair_option, pairs_of, parameter_option
 from dpaudit.auditors.canaries import audit_in_one_run
 from dpaudit.auditors.plain import Plain
+from dpaudit.auditors.plan import Plan, SoFar
 from dpaudit.auditors.replay import replay
-from dpaudit.auditors.sampling import Method, Plan, SoFar, audit_by_sampling
+from dpaudit.auditors.sampling import Method, audit_by_sampling
 from dpaudit.claims import Claim
 from dpaudit.errors import UsageError
 from dpaudit.pairs import Pair

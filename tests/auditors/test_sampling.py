@@ -15,8 +15,9 @@ from dpaudit.auditors.exact_ratio import exact_ratio
 from dpaudit.auditors.gdp import gaussian_trade_off
 from dpaudit.auditors.looks import Looks
 from dpaudit.auditors.plain import Plain
+from dpaudit.auditors.plan import Plan, SoFar
 from dpaudit.auditors.samples import Samples
-from dpaudit.auditors.sampling import Plan, SoFar, audit_by_sampling
+from dpaudit.auditors.sampling import audit_by_sampling
 from dpaudit.auditors.sequential import begin, sequential
 from dpaudit.auditors.sides import repeat_trial
 from dpaudit.auditors.threshold import threshold
