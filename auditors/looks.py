@@ -12,7 +12,7 @@ from dpaudit.auditors.threshold import LEARNING
 from dpaudit.verdicts import Audit
 
 #: A look costs as much as all runs so far, so each comes when there are this many times as many.
-_FURTHER = 1.2
+_FURTHER = 1.4
 
 
 class Looks:

@@ -38,7 +38,7 @@ def _meaning(audit: Audit) -> str:
     guarantee = audit.claim.guarantee
     match audit.verdict:
         case Experiment.REFUTED if set(audit.refuted_by) == {"findings"}:
-            return f"what the ledger says of the algorithm is not so; this speaks of {of}"
+            return f"the ledger does not describe the algorithm; the figures speak of {of}"
         case Experiment.REFUTED if audit.method == "gdp" and isinstance(guarantee, GDP):
             return f"not {guarantee}: this speaks of {of}, and says nothing of any epsilon"
         case Experiment.REFUTED:
