@@ -16,6 +16,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dpaudit.algorithms.catalogue import CATALOGUE
+
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
 MODULE = """
@@ -392,6 +394,12 @@ def test_built_in_algorithms_bring_their_pairs(answer: Answer) -> None:
     status, found = answer("audit", "dp-apvi", *options)
     assert (status, found["pairs"], found["speaks_of"]) == (0, 2, "final-output")
     assert answer("audit", "dp-apvi", *options, "--score", "exact")[1]["speaks_of"] == "transcript"
+
+
+@pytest.mark.parametrize("name", list(CATALOGUE))
+def test_every_built_in_algorithm_can_be_sampled(answer: Answer, name: str) -> None:
+    status, found = answer("audit", name, "--method", "threshold", "--trials", 12, *SURE)
+    assert (status, found["verdict"], found["trials"]) == (0, "INCONCLUSIVE", 12)
 
 
 @pytest.mark.parametrize(
