@@ -60,7 +60,7 @@ def exact_ratio(
             why="a likelihood ratio needs the densities of all releases",
             remedy="give a score of the output, or have one learned",
         ) from None
-    except Exception:  # noqa: BLE001  (whatever the algorithm raises: its trials say which of them it was)
+    except (Exception, SystemExit):  # noqa: BLE001  (its trials say which of them raised what)
         return Plain(ratio)
     return Plain(ratio)
 

@@ -106,13 +106,19 @@ def audit_by_sampling(
             raise KeyboardInterrupt
         audits += [] if audit is None else [audit]
         if one.interrupted:
-            break
-    whole = together(audits, planned=len(pairs), confidence=confidence)
-    if len(audits) < len(pairs) and whole.verdict is not Experiment.REFUTED:
-        words = f"interrupted after {len(audits)} of {len(pairs)} pairs"
-        reasons = [words, *filter(None, [whole.inconclusive])]
-        whole = whole.model_copy(update={"inconclusive": "; ".join(reasons)})
-    return whole
+            whole = together(audits, planned=len(pairs), confidence=confidence)
+            return _cut_short(whole, one.done, plan.trials, index, len(pairs))
+    return together(audits, planned=len(pairs), confidence=confidence)
+
+
+def _cut_short(audit: Audit, done: int, trials: int, pair: int, pairs: int) -> Audit:
+    """What Ctrl-C leaves: a refutation stands; that nothing was refuted means nothing yet."""
+    if audit.verdict is Experiment.REFUTED:
+        return audit
+    where = "" if pairs == 1 else f", on pair {pair + 1} of {pairs}"
+    reasons = [f"interrupted after {done} of {trials} runs a side{where}"]
+    reasons += [] if audit.inconclusive is None else [audit.inconclusive]
+    return audit.model_copy(update={"inconclusive": "; ".join(reasons)})
 
 
 @dataclass(frozen=True)
@@ -179,12 +185,13 @@ class _PairAudit:
         self._looks = test.looks(plan) if test.method == "sequential" else None
         self._deadline = math.inf if plan.time_limit is None else time.monotonic() + plan.time_limit
         self._ended: Literal["refuted", "clock"] | None = None
-        #: Whether Ctrl-C ended it.
-        self.interrupted = False
+        #: Whether Ctrl-C ended it, and after how many runs a side.
+        self.interrupted, self.done = False, 0
 
     def run(self) -> Audit | None:
         """The audit; None where Ctrl-C came before anything could be said."""
         runs = self._trials()
+        self.done = len(runs)
         self.interrupted = not runs.complete and self._ended is None
         if len(runs) < FEWEST:
             if self.interrupted:
@@ -203,9 +210,6 @@ class _PairAudit:
             changes["speaks_of"] = "transcript"
         if self._ended == "clock":
             changes["not_checked"] = (*audit.not_checked, CLOCK)
-        if self.interrupted and audit.verdict is not Experiment.REFUTED:
-            words = f"interrupted after {len(runs)} of {self._plan.trials} runs a side"
-            changes["inconclusive"] = "; ".join([words, *filter(None, [audit.inconclusive])])
         return audit.model_copy(update=changes)
 
     def _trials(self) -> Trials:

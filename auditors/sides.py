@@ -101,7 +101,7 @@ class Side:
             yield
         except ScoreShape:
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             # Of another's error the kind alone: what it says may be about private records.
             kind = error.code if isinstance(error, DpauditError) else type(error).__name__
             raise TrialFailed.in_trial(

@@ -168,6 +168,35 @@ def test_several_pairs_share_one_error() -> None:
     assert innocent.verdict is Experiment.NOT_REFUTED
 
 
+def test_ctrl_c_on_the_second_pair_leaves_no_verdict_but_a_refutation() -> None:
+    def interrupted(scale: float) -> Plain:
+        calls = 0
+
+        def mechanism(data: Any, generator: np.random.Generator) -> Any:
+            nonlocal calls
+            calls += 1
+            if calls == 2 * 1000 + 300:  # in the second chunk of the second pair
+                raise KeyboardInterrupt
+            return data.sum() + generator.laplace(scale=scale)
+
+        return Plain(mechanism)
+
+    plan = Plan(1000, chunk=100)
+    audit = audit_by_sampling(interrupted(1.0), [SAME, PAIR], plan, claim=CLAIM, confidence=0.999999)
+    assert audit.verdict is Experiment.INCONCLUSIVE
+    assert audit.inconclusive == "interrupted after 100 of 1000 runs a side, on pair 2 of 2"
+    audit = audit_by_sampling(interrupted(0.2), [PAIR, SAME], plan, claim=CLAIM)
+    assert (audit.verdict, audit.inconclusive) == (Experiment.REFUTED, None)
+
+
+def test_an_algorithm_that_exits_is_a_trial_that_failed() -> None:
+    def leaves(data: Any, generator: np.random.Generator) -> Any:
+        raise SystemExit(0)
+
+    with pytest.raises(TrialFailed, match="raised SystemExit"):
+        audit_by_sampling(Plain(leaves), [PAIR], Plan(20))
+
+
 def test_together_is_inconclusive_only_if_nobody_could_tell() -> None:
     generator = np.random.default_rng(1)
     samples = Samples(generator.normal(size=200), generator.normal(size=200))
