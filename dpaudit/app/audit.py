@@ -40,7 +40,7 @@ Examples:
   dpaudit audit mine.py:algorithm --pair mine.py:neighbours --rho 0.5
   dpaudit audit mine.py:algorithm --pair mine.py:neighbours --epsilon 1 \\
       --method sequential --trials 100000 --workers 2 --resume audit.sqlite
-  dpaudit audit mine.py:mechanism --plain --pair mine.py:neighbours --epsilon 1
+  dpaudit audit mine.py:mechanism --plain --pair mine.py:pair --epsilon 1
 
 Where --epsilon is left out, --delta says where the bound on epsilon is stated.
 Exits 0 if not refuted, 1 if refuted. An audit can refute a claim, never prove one.
