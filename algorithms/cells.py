@@ -72,6 +72,10 @@ class CellKind(Generic[C]):
                 progress(done)
         return [kept[self._key(cell)] for cell in wanted]
 
+    def kept(self, wanted: Sequence[C], path: Path) -> int:
+        """How many of these cells a file holds; what an interruption cut short is not among them."""
+        return len({self._key(cell) for cell in wanted} & {self._key(cell) for cell in self._read(path)})
+
     def _key(self, cell: C) -> tuple[str, ...]:
         return tuple(str(value) for name, value in _values(cell).items() if name not in self.results)
 

@@ -113,6 +113,11 @@ def finished_cells(
     return _CELLS.finished(wanted, path=path, workers=workers, progress=progress)
 
 
+def kept_cells(wanted: Sequence[Cell], path: Path) -> int:
+    """How many of these cells a file holds; what an interruption cut short is not among them."""
+    return _CELLS.kept(wanted, path)
+
+
 def run_batch(cells: Sequence[Cell]) -> list[Cell]:
     """Cells of one batch size and seed, with their results; each the same whatever the others."""
     m, seed = cells[0].episodes, cells[0].seed

@@ -141,6 +141,11 @@ def finished_cells(
     return _CELLS.finished(wanted, path=path, workers=workers, progress=progress)
 
 
+def kept_cells(wanted: Sequence[Cell], path: Path) -> int:
+    """How many of these cells a file holds; what an interruption cut short is not among them."""
+    return _CELLS.kept(wanted, path)
+
+
 def process_of(figure: Figure, *, normalised: bool = True) -> LinearMDP:
     """The process that a panel's episodes come from."""
     return _process(figure.instance, normalised=normalised)

@@ -6,6 +6,8 @@ valid is that the runs it learned from are never used again.
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Callable
 from typing import Any, Literal
 
 import numpy as np
@@ -39,19 +41,38 @@ def learned(samples: Samples, learner: Learner, share: float) -> Samples:
             remedy="give features [n, k], or leave the learner out",
         )
     first, rest = samples.split(share)
+    score = learned_score(first, learner)
+    return Samples(score(rest.data), score(rest.neighbour), samples.seed)
+
+
+def learned_score(first: Samples, learner: Learner) -> Callable[[Array], Array]:
+    """What a classifier makes of the runs it is given, as a function from features [n, k] to scores [n].
+
+    Args:
+        first: features [n, k], never to be tested.
+        learner: as in `learned`.
+
+    Raises:
+        InvalidParameter: an unknown learner.
+        MissingExtra: scikit-learn is not installed.
+    """
     steps = [rounding_step(column) for column in np.concatenate([first.data, first.neighbour]).T]
 
     def features(rows: Array) -> Array:
         return np.stack([rounded(column, step) for column, step in zip(rows.T, steps, strict=True)], axis=1)
 
-    model = _classifier(learner, samples.seed)
+    model = _classifier(learner, first.seed)
     labels = np.repeat([1, 0], len(first))
-    model.fit(features(np.concatenate([first.data, first.neighbour])), labels)
-    data, neighbour = (
-        np.asarray(model.decision_function(features(side)), dtype=np.float64)
-        for side in (rest.data, rest.neighbour)
-    )
-    return Samples(data, neighbour, samples.seed)
+    with warnings.catch_warnings():
+        # A fit that has not converged is a weaker score, and no less valid.
+        warnings.filterwarnings("ignore", module="sklearn")
+        warnings.filterwarnings("ignore", message=".*(did no converge|Ill-conditioned)")
+        model.fit(features(np.concatenate([first.data, first.neighbour])), labels)
+
+    def score(rows: Array) -> Array:
+        return np.asarray(model.decision_function(features(rows)), dtype=np.float64)
+
+    return score
 
 
 def _classifier(learner: Learner, seed: int) -> Any:

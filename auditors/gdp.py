@@ -60,10 +60,18 @@ def gaussian_trade_off(
     event = event_for_mu(choosing, error)
     x, y = event.counts(testing)
     bound = region(x, y, n, by_mu(n), error).largest_refuted(_gaussian, _LARGEST_MU, error)
-    largest = region(n, 0, n, by_mu(n), error).largest_refuted(_gaussian, _LARGEST_MU, error)
+    largest = _largest_refutable_mu(n, error)
     inconclusive = None
     if claim is not None and isinstance(claim.guarantee, GDP) and claim.guarantee.mu >= largest:
-        inconclusive = f"{n} held-out runs a side can refute no mu above {largest:.4g}, whatever they show"
+        needed = _trials_needed(claim.guarantee.mu, error)
+        enough = (
+            "no number of runs within reach could"
+            if needed is None
+            else f"it takes at least {needed}, that is {-(-needed * len(samples) // n)} runs a side in all"
+        )
+        inconclusive = (
+            f"{n} held-out runs a side can refute no mu above {largest:.4g}, whatever they show; {enough}"
+        )
     return Audit(
         method="gdp",
         claim=claim,
@@ -73,13 +81,33 @@ def gaussian_trade_off(
         speaks_of="final-output",
         mu_lower=bound,
         confidence=confidence,
-        event=f"{event}: in {x} and {y} of {n} runs held out",
+        event=f"{event}: in {x} and {y} of {n} runs held out, which could refute mu {largest:.4g} at most",
         inconclusive=inconclusive,
         not_checked=(
             "anything but mu-GDP: a refuted mu is no statement about epsilon",
             *(LIMITS if attack_grid else (*LIMITS, ROUNDED)),
         ),
     )
+
+
+def _largest_refutable_mu(tested: int, error: float) -> float:
+    """What the best outcome refutes: an event in every run on the one side and in none on the other."""
+    best = region(tested, 0, tested, by_mu(tested), error)
+    return best.largest_refuted(_gaussian, _LARGEST_MU, error)
+
+
+def _trials_needed(mu: float, error: float) -> int | None:
+    """How many held-out runs it takes before any outcome refutes mu; None past 2^40."""
+    high = 2
+    while _largest_refutable_mu(high, error) <= mu:
+        high *= 2
+        if high > 2**40:
+            return None
+    low = high // 2
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if _largest_refutable_mu(middle, error) > mu else (middle, high)
+    return high
 
 
 def _gaussian(mu: float) -> Ceiling:

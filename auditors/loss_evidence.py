@@ -8,6 +8,7 @@ from typing import Any
 
 from dpaudit.auditors.exact_loss import DEFAULT_DELTA, Losses
 from dpaudit.auditors.fixed_pair import FixedPair
+from dpaudit.auditors.gaussian_pair import LARGEST_EPSILON
 from dpaudit.claims import Claim
 from dpaudit.guarantees import ApproxDP, PureDP
 from dpaudit.relations import View
@@ -46,6 +47,8 @@ def loss_figures(
         "epsilon_lower": max(max(d.fixed.epsilon(at), d.losses.epsilon_lower(at, error)) for d in directions),
         "delta": at,
         "confidence": confidence,
+        # The number of replays sets no limit: a loss that is certain, or that was seen, is one of any size.
+        "largest_refutable_epsilon": LARGEST_EPSILON,
     }
     mu = max(d.fixed.mu for d in directions)
     count = len(directions[0].losses.losses)

@@ -12,6 +12,7 @@ References:
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +27,8 @@ from dpaudit.errors import DataError, InvalidParameter
 from dpaudit.verdicts import Audit
 
 _LARGEST = 50.0
+#: Past so many, nobody puts in canaries.
+_MOST_GUESSES = 2**14
 LIMITS = (
     "a one-run audit needs canaries that are put in independently, each a unit of privacy of its own",
     "its bound falls to 0 as the number of canaries times delta grows, however little is private",
@@ -144,7 +147,7 @@ def one_run(
         if min(one_run_p_value(m, guesses, guesses, *pair) for pair in pairs) > error:
             inconclusive = (
                 f"{guesses} guesses about {m} canaries can refute no point of the claim, "
-                "even if all of them are right"
+                f"even if all of them are right; {_guesses_needed(m / guesses, pairs, error)}"
             )
     return Audit(
         method="one-run",
@@ -163,3 +166,23 @@ def one_run(
         inconclusive=inconclusive,
         not_checked=LIMITS,
     )
+
+
+def _guesses_needed(ratio: float, pairs: Sequence[tuple[float, float]], error: float) -> str:
+    """How many guesses it takes if all are right, with as many canaries a guess, in words."""
+
+    def enough(guesses: int) -> bool:
+        canaries = max(guesses, round(ratio * guesses))
+        return min(one_run_p_value(canaries, guesses, guesses, *pair) for pair in pairs) <= error
+
+    high = 1
+    while not enough(high):
+        high *= 2
+        # More canaries also mean a larger term in delta: there may be no number that is enough.
+        if high > _MOST_GUESSES:
+            return f"nor can {_MOST_GUESSES} guesses about {round(ratio * _MOST_GUESSES)}"
+    low = high // 2
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return f"it takes at least {high} guesses about {max(high, round(ratio * high))}"

@@ -69,7 +69,7 @@ class Side:
     def trial(self, index: int) -> Any:
         """The output of one trial of the single form."""
         sequence = SeedSequence((self.seed, self.side, index))
-        _seed_global_generators(sequence)
+        seed_global_generators(sequence)
         data = copy.deepcopy(self.data)
         if isinstance(self.algorithm, Plain):
             return self.algorithm.function(data, np.random.default_rng(sequence))
@@ -79,7 +79,7 @@ class Side:
         """The outputs of one run of the batch form, each array with a leading axis over the trials."""
         require_batch_form(self.algorithm)
         sequence = SeedSequence((self.seed, self.side, first), spawn_key=(trials,))
-        _seed_global_generators(sequence)
+        seed_global_generators(sequence)
         data = copy.deepcopy(self.data)
         if isinstance(self.algorithm, Plain):
             rows = cast("Rows", self.algorithm.rows)
@@ -101,7 +101,7 @@ class Side:
             yield
         except ScoreShape:
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             # Of another's error the kind alone: what it says may be about private records.
             kind = error.code if isinstance(error, DpauditError) else type(error).__name__
             raise TrialFailed.in_trial(
@@ -196,7 +196,7 @@ class _Batch:
         return parameters
 
 
-def _seed_global_generators(sequence: SeedSequence) -> None:
+def seed_global_generators(sequence: SeedSequence) -> None:
     """Seed the generators that every library shares: an algorithm may draw from them by mistake.
 
     Its trials are then repeatable all the same; that it does so is for a replay to find.

@@ -28,7 +28,7 @@ LEARNING = 0.3
 CHOOSING = 0.2
 
 LIMITS = (
-    "a sampling audit speaks of the one pair it was given",
+    "a sampling audit speaks of the pairs it was given",
     "an event rarer than the audit's resolution is not seen, whatever it reveals",
 )
 ROUNDED = "the floating-point grid of the noise: scores were rounded before they were tested"

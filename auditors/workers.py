@@ -6,6 +6,8 @@ arrive would bend the distribution that is audited.
 
 from __future__ import annotations
 
+import contextlib
+import sys
 import traceback
 import warnings
 from collections.abc import Generator, Iterator, Sequence
@@ -20,10 +22,11 @@ from joblib.externals.loky.process_executor import TerminatedWorkerError
 from dpaudit.auditors.scores import Array
 from dpaudit.auditors.shipping import shipped
 from dpaudit.auditors.sides import Side
-from dpaudit.errors import InvalidParameter, MissingExtra, WorkersLost
+from dpaudit.errors import InvalidParameter, MissingExtra, UsageError, WorkersLost
 
 #: How often workers may die in a row without one chunk being finished.
 RETRIES = 3
+_CONNECTING = "20s"
 
 
 @dataclass(frozen=True, order=True)
@@ -57,7 +60,7 @@ def compute(
         for chunk in chunks:
             yield sides[chunk.side].chunk(chunk.first, chunk.trials)
         return
-    payloads = [shipped(side) for side in sides]
+    payloads = [_payload(side) for side in sides]
     done = lost = 0
     with _cluster(cluster):
         while done < len(chunks):
@@ -78,6 +81,18 @@ def compute(
                     raise WorkersLost(
                         f"workers died {lost} times in a row", where=f"trials {chunks[done].first} and on"
                     ) from error
+
+
+def _payload(side: Side) -> bytes:
+    try:
+        return shipped(side)
+    except Exception as error:
+        raise UsageError(
+            f"cannot be sent to another process: {type(error).__name__}",
+            where="workers",
+            why="a handle on another library's object means nothing there",
+            remedy="make that object inside the function that is audited, or run with one worker",
+        ) from error
 
 
 @contextmanager
@@ -109,15 +124,26 @@ def _cluster(address: str | None) -> Iterator[None]:
         raise MissingExtra(
             "distributed is not installed", where="cluster", remedy="pip install 'dpaudit[dask]'"
         ) from error
-    with Client(address):  # type: ignore[no-untyped-call]  # distributed annotates nothing
+    try:
+        client = Client(address, timeout=_CONNECTING)  # type: ignore[no-untyped-call]  # it annotates nothing
+    except (OSError, ValueError) as error:
+        raise UsageError(
+            f"no scheduler answers: {type(error).__name__}",
+            where=f"cluster {address}",
+            why="there is nothing to run the trials on",
+            remedy="start one with `dask scheduler`, and give its address, such as tcp://10.0.0.1:8786",
+        ) from error
+    with client:
         yield
 
 
 def _run(payload: bytes, first: int, trials: int) -> Array | Exception:
     """A chunk's scores, or what was raised: joblib would raise the first error to arrive, not the first."""
     try:
-        side: Side = cloudpickle.loads(payload)
-        return side.chunk(first, trials)
+        # What an algorithm prints is no part of an answer on the caller's stdout, which a worker may share.
+        with contextlib.redirect_stdout(sys.stderr):
+            side: Side = cloudpickle.loads(payload)
+            return side.chunk(first, trials)
     except Exception as error:  # noqa: BLE001  (raised again where the chunks are put in order)
         # The chained cause does not cross a process border; its traceback does.
         error.add_note("".join(traceback.format_exception(error)))

@@ -46,6 +46,9 @@ from dpaudit.verdicts import Accounting, Audit, Experiment
 
 LEDGER, CERTIFICATE, OUTPUT = "ledger.jsonl", "certificate.json", "output.json"
 
+#: Thousands of runs would take longer than all the rest.
+NOT_SAMPLED = "not sampled: `dpaudit audit --method sequential` compares final outputs"
+
 #: At this delta the total is also shown as (epsilon, delta)-DP, for comparison across scales.
 COMPARISON_DELTA = 1e-6
 
@@ -268,6 +271,7 @@ def _text(
     if certificate.audits:
         for audit in certificate.audits:
             parts += audit_words(audit)
+        parts.append(line(NOT_SAMPLED))
     else:
         parts.append(
             line("audit", Experiment.INCONCLUSIVE, "not run: no pair to run on; add --pair MODULE:CALLABLE")

@@ -87,13 +87,20 @@ def prepared(folder: Path | None) -> Path:
 
 
 @contextmanager
-def kept(cells: Path, progress: Progress) -> Iterator[None]:
-    """Say of an interrupted computation what is kept, and how it goes on."""
+def kept(cells: Path, progress: Progress, count: Callable[[], int]) -> Iterator[None]:
+    """Say of an interrupted computation what is kept, and how it goes on.
+
+    Args:
+        cells: the file with every run.
+        progress: of the computation.
+        count: how many runs the file holds: the last may have been kept, and progress not have been told.
+    """
     try:
-        yield
+        with progress:
+            yield
     except KeyboardInterrupt:
         note(
-            f"interrupted: {progress.done} of {progress.total} runs are kept in {cells}; "
+            f"interrupted: {count()} of {progress.total} runs are kept in {cells}; "
             "the same command goes on from there"
         )
         click.get_current_context().exit(EXIT_INTERRUPTED)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from dpaudit.algorithms.figure_001 import BATCHES, RUNS, SWEPT, figure_cells, finished_cells
+from dpaudit.algorithms.figure_001 import BATCHES, RUNS, SWEPT, figure_cells, finished_cells, kept_cells
 from dpaudit.algorithms.figure_001_shape import Results, sentences
 from dpaudit.app.evaluation_page import TITLE, page, summary
 from dpaudit.app.evaluation_picture import picture_of, rows_of
@@ -45,7 +45,7 @@ def figure(
     swept = sorted({batches[0], batches[-1]}) if episodes else SWEPT
     wanted = figure_cells(range(seed, seed + runs), batches, swept)
     progress = Progress(len(wanted), "runs")
-    with kept(path, progress):
+    with kept(path, progress, lambda: kept_cells(wanted, path)):
         found = finished_cells(wanted, path=path, workers=workers, progress=progress)
     results = Results(found, batches, swept)
     rows, judged = rows_of(results), sentences(results)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from dpaudit.algorithms.figure_1 import EPISODES, FIGURES, Cell, figure_cells, finished_cells
+from dpaudit.algorithms.figure_1 import EPISODES, FIGURES, Cell, figure_cells, finished_cells, kept_cells
 from dpaudit.algorithms.figure_1_shape import Curves
 from dpaudit.algorithms.linear_calibration import CalibrationName
 from dpaudit.app.figure_command import Figure, figure_options, kept, prepared
@@ -92,7 +92,7 @@ Examples:
         # PEVI is not part of the question at which K DP-VAPVI comes close to VAPVI.
         further = cells(_further(ks[-1], largest), ()) if scaling else []
         progress = Progress(len(asked) + len(further), "runs")
-        with kept(path, progress):
+        with kept(path, progress, lambda: kept_cells(asked + further, path)):
             found = finished_cells(asked + further, path=path, workers=workers, progress=progress)
         drawn = Drawn(
             name=figure,

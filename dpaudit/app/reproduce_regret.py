@@ -57,7 +57,7 @@ def figure(
     tried = [cell for curve in drawn for cell in grid_cells(curve, users)]
     points = len(curve_cells(drawn[0], 0.0, users, [0]))
     progress = Progress(len(tried) + len(drawn) * len(seeds), "runs")
-    with kept(path, progress):
+    with kept(path, progress, lambda: progress.done):
         grid = finished_cells(tried, path=path, workers=workers, progress=progress)
         chosen = {curve: best_bonus([cell for cell in grid if cell.curve == curve]) for curve in drawn}
         wanted = [cell for curve in drawn for cell in curve_cells(curve, chosen[curve], users, seeds)]

@@ -17,6 +17,7 @@ from dpaudit.verdicts import (
     Accounting,
     Audit,
     Experiment,
+    Finding,
     Proof,
     ReleaseAccount,
     ReleaseGroup,
@@ -144,15 +145,17 @@ def audit_words(audit: Audit) -> list[RenderableType]:
     ]
     if audit.epsilon_lower is not None:
         parts.append(line(f"epsilon >= {lower(audit.epsilon_lower)} at delta {audit.delta}"))
-    lines = []
-    for finding in audit.findings:
-        label = f" in {finding.label!r}" if finding.label else ""
-        place = f" ({finding.where})" if finding.where else ""
-        lines.append(f"{finding.kind}{label}: {finding.detail}{place}")
-    parts += bullets("Findings", lines)
+    parts += bullets("Findings", map(finding_words, audit.findings))
     if audit.verdict is Experiment.INCONCLUSIVE:
         parts += bullets("Inconclusive", [audit.inconclusive])
     return parts
+
+
+def finding_words(finding: Finding) -> str:
+    """A finding's kind, release, detail and place."""
+    label = f" in {finding.label!r}" if finding.label else ""
+    place = f" ({finding.where})" if finding.where else ""
+    return f"{finding.kind}{label}: {finding.detail}{place}"
 
 
 def release_rows(releases: Sequence[Release]) -> list[list[object]]:

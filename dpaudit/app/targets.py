@@ -13,6 +13,7 @@ import click
 from dpaudit.algorithms.catalogue import CATALOGUE
 from dpaudit.app.arrays import read_array
 from dpaudit.app.foreign_code import foreign_code, load
+from dpaudit.auditors.plain import Plain
 from dpaudit.claims import Claim
 from dpaudit.errors import UsageError
 from dpaudit.pairs import Pair
@@ -35,14 +36,20 @@ class Target:
     claim: Claim | None
 
 
-def load_target(reference: str, *, data_file: Path | None, parameters: Mapping[str, Any]) -> Target:
+def load_target(
+    reference: str, *, data_file: Path | None, parameters: Mapping[str, Any], plain: bool = False
+) -> Target:
     """A built-in algorithm with its data, or one of the user's own.
+
+    With `plain` it is called as ``(data, generator)`` and draws its own noise. A `Plain` and an OpenDP
+    measurement say so of themselves.
 
     Raises:
         UsageError: there is no such target, it cannot be called, or parameters it does not take.
         DataError: the data file cannot be used.
     """
     if reference in CATALOGUE:
+        _refuse_plain(reference, plain)
         builtin = CATALOGUE[reference]
         with foreign_code(reference, "preparing it"):
             if data_file is None:
@@ -67,6 +74,8 @@ def load_target(reference: str, *, data_file: Path | None, parameters: Mapping[s
             remedy="set them where you define the algorithm: functools.partial keeps it callable",
         )
     algorithm = load(reference, "TARGET")
+    if _is_measurement(algorithm):
+        algorithm = Plain(_Measured(algorithm))
     if isinstance(algorithm, type) or not callable(algorithm):
         kind = "a class" if isinstance(algorithm, type) else f"of type {type(algorithm).__name__}"
         raise UsageError(
@@ -75,6 +84,8 @@ def load_target(reference: str, *, data_file: Path | None, parameters: Mapping[s
             why="an algorithm is called with data and a curator",
             remedy="name a function or an instance that is callable as (data, curator)",
         )
+    if plain and not isinstance(algorithm, Plain):
+        algorithm = Plain(algorithm, claim=getattr(algorithm, "claim", None))
     with foreign_code(reference, "asking for its claim"):
         claim = getattr(algorithm, "claim", None)
     if claim is not None and not isinstance(claim, Claim):
@@ -87,13 +98,46 @@ def load_target(reference: str, *, data_file: Path | None, parameters: Mapping[s
     return Target(reference, algorithm, None if data_file is None else read_array(data_file), claim)
 
 
+def _refuse_plain(reference: str, plain: bool) -> None:
+    if plain:
+        raise UsageError(
+            f"--plain for {reference}",
+            where="--plain",
+            why="built-in algorithms release through a curator",
+            remedy="leave it out",
+        )
+
+
+def _is_measurement(value: object) -> bool:
+    """Whether it is an OpenDP measurement; told by its class, so that OpenDP need not be there."""
+    kind = type(value)
+    return kind.__name__ == "Measurement" and kind.__module__.partition(".")[0] == "opendp"
+
+
+@dataclass(frozen=True)
+class _Measured:
+    """An OpenDP measurement, which takes the data alone: its noise is the operating system's."""
+
+    measurement: Callable[[Any], Any]
+
+    name = "OpenDP measurement"
+
+    def __call__(self, data: Any, generator: object) -> Any:
+        del generator
+        return self.measurement(data)
+
+
 def load_pair(reference: str) -> Pair:
     """Call what ``--pair`` names; it returns ``(data, neighbour)`` or a `dpaudit.pairs.Pair`.
+
+    A `Pair` may also be named itself.
 
     Raises:
         UsageError: there is no such callable, it fails, or it returns something else.
     """
     make = load(reference, "--pair")
+    if isinstance(make, Pair):
+        return make
     if not callable(make):
         raise UsageError(
             f"{reference} is of type {type(make).__name__}, not callable",

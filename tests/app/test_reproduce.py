@@ -1,12 +1,9 @@
 from __future__ import annotations
 
 import csv
-import os
 import re
-import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
@@ -128,25 +125,41 @@ def test_what_cannot_be_followed_exits_2(dpaudit: Any, tmp_path: Path, arguments
     assert result.stdout == ""
 
 
+#: Ctrl-C at a terminal, which reaches every process of the command: as soon as the fourth run is kept.
+INTERRUPTED = """
+import os, signal
+from dpaudit.algorithms import cells
+append, kept = cells._append, []
+def counted(path, found):
+    append(path, found)
+    kept.extend(found)
+    if len(kept) == 4:
+        os.killpg(0, signal.SIGINT)
+cells._append = counted
+from dpaudit.app.main import main
+main(prog_name="dpaudit")
+"""
+
+
 @pytest.mark.parametrize("workers", ["1", "2"])
 def test_interrupted_it_keeps_its_runs_and_goes_on(tmp_path: Path, workers: str) -> None:
-    program = "from dpaudit.app.main import main; main(prog_name='dpaudit')"
-    command = [sys.executable, "-c", program, "reproduce", "000-figure-1b", "-o", "out", "--workers", workers]
-    command += ["--episodes", "100", "--episodes", "200", "--runs"]
-    process = subprocess.Popen(
-        [*command, "500"], cwd=tmp_path, stderr=subprocess.PIPE, text=True, start_new_session=True
+    arguments = ["reproduce", "000-figure-1b", "-o", "out", "--workers", workers]
+    arguments += ["--episodes", "100", "--episodes", "200", "--runs"]
+    stopped = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED, *arguments, "500"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        start_new_session=True,
     )
-    cells = tmp_path / "out" / "cells.csv"
-    deadline = time.monotonic() + 60
-    while not (cells.exists() and len(cells.read_text().splitlines()) > 3) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to every process of the command
-    _, said = process.communicate(timeout=60)
-    assert process.returncode == 130, said
-    kept = len(cells.read_text().splitlines()) - 1
-    assert f"interrupted: {kept} of 5000 runs are kept" in said
-    assert "Traceback" not in said
+    assert stopped.returncode == 130, stopped.stderr
+    assert "interrupted: 4 of 5000 runs are kept" in stopped.stderr
+    assert "Traceback" not in stopped.stderr
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["cells.csv"]
     # Going on, with fewer runs asked for, it finds those that were finished.
-    again = subprocess.run([*command, "1"], cwd=tmp_path, capture_output=True, text=True, check=True)
+    program = [sys.executable, "-c", "from dpaudit.app.main import main; main(prog_name='dpaudit')"]
+    again = subprocess.run(
+        [*program, *arguments, "1"], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
     assert int(again.stderr.split()[0]) > 0

@@ -1,0 +1,91 @@
+"""Canaries for a one-run audit: what is put in by fair coins, and how the output betrays it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.random import SeedSequence
+from numpy.typing import NDArray
+
+from dpaudit.auditors.claimed import Curve
+from dpaudit.auditors.one_run import one_run
+from dpaudit.auditors.scores import Array
+from dpaudit.auditors.sides import Auditable, Side, require_seed
+from dpaudit.claims import Claim
+from dpaudit.errors import InvalidParameter
+from dpaudit.verdicts import Audit
+
+#: Left out, so many of the canaries are guessed: the clearest tenth on either end.
+GUESSED = 0.2
+#: Coins are drawn apart from every trial's noise, whose sides are 0 and 1.
+_COINS = 2
+
+
+@dataclass(frozen=True)
+class Canaries:
+    """m records, each of which may be in the data or not, and is a unit of privacy of its own.
+
+    Attributes:
+        number: m.
+        insert: from m booleans to the data set that holds exactly these canaries. Under replace-one, a
+            canary that is out is another record in its place.
+        score: from the algorithm's output to [m] numbers, each higher the more its canary looks as if
+            it had been in.
+    """
+
+    number: int
+    insert: Callable[[NDArray[np.bool_]], Any]
+    score: Callable[[Any], Any]
+
+
+def audit_in_one_run(
+    algorithm: Auditable,
+    canaries: Canaries,
+    *,
+    guesses: int | None = None,
+    claim: Claim | None = None,
+    curve: Curve | None = None,
+    delta: float | None = None,
+    confidence: float = 0.95,
+    seed: int = 0,
+    run_options: Mapping[str, Any] | None = None,
+) -> Audit:
+    """Toss the coins, run the algorithm once, guess the coins.
+
+    Args:
+        algorithm: any callable ``(data, curator) -> output``, or a `Plain`.
+        canaries: what is put in and how it is scored.
+        guesses: how many coins to guess, half of them "in"; left out, a fifth of the canaries.
+        claim: what to refute; left out, the algorithm's own.
+        curve: delta(epsilon) of the claimed guarantee; needed for zCDP, GDP and RDP.
+        delta: where to state the bound.
+        confidence: of the bound and the verdict.
+        seed: the root seed, of the coins and of the run.
+        run_options: further arguments of `dpaudit.run`.
+
+    Raises:
+        InvalidParameter: no canaries, or more guesses than canaries.
+        TrialFailed: the algorithm or the score raised.
+        DataError: not one score for each canary.
+    """
+    m = canaries.number
+    if m < 1:
+        raise InvalidParameter(f"{m!r} canaries", where="canaries", remedy="put in 1 or more")
+    guessed = max(1, round(GUESSED * m)) if guesses is None else guesses
+    coins = np.random.default_rng(SeedSequence((require_seed(seed), _COINS))).random(m) < 0.5
+    side = Side(algorithm, canaries.insert(coins), 0, seed, canaries.score, options=dict(run_options or {}))
+    scores: Array = np.atleast_1d(side.chunk(0, 1)[0])
+    return one_run(
+        scores,
+        coins,
+        guess_in=(guessed + 1) // 2,
+        guess_out=guessed // 2,
+        claim=claim if claim is not None else getattr(algorithm, "claim", None),
+        curve=curve,
+        delta=delta,
+        confidence=confidence,
+        seed=seed,
+    )

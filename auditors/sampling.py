@@ -1,0 +1,251 @@
+"""A sampling audit from beginning to end: run, score, test, on each pair; valid if cut short or resumed."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, TypeAlias
+
+from dpaudit.auditors.claimed import Curve
+from dpaudit.auditors.classifier import Learner
+from dpaudit.auditors.exact_ratio import exact_ratio
+from dpaudit.auditors.gdp import gaussian_trade_off
+from dpaudit.auditors.joint import all_but_own, spares_own_view
+from dpaudit.auditors.looks import Looks
+from dpaudit.auditors.plan import FEWEST, Plan, SoFar, check_plan
+from dpaudit.auditors.samples import Samples
+from dpaudit.auditors.scores import Score, flatten
+from dpaudit.auditors.sequential import begin
+from dpaudit.auditors.sides import Auditable
+from dpaudit.auditors.threshold import check_confidence, threshold
+from dpaudit.auditors.together import together
+from dpaudit.auditors.trials import Trials, run_trials
+from dpaudit.claims import Claim
+from dpaudit.errors import UsageError
+from dpaudit.pairs import Pair
+from dpaudit.relations import View
+from dpaudit.verdicts import Audit, Experiment
+
+Method: TypeAlias = Literal["threshold", "sequential", "gdp"]
+
+CLOCK = "that the moment at which time ran out did not depend on what the runs showed"
+
+
+def audit_by_sampling(
+    algorithm: Auditable,
+    pairs: Sequence[Pair],
+    plan: Plan,
+    *,
+    method: Method = "sequential",
+    score: Score | Learner | Literal["exact"] | None = None,
+    claim: Claim | None = None,
+    curve: Curve | None = None,
+    delta: float | None = None,
+    confidence: float = 0.95,
+    run_options: Mapping[str, Any] | None = None,
+    progress: Callable[[SoFar], None] | None = None,
+) -> Audit:
+    """Run an algorithm on both sides of each pair and try to refute a claim by what comes out.
+
+    Args:
+        algorithm: any callable ``(data, curator) -> output``, or a `Plain`.
+        pairs: neighbouring pairs; the error is divided among them.
+        plan: how many runs, and where.
+        method: which test.
+        score: a score of the output; ``"logistic"`` or ``"boosting"`` to have one learned from all the
+            output's numbers; ``"exact"`` for the log-likelihood ratio of the releases. Left out, the
+            output itself where it is one number, else logistic. Under joint trust a score gets the
+            tuple of all views but the changed user's own.
+        claim: what to refute; left out, the algorithm's own.
+        curve: delta(epsilon) of the claimed guarantee; needed for zCDP, GDP and RDP.
+        delta: where to state the bound on epsilon; left out, the claim's, or 1e-5.
+        confidence: of bound and verdict together, over all pairs.
+        run_options: further arguments of `dpaudit.run`.
+        progress: told after each chunk.
+
+    Returns:
+        The audit. Cut short by Ctrl-C it is INCONCLUSIVE unless what was run refutes the claim.
+
+    Raises:
+        InvalidParameter: fewer than 10 trials, no pair, or a parameter out of range.
+        UsageError: a score that does not fit the claim, or a time limit that leaves too few runs.
+        KeyboardInterrupt: Ctrl-C before anything could be said.
+        DpauditError: what `run_trials` raises.
+    """
+    check_confidence(confidence)
+    check_plan(plan, pairs)
+    claim = claim if claim is not None else getattr(algorithm, "claim", None)
+    if score == "exact" and claim is not None and claim.view is not View.ALL_RELEASES:
+        raise UsageError(
+            f"an exact likelihood ratio for a claim about the view {str(claim.view)!r}",
+            where="score",
+            why="it is a score of all releases, which may reveal more than that view",
+            remedy="have a score of the output learned: logistic or boosting",
+        )
+    share = 1 - (1 - confidence) / len(pairs)
+    test = _Test(method, score, claim, curve, delta, share)
+    begun = time.monotonic()
+    audits: list[Audit] = []
+    for index, pair in enumerate(pairs):
+        own = plan
+        if plan.time_limit is not None:
+            left = max(0.0, plan.time_limit - (time.monotonic() - begun))
+            own = replace(own, time_limit=left / (len(pairs) - index))
+        if plan.resume is not None and index > 0:
+            own = replace(own, resume=plan.resume.with_stem(f"{plan.resume.stem}-pair-{index + 1}"))
+
+        def told(done: int, audit: Audit | None, index: int = index) -> None:
+            if progress is not None:
+                progress(SoFar(index, len(pairs), done, plan.trials, audit))
+
+        one = _PairAudit(algorithm, pair, own, test, dict(run_options or {}), told)
+        audit = one.run()
+        if audit is None and not audits:
+            raise KeyboardInterrupt
+        audits += [] if audit is None else [audit]
+        if one.interrupted:
+            whole = together(audits, planned=len(pairs), confidence=confidence)
+            return _cut_short(whole, one.done, plan.trials, index, len(pairs))
+    return together(audits, planned=len(pairs), confidence=confidence)
+
+
+def _cut_short(audit: Audit, done: int, trials: int, pair: int, pairs: int) -> Audit:
+    """What Ctrl-C leaves: a refutation stands; that nothing was refuted means nothing yet."""
+    if audit.verdict is Experiment.REFUTED:
+        return audit
+    where = "" if pairs == 1 else f", on pair {pair + 1} of {pairs}"
+    reasons = [f"interrupted after {done} of {trials} runs a side{where}"]
+    reasons += [] if audit.inconclusive is None else [audit.inconclusive]
+    return audit.model_copy(update={"inconclusive": "; ".join(reasons)})
+
+
+@dataclass(frozen=True)
+class _Test:
+    """What is asked of the runs."""
+
+    method: Method
+    score: Score | Learner | Literal["exact"] | None
+    claim: Claim | None
+    curve: Curve | None
+    delta: float | None
+    confidence: float
+
+    @property
+    def learner(self) -> Learner:
+        return "boosting" if self.score == "boosting" else "logistic"
+
+    def looks(self, plan: Plan) -> Looks:
+        state = begin(
+            claim=self.claim,
+            curve=self.curve,
+            delta=self.delta,
+            confidence=self.confidence,
+            seed=plan.seed,
+        )
+        return Looks(state, self.learner, plan.trials)
+
+    def samples(self, runs: Trials) -> Samples:
+        sides = runs.data, runs.neighbour
+        if isinstance(self.score, str) and self.score != "exact" and runs.data.ndim == 1:
+            sides = runs.data[:, None], runs.neighbour[:, None]
+        return Samples(*sides, seed=runs.seed)
+
+    def of_all(self, samples: Samples) -> Audit:
+        """The test of a fixed number of runs."""
+        if self.method == "gdp":
+            return gaussian_trade_off(
+                samples, claim=self.claim, confidence=self.confidence, learner=self.learner
+            )
+        return threshold(
+            samples,
+            claim=self.claim,
+            curve=self.curve,
+            delta=self.delta,
+            confidence=self.confidence,
+            learner=self.learner,
+        )
+
+
+class _PairAudit:
+    """One pair's audit while it runs."""
+
+    def __init__(
+        self,
+        algorithm: Auditable,
+        pair: Pair,
+        plan: Plan,
+        test: _Test,
+        options: Mapping[str, Any],
+        told: Callable[[int, Audit | None], None],
+    ) -> None:
+        self._algorithm, self._pair, self._plan = algorithm, pair, plan
+        self._test, self._options, self._told = test, options, told
+        self._looks = test.looks(plan) if test.method == "sequential" else None
+        self._deadline = math.inf if plan.time_limit is None else time.monotonic() + plan.time_limit
+        self._ended: Literal["refuted", "clock"] | None = None
+        #: Whether Ctrl-C ended it, and after how many runs a side.
+        self.interrupted, self.done = False, 0
+
+    def run(self) -> Audit | None:
+        """The audit; None where Ctrl-C came before anything could be said."""
+        runs = self._trials()
+        self.done = len(runs)
+        self.interrupted = not runs.complete and self._ended is None
+        if len(runs) < FEWEST:
+            if self.interrupted:
+                return None
+            raise UsageError(
+                f"{len(runs)} runs a side before the time was up",
+                where="time limit",
+                why=f"an audit needs {FEWEST} at the least",
+                remedy="allow more time, or ask for fewer trials in a chunk",
+            )
+        samples = self._test.samples(runs)
+        audit = self._looks.look(samples, last=True) if self._looks is not None else None
+        audit = audit if audit is not None else self._test.of_all(samples)
+        changes: dict[str, Any] = {}
+        if self._test.score == "exact":
+            changes["speaks_of"] = "transcript"
+        if self._ended == "clock":
+            changes["not_checked"] = (*audit.not_checked, CLOCK)
+        return audit.model_copy(update=changes)
+
+    def _trials(self) -> Trials:
+        algorithm, plan, score = self._algorithm, self._plan, self._test.score
+        chosen: Score = flatten if score is None or isinstance(score, str) else score
+        batch, options = plan.batch, self._options
+        if score == "exact":
+            algorithm = exact_ratio(algorithm, self._pair, seed=plan.seed, run_options=options)
+            batch, options = False, {}
+        elif spares_own_view(self._test.claim):
+            chosen = all_but_own(algorithm, self._pair, chosen, seed=plan.seed, options=options)
+            batch = False
+        return run_trials(
+            algorithm,
+            self._pair,
+            plan.trials,
+            seed=plan.seed,
+            score=chosen,
+            batch=batch,
+            chunk=plan.chunk,
+            workers=plan.workers,
+            cluster=plan.cluster,
+            progress=self._progress,
+            resume=plan.resume,
+            run_options=options,
+        )
+
+    def _progress(self, done: int, total: int, runs: Trials) -> bool:
+        audit = None
+        if self._looks is not None and FEWEST <= done < total:
+            audit = self._looks.look(self._test.samples(runs))
+        self._told(done, audit)
+        if done == total:
+            return False
+        if self._plan.stop_when_refuted and audit is not None and audit.verdict is Experiment.REFUTED:
+            self._ended = "refuted"
+        elif time.monotonic() >= self._deadline:
+            self._ended = "clock"
+        return self._ended is not None
