@@ -30,7 +30,8 @@ def rows_of(regrets: Regrets) -> list[Row]:
                     "runs": found.size,
                     "mean": mean,
                     "deviation": deviation,
-                    "low": None if deviation is None else mean - deviation,
+                    # No regret is below 0, however wide the band.
+                    "low": None if deviation is None else max(mean - deviation, 0.0),
                     "high": None if deviation is None else mean + deviation,
                 }
             )
@@ -45,7 +46,7 @@ def specification(rows: Sequence[Row], *, title: str) -> str:
 
     def panel(river: str) -> object:
         base = alt.Chart(alt.Data(values=[row for row in rows if row["river"] == river])).encode(
-            x=alt.X("episodes:Q", title="users k", scale=alt.Scale(nice=False)),
+            x=alt.X("episodes:Q", title="users", scale=alt.Scale(nice=False)),
             color=alt.Color(
                 "curve:N",
                 title=None,
