@@ -62,12 +62,12 @@ class MixtureConstants:
 
     def __post_init__(self) -> None:
         require_positive(self.ridge, "ridge")
-        require_positive(self.failure_probability, "failure_probability")
-        if not (math.isfinite(self.bonus) and math.isfinite(self.shift)) or min(self.bonus, self.shift) < 0:
+        finite = math.isfinite(self.bonus) and math.isfinite(self.shift)
+        if not finite or min(self.bonus, self.shift) < 0.0 or not 0.0 < self.failure_probability < 1.0:
             raise InvalidParameter(
-                f"bonus {self.bonus!r}, shift {self.shift!r}",
+                f"bonus {self.bonus!r}, shift {self.shift!r}, probability {self.failure_probability!r}",
                 where="MixtureConstants",
-                remedy="give finite numbers >= 0",
+                remedy="give finite numbers >= 0, and a probability in (0, 1)",
             )
 
 

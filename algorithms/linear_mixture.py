@@ -123,7 +123,7 @@ def random_linear_mixture(
     kernels = rng.dirichlet(np.ones(n_states), size=(dimension, n_states, n_actions))  # [d, S, A, S]
     weights = rng.dirichlet(np.ones(dimension), size=horizon)  # [H, d]
     features = np.moveaxis(kernels, 0, 3)
-    norm = largest_value_norm(features)
+    norm = largest_value_norm(features) * (1.0 + 1e-12)  # no rounding may leave it above 1
     return LinearMixtureMDP(features / norm, weights * norm, table.rewards, table.initial)
 
 

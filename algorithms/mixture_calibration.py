@@ -189,7 +189,8 @@ def message_sensitivity(norm: float, ranges: Sequence[float], *, opposed: bool) 
         factor = 4.0 * square
     else:
         factor = 2.0 * square * square + 2.0 * square + 0.5
-    return math.sqrt(factor * math.fsum(value**4 for value in ranges))
+    # What is computed from features in floating point may lie a few roundings beside the truth.
+    return math.sqrt(factor * math.fsum(value**4 for value in ranges)) * (1.0 + 1e-12)
 
 
 def published_sigma(guarantee: ApproxDP, horizon: int, reward_bound: float = 1.0) -> float:

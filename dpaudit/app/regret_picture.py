@@ -31,7 +31,8 @@ def rows_of(regrets: Regrets) -> list[Row]:
                     "runs": found.size,
                     "mean": mean,
                     "deviation": deviation,
-                    "low": None if deviation is None else mean - deviation,
+                    # No regret is below 0, however wide the band.
+                    "low": None if deviation is None else max(mean - deviation, 0.0),
                     "high": None if deviation is None else mean + deviation,
                 }
             )
@@ -47,7 +48,7 @@ def picture_of(rows: Sequence[Row], *, title: str) -> dict[str, Any]:
 
     def panel(river: str) -> Any:
         base = chart_of(row for row in rows if row["river"] == river).encode(
-            x=alt.X("episodes:Q", title="users k", scale=alt.Scale(nice=False)), color=colour(names, "curve")
+            x=alt.X("episodes:Q", title="users", scale=alt.Scale(nice=False)), color=colour(names, "curve")
         )
         lines = base.mark_line().encode(y=alt.Y("mean:Q", title="cumulative regret"))
         bands = [base.mark_area(opacity=0.15).encode(y="low:Q", y2="high:Q")] if banded else []

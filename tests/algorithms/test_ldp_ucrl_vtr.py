@@ -400,6 +400,7 @@ def test_a_user_who_sends_something_else_is_refused() -> None:
         lambda: MixtureConstants(bonus=-1.0),
         lambda: MixtureConstants(shift=math.nan),
         lambda: MixtureConstants(failure_probability=math.inf),
+        lambda: MixtureConstants(failure_probability=1.0),
     ],
 )
 def test_bad_parameters_are_refused(make: Callable[[], object]) -> None:
@@ -430,3 +431,17 @@ def test_calibrations_name_their_sensitivities() -> None:
         0
     ].sensitivity.value == pytest.approx(math.sqrt(2) * 25)
     assert constant_user(RIVER, 2).first_state == 2
+
+
+def test_the_shift_leaves_no_negative_eigenvalue() -> None:
+    """200 sums of 50 users' noise alone: all are positive with the shift, not all with a quarter of it."""
+    algorithm = LDPUCRLVTR(GENERAL, CLAIMED)
+    rng, upper = np.random.default_rng(0), np.triu_indices(4)
+    least = []
+    for _ in range(200):
+        noise = np.zeros((4, 4))
+        noise[upper] = rng.normal(0.0, algorithm.noise.sigma * math.sqrt(50), 10)
+        least.append(np.linalg.eigvalsh(noise + np.triu(noise, 1).T)[0])
+    shift = algorithm._shift(50)
+    assert min(least) > -shift
+    assert min(least) < -shift / 4
