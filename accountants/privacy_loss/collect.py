@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from fractions import Fraction
 from typing import Any, assert_never
 
@@ -52,6 +52,12 @@ class Composed:
     approximate: tuple[ArrayLike, ArrayLike, ArrayLike] = ((), (), 1)  # epsilon, delta, count
     sampled_gaussian: tuple[ArrayLike, ArrayLike, ArrayLike] = ((), (), 1)  # mu, rate, count
     sampled_laplace: tuple[ArrayLike, ArrayLike, ArrayLike] = ((), (), 1)  # epsilon, rate, count
+
+    def __add__(self, other: Composed) -> Composed:
+        """The composition of both."""
+        names = [each.name for each in fields(Composed)]
+        columns: dict[str, Any] = {name: _joined(getattr(self, name), getattr(other, name)) for name in names}
+        return Composed(**columns)
 
     def checked(self) -> Collected:
         """Check every number and merge what can be merged.
@@ -139,11 +145,15 @@ class Collected:
 
 
 def collect(releases: Iterable[tuple[Term, int]]) -> Collected:
-    """Group terms by kind.
+    """Check and group terms; raises as `columns_of` and `Composed.checked` do."""
+    return columns_of(releases).checked()
+
+
+def columns_of(releases: Iterable[tuple[Term, int]]) -> Composed:
+    """The parameters of terms, in columns; equal terms are counted once.
 
     Raises:
         InvalidParameter: a count is not an integer >= 0.
-        CannotBound: a count past the range in which anything is computed.
     """
     counted: Counter[Term] = Counter()
     for term, count in releases:
@@ -169,7 +179,18 @@ def collect(releases: Iterable[tuple[Term, int]]) -> Collected:
             case _:
                 assert_never(term)
     columns: dict[str, Any] = {kind: tuple(zip(*entries, strict=True)) for kind, entries in rows.items()}
-    return Composed(**columns).checked()
+    return Composed(**columns)
+
+
+def _joined(some: tuple[ArrayLike, ...], more: tuple[ArrayLike, ...]) -> tuple[ArrayLike, ...]:
+    """Columns one below the other; the last, the counts, may be one number for all."""
+    if not np.size(more[0]):
+        return some
+    if not np.size(some[0]):
+        return more
+    counts = [np.broadcast_to(columns[-1], np.shape(columns[0])) for columns in (some, more)]
+    pairs = zip(some[:-1], more[:-1], strict=True)
+    return (*(np.concatenate([one, other]) for one, other in pairs), np.concatenate(counts))
 
 
 def _arrays(name: str, columns: tuple[ArrayLike, ...], *largest: float) -> tuple[Vector, ...]:

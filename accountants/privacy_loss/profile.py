@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal, Self
 
-from dpaudit.accountants.privacy_loss.collect import Collected, Composed, collect
+from dpaudit.accountants.privacy_loss.collect import Collected, Composed, columns_of
 from dpaudit.accountants.privacy_loss.factors import UNIT, Factor
 from dpaudit.accountants.privacy_loss.gaussian_only import GaussianCurve
 from dpaudit.accountants.privacy_loss.lattice import MOST_ATOMS, Lattice, atoms, lattice
@@ -40,8 +40,8 @@ class PrivacyLoss:
     _directions: tuple[tuple[Factor, ...], ...] = field(repr=False)
 
     @classmethod
-    def compose(cls, releases: Iterable[tuple[Term, int]]) -> Self:
-        """Compose terms, each as often as the integer beside it says.
+    def compose(cls, releases: Iterable[tuple[Term, int]], beside: Composed | None = None) -> Self:
+        """Compose terms, each as often as the integer beside it says, and arrays of parameters beside them.
 
         Raises:
             InvalidParameter: a count that is not an integer >= 0.
@@ -51,7 +51,8 @@ class PrivacyLoss:
         >>> round(PrivacyLoss.compose([(LaplaceTerm(1.0), 10)]).epsilon(1e-6).upper, 6)
         9.998978
         """
-        return cls._of(collect(releases))
+        composed = columns_of(releases)
+        return cls._of((composed if beside is None else composed + beside).checked())
 
     @classmethod
     def from_arrays(cls, composed: Composed) -> Self:
