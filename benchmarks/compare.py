@@ -31,6 +31,15 @@ ROUNDS = 2
 TIGHT = 1e-6
 PEER = "dp-accounting PLD"
 
+INTRODUCTION = """\
+From parameters in memory to an upper bound on epsilon at delta = 1e-6 (W6: to the least noise), each
+accountant in a process of its own, the least of several repetitions after one that loads it. Made by
+`nox -s compare`, that is `python benchmarks/compare.py` where the extra `peers` is installed (and
+`opacus`, which needs torch). `excess` is relative to the truth, which `benchmarks/truth.py` computes
+without the package; a minus sign is an answer below it. `times` is how many times longer than dpaudit
+takes from arrays.
+""".splitlines()
+
 
 @dataclass(frozen=True)
 class Answer:
@@ -147,12 +156,7 @@ def _page(rows: Sequence[Row], limit: float) -> tuple[str, int]:
     lines = [
         "# Benchmarks",
         "",
-        "From parameters in memory to an upper bound on epsilon at delta = 1e-6 (W6: to the least noise), each",
-        "accountant in a process of its own, the least of several repetitions after one that loads it. Made by",
-        "`nox -s compare`, that is `python benchmarks/compare.py` where the extra `peers` is installed (and",
-        "`opacus`, which needs torch). `excess` is relative to the truth, which `benchmarks/truth.py` computes",
-        "without the package; a minus sign is an answer below it. `times` is how many times longer than dpaudit",
-        "takes from arrays.",
+        *INTRODUCTION,
         "",
         *_machine(),
         "",
@@ -218,8 +222,8 @@ def _machine() -> list[str]:
     names = ("dpaudit", "numpy", "scipy", "dp-accounting", "prv-accountant", "opacus", "torch")
     versions = ", ".join(f"{name} {_version(name)}" for name in names)
     return [
-        f"{datetime.now(UTC):%Y-%m-%d}; {model}, {os.cpu_count()} cores, one thread each; {platform.system()},",
-        f"Python {platform.python_version()}; {versions}.",
+        f"{datetime.now(UTC):%Y-%m-%d}; {model}, {os.cpu_count()} cores, one thread each;",
+        f"{platform.system()}, Python {platform.python_version()}; {versions}.",
     ]
 
 

@@ -1,4 +1,4 @@
-"""Each accountant's answer to a workload, an epsilon, and to a calibration, a noise: from parameters in memory.
+"""Each accountant's answer to a workload, an epsilon, and to a calibration, a noise.
 
 Run as a program it answers one question, `contenders.py NAME WORKLOAD`, and prints the seconds of every
 repetition with the answer: `compare.py` starts it, and ends it when it takes too long.
