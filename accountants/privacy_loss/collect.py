@@ -13,11 +13,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dpaudit.accountants.privacy_loss.compress import laplace_factors, response_factors
-from dpaudit.accountants.privacy_loss.factors import Factor, GaussianFactor, Vector
+from dpaudit.accountants.privacy_loss.factors import UNIT, Factor, GaussianFactor, Vector
 from dpaudit.accountants.privacy_loss.families import LaplaceFactor, ResponseFactor
 from dpaudit.accountants.privacy_loss.sampled import SampledGaussianFactor
 from dpaudit.accountants.privacy_loss.sampled_laplace import SampledLaplaceFactor
 from dpaudit.accountants.privacy_loss.solve import Bracket
+from dpaudit.accountants.privacy_loss.splitting import MOST_PARTS, Family, Part, resolved
 from dpaudit.accountants.privacy_loss.terms import (
     LARGEST_PARAMETER,
     ApproxTerm,
@@ -131,6 +132,23 @@ class Collected:
             amplified = epsilon if epsilon > 30.0 else min(epsilon, math.log1p(rate * math.expm1(epsilon)))
             total = (total + count * amplified * (1.0 + 1e-14)) * (1.0 + 1e-15)
         return total
+
+    def parts(self) -> tuple[Part, ...]:
+        """What sampled releases and their company are on a lattice; empty where the contour has to do."""
+        if not self._sampled:
+            return ()
+        parts = [Part("gaussian", *row) for row in self.sampled_gaussian]
+        parts += [Part("laplace", *row) for row in self.sampled_laplace]
+        families: tuple[tuple[Family, LaplaceFactor | ResponseFactor], ...] = (
+            ("laplace", self.laplace),
+            ("response", self.response),
+        )
+        for family, all_of in families:
+            pairs = zip(all_of.parameters[: MOST_PARTS + 1].tolist(), all_of.counts.tolist(), strict=False)
+            parts += [Part(family, parameter, 1.0, count) for parameter, count in pairs]
+        if self.variance > 0.0:
+            parts.append(Part("gaussian", math.sqrt(self.variance) * (1.0 + 64.0 * UNIT), 1.0, 1.0))
+        return tuple(parts) if resolved(parts) else ()
 
     def directions(self) -> tuple[tuple[Factor, ...], ...]:
         """The factors for each order of the pair; only sampled releases tell the orders apart."""
