@@ -46,3 +46,10 @@ def bench(session: nox.Session) -> None:
     """How long things take: benchmarks/bench_*.py."""
     session.install("-e", ".[bench]")
     session.run("pytest", "benchmarks", "-o", "python_files=bench_*.py", *session.posargs)
+
+
+@nox.session
+def compare(session: nox.Session) -> None:
+    """Every accountant side by side: writes docs/benchmarks.md, in about twenty minutes."""
+    session.install("-e", ".[peers]", "opacus>=1.5")
+    session.run("python", "benchmarks/compare.py", *session.posargs)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from fractions import Fraction
 from typing import TypeAlias
 
 import numpy as np
@@ -17,6 +18,7 @@ from scipy.special import erfcx, erfinv, ndtri_exp
 
 from dpaudit.accountants.conversions import ROUNDING
 from dpaudit.accountants.exact import exact_product, exact_sum
+from dpaudit.accountants.rounding import up
 from dpaudit.mechanisms import AnyMechanism
 from dpaudit.plain import Kind
 
@@ -99,6 +101,15 @@ def laplace_pure(sensitivity: Column, scale: Column) -> Column:
     return _sane(sensitivity, scale, result)
 
 
+def quotients_up(sensitivity: Column, scale: Column) -> Column:
+    """sensitivity / scale, rounded up by at most one step; infinite past every double."""
+    with np.errstate(all="ignore"):
+        quotient = laplace_pure(sensitivity, scale)
+    for row in np.flatnonzero(~np.isfinite(quotient)).tolist():
+        quotient[row] = up(Fraction(float(sensitivity[row])) / Fraction(float(scale[row])))
+    return quotient
+
+
 def laplace_rho(sensitivity: Column, scale: Column) -> Column:
     """epsilon + e^-epsilon - 1 as `laplace_to_zcdp` has it, with twice its allowance for rounding.
 
@@ -127,6 +138,32 @@ def laplace_mu_squared(sensitivity: Column, scale: Column) -> Column:
     squared = np.nextafter(np.nextafter(mu * mu, np.inf), np.inf)
     # Beyond 700 the quantile's exponent leaves its range.
     return np.where(epsilon == 0.0, 0.0, np.where(epsilon <= 700.0, squared, np.nan))
+
+
+def gaussian_log_moment(t: float, sensitivity: Column, scale: Column) -> Column:
+    """rho t (t + 1), as `log_moment` has it, with twice its allowance."""
+    return gaussian_rho(sensitivity, scale) * t * (t + 1.0) * (1.0 + 2.0 * ROUNDING)
+
+
+def laplace_log_moment(t: float, sensitivity: Column, scale: Column) -> Column:
+    """What `dpaudit.accountants.moments.laplace_log_moment` says of each, with twice its allowance."""
+    epsilon = laplace_pure(sensitivity, scale)
+    a, b = t * epsilon, (t + 1.0) * epsilon
+    excess = ((t + 1.0) * _second_order(np.minimum(a, 30.0)) + t * _second_order(-b)) / (2.0 * t + 1.0)
+    small = np.log1p(excess) * (1.0 + 4.0 * ROUNDING)
+    ratio = t / (t + 1.0)
+    terms = (a, np.full_like(a, -np.log1p(ratio)), np.log1p(ratio * np.exp(-a - b)))
+    large = sum(terms) + 2.0 * ROUNDING * sum(map(np.abs, terms))
+    return np.where(epsilon == 0.0, 0.0, np.where(a < 30.0, small, large))
+
+
+def _second_order(x: Column) -> Column:
+    """e^x - 1 - x, without cancellation."""
+    near = np.clip(x, -0.5, 0.5)
+    series = np.zeros_like(x)
+    for order in range(20, 2, -1):
+        series = (1.0 + series) * near / order
+    return np.where(np.abs(x) > 0.5, np.expm1(x) - x, 0.5 * near * near * (1.0 + series))
 
 
 def _quotient(dividend: Column, divisor: Column) -> tuple[Column, Column]:

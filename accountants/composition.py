@@ -80,8 +80,8 @@ class Exposure(Mapping[AnyMechanism, int]):
 
     def columns(self, kind: Kind) -> Columns:
         """The Gaussian or Laplace mechanisms in arrays; counts past 2^53 become the doubles above them."""
-        found = {key: count for key, count in self._counts.items() if _is_kind(key, kind)}
-        return _columns(list(found), list(found.values()))
+        found = [key for key in self._counts if _is_kind(key, kind)]
+        return _columns(found, [self._counts[key] for key in found])
 
     def others(self) -> dict[AnyMechanism, int]:
         """The mechanisms that are in no `columns`."""
@@ -146,12 +146,19 @@ class Composition:
 
     def mechanisms(self) -> frozenset[AnyMechanism]:
         """Every mechanism that occurs in some exposure."""
+        return frozenset(map(_mechanism, self._keys()))
+
+    def others(self) -> frozenset[AnyMechanism]:
+        """Those of `mechanisms` that are in no `columns`."""
+        return frozenset(key for key in self._keys() if not isinstance(key, PlainNoise))
+
+    def _keys(self) -> set[_Key]:
         parts = [part for split in self._splits.values() for part in split.values()]
         seen = set(_seen_by(self._common, self.group_size))
         for part in parts:
             for units in range(1, self.group_size + 1):
                 seen |= set(_seen_by(part, units))
-        return frozenset(map(_mechanism, seen))
+        return seen
 
     def total(self, cost: Callable[[AnyMechanism], float]) -> float:
         """The largest sum of an additive cost over all exposures, rounded up.

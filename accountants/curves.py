@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from fractions import Fraction
 
-from dpaudit.accountants.composition import Composition
+from dpaudit.accountants.columns import Column, quotients_up
+from dpaudit.accountants.composition import Composition, Exposure
 from dpaudit.accountants.costs import mu_squared, pure_epsilon, rho
 from dpaudit.accountants.losses import losses
-from dpaudit.accountants.privacy_loss import PrivacyLoss
+from dpaudit.accountants.privacy_loss import Composed, PrivacyLoss
 from dpaudit.accountants.profiles import (
     GaussianProfile,
     LossProfile,
@@ -20,6 +21,7 @@ from dpaudit.accountants.ranges import representable
 from dpaudit.accountants.rdp import RenyiProfile
 from dpaudit.accountants.rounding import sqrt_up
 from dpaudit.errors import CannotBound
+from dpaudit.plain import Kind
 
 
 def zcdp_profile(composition: Composition) -> ZCDPProfile:
@@ -52,15 +54,24 @@ def pld_profile(composition: Composition) -> LossProfile:
             remedy="use an accountant that adds up part by part: zcdp, gdp or rdp",
         )
     # Looked up once for each mechanism, however many exposures share it.
-    terms = {m: losses(m, composition.neighbouring) for m in composition.mechanisms()}
+    terms = {m: losses(m, composition.neighbouring) for exposure in exposures for m in exposure.others()}
     return LossProfile(
         [
             PrivacyLoss.compose(
-                (term, times * count) for m, count in exposure.items() for term, times in terms[m]
+                ((term, times * count) for m, count in exposure.others().items() for term, times in terms[m]),
+                Composed(gaussian=_pairs(exposure, "gaussian"), laplace=_pairs(exposure, "laplace")),
             )
             for exposure in exposures
         ]
     )
+
+
+def _pairs(exposure: Exposure, kind: Kind) -> tuple[Column, Column]:
+    """What `losses` says of all plain mechanisms of a kind: the parameters of their pairs, and counts."""
+    sensitivity, scale, runs = exposure.columns(kind)
+    parameter = quotients_up(sensitivity, scale)
+    representable(float(parameter.max(initial=0.0)), "sensitivity / scale")
+    return parameter, runs
 
 
 #: From cheap to dear.

@@ -12,6 +12,9 @@ import math
 from collections.abc import Callable
 from typing import assert_never
 
+import numpy as np
+
+from dpaudit.accountants.columns import Column, additive
 from dpaudit.accountants.conversions import ROUNDING
 from dpaudit.accountants.costs import finite, infinite_mass, pure_epsilon, rho, squared_mu
 from dpaudit.accountants.privacy_loss.sampled import SampledGaussianFactor
@@ -95,6 +98,12 @@ def failure(mechanism: AnyMechanism) -> float:
     return min(1.0, infinite_mass(mechanism)) if isinstance(mechanism, Tabulated) else 0.0
 
 
+def _never(sensitivity: Column, scale: Column) -> Column:
+    del scale
+    return np.zeros_like(sensitivity)
+
+
+@additive(_never, _never)
 def failure_cost(mechanism: AnyMechanism) -> float:
     """-log(1 - failure), which adds up; rounded up, and infinite for a certain failure."""
     probability = failure(mechanism)

@@ -15,10 +15,12 @@ a probability delta_0 adds delta_0 to delta, and the rest composes as if it were
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from dpaudit.accountants.columns import Cost, gaussian_log_moment, laplace_log_moment
 from dpaudit.accountants.composition import Composition
 from dpaudit.accountants.conversions import ROUNDING, renyi_epsilon
 from dpaudit.accountants.costs import pure_epsilon
@@ -56,19 +58,17 @@ class RenyiProfile:
         Raises:
             CannotBound: a mechanism has no log moment, or there are too many distinct ones.
         """
-        mechanisms = composition.mechanisms()
-        if len(mechanisms) > MOST_DISTINCT:
+        if composition.distinct > MOST_DISTINCT:
             raise CannotBound(
-                f"{len(mechanisms)} distinct mechanisms",
+                f"{composition.distinct} distinct mechanisms",
                 where="composition",
                 remedy="use the accountant of privacy losses, which compresses them",
             )
-        sampled = any(isinstance(mechanism, PoissonSampled) for mechanism in mechanisms)
-        relation = composition.neighbouring
-        directions = []
-        for mixture_first in (True, False) if sampled else (True,):
-            moments = {m: log_moment(m, relation, mixture_first=mixture_first) for m in mechanisms}
-            directions.append(_total(composition, moments))
+        sampled = any(isinstance(mechanism, PoissonSampled) for mechanism in composition.others())
+        directions = [
+            _total(composition, mixture_first=mixture_first)
+            for mixture_first in ((True, False) if sampled else (True,))
+        ]
         try:
             pure = composition.total(pure_epsilon)
         except CannotBound:
@@ -156,10 +156,28 @@ class RenyiProfile:
         return left
 
 
-def _total(composition: Composition, moments: dict[AnyMechanism, LogMoment]) -> LogMoment:
-    def total(t: float) -> float:
-        return composition.total(lambda mechanism: moments[mechanism](t))
+def _total(composition: Composition, *, mixture_first: bool) -> LogMoment:
+    moments = {
+        mechanism: log_moment(mechanism, composition.neighbouring, mixture_first=mixture_first)
+        for mechanism in composition.others()
+    }
 
+    def moment(mechanism: AnyMechanism) -> LogMoment:
+        # Plain ones are looked up one by one only where their columns could not tell.
+        if mechanism not in moments:
+            moments[mechanism] = log_moment(mechanism, composition.neighbouring, mixture_first=mixture_first)
+        return moments[mechanism]
+
+    def total(t: float) -> float:
+        return composition.total(
+            Cost(
+                lambda mechanism: moment(mechanism)(t),
+                functools.partial(gaussian_log_moment, t),
+                functools.partial(laplace_log_moment, t),
+            )
+        )
+
+    total(1.0)  # what no moment can be computed of is refused now, not when a curve is asked
     return total
 
 

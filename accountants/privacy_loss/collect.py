@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from fractions import Fraction
 from typing import Any, assert_never
 
@@ -13,11 +13,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dpaudit.accountants.privacy_loss.compress import laplace_factors, response_factors
-from dpaudit.accountants.privacy_loss.factors import Factor, GaussianFactor, Vector
+from dpaudit.accountants.privacy_loss.factors import UNIT, Factor, GaussianFactor, Vector
 from dpaudit.accountants.privacy_loss.families import LaplaceFactor, ResponseFactor
 from dpaudit.accountants.privacy_loss.sampled import SampledGaussianFactor
 from dpaudit.accountants.privacy_loss.sampled_laplace import SampledLaplaceFactor
 from dpaudit.accountants.privacy_loss.solve import Bracket
+from dpaudit.accountants.privacy_loss.splitting import MOST_PARTS, Family, Part, resolved
 from dpaudit.accountants.privacy_loss.terms import (
     LARGEST_PARAMETER,
     ApproxTerm,
@@ -52,6 +53,12 @@ class Composed:
     approximate: tuple[ArrayLike, ArrayLike, ArrayLike] = ((), (), 1)  # epsilon, delta, count
     sampled_gaussian: tuple[ArrayLike, ArrayLike, ArrayLike] = ((), (), 1)  # mu, rate, count
     sampled_laplace: tuple[ArrayLike, ArrayLike, ArrayLike] = ((), (), 1)  # epsilon, rate, count
+
+    def __add__(self, other: Composed) -> Composed:
+        """The composition of both."""
+        names = [each.name for each in fields(Composed)]
+        columns: dict[str, Any] = {name: _joined(getattr(self, name), getattr(other, name)) for name in names}
+        return Composed(**columns)
 
     def checked(self) -> Collected:
         """Check every number and merge what can be merged.
@@ -126,6 +133,23 @@ class Collected:
             total = (total + count * amplified * (1.0 + 1e-14)) * (1.0 + 1e-15)
         return total
 
+    def parts(self) -> tuple[Part, ...]:
+        """What sampled releases and their company are on a lattice; empty where the contour has to do."""
+        if not self._sampled:
+            return ()
+        parts = [Part("gaussian", *row) for row in self.sampled_gaussian]
+        parts += [Part("laplace", *row) for row in self.sampled_laplace]
+        families: tuple[tuple[Family, LaplaceFactor | ResponseFactor], ...] = (
+            ("laplace", self.laplace),
+            ("response", self.response),
+        )
+        for family, all_of in families:
+            pairs = zip(all_of.parameters[: MOST_PARTS + 1].tolist(), all_of.counts.tolist(), strict=False)
+            parts += [Part(family, parameter, 1.0, count) for parameter, count in pairs]
+        if self.variance > 0.0:
+            parts.append(Part("gaussian", math.sqrt(self.variance) * (1.0 + 64.0 * UNIT), 1.0, 1.0))
+        return tuple(parts) if resolved(parts) else ()
+
     def directions(self) -> tuple[tuple[Factor, ...], ...]:
         """The factors for each order of the pair; only sampled releases tell the orders apart."""
         shared: list[Factor] = [GaussianFactor(self.variance)] if self.variance > 0.0 else []
@@ -139,11 +163,15 @@ class Collected:
 
 
 def collect(releases: Iterable[tuple[Term, int]]) -> Collected:
-    """Group terms by kind.
+    """Check and group terms; raises as `columns_of` and `Composed.checked` do."""
+    return columns_of(releases).checked()
+
+
+def columns_of(releases: Iterable[tuple[Term, int]]) -> Composed:
+    """The parameters of terms, in columns; equal terms are counted once.
 
     Raises:
         InvalidParameter: a count is not an integer >= 0.
-        CannotBound: a count past the range in which anything is computed.
     """
     counted: Counter[Term] = Counter()
     for term, count in releases:
@@ -169,7 +197,18 @@ def collect(releases: Iterable[tuple[Term, int]]) -> Collected:
             case _:
                 assert_never(term)
     columns: dict[str, Any] = {kind: tuple(zip(*entries, strict=True)) for kind, entries in rows.items()}
-    return Composed(**columns).checked()
+    return Composed(**columns)
+
+
+def _joined(some: tuple[ArrayLike, ...], more: tuple[ArrayLike, ...]) -> tuple[ArrayLike, ...]:
+    """Columns one below the other; the last, the counts, may be one number for all."""
+    if not np.size(more[0]):
+        return some
+    if not np.size(some[0]):
+        return more
+    counts = [np.broadcast_to(columns[-1], np.shape(columns[0])) for columns in (some, more)]
+    pairs = zip(some[:-1], more[:-1], strict=True)
+    return (*(np.concatenate([one, other]) for one, other in pairs), np.concatenate(counts))
 
 
 def _arrays(name: str, columns: tuple[ArrayLike, ...], *largest: float) -> tuple[Vector, ...]:

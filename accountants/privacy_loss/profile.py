@@ -7,14 +7,27 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal, Self
 
-from dpaudit.accountants.privacy_loss.collect import Collected, Composed, collect
+from dpaudit.accountants.privacy_loss.collect import Collected, Composed, columns_of
 from dpaudit.accountants.privacy_loss.factors import UNIT, Factor
 from dpaudit.accountants.privacy_loss.gaussian_only import GaussianCurve
 from dpaudit.accountants.privacy_loss.lattice import MOST_ATOMS, Lattice, atoms, lattice
-from dpaudit.accountants.privacy_loss.solve import Bracket, contour_epsilon, contour_log_delta
+from dpaudit.accountants.privacy_loss.solve import SEARCH, Bracket, contour_epsilon, contour_log_delta
+from dpaudit.accountants.privacy_loss.splitting import (
+    FEW_RUNS,
+    LEAST_LOG_DELTA,
+    Part,
+    split,
+    split_epsilon,
+    split_log_delta,
+)
 from dpaudit.accountants.privacy_loss.terms import Term
 from dpaudit.accountants.ranges import nonnegative, probability
 from dpaudit.errors import CannotBound
+
+#: A contour whose bounds are closer than this, relative, needs no lattice beside it.
+RESOLVED = 1e-6
+#: A lattice whose bounds are further apart than this has the contour beside it.
+LOOSE = 0.3
 
 Method = Literal["gaussian", "lattice", "contour"]
 
@@ -38,10 +51,11 @@ class PrivacyLoss:
     _upper_only: bool = field(repr=False)
     _exact: GaussianCurve | Lattice | None = field(repr=False)
     _directions: tuple[tuple[Factor, ...], ...] = field(repr=False)
+    _parts: tuple[Part, ...] = field(repr=False)
 
     @classmethod
-    def compose(cls, releases: Iterable[tuple[Term, int]]) -> Self:
-        """Compose terms, each as often as the integer beside it says.
+    def compose(cls, releases: Iterable[tuple[Term, int]], beside: Composed | None = None) -> Self:
+        """Compose terms, each as often as the integer beside it says, and arrays of parameters beside them.
 
         Raises:
             InvalidParameter: a count that is not an integer >= 0.
@@ -51,7 +65,8 @@ class PrivacyLoss:
         >>> round(PrivacyLoss.compose([(LaplaceTerm(1.0), 10)]).epsilon(1e-6).upper, 6)
         9.998978
         """
-        return cls._of(collect(releases))
+        composed = columns_of(releases)
+        return cls._of((composed if beside is None else composed + beside).checked())
 
     @classmethod
     def from_arrays(cls, composed: Composed) -> Self:
@@ -79,6 +94,7 @@ class PrivacyLoss:
             collected.raised,
             exact,
             collected.directions() if exact is None else (),
+            collected.parts() if exact is None else (),
         )
 
     def delta(self, epsilon: float) -> Bracket:
@@ -132,8 +148,46 @@ class PrivacyLoss:
     def _log_delta(self, epsilon: float) -> Bracket:
         if self._exact is not None:
             return self._exact.log_delta(epsilon)
-        found = [contour_log_delta(factors, epsilon, self.ceiling) for factors in self._directions]
+        found = [self._contour_log_delta(at, epsilon) for at in range(len(self._directions))]
         return Bracket(max(b.lower for b in found), max(b.upper for b in found))
+
+    @property
+    def _few(self) -> bool:
+        return 0 < sum(part.count for part in self._parts) <= FEW_RUNS
+
+    def _contour_log_delta(self, direction: int, epsilon: float) -> Bracket:
+        factors, found = self._directions[direction], Bracket(-math.inf, 0.0)
+        if not self._parts:
+            return contour_log_delta(factors, epsilon, self.ceiling)
+        if not self._few:
+            found = contour_log_delta(factors, epsilon, self.ceiling, SEARCH)
+        if found.upper - found.lower > RESOLVED:
+            found = _both(found, split_log_delta(self._parts, epsilon, mixture_first=direction == 0))
+        if found.upper - found.lower > 1e-3:
+            found = _both(found, contour_log_delta(factors, epsilon, self.ceiling, SEARCH))
+        return found
+
+    def _contour_epsilon(self, direction: int, log_delta: float) -> Bracket:
+        factors, found = self._directions[direction], Bracket(0.0, self.ceiling)
+        if not self._parts or log_delta < LEAST_LOG_DELTA:
+            return contour_epsilon(factors, log_delta, self.ceiling)
+        if not self._few:
+            found = contour_epsilon(factors, log_delta, self.ceiling, (SEARCH,))
+        if _apart(found, RESOLVED):
+            law = split(self._parts, log_delta, mixture_first=direction == 0)
+            if law is not None:
+                found = _both(found, split_epsilon(law, log_delta, found.upper))
+        return found
+
+    def _sharper(self, found: list[Bracket], log_delta: float) -> list[Bracket]:
+        """The contour beside a loose lattice, in those directions that may be the larger."""
+        least = max(bounds.lower for bounds in found)
+        return [
+            _both(bounds, contour_epsilon(factors, log_delta, self.ceiling))
+            if self._parts and _apart(bounds, LOOSE) and bounds.upper > least
+            else bounds
+            for factors, bounds in zip(self._directions, found, strict=True)
+        ]
 
     def _epsilon(self, delta: float) -> Bracket:
         # An e-DP mechanism has delta(0) <= tanh(e / 2) < e / 2.
@@ -145,9 +199,19 @@ class PrivacyLoss:
         if self._exact is not None:
             found = [self._exact.epsilon(log_delta)]
         else:
-            found = [contour_epsilon(factors, log_delta, self.ceiling) for factors in self._directions]
+            found = [self._contour_epsilon(at, log_delta) for at in range(len(self._directions))]
+            found = self._sharper(found, log_delta)
         upper = min(self.ceiling, max(b.upper for b in found))
         if not math.isfinite(upper):
             raise CannotBound("no finite epsilon could be proved", where=f"delta = {delta!r}")
         lower = 0.0 if self._upper_only else max(b.lower for b in found)
         return Bracket(min(upper, lower), upper)
+
+
+def _apart(bounds: Bracket, share: float) -> bool:
+    """Whether the bounds differ by more than a share of the upper one."""
+    return math.isinf(bounds.upper) or bounds.upper - bounds.lower > share * bounds.upper
+
+
+def _both(one: Bracket, other: Bracket) -> Bracket:
+    return Bracket(max(one.lower, other.lower), min(one.upper, other.upper))

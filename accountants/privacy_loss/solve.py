@@ -33,16 +33,20 @@ class _HasCurve(Protocol):
     def curve(self, epsilon: float) -> Curve: ...
 
 
-def contour_log_delta(factors: Sequence[Factor], epsilon: float, ceiling: float) -> Bracket:
+def contour_log_delta(
+    factors: Sequence[Factor], epsilon: float, ceiling: float, most: int = FINAL
+) -> Bracket:
     """Bounds on log delta at 0 <= epsilon < ceiling."""
     point = saddle_for_epsilon(factors, epsilon)
-    bounds = lay(factors, point, epsilon, ceiling, FINAL).curve(epsilon)
+    bounds = lay(factors, point, epsilon, ceiling, most).curve(epsilon)
     return Bracket(
         bounds.log_lower, min(bounds.log_upper, _chernoff(factors, point.c) - point.c * epsilon, 0.0)
     )
 
 
-def contour_epsilon(factors: Sequence[Factor], log_delta: float, ceiling: float) -> Bracket:
+def contour_epsilon(
+    factors: Sequence[Factor], log_delta: float, ceiling: float, efforts: Sequence[int] = (SEARCH, FINAL)
+) -> Bracket:
     """Bounds on the least epsilon >= 0 with delta(epsilon) <= exp(log_delta).
 
     The saddle-point approximation says where to lay the first line; Newton's method moves along it (the
@@ -53,12 +57,12 @@ def contour_epsilon(factors: Sequence[Factor], log_delta: float, ceiling: float)
     """
     point = saddle_for_delta(factors, log_delta)
     fallback = min(ceiling, max(0.0, (_chernoff(factors, point.c) - log_delta) / point.c * (1.0 + 1e-14)))
-    line, epsilon = _search(factors, point, log_delta, ceiling)
+    line, epsilon = _search(factors, point, log_delta, ceiling, efforts)
     bracket = Bracket(0.0, fallback) if line is None else verified(line, epsilon, log_delta)
     upper, lower = min(bracket.upper, fallback), bracket.lower
     # Close to the ceiling no line is sharp enough to say how close: a little below may do.
     for share in (1e-9, 1e-6, 1e-3):
-        if lower == 0.0 < upper and math.isfinite(ceiling):
+        if lower == 0.0 < upper and math.isfinite(ceiling) and efforts[-1] == FINAL:
             below = (1.0 - share) * upper
             lower = (
                 below
@@ -106,7 +110,7 @@ def _widen(
 
 
 def _search(
-    factors: Sequence[Factor], point: Saddle, log_delta: float, ceiling: float
+    factors: Sequence[Factor], point: Saddle, log_delta: float, ceiling: float, efforts: Sequence[int]
 ) -> tuple[Contour | None, float]:
     """The line on which the estimate of log delta meets the target, and where it does."""
     epsilon, highest = point.epsilon, (1.0 - NEAR) * ceiling
@@ -114,7 +118,7 @@ def _search(
         epsilon = 0.0
         point = saddle_for_epsilon(factors, epsilon)
     line = None
-    for most in (SEARCH, FINAL):
+    for most in efforts:
         left, right, sharpness = 0.0, ceiling, 0.0
         for _ in range(24):
             if not epsilon < highest:
@@ -127,7 +131,7 @@ def _search(
             sharpen = (
                 sharpness == 0.0
                 and not gap <= (1e-8 if line.exact else 0.01)
-                and (line.exact or most == FINAL)
+                and (line.exact or most == efforts[-1])
             )
             if settled and not sharpen:
                 epsilon = moved

@@ -13,10 +13,21 @@ from hypothesis import strategies as st
 
 from dpaudit import L1, L2, Gaussian, Laplace, Neighbouring, Partition, Release
 from dpaudit.accountants import composition as composition_module
-from dpaudit.accountants.columns import Cost, times_up
+from dpaudit.accountants.columns import (
+    Cost,
+    gaussian_log_moment,
+    laplace_log_moment,
+    quotients_up,
+    times_up,
+)
 from dpaudit.accountants.composition import Composition, compose
 from dpaudit.accountants.costs import mu_squared, pure_epsilon, rho
+from dpaudit.accountants.curves import pld_profile, rdp_profile
 from dpaudit.accountants.filters import GDPFilter, PureFilter, ZCDPFilter
+from dpaudit.accountants.losses import losses
+from dpaudit.accountants.moments import log_moment
+from dpaudit.accountants.privacy_loss import PrivacyLoss
+from dpaudit.accountants.rounding import up
 from dpaudit.errors import BudgetExceeded, CannotBound
 from dpaudit.plain import PlainNoise, plain_noise
 
@@ -190,3 +201,63 @@ def test_a_running_cost_of_single_units_is_not_taken_for_that_of_groups() -> Non
         composition.add(release)
     expected = compose(made, Neighbouring.REPLACE_ONE, 3).total(rho)
     assert composition.total(rho) == expected > compose(made, Neighbouring.REPLACE_ONE).total(rho)
+
+
+@given(rows=ROWS)
+def test_quotients_are_never_below_the_exact_ones_however_extreme(rows: list[tuple[float, float]]) -> None:
+    sensitivity, scale = np.array(rows).T
+    for (value, noise), found in zip(rows, quotients_up(sensitivity, scale).tolist(), strict=True):
+        exact = up(Fraction(value) / Fraction(noise))
+        assert exact <= found <= math.nextafter(exact, math.inf)
+
+
+@pytest.mark.parametrize("kind", ["gaussian", "laplace"])
+@given(rows=ROWS, exponent=st.floats(-12.0, 12.0))
+def test_log_moments_in_columns_are_never_below_single_ones(
+    kind: Any, rows: list[tuple[float, float]], exponent: float
+) -> None:
+    t = 2.0**exponent
+    sensitivity, scale = np.array(rows).T
+    many = gaussian_log_moment if kind == "gaussian" else laplace_log_moment
+    with np.errstate(all="ignore"):
+        columns = many(t, sensitivity, scale).tolist()
+    for (value, noise), found in zip(rows, columns, strict=True):
+        if not math.isfinite(found):
+            continue
+        single = PlainNoise(kind, "proved", value, noise).mechanism()
+        assert log_moment(single, Neighbouring.REPLACE_ONE, mixture_first=True)(t) <= found * (1 + 1e-15)
+        assert found <= log_moment(single, Neighbouring.REPLACE_ONE, mixture_first=True)(t) * (1 + 1e-12)
+
+
+def test_curves_are_the_same_in_columns_and_one_by_one() -> None:
+    releases = [
+        Release(
+            label="a",
+            mechanism=Gaussian(sigma=30.0 + i, sensitivity=L2(1.0)),
+            partition=Partition(part=str(i % 2)),
+        )
+        for i in range(80)
+    ]
+    releases += [
+        Release(label="b", mechanism=Laplace(scale=20.0 + i, sensitivity=L1(1.0)), count=3) for i in range(80)
+    ]
+    together = compose(releases, Neighbouring.REPLACE_ONE)
+    alone = [
+        PrivacyLoss.compose(
+            (term, times * runs)
+            for mechanism, runs in exposure.items()
+            for term, times in losses(mechanism, Neighbouring.REPLACE_ONE)
+        )
+        for exposure in together.exposures()
+    ]
+    found, renyi = pld_profile(together), rdp_profile(together)
+    for delta in (1e-3, 1e-12):
+        assert found.epsilon(delta) == pytest.approx(max(a.epsilon(delta).upper for a in alone), rel=1e-13)
+    moments = max(
+        math.fsum(
+            runs * log_moment(mechanism, Neighbouring.REPLACE_ONE, mixture_first=True)(3.0)
+            for mechanism, runs in exposure.items()
+        )
+        for exposure in together.exposures()
+    )
+    assert moments / 3.0 <= renyi.divergence(4.0) <= moments / 3.0 * (1 + 1e-12)

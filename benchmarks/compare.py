@@ -1,0 +1,238 @@
+"""Every accountant on every workload, side by side in one run; writes docs/benchmarks.md.
+
+    python benchmarks/compare.py                  # all, about a quarter of an hour
+    python benchmarks/compare.py --only W2 W6-one --output -
+
+Each answer is computed in a process of its own, which is ended at the time limit. Contenders take turns; the
+seconds shown are the least of all repetitions. Exits 1 if a bar is missed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.metadata
+import json
+import os
+import platform
+import subprocess
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from contenders import EPSILON, NOISE
+from truth import exact_epsilon, exact_noise
+from workloads import CALIBRATIONS, WORKLOADS
+
+HERE = Path(__file__).parent
+ROUNDS = 2
+#: Tightness that is asked of an answer, relative to the truth.
+TIGHT = 1e-6
+PEER = "dp-accounting PLD"
+
+INTRODUCTION = """\
+From parameters in memory to an upper bound on epsilon at delta = 1e-6 (W6: to the least noise), each
+accountant in a process of its own, the least of several repetitions after one that loads it. Made by
+`nox -s compare`, that is `python benchmarks/compare.py` where the extra `peers` is installed (and
+`opacus`, which needs torch). `excess` is relative to the truth, which `benchmarks/truth.py` computes
+without the package; a minus sign is an answer below it. `times` is how many times longer than dpaudit
+takes from arrays.
+""".splitlines()
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What one contender said of one workload."""
+
+    contender: str
+    seconds: float | None = None
+    found: float | None = None
+    megabytes: float = 0.0
+    refused: str = ""
+
+    @property
+    def spoken(self) -> str:
+        """The seconds, or why there are none."""
+        return f"{self.seconds:.3g}" if self.seconds is not None else self.refused
+
+
+@dataclass(frozen=True)
+class Row:
+    """All answers to one workload."""
+
+    name: str
+    about: str
+    quantity: str
+    truth: float
+    bar: float | None
+    answers: Sequence[Answer]
+
+    def own(self) -> Answer:
+        """The package's first answer: that from arrays."""
+        return self.answers[0]
+
+    def ratio(self, other: Answer, limit: float) -> float | None:
+        """How many times longer the other took; a lower bound if it was ended."""
+        own = self.own().seconds
+        if own is None or (other.seconds is None and not other.refused.startswith("over")):
+            return None
+        return (limit if other.seconds is None else other.seconds) / own
+
+    def error(self, answer: Answer) -> float | None:
+        """Relative to the truth; negative: below it."""
+        return None if answer.found is None else answer.found / self.truth - 1.0
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument(
+        "--only", nargs="+", choices=[*WORKLOADS, *CALIBRATIONS], help="these workloads alone"
+    )
+    parser.add_argument(
+        "--limit", type=float, default=120.0, help="seconds after which an answer is given up"
+    )
+    parser.add_argument("--output", default=str(HERE.parent / "docs" / "benchmarks.md"), help="file, or -")
+    given = parser.parse_args()
+    rows = []
+    for key in given.only or [*WORKLOADS, *CALIBRATIONS]:
+        rows.append(_row(key, given.limit))
+        sys.stderr.write(
+            f"{rows[-1].name}: {', '.join(f'{a.contender} {a.spoken}' for a in rows[-1].answers)}\n"
+        )
+    text, missed = _page(rows, given.limit)
+    if given.output == "-":
+        sys.stdout.write(text)
+    else:
+        Path(given.output).write_text(text, encoding="utf-8")
+    return 1 if missed else 0
+
+
+def _row(key: str, limit: float) -> Row:
+    if key in CALIBRATIONS:
+        wanted = CALIBRATIONS[key]
+        answers = _asked(NOISE, key, limit)
+        return Row(wanted.name, wanted.about, "sigma", exact_noise(wanted), None, answers)
+    workload = WORKLOADS[key]()
+    answers = _asked(EPSILON, key, limit)
+    return Row(workload.name, workload.about, "epsilon", exact_epsilon(workload), workload.bar, answers)
+
+
+def _asked(contenders: Iterable[str], key: str, limit: float) -> list[Answer]:
+    names = list(contenders)
+    best: dict[str, Answer] = {}
+    for _ in range(ROUNDS):
+        for name in names:
+            last = best.get(name)
+            if last is not None and (last.seconds is None or last.seconds > limit / 12.0):
+                continue  # long runs are even without repetition
+            answer = _ask(name, key, limit)
+            if last is None or last.seconds is None or (answer.seconds or limit) < last.seconds:
+                best[name] = answer
+    return [best[name] for name in names]
+
+
+def _ask(contender: str, key: str, limit: float) -> Answer:
+    command = [sys.executable, str(HERE / "contenders.py"), contender, key]
+    settings = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+    try:
+        # Loading a library is no part of the answer: a little more than the limit is waited.
+        done = subprocess.run(
+            command, env=settings, capture_output=True, text=True, timeout=limit + 10.0, check=False
+        )
+    except subprocess.TimeoutExpired:
+        return Answer(contender, refused=f"over {limit:g} s")
+    if done.returncode != 0:
+        return Answer(contender, refused=f"ended with {done.returncode}")
+    said = json.loads(done.stdout)
+    if "refused" in said:
+        return Answer(contender, refused=said["refused"])
+    if min(said["seconds"]) > limit:
+        return Answer(contender, refused=f"over {limit:g} s")
+    return Answer(contender, min(said["seconds"]), said["answer"], said["megabytes"])
+
+
+def _page(rows: Sequence[Row], limit: float) -> tuple[str, int]:
+    lines = [
+        "# Benchmarks",
+        "",
+        *INTRODUCTION,
+        "",
+        *_machine(),
+        "",
+        "| workload | accountant | seconds | times | answer | excess | peak MB |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for row in rows:
+        lines.append(f"| **{row.name}** | truth | | | {row.truth:.12g} | | |")
+        for answer in row.answers:
+            ratio, error = row.ratio(answer, limit), row.error(answer)
+            times = "" if ratio is None or answer is row.own() else f"{ratio:.3g}"
+            cells = [
+                "",
+                answer.contender,
+                answer.spoken,
+                f"over {times}" if times and answer.seconds is None else times,
+                "" if answer.found is None else f"{answer.found:.10g}",
+                "" if error is None else f"{error:.1e}",
+                "" if answer.found is None else f"{answer.megabytes:.0f}",
+            ]
+            lines.append("| " + " | ".join(cells) + " |")
+    lines += ["", "Workloads:", "", *(f"* {row.name}: {row.about} ({row.quantity})" for row in rows), ""]
+    verdicts = [_verdict(row, limit) for row in rows if row.bar is not None]
+    lines += [
+        "## Bars",
+        "",
+        f"Against {PEER} in the same run: so many times faster, at equal or better tightness (excess at most",
+        f"{TIGHT:g}, not above the peer's, not below the truth beyond the truth's own 1e-11).",
+        "",
+        "| workload | asked | measured | excess | peer's excess | |",
+        "|---|---|---|---|---|---|",
+        *(line for line, _ in verdicts),
+        "",
+    ]
+    return "\n".join(lines), sum(not met for _, met in verdicts)
+
+
+def _verdict(row: Row, limit: float) -> tuple[str, bool]:
+    own, peer = row.own(), next(answer for answer in row.answers if answer.contender == PEER)
+    ratio, error, others = row.ratio(peer, limit), row.error(own), row.error(peer)
+    assert row.bar is not None
+    met = ratio is not None and ratio >= row.bar and error is not None and -1e-11 <= error <= TIGHT
+    met = met and (others is None or others < 0.0 or (error is not None and error <= others))
+    cells = [
+        row.name,
+        f"{row.bar:g}",
+        "" if ratio is None else f"{'over ' if peer.seconds is None else ''}{ratio:.3g}",
+        "" if error is None else f"{error:.1e}",
+        "" if others is None else f"{others:.1e}",
+        "met" if met else "MISSED",
+    ]
+    return "| " + " | ".join(cells) + " |", met
+
+
+def _machine() -> list[str]:
+    model = platform.processor() or platform.machine()
+    facts = Path("/proc/cpuinfo")
+    if facts.exists():
+        named = [
+            line.split(":", 1)[1].strip() for line in facts.read_text().splitlines() if "model name" in line
+        ]
+        model = named[0] if named else model
+    names = ("dpaudit", "numpy", "scipy", "dp-accounting", "prv-accountant", "opacus", "torch")
+    versions = ", ".join(f"{name} {_version(name)}" for name in names)
+    return [
+        f"{datetime.now(UTC):%Y-%m-%d}; {model}, {os.cpu_count()} cores, one thread each;",
+        f"{platform.system()}, Python {platform.python_version()}; {versions}.",
+    ]
+
+
+def _version(name: str) -> str:
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return "absent"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
