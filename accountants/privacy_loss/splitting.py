@@ -149,7 +149,7 @@ def split_log_delta(parts: Sequence[Part], epsilon: float, *, mixture_first: boo
     """Bounds on log delta at epsilon >= 0: one lattice says how small it is, the next is laid there."""
     found, log_delta = Bracket(-math.inf, 0.0), math.log(1e-6)
     for _ in range(2):
-        law = split(parts, log_delta, mixture_first=mixture_first)
+        law = split(parts, log_delta, mixture_first=mixture_first, epsilon=epsilon)
         if law is None:
             break
         curve = law.curve(epsilon)
@@ -175,9 +175,12 @@ def split_epsilon(law: Split, log_delta: float, highest: float) -> Bracket:
     return Bracket(bracket.lower, min(bracket.upper, highest))
 
 
-def split(parts: Sequence[Part], log_delta: float, *, mixture_first: bool) -> Split | None:
-    """Split every release on one lattice and convolve, to be sharp where delta is about exp(log_delta).
+def split(
+    parts: Sequence[Part], log_delta: float, *, mixture_first: bool, epsilon: float | None = None
+) -> Split | None:
+    """Split every release on one lattice and convolve.
 
+    To be sharp at `epsilon`, where delta is about exp(log_delta), or wherever it is so small.
     None where no lattice of this length resolves the sum.
     """
     runs = int(sum(part.count for part in parts))
@@ -195,6 +198,8 @@ def split(parts: Sequence[Part], log_delta: float, *, mixture_first: bool) -> Sp
     cumulants = np.array([_total(parts, coarse, c) for c in tilts.tolist()])
     chernoff = (cumulants - log_delta - tilts * np.log1p(1.0 / tilts) - np.log1p(tilts)) / tilts
     reach = min(most, float(((cumulants - negligible) / tilts).min()))
+    if epsilon is not None:
+        chernoff = cumulants - tilts * epsilon - np.log(tilts) - np.log1p(tilts)
     best = int(np.argmin(chernoff))
     while True:
         tilt, cumulant = float(tilts[best]), float(cumulants[best])
