@@ -18,7 +18,8 @@ from dpaudit.accountants.privacy_loss.families import LaplaceFactor, ResponseFac
 from dpaudit.accountants.privacy_loss.sampled import SampledGaussianFactor
 from dpaudit.accountants.privacy_loss.sampled_laplace import SampledLaplaceFactor
 from dpaudit.accountants.privacy_loss.solve import Bracket
-from dpaudit.accountants.privacy_loss.splitting import MOST_PARTS, Family, Part, resolved
+from dpaudit.accountants.privacy_loss.split_losses import Family, Part
+from dpaudit.accountants.privacy_loss.splitting import MOST_PARTS, resolved
 from dpaudit.accountants.privacy_loss.terms import (
     LARGEST_PARAMETER,
     ApproxTerm,

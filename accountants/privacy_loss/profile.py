@@ -12,10 +12,10 @@ from dpaudit.accountants.privacy_loss.factors import UNIT, Factor
 from dpaudit.accountants.privacy_loss.gaussian_only import GaussianCurve
 from dpaudit.accountants.privacy_loss.lattice import MOST_ATOMS, Lattice, atoms, lattice
 from dpaudit.accountants.privacy_loss.solve import SEARCH, Bracket, contour_epsilon, contour_log_delta
+from dpaudit.accountants.privacy_loss.split_losses import Part
 from dpaudit.accountants.privacy_loss.splitting import (
     FEW_RUNS,
     LEAST_LOG_DELTA,
-    Part,
     split,
     split_epsilon,
     split_log_delta,

@@ -13,10 +13,6 @@ relative to e^(K(c) - c epsilon). With |phi| <= 1 and n runs, the l2 error of th
 cyclic: what lies above the window is bounded by Chernoff's inequality and added, what lies below it
 reappears at the top, where it only adds.
 
-Quadrature. Losses are l = log(1 - q + q e^u), or -l, with u = mu x - mu^2 / 2 of a normal x, or of the
-Laplace or the randomized-response pair. On each interval between lattice points, cut to a width of at most
-1/16 (and 1/16 mu), six Gauss-Legendre nodes integrate densities that are analytic within several times that
-width: relative errors below 1e-12. Weights are raised by 1e-11.
 """
 
 from __future__ import annotations
@@ -25,7 +21,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal, NamedTuple
 
 import numpy as np
 from scipy.linalg import solve_banded
@@ -34,6 +29,7 @@ from scipy.optimize import brentq
 from dpaudit.accountants.privacy_loss.contour import Curve
 from dpaudit.accountants.privacy_loss.factors import UNIT, Vector
 from dpaudit.accountants.privacy_loss.solve import Bracket, verified
+from dpaudit.accountants.privacy_loss.split_losses import Law, Part, ends_of, law_of
 
 #: Lattice points of the window.
 _POINTS, _COARSE = 1 << 18, 1 << 14
@@ -45,21 +41,6 @@ FEW_RUNS = 64
 MOST_SHIFT = 30.0
 #: Probabilities below it are not asked for.
 LEAST_LOG_DELTA = -400.0
-_NODE, _WEIGHT = np.polynomial.legendre.leggauss(6)
-_FURTHEST = 38.0  # beyond so many standard deviations there is less than 1e-300
-
-
-Family = Literal["gaussian", "laplace", "response"]
-
-
-@dataclass(frozen=True)
-class Part:
-    """`count` runs of one release: its family and parameter, sampled at `rate` (1: always)."""
-
-    family: Family
-    parameter: float
-    rate: float
-    count: float  # a whole number
 
 
 def resolved(parts: Sequence[Part]) -> bool:
@@ -67,22 +48,6 @@ def resolved(parts: Sequence[Part]) -> bool:
     runs = sum(part.count for part in parts)
     shifts = (part.parameter for part in parts)
     return 0 < len(parts) <= MOST_PARTS and runs <= MOST_RUNS and all(1e-6 < e <= MOST_SHIFT for e in shifts)
-
-
-class _Law(NamedTuple):
-    """Split losses, untilted: losses (first + i) step with weights; [points]. What was made infinite."""
-
-    step: float
-    first: int
-    weight: Vector
-    infinite: float
-
-    def cumulant(self, tilt: float) -> float:
-        """log E e^(tilt L)."""
-        with np.errstate(divide="ignore"):
-            logs = np.log(self.weight) + tilt * self.step * (self.first + np.arange(len(self.weight)))
-        peak = float(logs.max())
-        return peak + math.log(float(np.exp(logs - peak).sum()))
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,7 +114,7 @@ def split_log_delta(parts: Sequence[Part], epsilon: float, *, mixture_first: boo
     """Bounds on log delta at epsilon >= 0: one lattice says how small it is, the next is laid there."""
     found, log_delta = Bracket(-math.inf, 0.0), math.log(1e-6)
     for _ in range(2):
-        law = split(parts, log_delta, mixture_first=mixture_first)
+        law = split(parts, log_delta, mixture_first=mixture_first, epsilon=epsilon)
         if law is None:
             break
         curve = law.curve(epsilon)
@@ -175,17 +140,20 @@ def split_epsilon(law: Split, log_delta: float, highest: float) -> Bracket:
     return Bracket(bracket.lower, min(bracket.upper, highest))
 
 
-def split(parts: Sequence[Part], log_delta: float, *, mixture_first: bool) -> Split | None:
-    """Split every release on one lattice and convolve, to be sharp where delta is about exp(log_delta).
+def split(
+    parts: Sequence[Part], log_delta: float, *, mixture_first: bool, epsilon: float | None = None
+) -> Split | None:
+    """Split every release on one lattice and convolve.
 
+    To be sharp at `epsilon`, where delta is about exp(log_delta), or wherever it is so small.
     None where no lattice of this length resolves the sum.
     """
     runs = int(sum(part.count for part in parts))
     negligible = log_delta + math.log(1e-10)
-    ends = [_ends(part, negligible - math.log(runs), mixture_first=mixture_first) for part in parts]
+    ends = [ends_of(part, negligible - math.log(runs), mixture_first=mixture_first) for part in parts]
     # A coarse lattice says how far the sum reaches and where to tilt; these are choices, not bounds.
     coarse = [
-        _law(part, (end[1] - low) / _COARSE, (low, end[1]), mixture_first=mixture_first)
+        law_of(part, (end[1] - low) / _COARSE, (low, end[1]), mixture_first=mixture_first)
         for part, end in zip(parts, ends, strict=True)
         for low in [max(end[0], -100.0 * end[1])]  # what lies further left no tilt notices
     ]
@@ -195,6 +163,8 @@ def split(parts: Sequence[Part], log_delta: float, *, mixture_first: bool) -> Sp
     cumulants = np.array([_total(parts, coarse, c) for c in tilts.tolist()])
     chernoff = (cumulants - log_delta - tilts * np.log1p(1.0 / tilts) - np.log1p(tilts)) / tilts
     reach = min(most, float(((cumulants - negligible) / tilts).min()))
+    if epsilon is not None:
+        chernoff = cumulants - tilts * epsilon - np.log(tilts) - np.log1p(tilts)
     best = int(np.argmin(chernoff))
     while True:
         tilt, cumulant = float(tilts[best]), float(cumulants[best])
@@ -216,7 +186,9 @@ def split(parts: Sequence[Part], log_delta: float, *, mixture_first: bool) -> Sp
         for end, law in zip(ends, coarse, strict=True)
     ]
     total = np.ones(_POINTS // 2 + 1, dtype=np.complex128)
-    laws = [_law(part, step, end, mixture_first=mixture_first) for part, end in zip(parts, ends, strict=True)]
+    laws = [
+        law_of(part, step, end, mixture_first=mixture_first) for part, end in zip(parts, ends, strict=True)
+    ]
     log_total, first = 0.0, 0
     for part, law in zip(parts, laws, strict=True):
         index = np.arange(len(law.weight))
@@ -253,94 +225,8 @@ def split(parts: Sequence[Part], log_delta: float, *, mixture_first: bool) -> Sp
     )
 
 
-def _total(parts: Sequence[Part], laws: Sequence[_Law], tilt: float) -> float:
+def _total(parts: Sequence[Part], laws: Sequence[Law], tilt: float) -> float:
     return math.fsum(part.count * law.cumulant(tilt) for part, law in zip(parts, laws, strict=True))
-
-
-def _ends(part: Part, log_share: float, *, mixture_first: bool) -> tuple[float, float]:
-    """The least and the largest loss, or losses past which P has a probability of exp(log_share)."""
-    e, rate = part.parameter, part.rate
-    first = mixture_first or rate == 1.0
-    if part.family == "gaussian":
-        # Of a standard normal beyond x there is less than e^(-x^2 / 2); under P it has moved by e at most.
-        x = math.sqrt(2.0 * max(1.0, -log_share))
-        low, high = -e * x - 0.5 * e * e, e * (x + e) - 0.5 * e * e
-        if first:
-            likely = math.log(rate) - log_share  # the mixture's moved part has probability `rate`
-            high = e * (math.sqrt(2.0 * max(1.0, likely)) + e) - 0.5 * e * e
-            high = max(high, e * x - 0.5 * e * e)
-        else:
-            high = e * x - 0.5 * e * e
-    else:
-        low, high = -e, e
-    ends = (_loss(np.array([low, high]), rate) if first else -_loss(np.array([high, low]), rate)).tolist()
-    return ends[0], ends[1]
-
-
-def _loss(u: Vector, rate: float) -> Vector:
-    """log(1 - rate + rate e^u), without cancellation or overflow."""
-    if rate == 1.0:
-        return u
-    small = np.log1p(rate * np.expm1(np.minimum(u, 30.0)))
-    large = u + math.log(rate) + np.log1p((1.0 / rate - 1.0) * np.exp(-np.maximum(u, 30.0)))
-    loss: Vector = np.where(u < 30.0, small, large)
-    return loss
-
-
-def _law(part: Part, step: float, ends: tuple[float, float], *, mixture_first: bool) -> _Law:
-    first_order = mixture_first or part.rate == 1.0
-    u, log_base = _nodes(part, step, ends, mixture_first=first_order)
-    loss = _loss(u, part.rate)
-    weight = np.exp(log_base + 1e-11 + (loss if first_order else 0.0))
-    loss = loss if first_order else -loss
-    first, last = math.floor(ends[0] / step) - 1, math.ceil(ends[1] / step) + 1
-    beyond = loss > last * step
-    infinite = float(weight[beyond].sum()) + 1e-290
-    loss, weight = np.maximum(loss[~beyond], first * step), weight[~beyond]
-    cell = np.clip(np.floor(loss / step), first, last - 1.0)
-    share = np.expm1(cell * step - loss) / math.expm1(-step) + 8.0 * UNIT * (1.0 + np.abs(loss) / step)
-    share = np.clip(share, 0.0, 1.0)
-    index = (cell - first).astype(np.intp)
-    size = last - first + 1
-    split_up = np.bincount(index, weight * (1.0 - share), size).astype(np.float64)
-    split_up += np.bincount(index + 1, weight * share, size)
-    return _Law(step, first, split_up, infinite)
-
-
-def _nodes(
-    part: Part, step: float, ends: tuple[float, float], *, mixture_first: bool
-) -> tuple[Vector, Vector]:
-    """Points u, and the logarithms of their weights under the law of the pair's second distribution."""
-    e = part.parameter
-    if part.family == "response":
-        u = np.array([-e, e])
-        return u, -np.logaddexp(0.0, u)
-    inner, outer = ends if mixture_first else (-ends[1], -ends[0])
-    lattice = step * np.arange(math.floor(inner / step), math.ceil(outer / step) + 1)
-    odds = 1.0 + np.expm1(np.minimum(lattice, 600.0)) / part.rate
-    edges = np.log(odds[odds > 0.0]) if part.rate < 1.0 else lattice
-    if part.family == "laplace":
-        cuts = np.linspace(-e, e, math.ceil(32.0 * e) + 2)
-        edges = _between(np.concatenate([edges, cuts]), -e, e)
-        u, log_length = _legendre(edges)
-        u = np.concatenate([u, [-e, e]])
-        ends_of = [-math.log(2.0), -math.log(2.0) - e]
-        return u, np.concatenate([log_length - 0.5 * (u[:-2] + e) - math.log(4.0), ends_of])
-    furthest = _FURTHEST + e
-    cuts = np.linspace(-furthest, furthest, math.ceil(32.0 * furthest * max(1.0, e)))
-    x, log_length = _legendre(_between(np.concatenate([edges / e + 0.5 * e, cuts]), -furthest, furthest))
-    return e * x - 0.5 * e * e, log_length - 0.5 * x * x - 0.5 * math.log(2.0 * math.pi)
-
-
-def _between(edges: Vector, low: float, high: float) -> Vector:
-    return np.unique(edges[(edges >= low) & (edges <= high)])
-
-
-def _legendre(edges: Vector) -> tuple[Vector, Vector]:
-    """Nodes in every interval between neighbouring edges, and the logarithms of their weights."""
-    half, middle = 0.5 * np.diff(edges), 0.5 * (edges[1:] + edges[:-1])
-    nodes = middle[:, None] + half[:, None] * _NODE
-    return nodes.ravel(), (np.log(half)[:, None] + np.log(_WEIGHT)).ravel()
 
 
 def _running(ratio: float, values: Vector) -> Vector:

@@ -72,6 +72,38 @@ def test_vectors(releases: list[tuple[Term, int]], delta: float, epsilon: float,
     assert upper >= epsilon * (1.0 - accuracy)
 
 
+def sampled_delta_at_30_digits(epsilon: str, c: int = 12) -> mp.mpf:
+    """delta of a million runs at rate 1e-4 and sigma 1, mixture first: the trapezoid rule on Re s = c."""
+    with mp.workdps(30):
+        rate, runs, step, period = mp.mpf("1e-4"), 10**6, mp.mpf("0.1"), mp.mpf(4)
+        h = 2 * mp.pi / period  # the rule adds e^(c j period) delta(epsilon + j period), far below 1e-12
+        points = []
+        for k in range(-130, 180):
+            x = k * step
+            loss = mp.log1p(rate * mp.expm1(x - mp.mpf(1) / 2))
+            points.append((mp.npdf(x) * step, loss))
+        total = mp.mpf(0)
+        for k in range(50):
+            s = mp.mpc(c, k * h)
+            moment = runs * mp.log1p(mp.fsum(weight * mp.expm1((s + 1) * loss) for weight, loss in points))
+            term = mp.exp(moment - s * mp.mpf(epsilon)) / (s * (s + 1))
+            total += term.real * (1 if k == 0 else 2)
+        return total / period
+
+
+def test_two_listed_vectors_are_wrong() -> None:
+    """A published .53242137731 for a million runs at 1e-6 is too high by 4e-7 of itself: its delta is lower.
+
+    (The other, 3.53009407796 for a thousand Laplace releases at 1e-30, is too low: `laplace_lattice`.)
+    """
+    assert sampled_delta_at_30_digits("0.53242115554") == pytest.approx(1e-6, rel=1e-8)
+    assert sampled_delta_at_30_digits("0.53242137731") < 0.999998e-6
+    least, most = laplace_lattice(0.01, 1000, 3.53009407796, 36.0, 128)
+    assert 1.0001e-30 < least < most
+    least, most = laplace_lattice(0.01, 1000, 3.5300993297, 36.0, 128)
+    assert least < 1e-30 < most
+
+
 # --- exact oracles --------------------------------------------------------------------------------
 
 
@@ -352,6 +384,24 @@ def test_ladder_is_monotone_and_verified(releases: list[tuple[Term, int]]) -> No
         if upper < composed.ceiling * (1 - 1e-6):  # nearer, epsilon's own rounding moves delta
             assert composed.delta(upper).lower <= delta * (1 + 1e-12)
             assert composed.delta(upper).upper <= delta * (1 + 1e-4)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("exponent", range(3, 31))
+@pytest.mark.parametrize(
+    "releases",
+    [
+        [(LaplaceTerm(0.2), 50), (RandomizedResponseTerm(0.3), 7), (GaussianTerm(0.4), 3)],
+        [(SampledGaussianTerm(1.2, 0.02), 500), (LaplaceTerm(0.1), 4)],
+        [(SampledGaussianTerm(1.0, 1e-3), 3), (SampledLaplaceTerm(1.0, 0.01), 2)],
+    ],
+)
+def test_every_rung_of_the_ladder(releases: list[tuple[Term, int]], exponent: int) -> None:
+    composed = PrivacyLoss.compose(releases)
+    lower, upper = composed.epsilon(10.0**-exponent)
+    assert 0.0 <= lower <= upper <= composed.ceiling
+    assert upper >= composed.epsilon(10.0 ** -(exponent - 1)).lower  # monotone in delta
+    assert composed.delta(upper).lower <= 10.0**-exponent * (1 + 1e-12)
 
 
 TERMS = st.one_of(
