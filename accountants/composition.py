@@ -7,85 +7,32 @@ looked at values and a replaced record may leave one part and enter another. Dif
 independent, so their parts add up. In a group of k units each is exposed so: on what all of them
 meet every mechanism is its group's (`dpaudit.accountants.groups`), and of one split they touch up to k times
 as many parts, each as often as there are units of the group in it.
-
-Gaussian and Laplace mechanisms are counted under their plain numbers, all others under themselves: a
-million different ones take some two hundred megabytes, and cost what `Cost.many` says of whole columns.
 """
 
 from __future__ import annotations
 
 import heapq
 import itertools
-import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
-from typing import NamedTuple, TypeAlias, TypeGuard, cast, get_args
+from typing import TypeAlias
 
-import numpy as np
-
-from dpaudit.accountants.columns import Column, Cost, times_up
+from dpaudit.accountants.columns import Cost
+from dpaudit.accountants.exposures import Exposure, Key, key_of, mechanism_of, sums
 from dpaudit.accountants.groups import for_group
 from dpaudit.accountants.rounding import sum_up, up
 from dpaudit.errors import CannotBound
 from dpaudit.ledger import Ledger
 from dpaudit.mechanisms import AnyMechanism
-from dpaudit.plain import Kind, PlainNoise, PlainRelease, plain_noise
+from dpaudit.plain import PlainNoise, PlainRelease
 from dpaudit.relations import Neighbouring
 from dpaudit.releases import Partition, Release
-
-#: What runs are counted under: see the module's docstring.
-_Key: TypeAlias = PlainNoise | AnyMechanism
 
 #: The releases of one part of a split; None: those that all units are in.
 _Place: TypeAlias = tuple[str, str] | None
 
 _MOST_EXPOSURES = 4096
-
-#: From so many mechanisms on, costs are computed in columns; below, setting those up takes longer.
-_MANY = 64
-
-#: Counts below it are doubles without rounding.
-_EXACT = 2**53
-
-
-class Columns(NamedTuple):
-    """Many Gaussian or Laplace mechanisms: sensitivity, scale (or sigma) and number of runs, all [n]."""
-
-    sensitivity: Column
-    scale: Column
-    runs: Column
-
-
-class Exposure(Mapping[AnyMechanism, int]):
-    """Which mechanisms run on one unit's data, and how many times each.
-
-    Mechanisms are made as they are asked for; `columns` has the numbers of many without making any.
-    """
-
-    def __init__(self, counts: Mapping[_Key, int]) -> None:
-        self._counts = counts
-
-    def __getitem__(self, mechanism: AnyMechanism) -> int:
-        key = _key(mechanism)
-        if key not in self._counts:  # a Counter would say 0
-            raise KeyError(mechanism)
-        return self._counts[key]
-
-    def __iter__(self) -> Iterator[AnyMechanism]:
-        return map(_mechanism, self._counts)
-
-    def __len__(self) -> int:
-        return len(self._counts)
-
-    def columns(self, kind: Kind) -> Columns:
-        """The Gaussian or Laplace mechanisms in arrays; counts past 2^53 become the doubles above them."""
-        found = [key for key in self._counts if _is_kind(key, kind)]
-        return _columns(found, [self._counts[key] for key in found])
-
-    def others(self) -> dict[AnyMechanism, int]:
-        """The mechanisms that are in no `columns`."""
-        return {k: n for k, n in self._counts.items() if not isinstance(k, PlainNoise)}
 
 
 class Composition:
@@ -103,8 +50,8 @@ class Composition:
     ) -> None:
         self.neighbouring = neighbouring
         self.group_size = group_size
-        self._common: Counter[_Key] = Counter()
-        self._splits: dict[str, dict[str, Counter[_Key]]] = {}
+        self._common: Counter[Key] = Counter()
+        self._splits: dict[str, dict[str, Counter[Key]]] = {}
         #: How many releases touch a part that values decided, split by split.
         self._by_values: Counter[str] = Counter()
         #: A group's costs are not sums of what its releases cost single units.
@@ -123,11 +70,11 @@ class Composition:
         if isinstance(release, PlainRelease):
             self._put(release.noise, release.runs, release.partition)
         else:
-            self._put(_key(release.mechanism), release.count, release.partition)
+            self._put(key_of(release.mechanism), release.count, release.partition)
 
     def remove(self, release: Release) -> None:
         """Take a release that was added back out."""
-        self._put(_key(release.mechanism), -release.count, release.partition)
+        self._put(key_of(release.mechanism), -release.count, release.partition)
 
     def exposures(self) -> tuple[Exposure, ...]:
         """Every distinct multiset of mechanisms that one unit, or group, can be exposed to.
@@ -146,13 +93,13 @@ class Composition:
 
     def mechanisms(self) -> frozenset[AnyMechanism]:
         """Every mechanism that occurs in some exposure."""
-        return frozenset(map(_mechanism, self._keys()))
+        return frozenset(map(mechanism_of, self._keys()))
 
     def others(self) -> frozenset[AnyMechanism]:
         """Those of `mechanisms` that are in no `columns`."""
         return frozenset(key for key in self._keys() if not isinstance(key, PlainNoise))
 
-    def _keys(self) -> set[_Key]:
+    def _keys(self) -> set[Key]:
         parts = [part for split in self._splits.values() for part in split.values()]
         seen = set(_seen_by(self._common, self.group_size))
         for part in parts:
@@ -176,10 +123,10 @@ class Composition:
             dearest.append(_dearest(zip(*by_units, strict=True), touched))
         return sum_up(dearest)
 
-    def _put(self, key: _Key, count: int, partition: Partition | None) -> None:
+    def _put(self, key: Key, count: int, partition: Partition | None) -> None:
         if self._running is not None:
             place = None if partition is None else (partition.split, partition.part)
-            change = Fraction(self._running(_mechanism(key))) * count
+            change = Fraction(self._running(mechanism_of(key))) * count
             self._sums[place] = self._sums.get(place, Fraction(0)) + change
         group = self._common
         if partition is not None:
@@ -197,17 +144,17 @@ class Composition:
         if cost is self._running:
             return [up(self._sums.get(place, Fraction(0))) for place in places]
         groups = [self._common if at is None else self._splits[at[0]][at[1]] for at in places]
-        return _sums([_seen_by(group, units) for group in groups], cost)
+        return sums([_seen_by(group, units) for group in groups], cost)
 
     def _parts_touched(self, split: str) -> int:
         """How many parts the units of a group touch at most, each counted once a unit."""
         one = self.neighbouring.parts_touched(split_by_values=self._by_values[split] > 0)
         return self.group_size * one
 
-    def _choices(self, split: str) -> list[Counter[_Key]]:
+    def _choices(self, split: str) -> list[Counter[Key]]:
         touched = self._parts_touched(split)
         # Parts with the same contents need to be told apart only as often as a group can touch them.
-        seen: Counter[frozenset[tuple[_Key, int]]] = Counter()
+        seen: Counter[frozenset[tuple[Key, int]]] = Counter()
         parts = []
         for part in self._splits[split].values():
             key = frozenset(part.items())
@@ -240,14 +187,9 @@ def compose_ledger(ledger: Ledger) -> Composition:
     return compose(ledger.releases, ledger.header.neighbouring, ledger.header.group_size)
 
 
-def repeated(cost: float, count: int) -> float:
-    """`count` times a cost, rounded up."""
-    return up(Fraction(cost) * count) if math.isfinite(cost) else cost
-
-
-def _distinct(exposures: Iterable[Counter[_Key]]) -> list[Counter[_Key]]:
+def _distinct(exposures: Iterable[Counter[Key]]) -> list[Counter[Key]]:
     """Exposures without repetition; raises `CannotBound` for more than can be tried one by one."""
-    found: dict[frozenset[tuple[_Key, int]], Counter[_Key]] = {}
+    found: dict[frozenset[tuple[Key, int]], Counter[Key]] = {}
     for exposure in exposures:
         found[frozenset(exposure.items())] = exposure
         if len(found) > _MOST_EXPOSURES:
@@ -259,14 +201,14 @@ def _distinct(exposures: Iterable[Counter[_Key]]) -> list[Counter[_Key]]:
     return list(found.values())
 
 
-def _seen_by(mechanisms: Counter[_Key], units: int) -> Counter[_Key]:
+def _seen_by(mechanisms: Counter[Key], units: int) -> Counter[Key]:
     """What mechanisms are to data sets that differ in so many units."""
     if units == 1:
         return mechanisms
-    seen: Counter[_Key] = Counter()
+    seen: Counter[Key] = Counter()
     for key, count in mechanisms.items():
-        grouped, times = for_group(_mechanism(key), units)
-        seen[_key(grouped)] += count * times
+        grouped, times = for_group(mechanism_of(key), units)
+        seen[key_of(grouped)] += count * times
     return seen
 
 
@@ -280,52 +222,3 @@ def _dearest(parts: Iterable[Sequence[float]], touched: int) -> float:
             )
             best[placed] = max(best[placed], *ways)
     return max(best)
-
-
-def _sums(groups: Sequence[Counter[_Key]], cost: Callable[[AnyMechanism], float]) -> list[float]:
-    """Each group's sum of costs, rounded up."""
-    keys = [key for group in groups for key in group]
-    counts = [count for group in groups for count in group.values()]
-    if isinstance(cost, Cost) and len(keys) >= _MANY:
-        terms = _in_columns(keys, counts, cost)
-    else:
-        terms = [math.nan] * len(keys)
-    costs = iter(
-        repeated(cost(_mechanism(key)), count) if math.isnan(term) else term
-        for key, count, term in zip(keys, counts, terms, strict=True)
-    )
-    return [sum_up(itertools.islice(costs, len(group))) for group in groups]
-
-
-def _in_columns(keys: Sequence[_Key], counts: Sequence[int], cost: Cost) -> list[float]:
-    """Each key's cost times its count, rounded up; NaN for those to be computed one by one."""
-    terms = np.full(len(keys), np.nan)
-    for kind in get_args(Kind):
-        fits = (_is_kind(key, kind) and n <= _EXACT for key, n in zip(keys, counts, strict=True))
-        chosen = np.fromiter(fits, np.bool_, len(keys))
-        if chosen.any():
-            noise = cast("list[PlainNoise]", list(itertools.compress(keys, chosen)))
-            sensitivity, scale, runs = _columns(noise, list(itertools.compress(counts, chosen)))
-            terms[chosen] = times_up(cost.many(kind, sensitivity, scale), runs)
-    return terms.tolist()
-
-
-def _key(mechanism: AnyMechanism) -> _Key:
-    return plain_noise(mechanism) or mechanism
-
-
-def _mechanism(key: _Key) -> AnyMechanism:
-    return key.mechanism() if isinstance(key, PlainNoise) else key
-
-
-def _is_kind(key: _Key, kind: Kind) -> TypeGuard[PlainNoise]:
-    return isinstance(key, PlainNoise) and key.kind == kind
-
-
-def _columns(noise: Sequence[PlainNoise], counts: Sequence[int]) -> Columns:
-    """In columns, counts past 2^53 as the doubles above them; filled one by one, without rows between."""
-    return Columns(
-        np.fromiter((one.sensitivity for one in noise), np.float64, len(noise)),
-        np.fromiter((one.scale for one in noise), np.float64, len(noise)),
-        np.fromiter((float(n) if n <= _EXACT else up(Fraction(n)) for n in counts), np.float64, len(noise)),
-    )

@@ -6,8 +6,9 @@ from collections.abc import Callable
 from fractions import Fraction
 
 from dpaudit.accountants.columns import Column, quotients_up
-from dpaudit.accountants.composition import Composition, Exposure
+from dpaudit.accountants.composition import Composition
 from dpaudit.accountants.costs import mu_squared, pure_epsilon, rho
+from dpaudit.accountants.exposures import Exposure
 from dpaudit.accountants.losses import losses
 from dpaudit.accountants.privacy_loss import Composed, PrivacyLoss
 from dpaudit.accountants.profiles import (

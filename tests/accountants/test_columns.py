@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpaudit import L1, L2, Gaussian, Laplace, Neighbouring, Partition, Release
-from dpaudit.accountants import composition as composition_module
+from dpaudit.accountants import exposures
 from dpaudit.accountants.columns import (
     Cost,
     gaussian_log_moment,
@@ -91,7 +91,7 @@ def test_products_round_up_by_at_most_one_step(rows: list[tuple[float, int]]) ->
         if math.isnan(product):
             assert not 1e-200 <= cost <= 1e200
         else:
-            assert product == composition_module.repeated(cost, count)
+            assert product == exposures.repeated(cost, count)
 
 
 def releases(number: int, *, seed: int = 0, split: bool = False) -> list[Release]:
@@ -115,7 +115,7 @@ def test_a_total_is_the_same_in_columns_and_one_by_one(
 ) -> None:
     composition = compose(releases(500, split=split), Neighbouring.REPLACE_ONE)
     columns = composition.total(cost)
-    monkeypatch.setattr(composition_module, "_MANY", math.inf)
+    monkeypatch.setattr(exposures, "_MANY", math.inf)
     single = composition.total(cost)
     assert single <= columns <= single * (1 + 1e-12)
 

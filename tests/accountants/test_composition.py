@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpaudit import L1, L2, Gaussian, Laplace, Neighbouring, Partition, Release
-from dpaudit.accountants.composition import Composition, compose, repeated
+from dpaudit.accountants.composition import Composition, compose
 from dpaudit.accountants.costs import mu_squared, rho
+from dpaudit.accountants.exposures import repeated
 from dpaudit.accountants.rounding import sqrt_up, sum_up, up
 from dpaudit.errors import CannotBound
 
