@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import platform
 from collections.abc import Iterator, Sequence
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
 
@@ -21,7 +19,7 @@ from dpaudit.json_text import strictly_parsed
 from dpaudit.ledger import Ledger
 from dpaudit.mechanisms import PoissonSampled
 from dpaudit.models import Count, Model, Parameters
-from dpaudit.numerics import Numerics
+from dpaudit.numerics import Numerics, versions
 from dpaudit.opinions import SecondOpinion
 from dpaudit.relations import Neighbouring, TrustModel, View
 from dpaudit.statement import NOTHING_STATED, Statement
@@ -269,17 +267,6 @@ def judge(
         statement=statement,
         second_opinion=second_opinion,
     )
-
-
-def versions() -> dict[str, str]:
-    """The versions that the figures depend on."""
-    found = {"python": platform.python_version()}
-    for package in ("dpaudit", "numpy", "scipy", "pydantic"):
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            found[package] = "not installed as a package"
-    return found
 
 
 def _limits(

@@ -1,8 +1,10 @@
-"""How a run's noise was drawn, how figures are compared, and what follows for the reader."""
+"""How noise was drawn, how figures are compared, by which versions, and what follows for the reader."""
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Iterable
+from importlib.metadata import PackageNotFoundError, version
 
 from dpaudit.mechanisms import FLOATING_POINT_SAMPLER, AnyMechanism, Sampler, floating_point
 from dpaudit.models import Model
@@ -45,3 +47,14 @@ class Numerics(Model):
         """What follows for the reader."""
         lines = [FLOATING_POINT_WARNING] if self.floating_point else []
         return [*lines, SEEDED_WARNING] if self.seeded else lines
+
+
+def versions() -> dict[str, str]:
+    """The versions that the figures depend on."""
+    found = {"python": platform.python_version()}
+    for package in ("dpaudit", "numpy", "scipy", "pydantic"):
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            found[package] = "not installed as a package"
+    return found
