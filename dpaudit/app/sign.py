@@ -66,8 +66,8 @@ def sign(*, certificate: Path, key: Path, ledger: Path | None, output: Path | No
 @click.command(
     epilog="""\b
 Examples:
-  dpaudit verify-cert out/certificate.dsse.json --key key.pub
-  dpaudit verify-cert certificate.dsse.json --key key.pub --ledger ledger.jsonl
+  dpaudit verify-cert c.dsse.json --key key.pub
+  dpaudit verify-cert c.dsse.json --key key.pub --ledger ledger.jsonl
 
 Exits 0 if the certificate stands and proves its claim, 1 if it stands and does not (or an audit refuted it),
 3 if it does not stand: a wrong key, an edited envelope, another ledger, figures that do not follow.
