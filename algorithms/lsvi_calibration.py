@@ -15,7 +15,8 @@ noise of variance sigma^2 cost U sum_h Delta_h^2 / (2 sigma^2): ``sound`` noise 
     sigma^2 = U [(H - 1)(2 H + 2)^2 + 4] / rho,    or    (2/3) U H (H + 1)(2 H + 1) / rho,
 
 and ``as-published`` noise has sigma^2 = 6 H^2 N_max / rho, by a lemma that adds sensitivities up where their
-squares add (Lemma 15): its share of one target is rho / (2 N), N the number of targets that it thinks are released.
+squares add (Lemma 15): its share of one target is rho / (2 N), N the number of targets that it thinks are
+released.
 
 **Updates.** N_max = d H / log 2 log(1 + K / (lambda d)) bounds what the counter counts, which begins at 1 and
 must be below N_max for another update. In the analysis (Theorem 11) it counts ``episodes`` in which there is

@@ -6,8 +6,8 @@ central privacy of the releases is joint privacy of the views (the billboard lem
 Roughgarden and Wu 2016). Times of updates are functions of released matrices.
 
 The number of updates is capped in advance. Held to a budget the run releases what it needs, and its ledger
-proves the budget. Without one its ledger must be the same whatever the noise: updates that never came are made
-up for at the end by releases of zero, the constant function of the paper's own analysis.
+proves the budget. Without one its ledger must be the same whatever the noise: updates that never came are
+made up for at the end by releases of zero, the constant function of the paper's own analysis.
 
 Ngo, D., Vietri, G. and Wu, Z. S. (2022). Improved Regret for Differentially Private Exploration in Linear
 MDP. ICML.
@@ -49,7 +49,7 @@ from dpaudit.curator import Curator
 from dpaudit.errors import DataError, InvalidParameter
 from dpaudit.guarantees import ZCDP
 from dpaudit.pairs import Pair
-from dpaudit.relations import Neighbouring, TrustModel, View
+from dpaudit.relations import Neighbouring, TrustModel
 from dpaudit.views import UserViews
 
 #: Of the users in a worst pair: enough for an update to follow the changed one.
@@ -168,7 +168,7 @@ class PrivateLSVIUCB:
 
     @property
     def claim(self) -> Claim:
-        """Theorem 12, before its conversion to epsilon and delta, with what its proof takes for granted."""
+        """What Theorem 12 rests on: rho-zCDP of all releases, whoever sees them; and what its proof needs."""
         bounded = Premise(
             name="least value V",
             # Without a clip the regression may return any number: the largest double stands for it.
@@ -189,7 +189,6 @@ class PrivateLSVIUCB:
             unit=UNIT,
             neighbouring=Neighbouring.REPLACE_ONE,
             trust_model=TrustModel.JOINT,
-            view=View.ALL_BUT_OWN,
             premises=(bounded, norm),
         )
 
