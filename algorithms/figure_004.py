@@ -41,6 +41,7 @@ GRIDS: Mapping[tuple[str, float], tuple[float, ...]] = {
     ("doubling", 10.0): (1e-5, 1e-4, 1e-3),
     ("doubling", 1.0): (1e-5, 1e-4, 1e-3),
     ("doubling", 0.1): (1e-5, 1e-4, 1e-3),
+    ("fixed", 10.0): (1e-5, 1e-4, 1e-3),
     ("fixed", 1.0): (1e-5, 1e-4, 1e-3),
     ("published beta", 1.0): (1.0,),
 }

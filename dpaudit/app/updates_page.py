@@ -87,8 +87,9 @@ def _setting(runs: Switches) -> str:
     seeds = runs.regret.seeds
     return (
         f"A random linear process, S={N_STATES}, A={N_ACTIONS}, H={HORIZON}, d={DIMENSION}; K={runs.users} "
-        f"users, {len(seeds)} runs, seeds {seeds[0]} to {seeds[-1]}; p={FAILURE_PROBABILITY}, C=2, sound noise, "
-        f"values in [0, H-h+1]. The optimal value is {best:.3f}, of which always taking action 0 loses {first:.3f}."
+        f"users, {len(seeds)} runs, seeds {seeds[0]} to {seeds[-1]}; p={FAILURE_PROBABILITY}, C=2, sound "
+        f"noise, values in [0, H-h+1]. The optimal value is {best:.3f}, of which always taking action 0 "
+        f"loses {first:.3f}."
     )
 
 
@@ -100,8 +101,8 @@ def _choices(runs: Switches) -> str:
     )
     return (
         "Process, budgets and the factor of beta, which has the least mean regret over "
-        f"{len(TUNING_SEEDS)} runs on other users, of the grid {grids}. LSVI-UCB has doubling updates without "
-        f"a cap, matrices that begin at {RIDGE:g} I, and a factor of d H sqrt(log(2 d K H / p)) = "
+        f"{len(TUNING_SEEDS)} runs on other users, of the grid {grids}. LSVI-UCB has doubling updates "
+        f"without a cap, matrices that begin at {RIDGE:g} I, and a factor of d H sqrt(log(2 d K H / p)) = "
         f"{jin_bonus(runs.users):.4g}. The fixed schedule has {fixed_updates(runs.users)} updates, K^(2/5). "
         "Before the first update the policy is that of no data, w = 0. Rewards are 1 or 0 with the expected "
         "reward as their chance."
@@ -115,8 +116,9 @@ def _published(runs: Switches, judged: Sequence[Sentence]) -> str:
     return (
         f"Theorem 16 has beta = {algorithm.bonus:.4g} here, and matrices that begin at 2 lambda = "
         f"{2 * algorithm.ridge:.4g}: where nobody has been, the bonus is up to "
-        f"{algorithm.bonus / math.sqrt(2 * algorithm.ridge):.4g}, where no value exceeds {HORIZON}. Every value "
-        f"stays at its bound: in these runs {found.numbers}. Whether nothing is learnt: {found.appears}."
+        f"{algorithm.bonus / math.sqrt(2 * algorithm.ridge):.4g}, where no value exceeds {HORIZON}. Every "
+        f"value stays at its bound: in these runs {found.numbers}. "
+        f"Whether nothing is learnt: {found.appears}."
     )
 
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from dpaudit.algorithms.figure_004_shape import Switches
+from dpaudit.algorithms.figure_004_shape import PUBLISHED, Switches
 from dpaudit.app.chart import specification
 from dpaudit.app.figure_picture import Row
 from dpaudit.app.user_panels import panel, spread
@@ -33,12 +33,16 @@ def rows_of(runs: Switches) -> list[Row]:
 
 
 def picture_of(rows: Sequence[Row], *, title: str) -> dict[str, Any]:
-    """A Vega-Lite chart, its data inside: one panel for regret, one for updates."""
+    """A Vega-Lite chart, its data inside: one panel for regret, one for updates.
+
+    The published beta, a straight line far above all others, is left to the tables.
+    """
     import altair as alt
 
-    names = list(dict.fromkeys(str(row["curve"]) for row in rows))
+    drawn = [row for row in rows if row["schedule"] != PUBLISHED]
+    names = list(dict.fromkeys(str(row["curve"]) for row in drawn))
     panels = [
-        panel([row for row in rows if row["quantity"] == kind], names, title=kind, quantity=words)
+        panel([row for row in drawn if row["quantity"] == kind], names, title=kind, quantity=words)
         for kind, words in _QUANTITIES.items()
     ]
     return specification(alt.hconcat(*panels).properties(title=title))
