@@ -25,6 +25,7 @@ from dpaudit.algorithms.linear_mdp import (
 )
 from dpaudit.algorithms.loaders import read_trajectories
 from dpaudit.algorithms.pessimism import PenaltyConstants
+from dpaudit.algorithms.private_lsvi_ucb_builtin import prepared_private_lsvi_ucb
 from dpaudit.algorithms.reward_table import read_rewards
 from dpaudit.algorithms.trajectories import public_size
 from dpaudit.algorithms.vapvi import LinearConstants
@@ -270,5 +271,26 @@ CATALOGUE: Mapping[str, Builtin] = {
         words=frozenset({"calibration", "values", "river", "features"}),
         whole=frozenset({"states", "K"}),
         built_in_data=frozenset({"river", "features", "states", "K"}),
+    ),
+    "private-lsvi-ucb": Builtin(
+        summary="online reinforcement learning under joint trust, linear processes (Ngo, Vietri and Wu 2022)",
+        parameters={
+            "rho": "zCDP budget of all releases; default 1",
+            "calibration": "of the noise: sound (default) or as-published",
+            "counted": "what its counter counts: episodes (default), as analysed, or steps, as printed",
+            "values": "V_h in [0, H-h+1]: to-go (default); in [0, H]: horizon; or unclipped, as printed",
+            "fixed_updates": "so many updates at fixed times; left out, where a determinant has grown",
+            "K": "users; default 2000",
+            "horizon": "H; default 3",
+            "dimension": "d; default 3",
+            "bonus": "multiplies the published beta; default 0.001",
+            "ridge": "multiplies the published lambda; default 1",
+            "growth": "C; default 2",
+            "failure_probability": "p; default 0.05",
+        },
+        prepare=prepared_private_lsvi_ucb,
+        words=frozenset({"calibration", "counted", "values"}),
+        whole=frozenset({"fixed_updates", "K", "horizon", "dimension"}),
+        built_in_data=frozenset({"K", "horizon", "dimension"}),
     ),
 }

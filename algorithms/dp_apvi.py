@@ -8,7 +8,6 @@ Qiao, D. and Wang, Y.-X. (2023). Offline Reinforcement Learning with Differentia
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -17,6 +16,7 @@ from typing import Any, assert_never
 import numpy as np
 from numpy.typing import NDArray
 
+from dpaudit.algorithms.digest import digest
 from dpaudit.algorithms.offline import Policy
 from dpaudit.algorithms.pessimism import PenaltyConstants, pessimistic_value_iteration
 from dpaudit.algorithms.private_counts import gaussian_error_bound, laplace_error_bound, private_counts
@@ -93,7 +93,7 @@ class DPAPVI:
             "C1": self.constants.variance,
             "C2": self.constants.privacy,
             "C": self.constants.unvisited,
-            "rewards_sha256": hashlib.sha256(self.rewards.astype("<f8").tobytes()).hexdigest(),
+            "rewards_sha256": digest(self.rewards),
         }
 
     def __call__(self, data: TrajectoryData, curator: Curator) -> Policy:

@@ -8,7 +8,6 @@ Qiao, D. and Wang, Y.-X. (2023). Offline Reinforcement Learning with Differentia
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -18,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpaudit.algorithms.digest import digest
 from dpaudit.algorithms.linear_calibration import (
     CalibrationName,
     GramNoise,
@@ -122,7 +122,7 @@ class DPVAPVI:
             "D_factor": self.constants.lower_order,
             "kappa": self.constants.coverage,
             "lambda": self.constants.ridge,
-            "features_sha256": hashlib.sha256(self.features.astype("<f8").tobytes()).hexdigest(),
+            "features_sha256": digest(self.features),
         }
 
     @cached_property

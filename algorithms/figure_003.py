@@ -22,6 +22,7 @@ from dpaudit.algorithms.ldp_ucrl_vtr import LDPUCRLVTR, MixtureConstants
 from dpaudit.algorithms.linear_mixture import one_hot_mixture
 from dpaudit.algorithms.mixture_calibration import MixtureCalibrationName
 from dpaudit.algorithms.online import online_users
+from dpaudit.algorithms.regrets import points_of
 from dpaudit.algorithms.riverswim import figure_river
 from dpaudit.algorithms.tabular import TabularMDP
 from dpaudit.algorithms.value_targeted import MixtureModel, cumulative_regret, jia_widths, ucrl_vtr
@@ -118,18 +119,9 @@ def grid_cells(curve: Curve, users: int) -> list[Cell]:
     ]
 
 
-def best_bonus(cells: Sequence[Cell]) -> float:
-    """The c with the least mean regret; the smallest of several."""
-    regrets: dict[float, list[float]] = {}
-    for cell in cells:
-        regrets.setdefault(cell.bonus, []).append(cell.regret)
-    return min(regrets, key=lambda bonus: (float(np.mean(regrets[bonus])), bonus))
-
-
 def curve_cells(curve: Curve, bonus: float, users: int, seeds: Sequence[int]) -> list[Cell]:
     """A line's runs, not run yet, at `POINTS` points each."""
-    points = np.unique(np.linspace(0, users, min(POINTS, users) + 1).round().astype(int))[1:].tolist()
-    return [Cell(*_fields(curve), bonus, users, seed, k) for seed in seeds for k in points]
+    return [Cell(*_fields(curve), bonus, users, seed, k) for seed in seeds for k in points_of(users, POINTS)]
 
 
 def finished_cells(

@@ -10,7 +10,6 @@ Markov Decision Processes. ACML.
 
 from __future__ import annotations
 
-import hashlib
 import math
 import sys
 from collections.abc import Sequence
@@ -20,8 +19,10 @@ from typing import Any
 
 import numpy as np
 
+from dpaudit.algorithms.digest import digest
 from dpaudit.algorithms.linear_mixture import largest_value_norm, opposed
 from dpaudit.algorithms.mixture_calibration import MixtureCalibration, MixtureCalibrationName
+from dpaudit.algorithms.noisy_solve import solve_noisy
 from dpaudit.algorithms.online import UNIT, OnlineUsers, constant_user, online_users
 from dpaudit.algorithms.tabular import TabularMDP
 from dpaudit.algorithms.value_targeted import (
@@ -141,8 +142,8 @@ class LDPUCRLVTR:
             "lambda": self.constants.ridge,
             "shift": self.constants.shift,
             "failure_probability": self.constants.failure_probability,
-            "rewards_sha256": _digest(self.model.rewards),
-            "features_sha256": _digest(self.model.features),
+            "rewards_sha256": digest(self.model.rewards),
+            "features_sha256": digest(self.model.features),
         }
 
     def __call__(self, data: OnlineUsers, curator: Curator) -> OnlinePolicies:
@@ -230,22 +231,11 @@ class _Regression:
 
     def __call__(self, step: int, contexts: Array, /) -> tuple[Array, Array]:
         """As `Regress`; where the noise left no positive matrix, a negative variance counts as none."""
-        solved = _solve(self._gram[step], contexts.T)  # [d, n]
+        solved = solve_noisy(self._gram[step], contexts.T)  # [d, n]
         variances = (contexts.T * solved).sum(axis=0)
         return self._target[step] @ solved, np.sqrt(np.maximum(variances, 0.0))
 
     def estimates(self) -> Array:
         """theta_h, [H, d]."""
-        solved = [_solve(g, t[:, None])[:, 0] for g, t in zip(self._gram, self._target, strict=True)]
+        solved = [solve_noisy(g, t[:, None])[:, 0] for g, t in zip(self._gram, self._target, strict=True)]
         return np.stack(solved)
-
-
-def _solve(gram: Array, columns: Array) -> Array:
-    try:
-        return np.linalg.solve(gram, columns).astype(np.float64, copy=False)
-    except np.linalg.LinAlgError:  # no honest output is singular; of one that is nothing is known
-        return np.full(columns.shape, np.nan)
-
-
-def _digest(values: Array) -> str:
-    return hashlib.sha256(values.astype("<f8").tobytes()).hexdigest()

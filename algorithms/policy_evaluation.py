@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -12,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dpaudit.algorithms.digest import digest
 from dpaudit.algorithms.episode_pairs import worst_episode_pairs
 from dpaudit.algorithms.episodes import Episodes, FirstVisits, first_visits
 from dpaudit.algorithms.smooth_calibration import CalibrationName, SmoothCalibration
@@ -105,8 +105,8 @@ class PolicyEvaluation:
             "discount": self.discount,
             "largest_return": self.highest_return,
             "calibration": self.calibration,
-            "features_sha256": _digest(self.features),
-            "weights_sha256": _digest(self.state_weights),
+            "features_sha256": digest(self.features),
+            "weights_sha256": digest(self.state_weights),
         }
 
     def visits(self, data: Episodes | TrajectoryData) -> FirstVisits:
@@ -174,7 +174,3 @@ def _return_bound(discount: float, largest_return: float | None) -> float:
             remedy="give a public, positive and finite bound",
         )
     return float(largest_return)
-
-
-def _digest(array: _Vector) -> str:
-    return hashlib.sha256(array.astype("<f8").tobytes()).hexdigest()

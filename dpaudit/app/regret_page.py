@@ -9,10 +9,19 @@ from typing import Any
 import numpy as np
 
 from dpaudit.accountants.accounting import account
-from dpaudit.algorithms.figure_003 import ALPHA, DELTA, GRIDS, N_STATES, TUNING_SEEDS, algorithm_of, river
-from dpaudit.algorithms.figure_003_shape import Regrets
+from dpaudit.algorithms.figure_003 import (
+    ALPHA,
+    DELTA,
+    GRIDS,
+    N_STATES,
+    TUNING_SEEDS,
+    Curve,
+    algorithm_of,
+    river,
+)
 from dpaudit.algorithms.figure_1_shape import Sentence
 from dpaudit.algorithms.online import online_users
+from dpaudit.algorithms.regrets import Regrets
 from dpaudit.app.output import upper
 from dpaudit.app.page import Block, Grid, Heading, Paragraph, Picture
 from dpaudit.running import run
@@ -22,7 +31,13 @@ TITLE = "cumulative regret of LDP-UCRL-VTR on two rivers"
 
 
 def page(
-    regrets: Regrets, judged: Sequence[Sentence], *, name: str, calibration: str, command: str, picture: str
+    regrets: Regrets[Curve],
+    judged: Sequence[Sentence],
+    *,
+    name: str,
+    calibration: str,
+    command: str,
+    picture: str,
 ) -> list[Block]:
     """The page's blocks.
 
@@ -63,7 +78,7 @@ def page(
     ]
 
 
-def _setting(regrets: Regrets, calibration: str) -> str:
+def _setting(regrets: Regrets[Curve], calibration: str) -> str:
     rivers = dict.fromkeys(curve.river for curve in regrets.curves)
     worths = []
     for name in rivers:
@@ -96,7 +111,7 @@ def _choices() -> str:
     )
 
 
-def _privacy(regrets: Regrets) -> Iterator[Block]:
+def _privacy(regrets: Regrets[Curve]) -> Iterator[Block]:
     yield Paragraph(
         "What accounting says of the ledger of such a run, which describes one user; every user is held to "
         "it. Sensitivities are those of one-hot features, not the 1 that section 6.2 states; docs/papers.md "
@@ -122,7 +137,7 @@ def _privacy(regrets: Regrets) -> Iterator[Block]:
     yield Grid(("river", "epsilon claimed", "claim", "epsilon proved", "sigma", "L2 sensitivity"), rows)
 
 
-def summary(regrets: Regrets, judged: Sequence[Sentence]) -> dict[str, Any]:
+def summary(regrets: Regrets[Curve], judged: Sequence[Sentence]) -> dict[str, Any]:
     """What the page says, as plain JSON types."""
     return {
         "runs": len(regrets.seeds),

@@ -33,6 +33,11 @@ FIGURES = {
         "figure",
         "Liao, He and Gu (2023), figure 2: regret under local privacy on RiverSwim",
     ),
+    "004-regret": (
+        "reproduce_updates",
+        "figure",
+        "Ngo, Vietri and Wu (2022), no figure of theirs: regret and updates under joint privacy",
+    ),
 }
 
 

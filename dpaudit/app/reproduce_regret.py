@@ -10,14 +10,14 @@ import click
 from dpaudit.algorithms.figure_003 import (
     RUNS,
     USERS,
-    best_bonus,
     curve_cells,
     curves,
     finished_cells,
     grid_cells,
 )
-from dpaudit.algorithms.figure_003_shape import Regrets, sentences
+from dpaudit.algorithms.figure_003_shape import sentences
 from dpaudit.algorithms.mixture_calibration import MixtureCalibrationName
+from dpaudit.algorithms.regrets import Regrets, best_bonus
 from dpaudit.app.figure_command import Figure, figure_options, kept, prepared
 from dpaudit.app.main import COMMAND
 from dpaudit.app.progress import Progress

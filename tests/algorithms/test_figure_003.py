@@ -15,15 +15,15 @@ from dpaudit.algorithms.figure_003 import (
     Cell,
     Curve,
     algorithm_of,
-    best_bonus,
     curve_cells,
     curves,
     finished_cells,
     grid_cells,
     river,
 )
-from dpaudit.algorithms.figure_003_shape import Regrets, sentences
+from dpaudit.algorithms.figure_003_shape import sentences
 from dpaudit.algorithms.online import online_users
+from dpaudit.algorithms.regrets import Regrets, best_bonus
 from dpaudit.algorithms.value_targeted import MixtureModel, jia_widths, ucrl_vtr
 from dpaudit.errors import UsageError
 
