@@ -81,11 +81,10 @@ def from_opendp(
     mod = opendp_trees.library()
     tree = measurement if isinstance(measurement, Mapping) else _serialised(measurement, mod)
     if tree is None:
-        whole, leaves = measurement, None
+        whole = measurement
     else:
         opendp_trees.require_constructors(tree, mod.__version__)
         whole = opendp_trees.rebuilt(tree, "measurement")
-        leaves = tree
     if not isinstance(whole, mod.Measurement):
         raise UsageError(
             f"a {type(whole).__name__}",
@@ -93,12 +92,12 @@ def from_opendp(
             why="only a measurement draws noise",
             remedy="give a measurement, or what opendp.mod.serialize returned of one",
         )
-    relation = Neighbouring(neighbouring)
+    relation = _relation(neighbouring)
     distance = _distance(whole, relation, d_in)
     found = (
         [("measurement", _by_map(whole, distance, "measurement"))]
-        if leaves is None
-        else _leaves(leaves, distance, "measurement")
+        if tree is None
+        else _leaves(tree, distance, "measurement")
     )
     return declared_ledger(
         (Release(label=place, mechanism=mechanism, count=count) for place, mechanism in found),
@@ -112,6 +111,17 @@ def from_opendp(
             "taken on trust": list(TAKEN_ON_TRUST),
         },
     )
+
+
+def _relation(neighbouring: Neighbouring | str) -> Neighbouring:
+    try:
+        return Neighbouring(neighbouring)
+    except ValueError:
+        raise InvalidParameter(
+            f"neighbouring = {neighbouring!r}",
+            where="neighbouring",
+            remedy=f"give one of {', '.join(map(str, Neighbouring))}",
+        ) from None
 
 
 def _serialised(measurement: Any, mod: Any) -> Mapping[str, Any] | None:
