@@ -205,7 +205,8 @@ def _mechanism(
         case ("make_laplace" | "make_geometric"), OpaquePureDP() if integers:
             return DiscreteLaplace(scale=float(arguments["scale"]), sensitivity=L1(up(Fraction(distance))))
         case "make_laplace", OpaquePureDP() if carrier in _FINEST:
-            step = Fraction(2) ** max(arguments.get("k") or _FINEST[carrier], _FINEST[carrier])
+            coarser = arguments.get("k")
+            step = Fraction(2) ** (_FINEST[carrier] if coarser is None else max(coarser, _FINEST[carrier]))
             scale = float(arguments["scale"])
             moves = Fraction(proved.epsilon) * Fraction(scale) + step
             return Laplace(scale=scale, sensitivity=L1(up(moves)))
