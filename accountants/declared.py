@@ -20,7 +20,7 @@ def declared_ledger(
     *,
     algorithm: str,
     unit: str,
-    neighbouring: Neighbouring | str,
+    neighbouring: Neighbouring,
     parameters: dict[str, Any] | None = None,
 ) -> Ledger:
     """The ledger, with the releases of one mechanism as one, at the place of the first.
@@ -54,6 +54,23 @@ def declared_ledger(
     for release in counted.values():
         ledger.append(release)
     return ledger
+
+
+def stated_relation(neighbouring: Neighbouring | str) -> Neighbouring:
+    """The relation of that name.
+
+    Raises:
+        InvalidParameter: there is none.
+    """
+    try:
+        return Neighbouring(neighbouring)
+    except ValueError:
+        raise InvalidParameter(
+            f"neighbouring = {neighbouring!r}",
+            where="neighbouring",
+            why="the same figure means another protection under each",
+            remedy=f"give one of {', '.join(map(str, Neighbouring))}",
+        ) from None
 
 
 def named(place: str, error: InputError) -> InputError:

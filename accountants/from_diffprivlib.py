@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from dpaudit.accountants.declared import declared_ledger, named
+from dpaudit.accountants.declared import declared_ledger, named, stated_relation
 from dpaudit.errors import CannotBound, InputError, UsageError
 from dpaudit.ledger import Ledger
 from dpaudit.mechanisms import OpaqueApproxDP, OpaquePureDP
@@ -16,8 +16,7 @@ JUSTIFICATION = "declared by diffprivlib's BudgetAccountant"
 
 #: What a list of spends does not say.
 TAKEN_ON_TRUST = (
-    "that each spend is what its query guarantees under this relation, for this unit: diffprivlib names "
-    "neither",
+    "that each spend is what its query guarantees under this relation, for this unit",
     "that every query went through this one accountant",
 )
 
@@ -52,7 +51,7 @@ def from_diffprivlib(
         _spends(spends),
         algorithm=algorithm,
         unit=unit,
-        neighbouring=neighbouring,
+        neighbouring=stated_relation(neighbouring),
         parameters={"source": "diffprivlib", "taken on trust": list(TAKEN_ON_TRUST)},
     )
 

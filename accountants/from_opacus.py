@@ -25,11 +25,9 @@ IN_CHECKPOINT = "privacy_accountant_state_dict"
 
 #: What a history does not say.
 TAKEN_ON_TRUST = (
-    "that batches were Poisson samples, each example in one independently: Opacus writes the same history "
-    "with poisson_sampling=False",
-    "that noise was drawn by a generator that nobody can predict: a fixed seed, or secure_mode=False, leaves "
-    "no trace in it",
-    "that nothing else that depends on the examples was published: a learning rate, a number of epochs, a clip",
+    "that batches were Poisson samples: with poisson_sampling=False Opacus writes the same history",
+    "that nobody can predict the noise: a fixed seed, or secure_mode=False, leaves no trace in a history",
+    "that neither the clipping norm, nor the number of steps, nor any other setting depends on the examples",
 )
 
 #: Before it, a file could run code even where weights alone were asked for (CVE-2025-32434).
@@ -37,7 +35,7 @@ _SAFE_TORCH = (2, 6)
 
 
 def from_opacus(
-    state: Mapping[str, Any],
+    state: Any,
     *,
     unit: str = "example",
     neighbouring: Neighbouring | str = Neighbouring.ADD_OR_REMOVE_ONE,
@@ -79,7 +77,7 @@ def from_opacus(
         _steps(history),
         algorithm=algorithm,
         unit=unit,
-        neighbouring=neighbouring,
+        neighbouring=Neighbouring.ADD_OR_REMOVE_ONE,
         parameters={
             "source": "opacus",
             "accountant": str(inner.get("mechanism", "not named")),
@@ -111,7 +109,7 @@ def read_checkpoint(path: str | Path) -> Mapping[str, Any]:
             state = torch.load(file, map_location="cpu", weights_only=True)
     except OSError:
         raise
-    except Exception as error:  # torch promises no kind of error for a broken file
+    except Exception as error:  # noqa: BLE001  (torch promises no kind of error for a broken file)
         raise UsageError(
             f"torch does not read it as weights: {str(error).splitlines()[0] if str(error) else error!r}",
             where=str(path),

@@ -3,9 +3,10 @@
 OpenDP draws all noise exactly, on the integers or on a lattice. Noise on integers is our discrete mechanism.
 A scalar with Laplace noise on a lattice of step g, its query moving by n g, is dominated by continuous
 Laplace noise of the same scale s whose query moves by (n + 1) g: with p = exp(-g/s) the lattice's delta at
-epsilon < n g/s is, for the whole number K that ends the set of outputs, 1 - (p^(K+1) + e^epsilon p^(n-K))/(1 +
-p) <= 1 - 2 e^(epsilon/2) p^((n+1)/2)/(1 + p) by the means' inequality, and 2/(1 + p) >= 1 leaves no more than
-the continuous 1 - e^(epsilon/2) p^((n+1)/2); beyond n g/s it is 0. Everything else is known by its map alone.
+epsilon < n g/s is, for the whole number K that ends the set of outputs,
+1 - (p^(K+1) + e^epsilon p^(n-K))/(1 + p) <= 1 - 2 e^(epsilon/2) p^((n+1)/2)/(1 + p) by the means' inequality,
+and 2/(1 + p) >= 1 leaves no more than the continuous 1 - e^(epsilon/2) p^((n+1)/2); beyond n g/s it is 0.
+Everything else is known by its map alone.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from fractions import Fraction
 from typing import Any
 
 from dpaudit.accountants import opendp_trees
-from dpaudit.accountants.declared import declared_ledger
+from dpaudit.accountants.declared import declared_ledger, stated_relation
 from dpaudit.accountants.rounding import up
 from dpaudit.errors import CannotBound, ClaimMismatch, InvalidParameter, UsageError
 from dpaudit.ledger import Ledger
@@ -92,7 +93,7 @@ def from_opendp(
             why="only a measurement draws noise",
             remedy="give a measurement, or what opendp.mod.serialize returned of one",
         )
-    relation = _relation(neighbouring)
+    relation = stated_relation(neighbouring)
     distance = _distance(whole, relation, d_in)
     found = (
         [("measurement", _by_map(whole, distance, "measurement"))]
@@ -113,17 +114,6 @@ def from_opendp(
     )
 
 
-def _relation(neighbouring: Neighbouring | str) -> Neighbouring:
-    try:
-        return Neighbouring(neighbouring)
-    except ValueError:
-        raise InvalidParameter(
-            f"neighbouring = {neighbouring!r}",
-            where="neighbouring",
-            remedy=f"give one of {', '.join(map(str, Neighbouring))}",
-        ) from None
-
-
 def _serialised(measurement: Any, mod: Any) -> Mapping[str, Any] | None:
     """The measurement's tree; None where it holds functions, or what only Polars could read back."""
     from dpaudit.json_text import strictly_parsed
@@ -138,7 +128,7 @@ def _serialised(measurement: Any, mod: Any) -> Mapping[str, Any] | None:
     return tree if isinstance(tree, Mapping) else None
 
 
-def _distance(whole: Any, relation: Neighbouring, stated: float | None) -> float | int:
+def _distance(whole: Any, relation: Neighbouring, stated: Any) -> float:
     """The distance between neighbouring inputs, of the type that the input metric counts in."""
     metric = _base(whole.input_metric.type)
     if metric in _BY_CHANGES and relation is Neighbouring.ADD_OR_REMOVE_ONE:
@@ -202,7 +192,7 @@ def _mechanism(
     carrier = str(measurement.input_carrier_type)
     integers = carrier.removeprefix("Vec<").removesuffix(">") in _INTEGERS
     match name, proved:
-        case ("make_laplace" | "make_geometric"), OpaquePureDP() if integers:
+        case (("make_laplace" | "make_geometric"), OpaquePureDP()) if integers:
             return DiscreteLaplace(scale=float(arguments["scale"]), sensitivity=L1(up(Fraction(distance))))
         case "make_laplace", OpaquePureDP() if carrier in _FINEST:
             coarser = arguments.get("k")

@@ -158,7 +158,7 @@ def answers(place: str, refusal: str) -> Iterator[None]:
         yield
     except (MissingExtra, CannotBound, UsageError):
         raise
-    except Exception as error:  # its Python layer raises whatever it meets, its own exception among them
+    except Exception as error:  # noqa: BLE001  (its Python layer raises whatever it meets)
         said = " ".join(str(error).split())
         raise CannotBound(
             f"OpenDP {refusal}: {said[:200]}",

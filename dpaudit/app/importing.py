@@ -103,7 +103,7 @@ def import_ledger(
     runs = sum(release.count for release in ledger)
     print_text(unwrapped(f"{output}: {_many(len(ledger.releases), 'release')}, {_many(runs, 'run')}"))
     note("accounted for with `dpaudit verify --allow-unhashed`, never certified; taken on trust:")
-    for line in ledger.header.parameters["taken on trust"]:
+    for line in ledger.header.to_json()["parameters"]["taken on trust"]:
         note(f"  - {line}")
 
 
@@ -160,7 +160,9 @@ def _library(record: Any) -> str:
     found = {library for field, library in _TELLING.items() if field in keys}
     if len(found) != 1:
         raise UsageError(
-            "nothing that tells whose record it is" if not found else f"fields of {' and of '.join(sorted(found))}",
+            "nothing that tells whose record it is"
+            if not found
+            else f"fields of {' and of '.join(sorted(found))}",
             where="--from",
             why="a figure means another mechanism in each library",
             remedy=f"give --from {'|'.join(LIBRARIES)}",

@@ -99,7 +99,9 @@ def test_noise_on_floats_is_not_forgotten_to_round() -> None:
     assert found.sensitivity.value / found.scale == pytest.approx(laplace.map(1), rel=1e-12)
 
 
-@pytest.mark.parametrize(("scale", "k", "d_in"), [(3.0, 2, 1.0), (1.0, 0, 1.0), (0.5, -1, 2.0), (10.0, 3, 16.0)])
+@pytest.mark.parametrize(
+    ("scale", "k", "d_in"), [(3.0, 2, 1.0), (1.0, 0, 1.0), (0.5, -1, 2.0), (10.0, 3, 16.0)]
+)
 def test_a_lattice_of_laplace_noise_is_dominated_by_what_is_imported(
     scale: float, k: int, d_in: float
 ) -> None:
@@ -171,7 +173,9 @@ def test_a_curve_is_refused_and_the_way_out_is_named() -> None:
 
 
 def test_randomized_response() -> None:
-    [found] = [one.mechanism for one in imported(dp.m.make_randomized_response_bool(prob=0.75), "replace-one")]
+    [found] = [
+        one.mechanism for one in imported(dp.m.make_randomized_response_bool(prob=0.75), "replace-one")
+    ]
     assert isinstance(found, RandomizedResponse)
     assert math.log(3) <= found.epsilon <= math.log(3) * (1 + 1e-12)
     three = dp.m.make_randomized_response(categories=["a", "b", "c"], prob=0.5)
@@ -190,9 +194,7 @@ def test_a_live_measurement_that_cannot_be_written_is_taken_by_its_map() -> None
     with pytest.raises(Exception, match="does not handle"):
         opendp.mod.serialize(halved)
     [found] = [one.mechanism for one in from_opendp(halved, neighbouring="add-or-remove-one", unit="row")]
-    assert found == OpaquePureDP(
-        epsilon=inner.map(1), justification="OpenDP's map says so at d_in = 1"
-    )
+    assert found == OpaquePureDP(epsilon=inner.map(1), justification="OpenDP's map says so at d_in = 1")
     live = from_opendp(inner, neighbouring="add-or-remove-one", unit="row")
     assert live.releases == imported(inner).releases
 

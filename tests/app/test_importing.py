@@ -26,9 +26,7 @@ def imports(dpaudit: Any, tmp_path: Path) -> Import:
             source.write_bytes(content)
         else:
             source.write_text(content if isinstance(content, str) else json.dumps(content), encoding="utf-8")
-        result: Result = dpaudit(
-            "import", source, "-o", tmp_path / "ledger.jsonl", "--unit", unit, *options
-        )
+        result: Result = dpaudit("import", source, "-o", tmp_path / "ledger.jsonl", "--unit", unit, *options)
         written = (tmp_path / "ledger.jsonl").exists()
         assert written == (result.exit_code == 0), result.output
         return result
