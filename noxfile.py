@@ -30,8 +30,15 @@ def nightly(session: nox.Session) -> None:
     """Everything, the slow tests too, and each property on many fresh examples."""
     session.install("-e", ".[test]")
     session.run(
-        "pytest", "-q", "-m", "nightly or not nightly", "--hypothesis-profile=nightly", *session.posargs
+        "pytest", "-q", "-m", "not interoperability", "--hypothesis-profile=nightly", *session.posargs
     )
+
+
+@nox.session
+def interoperability(session: nox.Session) -> None:
+    """What is read from libraries that are too large for every change: Opacus, and with it torch."""
+    session.install("-e", ".[opacus,test]")
+    session.run("pytest", "-q", "-m", "interoperability", *session.posargs)
 
 
 @nox.session

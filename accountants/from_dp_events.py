@@ -14,6 +14,7 @@ from fractions import Fraction
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
+from dpaudit.accountants.declared import named
 from dpaudit.accountants.rounding import down, sqrt_up, up
 from dpaudit.errors import CannotBound, ClaimMismatch, InputError, InvalidParameter
 from dpaudit.ledger import Header, Ledger
@@ -50,7 +51,8 @@ def from_dp_event(
 ) -> Ledger:
     """A ledger with one release for each leaf of a tree of events, its sensitivities `declared`.
 
-    The ledger has no footer, since nothing here saw the run: it can be accounted for, and never certified.
+    The ledger has no footer and no hashes, since nothing here saw the run: it is accounted for, and never
+    certified.
 
     Args:
         event: the tree.
@@ -68,14 +70,12 @@ def from_dp_event(
     """
     own = _neighbouring(relation, neighbouring, whole=whole)
     moves = 1.0 if whole else own.sum_sensitivity(1.0, "l2")
-    ledger = Ledger(Header(algorithm=algorithm, unit=unit, neighbouring=own))
+    ledger = Ledger(Header(algorithm=algorithm, unit=unit, neighbouring=own), hashed=False)
     for leaf, count, where in _leaves(event, 1, "event"):
         try:
             mechanism = _mechanism(leaf, relation, moves, where)
         except InputError as error:
-            if where not in error.where:
-                error.where = f"{where}: {error.where}"
-            raise
+            raise (error if where in error.where else named(where, error)) from None
         if mechanism is not None:
             ledger.append(Release(label=where, mechanism=mechanism, count=count))
     return ledger

@@ -174,10 +174,12 @@ class Ledger(LedgerFacts):
     Args:
         header: the first record.
         sink: where each line goes as it is made; left out, the ledger stays in memory.
+        hashed: False for a ledger of what nobody here saw, read from another library's records: its file has
+            no hashes, so that it is accounted for, and never certified.
     """
 
-    def __init__(self, header: Header, sink: Sink | None = None) -> None:
-        super().__init__(header)
+    def __init__(self, header: Header, sink: Sink | None = None, *, hashed: bool = True) -> None:
+        super().__init__(header, hashed=hashed)
         self._releases: list[Release] = []
         #: The same as a tuple, made when it is asked for and kept until the next release.
         self._tuple: tuple[Release, ...] | None = None
@@ -189,11 +191,10 @@ class Ledger(LedgerFacts):
         cls, header: Header, releases: list[Release], *, complete: bool, hashed: bool, digest: str
     ) -> Self:
         """A ledger read back from a file, with the hash that its last line carries there."""
-        ledger = cls(header)
+        ledger = cls(header, hashed=hashed)
         ledger._releases = releases
         ledger._hash = digest
         ledger.complete = complete
-        ledger.hashed = hashed
         return ledger
 
     @property
@@ -240,7 +241,7 @@ class Ledger(LedgerFacts):
         """The file's lines, each ending in a newline."""
         previous = ""
         for record in self._records():
-            line, previous = encode(previous, record)
+            line, previous = self._encoded(previous, record)
             yield line
 
     def write(self, path: str | Path) -> Path:
@@ -267,21 +268,28 @@ class Ledger(LedgerFacts):
         return {"record": "footer", "releases": len(self._releases)}
 
     def _put(self, record: dict[str, Any]) -> None:
-        line, digest = encode(self._hash, record)
+        line, digest = self._encoded(self._hash, record)
         if self._sink is not None:
             self._sink.write(line)
         self._hash = digest
 
+    def _encoded(self, previous: str, record: dict[str, Any]) -> tuple[bytes, str]:
+        return encode(previous, record) if self.hashed else (_canonical(record) + b"\n", "")
+
 
 def encode(previous: str, record: dict[str, Any]) -> tuple[bytes, str]:
     """One line of the file and its hash: the record's canonical JSON with the hash as last field."""
+    canonical = _canonical(record)
+    digest = chained(previous, canonical)
+    return canonical[:-1] + f',"hash":"{digest}"}}\n'.encode(), digest
+
+
+def _canonical(record: dict[str, Any]) -> bytes:
     try:
-        canonical = rfc8785.dumps(record)
+        return rfc8785.dumps(record)
     except (rfc8785.CanonicalizationError, ValueError, RecursionError) as error:
         raise InvalidParameter(
             f"a record that JSON cannot hold: {error}",
             where=f"ledger record {record.get('label', record['record'])!r}",
             remedy="public parameters are strings, booleans, finite numbers, lists and objects of them",
         ) from None
-    digest = chained(previous, canonical)
-    return canonical[:-1] + f',"hash":"{digest}"}}\n'.encode(), digest

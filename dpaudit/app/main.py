@@ -23,6 +23,7 @@ VERBS = {
     "init": ("init", "init", "Write a configuration and a workflow to begin with."),
     "calibrate": ("calibrate", "calibrate_command", "The least noise that meets a target."),
     "convert": ("convert", "convert", "State one guarantee on every other scale."),
+    "import": ("importing", "import_ledger", "Make a ledger of what another library recorded."),
     "diff": ("diff", "diff", "Which release made the budget grow."),
     "report": ("report", "report", "One self-contained page about a certificate."),
     "reproduce": ("reproduce", "reproduce", "Draw a paper's figure again, with its data."),

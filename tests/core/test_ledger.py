@@ -295,3 +295,31 @@ def test_a_run_that_fails_leaves_a_partial_file_and_the_old_one_untouched(tmp_pa
     with pytest.raises(InvalidParameter):
         run(algorithm, 0.0, path=tmp_path / "new.jsonl", parameters={"x": float("nan")})
     assert not list(tmp_path.glob("new*"))
+
+
+@pytest.mark.parametrize("footer", ["", '{"record":"footer","releases":1}\n'])
+def test_writing_a_ledger_without_hashes_gives_it_none(tmp_path: Path, footer: str) -> None:
+    """Else reading a file written by hand and writing it again would make it certifiable."""
+    first, second = tmp_path / "by-hand.jsonl", tmp_path / "again.jsonl"
+    first.write_text(BY_HAND + footer, encoding="utf-8")
+    ledger = Ledger.read(first, allow_unhashed=True)
+    ledger.write(second)
+    with pytest.raises(UnhashedLedger):
+        Ledger.read(second)
+    again = Ledger.read(second, allow_unhashed=True)
+    assert (again.header, again.releases, again.complete) == (ledger.header, ledger.releases, bool(footer))
+    with pytest.raises(NotCertifiable):
+        again.require_certifiable()
+
+
+def test_a_ledger_made_without_hashes_reads_back(tmp_path: Path) -> None:
+    ledger = Ledger(Header(algorithm="elsewhere", unit="user", neighbouring="zero-out"), hashed=False)
+    ledger.append(Release(label="sums", mechanism=gaussian(), count=2))
+    assert ledger.hash == ""
+    again = Ledger.read(ledger.write(tmp_path / "ledger.jsonl"), allow_unhashed=True)
+    assert (again.header, again.releases, again.hash, again.hashed) == (
+        ledger.header,
+        ledger.releases,
+        "",
+        False,
+    )

@@ -1,0 +1,168 @@
+"""OpenDP's serialised measurements, rebuilt by OpenDP itself, but only from constructors.
+
+A serialised measurement names functions of the library and their arguments, and reading it calls them. The
+library would call any name that its modules hold; here every name is held against those of constructors
+first, and nothing is called before the whole tree has passed.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from dpaudit.errors import CannotBound, MissingExtra, UsageError
+
+#: What may be called, by the module that holds it: constructors, and what they take as arguments.
+_CONSTRUCTORS = {
+    "measurements": re.compile(r"make_(?!user_|private_|proof_)\w+"),
+    "transformations": re.compile(r"make_(?!user_|proof_)\w+"),
+    "combinators": re.compile(r"make_(?!proof_)\w+"),
+    "domains": re.compile(r"(?!user_|lazyframe_|wild_)\w+_domain"),
+    "metrics": re.compile(r"(?!user_)\w+_distance"),
+    "measures": re.compile(r"approximate|(?!user_)\w+_divergence"),
+    "core": re.compile(r"(transformation_output|measurement_input)_(domain|metric)"),
+}
+
+#: Serialised expressions and frames of Polars: reading one may run code that it brings along.
+_FOREIGN = ("__expr__", "__lazyframe__", "__margin__")
+
+_DEEPEST = 100
+
+
+def library() -> Any:
+    """The module `opendp.mod`.
+
+    Raises:
+        MissingExtra: OpenDP is not installed, or cannot serialise.
+    """
+    try:
+        import opendp.mod
+    except ImportError:
+        raise _missing("OpenDP's measurements need opendp") from None
+    if not hasattr(opendp.mod, "deserialize"):
+        raise _missing(f"opendp {getattr(opendp.mod, '__version__', '')} has no deserialize")
+    return opendp.mod
+
+
+def _missing(what: str) -> MissingExtra:
+    return MissingExtra(
+        what,
+        where="from_opendp",
+        why="a measurement's figures come from the library's own map",
+        remedy="pip install 'dpaudit[opendp]'",
+    )
+
+
+def name_of(tree: Any) -> str | None:
+    """The constructor at the top of a tree, if it is a constructor's."""
+    name = tree.get("__function__") if isinstance(tree, Mapping) else None
+    return name if isinstance(name, str) else None
+
+
+def arguments_of(tree: Mapping[str, Any]) -> dict[str, Any]:
+    """The constructor's arguments."""
+    return dict(tree.get("__kwargs__", {}))
+
+
+def require_constructors(tree: Any, version: str) -> None:
+    """Raise `UsageError` unless reading the tree calls nothing but constructors of this very version.
+
+    Raises:
+        UsageError: another function, another version, or no tree at all.
+        CannotBound: parts that only Polars can read.
+    """
+    if name_of(tree) is None:
+        raise UsageError(
+            "no serialised measurement",
+            where="measurement",
+            why="it names no constructor",
+            remedy="give what opendp.mod.serialize(measurement) returned",
+        )
+    _require(tree, version, "measurement", 0)
+
+
+def _require(node: Any, version: str, place: str, depth: int) -> None:
+    if depth > _DEEPEST:
+        raise UsageError(f"more than {_DEEPEST} levels", where=place[:80], remedy="give one measurement")
+    if isinstance(node, list):
+        for position, item in enumerate(node):
+            _require(item, version, f"{place}[{position}]", depth + 1)
+    if not isinstance(node, Mapping):
+        return
+    foreign = next((name for name in _FOREIGN if name in node), None)
+    if foreign is not None:
+        raise CannotBound(
+            f"a part {foreign!r}, for Polars to read",
+            where=place,
+            why="reading it may run code that the file brings along",
+            remedy="call from_opendp with the measurement itself, where it was made",
+        )
+    if "__function__" in node:
+        _require_constructor(node, version, place)
+        node = node.get("__kwargs__", {})
+        if not isinstance(node, Mapping):
+            raise UsageError(f"arguments {str(node)[:40]!r}", where=place, remedy="give names and values")
+    for name, item in node.items():
+        _require(item, version, f"{place}.{name}", depth + 1)
+
+
+def _require_constructor(node: Mapping[str, Any], version: str, place: str) -> None:
+    module, function = node.get("__module__"), node.get("__function__")
+    allowed = _CONSTRUCTORS.get(module) if isinstance(module, str) else None
+    if allowed is None or not isinstance(function, str) or not allowed.fullmatch(function):
+        raise UsageError(
+            f"a call of {str(module)[:40]}.{str(function)[:60]}",
+            where=place,
+            why="reading a measurement calls what it names, and that is no constructor",
+            remedy="give what opendp.mod.serialize(measurement) returned",
+        )
+    if node.get("__version__") != version:
+        raise UsageError(
+            f"made by opendp {node.get('__version__')}, installed is {version}",
+            where=place,
+            why="the same constructor may draw other noise there, and have another map",
+            remedy=f"pip install opendp=={node.get('__version__')}",
+        )
+
+
+def rebuilt(node: Mapping[str, Any], place: str) -> Any:
+    """What a tree that passed `require_constructors` describes: a measurement or a transformation.
+
+    Raises:
+        CannotBound: OpenDP refuses to build it.
+    """
+    mod = library()
+    with _contrib(mod), answers(place, "does not build it"):
+        return mod.deserialize(json.dumps(node))
+
+
+@contextmanager
+def _contrib(mod: Any) -> Iterator[None]:
+    """Let OpenDP build what it has not proved in full, as its author did; other switches stay as they are."""
+    before = "contrib" in mod.GLOBAL_FEATURES
+    mod.enable_features("contrib")
+    try:
+        yield
+    finally:
+        if not before:
+            mod.disable_features("contrib")
+
+
+@contextmanager
+def answers(place: str, refusal: str) -> Iterator[None]:
+    """Turn what OpenDP raises into `CannotBound`."""
+    try:
+        yield
+    except (MissingExtra, CannotBound, UsageError):
+        raise
+    except Exception as error:  # noqa: BLE001  (its Python layer raises whatever it meets)
+        said = " ".join(str(error).split())
+        raise CannotBound(
+            f"OpenDP {refusal}: {said[:200]}",
+            where=place,
+            why="a measurement's cost is what its own map says at that distance",
+            remedy="correct the distance, or give the measurement as OpenDP serialised it",
+        ) from None
