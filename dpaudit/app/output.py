@@ -109,9 +109,7 @@ def table(columns: Iterable[str], rows: Iterable[Iterable[object]], *, whole: It
     result = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
     kept = set(whole) if _columns() >= _ROOM else set()
     for name in columns:
-        # A column may be narrower than its cells, never than its name.
-        width = len(name) if kept else None
-        result.add_column(name, overflow="fold", no_wrap=name in kept, min_width=width)
+        result.add_column(name, overflow="fold", no_wrap=name in kept)
     for row in rows:
         result.add_row(*(line("" if cell is None else cell) for cell in row))
     return result
