@@ -1,4 +1,4 @@
-"""A public reward function from a file: one line per step, state and action."""
+"""A public reward function from a file and to one: one line per step, state and action."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.errors import InvalidParameter, UsageError
+from dpaudit.files import replace_file
 
 COLUMNS = ("step", "state", "action", "reward")
 
@@ -50,6 +51,13 @@ def read_rewards(path: str | os.PathLike[str]) -> NDArray[np.float64]:
     for cell, reward in cells.items():
         rewards[cell] = reward
     return rewards
+
+
+def write_rewards(rewards: NDArray[np.float64], path: str | os.PathLike[str]) -> None:
+    """Write [H, S, A] so that `read_rewards` gives it back exactly; the file appears whole or not at all."""
+    # repr of a float reads back as the same float.
+    lines = (f"{h},{s},{a},{float(reward)!r}\n" for (h, s, a), reward in np.ndenumerate(rewards))
+    replace_file(path, (",".join(COLUMNS) + "\n" + "".join(lines)).encode())
 
 
 def _cell(row: dict[str, str], where: str) -> tuple[tuple[int, int, int], float]:

@@ -1,0 +1,159 @@
+"""Write docs/mechanisms.md, every mechanism with its obligation: `python docs/make_mechanisms.py`."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, get_args
+
+from pydantic import TypeAdapter
+
+from dpaudit.accountants.accounting import bounds
+from dpaudit.accountants.composition import compose
+from dpaudit.accountants.costs import mu_squared, pure_epsilon, rho
+from dpaudit.errors import CannotBound
+from dpaudit.guarantees import ApproxDP
+from dpaudit.mechanisms import AnyMechanism, floating_point
+from dpaudit.relations import Neighbouring
+from dpaudit.releases import Release
+
+DELTA = 1e-6
+
+
+def _of(norm: str) -> dict[str, Any]:
+    return {"value": 1.0, "norm": norm, "basis": "clipped"}
+
+
+_WHY = "the manual, Theorem 3"
+
+#: One release of each kind, for the table of costs; a kind without one is an error.
+EXAMPLES: dict[str, dict[str, Any]] = {
+    "gaussian": {"sigma": 2.0, "sensitivity": _of("l2")},
+    "laplace": {"scale": 2.0, "sensitivity": _of("l1")},
+    "discrete-gaussian": {"sigma": 2.0, "sensitivity": _of("l2")},
+    "discrete-laplace": {"scale": 2.0, "sensitivity": _of("l1")},
+    "symmetric-gaussian": {"sigma": 2.0, "dimension": 3, "sensitivity": _of("frobenius")},
+    "tree-aggregation": {"sigma": 2.0, "steps": 100, "sensitivity": _of("l2")},
+    "gaussian-process": {
+        "sigma": 2.0,
+        "kernel": {"kind": "exponential", "beta": 3.0},
+        "sensitivity": _of("rkhs"),
+    },
+    "randomized-response": {"epsilon": 0.5, "categories": 2},
+    "exponential": {"epsilon": 0.5},
+    "smooth-gaussian": {"alpha": 12.0, "beta": 0.05, "dimension": 2, "epsilon": 1.0, "delta": 0.1},
+    "poisson-sampled": {"rate": 0.01, "mechanism": {"kind": "laplace", "scale": 2.0, "sensitivity": _of("l1")}},
+    "pure-dp": {"epsilon": 0.5, "justification": _WHY},
+    "approx-dp": {"epsilon": 0.5, "delta": 1e-7, "justification": _WHY},
+    "zcdp": {"rho": 0.125, "justification": _WHY},
+    "tabulated": {
+        "losses": [-0.5, 0.5],
+        "probabilities": [0.375, 0.625],
+        "infinity": 0.0,
+        "justification": _WHY,
+    },
+}
+
+HEAD = f"""\
+# Mechanisms
+
+Made by `python docs/make_mechanisms.py` from the classes' own docstrings; a test holds it complete and up to date.
+
+A mechanism is a frozen record: parameters, how it samples, its log density for the audits, and a **proof obligation** - the
+theorem that its cost rests on, and what that theorem requires of the query. It never knows how it composes: that is the
+[accountants'](accountants.md) business. The obligation is the algorithm's to meet. Where the curator clips, it is met by construction;
+where a sensitivity is `declared`, it is taken on your word, stands under *Not checked*, and replay looks for a pair that breaks it.
+
+## What one release costs
+
+Each with the parameters shown under its name below, sensitivity 1; none: no finite bound on that scale. The last column is the tightest
+bound of all accountants. Figures are upper bounds, rounded to four digits upwards.
+
+| mechanism | epsilon | rho | mu | epsilon at delta {DELTA:g} | by |
+|---|---|---|---|---|---|
+"""
+
+
+def example(kind: str) -> AnyMechanism:
+    """The example of a kind, as a mechanism."""
+    mechanism: AnyMechanism = TypeAdapter(AnyMechanism).validate_python({"kind": kind, **EXAMPLES[kind]})
+    return mechanism
+
+
+def _up(figure: float) -> str:
+    """Four significant digits, never below the figure."""
+    text = f"{figure:.4g}"
+    # The tolerance is the roundings of the platform, so that the page is the same everywhere.
+    return text if float(text) >= figure * (1 - 1e-9) else f"{figure + 0.5 * 10 ** _last_place(figure):.4g}"
+
+
+def _last_place(figure: float) -> int:
+    """The exponent of the fourth significant digit."""
+    return int(f"{figure:.3e}".partition("e")[2]) - 3
+
+
+def _cost(cost: Callable[[AnyMechanism], float], mechanism: AnyMechanism) -> str:
+    try:
+        return _up(cost(mechanism))
+    except CannotBound:
+        return "none"
+
+
+def _row(kind: str) -> str:
+    mechanism = example(kind)
+    composition = compose([Release(label="example", mechanism=mechanism)], Neighbouring.ADD_OR_REMOVE_ONE)
+    try:
+        best = bounds(composition, ApproxDP(epsilon=0.0, delta=DELTA))[0]
+        tightest = f"{_up(best.guarantee.epsilon)} | `{best.method}`"  # type: ignore[union-attr]
+    except CannotBound:
+        tightest = "none | "
+    scales = (pure_epsilon, rho, lambda m: mu_squared(m) ** 0.5)
+    cells = " | ".join(_cost(scale, mechanism) for scale in scales)
+    return f"| [`{kind}`](#{kind}) | {cells} | {tightest} |\n"
+
+
+def _words(text: str) -> str:
+    """A docstring's paragraphs in Markdown: one line each, code in single quotes."""
+    paragraphs = [" ".join(part.split()) for part in text.split("\n\n")]
+    return "\n\n".join(re.sub(r"``(.+?)``", r"`\1`", part) for part in paragraphs)
+
+
+def _section(kind: str, mechanism: type[Any]) -> Iterator[str]:
+    words = _words((inspect.getdoc(mechanism) or "").partition("\nAttributes:")[0])
+    yield f"\n## {kind}\n\n"
+    first, _, obligation = words.partition("Obligation: ")
+    yield f"{first}**Obligation.** {obligation[:1].upper()}{obligation[1:]}\n\n"
+    names = [name for name in mechanism.model_fields if name != "kind"]
+    yield f"- Class: `dpaudit.mechanisms.{mechanism.__name__}({', '.join(names)})`\n"
+    norms = getattr(mechanism, "norms", ())
+    if norms:
+        yield f"- Sensitivity in: {', '.join(f'`{norm}`' for norm in norms)}\n"
+    if kind in {"pure-dp", "approx-dp", "zcdp", "tabulated"}:
+        yield "- Drawn by: the algorithm itself; its distribution is not tested\n"
+    elif floating_point(example(kind)):
+        yield "- Drawn by: numpy, in floating point, whose grid can reveal more (Mironov 2012)\n"
+    else:
+        yield "- Drawn by: an exact sampler, from fair bits\n"
+    yield f"- Example: {', '.join(_parameters(EXAMPLES[kind]))}\n"
+
+
+def _parameters(record: dict[str, Any]) -> Iterator[str]:
+    for name, value in record.items():
+        if isinstance(value, dict) and "kind" in value:
+            inner = ", ".join(_parameters({n: v for n, v in value.items() if n != "kind"}))
+            yield f"{name} {value['kind']} ({inner})"
+        elif not isinstance(value, dict) and name != "justification":
+            yield f"{name} {value}"
+
+
+def mechanisms_page() -> str:
+    """The page, from the closed union."""
+    kinds = {mechanism.model_fields["kind"].default: mechanism for mechanism in get_args(AnyMechanism)}
+    rows = "".join(_row(kind) for kind in kinds)
+    return HEAD + rows + "".join(part for kind in kinds.items() for part in _section(*kind))
+
+
+if __name__ == "__main__":
+    (Path(__file__).parent / "mechanisms.md").write_text(mechanisms_page(), encoding="utf-8")

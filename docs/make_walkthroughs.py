@@ -1,0 +1,70 @@
+"""Run every command of a page and show what it prints: `python docs/make_walkthroughs.py [PAGE...]`.
+
+A page's code blocks are taken in order. One that begins with ``# NAME`` is written to that file; of a
+``console`` block each line after ``$ `` is run by the shell, all of a page in one folder.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+DOCS = Path(__file__).parent
+PAGES = ("tutorial", "verdicts", "real-data")
+#: Where the pages' reader sits.
+SHOWN_FOLDER = "/home/ann"
+
+_BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", flags=re.DOTALL | re.MULTILINE)
+_NAME = re.compile(r"# ([\w/]+\.\w+)\n")
+
+
+def walked(page: str, folder: Path) -> str:
+    """The page with the output that its commands have now, whatever it showed before."""
+    programs = folder / ".bin"
+    programs.mkdir()
+    for name, words in (("dpaudit", "-m dpaudit.app.main"), ("python", "")):
+        program = programs / name
+        program.write_text(f'#!/bin/sh\nexec "{sys.executable}" {words} "$@"\n', encoding="utf-8")
+        program.chmod(0o755)
+    examples = folder / "examples"
+    examples.symlink_to(DOCS.parent / "examples")
+    environment = {**os.environ, "PATH": f"{programs}:{os.environ['PATH']}", "COLUMNS": "80"}
+    environment |= {"PYTHONPATH": str(DOCS.parent), "PYTHONWARNINGS": "ignore", "PYTHONDONTWRITEBYTECODE": "1"}
+    status = 0
+
+    def run(command: str) -> str:
+        nonlocal status
+        if command == "echo $?":
+            return f"{status}\n"
+        ran = subprocess.run(  # noqa: S603  (the pages are this repository's own)
+            ["sh", "-c", command],  # noqa: S607
+            cwd=folder,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        status = ran.returncode
+        return (ran.stdout + ran.stderr).replace(str(folder), SHOWN_FOLDER)
+
+    def shown(block: re.Match[str]) -> str:
+        language, text = block[1], block[2]
+        if language == "console":
+            commands = [line[2:] for line in text.splitlines() if line.startswith("$ ")]
+            return "```console\n" + "".join(f"$ {command}\n{run(command)}" for command in commands) + "```"
+        if name := _NAME.match(text):
+            (folder / name[1]).write_text(text, encoding="utf-8")
+        return block[0]
+
+    return _BLOCK.sub(shown, page)
+
+
+if __name__ == "__main__":
+    for page in sys.argv[1:] or PAGES:
+        path = DOCS / f"{page}.md"
+        with tempfile.TemporaryDirectory() as folder:
+            path.write_text(walked(path.read_text(encoding="utf-8"), Path(folder)), encoding="utf-8")

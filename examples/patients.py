@@ -1,0 +1,125 @@
+"""One's own CSV of patients, with the defects that such files have, and how to mend them.
+
+python examples/patients.py export patients.csv rewards.csv     # a hospital's export, simulated
+python examples/patients.py words patients.csv step1.csv        # words to numbers
+python examples/patients.py twice step1.csv step2.csv           # lines that stand twice
+python examples/patients.py gaps step2.csv mended.csv           # visits that are missing
+dpaudit certify dp-apvi --data mended.csv -P rewards=rewards.csv
+dpaudit audit examples/patients.py:planner
+
+Mending is part of the algorithm: the guarantee is about the export, so two exports that differ in one patient must
+be two mended files that differ in one patient. Hence each rule below looks at one patient's lines alone, and
+none drops a patient, since the number of patients is public. What a rule did is private: nothing is printed.
+"""
+
+from __future__ import annotations
+
+import csv
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import groupby
+from pathlib import Path
+
+import numpy as np
+
+from dpaudit import ZCDP
+from dpaudit.algorithms.datasets import treatment_data
+from dpaudit.algorithms.dp_apvi import DPAPVI
+from dpaudit.algorithms.loaders import write_csv
+from dpaudit.algorithms.pessimism import PenaltyConstants
+from dpaudit.algorithms.reward_table import write_rewards
+from dpaudit.algorithms.treatment import treatment_mdp
+
+Line = Mapping[str, str]
+
+PATIENTS, VISITS = 2000, 4
+#: The public codebook; a word that is not in it is a slip, and becomes 0.
+CODEBOOK = {"critical": "0", "ill": "1", "recovering": "2", "healthy": "3", "wait": "0", "treat": "1"}
+
+#: What is certified and audited; the built-in course of treatment has the same sizes.
+planner = DPAPVI(treatment_mdp().rewards, guarantee=ZCDP(rho=1.0), constants=PenaltyConstants(privacy=0.1))
+
+
+def words(lines: Iterable[Line]) -> Iterator[Line]:
+    """Each cell a number: words by the codebook, anything else 0."""
+    for line in lines:
+        yield {name: _number(CODEBOOK.get(cell.strip().lower(), cell)) for name, cell in line.items()}
+
+
+def twice(lines: Iterable[Line]) -> Iterator[Line]:
+    """Of the lines of one patient's visit the first."""
+    for _, visit in groupby(_sorted(lines), key=_place):
+        yield next(visit)
+
+
+def gaps(lines: Iterable[Line]) -> Iterator[Line]:
+    """Every visit there: a missing one leads, untreated, from where the visit before it ended to the next one's state."""
+    for patient, kept in groupby(_sorted(lines), key=lambda line: line["episode"]):
+        visits = {int(line["step"]): line for line in kept}
+        state = next(iter(visits.values()))["state"]
+        for step in range(VISITS):
+            visit = visits.get(step)
+            if visit is None:
+                after = visits.get(step + 1, {"state": state})["state"]
+                visit = dict(zip(_COLUMNS, (patient, str(step), state, "0", "0.0", after), strict=True))
+            yield visit
+            state = visit["next_state"]
+
+
+def export(path: Path, rewards: Path) -> None:
+    """A simulated export with words, lines that stand twice, and visits that are missing; always the same."""
+    data, mdp = treatment_data(PATIENTS)
+    write_rewards(mdp.rewards, rewards)
+    write_csv(data, path)
+    lines, random = list(_read(path)), np.random.default_rng(5)
+    names = {"0": "critical", "1": "ill", "2": "recovering", "3": "healthy"}
+    kept: list[Line] = []
+    for number, line in enumerate(lines):
+        defect = random.random()
+        if defect < 0.02 and number > 40:  # noqa: PLR2004 (a clean beginning, as in real files)
+            kept.append({**line, "state": names[line["state"]]})
+        elif defect < 0.03:
+            kept += [line, line]
+        elif defect < 0.04 and 0 < int(line["step"]) < VISITS - 1:
+            continue
+        else:
+            kept.append(line)
+    _write(kept, path)
+
+
+_COLUMNS = ("episode", "step", "state", "action", "reward", "next_state")
+
+
+def _number(cell: str) -> str:
+    try:
+        return str(float(cell)) if "." in cell else str(int(cell))
+    except ValueError:
+        return "0"
+
+
+def _place(line: Line) -> tuple[int, int]:
+    return int(line["episode"]), int(line["step"])
+
+
+def _sorted(lines: Iterable[Line]) -> list[Line]:
+    return sorted(lines, key=_place)
+
+
+def _read(path: Path) -> list[Line]:
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def _write(lines: Iterable[Line], path: Path) -> None:
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, _COLUMNS, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(lines)
+
+
+if __name__ == "__main__":
+    rule, source, target = sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3])
+    if rule == "export":
+        export(source, target)
+    else:
+        _write({"words": words, "twice": twice, "gaps": gaps}[rule](_read(source)), target)

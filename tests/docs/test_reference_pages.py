@@ -1,0 +1,65 @@
+"""The pages that people look things up on are complete: errors, accountants, auditors, and where each page is listed."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from dpaudit import errors
+from dpaudit.accountants.composition import compose
+from dpaudit.accountants.curves import profiles
+from dpaudit.mechanisms import Laplace
+from dpaudit.relations import Neighbouring
+from dpaudit.releases import Release
+from dpaudit.sensitivity import L1
+
+DOCS = Path(__file__).parents[2] / "docs"
+ERRORS = [
+    kind
+    for kind in vars(errors).values()
+    if isinstance(kind, type) and issubclass(kind, errors.DpauditError) and "code" in vars(kind)
+]
+YEAR = re.compile(r"\b(19|20)\d\d\b")
+
+
+def read(page: str) -> str:
+    return (DOCS / f"{page}.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("error", ERRORS, ids=lambda error: error.code)
+def test_each_error_has_its_section(error: type[errors.DpauditError]) -> None:
+    if error is errors.DpauditError:  # what all share; nothing raises it itself
+        return
+    section = re.search(rf"\n## {error.code} {error.__name__}\n(.*?)(?=\n## |\Z)", read("errors"), re.DOTALL)
+    assert section is not None
+    assert section[1].strip().startswith(f"Exit status {error.exit_status}.")
+    assert "**Why it matters.**" in section[1]
+    assert "**What to do.**" in section[1]
+
+
+def test_no_section_is_about_an_error_that_is_gone() -> None:
+    known = {error.code for error in ERRORS}
+    assert set(re.findall(r"\n## (DPA\d+)", read("errors"))) == known - {errors.DpauditError.code}
+
+
+def test_each_accountant_has_a_row_that_names_its_theorem() -> None:
+    release = Release(label="all can bound it", mechanism=Laplace(scale=1.0, sensitivity=L1(1.0)))
+    methods = {profile.method for profile in profiles(compose([release], Neighbouring.REPLACE_ONE))}
+    rows = {row[1]: row[0] for row in re.finditer(r"^\| `([\w-]+)` \|.*$", read("accountants"), re.MULTILINE)}
+    assert methods == {"gdp", "zcdp", "pure", "rdp", "pld"}
+    assert methods <= rows.keys()
+    assert all(YEAR.search(rows[method]) for method in methods)
+
+
+@pytest.mark.parametrize("method", ["replay", "threshold", "sequential", "gdp", "one-run"])
+def test_each_auditor_has_a_row_that_names_its_theorem(method: str) -> None:
+    rows = re.findall(rf"^\| `{method}` \|.*$", read("auditing"), re.MULTILINE)
+    assert any(YEAR.search(row) for row in rows)
+
+
+def test_every_page_is_in_the_index_once_or_under_a_glob() -> None:
+    listed = re.findall(r"^([\w/-]+)$", read("index"), re.MULTILINE)
+    pages = {str(page.relative_to(DOCS).with_suffix("")) for page in DOCS.rglob("*.md") if "_build" not in page.parts}
+    assert sorted(listed) == sorted(pages - {"index"})
