@@ -24,11 +24,18 @@ SENSITIVITY_TOLERANCE = 1e-9
 
 @dataclass(frozen=True)
 class Recording:
-    """One run: what it returned, what it released, and how it ended early if it did."""
+    """One run: what it returned, what it released, and how it ended early if it did.
+
+    Attributes:
+        output: a copy of what was returned, made at once.
+        held: what was returned itself, with all that a copy leaves out: what an array is a view of, and
+            what an object keeps from being pickled.
+    """
 
     output: Any
     transcript: Transcript
     error: Exception | None = None
+    held: Any = None
 
     @property
     def entries(self) -> Sequence[Entry]:
@@ -73,14 +80,15 @@ class Runs:
             output = copy.deepcopy(result.output)
         except Exception:  # noqa: BLE001  (what cannot be copied is compared as it is)
             output = result.output
-        return Recording(output, transcript)
+        return Recording(output, transcript, held=result.output)
 
     def replay(self, data: Any, recorded: Recording) -> Recording:
         """Run with every release forced to return what was recorded."""
         noise = ReplayedNoise(recorded.transcript)
         result = self.record(data, noise)
         # An algorithm may have caught the divergence and gone on; it diverged all the same.
-        return Recording(result.output, result.transcript, noise.divergence or result.error)
+        error = noise.divergence or result.error
+        return Recording(result.output, result.transcript, error, result.held)
 
     def between_sides(
         self, recorded: Recording, other: Recording, *, circumstance: str = "", rounding: float = 0.0
@@ -117,9 +125,23 @@ class Runs:
             return []
         leak = self._output_difference(recorded.output, other.output)
         if leak is None:
+            self._require_nothing_else(recorded.held, other.held)
             return []
         detail = f"every release was the same, yet the neighbour's output differs: {leak}"
         return [Finding(kind="leak", detail=detail)]
+
+    def _require_nothing_else(self, one: Any, other: Any) -> None:
+        """Refuse outputs whose copies are the same, and that themselves are not.
+
+        That is no finding: a view's base may be memory that nobody has written to, and a later run may
+        have changed what an earlier one returned.
+        """
+        try:
+            hidden = self._output_difference(one, other)
+        except NotComparable:
+            return
+        if hidden is not None:
+            raise NotComparable(f"{hidden} differs, which a copy of the output does not hold: return a copy")
 
     def _output_difference(self, one: Any, other: Any) -> str | None:
         if self.trust_model is not TrustModel.JOINT:

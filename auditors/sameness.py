@@ -103,7 +103,7 @@ class _Comparison:
 
     def _content(self, one: Any, other: Any, place: str) -> str | None:
         if isinstance(one, weakref.ref):
-            return self._referents(one(), other(), place)
+            return self._owners(one(), other(), f"{place} (referent)")
         if isinstance(one, np.ndarray):
             return self._arrays(one, other, place)
         if isinstance(one, np.generic):
@@ -157,11 +157,12 @@ class _Comparison:
     def _later(self, one: Any, other: Any, place: str) -> _Check:
         return lambda: self.difference(one, other, place)
 
-    def _referents(self, one: Any, other: Any, place: str) -> str | None:
-        # A weak reference to something that is being compared, a parent, leads to nothing new.
+    def _owners(self, one: Any, other: Any, place: str) -> str | None:
+        # A weak reference to something that is being compared, a parent, leads to nothing new; nor does a
+        # view into it.
         if (id(one), id(other)) in self._open:
             return None
-        return self.difference(one, other, f"{place} (referent)")
+        return self.difference(one, other, place)
 
     def _arrays(self, one: np.ndarray[Any, Any], other: np.ndarray[Any, Any], place: str) -> str | None:
         if one.dtype != other.dtype or one.shape != other.shape:
@@ -179,7 +180,7 @@ class _Comparison:
                 # A subclass may carry more than its entries: a masked array its mask.
                 lambda: self._attributes(one, other, names(one, other), place),
                 # Whoever holds a view holds all that it is a view of.
-                lambda: self.difference(one.base, other.base, f"{place} (base)"),
+                lambda: self._owners(one.base, other.base, f"{place} (base)"),
             ]
         )
 

@@ -57,6 +57,34 @@ def test_an_output_that_cannot_be_seen_hides_no_other_finding() -> None:
     assert {finding.kind for finding in audit.findings} == {"sensitivity"}
 
 
+class Unpickled:
+    """Drops what it was fitted to when it is copied or pickled, and shows it to whoever holds it."""
+
+    def __init__(self, rows: Any) -> None:
+        self.rows = rows
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Unpickled, (None,)
+
+
+def test_what_a_copy_of_the_output_leaves_out_is_not_passed_over() -> None:
+    def view(data: Any, curator: Curator) -> Any:
+        return np.append(curator.release(data.sum(), NOISE, label="sum"), data)[:1]
+
+    def unpickled(data: Any, curator: Curator) -> Any:
+        curator.release(data.sum(), NOISE, label="sum")
+        return Unpickled(data)
+
+    def innocent(data: Any, curator: Curator) -> Any:
+        return np.append(curator.release(data.sum(), NOISE, label="sum"), np.arange(5.0))[:1]
+
+    for algorithm, place in ((view, "output (base)"), (unpickled, "output.rows")):
+        audit = replay(algorithm, [PAIR], replays=3)
+        assert audit.verdict is Experiment.INCONCLUSIVE
+        assert f"{place} differs" in str(audit.inconclusive)
+    assert replay(innocent, [PAIR], replays=3).verdict is Experiment.NOT_REFUTED
+
+
 def test_a_pair_of_the_same_data_tells_nothing() -> None:
     def leaky(data: Any, curator: Curator) -> Any:
         return curator.release(data.sum(), NOISE, label="sum"), data

@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 from dpaudit import ZCDP
+from dpaudit.auditors.content import entries
 from dpaudit.auditors.sameness import NotComparable, first_difference
 
 
@@ -436,3 +437,34 @@ def test_large_arrays_are_compared_quickly() -> None:
     two[-1] += 1
     assert first_difference(one, two) == "output"
     assert time.perf_counter() - start < 5.0
+
+
+def test_bytes_between_fields_are_neither_the_same_nor_a_difference() -> None:
+    kind = np.dtype([("node", np.int64), ("left", np.uint8)], align=True)
+
+    def rows(between: int, left: int) -> Any:
+        raw = np.full(2 * kind.itemsize, between, dtype=np.uint8)
+        made = raw.view(kind)
+        made["node"], made["left"] = 7, left
+        return np.frombuffer(raw.tobytes(), dtype=kind)
+
+    def nested(value: Any) -> Any:
+        outer = np.dtype([("inner", kind)])
+        return np.frombuffer(value.tobytes(), dtype=outer)
+
+    # The arrays' content alone: their base is not the same.
+    for one, other in ((rows(1, 3), rows(2, 3)), (nested(rows(1, 3)), nested(rows(2, 3)))):
+        with pytest.raises(NotComparable, match="bytes between its fields alone"):
+            entries(one, other, "output")
+    assert entries(rows(1, 3), rows(2, 4), "output") == "output"
+    assert entries(rows(1, 3), rows(1, 3), "output") is None
+
+
+def test_a_view_into_what_is_being_compared_is_no_loop() -> None:
+    class Tree:
+        def __init__(self, value: float) -> None:
+            self.nodes = np.array([value, 1.0])
+            self.first = self.nodes[:1]
+
+    assert first_difference(Tree(1.0), Tree(1.0)) is None
+    assert first_difference(Tree(1.0), Tree(2.0)) == "output.first"
