@@ -134,7 +134,8 @@ def process() -> LinearMDP:
 
 def fixed_updates(users: int) -> int:
     """ceil(K^(2/5)), fewer than users."""
-    return min(users - 1, math.ceil(math.pow(users, 0.4)))
+    # A power that is whole may come out a rounding above.
+    return min(users - 1, math.ceil(math.pow(users, 0.4) - 1e-9))
 
 
 def algorithm_of(curve: Curve, bonus: float, users: int) -> PrivateLSVIUCB:

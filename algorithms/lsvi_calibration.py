@@ -169,7 +169,7 @@ class LSVICalibration:
     @cached_property
     def gram(self) -> TreeAggregation:
         """The mechanism of all H streams of Gram matrices together."""
-        sensitivity = math.sqrt(2.0 * self.horizon)
+        sensitivity = math.nextafter(math.sqrt(2.0 * self.horizon), math.inf)  # never rounded down
         levels = self.users.bit_length()
         sigma = sensitivity * math.sqrt(levels / self.rho)
         return TreeAggregation(sigma=sigma, steps=self.users, sensitivity=Frobenius(sensitivity, "proved"))

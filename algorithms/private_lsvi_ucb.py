@@ -25,14 +25,7 @@ from typing import Any
 import numpy as np
 
 from dpaudit.algorithms.digest import digest
-from dpaudit.algorithms.lsvi import (
-    Doubling,
-    FixedTimes,
-    LinearModel,
-    UpdateTimes,
-    learn,
-    views_regret,
-)
+from dpaudit.algorithms.lsvi import LinearModel, learn, views_regret
 from dpaudit.algorithms.lsvi_calibration import (
     Counted,
     LSVICalibration,
@@ -43,6 +36,7 @@ from dpaudit.algorithms.lsvi_calibration import (
 from dpaudit.algorithms.online import UNIT, OnlineUsers, constant_user, online_users
 from dpaudit.algorithms.tabular import TabularMDP
 from dpaudit.algorithms.trajectories import public_size
+from dpaudit.algorithms.update_times import Doubling, FixedTimes, UpdateTimes
 from dpaudit.algorithms.value_targeted import Array, require_positive
 from dpaudit.claims import Claim, Premise
 from dpaudit.curator import Curator

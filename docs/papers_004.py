@@ -28,8 +28,8 @@ HORIZONS = (2, 5, 10)
 HEAD = f"""\
 ## 004: Ngo, Vietri and Wu, Improved Regret for Differentially Private Exploration in Linear MDP (ICML 2022)
 
-Private LSVI-UCB, Algorithm 1, rho = 1, K={USERS}, d={DIMENSION}, p=0.05. Unit a user, replace-one, joint trust:
-every other user sees the policies that the releases make, and the releases are what the claim speaks of.
+Private LSVI-UCB, Algorithm 1, rho = 1, K={USERS}, d={DIMENSION}, p=0.05. Unit a user, replace-one, joint
+trust: other users see the policies that the releases make, and the releases are what the claim speaks of.
 
 - **updates**: the most that the counter allows. It counts `episodes` with an update, as Theorem 11 and the
   privacy analysis have it, or `steps`, incremented inside the loop over h as line 15 is printed.

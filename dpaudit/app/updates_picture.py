@@ -35,7 +35,7 @@ def rows_of(runs: Switches) -> list[Row]:
 def picture_of(rows: Sequence[Row], *, title: str) -> dict[str, Any]:
     """A Vega-Lite chart, its data inside: one panel for regret, one for updates.
 
-    The published beta, a straight line far above all others, is left to the tables.
+    The published beta, whose regret is a straight line above all others, is left to the tables.
     """
     import altair as alt
 

@@ -40,7 +40,9 @@ def panel(rows: Sequence[Row], names: Sequence[str], *, title: str, quantity: st
     base = chart_of(rows).encode(
         x=alt.X("episodes:Q", title="users", scale=alt.Scale(nice=False)), color=colour(names, "curve")
     )
-    lines = base.mark_line().encode(y=alt.Y("mean:Q", title=quantity))
+    # What is drawn is never below 0; a deviation may reach there.
+    upward = alt.Scale(domainMin=0)
+    lines = base.mark_line().encode(y=alt.Y("mean:Q", title=quantity, scale=upward))
     banded = any(row["low"] is not None for row in rows)
-    bands = [base.mark_area(opacity=0.15).encode(y="low:Q", y2="high:Q")] if banded else []
+    bands = [base.mark_area(opacity=0.15, clip=True).encode(y="low:Q", y2="high:Q")] if banded else []
     return alt.layer(*bands, lines).properties(title=title, width=380, height=340)

@@ -159,3 +159,44 @@ def test_users_are_not_read_from_a_file(tmp_path: Path) -> None:
     path.touch()
     with pytest.raises(UsageError, match="on a file"):
         CATALOGUE["ldp-ucrl-vtr"].fit(path)
+
+
+def test_the_jointly_private_algorithm_says_what_its_counter_counts() -> None:
+    made = {}
+    for counted in ("episodes", "steps"):
+        algorithm, users = CATALOGUE["private-lsvi-ucb"].example(counted=counted, calibration="as-published")
+        assert len(users) == algorithm.users == 2000
+        made[counted] = algorithm.noise.updates
+    assert made["episodes"] > 2 * made["steps"]
+    algorithm, users = CATALOGUE["private-lsvi-ucb"].example(K=50, fixed_updates=3, rho=0.5, bonus=0.0)
+    assert (algorithm.noise.updates, algorithm.guarantee.rho, algorithm.bonus) == (3, 0.5, 0.0)
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"rho": 0.0},
+        {"rho": -1.0},
+        {"K": 1},
+        {"K": 3},
+        {"horizon": 0},
+        {"dimension": 0},
+        {"calibration": "best"},
+        {"counted": "users"},
+        {"values": "clipped"},
+        {"fixed_updates": 2000},
+        {"bonus": -1.0},
+        {"growth": 1.0},
+        {"failure_probability": 1.0},
+    ],
+)
+def test_numbers_and_words_that_the_jointly_private_algorithm_refuses(parameters: dict[str, object]) -> None:
+    with pytest.raises(InvalidParameter):
+        CATALOGUE["private-lsvi-ucb"].example(**parameters)
+
+
+def test_jointly_private_users_are_not_read_from_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "users.csv"
+    path.touch()
+    with pytest.raises(UsageError, match="on a file"):
+        CATALOGUE["private-lsvi-ucb"].fit(path)

@@ -13,11 +13,12 @@ import pytest
 from dpaudit.accountants.accounting import account
 from dpaudit.accountants.filters import GDPFilter, ZCDPFilter
 from dpaudit.algorithms.linear_mdp import LinearMDP, one_hot_features, random_linear_mdp
-from dpaudit.algorithms.lsvi import Doubling, FixedTimes, LinearModel, Seen, lsvi_ucb, views_regret
+from dpaudit.algorithms.lsvi import LinearModel, Seen, lsvi_ucb, views_regret
 from dpaudit.algorithms.lsvi_calibration import LSVICalibration, published_bonus, published_ridge
 from dpaudit.algorithms.online import OnlineUsers, User, constant_user, online_users
 from dpaudit.algorithms.private_lsvi_ucb import LSVIConstants, PrivateLSVIUCB
 from dpaudit.algorithms.tabular import TabularMDP, random_mdp
+from dpaudit.algorithms.update_times import Doubling, FixedTimes
 from dpaudit.auditors.replay import replay
 from dpaudit.curator import Curator
 from dpaudit.errors import DataError, InvalidParameter
