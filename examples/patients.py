@@ -33,17 +33,20 @@ from dpaudit.algorithms.treatment import treatment_mdp
 Line = Mapping[str, str]
 
 PATIENTS, VISITS = 2000, 4
-#: The public codebook; a word that is not in it is a slip, and becomes 0.
+#: The public codebook. In the columns below, a word that is not in it is a slip, and becomes 0.
 CODEBOOK = {"critical": "0", "ill": "1", "recovering": "2", "healthy": "3", "wait": "0", "treat": "1"}
+#: Not whose line it is: a slip there would mix two patients, and is left for `certify` to refuse.
+OBSERVED = ("state", "action", "reward", "next_state")
 
 #: What is certified and audited; the built-in course of treatment has the same sizes.
 planner = DPAPVI(treatment_mdp().rewards, guarantee=ZCDP(rho=1.0), constants=PenaltyConstants(privacy=0.1))
 
 
 def words(lines: Iterable[Line]) -> Iterator[Line]:
-    """Each cell a number: words by the codebook, anything else 0."""
+    """What was observed as numbers: words by the codebook, anything else 0."""
     for line in lines:
-        yield {name: _number(CODEBOOK.get(cell.strip().lower(), cell)) for name, cell in line.items()}
+        numbers = {name: _number(CODEBOOK.get(line[name].strip().lower(), line[name])) for name in OBSERVED}
+        yield {**line, **numbers}
 
 
 def twice(lines: Iterable[Line]) -> Iterator[Line]:
@@ -53,7 +56,7 @@ def twice(lines: Iterable[Line]) -> Iterator[Line]:
 
 
 def gaps(lines: Iterable[Line]) -> Iterator[Line]:
-    """Every visit there: a missing one leads, untreated, from where the visit before it ended to the next one's state."""
+    """Every visit there: a missing one leads, untreated, from the end of the one before it to the next."""
     for patient, kept in groupby(_sorted(lines), key=lambda line: line["episode"]):
         visits = {int(line["step"]): line for line in kept}
         state = next(iter(visits.values()))["state"]
