@@ -7,9 +7,10 @@ python examples/patients.py gaps step2.csv mended.csv           # visits that ar
 dpaudit certify dp-apvi --data mended.csv -P rewards=rewards.csv
 dpaudit audit examples/patients.py:planner
 
-Mending is part of the algorithm: the guarantee is about the export, so two exports that differ in one patient must
-be two mended files that differ in one patient. Hence each rule below looks at one patient's lines alone, and
-none drops a patient, since the number of patients is public. What a rule did is private: nothing is printed.
+Mending is part of the algorithm: the guarantee is about the export, so two exports that differ in one
+patient must be two mended files that differ in one patient. Hence each rule below looks at one patient's
+lines alone, and none drops a patient, since the number of patients is public. What a rule did is private:
+nothing is printed.
 """
 
 from __future__ import annotations
@@ -79,7 +80,7 @@ def export(path: Path, rewards: Path) -> None:
     kept: list[Line] = []
     for number, line in enumerate(lines):
         defect = random.random()
-        if defect < 0.02 and number > 40:  # noqa: PLR2004 (a clean beginning, as in real files)
+        if defect < 0.02 and number > 40:
             kept.append({**line, "state": names[line["state"]]})
         elif defect < 0.03:
             kept += [line, line]

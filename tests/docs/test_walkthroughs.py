@@ -15,7 +15,7 @@ MAKE: dict[str, Any] = runpy.run_path(str(DOCS / "make_walkthroughs.py"), run_na
 
 @pytest.fixture
 def open_bandit_data(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where obp is not installed (it wants torch), a log of the same shape stands in for the one it brings."""
+    """Where obp is not installed (it wants torch), a log of the same shape stands in for its own."""
     if importlib.util.find_spec("obp") is not None:
         return
     site = tmp_path_factory.mktemp("site")
