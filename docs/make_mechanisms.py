@@ -44,7 +44,10 @@ EXAMPLES: dict[str, dict[str, Any]] = {
     "randomized-response": {"epsilon": 0.5, "categories": 2},
     "exponential": {"epsilon": 0.5},
     "smooth-gaussian": {"alpha": 12.0, "beta": 0.05, "dimension": 2, "epsilon": 1.0, "delta": 0.1},
-    "poisson-sampled": {"rate": 0.01, "mechanism": {"kind": "laplace", "scale": 2.0, "sensitivity": _of("l1")}},
+    "poisson-sampled": {
+        "rate": 0.01,
+        "mechanism": {"kind": "laplace", "scale": 2.0, "sensitivity": _of("l1")},
+    },
     "pure-dp": {"epsilon": 0.5, "justification": _WHY},
     "approx-dp": {"epsilon": 0.5, "delta": 1e-7, "justification": _WHY},
     "zcdp": {"rho": 0.125, "justification": _WHY},
@@ -59,17 +62,21 @@ EXAMPLES: dict[str, dict[str, Any]] = {
 HEAD = f"""\
 # Mechanisms
 
-Made by `python docs/make_mechanisms.py` from the classes' own docstrings; a test holds it complete and up to date.
+Made by `python docs/make_mechanisms.py` from the classes' own docstrings; a test holds it complete and up
+to date.
 
-A mechanism is a frozen record: parameters, how it samples, its log density for the audits, and a **proof obligation** - the
-theorem that its cost rests on, and what that theorem requires of the query. It never knows how it composes: that is the
-[accountants'](accountants.md) business. The obligation is the algorithm's to meet. Where the curator clips, it is met by construction;
-where a sensitivity is `declared`, it is taken on your word, stands under *Not checked*, and replay looks for a pair that breaks it.
+A mechanism is a frozen record: parameters, how it samples, its log density for the audits, and a **proof
+obligation** - the theorem that its cost rests on, and what that theorem requires of the query. It never
+knows how it composes: that is the [accountants'](accountants.md) business. The obligation is the
+algorithm's to meet. Where the curator clips, it is met by construction; where a sensitivity is
+`declared`, it is taken on your word, stands under *Not checked*, and replay looks for a pair that breaks
+it.
 
 ## What one release costs
 
-Each with the parameters shown under its name below, sensitivity 1; none: no finite bound on that scale. The last column is the tightest
-bound of all accountants. Figures are upper bounds, rounded to four digits upwards.
+Each with the parameters shown under its name below, sensitivity 1; none: no finite bound on that scale.
+The last column is the tightest bound of all accountants. Figures are upper bounds, rounded to four digits
+upwards.
 
 | mechanism | epsilon | rho | mu | epsilon at delta {DELTA:g} | by |
 |---|---|---|---|---|---|

@@ -33,7 +33,10 @@ def walked(page: str, folder: Path) -> str:
     examples = folder / "examples"
     examples.symlink_to(DOCS.parent / "examples")
     environment = {**os.environ, "PATH": f"{programs}:{os.environ['PATH']}", "COLUMNS": "80"}
-    environment |= {"PYTHONPATH": str(DOCS.parent), "PYTHONWARNINGS": "ignore", "PYTHONDONTWRITEBYTECODE": "1"}
+    environment["PYTHONPATH"] = os.pathsep.join(
+        [str(DOCS.parent), *filter(None, [os.environ.get("PYTHONPATH")])]
+    )
+    environment["PYTHONWARNINGS"] = "ignore"  # the libraries' own
     status = 0
 
     def run(command: str) -> str:

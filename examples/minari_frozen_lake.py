@@ -70,6 +70,8 @@ def record(episodes: int = EPISODES, seed: int = SEED) -> None:
         dataset_id=NAME,
         buffer=buffers,
         env=environment,
+        eval_env=environment,
+        description="FrozenLake-v1, slippery, up to 16 steps an episode",
         algorithm_name="optimal with probability 0.75, else uniform",
         author="dpaudit",
         author_email="",

@@ -4,15 +4,16 @@ python examples/open_bandit.py rounds.csv
 dpaudit certify dp-vapvi --data rounds.csv -P states=3 -P actions=34 -P horizon=1
 dpaudit audit examples/open_bandit.py:learner
 
-Each of 10 000 rounds is a recommendation to somebody: a place on the page (the state), a garment (the action, chosen
-at random), clicked or not (the reward). The unit of privacy is a round; whose round it was the data do not say, so
-that somebody with many rounds is protected for each, and not for all at once.
+Each of 10 000 rounds is a recommendation to somebody: a place on the page (the state), a garment (the
+action, chosen at random), clicked or not (the reward). The unit of privacy is a round; whose round it was
+the data do not say, so that somebody with many rounds is protected for each, and not for all at once.
 
-Needs ``pip install --no-deps obp``: its dependencies (torch, pandas, seaborn and others) are for what is not used
-here. The file is read through the package's folder; none of its modules with heavy imports is imported.
+Needs ``pip install --no-deps obp``: its dependencies (torch, pandas, seaborn and others) are for what is
+not used here. The file is read through the package's folder; none of its modules with heavy imports is
+imported.
 
-Saito, Y., Aihara, S., Matsutani, M. and Narita, Y. (2021). Open Bandit Dataset and Pipeline: Towards Realistic
-and Reproducible Off-policy Evaluation. NeurIPS, Datasets and Benchmarks.
+Saito, Y., Aihara, S., Matsutani, M. and Narita, Y. (2021). Open Bandit Dataset and Pipeline: Towards
+Realistic and Reproducible Off-policy Evaluation. NeurIPS, Datasets and Benchmarks.
 """
 
 from __future__ import annotations
@@ -46,12 +47,17 @@ def rounds() -> TrajectoryData:
         sys.exit("the data are in the package obp: pip install --no-deps obp")
     with log.open(encoding="utf-8", newline="") as lines:
         rows = [
-            (int(row["position"]) - 1, int(row["item_id"]), float(row["click"])) for row in csv.DictReader(lines)
+            (int(row["position"]) - 1, int(row["item_id"]), float(row["click"]))
+            for row in csv.DictReader(lines)
         ]
     place, garment, click = (np.array(column) for column in zip(*rows, strict=True))  # [n] each
     # Nothing follows a round: it ends where it began.
     return TrajectoryData(
-        np.stack([place, place], axis=1), garment[:, None], click[:, None], n_states=PLACES, n_actions=GARMENTS
+        np.stack([place, place], axis=1),
+        garment[:, None],
+        click[:, None],
+        n_states=PLACES,
+        n_actions=GARMENTS,
     )
 
 

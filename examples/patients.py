@@ -7,9 +7,10 @@ python examples/patients.py gaps step2.csv mended.csv           # visits that ar
 dpaudit certify dp-apvi --data mended.csv -P rewards=rewards.csv
 dpaudit audit examples/patients.py:planner
 
-Mending is part of the algorithm: the guarantee is about the export, so two exports that differ in one patient must
-be two mended files that differ in one patient. Hence each rule below looks at one patient's lines alone, and
-none drops a patient, since the number of patients is public. What a rule did is private: nothing is printed.
+Mending is part of the algorithm: the guarantee is about the export, so two exports that differ in one
+patient must be two mended files that differ in one patient. Hence each rule below looks at one patient's
+lines alone, and none drops a patient, since the number of patients is public. What a rule did is private:
+nothing is printed.
 """
 
 from __future__ import annotations
@@ -33,17 +34,20 @@ from dpaudit.algorithms.treatment import treatment_mdp
 Line = Mapping[str, str]
 
 PATIENTS, VISITS = 2000, 4
-#: The public codebook; a word that is not in it is a slip, and becomes 0.
+#: The public codebook. In the columns below, a word that is not in it is a slip, and becomes 0.
 CODEBOOK = {"critical": "0", "ill": "1", "recovering": "2", "healthy": "3", "wait": "0", "treat": "1"}
+#: Not whose line it is: a slip there would mix two patients, and is left for `certify` to refuse.
+OBSERVED = ("state", "action", "reward", "next_state")
 
 #: What is certified and audited; the built-in course of treatment has the same sizes.
 planner = DPAPVI(treatment_mdp().rewards, guarantee=ZCDP(rho=1.0), constants=PenaltyConstants(privacy=0.1))
 
 
 def words(lines: Iterable[Line]) -> Iterator[Line]:
-    """Each cell a number: words by the codebook, anything else 0."""
+    """What was observed as numbers: words by the codebook, anything else 0."""
     for line in lines:
-        yield {name: _number(CODEBOOK.get(cell.strip().lower(), cell)) for name, cell in line.items()}
+        numbers = {name: _number(CODEBOOK.get(line[name].strip().lower(), line[name])) for name in OBSERVED}
+        yield {**line, **numbers}
 
 
 def twice(lines: Iterable[Line]) -> Iterator[Line]:
@@ -53,7 +57,7 @@ def twice(lines: Iterable[Line]) -> Iterator[Line]:
 
 
 def gaps(lines: Iterable[Line]) -> Iterator[Line]:
-    """Every visit there: a missing one leads, untreated, from where the visit before it ended to the next one's state."""
+    """Every visit there: a missing one leads, untreated, from the end of the one before it to the next."""
     for patient, kept in groupby(_sorted(lines), key=lambda line: line["episode"]):
         visits = {int(line["step"]): line for line in kept}
         state = next(iter(visits.values()))["state"]
@@ -76,7 +80,7 @@ def export(path: Path, rewards: Path) -> None:
     kept: list[Line] = []
     for number, line in enumerate(lines):
         defect = random.random()
-        if defect < 0.02 and number > 40:  # noqa: PLR2004 (a clean beginning, as in real files)
+        if defect < 0.02 and number > 40:
             kept.append({**line, "state": names[line["state"]]})
         elif defect < 0.03:
             kept += [line, line]

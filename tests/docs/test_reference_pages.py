@@ -1,4 +1,4 @@
-"""The pages that people look things up on are complete: errors, accountants, auditors, and where each page is listed."""
+"""The pages that people look things up on are complete, and every page is listed in the index."""
 
 from __future__ import annotations
 
@@ -59,7 +59,11 @@ def test_each_auditor_has_a_row_that_names_its_theorem(method: str) -> None:
     assert any(YEAR.search(row) for row in rows)
 
 
-def test_every_page_is_in_the_index_once_or_under_a_glob() -> None:
+def test_every_page_is_in_the_index_once() -> None:
     listed = re.findall(r"^([\w/-]+)$", read("index"), re.MULTILINE)
-    pages = {str(page.relative_to(DOCS).with_suffix("")) for page in DOCS.rglob("*.md") if "_build" not in page.parts}
+    pages = {
+        str(page.relative_to(DOCS).with_suffix(""))
+        for page in DOCS.rglob("*.md")
+        if "_build" not in page.parts
+    }
     assert sorted(listed) == sorted(pages - {"index"})
