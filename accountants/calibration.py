@@ -114,7 +114,7 @@ def calibrate(
     release = Release(label=prototype.kind, mechanism=with_noise(prototype, 1.0), count=count)
     composition = compose([release], neighbouring)
     start = 1.0 if sensitivity is None else sensitivity.value
-    result = _least_factor(composition, neighbouring, target, start)
+    result = _least_factor(composition, target, start)
     mechanism = scaled(release.mechanism, result.factor)
     (_, value) = noise_parameter(mechanism) or (name, math.nan)
     return Calibrated(mechanism, name, value, count, target, result.bound, result.opinion, result.slack)
@@ -145,7 +145,7 @@ def scale_ledger(
                 why="other noise would have led to other releases; the budget alone bounds the run",
                 remedy="run the algorithm again with another budget",
             )
-        releases, neighbouring = tuple(ledger.releases), ledger.header.neighbouring
+        releases = tuple(ledger.releases)
         composition = compose_ledger(ledger)
     else:
         releases = tuple(ledger)
@@ -153,7 +153,7 @@ def scale_ledger(
     free = [release for release in releases if noise_parameter(release.mechanism) is not None]
     if not free:
         raise CannotBound("no release has noise that could be scaled", where="ledger")
-    result = _least_factor(composition, neighbouring, target, 1.0)
+    result = _least_factor(composition, target, 1.0)
     new = [r.model_copy(update={"mechanism": scaled(r.mechanism, result.factor)}) for r in releases]
     fixed = tuple(r.label for r in releases if noise_parameter(r.mechanism) is None)
     return Rescaled(result.factor, tuple(new), fixed, target, result.bound, result.opinion, result.slack)
@@ -167,10 +167,8 @@ class _Found:
     slack: float
 
 
-def _least_factor(
-    composition: Composition, neighbouring: Neighbouring, target: AnyGuarantee, start: float
-) -> _Found:
-    scale = ScaledComposition(composition, neighbouring, target)
+def _least_factor(composition: Composition, target: AnyGuarantee, start: float) -> _Found:
+    scale = ScaledComposition(composition, target)
     factor = _smallest(scale.excess, start, target, scale.resolution)
     raise_by = 1e-14
     while not (opinion := scale.opinion(factor)).agrees:

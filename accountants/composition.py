@@ -24,7 +24,7 @@ from dpaudit.accountants.groups import for_group
 from dpaudit.accountants.rounding import sum_up, up
 from dpaudit.errors import CannotBound
 from dpaudit.ledger import Ledger
-from dpaudit.mechanisms import AnyMechanism
+from dpaudit.mechanisms import AnyMechanism, PoissonSampled
 from dpaudit.plain import PlainNoise, PlainRelease
 from dpaudit.relations import Neighbouring
 from dpaudit.releases import Partition, Release
@@ -75,6 +75,22 @@ class Composition:
     def remove(self, release: Release) -> None:
         """Take a release that was added back out."""
         self._put(key_of(release.mechanism), -release.count, release.partition)
+
+    @property
+    def sampling_relation(self) -> Neighbouring:
+        """The relation under which sampled mechanisms are bounded.
+
+        A record that is zeroed leaves one part of a split by values and may enter another: there one sample
+        loses a row and another gains one, so that their pairs stand in opposite orders, and composing all
+        in one order is no bound. As for replaced records, the pair is then one that holds in both orders.
+        """
+        if self.neighbouring is not Neighbouring.ZERO_OUT:
+            return self.neighbouring
+        by_values = (parts for split, parts in self._splits.items() if self._by_values[split])
+        sampled = (
+            isinstance(key, PoissonSampled) for parts in by_values for part in parts.values() for key in part
+        )
+        return Neighbouring.REPLACE_ONE if any(sampled) else self.neighbouring
 
     def exposures(self) -> tuple[Exposure, ...]:
         """Every distinct multiset of mechanisms that one unit, or group, can be exposed to.

@@ -55,7 +55,8 @@ def pld_profile(composition: Composition) -> LossProfile:
             remedy="use an accountant that adds up part by part: zcdp, gdp or rdp",
         )
     # Looked up once for each mechanism, however many exposures share it.
-    terms = {m: losses(m, composition.neighbouring) for exposure in exposures for m in exposure.others()}
+    relation = composition.sampling_relation
+    terms = {m: losses(m, relation) for exposure in exposures for m in exposure.others()}
     return LossProfile(
         [
             PrivacyLoss.compose(

@@ -72,14 +72,15 @@ def _figures(ledger: Ledger, bounds: Sequence[Bound]) -> dict[str, Any]:
         )
     if len(ledger.releases) > MOST_RUNS:
         raise CannotBound(f"it is not asked about more than {MOST_RUNS} releases")
-    exposures = compose_ledger(ledger).exposures()
+    composition = compose_ledger(ledger)
+    exposures = composition.exposures()
     if len(exposures) > MOST_EXPOSURES:
         raise CannotBound(f"units can meet the parts of the splits in {len(exposures)} ways: too many to ask")
     for exposure in exposures:
         _require_few(exposure)
     spacing = _SPACING * max(1.0, proved / _EPSILON_AT_SPACING)
     try:
-        composed = [_composed(exposure, ledger.header.neighbouring, spacing) for exposure in exposures]
+        composed = [_composed(exposure, composition.sampling_relation, spacing) for exposure in exposures]
         pessimistic = _largest([one.rounded_up for one in composed], delta)
         optimistic = _largest([one.rounded_down for one in composed], delta)
     except CannotBound:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from dpaudit.accountants.accounting import held
 from dpaudit.accountants.composition import Composition, compose_ledger
@@ -14,7 +14,7 @@ from dpaudit.errors import CannotBound, InvalidParameter
 from dpaudit.guarantees import GDP, ZCDP, AnyGuarantee, ApproxDP, PureDP
 from dpaudit.ledger import Ledger
 from dpaudit.mechanisms import Gaussian, SymmetricGaussian
-from dpaudit.verdicts import Accounting, meets
+from dpaudit.verdicts import Accounting, meets, within
 
 #: Evenly spaced from epsilon 0 to where delta is as small as the first of `_ENDS` that has an epsilon.
 POINTS = 33
@@ -48,6 +48,32 @@ def profile_points(ledger: Ledger, accounting: Accounting) -> tuple[CurvePoints,
         except CannotBound:
             continue
     return tuple(curves)
+
+
+def understated(curves: Iterable[CurvePoints], ledger: Ledger, accounting: Accounting) -> Iterator[str]:
+    """What is wrong with curves that somebody states of a ledger: points below those computed again.
+
+    A curve by an accountant that is not asked today is held against all that are: it may be tighter than
+    each of them, but nobody can tell, so that it is refused where it lies below all.
+    """
+    found = list(_profiles(ledger, _needed(accounting)))
+    for curve in curves:
+        profiles = [profile for profile in found if profile.method == curve.method] or found
+        for epsilon, delta in curve.points:
+            computed = min((_delta(profile, epsilon) for profile in profiles), default=1.0)
+            if not within(computed, delta):
+                yield (
+                    f"its curve by {curve.method} has delta {delta:.12g} at epsilon {epsilon:.12g}; computed "
+                    f"again it is {computed:.12g}"
+                )
+                break
+
+
+def _delta(profile: PrivacyProfile, epsilon: float) -> float:
+    try:
+        return min(profile.delta(epsilon), 1.0)
+    except CannotBound:
+        return 1.0
 
 
 def _needed(accounting: Accounting) -> str | None:

@@ -157,15 +157,16 @@ class RenyiProfile:
 
 
 def _total(composition: Composition, *, mixture_first: bool) -> LogMoment:
+    relation = composition.sampling_relation
     moments = {
-        mechanism: log_moment(mechanism, composition.neighbouring, mixture_first=mixture_first)
+        mechanism: log_moment(mechanism, relation, mixture_first=mixture_first)
         for mechanism in composition.others()
     }
 
     def moment(mechanism: AnyMechanism) -> LogMoment:
         # Plain ones are looked up one by one only where their columns could not tell.
         if mechanism not in moments:
-            moments[mechanism] = log_moment(mechanism, composition.neighbouring, mixture_first=mixture_first)
+            moments[mechanism] = log_moment(mechanism, relation, mixture_first=mixture_first)
         return moments[mechanism]
 
     def total(t: float) -> float:

@@ -24,7 +24,6 @@ from dpaudit.bounds import Bound
 from dpaudit.errors import CannotBound
 from dpaudit.guarantees import GDP, RDP, ZCDP, AnyGuarantee, ApproxDP, PureDP
 from dpaudit.mechanisms import AnyMechanism
-from dpaudit.relations import Neighbouring
 from dpaudit.verdicts import leading_figure
 
 
@@ -33,14 +32,13 @@ class ScaledComposition:
 
     Args:
         composition: the releases as they are.
-        neighbouring: their relation.
         target: the guarantee that they are to meet.
     """
 
-    def __init__(self, composition: Composition, neighbouring: Neighbouring, target: AnyGuarantee) -> None:
+    def __init__(self, composition: Composition, target: AnyGuarantee) -> None:
         self._composition = composition
         self._exposures = composition.exposures()
-        self._neighbouring = neighbouring
+        self._relation = composition.sampling_relation
         self._target = target
         self._has_losses = self._losses_are_known()
         self._lattice_is_blind = False
@@ -105,7 +103,7 @@ class ScaledComposition:
         if isinstance(target, ApproxDP) and not self._has_losses:
             return opinion_of_rho(self._total(rho, factor), target)
         terms_of = renyi_terms if isinstance(target, ZCDP | RDP) else loss_terms
-        found = [self._of_losses(terms_of(runs, self._neighbouring)) for runs in self._runs(factor)]
+        found = [self._of_losses(terms_of(runs, self._relation)) for runs in self._runs(factor)]
         return next((opinion for opinion in found if not opinion.agrees), found[0])
 
     def _of_losses(self, terms: Terms) -> Opinion:
@@ -120,7 +118,7 @@ class ScaledComposition:
         return [[(scaled(m, factor), count) for m, count in e.items()] for e in self._exposures]
 
     def _terms(self, factor: float) -> list[Terms]:
-        return [loss_terms(runs, self._neighbouring) for runs in self._runs(factor)]
+        return [loss_terms(runs, self._relation) for runs in self._runs(factor)]
 
     def _losses_are_known(self) -> bool:
         try:

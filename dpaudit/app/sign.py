@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from dpaudit.accountants.profile_points import understated
 from dpaudit.app.claim_options import accounted
 from dpaudit.app.failures import EXIT_NOT_PROVED, traceback_option
 from dpaudit.app.output import line, note, output_format_option, print_json, print_text, unwrapped
@@ -17,7 +18,7 @@ from dpaudit.files import replace_file
 from dpaudit.ledger import Ledger
 from dpaudit.signatures import generate_keys, opened, require_file
 from dpaudit.signatures import sign as signed
-from dpaudit.verdicts import CLAIM_TOLERANCE, Accounting, Experiment, leading_figure
+from dpaudit.verdicts import Accounting, Experiment, meets
 
 #: Where an encrypted key's password is taken from: an option would stand in the shell's history.
 PASSWORD = "DPAUDIT_KEY_PASSWORD"  # noqa: S105  (the variable's name, not a password)
@@ -124,7 +125,7 @@ def require_figures(certificate: Certificate, ledger: Ledger) -> None:
     """
     rigours = {bound.rigour for bound in certificate.bounds}
     again = accounted(ledger, certificate.claim, "interval" if "interval" in rigours else "float-pessimistic")
-    for complaint in _overstated(certificate, again):
+    for complaint in (*_overstated(certificate, again), *understated(certificate.profile, ledger, again)):
         raise CertificateMismatch(complaint, where=f"certificate of {certificate.algorithm!r}")
 
 
@@ -132,24 +133,17 @@ def _overstated(certificate: Certificate, again: Accounting) -> list[str]:
     found = []
     if again.verdict is not certificate.proof and certificate.proof == "PROVED":
         found.append(f"it says PROVED; its ledger, accounted for again, gives {again.verdict}")
-    computed = {bound.method: leading_figure(bound.guarantee) for bound in again.bounds}
-    tightest = min(computed.values(), default=float("inf"))
     for bound in certificate.bounds:
-        stated = leading_figure(bound.guarantee)
-        if _smaller(stated, computed.get(bound.method, tightest)):
+        computed = [one for one in again.bounds if one.method == bound.method] or list(again.bounds)
+        if not any(meets(one.guarantee, bound.guarantee) for one in computed):
             found.append(
-                f"its bound by {bound.method} is {bound.guarantee}; "
-                f"computed again it is {computed.get(bound.method, tightest):.12g}"
+                f"its bound by {bound.method} is {bound.guarantee}; computed again it is "
+                f"{computed[0].guarantee if computed else 'none'}"
             )
-    for stated_release, release in zip(certificate.releases, again.releases, strict=True):
-        before, now = leading_figure(stated_release.proved), leading_figure(release.proved)
-        if _smaller(before, now):
-            found.append(f"release {release.label!r} costs {now:.12g}, not {stated_release.proved}")
+    for stated, release in zip(certificate.releases, again.releases, strict=True):
+        if not meets(release.proved, stated.proved):
+            found.append(f"release {release.label!r} is {release.proved}, not {stated.proved}")
     return found
-
-
-def _smaller(stated: float, computed: float) -> bool:
-    return stated * (1 + CLAIM_TOLERANCE) < computed
 
 
 def _text(envelope: Path, certificate: Certificate, checked: list[str]) -> list[Any]:

@@ -3,12 +3,14 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import Result
 
 from dpaudit import Certificate
 from dpaudit.app.sign import require_figures
+from dpaudit.certificate import _stated
 from dpaudit.errors import CertificateMismatch
 from dpaudit.ledger import Ledger
 
@@ -70,6 +72,35 @@ def test_a_certificate_edited_consistently_is_found_by_computing_again(
     forged.write_text(json.dumps(record))
     with pytest.raises(CertificateMismatch, match="computed again"):
         require_figures(Certificate.read(forged), ledger)
+
+
+def _halve_a_curve(record: dict[str, Any]) -> None:
+    points = record["profile"][0]["points"]
+    record["profile"][0]["points"] = [[epsilon, delta / 2] for epsilon, delta in points]
+
+
+def _add_a_bound_on_another_scale(record: dict[str, Any]) -> None:
+    guarantee = {"kind": "pure-dp", "epsilon": record["bounds"][-1]["guarantee"]["rho"]}
+    record["bounds"].append({"guarantee": guarantee, "method": "zcdp", "rigour": "float-pessimistic"})
+
+
+def _state_a_release_on_another_scale(record: dict[str, Any]) -> None:
+    release = record["releases"][0]
+    release["claimed"] = None
+    release["proved"] = {"kind": "pure-dp", "epsilon": release["proved"]["rho"]}
+
+
+def test_no_figure_is_believed_that_the_ledger_does_not_bear_out(certified: Path) -> None:
+    ledger = Ledger.read(certified / "ledger.jsonl")
+    for forge, complaint in (
+        (_halve_a_curve, "its curve by"),
+        (_add_a_bound_on_another_scale, "its bound by zcdp"),
+        (_state_a_release_on_another_scale, "release 'n_sa'"),
+    ):
+        record = json.loads((certified / "certificate.json").read_text())
+        forge(record)
+        with pytest.raises(CertificateMismatch, match=complaint):
+            require_figures(Certificate(**_stated(record)), ledger)
 
 
 def test_a_refuted_or_unproved_certificate_exits_1(
