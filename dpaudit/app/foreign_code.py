@@ -7,6 +7,7 @@ import difflib
 import hashlib
 import importlib
 import importlib.util
+import os
 import sys
 import traceback
 from collections.abc import Iterator
@@ -27,11 +28,11 @@ def foreign_code(reference: str, doing: str) -> Iterator[None]:
         UsageError: the code raised an exception of its own, or asked the interpreter to exit.
     """
     try:
-        with contextlib.redirect_stdout(sys.stderr):
+        with contextlib.redirect_stdout(sys.stderr), _descriptor_redirected():
             yield
-    except DpauditError:
+    except (DpauditError, KeyboardInterrupt):
         raise
-    except (Exception, SystemExit) as error:
+    except BaseException as error:  # also what is no Exception: SystemExit, a framework's cancellation
         text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
         raise UsageError(
             f"{text} while {doing}",
@@ -39,6 +40,23 @@ def foreign_code(reference: str, doing: str) -> Iterator[None]:
             why="nothing can be said of an algorithm that fails",
             remedy="mend it; --traceback shows where it failed",
         ) from error
+
+
+@contextlib.contextmanager
+def _descriptor_redirected() -> Iterator[None]:
+    """What child processes and compiled libraries write to stdout goes to stderr as well."""
+    try:
+        kept = os.dup(1)
+    except OSError:  # stdout is closed: nobody reads it
+        yield
+        return
+    try:
+        with contextlib.suppress(OSError):  # stderr is closed
+            os.dup2(2, 1)
+        yield
+    finally:
+        os.dup2(kept, 1)
+        os.close(kept)
 
 
 def _place(error: BaseException) -> str:

@@ -99,8 +99,10 @@ def pytest_runtest_makereport(
 
 @pytest.hookimpl(wrapper=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, object]:
-    """After a test that released through dp_curator: prove its claim, or fail as an assertion would."""
+    """After a test: prove its claim of what dp_curator released; fail where nothing was audited."""
     result = yield
+    if pyfuncitem.stash.get(_AUDITS, 1) == 0:
+        pytest.fail("nothing to check: dp_audit was never called", pytrace=False)
     run = pyfuncitem.stash.get(_RUN, None)
     if run is not None:
         failure = run.failure()

@@ -341,3 +341,9 @@ def test_the_plugin_is_silent_and_cheap_where_nobody_uses_it(session: Any, pytes
         [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True
     )
     assert done.stdout.strip() == ""
+
+
+def test_a_dp_audit_that_is_never_called_does_not_pass(session: Any) -> None:
+    result = session("@claimed(rho=0.125)\ndef test_forgot(dp_audit):\n    pass\n", "-q")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["nothing to check: dp_audit was never called"])

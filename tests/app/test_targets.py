@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -7,7 +10,7 @@ import numpy as np
 import pytest
 
 from dpaudit.app.arrays import read_array
-from dpaudit.app.foreign_code import load
+from dpaudit.app.foreign_code import foreign_code, load
 from dpaudit.app.targets import load_pair, load_target
 from dpaudit.errors import DataError, UsageError
 
@@ -56,6 +59,8 @@ def test_a_folder_a_number_a_class_and_a_near_miss(mine: Mine, tmp_path: Path) -
         ("raise RuntimeError('planted')", "RuntimeError: planted"),
         ("import no_such_library", "No module named 'no_such_library'"),
         ("raise SystemExit(0)", "SystemExit"),
+        ("raise GeneratorExit", "GeneratorExit"),
+        ("import asyncio; raise asyncio.CancelledError", "CancelledError"),
         ("def broken(:", "SyntaxError"),
     ],
 )
@@ -157,3 +162,13 @@ def test_arrays_that_are_no_numbers(tmp_path: Path) -> None:
         read_array(path)
     with pytest.raises(UsageError, match=r"\.xlsx"):
         read_array(tmp_path / "table.xlsx")
+
+
+def test_what_child_processes_print_is_no_part_of_the_answer(capfd: pytest.CaptureFixture[str]) -> None:
+    with foreign_code("mine.py:sums", "running it"):
+        os.write(1, b"from below\n")
+        subprocess.run([sys.executable, "-c", "print('from a child')"], check=True)
+    os.write(1, b"the answer\n")
+    shown = capfd.readouterr()
+    assert shown.out == "the answer\n"
+    assert sorted(shown.err.splitlines()) == ["from a child", "from below"]
