@@ -92,7 +92,8 @@ def test_count_is_honoured(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", list(MECHANISMS))
 def test_pld_is_below_rdp_is_below_zcdp(kind: str) -> None:
-    for delta in (1e-2, 1e-5, 1e-10):
+    # Where more than 1e-10 may be revealed there is no bound.
+    for delta in (1e-2, 1e-5, *([] if kind == "approx-dp" else [1e-10])):
         assert len(in_order(delta, (MECHANISMS[kind], 20))) >= 2
 
 
