@@ -9,10 +9,11 @@ from dpaudit.accountants.columns import Column, quotients_up
 from dpaudit.accountants.composition import Composition
 from dpaudit.accountants.costs import mu_squared, pure_epsilon, rho
 from dpaudit.accountants.exposures import Exposure
-from dpaudit.accountants.losses import losses
+from dpaudit.accountants.losses import closer_by_divergences, losses
 from dpaudit.accountants.privacy_loss import Composed, PrivacyLoss
 from dpaudit.accountants.profiles import (
     GaussianProfile,
+    LeastProfile,
     LossProfile,
     PrivacyProfile,
     PureProfile,
@@ -45,8 +46,23 @@ def rdp_profile(composition: Composition) -> RenyiProfile:
     return RenyiProfile.of(composition)
 
 
-def pld_profile(composition: Composition) -> LossProfile:
-    """The exact curve of the run's worst pairs; raises `CannotBound` where a mechanism has none."""
+def pld_profile(composition: Composition) -> LossProfile | LeastProfile:
+    """The exact curve of the run's worst pairs; raises `CannotBound` where a mechanism has none.
+
+    Where divergences know a mechanism better than its pair (`closer_by_divergences`) the exact curve of the
+    pairs may lie above theirs: then the smaller of both, under both names.
+    """
+    pairs = _pairs_profile(composition)
+    if not any(map(closer_by_divergences, composition.others())):
+        return pairs
+    try:
+        renyi = rdp_profile(composition)
+    except CannotBound:
+        return pairs
+    return LeastProfile((pairs, renyi), f"{pairs.method}+{renyi.method}")
+
+
+def _pairs_profile(composition: Composition) -> LossProfile:
     exposures = composition.exposures()
     if len(exposures) > _MOST_EXPOSURES:
         raise CannotBound(

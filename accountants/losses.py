@@ -108,6 +108,17 @@ def losses(mechanism: AnyMechanism, neighbouring: Neighbouring) -> Losses:
             assert_never(mechanism)
 
 
+def closer_by_divergences(mechanism: AnyMechanism) -> bool:
+    """Whether Renyi divergences (`log_moment`) know a mechanism better than its pair above does.
+
+    They take every answer of a randomized response, every row of a table, the exponential mechanism's bounded
+    range and smooth noise's own curve, all of which the pair replaces by one of two outputs.
+    """
+    if isinstance(mechanism, RandomizedResponse):
+        return mechanism.categories > 2
+    return isinstance(mechanism, Exponential | SmoothGaussian | Tabulated)
+
+
 def loss_terms(
     runs: Iterable[tuple[AnyMechanism, int]], neighbouring: Neighbouring
 ) -> list[tuple[Term, int]]:

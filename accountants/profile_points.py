@@ -94,7 +94,7 @@ def _profiles(ledger: Ledger, needed: str | None) -> Iterator[PrivacyProfile]:
     composition = compose_ledger(ledger)
     skipped = dear(composition)
     for accountant in ACCOUNTANTS:
-        if skipped and _METHODS.get(accountant, needed) != needed:
+        if skipped and accountant in _METHODS and needed not in _METHODS[accountant]:
             continue
         try:
             yield accountant(composition)
@@ -102,7 +102,8 @@ def _profiles(ledger: Ledger, needed: str | None) -> Iterator[PrivacyProfile]:
             continue
 
 
-_METHODS: dict[object, str | None] = {rdp_profile: "rdp", pld_profile: "pld"}
+#: The names under which the dear accountants answer.
+_METHODS: dict[object, tuple[str, ...]] = {rdp_profile: ("rdp",), pld_profile: ("pld", "pld+rdp")}
 
 
 def dear(composition: Composition) -> bool:

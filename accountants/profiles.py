@@ -12,6 +12,7 @@ from dpaudit.accountants.gaussian import gaussian_delta, gaussian_epsilon
 from dpaudit.accountants.privacy_loss import Bracket, PrivacyLoss
 from dpaudit.accountants.ranges import nonnegative, probability
 from dpaudit.bounds import Rigour
+from dpaudit.errors import CannotBound
 
 
 class PrivacyProfile(Protocol):
@@ -92,6 +93,37 @@ class PureProfile:
             return 0.0
         gap = (self.pure - epsilon) * (1.0 + 1e-15)
         return min(1.0, -math.expm1(-gap) / (1.0 + math.exp(-self.pure)) * (1.0 + 1e-14))
+
+
+@dataclass(frozen=True, eq=False)
+class LeastProfile:
+    """The smallest of several proved curves of one composition, point by point.
+
+    Attributes:
+        profiles: the curves.
+        method: the names of all.
+    """
+
+    profiles: Sequence[PrivacyProfile]
+    method: str
+    rigour: Rigour = "float-pessimistic"
+
+    def epsilon(self, delta: float) -> float:
+        """The least epsilon that one of them proves at `delta`; raises `CannotBound` where none does."""
+        found: list[float] = []
+        refused: list[CannotBound] = []
+        for profile in self.profiles:
+            try:
+                found.append(profile.epsilon(delta))
+            except CannotBound as error:
+                refused.append(error)
+        if not found:
+            raise refused[0]
+        return min(found)
+
+    def delta(self, epsilon: float) -> float:
+        """The least delta that one of them proves at `epsilon`."""
+        return min(profile.delta(epsilon) for profile in self.profiles)
 
 
 @dataclass(frozen=True, eq=False)

@@ -124,15 +124,56 @@ class Collected:
 
     @property
     def ceiling(self) -> float:
-        """An upper bound on the loss: the sum of the pure epsilons."""
-        if self.variance > 0.0 or self.sampled_gaussian:
+        """An upper bound on the loss in every order of the pair: the sum of the pure epsilons."""
+        return max(self.ceilings)
+
+    @property
+    def ceilings(self) -> tuple[float, ...]:
+        """An upper bound on the loss for each order of the pair, as `directions` has them.
+
+        The loss of the mixture is at most log(1 - q + q e^epsilon); with the mixture second it is at most
+        -log(1 - q + q e^-epsilon), which is finite for Gaussian noise too (epsilon infinite).
+        """
+        if self.variance > 0.0:
+            return (math.inf,) * len(self._orders)
+        return tuple(self._ceiling(mixture_first=order) for order in self._orders)
+
+    @property
+    def _orders(self) -> tuple[bool, ...]:
+        return (True, False) if self._sampled else (True,)
+
+    def _ceiling(self, *, mixture_first: bool) -> float:
+        if mixture_first and self.sampled_gaussian:
             return math.inf
         total = sum_up([_sum_up(self.laplace), _sum_up(self.response)])
-        for epsilon, rate, count in self.sampled_laplace:
-            # log(1 - q + q e^epsilon), and never more than epsilon
-            amplified = epsilon if epsilon > 30.0 else min(epsilon, math.log1p(rate * math.expm1(epsilon)))
-            total = (total + count * amplified * (1.0 + 1e-14)) * (1.0 + 1e-15)
+        gaussian = ((math.inf, rate, count) for _, rate, count in self.sampled_gaussian)
+        for epsilon, rate, count in (*gaussian, *self.sampled_laplace):
+            if mixture_first:  # never more than epsilon
+                most = epsilon if epsilon > 30.0 else min(epsilon, math.log1p(rate * math.expm1(epsilon)))
+            else:
+                most = min(epsilon, -math.log1p(rate * math.expm1(-epsilon)))
+            total = (total + count * most * (1.0 + 1e-14)) * (1.0 + 1e-15)
         return total
+
+    @property
+    def most_delta(self) -> float:
+        """An upper bound on every delta but `least_delta`.
+
+        An e-DP mechanism has delta(0) <= tanh(e / 2) < e / 2; where all is sampled, nothing is told apart
+        unless something is drawn.
+        """
+        most = min(1.0, math.nextafter(0.5 * self.ceiling, math.inf))
+        if self.variance > 0.0 or len(self.laplace.counts) or len(self.response.counts):
+            return most
+        drawn = (count * rate for _, rate, count in (*self.sampled_gaussian, *self.sampled_laplace))
+        return min(most, sum_up(drawn) * (1.0 + 1e-15))
+
+    @property
+    def whole_variance(self) -> float | None:
+        """The variance if nothing were sampled, where all noise is Gaussian: that dominates (convexity)."""
+        if len(self.laplace.counts) or len(self.response.counts) or self.sampled_laplace:
+            return None
+        return self.variance + sum_up([count * mu * mu * (1.0 + 1e-14) for mu, _, count in self.sampled_gaussian])
 
     def parts(self) -> tuple[Part, ...]:
         """What sampled releases and their company are on a lattice; empty where the contour has to do."""
@@ -156,7 +197,7 @@ class Collected:
         shared: list[Factor] = [GaussianFactor(self.variance)] if self.variance > 0.0 else []
         shared += laplace_factors(self.laplace) + response_factors(self.response)
         orders = []
-        for mixture_first in (True, False) if self._sampled else (True,):
+        for mixture_first in self._orders:
             gaussian = [SampledGaussianFactor(*row, mixture_first) for row in self.sampled_gaussian]
             laplace = [SampledLaplaceFactor(*row, mixture_first) for row in self.sampled_laplace]
             orders.append((*shared, *gaussian, *laplace))

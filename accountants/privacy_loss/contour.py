@@ -131,7 +131,11 @@ class Contour:
         rounding = np.minimum(grown, size + self.c * (self.c + 1.0))
         density = _trapezoid(unweighted.real + rounding + summing * size) / self.period
         density += self.c * (self.c + 1.0) * self.density_cut_off
-        return max(0.0, density) * self.smoothing * math.exp(self.smoothing / 8.0) * (1.0 + 1e-9)
+        if density <= 0.0:
+            return 0.0
+        if self.smoothing > 4000.0:  # nothing is said of the lower bound
+            return math.inf
+        return density * self.smoothing * math.exp(self.smoothing / 8.0) * (1.0 + 1e-9)
 
 
 def lay(

@@ -49,6 +49,9 @@ class PrivacyLoss:
     ceiling: float
     least_delta: Bracket
     _upper_only: bool = field(repr=False)
+    _most_delta: float = field(repr=False)  # outside `least_delta`
+    _ceilings: tuple[float, ...] = field(repr=False)  # for each order of the pair
+    _whole: GaussianCurve | None = field(repr=False)  # dominates, where all noise is Gaussian
     _exact: GaussianCurve | Lattice | None = field(repr=False)
     _directions: tuple[tuple[Factor, ...], ...] = field(repr=False)
     _parts: tuple[Part, ...] = field(repr=False)
@@ -92,6 +95,9 @@ class PrivacyLoss:
             collected.ceiling,
             collected.least_delta,
             collected.raised,
+            collected.most_delta,
+            collected.ceilings,
+            _whole(collected),
             exact,
             collected.directions() if exact is None else (),
             collected.parts() if exact is None else (),
@@ -109,7 +115,7 @@ class PrivacyLoss:
             log_delta = self._log_delta(epsilon)
             lower = math.exp(log_delta.lower) * (1.0 - 16.0 * UNIT)
             upper = math.nextafter(math.exp(log_delta.upper) * (1.0 + 16.0 * UNIT), 2.0)
-            upper = min(upper, 1.0, math.nextafter(0.5 * self.ceiling, math.inf))
+            upper = min(upper, self._most_delta)
             lower = 0.0 if self._upper_only else min(lower, upper)
         if self.least_delta.upper == 0.0:
             return Bracket(lower, upper)
@@ -148,8 +154,15 @@ class PrivacyLoss:
     def _log_delta(self, epsilon: float) -> Bracket:
         if self._exact is not None:
             return self._exact.log_delta(epsilon)
-        found = [self._contour_log_delta(at, epsilon) for at in range(len(self._directions))]
-        return Bracket(max(b.lower for b in found), max(b.upper for b in found))
+        found = [
+            self._contour_log_delta(at, epsilon)
+            for at, ceiling in enumerate(self._ceilings)
+            if epsilon < ceiling
+        ]
+        lower, upper = max(b.lower for b in found), max(b.upper for b in found)
+        if self._whole is not None and not upper - lower <= LOOSE:
+            upper = min(upper, self._whole.log_delta(epsilon).upper)
+        return Bracket(min(lower, upper), upper)
 
     @property
     def _few(self) -> bool:
@@ -157,22 +170,26 @@ class PrivacyLoss:
 
     def _contour_log_delta(self, direction: int, epsilon: float) -> Bracket:
         factors, found = self._directions[direction], Bracket(-math.inf, 0.0)
+        ceiling = self._ceilings[direction]
         if not self._parts:
-            return contour_log_delta(factors, epsilon, self.ceiling)
+            return contour_log_delta(factors, epsilon, ceiling)
         if not self._few:
-            found = contour_log_delta(factors, epsilon, self.ceiling, SEARCH)
+            found = contour_log_delta(factors, epsilon, ceiling, SEARCH)
         if found.upper - found.lower > RESOLVED:
             found = _both(found, split_log_delta(self._parts, epsilon, mixture_first=direction == 0))
         if found.upper - found.lower > 1e-3:
-            found = _both(found, contour_log_delta(factors, epsilon, self.ceiling, SEARCH))
+            found = _both(found, contour_log_delta(factors, epsilon, ceiling, SEARCH))
         return found
 
     def _contour_epsilon(self, direction: int, log_delta: float) -> Bracket:
-        factors, found = self._directions[direction], Bracket(0.0, self.ceiling)
+        factors, ceiling = self._directions[direction], self._ceilings[direction]
+        found = Bracket(0.0, ceiling)
+        if ceiling <= math.exp(log_delta):  # delta(0) <= 1 - e^-ceiling
+            return Bracket(0.0, 0.0)
         if not self._parts or log_delta < LEAST_LOG_DELTA:
-            return contour_epsilon(factors, log_delta, self.ceiling)
+            return contour_epsilon(factors, log_delta, ceiling)
         if not self._few:
-            found = contour_epsilon(factors, log_delta, self.ceiling, (SEARCH,))
+            found = contour_epsilon(factors, log_delta, ceiling, (SEARCH,))
         if _apart(found, RESOLVED):
             law = split(self._parts, log_delta, mixture_first=direction == 0)
             if law is not None:
@@ -183,15 +200,14 @@ class PrivacyLoss:
         """The contour beside a loose lattice, in those directions that may be the larger."""
         least = max(bounds.lower for bounds in found)
         return [
-            _both(bounds, contour_epsilon(factors, log_delta, self.ceiling))
+            _both(bounds, contour_epsilon(factors, log_delta, ceiling))
             if self._parts and _apart(bounds, LOOSE) and bounds.upper > least
             else bounds
-            for factors, bounds in zip(self._directions, found, strict=True)
+            for factors, ceiling, bounds in zip(self._directions, self._ceilings, found, strict=True)
         ]
 
     def _epsilon(self, delta: float) -> Bracket:
-        # An e-DP mechanism has delta(0) <= tanh(e / 2) < e / 2.
-        if delta >= 1.0 or 0.5 * self.ceiling <= delta:
+        if delta >= 1.0 or delta >= self._most_delta:
             return Bracket(0.0, 0.0)
         if delta <= 0.0:
             return Bracket(0.0, self.ceiling)
@@ -199,13 +215,24 @@ class PrivacyLoss:
         if self._exact is not None:
             found = [self._exact.epsilon(log_delta)]
         else:
-            found = [self._contour_epsilon(at, log_delta) for at in range(len(self._directions))]
+            found = []
+            for at, ceiling in enumerate(self._ceilings):
+                # An order whose largest loss lies below the other's epsilon decides nothing.
+                idle = any(ceiling <= other.lower for other in found)
+                found.append(Bracket(0.0, ceiling) if idle else self._contour_epsilon(at, log_delta))
             found = self._sharper(found, log_delta)
         upper = min(self.ceiling, max(b.upper for b in found))
+        if self._whole is not None and _apart(Bracket(max(b.lower for b in found), upper), LOOSE):
+            upper = min(upper, self._whole.epsilon(log_delta).upper)
         if not math.isfinite(upper):
             raise CannotBound("no finite epsilon could be proved", where=f"delta = {delta!r}")
         lower = 0.0 if self._upper_only else max(b.lower for b in found)
         return Bracket(min(upper, lower), upper)
+
+
+def _whole(collected: Collected) -> GaussianCurve | None:
+    variance = collected.whole_variance
+    return None if variance is None or collected.only_gaussian else GaussianCurve(math.sqrt(variance))
 
 
 def _apart(bounds: Bracket, share: float) -> bool:

@@ -110,8 +110,7 @@ def _nodes(
         return u, -np.logaddexp(0.0, u)
     inner, outer = ends if mixture_first else (-ends[1], -ends[0])
     lattice = step * np.arange(math.floor(inner / step), math.ceil(outer / step) + 1)
-    odds = 1.0 + np.expm1(np.minimum(lattice, 600.0)) / part.rate
-    edges = np.log(odds[odds > 0.0]) if part.rate < 1.0 else lattice
+    edges = _unsampled(lattice, part.rate) if part.rate < 1.0 else lattice
     if part.family == "laplace":
         cuts = np.linspace(-e, e, math.ceil(32.0 * e) + 2)
         edges = _between(np.concatenate([edges, cuts]), -e, e)
@@ -123,6 +122,15 @@ def _nodes(
     cuts = np.linspace(-furthest, furthest, math.ceil(32.0 * furthest * max(1.0, e)))
     x, log_length = _legendre(_between(np.concatenate([edges / e + 0.5 * e, cuts]), -furthest, furthest))
     return e * x - 0.5 * e * e, log_length - 0.5 * x * x - 0.5 * math.log(2.0 * math.pi)
+
+
+def _unsampled(loss: Vector, rate: float) -> Vector:
+    """The u of which `_loss` is each loss: log(1 + (e^loss - 1) / rate), where there is one."""
+    far = loss[loss >= 30.0]
+    odds = 1.0 + np.expm1(loss[loss < 30.0]) / rate
+    return np.concatenate(
+        [np.log(odds[odds > 0.0]), far - math.log(rate) + np.log1p((rate - 1.0) * np.exp(-far))]
+    )
 
 
 def _between(edges: Vector, low: float, high: float) -> Vector:

@@ -38,7 +38,7 @@ MOST_RUNS, MOST_PARTS = 4096, 8
 #: So few are asked of the lattice first: their contours are the longest.
 FEW_RUNS = 64
 #: Largest parameter of a release whose density the nodes resolve.
-MOST_SHIFT = 30.0
+MOST_SHIFT = 100.0
 #: Probabilities below it are not asked for.
 LEAST_LOG_DELTA = -400.0
 
@@ -151,6 +151,8 @@ def split(
     runs = int(sum(part.count for part in parts))
     negligible = log_delta + math.log(1e-10)
     ends = [ends_of(part, negligible - math.log(runs), mixture_first=mixture_first) for part in parts]
+    if any(high - max(low, -100.0 * high) <= 1e-9 * abs(high) for low, high in ends):
+        return None  # a loss that is all but constant
     # A coarse lattice says how far the sum reaches and where to tilt; these are choices, not bounds.
     coarse = [
         law_of(part, (end[1] - low) / _COARSE, (low, end[1]), mixture_first=mixture_first)

@@ -88,7 +88,7 @@ def course(certificate: Certificate) -> tuple[AnyGuarantee, list[tuple[int, floa
     for release in releases:
         whole.add(release)
     method = certificate.bounds[0].method if certificate.bounds else ""
-    if method in {"pld", "rdp"} and dear(whole):
+    if method in {"pld", "pld+rdp", "rdp"} and dear(whole):
         return None
     stops = {round(len(releases) * step / _MOST_STEPS) for step in range(1, _MOST_STEPS + 1)}
     so_far = Composition(certificate.neighbouring, group)

@@ -541,3 +541,44 @@ def test_bad_parameters_are_refused(bad: float) -> None:
 def test_bad_counts_are_refused(count: int) -> None:
     with pytest.raises(InvalidParameter):
         profile((LaplaceTerm(1.0), count))
+
+
+def one_sampled_gaussian(mu: float, rate: float, epsilon: float) -> mp.mpf:
+    """The closed form of one run, the mixture first; with the mixture second no loss reaches -log(1 - rate)."""
+    m, q, bar = mp.mpf(mu), mp.mpf(rate), mp.exp(mp.mpf(epsilon))
+    x = (mp.log((bar - 1 + q) / q) + m * m / 2) / m  # where the mixture's ratio is e^epsilon
+    return (1 - q - bar) * mp.ncdf(-x) + q * mp.ncdf(m - x)
+
+
+@pytest.mark.parametrize(("mu", "rate"), [(30.0, 0.3), (31.0, 0.5), (100.0, 0.3)])
+@pytest.mark.parametrize("delta", [1e-9, 1e-30])
+def test_sampled_noise_far_below_the_shift(mu: float, rate: float, delta: float) -> None:
+    lower, upper = profile((SampledGaussianTerm(mu, rate), 1)).epsilon(delta)
+    assert 0.0 <= lower <= upper < math.inf
+    with mp.workdps(60):
+        assert one_sampled_gaussian(mu, rate, upper) <= mp.mpf(delta) * (1 + mp.mpf(10) ** -9)
+        assert lower == 0.0 or one_sampled_gaussian(mu, rate, lower) >= mp.mpf(delta) * (1 - mp.mpf(10) ** -9)
+
+
+@pytest.mark.parametrize(
+    ("mu", "rate", "count"),
+    [
+        (100.0, 1e-6, 10),
+        pytest.param(100.0, 1e-3, 3, marks=pytest.mark.nightly),
+        pytest.param(500.0, 0.5, 10, marks=pytest.mark.nightly),
+        pytest.param(900.0, 0.5, 1000, marks=pytest.mark.nightly),
+    ],
+)
+def test_many_runs_of_it_are_below_the_whole_gaussian_and_never_a_bare_error(
+    mu: float, rate: float, count: int
+) -> None:
+    composed = profile((SampledGaussianTerm(mu, rate), count))
+    whole = profile((GaussianTerm(mu), count))
+    for delta in (1e-3, 1e-9, 1e-30):
+        lower, upper = composed.epsilon(delta)
+        assert 0.0 <= lower <= upper <= whole.epsilon(delta).upper * (1 + 1e-12)
+    if count * rate < 0.5:  # nothing is told apart where nothing is drawn
+        assert composed.epsilon(count * rate * (1 + 1e-9)) == (0.0, 0.0)
+    found = composed.delta(10.0)
+    assert 0.0 <= found.lower <= found.upper <= whole.delta(10.0).upper * (1 + 1e-12)
+    assert found.upper <= count * rate * (1 + 1e-12)

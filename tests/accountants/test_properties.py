@@ -17,6 +17,7 @@ from dpaudit.accountants.accounting import bounds
 from dpaudit.accountants.composition import compose
 from dpaudit.accountants.costs import pure_epsilon
 from dpaudit.accountants.curves import profiles
+from dpaudit.accountants.privacy_loss import PrivacyLoss, PureTerm
 from dpaudit.bounds import Bound
 from dpaudit.errors import CannotBound, InputError
 from dpaudit.mechanisms import (
@@ -62,10 +63,6 @@ MECHANISMS: dict[str, AnyMechanism] = {
         Tabulated(losses=(-0.5, 0.5), probabilities=(1.0 - YES, YES), justification="x"),
     )
 }
-#: Those whose term in the privacy loss is their own worst pair, so that no other accountant can do better.
-EXACT = ["gaussian", "laplace", "randomized-response", "tree-aggregation", "pure-dp", "poisson-sampled"]
-
-
 def releases(*mechanisms: tuple[AnyMechanism, int]) -> list[Release]:
     return [Release(label="r", mechanism=m, count=n) for m, n in mechanisms]
 
@@ -93,13 +90,82 @@ def test_count_is_honoured(kind: str) -> None:
         assert counted["pure"] > 0.5 * (n - 1)
 
 
-@pytest.mark.parametrize("kind", EXACT)
+@pytest.mark.parametrize("kind", list(MECHANISMS))
 def test_pld_is_below_rdp_is_below_zcdp(kind: str) -> None:
-    for delta in (1e-2, 1e-5, 1e-10):
-        each = by_method(delta, (MECHANISMS[kind], 20))
-        chain = [each[method] for method in ("pld", "rdp", "zcdp") if method in each]
-        assert len(chain) >= 2
-        assert all(left <= right * (1.0 + 1e-9) for left, right in itertools.pairwise(chain))
+    # Where more than 1e-10 may be revealed there is no bound.
+    for delta in (1e-2, 1e-5, *([] if kind == "approx-dp" else [1e-10])):
+        assert len(in_order(delta, (MECHANISMS[kind], 20))) >= 2
+
+
+def in_order(delta: float, *mechanisms: tuple[AnyMechanism, int]) -> list[float]:
+    """The figures of privacy losses, divergences and zCDP, after the law that none exceeds the next."""
+    each = by_method(delta, *mechanisms)
+    assert not {"pld", "pld+rdp"} <= set(each)
+    chain = [each[method] for method in ("pld", "pld+rdp", "rdp", "zcdp") if method in each]
+    assert all(left <= right * (1.0 + 1e-9) + 1e-12 for left, right in itertools.pairwise(chain)), each
+    return chain
+
+
+EPSILON, SCALE = st.floats(0.01, 2.0), st.floats(0.7, 30.0)
+
+
+def table(masses: list[float], step: float, infinity: float) -> Tabulated:
+    """A mechanism of equally likely pairs: every loss has its opposite, as the neighbour's probabilities ask."""
+    losses = [step * (i + 1) for i in range(len(masses))]
+    both = [(-loss, mass / (1.0 + math.exp(loss))) for loss, mass in zip(losses, masses, strict=True)]
+    both += [(loss, mass / (1.0 + math.exp(-loss))) for loss, mass in zip(losses, masses, strict=True)]
+    total = math.fsum(p for _, p in both) / (1.0 - infinity)
+    rows = sorted((loss, p / total) for loss, p in both)
+    return Tabulated(
+        losses=tuple(loss for loss, _ in rows),
+        probabilities=tuple(p for _, p in rows),
+        infinity=infinity,
+        justification="x",
+    )
+
+
+ANY_KIND = st.one_of(
+    st.sampled_from(list(MECHANISMS.values())),
+    SCALE.map(lambda s: Gaussian(sigma=s, sensitivity=L2(1.0))),
+    SCALE.map(lambda s: Laplace(scale=s, sensitivity=L1(1.0))),
+    SCALE.map(lambda s: DiscreteGaussian(sigma=s, sensitivity=L2(1.0))),
+    SCALE.map(lambda s: DiscreteLaplace(scale=s, sensitivity=L1(1.0))),
+    SCALE.map(lambda s: TreeAggregation(sigma=s, steps=9, sensitivity=L2(1.0))),
+    st.builds(RandomizedResponse, epsilon=EPSILON, categories=st.integers(2, 40)),
+    EPSILON.map(lambda e: Exponential(epsilon=e)),
+    st.builds(
+        lambda a, b, d: SmoothGaussian(alpha=a, beta=b, dimension=d, epsilon=1.0, delta=0.9),
+        st.floats(3.0, 20.0),
+        st.sampled_from([1e-3, 0.01]),
+        st.integers(1, 3),
+    ),
+    st.builds(
+        table,
+        st.lists(st.floats(0.01, 1.0), min_size=1, max_size=4),
+        st.floats(0.05, 1.0),
+        st.sampled_from([0.0, 1e-30]),
+    ),
+)
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.lists(st.tuples(ANY_KIND, st.integers(1, 40)), min_size=1, max_size=3), st.sampled_from(LADDER + [0.1])
+)
+def test_the_order_holds_for_every_mix_of_all_kinds(
+    mix: list[tuple[AnyMechanism, int]], delta: float
+) -> None:
+    if any(isinstance(m, OpaqueApproxDP) for m, _ in mix) and delta < 1e-6:
+        return  # revealed with a larger probability: all refuse
+    assert in_order(delta, *mix)
+
+
+def test_the_order_would_not_hold_of_the_pairs_alone() -> None:
+    """The planted fault: the pair that stands for thirty categories is looser than their divergences."""
+    thirty = (RandomizedResponse(epsilon=1.0, categories=30), 20)
+    each = by_method(1e-5, thirty)
+    alone = PrivacyLoss.compose([(PureTerm(1.0), 20)]).epsilon(1e-5).lower
+    assert each["pld+rdp"] == each["rdp"] < 0.7 * alone
 
 
 @pytest.mark.parametrize("kind", list(MECHANISMS))
