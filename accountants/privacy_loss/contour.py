@@ -131,6 +131,8 @@ class Contour:
         rounding = np.minimum(grown, size + self.c * (self.c + 1.0))
         density = _trapezoid(unweighted.real + rounding + summing * size) / self.period
         density += self.c * (self.c + 1.0) * self.density_cut_off
+        if self.smoothing > 5600.0:  # past every double: no lower bound
+            return math.inf
         return max(0.0, density) * self.smoothing * math.exp(self.smoothing / 8.0) * (1.0 + 1e-9)
 
 
