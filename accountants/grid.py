@@ -144,6 +144,8 @@ def _losses(term: Term, count: int, c: float, nodes: int, *, mixture_first: bool
                 mu, rate, c, np.linspace(*ends, 1 << 13), mixture_first=mixture_first
             )
             kept = x[weight > weight.max() - _NEGLIGIBLE]
+            if len(kept) < 2:
+                raise CannotBound("a sampled release between two points of the lattice", where="grid")
             x, weight, loss = _sampled_normal(
                 mu, rate, c, np.linspace(kept[0], kept[-1], nodes), mixture_first=mixture_first
             )

@@ -134,7 +134,8 @@ def response_log_moment(t: float, epsilon: float, categories: int = 2) -> float:
     if categories == 2:
         return binary
     shrunk = math.exp(-epsilon)
-    w = (1.0 + shrunk) / (1.0 + (categories - 1) * shrunk)
+    # More categories make w smaller; an integer past every double is none that a float can be multiplied by.
+    w = (1.0 + shrunk) / (1.0 + (min(categories, 10**300) - 1) * shrunk)
     if binary < 30.0:
         return math.log1p(w * math.expm1(binary)) * (1.0 + ROUNDING)
     return min(binary, _raised(binary, math.log(w), math.log1p((1.0 / w - 1.0) * math.exp(-binary))))

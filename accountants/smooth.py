@@ -41,6 +41,7 @@ from dpaudit.accountants.privacy_loss.factors import UNIT, Along, Cumulant, Vect
 from dpaudit.accountants.privacy_loss.planning import chernoff_constant
 from dpaudit.accountants.privacy_loss.saddle import saddle_for_epsilon
 from dpaudit.accountants.privacy_loss.solve import SEARCH, contour_log_delta
+from dpaudit.accountants.privacy_loss.terms import LARGEST_PARAMETER
 from dpaudit.accountants.ranges import nonnegative, positive, probability
 from dpaudit.errors import CannotBound
 
@@ -48,11 +49,19 @@ from dpaudit.errors import CannotBound
 SLACK = 1e-6
 _MOST_CELLS = 200
 
+#: Beyond it the square of alpha overflows: a larger one, which hides more, counts as this.
+_LARGEST_ALPHA = 1e150
+#: Below this log delta there is no double, and nothing sharper than Chernoff's bound is sought.
+_VANISHING = -800.0
+#: In more dimensions nothing is computed.
+_MOST_DIMENSIONS = 10**12
+
 
 def smooth_log_moment(t: float, alpha: float, beta: float, dimension: int) -> float:
     """Upper bound on t times the divergence of order 1 + t over all pairs; infinite past 1/(e^beta - 1)."""
-    if beta > 700.0 or not math.expm1(beta) * t < 1.0 - 1e-9:
+    if beta > 700.0 or not math.expm1(beta) * t < 1.0 - 1e-9 or dimension > _MOST_DIMENSIONS:
         return math.inf
+    alpha = min(alpha, _LARGEST_ALPHA)
     cumulant = _Pair(math.expm1(beta), alpha**-2.0, dimension).cumulant(t)
     return cumulant.value + cumulant.error
 
@@ -78,8 +87,10 @@ def smooth_delta(epsilon: float, alpha: float, beta: float, dimension: int) -> f
         positive("alpha", alpha),
         nonnegative("beta", beta),
     )
-    if alpha < 1e-6 or beta > 100.0:  # nothing is hidden
+    if alpha < 1e-6 or beta > 30.0 or dimension > _MOST_DIMENSIONS:  # nothing is hidden
         return 1.0
+    # Less hidden, or less allowed, is what is computed in place of what is past every double.
+    alpha, epsilon = min(alpha, _LARGEST_ALPHA), min(epsilon, LARGEST_PARAMETER)
     best = max(
         gaussian_log_delta(epsilon, 1.0 / alpha),
         _log_delta(epsilon, math.expm1(beta), alpha**-2.0, dimension),
@@ -113,7 +124,8 @@ def smooth_delta(epsilon: float, alpha: float, beta: float, dimension: int) -> f
         best = max(best, bound(high, high))
         heapq.heapreplace(cells, (-bound(low, middle), low, middle, order))
         heapq.heappush(cells, (-bound(middle, high), middle, high, order))
-    return min(1.0, math.exp(-cells[0][0]) * (1.0 + ROUNDING))
+    # Above 0, where the exponential underflows too.
+    return min(1.0, math.nextafter(math.exp(-cells[0][0]) * (1.0 + ROUNDING), 1.0))
 
 
 def smooth_alpha(epsilon: float, delta: float, dimension: int, beta: float) -> float:
@@ -164,16 +176,18 @@ def smooth_alpha(epsilon: float, delta: float, dimension: int, beta: float) -> f
 def _log_delta(
     epsilon: float, k: float, squared_shift: float, dimension: int, enough: float = -math.inf
 ) -> float:
-    """Upper bound on log delta of one pair; Chernoff's where that is at most `enough`."""
+    """Upper bound on log delta of one pair; Chernoff's where that is at most `enough`, or no double."""
     if k == 0.0:
         return gaussian_log_delta(epsilon, math.sqrt(squared_shift) * (1.0 + 1e-15))
     pair = _Pair(k, squared_shift * (1.0 + 1e-15), dimension)
     point = saddle_for_epsilon([pair], epsilon)
-    c = point.c
+    # Past the largest loss, or at the pole, there is no saddle; any tilt gives a bound.
+    settled = math.isfinite(point.log_delta) and point.c < 1e12
+    c = point.c if settled else 0.5 / abs(k)
     cumulant = pair.cumulant(c)
     chernoff = chernoff_constant(cumulant.value + cumulant.error, c) - c * epsilon * (1.0 - 4.0 * UNIT)
-    if chernoff <= enough:
-        return chernoff
+    if chernoff <= max(enough, _VANISHING) or not settled:
+        return min(0.0, chernoff)
     quick = lay([pair], point, epsilon, math.inf, SEARCH).curve(epsilon)
     if quick.log_upper <= enough or quick.log_upper - quick.log_lower <= 0.1 * SLACK:
         return quick.log_upper

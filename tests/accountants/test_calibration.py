@@ -295,3 +295,10 @@ def test_weights_are_positive_numbers(weights: list[float]) -> None:
         split(ZCDP(rho=1.0), weights)
     with pytest.raises(CannotBound):
         split(ApproxDP(epsilon=1.0, delta=1e-6), [1.0])
+
+
+def test_where_the_lattice_sees_nothing_there_is_no_answer_and_no_crash() -> None:
+    """So rare a sample calls for so little noise that the lattice's points miss it."""
+    prototype = PoissonSampled(rate=1e-9, mechanism=Gaussian(sigma=1.0, sensitivity=L2(1.0)))
+    with pytest.raises(CannotBound, match="no second accountant"):
+        calibrate(prototype, ApproxDP(epsilon=1.0, delta=1e-6), count=10**6)

@@ -120,3 +120,7 @@ def test_failures_add_up_and_a_certain_one_is_refused() -> None:
     certain = Tabulated(losses=(0.0,), probabilities=(0.0,), infinity=1.0, justification="x")
     with pytest.raises(CannotBound):
         failure_cost(certain)
+
+
+def test_more_categories_than_a_double_can_count_cost_no_more_than_fewer() -> None:
+    assert 0.0 <= response_log_moment(2.0, 1.0, 10**400) <= response_log_moment(2.0, 1.0, 10**6)

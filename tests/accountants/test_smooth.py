@@ -147,3 +147,23 @@ def test_the_lemma_refuses_what_it_does_not_speak_of(bad: float) -> None:
     with pytest.raises(InvalidParameter):
         lemma_loss(1.0, -0.1, 2, 0.1)
     assert lemma_loss(1.0, 800.0, 2, 0.1) == math.inf
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "alpha", "beta", "dimension"),
+    [
+        (1.0, 1e-3, 50.0, 10**9),
+        (1.0, 1e-3, 29.0, 10**12),
+        (1.0, 1.0, 0.1, 10**400),
+        (1.0, 1e300, 1e-300, 10**9),
+        (1e300, 1e3, 1e-3, 10),
+        (1e3, 1e5, 1e-5, 1),
+        (1e5, 1.0, 0.1, 1),
+    ],
+)
+def test_what_no_double_holds_is_bounded_all_the_same(
+    epsilon: float, alpha: float, beta: float, dimension: int
+) -> None:
+    """Ledgers written by hand may say anything; the truth is positive, and may lie below every double."""
+    assert 0.0 < smooth_delta(epsilon, alpha, beta, dimension) <= 1.0
+    assert smooth_log_moment(1e-3, alpha, beta, dimension) >= 0.0
