@@ -269,8 +269,8 @@ def _require_zoo_options(ctx: click.Context) -> None:
     """Refuse whatever the zoo would pass over."""
     used = {"zoo", "target", "trials", "seed", "confidence", "output_format", "traceback"}
     for parameter in ctx.command.params:
-        name = parameter.name
-        if name is None or name in used or ctx.get_parameter_source(name) is ParameterSource.DEFAULT:
+        given = ctx.get_parameter_source(str(parameter.name)) is not ParameterSource.DEFAULT
+        if parameter.name in used or not given:
             continue
         option = max(parameter.opts, key=len)
         raise UsageError(

@@ -447,9 +447,10 @@ def test_the_zoo_gets_its_settings(dpaudit: Any, monkeypatch: pytest.MonkeyPatch
     ["--epsilon 1", "--method replay", "--pair a.py:b", "--strict", "--plain", "--resume x.sqlite", "-P a=1"],
 )
 def test_the_zoo_refuses_what_it_would_pass_over(dpaudit: Any, option: str) -> None:
-    refused = dpaudit("audit", "--zoo", *option.split())
+    name, *value = option.split()
+    refused = dpaudit("audit", "--zoo", name, *value)
     assert refused.exit_code == 2
-    assert f"{option.split()[0]} with --zoo" in refused.stderr
+    assert f"{name} with --zoo" in refused.stderr
 
 
 def test_one_run_refuses_a_pair_and_what_draws_its_own_noise_an_exact_ratio(
