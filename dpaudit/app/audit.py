@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any, cast
 
 import click
+from click.core import ParameterSource
 
 from dpaudit.accountants.implied import implied_curve
 from dpaudit.app.audit_options import METHODS, Settings, settings_options
@@ -101,6 +102,7 @@ def audit(
     TARGET is a built-in algorithm (see `dpaudit list`), path.py:NAME or package.module:NAME.
     """
     if zoo:
+        _require_zoo_options(ctx)
         ctx.exit(_zoo(target, settings, seed=seed, confidence=confidence, output_format=output_format))
     if target is None:
         raise UsageError(
@@ -113,6 +115,7 @@ def audit(
     if method is None:
         method = "sequential" if isinstance(chosen.algorithm, Plain) else "replay"
     settings.require_used(method)
+    _require_sensible(method, pair_reference, settings, chosen)
     delta, stated = _bound_at(stated)
     claim = _about_run(stated.claim(chosen.claim))
     shared: dict[str, Any] = {"claim": claim, "delta": delta, "confidence": confidence}
@@ -241,6 +244,40 @@ def _require_pairs(pairs: Sequence[Pair], target: str) -> None:
             where=f"TARGET {target}",
             why="an audit compares two data sets that differ in one unit of privacy",
             remedy="add --pair MODULE:CALLABLE, which returns (data, neighbour)",
+        )
+
+
+def _require_sensible(method: str, pair: str | None, settings: Settings, target: Target) -> None:
+    """Refuse a pair that one run would pass over, and an exact ratio of releases that nobody sees."""
+    if method == "one-run" and pair is not None:
+        raise UsageError(
+            "--pair with --method one-run",
+            where="--pair",
+            why="one run compares its canaries, and no two data sets",
+            remedy="leave it out: --canaries says what is inserted",
+        )
+    if settings.score == "exact" and isinstance(target.algorithm, Plain):
+        raise UsageError(
+            "--score exact of what draws its own noise",
+            where="--score",
+            why="a likelihood ratio needs the densities of all releases, and these go through no curator",
+            remedy="give a score of the output, or have one learned: logistic, boosting",
+        )
+
+
+def _require_zoo_options(ctx: click.Context) -> None:
+    """Refuse whatever the zoo would pass over."""
+    used = {"zoo", "target", "trials", "seed", "confidence", "output_format", "traceback"}
+    for parameter in ctx.command.params:
+        given = ctx.get_parameter_source(str(parameter.name)) is not ParameterSource.DEFAULT
+        if parameter.name in used or not given:
+            continue
+        option = max(parameter.opts, key=len)
+        raise UsageError(
+            f"{option} with --zoo",
+            where=option,
+            why="the zoo has mechanisms, claims and pairs of its own, and every auditor that suits them",
+            remedy="leave it out: --trials, --seed, --confidence and --output-format go with --zoo",
         )
 
 

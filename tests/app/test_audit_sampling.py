@@ -440,3 +440,27 @@ def test_the_zoo_gets_its_settings(dpaudit: Any, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setitem(sys.modules, "dpaudit.app.zoo_table", table)
     assert dpaudit("audit", "--zoo", "--trials", 77, "--seed", 3).exit_code == 1
     assert asked == [{"trials": 77, "seed": 3, "confidence": 0.95, "output_format": "text"}]
+
+
+@pytest.mark.parametrize(
+    "option",
+    ["--epsilon 1", "--method replay", "--pair a.py:b", "--strict", "--plain", "--resume x.sqlite", "-P a=1"],
+)
+def test_the_zoo_refuses_what_it_would_pass_over(dpaudit: Any, option: str) -> None:
+    name, *value = option.split()
+    refused = dpaudit("audit", "--zoo", name, *value)
+    assert refused.exit_code == 2
+    assert f"{name} with --zoo" in refused.stderr
+
+
+def test_one_run_refuses_a_pair_and_what_draws_its_own_noise_an_exact_ratio(
+    dpaudit: Any, tmp_path: Path
+) -> None:
+    path = tmp_path / "own.py"
+    path.write_text("def noisy(data, generator):\n    return data.sum() + generator.laplace()\n")
+    refused = dpaudit("audit", f"{path}:noisy", "--plain", "--method", "one-run", "--pair", "dp-apvi")
+    assert refused.exit_code == 2
+    assert "--pair with --method one-run" in refused.stderr
+    refused = dpaudit("audit", f"{path}:noisy", "--plain", "--score", "exact", "--pair", "dp-apvi")
+    assert refused.exit_code == 2
+    assert "--score exact of what draws its own noise" in refused.stderr
