@@ -1,7 +1,8 @@
 """The exact epsilon of every workload, by a computation that shares nothing with the package.
 
 delta(epsilon) = 1/(2 pi) * integral over t of M(s) e^(-s epsilon) / (s (s + 1)), s = c + it: the plain
-trapezoid rule on the line through the saddle, its step shortened until the figure stands still.
+trapezoid rule on the line through the saddle, its step shortened until the figure stands still. Gaussian
+noise alone has a closed form, solved at 40 digits.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+import mpmath as mp
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq, minimize_scalar
@@ -16,22 +18,57 @@ from workloads import DELTA, Calibration, Vector, Workload
 
 Line = NDArray[np.complex128]
 
+#: How far a truth by quadrature may be off, relative; one in closed form is not.
+ACCURACY = 1e-12
+_DIGITS = 40
 
-def exact_epsilon(workload: Workload, delta: float = DELTA) -> float:
+
+def in_closed_form(asked: Workload | Calibration) -> bool:
+    """Whether there is nothing but Gaussian noise in it."""
+    if isinstance(asked, Calibration):
+        return asked.rate == 1.0
+    return not (len(asked.scale) or len(asked.response) or len(asked.phases))
+
+
+def exact_epsilon(workload: Workload, delta: float = DELTA) -> mp.mpf:
     """The larger of the epsilons of both orders of the pair."""
+    if in_closed_form(workload):
+        with mp.workdps(_DIGITS):
+            mu = mp.sqrt(mp.fsum(mp.mpf(sigma) ** -2 for sigma in workload.sigma.tolist()))
+            about = _epsilon(_log_transform(workload, mixture_first=True), delta)
+            return mp.findroot(lambda e: _log_gaussian_delta(e, mu) - mp.log(mp.mpf(delta)), about)
+    return mp.mpf(_by_quadrature(workload, delta))
+
+
+def _log_gaussian_delta(epsilon: mp.mpf, mu: mp.mpf) -> mp.mpf:
+    """Balle and Wang 2018, Theorem 8."""
+    right, left = mp.ncdf(mu / 2 - epsilon / mu), mp.ncdf(-mu / 2 - epsilon / mu)
+    return mp.log(right - mp.exp(epsilon) * left)
+
+
+def _by_quadrature(workload: Workload, delta: float = DELTA) -> float:
     orders = (True, False) if len(workload.phases) else (True,)
     return max(_epsilon(_log_transform(workload, mixture_first=order), delta) for order in orders)
 
 
-def exact_noise(wanted: Calibration) -> float:
+def exact_noise(wanted: Calibration) -> mp.mpf:
     """The noise at which the exact epsilon is the wanted one."""
+    about = _noise_by_quadrature(wanted)
+    if not in_closed_form(wanted):
+        return mp.mpf(about)
+    with mp.workdps(_DIGITS):
+        runs, epsilon, goal = mp.sqrt(wanted.steps), mp.mpf(wanted.epsilon), mp.log(mp.mpf(DELTA))
+        return mp.findroot(lambda sigma: _log_gaussian_delta(epsilon, runs / sigma) - goal, about)
+
+
+def _noise_by_quadrature(wanted: Calibration) -> float:
 
     def excess(sigma: float) -> float:
         if wanted.rate == 1.0:
             workload = Workload("", "", sigma=np.full(wanted.steps, sigma))
         else:
             workload = Workload("", "", phases=np.array([[sigma, wanted.rate, wanted.steps]]))
-        return exact_epsilon(workload) - wanted.epsilon
+        return _by_quadrature(workload) - wanted.epsilon
 
     return float(brentq(excess, 0.5, 10.0, xtol=1e-12, rtol=1e-12))
 

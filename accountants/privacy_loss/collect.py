@@ -173,7 +173,9 @@ class Collected:
         """The variance if nothing were sampled, where all noise is Gaussian: that dominates (convexity)."""
         if len(self.laplace.counts) or len(self.response.counts) or self.sampled_laplace:
             return None
-        return self.variance + sum_up([count * mu * mu * (1.0 + 1e-14) for mu, _, count in self.sampled_gaussian])
+        return self.variance + sum_up(
+            [count * mu * mu * (1.0 + 1e-14) for mu, _, count in self.sampled_gaussian]
+        )
 
     def parts(self) -> tuple[Part, ...]:
         """What sampled releases and their company are on a lattice; empty where the contour has to do."""

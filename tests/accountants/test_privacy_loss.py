@@ -544,7 +544,7 @@ def test_bad_counts_are_refused(count: int) -> None:
 
 
 def one_sampled_gaussian(mu: float, rate: float, epsilon: float) -> mp.mpf:
-    """The closed form of one run, the mixture first; with the mixture second no loss reaches -log(1 - rate)."""
+    """The closed form of one run, the mixture first; in the other order no loss exceeds -log(1 - rate)."""
     m, q, bar = mp.mpf(mu), mp.mpf(rate), mp.exp(mp.mpf(epsilon))
     x = (mp.log((bar - 1 + q) / q) + m * m / 2) / m  # where the mixture's ratio is e^epsilon
     return (1 - q - bar) * mp.ncdf(-x) + q * mp.ncdf(m - x)

@@ -63,6 +63,8 @@ MECHANISMS: dict[str, AnyMechanism] = {
         Tabulated(losses=(-0.5, 0.5), probabilities=(1.0 - YES, YES), justification="x"),
     )
 }
+
+
 def releases(*mechanisms: tuple[AnyMechanism, int]) -> list[Release]:
     return [Release(label="r", mechanism=m, count=n) for m, n in mechanisms]
 
@@ -110,7 +112,7 @@ EPSILON, SCALE = st.floats(0.01, 2.0), st.floats(0.7, 30.0)
 
 
 def table(masses: list[float], step: float, infinity: float) -> Tabulated:
-    """A mechanism of equally likely pairs: every loss has its opposite, as the neighbour's probabilities ask."""
+    """Every loss has its opposite, so that the neighbour's probabilities add up to 1 as well."""
     losses = [step * (i + 1) for i in range(len(masses))]
     both = [(-loss, mass / (1.0 + math.exp(loss))) for loss, mass in zip(losses, masses, strict=True)]
     both += [(loss, mass / (1.0 + math.exp(-loss))) for loss, mass in zip(losses, masses, strict=True)]
@@ -150,7 +152,7 @@ ANY_KIND = st.one_of(
 
 @settings(max_examples=25, deadline=None)
 @given(
-    st.lists(st.tuples(ANY_KIND, st.integers(1, 40)), min_size=1, max_size=3), st.sampled_from(LADDER + [0.1])
+    st.lists(st.tuples(ANY_KIND, st.integers(1, 40)), min_size=1, max_size=3), st.sampled_from([*LADDER, 0.1])
 )
 def test_the_order_holds_for_every_mix_of_all_kinds(
     mix: list[tuple[AnyMechanism, int]], delta: float

@@ -118,7 +118,7 @@ def discrete_laplace_atoms(scale: float, shift: int) -> Atoms:
 
 
 def discrete_gaussian_atoms(sigma: float, shift: int) -> Atoms:
-    """Every integer within 14 sigma, in as many groups as continuous noise has cells; further ones dropped."""
+    """Every integer within 14 sigma, in about as many groups as other noise has cells; the rest dropped."""
     reach = int(14 * sigma) + 3
     masses = {k: mp.exp(-(mp.mpf(k) ** 2) / (2 * mp.mpf(sigma) ** 2)) for k in range(-reach, reach + 1)}
     total = mp.fsum(masses.values())
@@ -223,9 +223,7 @@ KINDS: dict[str, st.SearchStrategy[Any]] = {
         st.integers(1, 40),
     ),
     "gaussian-process": NOISE.map(
-        lambda sigma: GaussianProcess(
-            sigma=sigma, kernel=ExponentialKernel(beta=1.0), sensitivity=RKHS(1.0)
-        )
+        lambda sigma: GaussianProcess(sigma=sigma, kernel=ExponentialKernel(beta=1.0), sensitivity=RKHS(1.0))
     ),
     "smooth-gaussian": st.builds(
         lambda alpha, beta, dimension: SmoothGaussian(
@@ -267,13 +265,16 @@ def mixes(first: st.SearchStrategy[Any]) -> st.SearchStrategy[list[tuple[Any, in
 
 
 def sound(mix: list[tuple[Any, int]], delta: float, neighbouring: Neighbouring) -> None:
-    """Neither curve of any accountant is below the truth, NaN or negative, and none refuses without reason."""
+    """No accountant's curve is below the truth, NaN or negative, and none refuses without reason."""
     releases = [Release(label="release", mechanism=m, count=count) for m, count in mix]
     with mp.workdps(40):
         pairs = [(pair_of(m), count) for m, count in mix]
     # What is proved where a record is replaced holds for one that is added too, at the same sensitivity. A
     # table says itself which way round it is worst.
-    turned = [(a if isinstance(m, Tabulated) else reversed_pair(a), n) for (a, n), (m, _) in zip(pairs, mix, strict=True)]
+    turned = [
+        (a if isinstance(m, Tabulated) else reversed_pair(a), n)
+        for (a, n), (m, _) in zip(pairs, mix, strict=True)
+    ]
     orders = [composed(pairs), composed(turned)]
     revealed = max(float(mp.fsum(p for p, q in order if q == 0)) for order in orders)
     for profile in profiles(compose(releases, neighbouring)):
