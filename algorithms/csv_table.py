@@ -37,9 +37,9 @@ def read_table(path: Path, *accepted: Sequence[str]) -> tuple[list[str], NDArray
     except DataError:  # a ValueError itself, and already says what is wrong
         raise
     except ValueError as error:
-        _refuse_unreadable_line(path, len(header), error)
+        _refuse_unreadable_line(path, header, error)
     if table.size and table.shape[1] != len(header):
-        _refuse_unreadable_line(path, len(header), ValueError("lines longer than the header"))
+        _refuse_unreadable_line(path, header, ValueError("lines longer than the header"))
     return header, table.reshape(-1, len(header))
 
 
@@ -75,17 +75,19 @@ def line_number(path: Path, row: int) -> int:
     return next(line for position, (line, _) in enumerate(_data_lines(path)) if position == row)
 
 
-def _refuse_unreadable_line(path: Path, width: int, error: ValueError) -> NoReturn:
+def _refuse_unreadable_line(path: Path, header: Sequence[str], error: ValueError) -> NoReturn:
     """Find the line that the fast parser choked on."""
     for line, fields in _data_lines(path):
         where = f"{path} line {line}"
-        if len(fields) != width:
-            _refuse(f"{len(fields)} fields, the header has {width}", where=where, remedy="correct the line")
-        for field in fields:
+        if len(fields) != len(header):
+            _refuse(
+                f"{len(fields)} fields, the header has {len(header)}", where=where, remedy="correct the line"
+            )
+        for name, field in zip(header, fields, strict=True):
             try:
                 float(field)
             except ValueError:
-                _refuse(f"{field!r} is not a number", where=where, remedy="correct the line")
+                _refuse(f"{name} {field!r} is not a number", where=where, remedy="correct the line")
     _refuse(f"cannot be read: {error}", where=str(path), remedy="give plain decimal numbers")
 
 

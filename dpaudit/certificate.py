@@ -177,7 +177,13 @@ class Certificate(Model):
         try:
             record = strictly_parsed(Path(path).read_bytes())
         except (OSError, ValueError, RecursionError) as error:
-            raise CertificateFormat(f"cannot be read: {error}", where=str(path)) from None
+            reason = error.strerror if isinstance(error, OSError) and error.strerror else error
+            raise CertificateFormat(
+                f"cannot be read: {reason}",
+                where=str(path),
+                why="only a certificate's own file says what was proved",
+                remedy="name a certificate.json that `dpaudit certify -o` wrote; a ledger is none",
+            ) from None
         return cls.from_record(record, where=str(path))
 
     @classmethod

@@ -134,6 +134,14 @@ def test_a_field_twice_or_no_number_is_refused(record: dict[str, Any], text: str
         Certificate.read(path)
 
 
+def test_a_ledger_given_for_a_certificate_and_a_missing_file_are_named(tmp_path: Path) -> None:
+    ledger(GAUSSIAN).write(tmp_path / "ledger.jsonl")
+    for name, reason in (("ledger.jsonl", "Extra data"), ("nothing.json", "cannot be read: No such file")):
+        with pytest.raises(CertificateFormat, match=reason) as caught:
+            Certificate.read(tmp_path / name)
+        assert "a ledger is none" in caught.value.remedy
+
+
 def test_a_certificate_is_held_against_its_ledger() -> None:
     own, other = ledger(GAUSSIAN, DISCRETE), ledger(GAUSSIAN, DISCRETE)
     made = certificate(own)
