@@ -1,0 +1,226 @@
+"""Q-learning with functional noise as published: Algorithm 1 of Wang and Hegde (2019), with its line numbers.
+
+What is added to the network is released through the curator, as the paper's proof counts it: one function
+for each fresh path. What the proof leaves out stays outside: the network carries on without noise (lines 20
+and 22), so that the functions of two rewards drift apart from update to update; a path that is kept over
+several updates shows their differences without noise; line 24 returns the network without noise.
+
+Wang, B. and Hegde, N. (2019). Privacy-preserving Q-Learning with Functional Noise in Continuous Spaces.
+NeurIPS.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpaudit.algorithms.functional_calibration import FunctionalCalibration
+from dpaudit.algorithms.line_world import (
+    N_ACTIONS,
+    NEIGHBOURS,
+    UNIT,
+    RewardFunction,
+    Walk,
+    episode_returns,
+    middle_rewards,
+)
+from dpaudit.algorithms.relu_network import ReLUNetwork
+from dpaudit.claims import Claim
+from dpaudit.curator import Curator
+from dpaudit.errors import InvalidParameter
+from dpaudit.opened import NoisyFunction
+from dpaudit.pairs import Pair
+from dpaudit.relations import Neighbouring, View
+
+Array = NDArray[np.float64]
+
+#: What comes out at the end: the network itself (line 24), its values with a path of their own, or the noisy
+#: values after each update.
+ReleasedView: TypeAlias = Literal["raw", "fresh", "iterates"]
+
+
+@dataclass(frozen=True, eq=False)
+class LearnedQ:
+    """What a run shows.
+
+    Attributes:
+        reached: [T], the states that the agent's steps reached.
+        released: parameters of the last network [p]; noisy values [nodes, actions]; or those after each update
+            [updates, nodes, actions].
+    """
+
+    reached: Array
+    released: Array
+
+
+@dataclass(frozen=True, eq=False)
+class FunctionalQLearning:
+    """Algorithm 1, frozen with its public parameters: ``(RewardFunction, curator) -> LearnedQ``.
+
+    Args:
+        calibration: of the noise, with alpha, T and B.
+        resets: J, how often a new path is taken; left out, T/B, for every update.
+        view: what comes out at the end.
+        discount: gamma; the paper does not state it.
+        hidden: sizes of the network's hidden layers.
+        nodes: at how many evenly spaced states noisy values come out.
+
+    Raises:
+        InvalidParameter: numbers out of range, or an unknown view.
+    """
+
+    calibration: FunctionalCalibration = field(default_factory=FunctionalCalibration)
+    resets: int | None = None
+    view: ReleasedView = "raw"
+    discount: float = 0.9
+    hidden: tuple[int, ...] = (16, 16)
+    nodes: int = 17
+
+    name = "q-learning-with-functional-noise"
+
+    def __post_init__(self) -> None:
+        if self.view not in get_args(ReleasedView):
+            raise InvalidParameter(
+                f"view {self.view!r}", where="view", remedy=f"give one of {', '.join(get_args(ReleasedView))}"
+            )
+        if not 1 <= self.path_count <= self.calibration.updates:
+            raise InvalidParameter(
+                f"{self.resets!r} paths for {self.calibration.updates} updates",
+                where="resets",
+                remedy="give a whole number from 1 to the number of updates",
+            )
+        require_learning(self.discount, self.nodes)
+
+    @property
+    def path_count(self) -> int:
+        """J."""
+        return self.calibration.updates if self.resets is None else self.resets
+
+    @property
+    def claim(self) -> Claim:
+        """Theorem 5."""
+        return Claim(
+            self.calibration.guarantee,
+            unit=UNIT,
+            neighbouring=Neighbouring.REPLACE_ONE,
+            view=View.ALL_RELEASES if self.view == "iterates" else View.FINAL_OUTPUT,
+            premises=self.calibration.premises,
+            assumptions=(NEIGHBOURS,),
+        )
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """Public parameters, for the ledger's header."""
+        calibration = self.calibration
+        return {
+            "samples": calibration.samples,
+            "batch": calibration.batch,
+            "step_size": calibration.step_size,
+            "k": calibration.k,
+            "lipschitz_squared": calibration.lipschitz_squared,
+            "resets": self.path_count,
+            "view": self.view,
+            "discount": self.discount,
+            "hidden": list(self.hidden),
+            "nodes": self.nodes,
+        }
+
+    def __call__(self, data: RewardFunction, curator: Curator) -> LearnedQ:
+        """Learn; the rewards enter in line 19 alone."""
+        # Line 4.
+        network = ReLUNetwork.random(self.hidden, N_ACTIONS, curator.public("network"))
+        walk = Walk(curator.public("walk"))
+        noisy: _Noisy | None = None
+        visited: list[Array] = []
+        released: list[Array] = []
+        for j in range(self.calibration.updates):  # line 6
+            # Lines 7 to 9: every T/(JB) updates a new path.
+            if noisy is None or j * self.path_count // self.calibration.updates != (
+                (j - 1) * self.path_count // self.calibration.updates
+            ):
+                noisy = _Noisy(network, self._opened(curator, network, f"Q after update {j}"))
+            noisy.network = network
+            if self.view == "iterates":
+                released.append(noisy(self._places))
+            states, actions, reached = explored(walk, noisy, self.calibration.batch)  # lines 10 to 18
+            # Line 19, and line 20 for all of the batch at once.
+            targets = data(reached) + self.discount * noisy(reached).max(axis=1)
+            rows = np.arange(len(states))
+            errors = np.zeros((len(states), N_ACTIONS))
+            errors[rows, actions] = noisy(states)[rows, actions] - targets
+            network = network.descent(states, errors, self.calibration.step_size)  # line 22
+            visited.append(reached)
+        if self.view == "fresh":
+            released.append(self._opened(curator, network, "Q at the end")(self._places))
+        # Line 24.
+        out = network.parameters if self.view == "raw" else np.array(released)
+        return LearnedQ(np.concatenate(visited), out[0] if self.view == "fresh" else out)
+
+    def worst_pairs(self) -> Sequence[Pair]:
+        """The rewards of the built-in walk, and 1 more everywhere."""
+        rewards = middle_rewards()
+        return (Pair(rewards, rewards.plus(1.0), "every reward higher by 1", unit=0),)
+
+    def utility(self, output: LearnedQ) -> dict[str, float]:
+        """The mean return of the last tenth of the episodes, under the rewards of the built-in walk."""
+        return late_return(output.reached)
+
+    def _opened(self, curator: Curator, network: ReLUNetwork, label: str) -> NoisyFunction:
+        def mean(point: float) -> Array:
+            values: Array = network(np.array([point]))[0]
+            return values
+
+        return curator.function(self.calibration.mechanism, mean, label, (N_ACTIONS,))
+
+    @property
+    def _places(self) -> Array:
+        return np.linspace(0.0, 1.0, self.nodes)
+
+
+class _Noisy:
+    """The network with a path that was taken at an earlier one: the path's noise is what that one shows."""
+
+    def __init__(self, network: ReLUNetwork, opened: NoisyFunction) -> None:
+        self.network = self._first = network
+        self._opened = opened
+
+    def __call__(self, points: Array) -> Array:
+        values = self._opened(points)
+        if self.network is self._first:
+            return values
+        return values + (self.network(points) - self._first(points))
+
+
+def explored(walk: Walk, values: Callable[[Array], Array], steps: int) -> tuple[Array, NDArray[np.int64], Array]:
+    """Act greedily: the states [n], the actions, and the states reached.
+
+    Args:
+        walk: goes on where it is.
+        values: from states [n] to [n, actions].
+        steps: n.
+    """
+    states, reached = np.empty(steps), np.empty(steps)
+    actions = np.empty(steps, dtype=np.int64)
+    for b in range(steps):
+        states[b] = walk.state
+        actions[b] = int(values(states[b : b + 1])[0].argmax())
+        reached[b] = walk.step(int(actions[b]))
+    return states, actions, reached
+
+
+def late_return(reached: Array) -> dict[str, float]:
+    """The mean return of the last tenth of a walk's whole episodes, under the built-in rewards."""
+    returns = episode_returns(reached, middle_rewards())
+    return {"return, last tenth": float(returns[-max(1, len(returns) // 10) :].mean())} if len(returns) else {}
+
+
+def require_learning(discount: float, nodes: int) -> None:
+    """Raise `InvalidParameter` unless gamma is in [0, 1) and there are two nodes or more."""
+    if not 0.0 <= discount < 1.0:
+        raise InvalidParameter(f"discount {discount!r}", where="discount", remedy="give a number in [0, 1)")
+    if isinstance(nodes, bool) or not isinstance(nodes, int) or nodes < 2:
+        raise InvalidParameter(f"nodes {nodes!r}", where="nodes", remedy="give a whole number, 2 or more")
