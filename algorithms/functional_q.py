@@ -11,9 +11,9 @@ NeurIPS.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,9 +24,12 @@ from dpaudit.algorithms.line_world import (
     NEIGHBOURS,
     UNIT,
     RewardFunction,
+    Values,
     Walk,
-    episode_returns,
+    explored,
+    late_return,
     middle_rewards,
+    require_learning,
 )
 from dpaudit.algorithms.relu_network import ReLUNetwork
 from dpaudit.claims import Claim
@@ -57,6 +60,14 @@ class LearnedQ:
     released: Array
 
 
+class Update(NamedTuple):
+    """One update: the noisy values that it acted on, the states reached [B], and the network after it."""
+
+    noisy: Values
+    reached: Array
+    network: ReLUNetwork
+
+
 @dataclass(frozen=True, eq=False)
 class FunctionalQLearning:
     """Algorithm 1, frozen with its public parameters: ``(RewardFunction, curator) -> LearnedQ``.
@@ -66,6 +77,8 @@ class FunctionalQLearning:
         resets: J, how often a new path is taken; left out, T/B, for every update.
         view: what comes out at the end.
         discount: gamma; the paper does not state it.
+        exploration: the share of random actions at the beginning, which falls to 0 at the end; the printed
+            algorithm has none, and stays at one end of [0, 1].
         hidden: sizes of the network's hidden layers.
         nodes: at how many evenly spaced states noisy values come out.
 
@@ -76,7 +89,8 @@ class FunctionalQLearning:
     calibration: FunctionalCalibration = field(default_factory=FunctionalCalibration)
     resets: int | None = None
     view: ReleasedView = "raw"
-    discount: float = 0.9
+    discount: float = 0.5
+    exploration: float = 0.0
     hidden: tuple[int, ...] = (16, 16)
     nodes: int = 17
 
@@ -93,7 +107,7 @@ class FunctionalQLearning:
                 where="resets",
                 remedy="give a whole number from 1 to the number of updates",
             )
-        require_learning(self.discount, self.nodes)
+        require_learning(self.discount, self.exploration, self.nodes)
 
     @property
     def path_count(self) -> int:
@@ -125,40 +139,50 @@ class FunctionalQLearning:
             "resets": self.path_count,
             "view": self.view,
             "discount": self.discount,
+            "exploration": self.exploration,
             "hidden": list(self.hidden),
             "nodes": self.nodes,
         }
 
     def __call__(self, data: RewardFunction, curator: Curator) -> LearnedQ:
-        """Learn; the rewards enter in line 19 alone."""
+        """Learn, and show what the view shows."""
+        reached, released, network = [], [], None
+        for update in self.learning(data, curator):
+            reached.append(update.reached)
+            if self.view == "iterates":
+                released.append(update.noisy(self._places))
+            network = update.network
+        if network is None:
+            raise AssertionError  # there is an update at least
+        if self.view == "fresh":
+            fresh = self._opened(curator, network, "Q at the end")
+            return LearnedQ(np.concatenate(reached), fresh(self._places))
+        # Line 24.
+        out = network.parameters if self.view == "raw" else np.array(released)
+        return LearnedQ(np.concatenate(reached), out)
+
+    def learning(self, data: RewardFunction, curator: Curator) -> Iterator[Update]:
+        """Update by update; the rewards enter in line 19 alone."""
+        updates, batch = self.calibration.updates, self.calibration.batch
         # Line 4.
         network = ReLUNetwork.random(self.hidden, N_ACTIONS, curator.public("network"))
         walk = Walk(curator.public("walk"))
         noisy: _Noisy | None = None
-        visited: list[Array] = []
-        released: list[Array] = []
-        for j in range(self.calibration.updates):  # line 6
-            # Lines 7 to 9: every T/(JB) updates a new path.
-            if noisy is None or j * self.path_count // self.calibration.updates != (
-                (j - 1) * self.path_count // self.calibration.updates
-            ):
+        for j in range(updates):  # line 6
+            # Lines 7 to 9: a new path every T/(JB) updates.
+            if noisy is None or j * self.path_count // updates > (j - 1) * self.path_count // updates:
                 noisy = _Noisy(network, self._opened(curator, network, f"Q after update {j}"))
             noisy.network = network
-            if self.view == "iterates":
-                released.append(noisy(self._places))
-            states, actions, reached = explored(walk, noisy, self.calibration.batch)  # lines 10 to 18
-            # Line 19, and line 20 for all of the batch at once.
+            # Lines 10 to 18.
+            share = self.exploration * (1.0 - j / updates)
+            states, actions, reached = explored(walk, noisy, batch, share)
+            # Line 19, and line 20 for the whole batch at once.
             targets = data(reached) + self.discount * noisy(reached).max(axis=1)
-            rows = np.arange(len(states))
-            errors = np.zeros((len(states), N_ACTIONS))
+            rows = np.arange(batch)
+            errors = np.zeros((batch, N_ACTIONS))
             errors[rows, actions] = noisy(states)[rows, actions] - targets
             network = network.descent(states, errors, self.calibration.step_size)  # line 22
-            visited.append(reached)
-        if self.view == "fresh":
-            released.append(self._opened(curator, network, "Q at the end")(self._places))
-        # Line 24.
-        out = network.parameters if self.view == "raw" else np.array(released)
-        return LearnedQ(np.concatenate(visited), out[0] if self.view == "fresh" else out)
+            yield Update(noisy, reached, network)
 
     def worst_pairs(self) -> Sequence[Pair]:
         """The rewards of the built-in walk, and 1 more everywhere."""
@@ -193,34 +217,3 @@ class _Noisy:
         if self.network is self._first:
             return values
         return values + (self.network(points) - self._first(points))
-
-
-def explored(walk: Walk, values: Callable[[Array], Array], steps: int) -> tuple[Array, NDArray[np.int64], Array]:
-    """Act greedily: the states [n], the actions, and the states reached.
-
-    Args:
-        walk: goes on where it is.
-        values: from states [n] to [n, actions].
-        steps: n.
-    """
-    states, reached = np.empty(steps), np.empty(steps)
-    actions = np.empty(steps, dtype=np.int64)
-    for b in range(steps):
-        states[b] = walk.state
-        actions[b] = int(values(states[b : b + 1])[0].argmax())
-        reached[b] = walk.step(int(actions[b]))
-    return states, actions, reached
-
-
-def late_return(reached: Array) -> dict[str, float]:
-    """The mean return of the last tenth of a walk's whole episodes, under the built-in rewards."""
-    returns = episode_returns(reached, middle_rewards())
-    return {"return, last tenth": float(returns[-max(1, len(returns) // 10) :].mean())} if len(returns) else {}
-
-
-def require_learning(discount: float, nodes: int) -> None:
-    """Raise `InvalidParameter` unless gamma is in [0, 1) and there are two nodes or more."""
-    if not 0.0 <= discount < 1.0:
-        raise InvalidParameter(f"discount {discount!r}", where="discount", remedy="give a number in [0, 1)")
-    if isinstance(nodes, bool) or not isinstance(nodes, int) or nodes < 2:
-        raise InvalidParameter(f"nodes {nodes!r}", where="nodes", remedy="give a whole number, 2 or more")

@@ -9,12 +9,18 @@ NeurIPS.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpaudit.errors import DataError
+from dpaudit.errors import DataError, InvalidParameter
+
+Array = NDArray[np.float64]
+
+#: From states [n] to the values of the actions, [n, 2].
+Values = Callable[[Array], Array]
 
 UNIT = "reward function"
 #: What no computation checks of a pair of reward functions.
@@ -39,7 +45,7 @@ class RewardFunction:
         DataError: the values are not finite numbers, or fewer than two (for the data's holder).
     """
 
-    values: NDArray[np.float64]
+    values: Array
 
     def __post_init__(self) -> None:
         try:
@@ -55,7 +61,7 @@ class RewardFunction:
         values.setflags(write=False)
         object.__setattr__(self, "values", values)
 
-    def __call__(self, states: ArrayLike) -> NDArray[np.float64]:
+    def __call__(self, states: ArrayLike) -> Array:
         """Rewards of states of any shape: of the same shape."""
         return np.interp(np.asarray(states, dtype=np.float64), self._places, self.values)
 
@@ -69,7 +75,7 @@ class RewardFunction:
         return float(np.abs(self(places) - other(places)).max())
 
     @property
-    def _places(self) -> NDArray[np.float64]:
+    def _places(self) -> Array:
         return np.linspace(0.0, 1.0, self.values.size)
 
 
@@ -96,6 +102,11 @@ class Walk:
         self._steps = 0
         self.state = float(generator.random())
 
+    def explored(self, action: int, chance: float) -> int:
+        """An action, or with some chance a random one."""
+        random = self._generator.random(2)
+        return int(random[1] * N_ACTIONS) if random[0] < chance else action
+
     def step(self, action: int) -> float:
         """Act, and return the state that this reaches; after the episode's last step the next one begins."""
         reached = moved(self.state, action, float(self._generator.random()))
@@ -104,8 +115,60 @@ class Walk:
         return reached
 
 
-def episode_returns(reached: NDArray[np.float64], rewards: RewardFunction) -> NDArray[np.float64]:
+def episode_returns(reached: Array, rewards: RewardFunction) -> Array:
     """The sum of rewards of each whole episode of a walk, from the states [n] that its steps reached."""
     whole = len(reached) // HORIZON * HORIZON
-    totals: NDArray[np.float64] = rewards(reached[:whole]).reshape(-1, HORIZON).sum(axis=1)
+    totals: Array = rewards(reached[:whole]).reshape(-1, HORIZON).sum(axis=1)
     return totals
+
+
+def greedy_return(values: Values, rewards: RewardFunction, episodes: int, seed: int) -> float:
+    """The mean return of the greedy policy over episodes of one seed."""
+    generator = np.random.default_rng(seed)
+    states = generator.random(episodes)
+    total = 0.0
+    for _ in range(HORIZON):
+        right = values(states).argmax(axis=1) == 1
+        steps = REACH * generator.random(episodes)
+        states = np.clip(states + np.where(right, steps, -steps), 0.0, 1.0)
+        total += float(rewards(states).mean())
+    return total
+
+
+def explored(
+    walk: Walk, values: Values, steps: int, exploration: float = 0.0
+) -> tuple[Array, NDArray[np.int64], Array]:
+    """Act greedily or at random: the states [n], the actions, and the states reached.
+
+    Args:
+        walk: goes on where it is.
+        values: from states [n] to [n, actions].
+        steps: n.
+        exploration: the chance of a random action.
+    """
+    states, reached = np.empty(steps), np.empty(steps)
+    actions = np.empty(steps, dtype=np.int64)
+    for b in range(steps):
+        states[b] = walk.state
+        best = int(values(states[b : b + 1])[0].argmax())
+        actions[b] = best if exploration == 0.0 else walk.explored(best, exploration)
+        reached[b] = walk.step(int(actions[b]))
+    return states, actions, reached
+
+
+def late_return(reached: Array) -> dict[str, float]:
+    """The mean return of the last tenth of a walk's whole episodes, under the built-in rewards."""
+    returns = episode_returns(reached, middle_rewards())
+    return {"return, last tenth": float(returns[-max(1, len(returns) // 10) :].mean())} if len(returns) else {}
+
+
+def require_learning(discount: float, exploration: float, nodes: int) -> None:
+    """Raise `InvalidParameter` unless gamma is in [0, 1), a share in [0, 1], and there are two nodes or more."""
+    if not 0.0 <= exploration <= 1.0:
+        raise InvalidParameter(
+            f"exploration {exploration!r}", where="exploration", remedy="give a number in [0, 1]"
+        )
+    if not 0.0 <= discount < 1.0:
+        raise InvalidParameter(f"discount {discount!r}", where="discount", remedy="give a number in [0, 1)")
+    if isinstance(nodes, bool) or not isinstance(nodes, int) or nodes < 2:
+        raise InvalidParameter(f"nodes {nodes!r}", where="nodes", remedy="give a whole number, 2 or more")
