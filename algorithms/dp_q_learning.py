@@ -93,11 +93,11 @@ class DPQLearning:
     """
 
     guarantee: ApproxDP = field(default_factory=lambda: ApproxDP(epsilon=0.9, delta=1e-4))
-    clip: float = 0.1
+    clip: float = 0.05
     updates: int = 20
     batch: int = 250
-    step_size: float = 2.0
-    beta: float = 1.0
+    step_size: float = 5.0
+    beta: float = 5.0
     nodes: int = 17
     discount: float = 0.5
     exploration: float = 1.0
@@ -143,7 +143,7 @@ class DPQLearning:
             reached.append(state.reached)
         if state is None:
             raise AssertionError  # there is an update at least
-        return LearnedQ(np.concatenate(reached), state.noisy.values)
+        return LearnedQ(np.concatenate(reached), state.learnt.values)
 
     def learning(self, data: RewardFunction, curator: Curator) -> Iterator[State]:
         """Update by update."""
@@ -197,5 +197,5 @@ class DPQLearning:
 class State(NamedTuple):
     """After one update: z, and the states [B] that the steps before it reached."""
 
-    noisy: NodeValues
+    learnt: NodeValues
     reached: Array

@@ -61,11 +61,11 @@ class LearnedQ:
 
 
 class Update(NamedTuple):
-    """One update: the noisy values that it acted on, the states reached [B], and the network after it."""
+    """One update: the values that it acted on, the states reached [B], and the network after it."""
 
     noisy: Values
     reached: Array
-    network: ReLUNetwork
+    learnt: ReLUNetwork
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,7 +151,7 @@ class FunctionalQLearning:
             reached.append(update.reached)
             if self.view == "iterates":
                 released.append(update.noisy(self._places))
-            network = update.network
+            network = update.learnt
         if network is None:
             raise AssertionError  # there is an update at least
         if self.view == "fresh":
@@ -181,7 +181,9 @@ class FunctionalQLearning:
             rows = np.arange(batch)
             errors = np.zeros((batch, N_ACTIONS))
             errors[rows, actions] = noisy(states)[rows, actions] - targets
-            network = network.descent(states, errors, self.calibration.step_size)  # line 22
+            # Line 22, down the gradient.
+            gradient = network.gradient(states, errors)
+            network = network.with_parameters(network.parameters - self.calibration.step_size * gradient)
             yield Update(noisy, reached, network)
 
     def worst_pairs(self) -> Sequence[Pair]:

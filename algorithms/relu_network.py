@@ -39,39 +39,32 @@ class ReLUNetwork:
         """Values at points [n]: [n, outputs]."""
         return self._activations(points)[-1]
 
-    def descent(self, points: Array, errors: Array, step_size: float) -> ReLUNetwork:
-        """One step down the gradient of the mean over points of half the squared error.
+    def with_parameters(self, parameters: Array) -> ReLUNetwork:
+        """A network of the same sizes with other `parameters`."""
+        weights, biases, first = [], [], 0
+        for old in self.weights:
+            inputs, outputs = old.shape
+            middle, last = first + inputs * outputs, first + (inputs + 1) * outputs
+            weights.append(parameters[first:middle].reshape(inputs, outputs))
+            biases.append(parameters[middle:last])
+            first = last
+        return ReLUNetwork(tuple(weights), tuple(biases))
+
+    def gradient(self, points: Array, errors: Array) -> Array:
+        """The gradient by `parameters` of the mean over points of half the squared error: [parameters].
 
         Args:
             points: [n].
             errors: [n, outputs], value less target; zero where there is no target.
-            step_size: alpha.
         """
-        weights, biases = self.gradient(points, errors / len(points))
-        return ReLUNetwork(
-            tuple(w - step_size * g for w, g in zip(self.weights, weights, strict=True)),
-            tuple(b - step_size * g for b, g in zip(self.biases, biases, strict=True)),
-        )
-
-    def gradient(self, points: Array, sensitivities: Array) -> tuple[list[Array], list[Array]]:
-        """The gradient, by weights and by biases, of sum(sensitivities * values); sensitivities [n, outputs]."""
         activations = self._activations(points)
-        back = sensitivities
-        weights: list[Array] = []
-        biases: list[Array] = []
+        back = errors / len(points)
+        parts: list[Array] = []
         for layer in range(len(self.weights) - 1, -1, -1):
-            weights.insert(0, activations[layer].T @ back)
-            biases.insert(0, back.sum(axis=0))
+            parts += [back.sum(axis=0), (activations[layer].T @ back).ravel()]
             if layer:
                 back = (back @ self.weights[layer].T) * (activations[layer] > 0.0)
-        return weights, biases
-
-    def moved(self, weights: list[Array], biases: list[Array]) -> ReLUNetwork:
-        """With amounts added to weights and biases."""
-        return ReLUNetwork(
-            tuple(w + d for w, d in zip(self.weights, weights, strict=True)),
-            tuple(b + d for b, d in zip(self.biases, biases, strict=True)),
-        )
+        return np.concatenate(parts[::-1])
 
     @property
     def lipschitz(self) -> float:
@@ -80,8 +73,9 @@ class ReLUNetwork:
 
     @property
     def parameters(self) -> Array:
-        """Everything in one vector."""
-        return np.concatenate([part.ravel() for pair in zip(self.weights, self.biases, strict=True) for part in pair])
+        """Everything in one vector: each layer's weights, row by row, and then its biases."""
+        layers = zip(self.weights, self.biases, strict=True)
+        return np.concatenate([part.ravel() for layer in layers for part in layer])
 
     def _activations(self, points: Array) -> list[Array]:
         """The input of each layer, [n, inputs], and at last the values."""
