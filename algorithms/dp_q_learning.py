@@ -107,8 +107,7 @@ class DPQLearning:
     def __post_init__(self) -> None:
         for name in ("clip", "step_size", "beta"):
             require_positive(getattr(self, name), name)
-        for name in ("epsilon", "delta"):
-            require_positive(getattr(self.guarantee, name), name)
+        require_positive(self.guarantee.epsilon, "epsilon")
         public_size(self.updates, "updates")
         public_size(self.batch, "batch")
         require_learning(self.discount, self.exploration, self.nodes)

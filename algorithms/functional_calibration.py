@@ -65,13 +65,7 @@ class FunctionalCalibration:
                 where="batch",
                 remedy="give whole numbers, 1 <= batch <= samples",
             )
-        if min(self.guarantee.epsilon, self.guarantee.delta) <= 0.0:
-            raise InvalidParameter(
-                str(self.guarantee),
-                where="guarantee",
-                why="no finite noise of this kind gives it",
-                remedy="give a positive epsilon and a positive delta",
-            )
+        require_positive(self.guarantee.epsilon, "epsilon")
 
     @property
     def updates(self) -> int:

@@ -89,8 +89,7 @@ class PerturbedQLearning:
             )
         for name in ("step_size", "clip"):
             require_positive(getattr(self, name), name)
-        for name in ("epsilon", "delta"):
-            require_positive(getattr(self.guarantee, name), name)
+        require_positive(self.guarantee.epsilon, "epsilon")
         if public_size(self.batch, "batch") > public_size(self.samples, "samples"):
             raise InvalidParameter(
                 f"batch {self.batch} of {self.samples} samples", where="batch", remedy="give no more than samples"
