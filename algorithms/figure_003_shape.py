@@ -49,7 +49,7 @@ def sentences(regrets: Regrets) -> list[Sentence]:
         rates = estimate(halves[0] / middle - halves[1] / (end - middle))
         first, second = float(halves[0].mean()) / middle, float(halves[1].mean()) / (end - middle)
         numbers = f"regret per user {first:.3g} up to {middle}, then {second:.3g}"
-        found.append(Sentence("sublinear in K", f"{curve.river}, {curve}", _answer(rates), numbers))
+        found.append(Sentence("sublinear in K", f"{curve.river}, {curve}", above_zero(rates), numbers))
     panels = [
         [curve for curve in regrets.curves if curve.river == river]
         for river in dict.fromkeys(curve.river for curve in regrets.curves)
@@ -58,16 +58,16 @@ def sentences(regrets: Regrets) -> list[Sentence]:
         for curve in private:
             more = estimate(regrets.at(curve, end) - regrets.at(plain, end))
             words = f"{plain.river}, {curve} against {plain}"
-            found.append(Sentence("a larger regret than UCRL-VTR", words, _answer(more), f"{more} more"))
+            found.append(Sentence("a larger regret than UCRL-VTR", words, above_zero(more), f"{more} more"))
     for _, *private in panels:
         for small, large in pairwise(private):
             less = estimate(regrets.at(small, end) - regrets.at(large, end))
             words = f"{small.river}, epsilon={large.epsilon:g} against {small.epsilon:g}"
-            found.append(Sentence("closer as epsilon grows", words, _answer(less), f"{less} less"))
+            found.append(Sentence("closer as epsilon grows", words, above_zero(less), f"{less} less"))
     return found
 
 
-def _answer(difference: Estimate) -> Appears:
+def above_zero(difference: Estimate) -> Appears:
     """Whether a difference is above 0; of a single run nobody can tell."""
     if abs(difference.mean) > difference.half_width:
         return "yes" if difference.mean > 0.0 else "no"
