@@ -18,13 +18,13 @@ from pathlib import Path
 import numpy as np
 
 from dpaudit.algorithms.cells import CellKind
-from dpaudit.algorithms.dp_q_learning import DPQLearning
+from dpaudit.algorithms.dp_q_learning import DPQLearning, NodeValues
 from dpaudit.algorithms.dp_q_learning_builtin import QLearning
+from dpaudit.algorithms.evaluated_policy import EvaluatedPolicy
 from dpaudit.algorithms.functional_calibration import FunctionalCalibration
 from dpaudit.algorithms.functional_q import FunctionalQLearning
-from dpaudit.algorithms.line_world import episode_returns, greedy_return, middle_rewards
-from dpaudit.algorithms.perturbed_q import PerturbedQLearning
-from dpaudit.errors import InvalidParameter
+from dpaudit.algorithms.line_world import HORIZON, episode_returns, greedy_return, middle_rewards
+from dpaudit.algorithms.perturbed_q import Perturbed, PerturbedQLearning
 from dpaudit.guarantees import ApproxDP
 from dpaudit.noise import LiveNoise, NoiseSource, NoNoise
 from dpaudit.running import run
@@ -41,13 +41,21 @@ STEP_SIZE = 0.5
 POINTS, EPISODES, EVALUATION_SEED = 10, 200, 20191208
 
 
+_NAMES = {
+    "corrected": "corrected",
+    "rewards": "noise on rewards",
+    "gradients": "noise on gradients",
+    "evaluation": "Balle et al.",
+}
+
+
 @dataclass(frozen=True)
 class Curve:
     """One line of a panel.
 
     Attributes:
         panel: its heading.
-        algorithm: ``published``, ``corrected``, ``rewards`` or ``gradients``.
+        algorithm: ``published``, ``corrected``, ``rewards``, ``gradients`` or ``evaluation``.
         sigma: of the published noise; 0 for none, and of no meaning to the others.
         resets: J; 0 for T/B.
         epsilon: that is claimed; infinite for no noise.
@@ -63,7 +71,7 @@ class Curve:
         """As the legend has it."""
         if self.algorithm == "published":
             return "no noise" if self.sigma == 0.0 else f"published, sigma={self.sigma:g}"
-        name = "corrected" if self.algorithm == "corrected" else f"noise on {self.algorithm}"
+        name = _NAMES[self.algorithm]
         return f"{name}, " + ("no noise" if math.isinf(self.epsilon) else f"epsilon={self.epsilon:g}")
 
 
@@ -117,7 +125,7 @@ def compared_curves() -> list[Curve]:
     for epsilon, sigma in CLAIMED.items():
         panel = f"claimed: epsilon = {epsilon:g}"
         curves += [Curve(panel, "published"), Curve(panel, "published", sigma, epsilon=epsilon)]
-        curves += [Curve(panel, name, epsilon=epsilon) for name in ("corrected", "rewards", "gradients")]
+        curves += [Curve(panel, name, epsilon=epsilon) for name in _NAMES]
     return curves
 
 
@@ -142,12 +150,8 @@ def finished_cells(
     return _CELLS.finished(wanted, path=path, workers=workers, progress=progress)
 
 
-def algorithm_of(curve: Curve, total: int = SAMPLES) -> QLearning:
-    """The algorithm of a line; where there is no noise, with some that is left out when it runs.
-
-    Raises:
-        InvalidParameter: an unknown algorithm.
-    """
+def algorithm_of(curve: Curve, total: int = SAMPLES) -> QLearning | EvaluatedPolicy:
+    """The algorithm of a line; where there is no noise, with some that is left out when it runs."""
     claim = ApproxDP(epsilon=curve.epsilon if math.isfinite(curve.epsilon) else 0.9, delta=DELTA)
     batch = min(BATCH, total // POINTS)
     if curve.algorithm == "published":
@@ -156,11 +160,10 @@ def algorithm_of(curve: Curve, total: int = SAMPLES) -> QLearning:
     if curve.algorithm == "corrected":
         updates = 2 * POINTS
         return DPQLearning(claim, updates=updates, batch=total // updates)
-    if curve.algorithm == "rewards":
-        return PerturbedQLearning("rewards", claim, total, batch, STEP_SIZE)
-    if curve.algorithm == "gradients":
-        return PerturbedQLearning("gradients", claim, total, batch, STEP_SIZE)
-    raise InvalidParameter(f"algorithm {curve.algorithm!r}", where="Curve.algorithm")
+    if curve.algorithm == "evaluation":
+        return EvaluatedPolicy(claim, max(1, total // HORIZON))
+    perturbed: Perturbed = "rewards" if curve.algorithm == "rewards" else "gradients"
+    return PerturbedQLearning(perturbed, claim, total, batch, STEP_SIZE)
 
 
 def noiseless(curve: Curve) -> bool:
@@ -173,6 +176,8 @@ def _run(cells: Sequence[Cell]) -> list[Cell]:
     asked = cells[0]
     algorithm, rewards = algorithm_of(asked.curve, asked.total), middle_rewards()
     noise: NoiseSource = NoNoise() if noiseless(asked.curve) else LiveNoise(_noise_seed(asked))
+    if isinstance(algorithm, EvaluatedPolicy):
+        return [_evaluated(cell) for cell in cells]
     # Runs of one seed share network and walk, whatever their noise.
     updates = run(
         lambda data, curator: list(algorithm.learning(data, curator)),
@@ -193,11 +198,22 @@ def _run(cells: Sequence[Cell]) -> list[Cell]:
     return finished
 
 
+def _evaluated(cell: Cell) -> Cell:
+    """A run of its own, with the whole budget, for as many episodes as the point has."""
+    algorithm, rewards = algorithm_of(cell.curve, cell.samples), middle_rewards()
+    output = run(algorithm, rewards, seed=_noise_seed(cell), public_seed=cell.seed).output
+    learnt = greedy_return(NodeValues(output.released), rewards, EPISODES, EVALUATION_SEED)
+    return replace(cell, learnt=learnt, trained=float(episode_returns(output.reached, rewards).mean()))
+
+
 def _noise_seed(cell: Cell) -> int:
-    words = np.array([cell.sigma, cell.resets, cell.epsilon]).view(np.uint32).tolist()
+    words = np.array([cell.sigma, cell.resets, cell.epsilon], dtype=np.float64).view(np.uint32).tolist()
     return int(np.random.SeedSequence([cell.seed, len(cell.algorithm), *words]).generate_state(1)[0])
 
 
 _CELLS = CellKind(
-    Cell, frozenset({"learnt", "trained"}), _run, lambda cell: replace(cell, samples=0, learnt=0.0, trained=0.0)
+    Cell,
+    frozenset({"learnt", "trained"}),
+    _run,
+    lambda cell: replace(cell, samples=0, learnt=0.0, trained=0.0),
 )

@@ -6,12 +6,11 @@ A difference over the runs, each with the same network and walk, counts where it
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpaudit.algorithms.figure_002 import Cell, Curve, noiseless
+from dpaudit.algorithms.figure_002 import Cell, Curve
 from dpaudit.algorithms.figure_003_shape import above_zero
 from dpaudit.algorithms.figure_1_shape import Estimate, Sentence, estimate
 
@@ -63,10 +62,10 @@ def noise_sentences(returns: Returns) -> list[Sentence]:
         if curve.sigma < 0.4:
             found.append(_limited(returns, reset[0], curve, "limited sub-optimality for sigma < 0.4"))
     for panel in (reset, kept, corrected):
-        for less, more in pairwise(panel):
-            lower = estimate(returns.end(less) - returns.end(more))
-            about = f"{more.panel}: {more} against {less}"
-            found.append(Sentence("more noise, a lower return", about, above_zero(lower), f"{lower} lower"))
+        for curve in panel[1:]:
+            lower = estimate(returns.end(panel[0]) - returns.end(curve))
+            about = f"{curve.panel}: {curve} against no noise"
+            found.append(Sentence("a lower return under noise", about, above_zero(lower), f"{lower} lower"))
     for one, other in zip(reset[1:], kept[1:], strict=True):
         better = estimate(returns.end(one) - returns.end(other))
         about = f"sigma={one.sigma:g}, J = T/B against J = 1"
@@ -104,8 +103,3 @@ def _limited(returns: Returns, plain: Curve, curve: Curve, words: str) -> Senten
     inside = Estimate(allowed - lost.mean, lost.half_width, lost.runs)
     about = f"{curve.panel}: {curve}, within {allowed:.2f} of no noise"
     return Sentence(words, about, above_zero(inside), f"{lost} lost")
-
-
-def without_noise(returns: Returns) -> list[Curve]:
-    """The curves that have none."""
-    return [curve for curve in returns.curves if noiseless(curve)]

@@ -159,7 +159,9 @@ def explored(
 def late_return(reached: Array) -> dict[str, float]:
     """The mean return of the last tenth of a walk's whole episodes, under the built-in rewards."""
     returns = episode_returns(reached, middle_rewards())
-    return {"return, last tenth": float(returns[-max(1, len(returns) // 10) :].mean())} if len(returns) else {}
+    return (
+        {"return, last tenth": float(returns[-max(1, len(returns) // 10) :].mean())} if len(returns) else {}
+    )
 
 
 def require_learning(discount: float, exploration: float, nodes: int) -> None:

@@ -92,7 +92,9 @@ class PerturbedQLearning:
         require_positive(self.guarantee.epsilon, "epsilon")
         if public_size(self.batch, "batch") > public_size(self.samples, "samples"):
             raise InvalidParameter(
-                f"batch {self.batch} of {self.samples} samples", where="batch", remedy="give no more than samples"
+                f"batch {self.batch} of {self.samples} samples",
+                where="batch",
+                remedy="give no more than samples",
             )
         require_learning(self.discount, self.exploration, 2)
 
@@ -149,9 +151,7 @@ class PerturbedQLearning:
             errors[rows, actions] = network(states)[rows, actions] - targets
             gradient = network.gradient(states, errors)
             if self.perturbed == "gradients":
-                gradient = curator.release(
-                    self._clipped(gradient), self.mechanism, label=f"gradient {j + 1}"
-                )
+                gradient = curator.release(self._clipped(gradient), self.mechanism, label=f"gradient {j + 1}")
             network = network.with_parameters(network.parameters - self.step_size * gradient)
             yield Update(acting, reached, network)
 

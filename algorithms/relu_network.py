@@ -31,7 +31,10 @@ class ReLUNetwork:
         for inputs, outputs in pairwise(sizes):
             limit = inputs**-0.5
             layers.append(
-                (generator.uniform(-limit, limit, (inputs, outputs)), generator.uniform(-limit, limit, outputs))
+                (
+                    generator.uniform(-limit, limit, (inputs, outputs)),
+                    generator.uniform(-limit, limit, outputs),
+                )
             )
         return cls(tuple(w for w, _ in layers), tuple(b for _, b in layers))
 

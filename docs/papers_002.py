@@ -79,7 +79,9 @@ def cases() -> Iterator[Case]:
     yield published(0.32, "iterates", 1)
     yield published(0.74, "raw")
     for claim in CLAIMS.values():
-        yield Case(f"corrected, {claim}", DPQLearning(claim), DPQLearning(claim, updates=UPDATES, batch=BATCH))
+        yield Case(
+            f"corrected, {claim}", DPQLearning(claim), DPQLearning(claim, updates=UPDATES, batch=BATCH)
+        )
         kinds: tuple[Perturbed, ...] = ("rewards", "gradients")
         for kind in kinds:
             short = PerturbedQLearning(kind, claim, samples=UPDATES * BATCH, batch=BATCH)
@@ -118,7 +120,9 @@ def attacked(algorithm: Any) -> str:
     def score(output: LearnedQ) -> float:
         out = output.released
         if out.ndim == 1:
-            return float(out[-2:].sum())  # of a network's parameters the last two are the biases of its values
+            return float(
+                out[-2:].sum()
+            )  # of a network's parameters the last two are the biases of its values
         return float(out.mean() if out.ndim == 2 else (out[-1] - out[0]).mean())
 
     trials = run_trials(algorithm, algorithm.worst_pairs()[0], TRIALS, score=score)

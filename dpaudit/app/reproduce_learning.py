@@ -42,7 +42,14 @@ _samples = click.option(
 @_samples
 @click.pass_context
 def figure_1(
-    ctx: click.Context, *, folder: Path | None, runs: int, samples: int, workers: int, seed: int, output_format: str
+    ctx: click.Context,
+    *,
+    folder: Path | None,
+    runs: int,
+    samples: int,
+    workers: int,
+    seed: int,
+    output_format: str,
 ) -> None:
     """Draw the figure again: learning by noise, the corrected algorithm beside the published one."""
     title = "learning under functional noise"
@@ -55,7 +62,14 @@ def figure_1(
 @_samples
 @click.pass_context
 def figure_2(
-    ctx: click.Context, *, folder: Path | None, runs: int, samples: int, workers: int, seed: int, output_format: str
+    ctx: click.Context,
+    *,
+    folder: Path | None,
+    runs: int,
+    samples: int,
+    workers: int,
+    seed: int,
+    output_format: str,
 ) -> None:
     """Draw the figure again: the published and the corrected algorithm and baselines at one claim."""
     title = "private Q-learning at one claim"

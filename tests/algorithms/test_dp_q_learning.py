@@ -129,7 +129,9 @@ def test_values_between_nodes_are_straight() -> None:
 
 def test_the_attack_that_separates_the_published_one_says_nothing() -> None:
     algorithm = DPQLearning(updates=4, batch=10)
-    trials = run_trials(algorithm, algorithm.worst_pairs()[1], 120, score=lambda out: float(out.released.mean()))
+    trials = run_trials(
+        algorithm, algorithm.worst_pairs()[1], 120, score=lambda out: float(out.released.mean())
+    )
     audit = threshold(
         Samples(trials.data, trials.neighbour, trials.seed), claim=algorithm.claim, confidence=1 - ALARM
     )
@@ -139,7 +141,9 @@ def test_the_attack_that_separates_the_published_one_says_nothing() -> None:
 def test_it_learns_where_there_is_little_noise_and_not_under_much() -> None:
     def learnt(epsilon: float) -> float:
         algorithm = DPQLearning(ApproxDP(epsilon=epsilon, delta=1e-4))
-        values = [NodeValues(run(algorithm, REWARDS, seed=s, public_seed=s).output.released) for s in range(4)]
+        values = [
+            NodeValues(run(algorithm, REWARDS, seed=s, public_seed=s).output.released) for s in range(4)
+        ]
         return float(np.mean([greedy_return(value, REWARDS, 100, 0) for value in values]))
 
     assert learnt(1e4) > 19.0
@@ -179,15 +183,28 @@ def test_a_baseline_with_half_the_noise_is_refuted() -> None:
     """A planted fault: the same claims with noise for a sensitivity that is four times too small."""
     honest = PerturbedQLearning("rewards", samples=24, batch=6)
     short = PerturbedQLearning("rewards", samples=24, batch=6)
-    object.__setattr__(short, "mechanism", short.mechanism.model_copy(update={"sensitivity": short.mechanism.sensitivity.model_copy(update={"value": 0.6})}))
-    found = {a: replay(a, a.worst_pairs(), replays=3, extreme_outputs=False).findings for a in (honest, short)}
+    object.__setattr__(
+        short,
+        "mechanism",
+        short.mechanism.model_copy(
+            update={"sensitivity": short.mechanism.sensitivity.model_copy(update={"value": 0.6})}
+        ),
+    )
+    found = {
+        a: replay(a, a.worst_pairs(), replays=3, extreme_outputs=False).findings for a in (honest, short)
+    }
     assert not found[honest]
     assert {finding.kind for finding in found[short]} == {"sensitivity"}
 
 
 @pytest.mark.parametrize(
     "parameters",
-    [{"form": "other"}, {"sigma": 1.0}, {"form": "published", "beta": 1.0}, {"form": "noisy-rewards", "clip": 1.0}],
+    [
+        {"form": "other"},
+        {"sigma": 1.0},
+        {"form": "published", "beta": 1.0},
+        {"form": "noisy-rewards", "clip": 1.0},
+    ],
 )
 def test_what_the_command_line_does_not_take(parameters: dict[str, Any]) -> None:
     with pytest.raises(UsageError):
@@ -195,7 +212,9 @@ def test_what_the_command_line_does_not_take(parameters: dict[str, Any]) -> None
 
 
 def test_the_published_form_by_name() -> None:
-    algorithm, _ = CATALOGUE["dp-q-learning"].example(form="published", view="fresh", resets=1, sigma=0.74, k=3.0)
+    algorithm, _ = CATALOGUE["dp-q-learning"].example(
+        form="published", view="fresh", resets=1, sigma=0.74, k=3.0
+    )
     assert (algorithm.view, algorithm.path_count, algorithm.calibration.sigma) == ("fresh", 1, 0.74)
     assert algorithm.calibration.k == 3.0
     with pytest.raises(UsageError):

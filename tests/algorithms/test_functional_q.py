@@ -61,7 +61,9 @@ def test_differences_grow_from_update_to_update() -> None:
     algorithm = small(20, 64, view="iterates", nodes=129)
     (pair,) = algorithm.worst_pairs()
     audit = replay(algorithm, [pair], replays=1, extreme_outputs=False)
-    moved = {int(f.label.split()[-1]): f.measured / f.declared for f in audit.findings if f.kind == "sensitivity"}  # type: ignore[union-attr, operator]
+    moved = {
+        int(f.label.split()[-1]): f.measured / f.declared for f in audit.findings if f.kind == "sensitivity"
+    }  # type: ignore[union-attr, operator]
     assert audit.verdict is Experiment.REFUTED
     assert set(range(8, 20)) <= set(moved)
     # They add up: in proportion to the number of updates so far.
@@ -117,7 +119,9 @@ def test_without_noise_it_is_q_learning_by_the_book() -> None:
 
 
 def _learn(algorithm: FunctionalQLearning) -> list[Any]:
-    return list(run(lambda data, curator: list(algorithm.learning(data, curator)), REWARDS, noise=NoNoise()).output)
+    return list(
+        run(lambda data, curator: list(algorithm.learning(data, curator)), REWARDS, noise=NoNoise()).output
+    )
 
 
 def _states(reached: np.ndarray) -> list[float]:
@@ -171,7 +175,14 @@ def _last(algorithm: FunctionalQLearning) -> Any:
 
 @pytest.mark.parametrize(
     "options",
-    [{"view": "all"}, {"resets": 0}, {"resets": 5}, {"discount": 1.0}, {"exploration": math.nan}, {"nodes": 1}],
+    [
+        {"view": "all"},
+        {"resets": 0},
+        {"resets": 5},
+        {"discount": 1.0},
+        {"exploration": math.nan},
+        {"nodes": 1},
+    ],
 )
 def test_bad_parameters_are_refused(options: dict[str, Any]) -> None:
     with pytest.raises(InvalidParameter):
