@@ -7,10 +7,10 @@ from z_j, and its RKHS norm, over all actions together, is scaled down to c. g_j
 action. Each f_j + g_j is a release whose sensitivity is 2c, whatever the rewards are; z_j is a sum of
 releases, and so is everything that is done with it. N updates cost rho = 2 N c^2 / sigma^2.
 
-f_j is the step of functional gradient descent, sum_b w_b K(s_b, .) on the actions taken, with
-w_b = (step size / B) (y_b - z_j(s_b, a_b)): its norm is the root of w' K w, exactly. It differs in this from
-Wang and Hegde (2019), whose networks have no noisy state, and whose argument fails (`functional_q`). Paths are
-drawn at evenly spaced nodes; between them z is a straight line.
+f_j is the step of functional gradient descent, sum_b w_b K(s_b, .) on the actions taken, with w_b = (step
+size / B) (y_b - z_j(s_b, a_b)): its norm is the root of w' K w, exactly. It differs in this from Wang and
+Hegde (2019), whose networks have no noisy state, and whose argument fails (`functional_q`). Paths are drawn
+at evenly spaced nodes; between them z is a straight line.
 
 Wang, B. and Hegde, N. (2019). Privacy-preserving Q-Learning with Functional Noise in Continuous Spaces.
 NeurIPS.
@@ -54,7 +54,8 @@ from dpaudit.sensitivity import RKHS
 _BELOW = 1.0 - 1e-9
 
 
-class NodeValues(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class NodeValues:
     """A function of [0, 1], straight between evenly spaced nodes.
 
     Attributes:

@@ -10,7 +10,7 @@ from dpaudit.algorithms.dp_q_learning import DPQLearning
 from dpaudit.algorithms.functional_calibration import FunctionalCalibration
 from dpaudit.algorithms.functional_q import FunctionalQLearning
 from dpaudit.algorithms.line_world import RewardFunction, middle_rewards
-from dpaudit.algorithms.perturbed_q import PerturbedQLearning
+from dpaudit.algorithms.perturbed_q import Perturbed, PerturbedQLearning
 from dpaudit.algorithms.trajectories import public_size
 from dpaudit.errors import UsageError
 from dpaudit.guarantees import ApproxDP
@@ -97,5 +97,5 @@ def _made(form: str, guarantee: ApproxDP, updates: int, batch: int, given: dict[
         )
         rest = {name: value for name, value in given.items() if name not in of_noise}
         return FunctionalQLearning(calibration, **rest)
-    perturbed = "rewards" if form == "noisy-rewards" else "gradients"
+    perturbed: Perturbed = "rewards" if form == "noisy-rewards" else "gradients"
     return PerturbedQLearning(perturbed, guarantee, updates * batch, batch, **given)

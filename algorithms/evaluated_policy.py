@@ -1,8 +1,8 @@
 """Control by private policy evaluation: what Wang and Hegde (2019) compare with as Balle and others.
 
-Episodes of random actions on [0, 1], cut into bins; DP-LSW of Balle, Gomrokchi and Precup (2016) evaluates them,
-and the policy looks one step ahead with the public moves. The claim is theirs, about one trajectory replaced by
-another. A reward function has a part in every trajectory: about it, nothing is claimed.
+Episodes of random actions on [0, 1], cut into bins; DP-LSW of Balle, Gomrokchi and Precup (2016) evaluates
+them, and the policy looks one step ahead with the public moves. The claim is theirs, about one trajectory
+replaced by another. A reward function has a part in every trajectory: about it, nothing is claimed.
 """
 
 from __future__ import annotations

@@ -1,11 +1,12 @@
 """The data of figures 1 and 2 of Wang and Hegde (2019): the return of what private Q-learning has learnt.
 
-A group of cells is one run, and a cell is how well the greedy policy of the function that was learnt up to some
-sample does: the network (line 24) of the published algorithm and of the baselines, z of the corrected one.
+A group of cells is one run, and a cell is how well the greedy policy of the function that was learnt up to
+some sample does: the network (line 24) of the published algorithm and of the baselines, z of the corrected
+one.
 
-The paper does not state gamma and exploration. With its alpha = 3e-4, 78 steps of plain gradient descent learn
-nothing, and a greedy agent stays at one end. Chosen here: gamma = 1/2, alpha = 1/2 (`STEP_SIZE`), exploration
-falling from 1 to 0.
+The paper does not state gamma and exploration. With its alpha = 3e-4, 78 steps of plain gradient descent
+learn nothing, and a greedy agent stays at one end. Chosen here: gamma = 1/2, alpha = 1/2 (`STEP_SIZE`),
+exploration falling from 1 to 0.
 """
 
 from __future__ import annotations
@@ -110,7 +111,7 @@ class Cell:
 
 
 def noise_curves() -> list[Curve]:
-    """Figure 1: the published algorithm by sigma, its paths reset or kept, and the corrected one by epsilon."""
+    """Figure 1: the published one by sigma, paths reset or kept; the corrected one by epsilon."""
     published = [
         Curve(panel, "published", sigma, resets)
         for panel, resets in (("published, J = T/B", 0), ("published, J = 1", 1))

@@ -57,10 +57,9 @@ class Returns:
 def noise_sentences(returns: Returns) -> list[Sentence]:
     """Of figure 1."""
     reset, kept, corrected = (returns.of(panel) for panel in returns.panels)
-    found = []
-    for curve in reset[1:]:
-        if curve.sigma < 0.4:
-            found.append(_limited(returns, reset[0], curve, "limited sub-optimality for sigma < 0.4"))
+    words = "limited sub-optimality for sigma < 0.4"
+    small = [curve for curve in reset[1:] if curve.sigma < 0.4]
+    found = [_limited(returns, reset[0], curve, words) for curve in small]
     for panel in (reset, kept, corrected):
         for curve in panel[1:]:
             lower = estimate(returns.end(panel[0]) - returns.end(curve))

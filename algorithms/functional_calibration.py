@@ -3,8 +3,8 @@
     v = 4 alpha (k + 1) / B,  1/beta = v,  C = (v^2 + v) L^2,
     sigma >= sqrt(2 (T/B) log(e + epsilon/delta) C) / epsilon,  2 k > 8.68 sqrt(beta) sigma
 
-make the algorithm (epsilon, delta + J exp(-(2 k - 8.68 sqrt(beta) sigma)^2 / 2))-DP. Appendix E.3 gives half of
-the delta to each summand. Its own parameters, the defaults here, meet neither inequality.
+make the algorithm (epsilon, delta + J exp(-(2 k - 8.68 sqrt(beta) sigma)^2 / 2))-DP. Appendix E.3 gives half
+of the delta to each summand. Its own parameters, the defaults here, meet neither inequality.
 
 The exponent wants a sigma^2 (Borell and Tsirelson): P(max g >= 8.68 sqrt(beta) sigma + u) is at most
 exp(-u^2 / (2 sigma^2)), and for sigma > 1 not at most exp(-u^2 / 2), as Lemma 8 prints it.

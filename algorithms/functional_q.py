@@ -52,8 +52,8 @@ class LearnedQ:
 
     Attributes:
         reached: [T], the states that the agent's steps reached.
-        released: parameters of the last network [p]; noisy values [nodes, actions]; or those after each update
-            [updates, nodes, actions].
+        released: parameters of the last network, [p]; or noisy values, [nodes, actions]; or those after each
+            update, [updates, nodes, actions].
     """
 
     reached: Array

@@ -165,12 +165,12 @@ def late_return(reached: Array) -> dict[str, float]:
 
 
 def require_learning(discount: float, exploration: float, nodes: int) -> None:
-    """Raise `InvalidParameter` unless gamma is in [0, 1), a share in [0, 1], and there are two nodes or more."""
+    """Raise `InvalidParameter` unless gamma is in [0, 1), the share in [0, 1], and nodes at least 2."""
     if not 0.0 <= exploration <= 1.0:
         raise InvalidParameter(
             f"exploration {exploration!r}", where="exploration", remedy="give a number in [0, 1]"
         )
     if not 0.0 <= discount < 1.0:
         raise InvalidParameter(f"discount {discount!r}", where="discount", remedy="give a number in [0, 1)")
-    if isinstance(nodes, bool) or not isinstance(nodes, int) or nodes < 2:
+    if isinstance(nodes, bool) or nodes != int(nodes) or nodes < 2:
         raise InvalidParameter(f"nodes {nodes!r}", where="nodes", remedy="give a whole number, 2 or more")

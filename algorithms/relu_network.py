@@ -71,7 +71,7 @@ class ReLUNetwork:
 
     @property
     def lipschitz(self) -> float:
-        """A bound on how steep the vector of values is anywhere: the product of the largest singular values."""
+        """A bound on how steep the values are anywhere: the product of the largest singular values."""
         return float(np.prod([np.linalg.norm(weights, 2) for weights in self.weights]))
 
     @property

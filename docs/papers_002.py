@@ -28,7 +28,7 @@ UPDATES, BATCH, TRIALS, CONFIDENCE = 4, 6, 120, 1 - 1e-6
 CLAIMS = {0.32: ApproxDP(epsilon=0.9, delta=1e-4), 0.74: ApproxDP(epsilon=0.45, delta=1e-4)}
 
 HEAD = f"""\
-## 002: Wang and Hegde, Privacy-preserving Q-Learning with Functional Noise in Continuous Spaces (NeurIPS 2019)
+## 002: Wang and Hegde, Privacy-preserving Q-Learning with Functional Noise in Continuous Spaces (2019)
 
 Algorithm 1, sigma = 0.32 for (0.9, 1e-4) and 0.74 for (0.45, 1e-4), all parameters those of appendix E.3.
 Unit the reward function, neighbours within 1 at every state, central trust.
@@ -36,16 +36,16 @@ Unit the reward function, neighbours within 1 at every state, central trust.
 - **sigma**: the noise of one release; **asked for**: what Theorem 5's formula asks for, at half of the delta.
 - **proof**: the verdict, and the total epsilon proved from the ledger at the claim's delta. For the published
   algorithm that believes the sensitivity of the paper's own proof.
-- **replay**: on r and r + 1, with {UPDATES} updates of {BATCH} steps; the kinds of what it finds. A leak under
-  equal noise is an infinite loss.
-- **attack**: one number of what comes out, over {TRIALS} runs on r and on r + 1, as short: a bias of the network,
-  the mean of the values, of iterates by how much it grew. It refutes a true claim with probability 1e-6 at
-  most; in so few updates a path still hides what it no longer does in the paper's 78 (below).
+- **replay**: on r and r + 1, with {UPDATES} updates of {BATCH} steps; the kinds of what it finds. A leak
+  under equal noise is an infinite loss.
+- **attack**: one number of what comes out, over {TRIALS} runs on r and on r + 1, as short: a bias of the
+  network, the mean of the values, of iterates how much it grew. It refutes a true claim with probability
+  1e-6 at most. In so few updates a path still hides what it no longer does after the paper's 78 (below).
 
 `raw` is line 24: the network without noise; `fresh` its values with a path of their own; `iterates` the noisy
-values after each update. J is the number of paths. `corrected` keeps the noise in its state, the others are the
-baselines; their noise is the least that meets the claim. With J=1 the ledger has one path, and what is added
-to it later is in none: accounting cannot see it, replay does.
+values after each update. J is the number of paths. `corrected` keeps the noise in its state, the others are
+the baselines; their noise is the least that meets the claim. With J=1 the ledger has one path, and what is
+added to it later is in none: accounting cannot see it, replay does.
 """
 
 
@@ -142,10 +142,10 @@ def _growth() -> str:
     rho = sum(ratio**2 for ratio in moved) * noise.squared_sensitivity / (2.0 * noise.sigma**2)
     stated = noise.samples / noise.batch * noise.squared_sensitivity / (2.0 * noise.sigma**2)
     return (
-        "The un-noised network carries on, so that the functions of r and of r + 1 drift apart. In one run at the "
-        f"paper's own parameters the functions after 10, 40 and {len(moved) - 1} updates are {moved[10]:.2f}, "
-        f"{moved[40]:.2f} and {moved[-1]:.2f} times as far apart as the proof has it, measured only where they "
-        f"were asked; the transcript costs rho = {rho:.1f}, epsilon = "
+        "The un-noised network carries on, so that the functions of r and of r + 1 drift apart. In one run at "
+        f"the paper's own parameters the functions after 10, 40 and {len(moved) - 1} updates are "
+        f"{moved[10]:.2f}, {moved[40]:.2f} and {moved[-1]:.2f} times as far apart as the proof has it, measured "
+        f"only where they were asked; the transcript costs rho = {rho:.1f}, epsilon = "
         f"{gaussian_epsilon(1e-4, math.sqrt(2.0 * rho)):.1f} at 1e-4, where the proof's sensitivity makes it "
         f"{stated:.4f}."
     )
@@ -156,9 +156,9 @@ def _tail() -> str:
     noise = FunctionalCalibration()
     premise = noise.premises[0]
     return (
-        f"Theorem 5 wants a path to stay below 2k = {premise.left:g} where the bound on its expected maximum alone is "
-        f"{premise.right:.0f}: nothing is left of its second delta. Lemma 8's exponent also lacks the sigma^2 of the "
-        "Borell-Tsirelson inequality, without which it is false for sigma above 1."
+        f"Theorem 5 wants a path to stay below 2k = {premise.left:g} where the bound on its expected maximum "
+        f"alone is {premise.right:.0f}: nothing is left of its second delta. Lemma 8's exponent also lacks the "
+        "sigma^2 of the Borell-Tsirelson inequality, without which it is false for sigma above 1."
     )
 
 

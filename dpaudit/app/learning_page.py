@@ -5,11 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import numpy as np
+
 from dpaudit.accountants.accounting import account
-from dpaudit.algorithms.figure_002 import BATCH, DELTA, EPISODES, STEP_SIZE, algorithm_of, noiseless
+from dpaudit.algorithms.figure_002 import (
+    BATCH,
+    DELTA,
+    EPISODES,
+    EVALUATION_SEED,
+    STEP_SIZE,
+    algorithm_of,
+    noiseless,
+)
 from dpaudit.algorithms.figure_002_shape import LIMITED, Returns
 from dpaudit.algorithms.figure_1_shape import Sentence, estimate
-from dpaudit.algorithms.line_world import middle_rewards
+from dpaudit.algorithms.line_world import greedy_return, middle_rewards
 from dpaudit.app.output import upper
 from dpaudit.app.page import Block, Grid, Heading, Paragraph, Picture
 from dpaudit.running import run
@@ -40,8 +50,8 @@ def page(
         Paragraph(
             f"{_COUNTS[name]} of Wang and Hegde, Privacy-preserving Q-Learning with Functional Noise in "
             f"Continuous Spaces (NeurIPS 2019), drawn again by `{command}`: {returns.total} samples, "
-            f"{len(returns.seeds)} runs, seeds {returns.seeds[0]} to {returns.seeds[-1]}. The return of going "
-            "right always is about 1, of random actions about 11, and of going inwards about 21."
+            f"{len(returns.seeds)} runs, seeds {returns.seeds[0]} to {returns.seeds[-1]}. Going one "
+            f"way always returns {_one_way():.1f}, going inwards {_inwards():.1f}."
         ),
         Picture(
             picture,
@@ -69,21 +79,33 @@ def page(
 
 def _choices(returns: Returns) -> str:
     return (
-        f"gamma = 1/2; with the paper's alpha = 3e-4, plain gradient descent learns nothing in "
-        f"{returns.total // BATCH} batches of {BATCH}, and a greedy agent stays at one end of [0, 1]. Chosen: alpha = "
-        f"{STEP_SIZE:g}, and random actions with a chance that falls from 1 to 0. The kernel's beta follows alpha "
-        "by the paper's formula. Drawn is the greedy policy of the network itself, which line 24 returns, on "
-        f"{EPISODES} episodes apart from the training; the agent itself acts on noisy values, and earns what the "
-        f"last table has. 'Limited' is read as within {LIMITED:.0%} of the return without noise. The corrected "
-        "algorithm takes steps in the kernel's function space instead of a network's."
+        f"gamma = 1/2. With the paper's alpha = 3e-4, plain gradient descent learns nothing in "
+        f"{returns.total // BATCH} batches of {BATCH}, and a greedy agent stays at one end of [0, 1]. Chosen: "
+        f"alpha = {STEP_SIZE:g}, and random actions with a chance that falls from 1 to 0. The kernel's beta "
+        "follows alpha by the paper's formula. Drawn is the greedy policy of the network itself, which line 24 "
+        f"returns, on {EPISODES} episodes apart from the training; the agent itself acts on noisy values, and "
+        f"earns what the last table has. 'Limited' is read as within {LIMITED:.0%} of the return without "
+        "noise. The corrected algorithm takes steps in the kernel's function space instead of a network's."
+    )
+
+
+def _one_way() -> float:
+    return greedy_return(
+        lambda states: np.tile([1.0, 0.0], (len(states), 1)), middle_rewards(), EPISODES, EVALUATION_SEED
+    )
+
+
+def _inwards() -> float:
+    return greedy_return(
+        lambda states: np.stack([states, 1.0 - states], axis=1), middle_rewards(), EPISODES, EVALUATION_SEED
     )
 
 
 def _privacy(returns: Returns) -> Iterator[Block]:
     yield Paragraph(
-        f"What accounting proves of a run's ledger at delta = {DELTA:g}. For the published algorithm it believes the "
-        "sensitivity of the paper's proof at this alpha, and speaks of noisy values alone: what line 24 "
-        "returns is a leak whatever sigma is, and so is a path that is kept (docs/papers.md)."
+        f"What accounting proves of a run's ledger at delta = {DELTA:g}. For the published algorithm it "
+        "believes the sensitivity of the paper's proof at this alpha, and speaks of noisy values alone: what "
+        "line 24 returns is a leak whatever sigma is, and so is a path that is kept (docs/papers.md)."
     )
     rows = []
     for curve in returns.curves:

@@ -17,7 +17,7 @@ from dpaudit.auditors.samples import Samples
 from dpaudit.auditors.threshold import threshold
 from dpaudit.auditors.trials import run_trials
 from dpaudit.errors import InvalidParameter
-from dpaudit.noise import NoNoise, Transcript
+from dpaudit.noise import NoNoise
 from dpaudit.running import run
 from dpaudit.verdicts import Experiment, Proof
 
@@ -73,37 +73,21 @@ def test_differences_grow_from_update_to_update() -> None:
 def test_the_path_is_that_of_the_blocks_first_network() -> None:
     """Noisy values less the network's own are one path over a block, and another one in the next."""
     algorithm = small(4, 10, view="iterates", resets=2)
-    networks = []
-
-    def learnt(data: Any, curator: Any) -> Any:
-        for update in algorithm.learning(data, curator):
-            networks.append(update.learnt)
-        return None
-
-    nodes = np.linspace(0.0, 1.0, 17)
     released = run(algorithm, REWARDS, seed=7).output.released
-    run(learnt, REWARDS, seed=7)
-    # The nodes are asked after a batch, so that the noise of both runs differs; each path is one by itself.
-    transcript = Transcript()
-    again = run(algorithm, REWARDS, seed=7, transcript=transcript).output.released
-    assert (released == again).all()
-    changed = released[1] - released[0], released[3] - released[2]
     plain = run(algorithm, REWARDS, noise=NoNoise()).output.released
     scale = algorithm.calibration.sigma
     assert max(np.abs(part).max() for part in changed) < 0.05 * scale
     assert np.abs(released[2] - released[1]).max() > 0.5 * scale
     assert np.abs(plain[2] - plain[1]).max() < 0.05 * scale
-    assert released.shape == (4, nodes.size, 2)
+    assert released.shape == (4, 17, 2)
 
 
 def test_without_noise_it_is_q_learning_by_the_book() -> None:
     """Line 19 to 22 by hand, for one batch, from the network that the public stream gives."""
     algorithm = small(1, 6, view="raw")
-    states: list[float] = []
-    transcript = Transcript()
-    output = run(algorithm, REWARDS, noise=NoNoise(), transcript=transcript).output
+    output = run(algorithm, REWARDS, noise=NoNoise()).output
     first = small(1, 6, view="iterates")
-    before = [u for u in _learn(first)][0]
+    (before,) = _learn(first)
     start = before.noisy.network  # type: ignore[attr-defined]
     states = _states(before.reached)
     actions = start(np.array(states)).argmax(axis=1)
@@ -161,7 +145,8 @@ def test_it_learns_without_noise_and_exploring() -> None:
     output = run(algorithm, REWARDS, noise=NoNoise(), public_seed=1).output
     returns = episode_returns(output.reached, REWARDS)
     assert len(returns) == 99
-    assert returns[-10:].mean() > 18.0 > 14.0 > returns[:10].mean()
+    assert returns[-10:].mean() > 18.0
+    assert returns[:10].mean() < 14.0
     last = _last(algorithm)
     assert greedy_return(last, REWARDS, 100, 0) > 18.0
 
