@@ -142,10 +142,10 @@ def _growth() -> str:
     rho = sum(ratio**2 for ratio in moved) * noise.squared_sensitivity / (2.0 * noise.sigma**2)
     stated = noise.samples / noise.batch * noise.squared_sensitivity / (2.0 * noise.sigma**2)
     return (
-        "The un-noised network carries on, so that the functions of r and of r + 1 drift apart. In one run at "
-        f"the paper's own parameters the functions after 10, 40 and {len(moved) - 1} updates are "
-        f"{moved[10]:.2f}, {moved[40]:.2f} and {moved[-1]:.2f} times as far apart as the proof has it, measured "
-        f"only where they were asked; the transcript costs rho = {rho:.1f}, epsilon = "
+        "The un-noised network carries on, so that the functions of r and of r + 1 drift apart. In one run "
+        f"at the paper's own parameters the functions after 10, 40 and {len(moved) - 1} updates are "
+        f"{moved[10]:.2f}, {moved[40]:.2f} and {moved[-1]:.2f} times as far apart as the proof has it, "
+        f"measured only where they were asked; the transcript costs rho = {rho:.1f}, epsilon = "
         f"{gaussian_epsilon(1e-4, math.sqrt(2.0 * rho)):.1f} at 1e-4, where the proof's sensitivity makes it "
         f"{stated:.4f}."
     )
@@ -157,8 +157,8 @@ def _tail() -> str:
     premise = noise.premises[0]
     return (
         f"Theorem 5 wants a path to stay below 2k = {premise.left:g} where the bound on its expected maximum "
-        f"alone is {premise.right:.0f}: nothing is left of its second delta. Lemma 8's exponent also lacks the "
-        "sigma^2 of the Borell-Tsirelson inequality, without which it is false for sigma above 1."
+        f"alone is {premise.right:.0f}: nothing is left of its second delta. Lemma 8's exponent also lacks "
+        "the sigma^2 of the Borell-Tsirelson inequality, without which it is false for sigma above 1."
     )
 
 

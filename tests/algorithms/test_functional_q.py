@@ -74,6 +74,7 @@ def test_the_path_is_that_of_the_blocks_first_network() -> None:
     """Noisy values less the network's own are one path over a block, and another one in the next."""
     algorithm = small(4, 10, view="iterates", resets=2)
     released = run(algorithm, REWARDS, seed=7).output.released
+    changed = released[1] - released[0], released[3] - released[2]
     plain = run(algorithm, REWARDS, noise=NoNoise()).output.released
     scale = algorithm.calibration.sigma
     assert max(np.abs(part).max() for part in changed) < 0.05 * scale
