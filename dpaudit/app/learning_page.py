@@ -78,14 +78,15 @@ def page(
 
 
 def _choices(returns: Returns) -> str:
+    batches = returns.total // BATCH
     return (
-        f"gamma = 1/2. With the paper's alpha = 3e-4, plain gradient descent learns nothing in "
-        f"{returns.total // BATCH} batches of {BATCH}, and a greedy agent stays at one end of [0, 1]. "
-        f"Chosen: alpha = {STEP_SIZE:g}, and random actions with a chance that falls from 1 to 0. The "
-        "kernel's beta follows alpha by the paper's formula. Drawn is the greedy policy of the network itself, "
-        f"which line 24 returns, on {EPISODES} episodes apart from the training; the agent itself acts on noisy "
-        f"values, and earns what the last table has. 'Limited' is read as within {LIMITED:.0%} of the return without "
-        "noise. The corrected algorithm takes steps in the kernel's function space instead of a network's."
+        f"gamma = 1/2. With the paper's alpha = 3e-4, plain gradient descent learns nothing in {batches} "
+        f"batches of {BATCH}, and a greedy agent stays at one end of [0, 1]. Chosen: alpha = {STEP_SIZE:g}, "
+        "and random actions with a chance that falls from 1 to 0. The kernel's beta follows alpha by the "
+        "paper's formula. Drawn is the greedy policy of the network itself, which line 24 returns, on "
+        f"{EPISODES} episodes apart from the training; the agent itself acts on noisy values, and earns what "
+        f"the last table has. 'Limited' is read as within {LIMITED:.0%} of the return without noise. The "
+        "corrected algorithm takes steps in the kernel's function space instead of a network's."
     )
 
 

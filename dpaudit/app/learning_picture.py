@@ -51,7 +51,7 @@ def picture_of(rows: Sequence[Row], *, title: str) -> dict[str, Any]:
         )
         scale = alt.Scale(domain=[0, 25], clamp=True)
         lines = base.mark_line().encode(y=alt.Y("mean:Q", title="return of what was learnt", scale=scale))
-        bands = [base.mark_area(opacity=0.1).encode(y="low:Q", y2="high:Q")] if banded else []
+        bands = [base.mark_area(opacity=0.07).encode(y="low:Q", y2="high:Q")] if banded else []
         return alt.layer(*bands, lines).properties(title=heading, width=330, height=320)
 
     headings = dict.fromkeys(str(row["panel"]) for row in rows)
