@@ -202,7 +202,8 @@ def _run(cells: Sequence[Cell]) -> list[Cell]:
 def _evaluated(cell: Cell) -> Cell:
     """A run of its own, with the whole budget, for as many episodes as the point has."""
     algorithm, rewards = algorithm_of(cell.curve, cell.samples), middle_rewards()
-    output = run(algorithm, rewards, seed=_noise_seed(cell), public_seed=cell.seed).output
+    seed = _noise_seed(cell) + cell.samples
+    output = run(algorithm, rewards, seed=seed, public_seed=cell.seed).output
     learnt = greedy_return(NodeValues(output.released), rewards, EPISODES, EVALUATION_SEED)
     return replace(cell, learnt=learnt, trained=float(episode_returns(output.reached, rewards).mean()))
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from dpaudit.algorithms.figure_002 import Cell, Curve
 from dpaudit.algorithms.figure_003_shape import above_zero
-from dpaudit.algorithms.figure_1_shape import Estimate, Sentence, estimate
+from dpaudit.algorithms.figure_1_shape import Appears, Estimate, Sentence, estimate
 
 #: "Limited" and "similar" are read as: within this share of the return; the paper names none.
 LIMITED = 0.15
@@ -74,31 +74,39 @@ def noise_sentences(returns: Returns) -> list[Sentence]:
 
 def compared_sentences(returns: Returns) -> list[Sentence]:
     """Of figure 2."""
-    found = []
+    limited, better, similar, flat = [], [], [], []
     for panel in returns.panels:
         plain, published, *others = returns.of(panel)
-        found.append(_limited(returns, plain, published, "limited sub-optimality"))
+        limited.append(_limited(returns, plain, published, "limited sub-optimality"))
+        allowed = LIMITED * float(returns.end(plain).mean())
+        within = f"within {allowed:.2f}"
         for curve in others:
-            better = estimate(returns.end(published) - returns.end(curve))
-            words = f"{panel}: against {curve}"
-            found.append(
-                Sentence("the published one outperforms", words, above_zero(better), f"{better} better")
-            )
-    for panel in returns.panels:
-        for curve in returns.of(panel)[2:]:
-            gained = estimate(returns.end(curve) - returns.learnt(curve, returns.points[0]))
-            answer = {"yes": "no", "no": "yes"}.get(above_zero(gained), "yes")
-            words = f"{panel}: {curve}"
-            found.append(
-                Sentence("no improvement over the training", words, answer, f"{gained} gained")  # type: ignore[arg-type]
-            )
-    return found
+            ahead = estimate(returns.end(published) - returns.end(curve))
+            about = f"{panel}: against {curve}"
+            if curve.algorithm == "evaluation":
+                inside = _less(abs(ahead.mean), ahead, allowed)
+                similar.append(
+                    Sentence("similar performance", f"{about}, {within}", inside, f"{ahead} apart")
+                )
+            if curve.algorithm in {"rewards", "gradients"}:
+                better.append(Sentence("it outperforms both", about, above_zero(ahead), f"{ahead} better"))
+                gained = estimate(returns.end(curve) - returns.learnt(curve, returns.points[0]))
+                inside = _less(gained.mean, gained, allowed)
+                about = f"{panel}: {curve}, {within}"
+                flat.append(
+                    Sentence("both do not improve over the training", about, inside, f"{gained} gained")
+                )
+    return limited + similar + better + flat
 
 
 def _limited(returns: Returns, plain: Curve, curve: Curve, words: str) -> Sentence:
     """Whether a curve ends within `LIMITED` of one without noise."""
     allowed = LIMITED * float(returns.end(plain).mean())
     lost = estimate(returns.end(plain) - returns.end(curve))
-    inside = Estimate(allowed - lost.mean, lost.half_width, lost.runs)
     about = f"{curve.panel}: {curve}, within {allowed:.2f} of no noise"
-    return Sentence(words, about, above_zero(inside), f"{lost} lost")
+    return Sentence(words, about, _less(lost.mean, lost, allowed), f"{lost} lost")
+
+
+def _less(mean: float, found: Estimate, allowed: float) -> Appears:
+    """Whether a mean, with the interval that was found, is below what is allowed."""
+    return above_zero(Estimate(allowed - mean, found.half_width, found.runs))
