@@ -50,8 +50,8 @@ from dpaudit.pairs import Pair
 from dpaudit.relations import Neighbouring
 from dpaudit.sensitivity import RKHS
 
-#: A step is scaled down to this share of c, so that rounding does not carry its norm past c.
-_BELOW = 1.0 - 1e-9
+#: A step is scaled down to this share of c, so that rounding of its values does not carry it past c.
+_BELOW = 1.0 - 1e-6
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,7 +171,10 @@ class DPQLearning:
         weights = np.zeros((len(states), N_ACTIONS))
         weights[np.arange(len(states)), actions] = self.step_size / len(states) * errors
         kernel = self.mechanism.kernel.covariance(states)
-        norm = math.sqrt(max(0.0, float((weights * (kernel @ weights)).sum())))
+        square = float((weights * (kernel @ weights)).sum())
+        # Large weights of either sign may cancel, and their rounding not: it is added, at its largest.
+        rounding = (len(states) + 4) * 2.0**-51 * float(np.abs(weights).sum()) ** 2
+        norm = math.sqrt(max(0.0, square) + rounding)
         if norm > self.clip * _BELOW:
             weights *= self.clip * _BELOW / norm
 

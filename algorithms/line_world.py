@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dpaudit.algorithms.trajectories import public_size
 from dpaudit.errors import DataError, InvalidParameter
 
 Array = NDArray[np.float64]
@@ -172,5 +173,5 @@ def require_learning(discount: float, exploration: float, nodes: int) -> None:
         )
     if not 0.0 <= discount < 1.0:
         raise InvalidParameter(f"discount {discount!r}", where="discount", remedy="give a number in [0, 1)")
-    if isinstance(nodes, bool) or nodes != int(nodes) or nodes < 2:
+    if public_size(nodes, "nodes") < 2:
         raise InvalidParameter(f"nodes {nodes!r}", where="nodes", remedy="give a whole number, 2 or more")
