@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 
 from dpaudit.algorithms.datasets import builtin_data
 from dpaudit.algorithms.dp_apvi import DPAPVI
+from dpaudit.algorithms.dp_q_learning_builtin import PARAMETERS as Q_LEARNING
+from dpaudit.algorithms.dp_q_learning_builtin import prepared_dp_q_learning
 from dpaudit.algorithms.dp_vapvi import DPVAPVI
 from dpaudit.algorithms.evaluation_setup import EVALUATION, RIDGE, dp_lsl, dp_lsw
 from dpaudit.algorithms.ldp_ucrl_vtr_builtin import prepared_ldp_ucrl_vtr
@@ -292,5 +294,12 @@ CATALOGUE: Mapping[str, Builtin] = {
         words=frozenset({"calibration", "counted", "values"}),
         whole=frozenset({"fixed_updates", "K", "horizon", "dimension"}),
         built_in_data=frozenset({"K", "horizon", "dimension"}),
+    ),
+    "dp-q-learning": Builtin(
+        summary="Q-learning with functional noise on [0, 1] (Wang and Hegde 2019), corrected or as published",
+        parameters=Q_LEARNING,
+        prepare=prepared_dp_q_learning,
+        words=frozenset({"form", "view"}),
+        whole=frozenset({"updates", "batch", "nodes", "resets"}),
     ),
 }

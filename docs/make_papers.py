@@ -93,7 +93,7 @@ def papers_page() -> str:
         + _table(list(dp_vapvi_cases()))
     )
     parts.append(_among_many())
-    sections = (Path(__file__).parent / name for name in ("papers_001.py", "papers_003.py", "papers_004.py"))
+    sections = (Path(__file__).parent / f"papers_{number}.py" for number in ("001", "002", "003", "004"))
     parts += [runpy.run_path(str(path))["section"]() for path in sections]
     return "\n\n".join(part.rstrip("\n") for part in parts) + "\n"
 

@@ -28,6 +28,16 @@ FIGURES = {
         "figure",
         "Balle, Gomrokchi and Precup (2016), figure 1: private policy evaluation on a chain",
     ),
+    "002-figure-1": (
+        "reproduce_learning",
+        "figure_1",
+        "Wang and Hegde (2019), figure 1: Q-learning under functional noise",
+    ),
+    "002-figure-2": (
+        "reproduce_learning",
+        "figure_2",
+        "Wang and Hegde (2019), figure 2: the same against other private Q-learning",
+    ),
     "003-figure-2": (
         "reproduce_regret",
         "figure",
