@@ -162,9 +162,12 @@ def _sampled_epsilon(rate: float, epsilon: float) -> float:
 
 
 def infinite_mass(mechanism: Tabulated) -> float:
-    """The mass that a table has at infinite loss; what its figures lack of 1 beyond rounding counts too."""
+    """The mass that a table has at infinite loss; what its figures lack of 1 beyond rounding counts too.
+
+    Masses that add up to 1, each rounded to the nearest double, lack at most 2^-53 together.
+    """
     missing = 1 - sum(Fraction(p) for p in mechanism.probabilities) - Fraction(mechanism.infinity)
-    if missing > Fraction(len(mechanism.probabilities), 2**52):
+    if missing > Fraction(1, 2**52):
         return up(Fraction(mechanism.infinity) + missing)
     return mechanism.infinity
 

@@ -17,6 +17,7 @@ from dpaudit.mechanisms import (
     RandomizedResponse,
     SmoothGaussian,
     Tabulated,
+    TreeAggregation,
     sensitivity_of,
 )
 from dpaudit.plain import PlainRelease
@@ -80,7 +81,10 @@ def _conditions(mechanism: AnyMechanism) -> Iterable[str]:
         yield _DECLARED
     match mechanism:
         case RandomizedResponse():
-            yield "that one unit gives at most one of the answers randomized in {releases}"
+            yield (
+                "that one unit gives at most one of the answers randomized in {releases}, and that their "
+                "number is public"
+            )
         case Exponential():
             yield "the declared sensitivity of the scores in {releases}"
         case SmoothGaussian():
@@ -90,6 +94,8 @@ def _conditions(mechanism: AnyMechanism) -> Iterable[str]:
         case OpaquePureDP() | OpaqueApproxDP() | OpaqueZCDP() | Tabulated():
             justification = mechanism.justification.replace("{", "{{").replace("}", "}}")
             yield f"the guarantee of {{releases}}, justified so: {justification}"
+        case TreeAggregation():
+            yield "that items keep their places in the stream of {releases}: one taken out leaves a zero"
         case Calibrated():
             pass
         case _:

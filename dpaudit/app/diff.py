@@ -23,7 +23,7 @@ from dpaudit.app.output import (
 )
 from dpaudit.certificate import CERTIFICATE_SCHEMA, Certificate
 from dpaudit.claims import Claim
-from dpaudit.errors import DpauditError
+from dpaudit.errors import DpauditError, UnhashedLedger
 from dpaudit.guarantees import AnyGuarantee
 from dpaudit.ledger import Ledger
 
@@ -52,7 +52,7 @@ def diff(ctx: click.Context, *, base: Path, head: Path, output_format: str) -> N
 @click.pass_context
 def ledger_diff(ctx: click.Context, *, base: Path, head: Path, output_format: str) -> None:
     """Say which release made the budget grow from BASE to HEAD."""
-    _answer(ctx, base, head, Ledger.read, output_format)
+    _answer(ctx, base, head, _ledger, output_format)
 
 
 def _answer(
@@ -90,8 +90,16 @@ def _read(path: Path) -> Ledger | Certificate:
         with path.open("rb") as file:
             first = file.readline(1 << 20)
         if first.strip() != b"{" and CERTIFICATE_SCHEMA.encode() not in first:
-            return Ledger.read(path)
+            return _ledger(path)
     return Certificate.read(path)
+
+
+def _ledger(path: Path) -> Ledger:
+    try:
+        return Ledger.read(path)
+    except UnhashedLedger as error:
+        error.remedy = "compare the hashed file that `Ledger.write` or `dpaudit certify -o DIR` wrote"
+        raise
 
 
 def _claimed(of: Ledger | Certificate) -> AnyGuarantee | None:

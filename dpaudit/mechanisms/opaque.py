@@ -62,7 +62,8 @@ class Tabulated(Model):
     Obligation: for the pair P, Q with log(P/Q) = losses[i] where P has mass probabilities[i], and Q
     none where P has the mass `infinity`, delta(epsilon) of (P, Q) is an upper bound for every pair of
     neighbouring data sets in both orders (a dominating pair: Zhu, Dong and Wang 2022, Definition 7).
-    What the masses lack of 1, at most 1e-9, is to be counted as infinite loss.
+    What the masses lack of 1, at most 1e-9, is to be counted as infinite loss; up to 2^-52 of it is the
+    rounding of masses that do add up to 1.
 
     Attributes:
         losses: finite, strictly increasing.
