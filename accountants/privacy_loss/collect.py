@@ -6,7 +6,6 @@ import math
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
-from fractions import Fraction
 from typing import Any, assert_never
 
 import numpy as np
@@ -20,6 +19,7 @@ from dpaudit.accountants.privacy_loss.sampled_laplace import SampledLaplaceFacto
 from dpaudit.accountants.privacy_loss.solve import Bracket
 from dpaudit.accountants.privacy_loss.split_losses import Family, Part
 from dpaudit.accountants.privacy_loss.splitting import MOST_PARTS, resolved
+from dpaudit.accountants.privacy_loss.sums import any_of, weighted_sum_up
 from dpaudit.accountants.privacy_loss.terms import (
     LARGEST_PARAMETER,
     ApproxTerm,
@@ -31,14 +31,13 @@ from dpaudit.accountants.privacy_loss.terms import (
     SampledLaplaceTerm,
     Term,
 )
-from dpaudit.accountants.rounding import sum_up, up
+from dpaudit.accountants.rounding import sum_up
 from dpaudit.errors import CannotBound, InvalidParameter
 
 #: A smaller mu counts as this one: its square must not underflow.
 SMALLEST_MU = 1e-150
 #: More runs than this of one term are not accounted for.
 MOST_COUNT = 1e12
-_EXACT_COUNT = 256  # up to so many approximate releases the product of 1 - delta is a fraction
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,7 +90,7 @@ class Composed:
             ResponseFactor(*_grouped(np.append(response, loss), np.append(response_count, loss_count))),
             _rows(s_mu, s_rate, s_count, ~certain),
             _rows(l_loss, l_rate, l_count, ~l_certain),
-            _some_delta(delta, loss_count),
+            any_of(delta, loss_count),
             raised,
         )
 
@@ -145,7 +144,12 @@ class Collected:
     def _ceiling(self, *, mixture_first: bool) -> float:
         if mixture_first and self.sampled_gaussian:
             return math.inf
-        total = sum_up([_sum_up(self.laplace), _sum_up(self.response)])
+        total = sum_up(
+            [
+                weighted_sum_up(self.laplace.parameters, self.laplace.counts),
+                weighted_sum_up(self.response.parameters, self.response.counts),
+            ]
+        )
         gaussian = ((math.inf, rate, count) for _, rate, count in self.sampled_gaussian)
         for epsilon, rate, count in (*gaussian, *self.sampled_laplace):
             if mixture_first:  # never more than epsilon
@@ -295,28 +299,3 @@ def _rows(parameters: Vector, rates: Vector, counts: Vector, keep: np.ndarray[An
     ):
         total[parameter, rate] += int(count)
     return tuple((parameter, rate, float(count)) for (parameter, rate), count in total.items())
-
-
-def _some_delta(delta: Vector, counts: Vector) -> Bracket:
-    """Bounds on 1 - product of (1 - delta)^count, exact to the last place for few releases."""
-    real = (delta > 0.0) & (counts > 0.0)
-    delta, counts = delta[real], counts[real]
-    if not len(delta):
-        return Bracket(0.0, 0.0)
-    if np.any(delta == 1.0):
-        return Bracket(1.0, 1.0)
-    if counts.sum() <= _EXACT_COUNT:
-        kept = math.prod(
-            (1 - Fraction(d)) ** int(n) for d, n in zip(delta.tolist(), counts.tolist(), strict=True)
-        )
-        exact = up(1 - Fraction(kept))
-        return Bracket(exact if Fraction(exact) == 1 - kept else math.nextafter(exact, 0.0), exact)
-    total = -math.expm1(math.fsum((counts * np.log1p(-delta)).tolist()))
-    return Bracket(total * (1.0 - 1e-14), min(1.0, total * (1.0 + 1e-14)))
-
-
-def _sum_up(family: LaplaceFactor | ResponseFactor) -> float:
-    if len(family.parameters) <= _EXACT_COUNT:
-        pairs = zip(family.parameters.tolist(), family.counts.tolist(), strict=True)
-        return up(sum((Fraction(epsilon) * int(count) for epsilon, count in pairs), Fraction(0)))
-    return float(np.sum(family.parameters * family.counts)) * (1.0 + 1e-14)

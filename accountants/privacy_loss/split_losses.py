@@ -109,8 +109,8 @@ def _nodes(
         u = np.array([-e, e])
         return u, -np.logaddexp(0.0, u)
     inner, outer = ends if mixture_first else (-ends[1], -ends[0])
-    cells = np.arange(math.floor(inner / step), math.ceil(outer / step) + 1, dtype=np.float64)
-    lattice: Vector = step * cells
+    points = np.arange(math.floor(inner / step), math.ceil(outer / step) + 1, dtype=np.float64)
+    lattice: Vector = step * points
     edges = _unsampled(lattice, part.rate) if part.rate < 1.0 else lattice
     if part.family == "laplace":
         cuts = np.linspace(-e, e, math.ceil(32.0 * e) + 2)
