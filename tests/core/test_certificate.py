@@ -248,5 +248,5 @@ def test_another_part_of_a_split_is_another_release() -> None:
     found = certificate(parts)
     assert found.releases[0].partition == Partition(part="first")
     moved = found.releases[0].model_copy(update={"partition": None})
-    with pytest.raises(CertificateFormat, match="otherwise"):
+    with pytest.raises(CertificateMismatch, match="otherwise"):
         found.model_copy(update={"releases": (moved,)}).require_ledger(parts)
