@@ -36,7 +36,7 @@ PARAMETERS = {
     "step_size": "corrected: default 5; published: alpha, default 3e-4; others: default 0.5",
     "discount": "gamma; default 0.5",
     "exploration": "share of random actions at the beginning; default 1, published 0",
-    "nodes": "how many states values are kept or shown at; default 17",
+    "nodes": "how many states values are kept at (corrected, default 9) or shown at (published, 17)",
     "clip": "c, of each step's RKHS norm (corrected, default 0.05) or of each gradient (default 0.5)",
     "beta": "of the kernel, corrected; default 5",
     "sigma": "of the noise, published; default 0.32",
@@ -86,7 +86,7 @@ _SHARED = frozenset({"form", "epsilon", "delta", "updates", "batch"})
 
 def _made(form: str, guarantee: ApproxDP, updates: int, batch: int, given: dict[str, Any]) -> QLearning:
     if form == "corrected":
-        return DPQLearning(guarantee, updates=updates, batch=batch, **given)
+        return DPQLearning(guarantee, updates=updates, batch=batch, **{"nodes": 9, **given})
     if form == "published":
         of_noise = {"sigma", "step_size", "k", "lipschitz_squared"}
         calibration = FunctionalCalibration(

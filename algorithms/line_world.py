@@ -70,11 +70,6 @@ class RewardFunction:
         """As much more everywhere."""
         return RewardFunction(self.values + amount)
 
-    def distance(self, other: RewardFunction) -> float:
-        """The largest difference at any state; both are straight between the places of either."""
-        places = np.union1d(self._places, other._places)
-        return float(np.abs(self(places) - other(places)).max())
-
     @property
     def _places(self) -> Array:
         return np.linspace(0.0, 1.0, self.values.size)

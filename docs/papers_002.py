@@ -7,12 +7,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from dpaudit.accountants.accounting import account
 from dpaudit.accountants.gaussian import gaussian_epsilon
 from dpaudit.algorithms.dp_q_learning import DPQLearning
-from dpaudit.algorithms.functional_calibration import FunctionalCalibration
+from dpaudit.algorithms.functional_calibration import FunctionalCalibration, path_tail
 from dpaudit.algorithms.functional_q import FunctionalQLearning, LearnedQ, ReleasedView
 from dpaudit.algorithms.perturbed_q import Perturbed, PerturbedQLearning
+from dpaudit.algorithms.relu_network import ReLUNetwork
 from dpaudit.auditors.movement import movements
 from dpaudit.auditors.replay import replay
 from dpaudit.auditors.samples import Samples
@@ -155,10 +158,14 @@ def _tail() -> str:
     """What is left of the delta when the first premise fails."""
     noise = FunctionalCalibration()
     premise = noise.premises[0]
+    chance = path_tail(2.0 * noise.k, noise.sigma, noise.beta)
+    network = ReLUNetwork.random((16, 16), 2, np.random.default_rng(0))
     return (
         f"Theorem 5 wants a path to stay below 2k = {premise.left:g} where the bound on its expected maximum "
-        f"alone is {premise.right:.0f}: nothing is left of its second delta. Lemma 8's exponent also lacks "
-        "the sigma^2 of the Borell-Tsirelson inequality, without which it is false for sigma above 1."
+        f"alone is {premise.right:.0f}: the chance that it does not, its second delta, is bounded by "
+        f"{chance:g}. Lemma 8's exponent also lacks the sigma^2 of the Borell-Tsirelson inequality, without "
+        f"which it is false for sigma above 1. L^2 = {noise.lipschitz_squared:g} is no trouble: the network "
+        f"begins with a slope of {network.lipschitz:.2f} at most."
     )
 
 

@@ -20,9 +20,8 @@ from dpaudit.errors import DataError
 def test_rewards_of_the_paper() -> None:
     states = np.linspace(0.0, 1.0, 101)
     np.testing.assert_allclose(middle_rewards()(states), 0.5 - np.abs(states - 0.5), atol=1e-15)
-    assert middle_rewards().plus(1.0).distance(middle_rewards()) == 1.0
-    # Between the places of either: 0.5 at the middle, where the other one has no place.
-    assert middle_rewards().distance(RewardFunction(np.zeros(2))) == 0.5
+    np.testing.assert_allclose(middle_rewards().plus(1.0)(states) - middle_rewards()(states), 1.0)
+    assert RewardFunction(np.array([1.0, 3.0]))(0.25) == 1.5
 
 
 @pytest.mark.parametrize("values", [[], [1.0], [0.0, np.nan], [0.0, np.inf], [[0.0, 1.0]], "x", None, 3.0])
