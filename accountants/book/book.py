@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Self
 
 from pydantic import TypeAdapter
 
-from dpaudit.accountants.accounting import account as account_for
 from dpaudit.accountants.book.accounts import (
     Account,
     Action,
@@ -20,9 +19,10 @@ from dpaudit.accountants.book.accounts import (
     nothing,
     require_budget,
 )
+from dpaudit.accountants.book.costs import cost_of, refusal, same_scale
 from dpaudit.accountants.book.tables import SCHEMA, Tables
 from dpaudit.claims import Claim
-from dpaudit.errors import BudgetExceeded, CannotBound, ClaimMismatch, UsageError
+from dpaudit.errors import UsageError
 from dpaudit.guarantees import AnyGuarantee, Guarantee
 from dpaudit.ledger import Ledger
 from dpaudit.relations import Neighbouring, TrustModel
@@ -124,9 +124,9 @@ class Book:
         """
         with self._tables.writing() as connection:
             account = self._locked(connection, dataset)
-            wanted = _same_scale(account, cost)
+            wanted = same_scale(account, cost)
             if not account.fits(wanted):
-                raise _refusal(account, wanted)
+                raise refusal(account, wanted)
             reservation = secrets.token_hex(4)
             while self._tables.dataset_of(connection, reservation) is not None:
                 reservation = secrets.token_hex(4)
@@ -159,7 +159,7 @@ class Book:
             entry = self._open(account, reservation)
             paid = entry if cost is None else cost
             if not published and not account.fits(paid, instead_of=entry):
-                raise _refusal(account, paid, reserved=entry)
+                raise refusal(account, paid, reserved=entry)
             hashed = None if ledger is None else ledger.hash
             self._note(connection, account.dataset, reservation, "spend", paid, ledger_hash=hashed)
             return self._locked(connection, account.dataset)
@@ -261,56 +261,6 @@ class Book:
             "at": _now(),
         }
         self._tables.add(connection, "events", row)
-
-
-def cost_of(ledger: Ledger, account: Account) -> Budget:
-    """A run's cost on the scale of an account's budget, rounded up.
-
-    Raises:
-        ClaimMismatch: the ledger is about another unit, relation or trust model.
-        CannotBound: it has no bound on that scale.
-        NotCertifiable, LedgerTruncated: it is unhashed, unfinished or without noise.
-    """
-    ledger.require_certifiable()
-    claim = Claim(
-        account.budget,
-        unit=account.unit,
-        neighbouring=account.neighbouring,
-        trust_model=account.trust_model,
-    )
-    found = account_for(ledger, claim).bounds
-    if not found:
-        raise CannotBound(
-            f"the run of {ledger.header.algorithm!r} has no bound on the scale of {account.budget}",
-            where=f"account {account.dataset!r}",
-            remedy="keep the budget on a scale that all its mechanisms have, such as zCDP",
-        )
-    return _same_scale(account, found[0].guarantee)
-
-
-def _same_scale(account: Account, cost: AnyGuarantee) -> Budget:
-    found = require_budget(cost, where=f"account {account.dataset!r}")
-    if type(found) is not type(account.budget):
-        raise ClaimMismatch(
-            f"a cost of {found} against a budget of {account.budget}",
-            where=f"account {account.dataset!r}",
-            remedy="state the cost on the budget's scale; `dpaudit convert` gives it",
-        )
-    return found
-
-
-def _refusal(account: Account, wanted: Budget, *, reserved: Budget | None = None) -> BudgetExceeded:
-    instead = "" if reserved is None else f" instead of the {reserved} reserved"
-    remedy = "add noise, ask for less, or leave it: the budget is there to be used up once"
-    if reserved is not None:
-        remedy = "do not publish the run's output; if it is known already, enter the cost as published"
-    return BudgetExceeded(
-        f"{wanted}{instead} is refused: {account.committed} of {account.budget} is reserved or spent, "
-        f"{account.remaining} is left",
-        where=f"account {account.dataset!r}",
-        why="past the budget the data set's guarantee no longer holds",
-        remedy=remedy,
-    )
 
 
 def _event(row: dict[str, Any]) -> Event:

@@ -8,28 +8,22 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.console import RenderableType
 
-from dpaudit.accountants.accounting import budget_bounds
-from dpaudit.accountants.book import Account, Book
+from dpaudit.accountants.book import Book
+from dpaudit.app.book_text import about, account_json, account_text
 from dpaudit.app.claim_options import stated_guarantee
 from dpaudit.app.failures import EXIT_NOT_PROVED, traceback_option
 from dpaudit.app.output import (
-    line,
-    lower,
     note,
     output_format_option,
     print_json,
     print_text,
-    table,
     unwrapped,
-    upper,
 )
 from dpaudit.errors import BudgetExceeded, UsageError
-from dpaudit.guarantees import GDP, ZCDP, AnyGuarantee, ApproxDP, PureDP
+from dpaudit.guarantees import AnyGuarantee, ApproxDP
 from dpaudit.ledger import Ledger
 from dpaudit.relations import Neighbouring, TrustModel
-from dpaudit.verdicts import leading_figure
 
 DEFAULT_BOOK = "dpaudit-book.sqlite"
 
@@ -104,7 +98,7 @@ def open_account(
         account = found.open_account(
             dataset, budget, unit=unit, neighbouring=neighbouring, trust_model=trust_model
         )
-    note(f"opened {_about(account)}")
+    note(f"opened {about(account)}")
 
 
 @book.command(epilog="Example: dpaudit book reserve patients --rho 0.1 --note 'mortality by ward'")
@@ -187,12 +181,12 @@ def show(
     with Book(address) as found:
         accounts = [found.account(name) for name in ([dataset] if dataset else found.datasets)]
     if output_format == "json":
-        print_json([_answer(account, deltas or DEFAULT_DELTAS) for account in accounts])
+        print_json([account_json(account, deltas or DEFAULT_DELTAS) for account in accounts])
         return
     if not accounts:
         note(f"no accounts in {address}; open one with `dpaudit book open`")
     for account in accounts:
-        print_text(*_text(account, deltas or DEFAULT_DELTAS, history=history))
+        print_text(*account_text(account, deltas or DEFAULT_DELTAS, history=history))
 
 
 def _stated(*, rho: float | None, mu: float | None, epsilon: float | None) -> AnyGuarantee:
@@ -210,95 +204,3 @@ def _refusals() -> Iterator[None]:
     except BudgetExceeded as error:
         note(f"refused: {error}")
         click.get_current_context().exit(EXIT_NOT_PROVED)
-
-
-def _scales(budget: AnyGuarantee, deltas: tuple[float, ...]) -> list[AnyGuarantee]:
-    """On which scales a budget is shown: its own, and those that it implies."""
-    wanted: list[AnyGuarantee] = [ZCDP(rho=0.0), GDP(mu=0.0), PureDP(epsilon=0.0)]
-    wanted = [one for one in wanted if type(one) is not type(budget)]
-    approximate = [ApproxDP(epsilon=0.0, delta=delta) for delta in deltas]
-    return [*wanted, *approximate]
-
-
-def _implied(cost: AnyGuarantee, wanted: AnyGuarantee) -> AnyGuarantee | None:
-    found = budget_bounds(cost, wanted)
-    return found[0].guarantee if found else None
-
-
-def _rows(account: Account, deltas: tuple[float, ...]) -> list[list[str]]:
-    """Budget, spent, committed and remaining, one row for each scale that the budget says anything of."""
-    own = [account.budget, account.spent, account.committed]
-    kind = {ZCDP: "rho (zCDP)", GDP: "mu (GDP)", PureDP: "epsilon (pure)"}
-    rows = [
-        [
-            kind[type(account.budget)],
-            *(upper(leading_figure(cost)) for cost in own),
-            lower(leading_figure(account.remaining)),
-        ]
-    ]
-    for wanted in _scales(account.budget, deltas):
-        implied = [_implied(cost, wanted) for cost in (*own, account.remaining)]
-        if None in implied:
-            continue
-        name = f"epsilon at {wanted.delta:g}" if isinstance(wanted, ApproxDP) else kind[type(wanted)]
-        rows.append([name, *(upper(leading_figure(one)) for one in implied if one is not None)])
-    return rows
-
-
-def _text(account: Account, deltas: tuple[float, ...], *, history: bool) -> list[RenderableType]:
-    head = ("scale", "budget", "spent", "with reserved", "left for one run")
-    parts: list[RenderableType] = [line(_about(account)), line(), table(head, _rows(account, deltas)), line()]
-    if history:
-        events = [
-            (e.at, e.reservation, e.action, e.cost, (e.ledger_hash or "")[:16], e.note)
-            for e in account.events
-        ]
-        parts += [table(("at", "reservation", "event", "counts", "ledger", "note"), events), line()]
-    elif account.entries:
-        entries = [(e.reservation, e.state, e.cost, e.note) for e in account.entries]
-        parts += [table(("reservation", "state", "counts", "note"), entries), line()]
-    return parts
-
-
-def _answer(account: Account, deltas: tuple[float, ...]) -> dict[str, Any]:
-    costs = {
-        "budget": account.budget,
-        "spent": account.spent,
-        "committed": account.committed,
-        "remaining": account.remaining,
-    }
-    implied = {
-        name: [
-            found.to_json()
-            for wanted in _scales(account.budget, deltas)
-            if (found := _implied(cost, wanted)) is not None
-        ]
-        for name, cost in costs.items()
-    }
-    return {
-        "dataset": account.dataset,
-        "unit": account.unit,
-        "neighbouring": account.neighbouring,
-        "trust_model": account.trust_model,
-        **{name: cost.to_json() for name, cost in costs.items()},
-        "implied": implied,
-        "events": [
-            {
-                "number": event.number,
-                "reservation": event.reservation,
-                "action": event.action,
-                "cost": event.cost.to_json(),
-                "ledger_hash": event.ledger_hash,
-                "note": event.note,
-                "at": event.at,
-            }
-            for event in account.events
-        ],
-    }
-
-
-def _about(account: Account) -> str:
-    return (
-        f"{account.dataset}: {account.budget} per {account.unit} "
-        f"({account.neighbouring}, {account.trust_model})"
-    )
