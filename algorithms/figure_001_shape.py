@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.algorithms.figure_001 import RIDGES, SCHEDULES, Cell, scheduled
-from dpaudit.algorithms.figure_1_shape import Appears, Estimate, Sentence, estimate
+from dpaudit.algorithms.sentences import Appears, Estimate, Sentence, estimate
 
 #: "The same solution" is read as: errors so close; the values lie between 0.45 and 1.
 CLOSE = 0.02

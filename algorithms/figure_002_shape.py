@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.algorithms.figure_002 import Cell, Curve
-from dpaudit.algorithms.figure_1_shape import Appears, Estimate, Sentence, estimate
-from dpaudit.algorithms.regrets import above_zero
+from dpaudit.algorithms.sentences import Appears, Estimate, Sentence, above_zero, estimate
 
 #: "Limited" and "similar" are read as: within this share of the return; the paper names none.
 LIMITED = 0.15

@@ -9,8 +9,8 @@ from __future__ import annotations
 from itertools import pairwise
 
 from dpaudit.algorithms.figure_003 import Curve
-from dpaudit.algorithms.figure_1_shape import Sentence
-from dpaudit.algorithms.regrets import Regrets, above_zero
+from dpaudit.algorithms.regrets import Regrets
+from dpaudit.algorithms.sentences import Sentence, above_zero
 
 
 def sentences(regrets: Regrets[Curve]) -> list[Sentence]:

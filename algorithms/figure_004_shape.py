@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.algorithms.figure_004 import Cell, Curve, algorithm_of
-from dpaudit.algorithms.figure_1_shape import Sentence, estimate
-from dpaudit.algorithms.regrets import Regrets, above_zero
+from dpaudit.algorithms.regrets import Regrets
+from dpaudit.algorithms.sentences import Sentence, above_zero, estimate
 
 LEARNT, PUBLISHED = "doubling", "published beta"
 

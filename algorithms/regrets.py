@@ -11,7 +11,7 @@ from typing import Generic, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dpaudit.algorithms.figure_1_shape import Appears, Estimate, Sentence, estimate
+from dpaudit.algorithms.sentences import Estimate, Sentence, above_zero, estimate
 
 K = TypeVar("K", bound=Hashable)
 K_co = TypeVar("K_co", bound=Hashable, covariant=True)
@@ -90,10 +90,3 @@ def points_of(users: int, most: int) -> list[int]:
     """At most so many users, evenly apart, at which regret is kept; the last one is always among them."""
     marks: list[int] = np.unique(np.linspace(0, users, min(most, users) + 1).round().astype(int))[1:].tolist()
     return marks
-
-
-def above_zero(difference: Estimate) -> Appears:
-    """Whether a difference is above 0; of a single run nobody can tell."""
-    if abs(difference.mean) > difference.half_width:
-        return "yes" if difference.mean > 0.0 else "no"
-    return "not told apart"

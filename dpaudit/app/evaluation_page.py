@@ -11,7 +11,7 @@ import numpy as np
 from dpaudit.accountants.accounting import account
 from dpaudit.algorithms.figure_001 import CHAIN, GUARANTEE, SCHEDULES, Cell, algorithm_of, scheduled
 from dpaudit.algorithms.figure_001_shape import CLOSE, Results
-from dpaudit.algorithms.figure_1_shape import Appears, Sentence
+from dpaudit.algorithms.sentences import Appears, Sentence
 from dpaudit.app.evaluation_picture import PANELS
 from dpaudit.app.figure_picture import Row
 from dpaudit.app.page import Block, Grid, Heading, Paragraph, Picture

@@ -13,7 +13,7 @@ from typing import Any
 
 import click
 
-from dpaudit.algorithms.figure_1_shape import Sentence
+from dpaudit.algorithms.sentences import Sentence
 from dpaudit.app.chart import png, svg
 from dpaudit.app.failures import EXIT_INTERRUPTED, traceback_option
 from dpaudit.app.figure_picture import Row

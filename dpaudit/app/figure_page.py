@@ -11,10 +11,11 @@ import numpy as np
 
 from dpaudit.accountants.accounting import account
 from dpaudit.algorithms.dp_vapvi import DPVAPVI
-from dpaudit.algorithms.figure_1 import Figure, process_of
-from dpaudit.algorithms.figure_1_shape import CLOSE, Curve, Curves, Sentence, reached, sentences
+from dpaudit.algorithms.figure_000 import Figure, process_of
+from dpaudit.algorithms.figure_000_shape import CLOSE, Curve, Curves, reached, sentences
 from dpaudit.algorithms.linear_calibration import CalibrationName
 from dpaudit.algorithms.linear_mdp import appendix_f_behaviour
+from dpaudit.algorithms.sentences import Sentence
 from dpaudit.app.output import upper
 from dpaudit.app.page import Block, Grid, Heading, Paragraph, Picture
 from dpaudit.guarantees import ZCDP

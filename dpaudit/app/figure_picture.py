@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from dpaudit.algorithms.figure_1_shape import Curve, Curves
+from dpaudit.algorithms.figure_000_shape import Curve, Curves
 from dpaudit.app.chart import HEIGHT, WIDTH, chart_of, colour, specification
 
 #: Of one curve at one K; the columns of the CSV file.

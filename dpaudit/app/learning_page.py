@@ -18,8 +18,8 @@ from dpaudit.algorithms.figure_002 import (
     noiseless,
 )
 from dpaudit.algorithms.figure_002_shape import LIMITED, Returns
-from dpaudit.algorithms.figure_1_shape import Sentence, estimate
 from dpaudit.algorithms.line_world import greedy_return, middle_rewards
+from dpaudit.algorithms.sentences import Sentence, estimate
 from dpaudit.app.output import upper
 from dpaudit.app.page import Block, Grid, Heading, Paragraph, Picture
 from dpaudit.running import run

@@ -19,9 +19,9 @@ from dpaudit.algorithms.figure_003 import (
     algorithm_of,
     river,
 )
-from dpaudit.algorithms.figure_1_shape import Sentence
 from dpaudit.algorithms.online import online_users
 from dpaudit.algorithms.regrets import Regrets
+from dpaudit.algorithms.sentences import Sentence
 from dpaudit.app.output import upper
 from dpaudit.app.page import Block, Grid, Heading, Paragraph, Picture
 from dpaudit.running import run

@@ -18,7 +18,7 @@ from dpaudit.algorithms.figure_002 import (
     noise_curves,
 )
 from dpaudit.algorithms.figure_002_shape import Returns, compared_sentences, noise_sentences
-from dpaudit.algorithms.figure_1_shape import Sentence
+from dpaudit.algorithms.sentences import Sentence
 from dpaudit.app.figure_command import Figure, figure_options, kept, prepared
 from dpaudit.app.learning_page import page, summary
 from dpaudit.app.learning_picture import picture_of, rows_of

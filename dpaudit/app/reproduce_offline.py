@@ -8,8 +8,8 @@ from pathlib import Path
 
 import click
 
-from dpaudit.algorithms.figure_1 import EPISODES, FIGURES, Cell, figure_cells, finished_cells, kept_cells
-from dpaudit.algorithms.figure_1_shape import Curves
+from dpaudit.algorithms.figure_000 import EPISODES, FIGURES, Cell, figure_cells, finished_cells, kept_cells
+from dpaudit.algorithms.figure_000_shape import Curves
 from dpaudit.algorithms.linear_calibration import CalibrationName
 from dpaudit.app.figure_command import Figure, figure_options, kept, prepared
 from dpaudit.app.figure_page import Drawn, drawn_curves, page, summary

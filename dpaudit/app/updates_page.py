@@ -24,8 +24,8 @@ from dpaudit.algorithms.figure_004 import (
     process,
 )
 from dpaudit.algorithms.figure_004_shape import PUBLISHED, Switches
-from dpaudit.algorithms.figure_1_shape import Sentence
 from dpaudit.algorithms.online import online_users
+from dpaudit.algorithms.sentences import Sentence
 from dpaudit.app.output import upper
 from dpaudit.app.page import Block, Grid, Heading, Paragraph, Picture
 from dpaudit.running import run

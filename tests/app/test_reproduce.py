@@ -10,7 +10,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from dpaudit.algorithms.figure_1 import FIGURES
+from dpaudit.algorithms.figure_000 import FIGURES
 
 SMALL = ("--episodes", 5, "--episodes", 20, "--runs", 2, "--workers", 1)
 

@@ -7,19 +7,15 @@ runs excludes 0.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import stdtrit
 
-from dpaudit.algorithms.figure_1 import Cell
-
-Appears: TypeAlias = Literal["yes", "no", "not told apart"]
+from dpaudit.algorithms.figure_000 import Cell
+from dpaudit.algorithms.sentences import Appears, Estimate, Sentence, estimate
 
 #: "Slightly worse" and "converged" are read as: within this share of the optimal value; the paper names none.
 CLOSE = 0.05
@@ -38,38 +34,6 @@ class Curve:
         if self.algorithm == "dp-vapvi":
             return f"DP-VAPVI, rho={self.rho:g}"
         return f"PEVI, C={self.bonus:g}" if self.algorithm == "pevi" else "VAPVI"
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """A mean over runs and its 95% confidence interval; without an interval for a single run."""
-
-    mean: float
-    half_width: float
-    runs: int
-
-    def __str__(self) -> str:
-        """With its half width where there is one."""
-        return (
-            f"{self.mean:.2f}" if math.isnan(self.half_width) else f"{self.mean:.2f} ± {self.half_width:.2f}"
-        )
-
-
-@dataclass(frozen=True)
-class Sentence:
-    """One sentence of the paper's, whether the data have it, and the numbers.
-
-    Attributes:
-        published: what the paper says.
-        about: the curves it is judged on.
-        appears: the answer.
-        numbers: what it follows from.
-    """
-
-    published: str
-    about: str
-    appears: Appears
-    numbers: str
 
 
 class Curves:
@@ -101,15 +65,6 @@ class Curves:
         """By how much a curve lies above VAPVI's at each K, run by run on the same episodes."""
         (vapvi,) = self.of("vapvi")
         return [estimate(row) for row in self.table[curve] - self.table[vapvi]]
-
-
-def estimate(values: NDArray[np.float64]) -> Estimate:
-    """Mean and Student's 95% interval of independent runs."""
-    n = len(values)
-    if n < 2:
-        return Estimate(float(values.mean()), math.nan, n)
-    half_width = float(stdtrit(n - 1, 0.975) * values.std(ddof=1) / math.sqrt(n))
-    return Estimate(float(values.mean()), half_width, n)
 
 
 def sentences(curves: Curves, optimum: float) -> list[Sentence]:

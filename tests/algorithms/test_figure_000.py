@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from dpaudit.algorithms import figure_1
-from dpaudit.algorithms.figure_1 import FIGURES, Cell, Figure, figure_cells, finished_cells, run_cell
+from dpaudit.algorithms import figure_000
+from dpaudit.algorithms.figure_000 import FIGURES, Cell, Figure, figure_cells, finished_cells, run_cell
 from dpaudit.errors import UsageError
 
 SMALL = Figure("small", (1.0, 25.0), (0.04,), 0)
@@ -52,7 +52,7 @@ def test_a_finished_cell_is_not_run_again(tmp_path: Path, monkeypatch: pytest.Mo
         ran.append(cell)
         return run_cell(cell)
 
-    monkeypatch.setattr(figure_1, "run_cell", counted)
+    monkeypatch.setattr(figure_000, "run_cell", counted)
     told: list[int] = []
     assert finished_cells(WANTED, path=path, progress=told.append) == cells
     assert len(ran) == 3

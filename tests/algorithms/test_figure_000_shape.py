@@ -9,8 +9,9 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from dpaudit.algorithms.figure_1 import Cell
-from dpaudit.algorithms.figure_1_shape import Curve, Curves, estimate, reached, sentences
+from dpaudit.algorithms.figure_000 import Cell
+from dpaudit.algorithms.figure_000_shape import Curve, Curves, reached, sentences
+from dpaudit.algorithms.sentences import estimate
 
 KS = (10, 100, 1000)
 OPTIMUM = 10.0
