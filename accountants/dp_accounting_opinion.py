@@ -15,7 +15,7 @@ from importlib.metadata import version
 from typing import Any
 
 from dpaudit.accountants.composition import compose_ledger
-from dpaudit.accountants.dp_accounting_pairs import Pair, pair_of, points
+from dpaudit.accountants.dp_accounting_pairs import Pair, no_opinion, pair_of, points
 from dpaudit.bounds import Bound
 from dpaudit.errors import CannotBound
 from dpaudit.guarantees import ApproxDP
@@ -57,25 +57,25 @@ def second_opinion(ledger: Ledger, bounds: Sequence[Bound]) -> SecondOpinion:
 
 def _figures(ledger: Ledger, bounds: Sequence[Bound]) -> dict[str, Any]:
     if ledger.header.budget is not None:
-        raise CannotBound("what proves this run is its budget, not its releases")
+        raise no_opinion("what proves this run is its budget, not its releases")
     if not bounds or not isinstance(bounds[0].guarantee, ApproxDP):
-        raise CannotBound("nothing is proved on the scale of (epsilon, delta)-DP")
+        raise no_opinion("nothing is proved on the scale of (epsilon, delta)-DP")
     proved, delta = bounds[0].guarantee.epsilon, bounds[0].guarantee.delta
     if not LEAST_DELTA <= delta <= LARGEST_DELTA:
-        raise CannotBound(
+        raise no_opinion(
             f"it is asked about deltas from {LEAST_DELTA:g}, below which its rounding spoils them, to "
             f"{LARGEST_DELTA:g}, and this one is {delta:g}"
         )
     if proved > MOST_EPSILON:
-        raise CannotBound(
+        raise no_opinion(
             f"it is not asked about an epsilon above {MOST_EPSILON:g}, and this one is {proved:.6g}"
         )
     if len(ledger.releases) > MOST_RUNS:
-        raise CannotBound(f"it is not asked about more than {MOST_RUNS} releases")
+        raise no_opinion(f"it is not asked about more than {MOST_RUNS} releases")
     composition = compose_ledger(ledger)
     exposures = composition.exposures()
     if len(exposures) > MOST_EXPOSURES:
-        raise CannotBound(f"units can meet the parts of the splits in {len(exposures)} ways: too many to ask")
+        raise no_opinion(f"units can meet the parts of the splits in {len(exposures)} ways: too many to ask")
     for exposure in exposures:
         _require_few(exposure)
     spacing = _SPACING * max(1.0, proved / _EPSILON_AT_SPACING)
@@ -86,7 +86,7 @@ def _figures(ledger: Ledger, bounds: Sequence[Bound]) -> dict[str, Any]:
     except CannotBound:
         raise
     except Exception as error:  # noqa: BLE001  (whatever another library raises, the proof stands without it)
-        raise CannotBound(f"it fails: {type(error).__name__}: {error}") from None
+        raise no_opinion(f"it fails: {type(error).__name__}: {error}") from None
     lower_ends = [bound.at_least for bound in bounds if bound.at_least is not None]
     same = all(one.same for one in composed)
     return {
@@ -101,14 +101,14 @@ def _figures(ledger: Ledger, bounds: Sequence[Bound]) -> dict[str, Any]:
 def _require_few(exposure: Mapping[AnyMechanism, int]) -> None:
     runs = sum(exposure.values())
     if runs > MOST_RUNS:
-        raise CannotBound(f"it is not asked about more than {MOST_RUNS} runs, and these are {runs}")
+        raise no_opinion(f"it is not asked about more than {MOST_RUNS} runs, and these are {runs}")
     # Sampled noise has two distributions, one for each order of its pair.
     needed = sum(
         (count.bit_length() + count.bit_count()) * (2 if isinstance(mechanism, PoissonSampled) else 1)
         for mechanism, count in exposure.items()
     )
     if needed > MOST_CONVOLUTIONS:
-        raise CannotBound(
+        raise no_opinion(
             f"it would take too long: {needed} convolutions, and {MOST_CONVOLUTIONS} are the limit"
         )
 
@@ -116,7 +116,7 @@ def _require_few(exposure: Mapping[AnyMechanism, int]) -> None:
 def _largest(losses: Iterable[Any], delta: float) -> float:
     epsilons = [0.0 if one is None else float(one.get_epsilon_for_delta(delta)) for one in losses]
     if not all(math.isfinite(epsilon) for epsilon in epsilons):
-        raise CannotBound("it has no finite figure")
+        raise no_opinion("it has no finite figure")
     return max(0.0, *epsilons)
 
 
@@ -126,7 +126,7 @@ def _composed(exposure: Mapping[AnyMechanism, int], neighbouring: Neighbouring, 
     same = True
     for mechanism, count in exposure.items():
         if points(mechanism, spacing) > _MOST_POINTS:
-            raise CannotBound(f"a {mechanism.kind} release takes it too long an array")
+            raise no_opinion(f"a {mechanism.kind} release takes it too long an array")
         pair = pair_of(mechanism, neighbouring, spacing)
         if pair is None:
             continue

@@ -196,4 +196,9 @@ def _continuous(make: Any) -> Any:
 
 
 def _unknown(mechanism: AnyMechanism) -> CannotBound:
-    return CannotBound(f"it has no privacy losses of a {mechanism.kind} mechanism")
+    return no_opinion(f"it has no privacy losses of a {mechanism.kind} mechanism")
+
+
+def no_opinion(because: str) -> CannotBound:
+    """Why there is no second opinion."""
+    return CannotBound(because, where="second opinion")

@@ -36,6 +36,7 @@ def walked(page: str, folder: Path) -> str:
     environment["PYTHONPATH"] = os.pathsep.join(
         [str(DOCS.parent), *filter(None, [os.environ.get("PYTHONPATH")])]
     )
+    environment.pop("CI", None)  # where it is set, programs print otherwise
     environment["PYTHONWARNINGS"] = "ignore"  # the libraries' own
     status = 0
 

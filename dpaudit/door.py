@@ -102,7 +102,8 @@ class Door:
 
     def ask(self, question: Question) -> Array:
         """For the core alone: the answer about an admitted release, kept for the auditor if there is one."""
-        output = self._noise.answer(question)
+        # A view would carry along what it is a view of; an answer is nothing but itself.
+        output = self._noise.answer(question).copy()
         if self._transcript is not None:
             self._transcript.entries.append(
                 Entry(

@@ -229,6 +229,7 @@ def _library() -> None:
     except ImportError:
         raise MissingExtra(
             "signatures need the library cryptography",
+            where="signatures",
             why="without it nothing can be signed, and no signature checked",
             remedy="pip install 'dpaudit[sign]'",
         ) from None

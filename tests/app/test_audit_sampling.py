@@ -413,7 +413,7 @@ def test_every_built_in_algorithm_can_be_sampled(answer: Answer, name: str) -> N
         (("--method", "threshold", "--score", "json:decoder"), "not callable"),
         (("--method", "threshold", "--trials", 5), "10 trials or more"),
         (("--method", "threshold", "--workers", 2, "--dask", "tcp://x:1"), "--dask and --workers"),
-        (("--method", "one-run"), "no canaries"),
+        (("--method", "one-run"), "--pair with --method one-run"),
         (("--method", "threshold", "--confidence", 1.5), "--confidence"),
         (("--method", "threshold", "--trials", 0), "--trials"),
         (("--method", "threshold", "--time-limit", 0), "--time-limit"),
@@ -429,6 +429,8 @@ def test_what_cannot_be_followed_is_refused(dpaudit: Any, own: Own, options: Any
 def test_wrong_canaries_and_wrong_targets_are_refused(dpaudit: Any, own: Own) -> None:
     command = ("audit", own("total"), "--plain", "--method", "one-run", "--canaries", own("too_few"))
     assert "returned 999 canaries, asked for 1000" in dpaudit(*command).stderr
+    without = dpaudit("audit", own("total"), "--plain", "--method", "one-run", "--epsilon", 1)
+    assert "no canaries" in without.stderr
     assert "--plain for dp-apvi" in dpaudit("audit", "dp-apvi", "--plain").stderr
     assert "nothing to audit" in dpaudit("audit").stderr
     assert dpaudit("audit", "dp-apvi", "--zoo").exit_code == 2

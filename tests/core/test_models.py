@@ -241,7 +241,7 @@ def test_codes_are_unique_and_each_has_its_entry_in_the_documentation() -> None:
     entries = text.split("\n## DPA")[1:]
     assert all(
         "**What to do.**" in entry
-        and f"Exit status {3 if entry[:3] in {'205', '206', '207'} else 2}" in entry
+        and f"Exit status {3 if entry[:3] in {'205', '206', '207', '208', '209'} else 2}" in entry
         for entry in entries
     )
 

@@ -18,6 +18,7 @@ def blocks(page: str, language: str) -> list[str]:
 def run(folder: Path, *words: str, columns: int = 90) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": str(columns)}
     environment |= {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_ADDOPTS": ""}
+    environment.pop("CI", None)  # there pytest shortens no summary
     program = [sys.executable, "-m", *words]
     return subprocess.run(program, cwd=folder, env=environment, capture_output=True, text=True, check=False)
 

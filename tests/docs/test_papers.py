@@ -86,7 +86,7 @@ def test_the_paper_s_own_experiment_exceeds_its_claim_at_delta(rows: dict[str, l
 
 
 def test_verdicts_of_policy_evaluation(made: str) -> None:
-    found = table(made.partition("## 001")[2])
+    found = table(made.partition("## 001")[2].partition("\n## ")[0])
     assert len(found) == 8
     for name, (premises, _, least, proof, replayed, sampled) in found.items():
         false = name == "DP-LSW, lemma, epsilon=52, d=1"
