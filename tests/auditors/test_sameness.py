@@ -332,33 +332,33 @@ def test_a_difference_is_reported_beside_what_cannot_be_compared() -> None:
 
 
 def test_tables_of_pandas() -> None:
-    import pandas
+    import pandas as pd
 
     def attributed(value: float) -> Any:
-        frame = pandas.DataFrame({"a": [1.0]})
+        frame = pd.DataFrame({"a": [1.0]})
         frame.attrs["raw"] = value
         return frame
 
     def accessed(value: float) -> Any:
-        frame = pandas.DataFrame({"a": [value], "b": ["x"]})
+        frame = pd.DataFrame({"a": [value], "b": ["x"]})
         _ = frame["a"], frame.groupby("b").sum()  # fills caches
         return frame
 
     makers: list[Any] = [
-        lambda v: pandas.DataFrame({"a": [1.0, v]}),
-        lambda v: pandas.DataFrame({"a": [1.0, 2.0]}, index=[0.0, v]),
-        lambda v: pandas.DataFrame({str(v): [1.0, 2.0]}),
-        lambda v: pandas.DataFrame({"a": ["x", str(v)]}),
-        lambda v: pandas.DataFrame({"a": pandas.Categorical([str(v)])}),
-        lambda v: pandas.DataFrame({"a": [0]}, dtype="Int64" if v > 2 else "int64"),
-        lambda v: pandas.DataFrame({"a": [1.0, None, v]}, dtype="Float64"),
-        lambda v: pandas.Series([v]),
-        lambda v: pandas.Series([1.0], name=v),
-        lambda v: pandas.Series([0.0 if v > 2 else -0.0]),
-        lambda v: pandas.to_datetime(["2020-01-01"]) + pandas.Timedelta(hours=v),
-        lambda v: pandas.Index([v], name="a"),
-        lambda v: pandas.RangeIndex(int(2 * v)),
-        lambda v: pandas.MultiIndex.from_tuples([(1, v)], names=["a", "b"]),
+        lambda v: pd.DataFrame({"a": [1.0, v]}),
+        lambda v: pd.DataFrame({"a": [1.0, 2.0]}, index=[0.0, v]),
+        lambda v: pd.DataFrame({str(v): [1.0, 2.0]}),
+        lambda v: pd.DataFrame({"a": ["x", str(v)]}),
+        lambda v: pd.DataFrame({"a": pd.Categorical([str(v)])}),
+        lambda v: pd.DataFrame({"a": [0]}, dtype="Int64" if v > 2 else "int64"),
+        lambda v: pd.DataFrame({"a": [1.0, None, v]}, dtype="Float64"),
+        lambda v: pd.Series([v]),
+        lambda v: pd.Series([1.0], name=v),
+        lambda v: pd.Series([0.0 if v > 2 else -0.0]),
+        lambda v: pd.to_datetime(["2020-01-01"]) + pd.Timedelta(hours=v),
+        lambda v: pd.Index([v], name="a"),
+        lambda v: pd.RangeIndex(int(2 * v)),
+        lambda v: pd.MultiIndex.from_tuples([(1, v)], names=["a", "b"]),
         attributed,
         accessed,
     ]
