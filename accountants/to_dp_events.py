@@ -92,7 +92,7 @@ def to_dp_event(ledger: Ledger) -> Events:
                 f"a release on part {release.partition.part!r} of a split",
                 where=where,
                 why="events compose one after another; they have no parallel composition",
-                remedy="translate a ledger for each choice of parts that a unit can touch; the dearest counts",
+                remedy="translate a ledger for each choice of parts a unit can touch; the dearest counts",
             )
         mechanism, times = for_group(release.mechanism, header.group_size)
         needs_replacing |= _needs_replacing(mechanism, header.neighbouring, where)
