@@ -26,16 +26,18 @@ from dpaudit.relations import Neighbouring
 
 METHOD = "dp-accounting PLD"
 
-#: The range asked about. Convolutions take about 0.1 s each: with these limits seconds in all.
+#: The range asked about: with these limits it takes seconds.
 LEAST_DELTA, LARGEST_DELTA = 1e-9, 0.1
 MOST_EPSILON = 100.0
 MOST_RUNS = 10_000
-MOST_CONVOLUTIONS = 40
+MOST_CONVOLUTIONS = 200
 MOST_EXPOSURES = 2
 
-#: dp-accounting's own spacing of losses; it is widened for large figures, so that arrays stay as long.
+#: dp-accounting's own spacing of losses. It is widened for larger figures, so that arrays stay as long, and
+#: for more convolutions, so that all together take as long; either loosens both of its figures.
 _SPACING = 1e-4
 _EPSILON_AT_SPACING = 8.0
+_CONVOLUTIONS_AT_SPACING = 40
 
 #: The longest array that one mechanism may need.
 _MOST_POINTS = 500_000
@@ -76,9 +78,8 @@ def _figures(ledger: Ledger, bounds: Sequence[Bound]) -> dict[str, Any]:
     exposures = composition.exposures()
     if len(exposures) > MOST_EXPOSURES:
         raise no_opinion(f"units can meet the parts of the splits in {len(exposures)} ways: too many to ask")
-    for exposure in exposures:
-        _require_few(exposure)
-    spacing = _SPACING * max(1.0, proved / _EPSILON_AT_SPACING)
+    needed = max(_convolutions(exposure) for exposure in exposures)
+    spacing = _SPACING * max(1.0, proved / _EPSILON_AT_SPACING, needed / _CONVOLUTIONS_AT_SPACING)
     try:
         composed = [_composed(exposure, composition.sampling_relation, spacing) for exposure in exposures]
         pessimistic = _largest([one.rounded_up for one in composed], delta)
@@ -98,7 +99,8 @@ def _figures(ledger: Ledger, bounds: Sequence[Bound]) -> dict[str, Any]:
     }
 
 
-def _require_few(exposure: Mapping[AnyMechanism, int]) -> None:
+def _convolutions(exposure: Mapping[AnyMechanism, int]) -> int:
+    """How many convolutions composing takes; `CannotBound` where these are too many."""
     runs = sum(exposure.values())
     if runs > MOST_RUNS:
         raise no_opinion(f"it is not asked about more than {MOST_RUNS} runs, and these are {runs}")
@@ -111,6 +113,7 @@ def _require_few(exposure: Mapping[AnyMechanism, int]) -> None:
         raise no_opinion(
             f"it would take too long: {needed} convolutions, and {MOST_CONVOLUTIONS} are the limit"
         )
+    return needed
 
 
 def _largest(losses: Iterable[Any], delta: float) -> float:

@@ -204,7 +204,7 @@ def test_the_dearest_part_counts() -> None:
         (ledger_of((Gaussian(sigma=0.05, sensitivity=L2(1.0)), 1)), 1e-6, "above 100"),
         (ledger_of((Gaussian(sigma=1e3, sensitivity=L2(1.0)), 10_001)), 1e-6, "10001"),
         (
-            ledger_of(*((Gaussian(sigma=9.0 + i, sensitivity=L2(1.0)), 1) for i in range(21))),
+            ledger_of(*((Gaussian(sigma=9.0 + i, sensitivity=L2(1.0)), 1) for i in range(101))),
             1e-6,
             "too long",
         ),
