@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from dpaudit.errors import UsageError
+from dpaudit.interrupts import leave_to_parent
 
 C = TypeVar("C")
 
@@ -120,7 +121,12 @@ def _run_all(
 
     # One group a task: whatever is finished is kept, should the figure be interrupted.
     parallel = Parallel(n_jobs=workers, return_as="generator_unordered", batch_size=1)
-    yield from parallel(delayed(run)(group) for group in groups)
+    yield from parallel(delayed(_in_worker)(run, group) for group in groups)
+
+
+def _in_worker(run: Callable[[Sequence[C]], Sequence[C]], group: Sequence[C]) -> Sequence[C]:
+    leave_to_parent()
+    return run(group)
 
 
 def _append(path: Path, cells: Sequence[Any]) -> None:

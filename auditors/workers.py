@@ -23,6 +23,7 @@ from dpaudit.auditors.scores import Array
 from dpaudit.auditors.shipping import shipped
 from dpaudit.auditors.sides import Side
 from dpaudit.errors import InvalidParameter, MissingExtra, UsageError, WorkersLost
+from dpaudit.interrupts import leave_to_parent
 
 #: How often workers may die in a row without one chunk being finished.
 RETRIES = 3
@@ -139,6 +140,7 @@ def _cluster(address: str | None) -> Iterator[None]:
 
 def _run(payload: bytes, first: int, trials: int) -> Array | Exception:
     """A chunk's scores, or what was raised: joblib would raise the first error to arrive, not the first."""
+    leave_to_parent()
     try:
         # What an algorithm prints is no part of an answer on the caller's stdout, which a worker may share.
         with contextlib.redirect_stdout(sys.stderr):
