@@ -8,9 +8,8 @@ Each of 10 000 rounds is a recommendation to somebody: a place on the page (the 
 action, chosen at random), clicked or not (the reward). The unit of privacy is a round; whose round it was
 the data do not say, so that somebody with many rounds is protected for each, and not for all at once.
 
-Needs ``pip install --no-deps obp``: its dependencies (torch, pandas, seaborn and others) are for what is
-not used here. The file is read through the package's folder; none of its modules with heavy imports is
-imported.
+Needs the extra ``examples``: obp 0.4.0, the last one that does not ask for torch. Its own
+`OpenBanditDataset` reads the log.
 
 Saito, Y., Aihara, S., Matsutani, M. and Narita, Y. (2021). Open Bandit Dataset and Pipeline: Towards
 Realistic and Reproducible Off-policy Evaluation. NeurIPS, Datasets and Benchmarks.
@@ -18,9 +17,7 @@ Realistic and Reproducible Off-policy Evaluation. NeurIPS, Datasets and Benchmar
 
 from __future__ import annotations
 
-import csv
 import sys
-from importlib.resources import files
 from pathlib import Path
 
 import numpy as np
@@ -42,20 +39,24 @@ learner = DPVAPVI(one_hot_features(PLACES, GARMENTS), 1, guarantee=ZCDP(rho=1.0)
 def rounds() -> TrajectoryData:
     """The log of the uniformly random policy in the campaign for men, as episodes of one step."""
     try:
-        log = files("obp") / "dataset" / "obd" / "random" / "men" / "men.csv"
-    except ModuleNotFoundError:
-        sys.exit("the data are in the package obp: pip install --no-deps obp")
-    with log.open(encoding="utf-8", newline="") as lines:
-        rows = [
-            (int(row["position"]) - 1, int(row["item_id"]), float(row["click"]))
-            for row in csv.DictReader(lines)
-        ]
-    place, garment, click = (np.array(column) for column in zip(*rows, strict=True))  # [n] each
+        import obp
+        from obp.dataset import OpenBanditDataset
+    except ImportError:
+        sys.exit('the data are in the package obp: pip install "dpaudit[examples]"')
+
+    class Rounds(OpenBanditDataset):  # type: ignore[misc]  # obp has no types
+        def pre_process(self) -> None:
+            """Leave users' and garments' features out; the class offers this method to be overridden."""
+
+    # The path is the one that obp takes unless told; told, it does not say that it downloads what it holds.
+    inside = Path(obp.__file__).parent / "dataset" / "obd"
+    log = Rounds(behavior_policy="random", campaign="men", data_path=inside)
+    place, garment, click = log.position, log.action, log.reward  # [n] each
     # Nothing follows a round: it ends where it began.
     return TrajectoryData(
         np.stack([place, place], axis=1),
         garment[:, None],
-        click[:, None],
+        click[:, None].astype(np.float64),
         n_states=PLACES,
         n_actions=GARMENTS,
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import runpy
 from pathlib import Path
 from typing import Any
@@ -13,22 +12,6 @@ DOCS = Path(__file__).parents[2] / "docs"
 MAKE: dict[str, Any] = runpy.run_path(str(DOCS / "make_walkthroughs.py"), run_name="pages")
 
 
-@pytest.fixture
-def open_bandit_data(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where obp is not installed (it wants torch), a log of the same shape stands in for its own."""
-    if importlib.util.find_spec("obp") is not None:
-        return
-    site = tmp_path_factory.mktemp("site")
-    folder = site / "obp" / "dataset" / "obd" / "random" / "men"
-    folder.mkdir(parents=True)
-    (site / "obp" / "__init__.py").touch()
-    rounds = (f"{i},{i % 34},{i % 3 + 1},{int(i % 217 == 0)},{1 / 34}" for i in range(10_000))
-    log = "\n".join([",item_id,position,click,propensity_score", *rounds])
-    (folder / "men.csv").write_text(log, encoding="utf-8")
-    monkeypatch.setenv("PYTHONPATH", str(site))
-
-
-@pytest.mark.usefixtures("open_bandit_data")
 @pytest.mark.parametrize("page", MAKE["PAGES"])
 def test_whoever_follows_the_page_sees_what_it_shows(page: str, tmp_path: Path) -> None:
     text = (DOCS / f"{page}.md").read_text(encoding="utf-8")
