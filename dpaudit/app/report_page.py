@@ -155,7 +155,7 @@ def _experiments(certificate: Certificate, pictures: Mapping[str, Block]) -> Ite
 
 
 def _finding(finding: Any) -> str:
-    label = f"in {finding.label!r}, " if finding.label else ""
+    label = f"in '{finding.label}', " if finding.label else ""
     figures = ""
     if finding.declared is not None and finding.measured is not None:
         figures = f" (declared {finding.declared:.6g}, measured {finding.measured:.6g})"
@@ -238,7 +238,15 @@ def _reproduction(certificate: Certificate) -> Iterator[Block]:
 
 
 def _value(value: Any) -> str:
-    return f"{value:.6g}" if isinstance(value, float) else f"{value}"
+    match value:
+        case float():
+            return f"{value:.6g}"
+        case Mapping():
+            return "{" + ", ".join(f"{name}: {_value(one)}" for name, one in value.items()) + "}"
+        case list() | tuple():
+            return f"[{', '.join(map(_value, value))}]"
+        case _:
+            return f"{value}"
 
 
 def _drawn(pictures: Mapping[str, Block], *names: str) -> Iterator[Block]:

@@ -332,6 +332,22 @@ def forms(path: Path) -> list[str]:
     return [read(form) for form in ("html", "md", "latex")]
 
 
+def test_a_backslash_stays_one(tmp_path: Path) -> None:
+    """In labels of findings and in parameters, as everywhere else."""
+    name = "tables\\new"
+    path = tmp_path / "c.json"
+    certificate(
+        audits=(audit(findings=(Finding(kind="leak", label=name, detail=name, where=name),)),),
+        parameters={"plain": name, "several": [name, {name: 0.123456789}]},
+    ).write(path)
+    _, md, tex = forms(path)
+    shown = "tables\\textbackslash{}new"
+    assert tex.count(shown) == tex.count("\\textbackslash{}") == 6
+    assert f"{{[}}{shown}, \\{{{shown}: 0.123457\\}}{{]}}" in tex
+    assert md.count("tables\\\\new") == 6
+    assert md.count("\\\\") == 6
+
+
 @pytest.mark.parametrize("name", ["\ud800", "a\u202eb\x1b[2J", "</svg><script>x</script>", "x" * 5000])
 def test_strange_names_are_shown_or_refused(name: str, tmp_path: Path, dpaudit: Any) -> None:
     record = json.loads(json.dumps(RECORD))
