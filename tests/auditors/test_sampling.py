@@ -184,7 +184,7 @@ def test_ctrl_c_on_the_second_pair_leaves_no_verdict_but_a_refutation() -> None:
     plan = Plan(1000, chunk=100)
     audit = audit_by_sampling(interrupted(1.0), [SAME, PAIR], plan, claim=CLAIM, confidence=0.999999)
     assert audit.verdict is Experiment.INCONCLUSIVE
-    assert audit.inconclusive == "interrupted after 100 of 1000 runs a side, on pair 2 of 2"
+    assert audit.inconclusive == "interrupted by Ctrl-C after 100 of 1000 runs a side, on pair 2 of 2"
     audit = audit_by_sampling(interrupted(0.2), [PAIR, SAME], plan, claim=CLAIM)
     assert (audit.verdict, audit.inconclusive) == (Experiment.REFUTED, None)
 
