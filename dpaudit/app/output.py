@@ -107,11 +107,16 @@ def bullets(head: Text | str, lines: Iterable[object]) -> list[RenderableType]:
 
 
 def table(columns: Iterable[str], rows: Iterable[Iterable[object]], *, whole: Iterable[str] = ()) -> Table:
-    """A table whose `whole` columns stay on one line while the others wrap, if there is room for that."""
+    """A table whose `whole` columns stay on one line while the others wrap, if there is room for that.
+
+    Where there is, no word of a heading is broken.
+    """
     result = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    kept = set(whole) if _columns() >= _ROOM else set()
+    room = _columns() >= _ROOM
+    kept = set(whole) if room else set()
     for name in columns:
-        result.add_column(name, overflow="fold", no_wrap=name in kept)
+        longest = max(map(len, name.split()), default=0) if room else None
+        result.add_column(name, overflow="fold", no_wrap=name in kept, min_width=longest)
     for row in rows:
         result.add_row(*(line("" if cell is None else cell) for cell in row))
     return result
