@@ -9,7 +9,14 @@ from dpaudit.app.course import MOST_LINES, Share, shares
 from dpaudit.app.output import lower, printable
 from dpaudit.app.page import Block, Code, Grid, Heading, Items, Paragraph, Picture
 from dpaudit.app.report_summary import RELATIONS, summary
-from dpaudit.app.tables import bound_figure, figure, mechanism_words, sensitivity_words, times
+from dpaudit.app.tables import (
+    bound_figure,
+    could_refute_any,
+    figure,
+    mechanism_words,
+    sensitivity_words,
+    times,
+)
 from dpaudit.certificate import Certificate
 from dpaudit.statement import NOT_STATED
 from dpaudit.verdicts import Audit, Experiment
@@ -173,10 +180,16 @@ def _audit_row(audit: Audit) -> list[str]:
         f"{audit.pairs}",
         "" if audit.epsilon_lower is None else lower(audit.epsilon_lower),
         cell(audit.epsilon_claimed),
-        "" if audit.largest_refutable_epsilon is None else lower(audit.largest_refutable_epsilon),
+        _reach(audit),
         cell(audit.delta),
         cell(audit.confidence),
     ]
+
+
+def _reach(audit: Audit) -> str:
+    if audit.largest_refutable_epsilon is None:
+        return ""
+    return "any" if could_refute_any(audit) else lower(audit.largest_refutable_epsilon)
 
 
 def _deployment(certificate: Certificate) -> Iterator[Block]:

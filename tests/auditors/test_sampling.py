@@ -266,7 +266,7 @@ def test_one_run_tosses_fair_coins_that_the_noise_does_not_know() -> None:
     assert abs(int(coins.sum()) - 2000) < 155  # once in a million
     noise = repeat_trial(Plain(noisy), coins.astype(float), seed=6, side=0, index=0) - coins
     assert abs(float(np.corrcoef(noise, coins)[0, 1])) < 0.08
-    assert audit.trials == 4000
+    assert (audit.trials, audit.pairs) == (4000, 0)
     with pytest.raises(DataError):
         audit_in_one_run(Plain(noisy), Canaries(50, insert, lambda output: output[:9]))
     with pytest.raises(InvalidParameter):
