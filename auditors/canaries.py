@@ -16,6 +16,7 @@ from dpaudit.auditors.scores import Array
 from dpaudit.auditors.sides import Auditable, Side, require_seed
 from dpaudit.claims import Claim
 from dpaudit.errors import InvalidParameter
+from dpaudit.relations import Neighbouring
 from dpaudit.verdicts import Audit
 
 #: Left out, so many of the canaries are guessed: the clearest tenth on either end.
@@ -30,8 +31,8 @@ class Canaries:
 
     Attributes:
         number: m.
-        insert: from m booleans to the data set that holds exactly these canaries. Under replace-one, a
-            canary that is out is another record in its place.
+        insert: from m booleans to the data set that holds exactly these canaries. A claim under
+            replace-one says so: a canary that is out is then another record in its place.
         score: from the algorithm's output to [m] numbers, each higher the more its canary looks as if
             it had been in.
     """
@@ -39,6 +40,11 @@ class Canaries:
     number: int
     insert: Callable[[NDArray[np.bool_]], Any]
     score: Callable[[Any], Any]
+
+
+def coin_relation(claim: Claim | None) -> Neighbouring:
+    """How two data sets differ in one coin: in a canary more or less, unless the claim says otherwise."""
+    return (claim and claim.neighbouring) or Neighbouring.ADD_OR_REMOVE_ONE
 
 
 def audit_in_one_run(
@@ -59,12 +65,13 @@ def audit_in_one_run(
         algorithm: any callable ``(data, curator) -> output``, or a `Plain`.
         canaries: what is put in and how it is scored.
         guesses: how many coins to guess, half of them "in"; left out, a fifth of the canaries.
-        claim: what to refute; left out, the algorithm's own.
+        claim: what to refute; left out, the algorithm's own. A relation that it leaves open is
+            adding or removing a unit: that is what a coin decides.
         curve: delta(epsilon) of the claimed guarantee; needed for zCDP, GDP and RDP.
         delta: where to state the bound.
         confidence: of the bound and the verdict.
         seed: the root seed, of the coins and of the run.
-        run_options: further arguments of `dpaudit.run`.
+        run_options: further arguments of `dpaudit.run`; `neighbouring` is the claim's, left out.
 
     Raises:
         InvalidParameter: no canaries, or more guesses than canaries.
@@ -76,14 +83,19 @@ def audit_in_one_run(
         raise InvalidParameter(f"{m!r} canaries", where="canaries", remedy="put in 1 or more")
     guessed = max(1, round(GUESSED * m)) if guesses is None else guesses
     coins = np.random.default_rng(SeedSequence((require_seed(seed), _COINS))).random(m) < 0.5
-    side = Side(algorithm, canaries.insert(coins), 0, seed, canaries.score, options=dict(run_options or {}))
+    claim = claim if claim is not None else getattr(algorithm, "claim", None)
+    relation = coin_relation(claim)
+    if claim is not None:
+        claim = claim.model_copy(update={"neighbouring": relation})
+    options = {"neighbouring": relation, **(run_options or {})}
+    side = Side(algorithm, canaries.insert(coins), 0, seed, canaries.score, options=options)
     scores: Array = np.atleast_1d(side.chunk(0, 1)[0])
     return one_run(
         scores,
         coins,
         guess_in=(guessed + 1) // 2,
         guess_out=guessed // 2,
-        claim=claim if claim is not None else getattr(algorithm, "claim", None),
+        claim=claim,
         curve=curve,
         delta=delta,
         confidence=confidence,

@@ -48,11 +48,20 @@ def exact_ratio(
         the data sets could not have released that at all.
 
     Raises:
-        CannotBound: a release has no density.
+        CannotBound: a release has no density, or nothing is released.
     """
     ratio = TranscriptRatio(algorithm, pair.data, pair.neighbour, dict(run_options or {}))
+    first = SeedSequence((require_seed(seed), 0, 0))
+    tried = Runs(algorithm, ratio.options).record(pair.data, LiveNoise(first))
+    if tried.error is None and not tried.entries:
+        raise CannotBound(
+            "nothing was released through the curator",
+            where="score exact",
+            why="the likelihood ratio of an empty transcript is 1, whatever the output reveals",
+            remedy="give a score of the output, or have one learned; or release through the curator",
+        )
     try:
-        ratio(pair.data, np.random.default_rng(SeedSequence((require_seed(seed), 0, 0))))
+        ratio(pair.data, np.random.default_rng(first))
     except NoDensity as error:
         raise CannotBound(
             str(error),
@@ -60,8 +69,8 @@ def exact_ratio(
             why="a likelihood ratio needs the densities of all releases",
             remedy="give a score of the output, or have one learned",
         ) from None
-    except (Exception, SystemExit):  # noqa: BLE001  (its trials say which of them raised what)
-        return Plain(ratio)
+    except (Exception, SystemExit):  # noqa: BLE001, S110  (its trials say which of them raised what)
+        pass
     return Plain(ratio)
 
 

@@ -152,7 +152,7 @@ def one_run(
     return Audit(
         method="one-run",
         claim=claim,
-        pairs=1,
+        pairs=0,
         trials=m,
         seed=seed,
         speaks_of="final-output",

@@ -57,6 +57,10 @@ LIMITS = (
     _SEEN_LIMIT,
     _NOISE_LIMIT,
 )
+NOTHING_RELEASED = (
+    "nothing was released through the curator, so that replay compared empty transcripts: account for what "
+    "comes out by releasing it there, or audit it by sampling (method sequential)"
+)
 ONLY_HONEST = "branches that the noise takes too rarely for any recording to show"
 FIXED_QUERIES = "that no query depends on an earlier output, as was stated; it did not in any recording"
 
@@ -92,7 +96,7 @@ def replay(
 
     Returns:
         The audit, REFUTED by any finding or where the exact loss contradicts the claim; INCONCLUSIVE
-        where an output cannot be compared or a release has no density.
+        where an output cannot be compared, a release has no density, or nothing is released on a pair.
 
     Raises:
         Exception: whatever the algorithm raises on both data sets of a pair, after the same releases;
@@ -303,6 +307,9 @@ class _Audited:
             losses[i] = log_ratio(recorded.entries, queries_of(recorded.entries), queries_of(twin.entries))
             log_weights[i] = noise.log_weight(recorded.entries, tilts)
             same = same and _agree(_differences(recorded, twin), differences)
+        if not pilot.entries:
+            self.reasons.append(NOTHING_RELEASED)
+            return
         fixed = FixedPair.of(pilot.entries, other.entries, whole=self.fixed_queries and same)
         self.directions.append(Direction(Losses(losses, log_weights, 1.0 + tilts.multiples[-1]), fixed))
 

@@ -30,8 +30,6 @@ from dpaudit.verdicts import Audit, Experiment
 
 Method: TypeAlias = Literal["threshold", "sequential", "gdp"]
 
-CLOCK = "that the moment at which time ran out did not depend on what the runs showed"
-
 
 def audit_by_sampling(
     algorithm: Auditable,
@@ -66,12 +64,14 @@ def audit_by_sampling(
         progress: told after each chunk.
 
     Returns:
-        The audit. Cut short by Ctrl-C it is INCONCLUSIVE unless what was run refutes the claim.
+        The audit. Cut short by Ctrl-C it is INCONCLUSIVE unless what was run refutes the claim; but a test
+        of a fixed number of runs that are kept judges nothing then, since it can still go on.
 
     Raises:
         InvalidParameter: fewer than 10 trials, no pair, or a parameter out of range.
-        UsageError: a score that does not fit the claim, or a time limit that leaves too few runs.
-        KeyboardInterrupt: Ctrl-C before anything could be said.
+        UsageError: a score that does not fit the claim, a time limit that leaves too few runs, or a test of
+            a fixed number of runs that were looked at when they were fewer or more.
+        KeyboardInterrupt: Ctrl-C before anything could be said; its words say what is kept.
         DpauditError: what `run_trials` raises.
     """
     check_confidence(confidence)
@@ -88,6 +88,7 @@ def audit_by_sampling(
     test = _Test(method, score, claim, curve, delta, share)
     begun = time.monotonic()
     audits: list[Audit] = []
+    looked: list[_PairAudit] = []
     for index, pair in enumerate(pairs):
         own = plan
         if plan.time_limit is not None:
@@ -102,13 +103,18 @@ def audit_by_sampling(
 
         one = _PairAudit(algorithm, pair, own, test, dict(run_options or {}), told)
         audit = one.run()
-        if audit is None and not audits:
-            raise KeyboardInterrupt
+        if one.interrupted and (one.can_go_on or not (audit or audits)):
+            raise KeyboardInterrupt(*one.kept_words())
         audits += [] if audit is None else [audit]
+        looked.append(one)
         if one.interrupted:
-            whole = together(audits, planned=len(pairs), confidence=confidence)
-            return _cut_short(whole, one.done, plan.trials, index, len(pairs))
-    return together(audits, planned=len(pairs), confidence=confidence)
+            break
+    for one in looked:
+        one.remember()
+    whole = together(audits, planned=len(pairs), confidence=confidence)
+    if looked[-1].interrupted:
+        return _cut_short(whole, looked[-1].done, plan.trials, len(looked) - 1, len(pairs))
+    return whole
 
 
 def _cut_short(audit: Audit, done: int, trials: int, pair: int, pairs: int) -> Audit:
@@ -116,7 +122,7 @@ def _cut_short(audit: Audit, done: int, trials: int, pair: int, pairs: int) -> A
     if audit.verdict is Experiment.REFUTED:
         return audit
     where = "" if pairs == 1 else f", on pair {pair + 1} of {pairs}"
-    reasons = [f"interrupted after {done} of {trials} runs a side{where}"]
+    reasons = [f"interrupted by Ctrl-C after {done} of {trials} runs a side{where}"]
     reasons += [] if audit.inconclusive is None else [audit.inconclusive]
     return audit.model_copy(update={"inconclusive": "; ".join(reasons)})
 
@@ -185,17 +191,18 @@ class _PairAudit:
         self._looks = test.looks(plan) if test.method == "sequential" else None
         self._deadline = math.inf if plan.time_limit is None else time.monotonic() + plan.time_limit
         self._ended: Literal["refuted", "clock"] | None = None
+        self._remembered = False
         #: Whether Ctrl-C ended it, and after how many runs a side.
         self.interrupted, self.done = False, 0
 
     def run(self) -> Audit | None:
-        """The audit; None where Ctrl-C came before anything could be said."""
+        """The audit; None where Ctrl-C came before anything could or should be said."""
         runs = self._trials()
         self.done = len(runs)
         self.interrupted = not runs.complete and self._ended is None
+        if self.interrupted and (self.can_go_on or len(runs) < FEWEST):
+            return None
         if len(runs) < FEWEST:
-            if self.interrupted:
-                return None
             raise UsageError(
                 f"{len(runs)} runs a side before the time was up",
                 where="time limit",
@@ -208,9 +215,37 @@ class _PairAudit:
         changes: dict[str, Any] = {}
         if self._test.score == "exact":
             changes["speaks_of"] = "transcript"
-        if self._ended == "clock":
-            changes["not_checked"] = (*audit.not_checked, CLOCK)
+        if self.interrupted or self._ended == "clock":
+            by = "Ctrl-C" if self.interrupted else "the time limit"
+            changes["event"] = (
+                f"{audit.event}; ended by {by} after {self.done} of {self._plan.trials} runs a side"
+            )
+            if self._looks is None:
+                limit = f"that the moment at which {by} ended the runs did not depend on what they showed"
+                changes["not_checked"] = (*audit.not_checked, limit)
         return audit.model_copy(update=changes)
+
+    @property
+    def can_go_on(self) -> bool:
+        """Whether the runs are kept for a test that may judge them once only."""
+        return self._plan.resume is not None and self._looks is None
+
+    def kept_words(self) -> list[str]:
+        """What of an interrupted audit is kept."""
+        if self._plan.resume is None or not self.done:
+            return []
+        kept = f"{self.done} of {self._plan.trials} runs a side are kept in {self._plan.resume}"
+        return [f"{kept}, where the same command goes on"]
+
+    def remember(self) -> None:
+        """Keep with the runs that somebody is about to see what they say."""
+        if self._plan.resume is None or self._remembered:
+            return
+        from dpaudit.auditors.store import remember_look
+
+        fixed = self._looks is None
+        remember_look(self._plan.resume, self.done if fixed else self._plan.trials, fixed=fixed)
+        self._remembered = True
 
     def _trials(self) -> Trials:
         algorithm, plan, score = self._algorithm, self._plan, self._test.score
@@ -234,6 +269,7 @@ class _PairAudit:
             cluster=plan.cluster,
             progress=self._progress,
             resume=plan.resume,
+            fixed_size=self._looks is None,
             run_options=options,
         )
 
@@ -241,6 +277,8 @@ class _PairAudit:
         audit = None
         if self._looks is not None and FEWEST <= done < total:
             audit = self._looks.look(self._test.samples(runs))
+        if audit is not None:
+            self.remember()
         self._told(done, audit)
         if done == total:
             return False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from types import TracebackType
@@ -20,14 +20,15 @@ from dpaudit.errors import MissingExtra, StoreMismatch, UsageError
 if TYPE_CHECKING:
     from sqlalchemy import Engine, MetaData
 
-SCHEMA = "dpaudit.trials/1"
+SCHEMA = "dpaudit.trials/2"
 
 
 class Store:
     """An SQLite file with the scores of one configuration's trials, chunk by chunk.
 
     A chunk is written in one transaction: a process that is killed leaves whole chunks behind. How many
-    trials are asked for is no part of the configuration, so that a finished run can be extended.
+    trials are asked for is no part of the configuration, so that a finished run can be extended. At how many
+    they were looked at is kept beside them: see `remember_look`.
 
     Args:
         path: the file; made if it is not there. It holds scores of private data: keep it like them.
@@ -94,6 +95,18 @@ class Store:
                 )
             )
 
+    def require_one_size(self, trials: int) -> None:
+        """Refuse a test of a fixed number of trials where another number was looked at before.
+
+        Raises:
+            UsageError: it was.
+        """
+        from sqlalchemy import select
+
+        with self._engine.connect() as connection:
+            looks = connection.execute(select(self._metadata.tables["looks"].c.trials)).scalars().all()
+        _require_one_size(self._path, looks, trials)
+
     def _require_same(self, configuration: Mapping[str, str]) -> None:
         from sqlalchemy import select
         from sqlalchemy.exc import DatabaseError
@@ -124,6 +137,49 @@ class Store:
                 for name in differing
             ]
             raise StoreMismatch(f"differs in {', '.join(details)}", where=str(self._path))
+
+
+def remember_look(path: Path, trials: int, *, fixed: bool) -> None:
+    """Keep in a store that its first trials were looked at, before anybody sees what they say.
+
+    Args:
+        path: the store's file.
+        trials: how many a side; of a sequential audit how many were planned.
+        fixed: whether by a test of a fixed number of trials, which is valid at one number, chosen before
+            anything was seen.
+
+    Raises:
+        UsageError: such a test, of another number than was looked at before.
+    """
+    from sqlalchemy import select
+
+    engine, metadata = _open(path)
+    table = metadata.tables["looks"]
+    try:
+        with engine.begin() as connection:
+            looks = connection.execute(select(table.c.trials)).scalars().all()
+            if fixed:
+                _require_one_size(path, looks, trials)
+            if trials not in looks:
+                connection.execute(table.insert().values(trials=trials))
+    finally:
+        engine.dispose()
+
+
+def _require_one_size(path: Path, looks: Sequence[int], trials: int) -> None:
+    others = sorted(size for size in looks if size != trials)
+    if not others:
+        return
+    again = f"ask for {others[0]} trials again, which says the same; or " if len(looks) == 1 else ""
+    raise UsageError(
+        f"its runs were looked at when they were {' and '.join(map(str, others))} a side, "
+        f"and would be judged at {trials}",
+        where=str(path),
+        why="a test of a fixed number of runs is valid at one number, chosen before anything was seen: who "
+        "looks, changes the number and looks again refutes any true claim sooner or later",
+        remedy=f"{again}audit by the method sequential, which is valid at every moment; or name a new file "
+        "and another seed, for new runs",
+    )
 
 
 def configuration_of(sides: tuple[Side, Side], chunk: int) -> dict[str, str]:
@@ -171,6 +227,7 @@ def _open(path: Path) -> tuple[Engine, MetaData]:
         Column("width", Integer),
         Column("scores", LargeBinary, nullable=False),
     )
+    Table("looks", metadata, Column("trials", Integer, primary_key=True))
     if not path.parent.is_dir():
         raise UsageError(f"no folder {path.parent}", where=str(path), remedy="make the folder first")
     return create_engine(URL.create("sqlite", database=str(path))), metadata

@@ -33,6 +33,7 @@ def together(audits: Sequence[Audit], *, planned: int, confidence: float) -> Aud
             "p_value": None if p_value is None else min(1.0, -planned * p_value),
             "largest_refutable_epsilon": _most(audit.largest_refutable_epsilon for audit in audits),
             "confidence": confidence,
+            "not_checked": tuple(dict.fromkeys(limit for audit in audits for limit in audit.not_checked)),
             "inconclusive": None
             if any(reason is None for reason in reasons)
             else "; ".join(dict.fromkeys(reason for reason in reasons if reason is not None)),

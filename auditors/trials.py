@@ -64,6 +64,7 @@ def run_trials(
     cluster: str | None = None,
     progress: Progress | None = None,
     resume: str | Path | None = None,
+    fixed_size: bool = False,
     run_options: Mapping[str, Any] | None = None,
 ) -> Trials:
     """Run an algorithm `trials` times on either side of a pair.
@@ -90,6 +91,8 @@ def run_trials(
         progress: told after each chunk.
         resume: a file that keeps finished chunks; where it has some of this same configuration, they
             are taken from there.
+        fixed_size: whether a test of a fixed number of trials will judge them: a file whose trials were
+            looked at when they were fewer or more is refused then.
         run_options: further arguments of `dpaudit.run` (unit, neighbouring, users, public_seed, ...).
 
     Raises:
@@ -97,6 +100,7 @@ def run_trials(
         TrialFailed: a trial raised; the error names it and carries the scores before it as ``partial``.
         ScoreShape: scores of several lengths.
         StoreMismatch: `resume` holds the trials of another configuration.
+        UsageError: it was looked at at another size, or is no such file.
         WorkersLost: worker processes died again and again.
     """
     require_seed(seed)
@@ -121,6 +125,8 @@ def run_trials(
                 from dpaudit.auditors.store import Store
 
                 store = stack.enter_context(Store(resume, sides, size))
+                if fixed_size:
+                    store.require_one_size(trials)
             kept = store.chunks() if store is not None else frozenset()
             missing = [part for part in plan if part not in kept]
             computed = stack.enter_context(closing(compute(sides, missing, workers=workers, cluster=cluster)))

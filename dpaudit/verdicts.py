@@ -214,6 +214,7 @@ class Audit(Model):
     """What one auditor found on one or more neighbouring pairs.
 
     Attributes:
+        pairs: how many were compared; a one-run audit compares its canaries, and no pair.
         trials: runs on each side (of a replay, recordings in each direction); of a one-run audit, the
             number of its canaries.
         speaks_of: whether the result is about the transcript of releases or about the final output.

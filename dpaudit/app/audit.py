@@ -19,7 +19,7 @@ from dpaudit.app.foreign_code import foreign_code
 from dpaudit.app.output import line, lower, output_format_option, print_json, print_text
 from dpaudit.app.progress import Progress
 from dpaudit.app.targets import Target, load_pair, load_target, pair_option, pairs_of, parameter_option
-from dpaudit.auditors.canaries import audit_in_one_run
+from dpaudit.auditors.canaries import audit_in_one_run, coin_relation
 from dpaudit.auditors.plain import Plain
 from dpaudit.auditors.plan import Plan, SoFar
 from dpaudit.auditors.replay import replay
@@ -117,7 +117,7 @@ def audit(
     settings.require_used(method)
     _require_sensible(method, pair_reference, settings, chosen)
     delta, stated = _bound_at(stated)
-    claim = _about_run(stated.claim(chosen.claim))
+    claim = _about_run(stated.claim(chosen.claim), method)
     shared: dict[str, Any] = {"claim": claim, "delta": delta, "confidence": confidence}
     if method == "one-run":
         found = _in_one_run(chosen, settings, shared, users=users, seed=seed)
@@ -191,6 +191,7 @@ def _in_one_run(
 ) -> Audit:
     claim: Claim | None = shared["claim"]
     canaries = settings.canaries_for(settings.number("one-run"))
+    options = {**_run_options(target, claim, users), "neighbouring": coin_relation(claim)}
     with foreign_code(target.reference, "auditing it"):
         return audit_in_one_run(
             target.algorithm,
@@ -198,7 +199,7 @@ def _in_one_run(
             guesses=settings.guesses,
             curve=None if claim is None else implied_curve(claim.guarantee),
             seed=seed,
-            run_options=_run_options(target, claim, users),
+            run_options=options,
             **shared,
         )
 
@@ -229,12 +230,12 @@ def _bound_at(stated: StatedClaim) -> tuple[float | None, StatedClaim]:
     return stated.delta, replace(stated, delta=None)
 
 
-def _about_run(claim: Claim | None) -> Claim | None:
+def _about_run(claim: Claim | None, method: str) -> Claim | None:
     """The claim with unit, relation and trust model as a run fills in what it leaves open."""
     if claim is None:
         return None
     unit, neighbouring, trust_model = terms(claim)
-    return claim.about(unit, neighbouring, trust_model)
+    return claim.about(unit, coin_relation(claim) if method == "one-run" else neighbouring, trust_model)
 
 
 def _require_pairs(pairs: Sequence[Pair], target: str) -> None:

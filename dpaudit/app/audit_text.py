@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.console import RenderableType
 
 from dpaudit.app.output import bullets, line, lower
-from dpaudit.app.tables import finding_words
+from dpaudit.app.tables import audit_line, could_refute_any, finding_words
 from dpaudit.guarantees import GDP
 from dpaudit.verdicts import Audit, Experiment
 
@@ -14,15 +14,7 @@ _OF = {"transcript": "the transcript of all releases", "final-output": "the fina
 
 def audit_page(audit: Audit) -> list[RenderableType]:
     """The verdict in one line, what it speaks of, the figures behind it, and what was not checked."""
-    number = "1 pair" if audit.pairs == 1 else f"{audit.pairs} pairs"
-    parts: list[RenderableType] = [
-        line(
-            "audit",
-            audit.verdict,
-            f"by {audit.method} on {number} of neighbouring data, audit seed {audit.seed}",
-        ),
-        line(_meaning(audit)),
-    ]
+    parts: list[RenderableType] = [audit_line(audit), line(_meaning(audit))]
     parts += bullets("Findings", map(finding_words, audit.findings))
     parts += bullets("Figures", _figures(audit))
     if audit.verdict is Experiment.INCONCLUSIVE:
@@ -68,6 +60,8 @@ def _figures(audit: Audit) -> list[str]:
     }.get(audit.method, f"{audit.trials} runs a side")
     if audit.largest_refutable_epsilon is None:
         figures.append(runs)
+    elif could_refute_any(audit):
+        figures.append(f"{runs}: any epsilon could have been refuted")
     else:
         most = f"epsilon {lower(audit.largest_refutable_epsilon)} at delta {audit.delta:g}"
         figures.append(f"{runs}: at most {most} could have been refuted")

@@ -23,6 +23,7 @@ from dpaudit.app.claim_options import (
     statement_option,
     users_option,
 )
+from dpaudit.app.computed_again import LEDGER
 from dpaudit.app.failures import EXIT_INCONCLUSIVE, EXIT_NOT_PROVED, EXIT_NOTHING, traceback_option
 from dpaudit.app.foreign_code import foreign_code
 from dpaudit.app.main import COMMAND
@@ -44,7 +45,7 @@ from dpaudit.running import Run, run
 from dpaudit.statement import Statement
 from dpaudit.verdicts import Accounting, Audit, Experiment
 
-LEDGER, CERTIFICATE, OUTPUT = "ledger.jsonl", "certificate.json", "output.json"
+CERTIFICATE, OUTPUT = "certificate.json", "output.json"
 
 #: Thousands of runs would take longer than all the rest.
 NOT_SAMPLED = "not sampled: `dpaudit audit --method sequential` compares final outputs"

@@ -7,6 +7,7 @@ import os
 import sys
 import traceback
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
@@ -17,6 +18,11 @@ EXIT_NOT_PROVED, EXIT_INPUT, EXIT_INCONCLUSIVE, EXIT_NOTHING = 1, 2, 4, 5
 EXIT_INTERRUPTED, EXIT_PIPE = 130, 141  # 128 and the number of the signal, as shells have it
 
 _TRACEBACK = "dpaudit.traceback"
+
+
+class NobodyReads(BrokenPipeError):
+    """Whoever read stdout or stderr went away: no fault of the code that was running just then."""
+
 
 _Verb = TypeVar("_Verb", bound=Callable[..., Any])
 
@@ -40,10 +46,46 @@ def _remember(ctx: click.Context, parameter: click.Parameter, value: bool) -> No
 
 def report(ctx: click.Context, error: Exception) -> int:
     """Print an error with its four parts; return the exit code it stands for."""
-    if isinstance(error, OSError) and error.errno == errno.EPIPE:
-        # Nobody reads stdout any more; without this, Python would complain again when it closes it.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return EXIT_PIPE
+    if is_closed_pipe(error):
+        return silenced()
+    try:
+        return _reported(ctx, error)
+    except NobodyReads:
+        return silenced()
+
+
+def is_closed_pipe(error: BaseException) -> bool:
+    """Whether what failed is a write to a pipe that nobody reads."""
+    return isinstance(error, OSError) and error.errno == errno.EPIPE
+
+
+def silenced() -> int:
+    """Say no more where nobody reads; the exit code of a program that a closed pipe ended."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            # What is still to be written goes nowhere: Python would complain when it closes the stream.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+    return EXIT_PIPE
+
+
+def open_closed_streams() -> None:
+    """Let what is printed to a stream that was closed from the start go nowhere: the exit code tells.
+
+    A file opened later would else get the stream's descriptor, and what libraries print.
+    """
+    for descriptor in range(3):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # the least that is free: this one
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115  (to the end)
+
+
+def _reported(ctx: click.Context, error: Exception) -> int:
     if ctx.meta.get(_TRACEBACK):
         _note("".join(traceback.format_exception(error)).rstrip())
     if isinstance(error, DpauditError):

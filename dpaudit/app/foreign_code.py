@@ -15,6 +15,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from dpaudit.app.failures import NobodyReads
 from dpaudit.errors import DpauditError, UsageError
 
 _OWN_FOLDER = str(Path(__file__).resolve().parent.parent)
@@ -30,7 +31,7 @@ def foreign_code(reference: str, doing: str) -> Iterator[None]:
     try:
         with contextlib.redirect_stdout(sys.stderr), _descriptor_redirected():
             yield
-    except (DpauditError, KeyboardInterrupt):
+    except (DpauditError, KeyboardInterrupt, NobodyReads):
         raise
     except BaseException as error:  # also what is no Exception: SystemExit, a framework's cancellation
         text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__

@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from dpaudit.app.failures import EXIT_INTERRUPTED, report, traceback_option
+from dpaudit.app.failures import EXIT_INTERRUPTED, open_closed_streams, report, silenced, traceback_option
 
 #: Verb -> its module in this folder, the command's name there, and what `--help` says of it.
 #: Help is printed from this table, so that it waits for none of the libraries that compute.
@@ -90,6 +90,21 @@ class Verbs(click.Group):
         ctx.meta[COMMAND] = shlex.join(["dpaudit", *args])
         return super().parse_args(ctx, args)
 
+    def make_context(self, *args: Any, **extra: Any) -> click.Context:
+        """Parse; help that nobody reads to its end ends quietly."""
+        try:
+            return super().make_context(*args, **extra)
+        except BrokenPipeError:
+            raise click.exceptions.Exit(silenced()) from None
+
+    def main(self, *args: Any, **extra: Any) -> Any:
+        """Run as a program, whichever of its streams are closed, now or later."""
+        open_closed_streams()
+        try:
+            return super().main(*args, **extra)
+        except BrokenPipeError:  # click's own words about the command line
+            sys.exit(silenced())
+
     def invoke(self, ctx: click.Context) -> Any:
         """Run the verb; what it raises becomes a message and an exit code."""
         try:
@@ -97,8 +112,8 @@ class Verbs(click.Group):
             sys.stdout.flush()
         except (click.ClickException, click.exceptions.Exit, click.Abort):
             raise
-        except KeyboardInterrupt:
-            click.echo("interrupted: nothing was judged", err=True)
+        except KeyboardInterrupt as stop:
+            click.echo("; ".join(["interrupted: nothing was judged", *map(str, stop.args)]), err=True)
             ctx.exit(EXIT_INTERRUPTED)
         except Exception as error:  # noqa: BLE001  (the outermost place: whatever it is, it is reported)
             ctx.exit(report(ctx, error))

@@ -16,6 +16,8 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from dpaudit.app.failures import NobodyReads
+
 _Verb = TypeVar("_Verb", bound=Callable[..., Any])
 
 #: A table shows no more rows than this, and says how many it leaves out.
@@ -50,7 +52,7 @@ def output_format_option(verb: _Verb) -> _Verb:
 
 def print_json(answer: Any) -> None:
     """JSON alone on stdout; NaN and infinities have no place in it."""
-    click.echo(json.dumps(answer, indent=2, allow_nan=False))
+    _write(sys.stdout, json.dumps(answer, indent=2, allow_nan=False) + "\n")
 
 
 def print_text(*parts: RenderableType) -> None:
@@ -105,11 +107,16 @@ def bullets(head: Text | str, lines: Iterable[object]) -> list[RenderableType]:
 
 
 def table(columns: Iterable[str], rows: Iterable[Iterable[object]], *, whole: Iterable[str] = ()) -> Table:
-    """A table whose `whole` columns stay on one line while the others wrap, if there is room for that."""
+    """A table whose `whole` columns stay on one line while the others wrap, if there is room for that.
+
+    Where there is, no word of a heading is broken.
+    """
     result = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    kept = set(whole) if _columns() >= _ROOM else set()
+    room = _columns() >= _ROOM
+    kept = set(whole) if room else set()
     for name in columns:
-        result.add_column(name, overflow="fold", no_wrap=name in kept)
+        longest = max(map(len, name.split()), default=0) if room else None
+        result.add_column(name, overflow="fold", no_wrap=name in kept, min_width=longest)
     for row in rows:
         result.add_row(*(line("" if cell is None else cell) for cell in row))
     return result
@@ -142,5 +149,8 @@ def _columns() -> int:
 def _write(stream: IO[str], text: str) -> None:
     # A label may hold characters that the terminal's encoding lacks: an escape is better than a traceback.
     encoding = getattr(stream, "encoding", None) or "utf-8"
-    stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
-    stream.flush()
+    try:
+        stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
+        stream.flush()
+    except BrokenPipeError as error:
+        raise NobodyReads(*error.args) from None

@@ -223,6 +223,8 @@ _TEX = {
     '"': r"\textquotedbl{}",
     "[": "{[}",  # after a line's end it would be an optional argument
     "]": "{]}",
+    "*": "{*}",  # after a line's end it would be swallowed
+    "≥": r"\ensuremath{\geq}",
 }
 
 

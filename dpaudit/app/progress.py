@@ -7,10 +7,11 @@ import time
 from types import TracebackType
 from typing import Self
 
-import click
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
+
+from dpaudit.app.output import note
 
 #: Without a terminal a line is printed at each tenth, and at the latest after so many seconds.
 INTERVAL = 30.0
@@ -62,7 +63,7 @@ class Progress:
             return
         tenth, now = 10 * done // max(self.total, 1), time.monotonic()
         if tenth != self._tenth or now - self._said >= INTERVAL:
-            click.echo(self._words() + (f"; {detail}" if detail else ""), err=True)
+            note(self._words() + (f"; {detail}" if detail else ""))
             self._tenth, self._said = tenth, now
 
     def close(self) -> None:

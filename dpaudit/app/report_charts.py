@@ -12,6 +12,7 @@ from dpaudit.app.claim_points import claimed_epsilon
 from dpaudit.app.course import course, shares
 from dpaudit.app.output import printable
 from dpaudit.app.report_curves import profile_chart, trade_off_chart
+from dpaudit.app.tables import could_refute_any
 from dpaudit.auditors.clopper_pearson import largest_refutable_epsilon
 from dpaudit.certificate import Certificate
 from dpaudit.errors import CannotBound, InvalidParameter
@@ -137,7 +138,7 @@ def _audits(certificate: Certificate) -> Drawn | None:
         name = f"{number}. {audit.method}" if several else audit.method
         for kind, value in (
             ("found: at least", audit.epsilon_lower),
-            ("most it could refute", audit.largest_refutable_epsilon),
+            ("most it could refute", None if could_refute_any(audit) else audit.largest_refutable_epsilon),
             ("claimed", _claimed(certificate, audit)),
         ):
             if value is not None:

@@ -9,7 +9,14 @@ from dpaudit.app.course import MOST_LINES, Share, shares
 from dpaudit.app.output import lower, printable
 from dpaudit.app.page import Block, Code, Grid, Heading, Items, Paragraph, Picture
 from dpaudit.app.report_summary import RELATIONS, summary
-from dpaudit.app.tables import bound_figure, figure, mechanism_words, sensitivity_words, times
+from dpaudit.app.tables import (
+    bound_figure,
+    could_refute_any,
+    figure,
+    mechanism_words,
+    sensitivity_words,
+    times,
+)
 from dpaudit.certificate import Certificate
 from dpaudit.statement import NOT_STATED
 from dpaudit.verdicts import Audit, Experiment
@@ -155,7 +162,7 @@ def _experiments(certificate: Certificate, pictures: Mapping[str, Block]) -> Ite
 
 
 def _finding(finding: Any) -> str:
-    label = f"in {finding.label!r}, " if finding.label else ""
+    label = f"in '{finding.label}', " if finding.label else ""
     figures = ""
     if finding.declared is not None and finding.measured is not None:
         figures = f" (declared {finding.declared:.6g}, measured {finding.measured:.6g})"
@@ -173,10 +180,16 @@ def _audit_row(audit: Audit) -> list[str]:
         f"{audit.pairs}",
         "" if audit.epsilon_lower is None else lower(audit.epsilon_lower),
         cell(audit.epsilon_claimed),
-        "" if audit.largest_refutable_epsilon is None else lower(audit.largest_refutable_epsilon),
+        _reach(audit),
         cell(audit.delta),
         cell(audit.confidence),
     ]
+
+
+def _reach(audit: Audit) -> str:
+    if audit.largest_refutable_epsilon is None:
+        return ""
+    return "any" if could_refute_any(audit) else lower(audit.largest_refutable_epsilon)
 
 
 def _deployment(certificate: Certificate) -> Iterator[Block]:
@@ -238,7 +251,15 @@ def _reproduction(certificate: Certificate) -> Iterator[Block]:
 
 
 def _value(value: Any) -> str:
-    return f"{value:.6g}" if isinstance(value, float) else f"{value}"
+    match value:
+        case float():
+            return f"{value:.6g}"
+        case Mapping():
+            return "{" + ", ".join(f"{name}: {_value(one)}" for name, one in value.items()) + "}"
+        case list() | tuple():
+            return f"[{', '.join(map(_value, value))}]"
+        case _:
+            return f"{value}"
 
 
 def _drawn(pictures: Mapping[str, Block], *names: str) -> Iterator[Block]:

@@ -8,17 +8,16 @@ from typing import Any
 
 import click
 
-from dpaudit.accountants.profile_points import understated
-from dpaudit.app.claim_options import accounted
+from dpaudit.app.computed_again import LEDGER, require_figures
 from dpaudit.app.failures import EXIT_NOT_PROVED, traceback_option
 from dpaudit.app.output import line, note, output_format_option, print_json, print_text, unwrapped
 from dpaudit.certificate import Certificate
-from dpaudit.errors import CertificateMismatch
+from dpaudit.errors import UsageError
 from dpaudit.files import replace_file
 from dpaudit.ledger import Ledger
 from dpaudit.signatures import generate_keys, opened, require_file
 from dpaudit.signatures import sign as signed
-from dpaudit.verdicts import Accounting, Experiment, meets
+from dpaudit.verdicts import Experiment
 
 #: Where an encrypted key's password is taken from: an option would stand in the shell's history.
 PASSWORD = "DPAUDIT_KEY_PASSWORD"  # noqa: S105  (the variable's name, not a password)
@@ -51,17 +50,22 @@ def keygen(key: Path) -> None:
 def sign(*, certificate: Path, key: Path, ledger: Path | None, output: Path | None) -> None:
     """Sign CERTIFICATE together with its ledger file: a DSSE envelope over an in-toto statement.
 
-    The certificate is held against the ledger first. An encrypted key's password is read from the
-    environment variable DPAUDIT_KEY_PASSWORD.
+    The certificate is held against the ledger first, and its figures are computed again. An encrypted key's
+    password is read from the environment variable DPAUDIT_KEY_PASSWORD.
     """
+    stated, path = Certificate.read(certificate), ledger or certificate.with_name(LEDGER)
+    if not path.is_file():
+        raise UsageError(
+            f"no ledger at {path}",
+            where=str(certificate) if ledger is None else "--ledger",
+            why="a signature binds a certificate to its ledger's file, and the figures follow from it",
+            remedy="put the ledger that was written with it beside it, or name it with --ledger",
+        )
     password = os.environ.get(PASSWORD)
-    envelope = signed(
-        Certificate.read(certificate),
-        ledger or certificate.with_name("ledger.jsonl"),
-        key,
-        password=None if password is None else password.encode(),
-    )
+    envelope = signed(stated, path, key, password=None if password is None else password.encode())
+    require_figures(stated, Ledger.read(path))
     note(f"wrote {replace_file(output or certificate.with_suffix('.dsse.json'), envelope)}")
+    note("not checked: what audits found and what the author states, of which the ledger says nothing")
 
 
 @click.command(
@@ -112,38 +116,6 @@ def verify_cert(
         note("not checked: whether its figures follow from a ledger; give it with --ledger")
     refuted = certificate.experiment is Experiment.REFUTED
     ctx.exit(EXIT_NOT_PROVED if refuted or not certificate.all_proved else 0)
-
-
-def require_figures(certificate: Certificate, ledger: Ledger) -> None:
-    """Account for the ledger again: the certificate may not promise more than comes out.
-
-    Larger figures than today's accountants find are no forgery: accountants become tighter.
-
-    Raises:
-        CertificateMismatch: a figure, of the total or of a release, is smaller than the one computed; or a
-            verdict is better.
-    """
-    rigours = {bound.rigour for bound in certificate.bounds}
-    again = accounted(ledger, certificate.claim, "interval" if "interval" in rigours else "float-pessimistic")
-    for complaint in (*_overstated(certificate, again), *understated(certificate.profile, ledger, again)):
-        raise CertificateMismatch(complaint, where=f"certificate of {certificate.algorithm!r}")
-
-
-def _overstated(certificate: Certificate, again: Accounting) -> list[str]:
-    found = []
-    if again.verdict is not certificate.proof and certificate.proof == "PROVED":
-        found.append(f"it says PROVED; its ledger, accounted for again, gives {again.verdict}")
-    for bound in certificate.bounds:
-        computed = [one for one in again.bounds if one.method == bound.method] or list(again.bounds)
-        if not any(meets(one.guarantee, bound.guarantee) for one in computed):
-            found.append(
-                f"its bound by {bound.method} is {bound.guarantee}; computed again it is "
-                f"{computed[0].guarantee if computed else 'none'}"
-            )
-    for stated, release in zip(certificate.releases, again.releases, strict=True):
-        if not meets(release.proved, stated.proved):
-            found.append(f"release {release.label!r} is {release.proved}, not {stated.proved}")
-    return found
 
 
 def _text(envelope: Path, certificate: Certificate, checked: list[str]) -> list[Any]:

@@ -6,8 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, assert_never
 
 from rich.console import RenderableType
+from rich.text import Text
 
 from dpaudit.app.output import MOST_ROWS, bullets, line, lower, table, upper
+from dpaudit.auditors.gaussian_pair import LARGEST_EPSILON
 from dpaudit.bounds import Bound
 from dpaudit.claims import Claim
 from dpaudit.guarantees import GDP, RDP, ZCDP, AnyGuarantee, ApproxDP, PureDP
@@ -133,16 +135,21 @@ def shortfall(proved: AnyGuarantee, claimed: AnyGuarantee) -> str:
     return f"claimed {stated!r}, computed {computed!r}: {ratio}"
 
 
+def could_refute_any(audit: Audit) -> bool:
+    """Whether nothing limited which epsilon could be refuted: the figure is where computing ends."""
+    return (audit.largest_refutable_epsilon or 0.0) >= LARGEST_EPSILON
+
+
+def audit_line(audit: Audit) -> Text:
+    """The audit's verdict, what it compared, and its seed."""
+    number = "1 pair" if audit.pairs == 1 else f"{audit.pairs} pairs"
+    compared = f"{audit.trials} canaries" if audit.method == "one-run" else f"{number} of neighbouring data"
+    return line("audit", audit.verdict, f"by {audit.method} on {compared}, audit seed {audit.seed}")
+
+
 def audit_words(audit: Audit) -> list[RenderableType]:
     """The audit's verdict, its seed, its findings and why it could not tell, where that is so."""
-    number = "1 pair" if audit.pairs == 1 else f"{audit.pairs} pairs"
-    parts: list[RenderableType] = [
-        line(
-            "audit",
-            audit.verdict,
-            f"by {audit.method} on {number} of neighbouring data, audit seed {audit.seed}",
-        )
-    ]
+    parts: list[RenderableType] = [audit_line(audit)]
     if audit.epsilon_lower is not None:
         parts.append(line(f"epsilon >= {lower(audit.epsilon_lower)} at delta {audit.delta}"))
     parts += bullets("Findings", map(finding_words, audit.findings))

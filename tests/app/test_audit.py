@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -71,3 +72,25 @@ def test_the_claim_is_printed_with_what_it_leaves_open(dpaudit: Any, mine: Any, 
     command = ["audit", mine("sums"), "--pair", mine("pair"), "--rho", 1]
     assert "sums: 1-zCDP per record (replace-one, central)\n" in dpaudit(*command).stdout
     assert answer(*command)[1]["claim"]["trust_model"] == "central"
+
+
+def test_replay_says_that_nothing_limits_what_it_could_refute(dpaudit: Any, mine: Mine) -> None:
+    text = " ".join(dpaudit("audit", mine("sums"), "--pair", mine("pair")).stdout.split())
+    assert "100 replays in each direction: any epsilon could have been refuted" in text
+
+
+def test_replay_cannot_speak_where_nothing_is_released(dpaudit: Any, answer: Any, tmp_path: Path) -> None:
+    path = tmp_path / "silent.py"
+    path.write_text(
+        "def silent(data, curator): return 0.0\n"
+        "def leaky(data, curator): return float(data)\n"
+        "def pair(): return 0.0, 1.0\n"
+    )
+    command = ("audit", f"{path}:silent", "--pair", f"{path}:pair", "--epsilon", 1)
+    status, found = answer(*command, "--strict")
+    assert (status, found["verdict"], found["epsilon_lower"]) == (4, "INCONCLUSIVE", None)
+    assert "nothing was released through the curator" in found["inconclusive"]
+    assert answer(*command, "--method", "sequential")[1]["verdict"] == "NOT_REFUTED"
+    # What the empty transcript does not hide is found all the same.
+    leaky = answer("audit", f"{path}:leaky", "--pair", f"{path}:pair", "--epsilon", 1)
+    assert (leaky[0], leaky[1]["refuted_by"]) == (1, ["findings"])

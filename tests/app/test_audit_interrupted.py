@@ -71,12 +71,74 @@ def test_ctrl_c_keeps_what_was_done(
     found_status, found = answer(*command(own, "interrupted", *options))
     assert (found_status, found["verdict"], found["trials"]) == (status, verdict, 100)
     if verdict == "INCONCLUSIVE":
-        assert found["inconclusive"].startswith("interrupted after 100 of 1000 runs a side")
+        assert found["inconclusive"].startswith("interrupted by Ctrl-C after 100 of 1000 runs a side")
     # What was done is what those trials would have been.
     whole = answer("audit", own("faulty"), "--pair", own("pair"), "--trials", 100, *options)[1]
     if method == "threshold":
-        assert found["event"] == whole["event"]
+        assert found["event"] == f"{whole['event']}; ended by Ctrl-C after 100 of 1000 runs a side"
         assert found["epsilon_lower"] == whole["epsilon_lower"]
+    assert any("Ctrl-C ended the runs" in limit for limit in found["not_checked"]) == (method == "threshold")
+
+
+@pytest.mark.parametrize("method", ["threshold", "gdp"])
+def test_a_fixed_number_of_kept_runs_is_judged_at_one_size(
+    dpaudit: Any, own: Own, tmp_path: Path, method: str
+) -> None:
+    kept = tmp_path / "kept.sqlite"
+    claim = ("--mu", 9) if method == "gdp" else ("--epsilon", 9)
+    options = ("--resume", kept, *claim, "--output-format", "json")
+
+    def looks(*further: object) -> Any:
+        return dpaudit(*command(own, "faulty", *options, "--method", method, *further))
+
+    first = looks("--trials", 100)
+    assert first.exit_code == 0
+    for further in (("--trials", 200), ("--trials", 50)):
+        refused = looks(*further)
+        assert (refused.exit_code, refused.stdout) == (2, "")
+        words = " ".join(refused.stderr.split())
+        assert f"{kept}: its runs were looked at when they were 100 a side, and would be" in words
+        assert "ask for 100 trials again" in words
+        assert "the method sequential" in words
+    # Another fixed test at another size is a second look as well; the same size says the same again.
+    other = ("--method", "gdp" if method == "threshold" else "threshold", "--mu", 9)
+    trials = ("--trials", 200, "--resume", kept)
+    assert "100 a side" in dpaudit(*command(own, "faulty", *other, *trials)).stderr
+    assert looks("--trials", 100).stdout == first.stdout
+    # A sequential audit may go on; what it showed is a look at its size, too.
+    sequential = ("--method", "sequential", "--epsilon", 9, "--trials", 200, "--resume", kept)
+    assert dpaudit(*command(own, "faulty", *sequential)).exit_code == 0
+    assert "200 a side" in looks("--trials", 100).stderr
+
+
+def test_a_fixed_test_of_the_size_a_sequential_audit_was_planned_for(
+    dpaudit: Any, own: Own, tmp_path: Path
+) -> None:
+    kept = ("--resume", tmp_path / "kept.sqlite", "--epsilon", 9)
+    assert dpaudit(*command(own, "faulty", "--method", "sequential", *kept)).exit_code == 0
+    fixed = dpaudit(*command(own, "faulty", "--method", "threshold", *kept))
+    assert (fixed.exit_code, fixed.stderr.count("1000 of 1000")) == (0, 1)
+
+
+def test_ctrl_c_before_the_judgement_of_kept_runs_is_no_look(dpaudit: Any, own: Own, tmp_path: Path) -> None:
+    kept = tmp_path / "kept.sqlite"
+    options = ("--method", "threshold", "--epsilon", 5, "--resume", kept)
+    stopped = dpaudit(*command(own, "interrupted", *options))
+    assert (stopped.exit_code, stopped.stdout) == (130, "")
+    said = f"nothing was judged; 100 of 1000 runs a side are kept in {kept}, where the same command goes on"
+    assert said in stopped.stderr
+    # Nothing was shown, so that even another size may be asked for.
+    assert dpaudit(*command(own, "interrupted", *options, "--trials", 500)).exit_code in {0, 1}
+    assert "500 a side" in dpaudit(*command(own, "interrupted", *options)).stderr
+
+
+def test_runs_that_the_clock_ended_are_judged_at_their_size(dpaudit: Any, own: Own, tmp_path: Path) -> None:
+    options = ("--method", "threshold", "--epsilon", 9, "--resume", tmp_path / "kept.sqlite")
+    ended = dpaudit(*command(own, "faulty", *options, "--time-limit", 1e-9))
+    assert ended.exit_code == 0
+    assert "ended by the time limit after 50 of 1000 runs a side" in " ".join(ended.stdout.split())
+    assert "50 a side" in dpaudit(*command(own, "faulty", *options)).stderr
+    assert dpaudit(*command(own, "faulty", *options, "--trials", 50)).exit_code == 0
 
 
 def test_ctrl_c_is_inconclusive_under_strict(dpaudit: Any, own: Own) -> None:
@@ -112,7 +174,7 @@ def test_ctrl_c_at_a_terminal_reaches_every_process(own: Own, tmp_path: Path) ->
     assert 50 <= found["trials"] < 100_000
     refuted = found["verdict"] == "REFUTED"
     assert process.returncode == (1 if refuted else 0)
-    assert refuted or found["inconclusive"].startswith("interrupted after")
+    assert refuted or found["inconclusive"].startswith("interrupted by Ctrl-C after")
 
 
 def test_a_killed_worker_is_replaced(dpaudit: Any, own: Own, tmp_path: Path) -> None:

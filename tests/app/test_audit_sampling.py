@@ -105,6 +105,14 @@ def total(data, generator):
     return data + generator.laplace(scale=2.0, size=data.shape)
 def bare(data, generator):
     return data + generator.laplace(scale=0.1, size=data.shape)
+def claiming(data, curator):
+    return curator.release(data, Laplace(scale=2.0, sensitivity=L1(1.0)), label="all")
+claiming.claim = Claim(PureDP(epsilon=1.0), neighbouring="replace-one")
+def needs_add_or_remove(data, curator):
+    assert curator.ledger.header.neighbouring == "add-or-remove-one"
+    return curator.release(data, Laplace(scale=2.0, sensitivity=L1(1.0)), label="all")
+def silent(data, curator):
+    return 0.0
 def canaries(number):
     return Canaries(number, lambda coins: coins.astype(float), lambda output: output)
 def too_few(number):
@@ -326,7 +334,10 @@ def test_time_runs_out(audited: Answer) -> None:
     for method in ("threshold", "sequential"):
         status, found = audited("lam", "--method", method, *options)
         assert (status, found["trials"], found["verdict"]) == (0, 50, found["verdict"])
-        assert any("time ran out" in limit for limit in found["not_checked"])
+        assert found["event"].endswith("ended by the time limit after 50 of 1000 runs a side")
+        # A sequential audit may be ended at any moment.
+        caveats = [limit for limit in found["not_checked"] if "the time limit ended the runs" in limit]
+        assert len(caveats) == (method == "threshold")
 
 
 def test_a_sequential_audit_may_stop_when_it_knows(audited: Answer) -> None:
@@ -344,6 +355,22 @@ def test_progress_and_a_live_bound_on_stderr(dpaudit: Any, own: Own) -> None:
     assert any("epsilon >= " in line for line in said)
     # A test of a fixed number of runs shows nothing before its end.
     assert "epsilon" not in dpaudit(*command, "--method", "threshold").stderr
+
+
+def test_one_run_is_about_a_unit_more_or_less_unless_told_otherwise(dpaudit: Any, own: Own) -> None:
+    def head(name: str, *options: object) -> tuple[str, str]:
+        result = dpaudit("audit", own(name), "--method", "one-run", "--canaries", own("canaries"), *options)
+        claim, verdict, *_ = result.stdout.splitlines()
+        return claim, verdict
+
+    claim, verdict = head("total", "--plain", "--epsilon", 1)
+    assert claim == "total: 1-DP per record (add-or-remove-one, central)"
+    assert verdict == "audit NOT_REFUTED by one-run on 1000 canaries, audit seed 0"
+    assert "(replace-one, " in head("total", "--plain", "--epsilon", 1, "--neighbouring", "replace-one")[0]
+    assert "(replace-one, " in head("claiming")[0]
+    # The ledger of the one run is about the same relation.
+    assert head("needs_add_or_remove", "--epsilon", 1)[0].endswith("(add-or-remove-one, central)")
+    assert head("needs_add_or_remove")[0].endswith("nothing claimed")
 
 
 def test_one_run(answer: Answer, own: Own) -> None:
@@ -424,6 +451,15 @@ def test_what_cannot_be_followed_is_refused(dpaudit: Any, own: Own, options: Any
     result = dpaudit("audit", own("honest"), "--pair", own("pair"), "--epsilon", 1, *options)
     assert (result.exit_code, result.stdout) == (2, "")
     assert said in result.stderr
+
+
+def test_an_exact_ratio_of_nothing_is_refused(dpaudit: Any, own: Own) -> None:
+    command = ("audit", own("silent"), "--pair", own("pair"), "--epsilon", 1, "--method", "threshold")
+    refused = dpaudit(*command, "--score", "exact")
+    assert (refused.exit_code, refused.stdout) == (2, "")
+    assert "nothing was released through the curator" in refused.stderr
+    # A score of the output can speak of it.
+    assert dpaudit(*command, "--trials", 200).exit_code == 0
 
 
 def test_wrong_canaries_and_wrong_targets_are_refused(dpaudit: Any, own: Own) -> None:

@@ -1,11 +1,12 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -103,12 +104,62 @@ def test_interrupt_signal(tmp_path: Path) -> None:
     assert (process.returncode, complaints) == (130, "interrupted: nothing was judged\n")
 
 
-def test_closed_pipe_ends_quietly() -> None:
+CLOSED_PIPES = {
+    "answer": ("list",),
+    "help": ("--help",),
+    "help of a verb": ("audit", "--help"),
+    "version": ("--version",),
+    "not proved": ("verify", "{ledger}", "--rho", "0.1"),
+    "json": ("verify", "{ledger}", "--output-format", "json"),
+    "rows": ("convert", "--rho", "1", "--output-format", "csv"),
+}
+
+
+@pytest.mark.parametrize("arguments", CLOSED_PIPES.values(), ids=CLOSED_PIPES)
+def test_closed_pipe_ends_quietly(arguments: tuple[str, ...], ledger_file: Any) -> None:
+    given = [argument.format(ledger=ledger_file(0.25)) for argument in arguments]
+    assert _unread(given, stderr=subprocess.PIPE) == (141, "")
+
+
+AUDITED = """
+import numpy as np
+from dpaudit import L1, Laplace
+def count(data, curator):
+    return curator.release(data.sum(), Laplace(scale=1.0, sensitivity=L1(1.0)), label="count")
+def pair():
+    return np.array([0.0, 0.0]), np.array([0.0, 1.0])
+"""
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("audit", "a.py:count", "--pair", "a.py:pair", "--method", "sequential"), ("audit", "nobody")],
+)
+def test_a_closed_pipe_for_stderr_too_is_no_fault_of_what_runs(
+    arguments: tuple[str, ...], tmp_path: Path
+) -> None:
+    (tmp_path / "a.py").write_text(AUDITED)
+    assert _unread(arguments, stderr=subprocess.STDOUT, cwd=tmp_path) == (141, None)
+
+
+def _unread(arguments: Iterable[str], **options: Any) -> tuple[int, str | None]:
+    """Exit code and complaints where nobody reads the answer."""
     reader, writer = os.pipe()
     os.close(reader)
-    done = subprocess.run([*PROGRAM, "list"], stdout=writer, stderr=subprocess.PIPE, text=True, check=False)
+    done = subprocess.run([*PROGRAM, *arguments], stdout=writer, text=True, check=False, **options)
     os.close(writer)
-    assert (done.returncode, done.stderr) == (141, "")
+    return done.returncode, done.stderr
+
+
+@pytest.mark.parametrize(("rho", "status"), [(0.5, 0), (0.1, 1)])
+@pytest.mark.parametrize("closed", ["1", "1 2", "0 1 2"])
+def test_streams_that_are_closed_from_the_start(
+    rho: float, status: int, closed: str, ledger_file: Any
+) -> None:
+    command = shlex.join([*PROGRAM, "verify", str(ledger_file(0.25)), "--rho", str(rho)])
+    redirected = " ".join(f"{descriptor}>&-" for descriptor in closed.split())
+    done = subprocess.run(["/bin/sh", "-c", f"{command} {redirected}"], capture_output=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (status, b"", b"")
 
 
 def test_colour_only_where_wanted(ledger_file: Any) -> None:

@@ -40,3 +40,16 @@ def test_tables_fit_and_lose_nothing(
     shown = "".join(text.split())
     assert all(word.strip(",") in shown for word in label.split())
     assert "0.123456" in shown
+
+
+def test_no_word_of_a_heading_is_broken_where_there_is_room(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    names = ("release", "mechanism", "sensitivity", "claimed", "computed", "verdict")
+    words = "discrete-gaussian sigma=2.82843 sampled rate=0.001"
+    row = ["a label of some length", words, "1 l2", "mu 0.123456", "mu 0.123456", "NOT_PROVED"]
+    print_text(table(names, [row], whole=names[3:]))
+    head, *lines = capsys.readouterr().out.splitlines()
+    assert head.split() == list(names)
+    assert max(map(len, [head, *lines])) <= 80

@@ -142,9 +142,16 @@ def test_latex_balances_and_holds_no_live_character(text: str) -> None:
         "section", "textbf", "item", "begin", "end", "texttt", "toprule", "midrule", "bottomrule",
         "linewidth",
         "textbackslash", "textasciicircum", "textasciitilde", "textless", "textgreater", "textbar",
-        "textquotedbl",
+        "textquotedbl", "ensuremath", "geq",
     }  # fmt: skip
     assert set(re.findall(r"\\([A-Za-z]+)", rest)) <= known
+
+
+def test_latex_rows_begin_with_nothing_that_a_lines_end_takes_for_its_own() -> None:
+    found = latex([Grid(("a ≥", "b"), [("*", "1"), ("[x]", "2")])])
+    rows = found.partition("\\midrule\n")[2].partition("\n\\bottomrule")[0].split("\n")
+    assert rows == [r"{*} & 1 \\", r"{[}x{]} & 2 \\"]
+    assert r"a \ensuremath{\geq} & b" in found
 
 
 def test_pictures_have_names_of_their_own() -> None:

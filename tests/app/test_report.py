@@ -36,6 +36,7 @@ from dpaudit import (
 )
 from dpaudit.accountants.accounting import account
 from dpaudit.accountants.profile_points import profile_points
+from dpaudit.app.chart import specification
 from dpaudit.app.course import MOST_LINES, course, shares
 from dpaudit.app.main import main
 from dpaudit.app.report import report_text
@@ -330,6 +331,34 @@ def test_malformed_certificates(edits: Any, tmp_path_factory: pytest.TempPathFac
 def forms(path: Path) -> list[str]:
     read: Callable[[Any], str] = lambda form: report_text(Certificate.read(path), form)  # noqa: E731
     return [read(form) for form in ("html", "md", "latex")]
+
+
+def test_a_reach_without_a_limit_is_said_and_not_drawn() -> None:
+    reached = {"epsilon_lower": 0.5, "delta": 1e-5, "confidence": 0.95}
+    endless = certificate(audits=(audit(**reached, largest_refutable_epsilon=1e6),))
+    assert "| any |" in report_text(endless, "md")
+    assert "1e+06" not in report_text(endless, "md")
+    limited = certificate(audits=(audit(**reached, largest_refutable_epsilon=7.0),))
+    assert "| 7 |" in report_text(limited, "md")
+    drawn = [json.dumps(specification(charts(one)["audits"][0])) for one in (endless, limited)]
+    assert ["most it could refute" in one for one in drawn] == [False, True]
+    assert "1000000" not in drawn[0]
+
+
+def test_a_backslash_stays_one(tmp_path: Path) -> None:
+    """In labels of findings and in parameters, as everywhere else."""
+    name = "tables\\new"
+    path = tmp_path / "c.json"
+    certificate(
+        audits=(audit(findings=(Finding(kind="leak", label=name, detail=name, where=name),)),),
+        parameters={"plain": name, "several": [name, {name: 0.123456789}]},
+    ).write(path)
+    _, md, tex = forms(path)
+    shown = "tables\\textbackslash{}new"
+    assert tex.count(shown) == tex.count("\\textbackslash{}") == 6
+    assert f"{{[}}{shown}, \\{{{shown}: 0.123457\\}}{{]}}" in tex
+    assert md.count("tables\\\\new") == 6
+    assert md.count("\\\\") == 6
 
 
 @pytest.mark.parametrize("name", ["\ud800", "a\u202eb\x1b[2J", "</svg><script>x</script>", "x" * 5000])

@@ -9,7 +9,7 @@ import pytest
 from click.testing import Result
 
 from dpaudit import Certificate
-from dpaudit.app.sign import require_figures
+from dpaudit.app.computed_again import require_figures
 from dpaudit.certificate import _stated
 from dpaudit.errors import CertificateMismatch
 from dpaudit.ledger import Ledger
@@ -72,6 +72,33 @@ def test_a_certificate_edited_consistently_is_found_by_computing_again(
     forged.write_text(json.dumps(record))
     with pytest.raises(CertificateMismatch, match="computed again"):
         require_figures(Certificate.read(forged), ledger)
+
+
+def test_false_figures_are_not_signed(dpaudit: Invoke, certified: Path, tmp_path: Path) -> None:
+    """The innocent twin is what `certified` signed."""
+    record = json.loads((certified / "certificate.json").read_text())
+    for bound in record["bounds"]:
+        bound["guarantee"]["rho"] /= 2
+    (certified / "forged.json").write_text(json.dumps(record))
+    forged = dpaudit("sign", certified / "forged.json", "--key", tmp_path / "key")
+    assert (forged.exit_code, forged.stdout) == (3, "")
+    assert "DPA209" in forged.stderr
+    assert "computed again" in forged.stderr
+    assert not (certified / "forged.dsse.json").exists()
+
+
+def test_nothing_is_signed_without_its_ledger(dpaudit: Invoke, certified: Path, tmp_path: Path) -> None:
+    command = ["sign", certified / "certificate.json", "--key", tmp_path / "key"]
+    again = dpaudit(*command)
+    assert again.exit_code == 0
+    assert "not checked: what audits found and what the author states" in again.stderr
+    moved = (certified / "ledger.jsonl").rename(tmp_path / "moved.jsonl")
+    (certified / "certificate.dsse.json").unlink()
+    refused = dpaudit(*command)
+    assert (refused.exit_code, refused.stdout) == (2, "")
+    assert "name it with --ledger" in refused.stderr
+    assert not (certified / "certificate.dsse.json").exists()
+    assert dpaudit(*command, "--ledger", moved).exit_code == 0
 
 
 def _halve_a_curve(record: dict[str, Any]) -> None:

@@ -24,7 +24,7 @@ from dpaudit import (
 from dpaudit.accountants.filters import ZCDPFilter
 from dpaudit.algorithms.dp_apvi import DPAPVI
 from dpaudit.algorithms.tabular import random_mdp
-from dpaudit.auditors.replay import replay
+from dpaudit.auditors.replay import NOTHING_RELEASED, replay
 from dpaudit.pairs import Pair
 from dpaudit.releases import Partition
 
@@ -93,7 +93,6 @@ INNOCENT = [
     fails_by_what_came_out,
     split_in_halves,
     split_by_values,
-    lambda data, curator: None,
     closes_over_what_came_out,
     lambda data, curator: total(data, curator) * math.nan,
     lambda data, curator: curator.release(np.stack([data, data]), NOISE, label="twice", count=2),
@@ -106,6 +105,23 @@ def test_the_innocent_pass_in_silence(algorithm: Callable[..., Any]) -> None:
     assert audit.findings == ()
     assert audit.verdict is Experiment.NOT_REFUTED
     assert (audit.pairs, audit.trials) == (1, 10)
+
+
+def test_nothing_released_is_nothing_compared() -> None:
+    """Whatever comes out: of one pair among several that is as inconclusive as of all."""
+
+    def silent_where_there_is_nothing(data: Any, curator: Curator) -> Any:
+        return total(data, curator) if data.any() else None
+
+    empty = Pair(np.zeros(3), np.zeros(4))
+    for algorithm, pairs in (
+        (lambda data, curator: None, [PAIR]),
+        (silent_where_there_is_nothing, [PAIR, empty]),
+    ):
+        audit = replay(algorithm, pairs, replays=10)
+        assert (audit.verdict, audit.findings) == (Experiment.INCONCLUSIVE, ())
+        assert audit.inconclusive == NOTHING_RELEASED
+    assert replay(silent_where_there_is_nothing, [PAIR], replays=10).verdict is Experiment.NOT_REFUTED
 
 
 def clipping_removed(data: Any, curator: Curator) -> Any:

@@ -184,7 +184,7 @@ def test_ctrl_c_on_the_second_pair_leaves_no_verdict_but_a_refutation() -> None:
     plan = Plan(1000, chunk=100)
     audit = audit_by_sampling(interrupted(1.0), [SAME, PAIR], plan, claim=CLAIM, confidence=0.999999)
     assert audit.verdict is Experiment.INCONCLUSIVE
-    assert audit.inconclusive == "interrupted after 100 of 1000 runs a side, on pair 2 of 2"
+    assert audit.inconclusive == "interrupted by Ctrl-C after 100 of 1000 runs a side, on pair 2 of 2"
     audit = audit_by_sampling(interrupted(0.2), [PAIR, SAME], plan, claim=CLAIM)
     assert (audit.verdict, audit.inconclusive) == (Experiment.REFUTED, None)
 
@@ -266,7 +266,7 @@ def test_one_run_tosses_fair_coins_that_the_noise_does_not_know() -> None:
     assert abs(int(coins.sum()) - 2000) < 155  # once in a million
     noise = repeat_trial(Plain(noisy), coins.astype(float), seed=6, side=0, index=0) - coins
     assert abs(float(np.corrcoef(noise, coins)[0, 1])) < 0.08
-    assert audit.trials == 4000
+    assert (audit.trials, audit.pairs) == (4000, 0)
     with pytest.raises(DataError):
         audit_in_one_run(Plain(noisy), Canaries(50, insert, lambda output: output[:9]))
     with pytest.raises(InvalidParameter):

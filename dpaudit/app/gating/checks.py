@@ -18,7 +18,7 @@ from dpaudit.app.claim_options import stated_budget
 from dpaudit.app.foreign_code import foreign_code
 from dpaudit.app.gating.configuration import Configuration
 from dpaudit.app.gating.efforts import Plan, Profile, audited, root_seed
-from dpaudit.app.gating.policy import Source, policy_findings, today, waiver_findings
+from dpaudit.app.gating.policy import Source, not_checked, policy_findings, today, waiver_findings
 from dpaudit.app.gating.proofs import MOST_RELEASES, lines_of_failing, proof_findings
 from dpaudit.app.gating.report import Checked, Finding, Place, Report, error_finding, waived
 from dpaudit.app.gating.settings import Check, Gate, LedgerFile, Target
@@ -147,7 +147,7 @@ class _Judge:
             experiment=certificate.experiment,
             cost=_cost(accounting),
             audits=tuple(_audit_words(audit) for audit in audits),
-            not_checked=certificate.not_checked,
+            not_checked=(*certificate.not_checked, *not_checked(settings)),
         )
 
     def _ledger(self, name: str, settings: LedgerFile) -> Checked:
@@ -170,7 +170,7 @@ class _Judge:
             found,
             claim="" if accounting.claim is None else str(accounting.claim),
             cost=_cost(accounting),
-            not_checked=accounting.not_checked,
+            not_checked=(*accounting.not_checked, *not_checked(settings)),
         )
         overview = accounting.overview
         if overview.total == 0 or (accounting.claim is None and overview.claimed == 0):

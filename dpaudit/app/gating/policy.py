@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
 from typing import TypeAlias
 
 from dpaudit.accountants.accounting import account
+from dpaudit.app.computed_again import LEDGER, require_figures
 from dpaudit.app.gating.configuration import Configuration
 from dpaudit.app.gating.report import Checked, Finding, Place
 from dpaudit.app.gating.settings import Check, Gate
@@ -41,6 +43,7 @@ def policy_findings(
 
     Raises:
         ClaimMismatch: the baseline is about another unit, relation or trust model.
+        CertificateMismatch: its figures do not follow from the ledger beside it.
         DpauditError: the baseline cannot be read, or the ledger not bounded on its scale.
     """
     policy = gate.policy
@@ -68,6 +71,14 @@ def policy_findings(
         message = _increase(source, Certificate.read(check.baseline), check.baseline)
         if message:
             yield Finding("fail-on-increase", name, message, at("policy", "fail-on-increase"))
+
+
+def not_checked(check: Check) -> tuple[str, ...]:
+    """What of the policy is believed as it is read."""
+    if check.baseline is None or Path(check.baseline).with_name(LEDGER).is_file():
+        return ()
+    believed = f"that the figures of the baseline {check.baseline} follow from its ledger"
+    return (f"{believed}: no {LEDGER} stands beside it",)
 
 
 def _above(source: Source, wanted: ApproxDP) -> str:
@@ -101,8 +112,15 @@ def _increase(source: Source, baseline: Certificate, path: str) -> str:
             where=path,
             remedy="certify the baseline anew",
         )
-    now = _bounded(source, Claim(baseline.claim.guarantee)).bounds
-    before = baseline.bounds
+    scale = Claim(baseline.claim.guarantee)
+    now, before = _bounded(source, scale).bounds, baseline.bounds
+    own = Path(path).with_name(LEDGER)
+    if own.is_file():
+        ledger = Ledger.read(own)
+        baseline.require_ledger(ledger)
+        require_figures(baseline, ledger)
+        # A certificate may state more than it has to, and would let as much pass.
+        before = _bounded(lambda: nullcontext(ledger), scale).bounds
     if not before:
         return ""
     if not now:

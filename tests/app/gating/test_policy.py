@@ -117,6 +117,44 @@ def test_fail_on_increase_against_a_baseline_certificate(
     assert gate(held + own)[0] == 2
 
 
+def test_a_baseline_is_held_to_the_ledger_beside_it(
+    gate: Any, target: Any, dpaudit: Any, mine: Any, findings: Any, tmp_path: Path
+) -> None:
+    base = tmp_path / "base"
+    assert dpaudit("certify", mine("sums"), "--pair", mine("pair"), "--rho", 1, "-o", base).exit_code == 0
+    own = target("sums", "{ rho = 1.0 }", 'baseline = "base/certificate.json"')
+    held = with_policy("fail-on-increase = true") + own
+    source = tmp_path / "mine.py"
+    source.write_text(source.read_text().replace("sigma=4.0", "sigma=3.9"))
+    for name in [name for name in sys.modules if name.startswith("dpaudit_target_")]:
+        del sys.modules[name]
+    # A baseline that states more than it cost would let the increase pass.
+    certificate = base / "certificate.json"
+    honest = certificate.read_text()
+
+    def stated(times: float) -> None:
+        record = json.loads(honest)
+        for bound in record["bounds"]:
+            bound["guarantee"]["rho"] *= times
+        certificate.write_text(json.dumps(record))
+
+    stated(1.5)
+    status, report = gate(held)
+    assert (status, findings(report)) == (1, [("fail-on-increase", "pyproject.toml", 2)])
+    stated(0.5)
+    status, report = gate(held)
+    assert (status, findings(report)) == (3, [("integrity", "pyproject.toml", 3)])
+    assert "computed again" in json.dumps(report)
+    # Without its ledger it is believed, and that is said.
+    stated(1.5)
+    assert "baseline" not in json.dumps(report["checks"][0]["not_checked"])
+    (base / "ledger.jsonl").unlink()
+    status, report = gate(held)
+    assert (status, findings(report)) == (0, [])
+    said = [line for line in report["checks"][0]["not_checked"] if "baseline base/certificate.json" in line]
+    assert len(said) == 1
+
+
 def waiver(finding: str, expires: str, check: str = "kept") -> str:
     return (
         f'[[tool.dpaudit.waivers]]\ncheck = "{check}"\nfinding = "{finding}"\n'
