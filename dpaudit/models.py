@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import math
 import numbers
+import sys
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, ClassVar
 
@@ -29,6 +30,12 @@ def finite(value: float) -> float:
     return value
 
 
+def _countable(value: int) -> int:
+    if value > sys.float_info.max:
+        raise ValueError("the count is too large: none past 1.8e308 can be accounted for")
+    return value
+
+
 def _plain(value: object) -> object:
     """A numpy number as Python's own; what is no number stays itself, for pydantic to refuse."""
     if isinstance(value, numbers.Real):
@@ -46,7 +53,8 @@ Positive = Annotated[Number, AfterValidator(finite), Field(gt=0)]
 NonNegative = Annotated[Number, AfterValidator(finite), Field(ge=0)]
 Fraction = Annotated[Number, AfterValidator(finite), Field(gt=0, lt=1)]
 AboveOne = Annotated[Number, AfterValidator(finite), Field(gt=1)]
-Count = Annotated[int, Field(ge=1, strict=True), BeforeValidator(_plain)]
+#: Costs are doubles, which cannot tell a cost of nothing from one too small to be multiplied back by more.
+Count = Annotated[int, Field(ge=1, strict=True), BeforeValidator(_plain), AfterValidator(_countable)]
 
 
 class FrozenMapping(Mapping[str, Any]):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
@@ -219,7 +220,7 @@ def columns_of(releases: Iterable[tuple[Term, int]]) -> Composed:
     """The parameters of terms, in columns; equal terms are counted once.
 
     Raises:
-        InvalidParameter: a count is not an integer >= 0.
+        InvalidParameter, CannotBound: a count is not an integer >= 0, or past every double.
     """
     counted: Counter[Term] = Counter()
     for term, count in releases:
@@ -227,6 +228,8 @@ def columns_of(releases: Iterable[tuple[Term, int]]) -> Composed:
         if isinstance(given, bool) or not isinstance(given, int | np.integer) or given < 0:
             raise InvalidParameter(f"count = {count!r} is not an integer >= 0", where=repr(term))
         counted[term] += int(count)
+        if counted[term] > sys.float_info.max:
+            raise CannotBound("a count is too large: past 1.8e308", where=repr(term))
     rows: dict[str, list[tuple[float, ...]]] = {}
     for term, total in counted.items():
         match term:

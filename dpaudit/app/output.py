@@ -6,12 +6,13 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from typing import IO, Any, TypeVar
 
 import click
 from rich import box
+from rich.cells import cell_len
 from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
@@ -109,17 +110,36 @@ def bullets(head: Text | str, lines: Iterable[object]) -> list[RenderableType]:
 def table(columns: Iterable[str], rows: Iterable[Iterable[object]], *, whole: Iterable[str] = ()) -> Table:
     """A table whose `whole` columns stay on one line while the others wrap, if there is room for that.
 
-    Where there is, no word of a heading is broken.
+    Nor is a word of a heading broken, if there is room.
     """
-    result = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    room = _columns() >= _ROOM
-    kept = set(whole) if room else set()
-    for name in columns:
-        longest = max(map(len, name.split()), default=0) if room else None
-        result.add_column(name, overflow="fold", no_wrap=name in kept, min_width=longest)
-    for row in rows:
-        result.add_row(*(line("" if cell is None else cell) for cell in row))
+    names, kept = list(columns), set(whole) if _columns() >= _ROOM else set()
+    cells = [[line("" if cell is None else cell) for cell in row] for row in rows]
+    natural = [max(map(cell_len, (name, *(row[i].plain for row in cells)))) for i, name in enumerate(names)]
+    words = [max(map(cell_len, name.split()), default=0) for name in names]
+    least = [width if name in kept else word for name, width, word in zip(names, natural, words, strict=True)]
+    gap = 3 if sum(least) + 3 * (len(names) - 1) <= _columns() else 2
+    widths = _shared(natural, least, _columns() - gap * (len(names) - 1))
+    result = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, collapse_padding=gap == 2)
+    for name, width in zip(names, widths, strict=True):
+        result.add_column(name, overflow="fold", no_wrap=name in kept, max_width=width)
+    for row in cells:
+        result.add_row(*row)
     return result
+
+
+def _shared(natural: Sequence[int], least: Sequence[int], room: int) -> Sequence[int | None]:
+    """Widths of columns, narrowed from the widest on, none below its least; None where not even that fits."""
+    if sum(least) > room:
+        return [None] * len(natural)
+
+    def narrowed(most: int) -> list[int]:
+        return [max(low, min(width, most)) for width, low in zip(natural, least, strict=True)]
+
+    widths = narrowed(max(most for most in range(room + 1) if sum(narrowed(most)) <= room))
+    for index, width in enumerate(natural):
+        if widths[index] < width and sum(widths) < room:
+            widths[index] += 1
+    return widths
 
 
 def upper(figure: float) -> str:

@@ -543,6 +543,16 @@ def test_bad_counts_are_refused(count: int) -> None:
         profile((LaplaceTerm(1.0), count))
 
 
+def test_counts_past_every_double_are_refused() -> None:
+    huge = 10**308
+    for terms in (
+        [(LaplaceTerm(1e-300), 10**400)],
+        [(LaplaceTerm(1e-300), huge), (LaplaceTerm(1e-300), huge)],
+    ):
+        with pytest.raises(CannotBound, match="a count is too large"):
+            profile(*terms)
+
+
 def one_sampled_gaussian(mu: float, rate: float, epsilon: float) -> mp.mpf:
     """The closed form of one run, the mixture first; in the other order no loss exceeds -log(1 - rate)."""
     m, q, bar = mp.mpf(mu), mp.mpf(rate), mp.exp(mp.mpf(epsilon))

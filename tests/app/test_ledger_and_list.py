@@ -4,6 +4,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from dpaudit import Ledger
 
 
@@ -54,7 +56,9 @@ def test_check(dpaudit: Any, ledger_file: Any, tmp_path: Path) -> None:
     assert dpaudit("ledger", "check", tmp_path / "nowhere").exit_code == 2
 
 
-def test_a_long_ledger_is_shortened_but_never_its_faults(dpaudit: Any, ledger_file: Any) -> None:
+def test_a_long_ledger_is_shortened_but_never_its_faults(
+    dpaudit: Any, ledger_file: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from dpaudit import L2, ZCDP, Gaussian, Release
 
     ledger = Ledger.read(ledger_file(*[0.001] * 200))
@@ -65,6 +69,7 @@ def test_a_long_ledger_is_shortened_but_never_its_faults(dpaudit: Any, ledger_fi
     longer.append(Release(label="too dear", mechanism=wrong, claimed=ZCDP(rho=0.1)))
     longer.finish()
     path = longer.write("longer.jsonl")
+    monkeypatch.setenv("COLUMNS", "120")
     result = dpaudit("verify", path)
     assert result.exit_code == 1
     assert "too dear" in result.stdout

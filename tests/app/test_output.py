@@ -42,14 +42,27 @@ def test_tables_fit_and_lose_nothing(
     assert "0.123456" in shown
 
 
+LONG = "discrete-gaussian sigma=2.82843 sampled rate=0.001"
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        ["a label of some length", LONG, "1 l2", "mu 0.123456", "mu 0.123456", "NOT_PROVED"],
+        ["total days", "gaussian sigma=120", "60 l2 clipped", "", "rho 0.125", ""],
+        ["total", "gaussian sigma=120", "60 l2", "(2.5, 1e-06)", "(2.25409, 1e-06)", "NOT_PROVED"],
+        ["total", LONG, LONG, "(2, 1e-06)", "(2.25409, 1e-06)", "NOT_PROVED"],
+    ],
+)
 def test_no_word_of_a_heading_is_broken_where_there_is_room(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    row: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     names = ("release", "mechanism", "sensitivity", "claimed", "computed", "verdict")
-    words = "discrete-gaussian sigma=2.82843 sampled rate=0.001"
-    row = ["a label of some length", words, "1 l2", "mu 0.123456", "mu 0.123456", "NOT_PROVED"]
     print_text(table(names, [row], whole=names[3:]))
     head, *lines = capsys.readouterr().out.splitlines()
     assert head.split() == list(names)
     assert max(map(len, [head, *lines])) <= 80
+    shown = "".join("".join(lines).split())
+    assert all(cell.replace(" ", "") in shown for cell in row[3:])
+    assert all(word in shown for cell in row[:2] for word in cell.split() if len(word) < 10)

@@ -48,6 +48,20 @@ def changed(**fields: Any) -> dict[str, Any]:
     return {**RELEASE, **fields}
 
 
+@pytest.mark.parametrize(
+    "claim", [("--rho", 1), ("--mu", 1), ("--epsilon", 1), ("--epsilon", 1, "--delta", 0.1)]
+)
+def test_a_count_past_every_double_is_refused_on_every_scale(dpaudit: Any, by_hand: Any, claim: Any) -> None:
+    """At a small order 10^400 runs of next to nothing would cost nothing, each of them rounded down to 0."""
+    dim = {**RELEASE["mechanism"], "sigma": 1e150}
+    footer = {"record": "footer", "releases": 1}
+    for count, status in ((10**400, 2), (10**300, 0)):
+        path = by_hand(HEADER, changed(mechanism=dim, count=count, claimed=None), footer)
+        result = dpaudit("verify", path, "--allow-unhashed", "--exit-zero", *claim)
+        assert result.exit_code == status, result.stderr
+        assert ("the count is too large" in result.stderr) == (status == 2)
+
+
 def test_the_documented_example_written_by_hand(answer: Any, dpaudit: Any, by_hand: Any) -> None:
     path = by_hand(HEADER, RELEASE, {"record": "footer", "releases": 1})
     assert dpaudit("verify", path).exit_code == 2

@@ -26,6 +26,13 @@ def _dpaudit(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
+def test_it_names_every_verb_that_makes_a_ledger_or_judges_one() -> None:
+    """Of `import` it says what for, and where the commands with their output stand, which tests hold."""
+    verbs = ("certify", "verify", "audit", "gate", "init", "import", "sign")
+    assert [verb for verb in verbs if f"dpaudit {verb}" not in README] == []
+    assert "`dpaudit import` ([docs/importing.md](docs/importing.md))" in README
+
+
 def test_the_first_screen_is_true(tmp_path: Path) -> None:
     shown = next(block for block in _blocks("console") if "utility:" in block).splitlines()
     ran = _dpaudit(shown[0], tmp_path)
