@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from dpaudit.algorithms.linear_calibration import GramNoise, LinearCalibration, VectorNoise
+from dpaudit.algorithms.linear_calibration import LinearCalibration
+from dpaudit.algorithms.linear_sensitivity import Furthest, furthest
 from dpaudit.algorithms.trajectories import Trajectory, TrajectoryData
 from dpaudit.pairs import Pair
 
@@ -42,10 +43,10 @@ def worst_linear_pairs(features: _Matrix, noise: LinearCalibration) -> tuple[Pai
     )
 
 
-def step_costs(
+def costliest(
     features: _Matrix, noise: LinearCalibration, h: int, halves: tuple[bool, bool] = (True, True)
-) -> _Matrix:
-    """What step h costs together, in rho, where one of two trajectories' cells replaces the other.
+) -> Furthest:
+    """The two cells whose exchange costs most at step h, all its releases together, and that cost in rho.
 
     Each release costs its squared movement over 2 sigma^2 (Bun and Steinke 2016, Proposition 1.6); the
     rewards and values behind the two cells are the largest possible, the variances 1.
@@ -55,42 +56,27 @@ def step_costs(
         noise: what the releases are calibrated to.
         h: the step, counted from 0.
         halves: whether the trajectory counts for the variances, and for the values.
-
-    Returns:
-        [S A, S A], for each two cells.
     """
-    flat = features.reshape(-1, features.shape[-1])
-    inner = flat @ flat.T  # [S A, S A]
-    length = np.diag(inner)
-    vectors = np.maximum(length[:, None] + length - 2.0 * inner, 0.0)  # |x - y|^2
-    matrices = np.maximum(length[:, None] ** 2 + length**2 - 2.0 * inner**2, 0.0)  # |xx' - yy'|^2
-
-    def gram(of: GramNoise) -> _Matrix:
-        return matrices / (2.0 * of.mechanism.sigma**2)
-
-    def vector(of: VectorNoise) -> _Matrix:
-        # A contribution's bound is R times the largest weight that a feature gets.
-        return vectors * (of.bound / noise.norm) ** 2 / (2.0 * of.mechanism.sigma**2)
-
     step = noise.step(h)
-    costs = np.zeros_like(inner)
-    if halves[0] and step.variance is not None:
-        costs += gram(step.variance.gram)
-        costs += vector(step.variance.second_moment) + vector(step.variance.first_moment)
-    if halves[1]:
-        costs += gram(step.gram) + vector(step.target)
-    return costs
+    gram = vectors = 0.0
+    for counts, of in zip(halves, (step.variance, step.value), strict=True):
+        if counts and of is not None:
+            gram += 0.5 / of.gram_sigma**2
+            vectors += sum(
+                0.5 * (w / sigma) ** 2 for w, sigma in zip(of.largest, of.vector_sigmas, strict=True)
+            )
+    return furthest(features.reshape(-1, features.shape[-1]), gram, vectors)
 
 
 def _trajectories(
     features: _Matrix, noise: LinearCalibration, halves: tuple[bool, bool]
 ) -> tuple[Trajectory, Trajectory]:
-    n_actions = features.shape[1]
-    cells = np.empty((2, noise.horizon), dtype=np.int64)
-    for h in range(noise.horizon):
-        costs = step_costs(features, noise, h, halves)
-        cells[:, h] = np.unravel_index(int(costs.argmax()), costs.shape)
-    states, actions = cells // n_actions, cells % n_actions  # [2, H]
+    # With sound noise matrices and vectors are weighed alike at every step.
+    searched = range(noise.horizon) if noise.name == "as-published" else range(1)
+    found = [costliest(features, noise, h, halves) for h in searched]
+    ends = [(pair.one, pair.other) for pair in found]
+    cells = np.array(ends * (noise.horizon // len(ends))).T  # [2, H]
+    states, actions = np.divmod(cells, features.shape[1])  # [2, H]
     states = np.concatenate([states, np.zeros((2, 1), dtype=np.int64)], axis=1)  # [2, H+1]
     rewards = np.ones(noise.horizon)
     one, other = (Trajectory(states[i], actions[i], rewards) for i in range(2))
