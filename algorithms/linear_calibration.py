@@ -150,8 +150,8 @@ class LinearCalibration:
         return self.largest_norm if self.name == "sound" else 1.0
 
     @cached_property
-    def moved(self) -> float:
-        """The sensitivity of a joint release.
+    def moved(self) -> dict[bool, float]:
+        """The sensitivity of a joint release, for weights that may be below 1 (True) and for others.
 
         Raises:
             InvalidParameter: features so long or so short that their norm's fourth power is no double.
@@ -163,7 +163,8 @@ class LinearCalibration:
                 why="how far a Gram matrix moves is computed from their fourth power",
                 remedy="give features with a norm nearer to 1",
             )
-        return step_sensitivity(self.features / self.norm, GRAM_SHARE)
+        rows = self.features / self.norm
+        return {weighted: step_sensitivity(rows, GRAM_SHARE, weighted=weighted) for weighted in (False, True)}
 
     def step(self, h: int) -> StepNoise:
         """The noise at step h, counted from 0."""
@@ -175,14 +176,15 @@ class LinearCalibration:
         variance_share = 1 / max(H - 1, 1) if self.split else 3 / rest
         value_share = 1 / H if self.split else 2 / rest
         return StepNoise(
-            self._joint(moments, self.rho * variance_share) if left else None,
-            self._joint(earned, self.rho * value_share),
+            self._joint(moments, self.rho * variance_share, weighted=False) if left else None,
+            self._joint(earned, self.rho * value_share, weighted=left > 0.0),
         )
 
-    def _joint(self, largest: tuple[float, ...], rho: float) -> JointNoise:
+    def _joint(self, largest: tuple[float, ...], rho: float, *, weighted: bool) -> JointNoise:
+        moved = self.moved[weighted]
         share = (1.0 - GRAM_SHARE) / len(largest)
         return JointNoise(
-            mechanism=Gaussian(sigma=_sigma(self.moved, rho), sensitivity=L2(self.moved, "proved")),
+            mechanism=Gaussian(sigma=_sigma(moved, rho), sensitivity=L2(moved, "proved")),
             claimed=ZCDP(rho=rho),
             dimension=self.features.shape[1],
             gram_scale=self.norm**2 / math.sqrt(GRAM_SHARE),

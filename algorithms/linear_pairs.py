@@ -20,8 +20,9 @@ def worst_linear_pairs(features: _Matrix, noise: LinearCalibration) -> tuple[Pai
     """One pair; two where the data are split, with the replaced trajectory in either half.
 
     Which state and action each of two trajectories shows at step h is chosen to make the releases of that
-    step cost most, all taken together, if both earn all that can be earned from there on. The records need
-    not be likely, or possible, under any process: the claim protects them all the same.
+    step cost most, all taken together, if both earn all that can be earned from there on, or one of them
+    nothing. The records need not be likely, or possible, under any process: the claim protects them all the
+    same.
 
     Args:
         features: phi, [S, A, d].
@@ -49,7 +50,8 @@ def costliest(
     """The two cells whose exchange costs most at step h, all its releases together, and that cost in rho.
 
     Each release costs its squared movement over 2 sigma^2 (Bun and Steinke 2016, Proposition 1.6); the
-    rewards and values behind the two cells are the largest possible, the variances 1.
+    rewards and values behind the two cells are the largest possible, the variances 1. With sound noise the
+    other one earns nothing where that is more.
 
     Args:
         features: phi, [S, A, d].
@@ -65,7 +67,8 @@ def costliest(
             vectors += sum(
                 0.5 * (w / sigma) ** 2 for w, sigma in zip(of.largest, of.vector_sigmas, strict=True)
             )
-    return furthest(features.reshape(-1, features.shape[-1]), gram, vectors)
+    flat = features.reshape(-1, features.shape[-1])
+    return furthest(flat, gram, vectors, alone=noise.name == "sound")
 
 
 def _trajectories(
@@ -78,8 +81,8 @@ def _trajectories(
     cells = np.array(ends * (noise.horizon // len(ends))).T  # [2, H]
     states, actions = np.divmod(cells, features.shape[1])  # [2, H]
     states = np.concatenate([states, np.zeros((2, 1), dtype=np.int64)], axis=1)  # [2, H+1]
-    rewards = np.ones(noise.horizon)
-    one, other = (Trajectory(states[i], actions[i], rewards) for i in range(2))
+    earned = 1.0, 0.0 if any(pair.alone for pair in found) else 1.0
+    one, other = (Trajectory(states[i], actions[i], np.full(noise.horizon, earned[i])) for i in range(2))
     return one, other
 
 

@@ -9,18 +9,19 @@ trajectory with feature x adds, in units of the largest that each block can be,
 with |x| <= 1. Let g be the Gram matrices' share and 1 - g the vectors', halved where there are two. One
 trajectory (x) replaced by another (y) moves the squares that are weighed so by no more than
 
-    max(1, max over x, y of  g |x x' - y y'|^2 + (1 - g) max(|x - y|^2, |x|^2, |y|^2)),
+    M = max over x, y of  g |x x' - y y'|^2 + (1 - g) max(|x - y|^2, |x|^2, |y|^2),
 
-x = y among them: the same feature may earn all or nothing.
+x = y among them - the same feature may earn all or nothing - and by max(1, M) where weights may be below 1.
 
 **Values.** (w, u, w', u') moves by the squared length of a linear map, which is convex, so that it is largest
 at corners of the two triangles, (0, 0), (1, 0) or (1, 1) each.
 
     (1, 1) and (1, 1):  g |x x' - y y'|^2 + (1 - g) |x - y|^2
     (1, 1) and (1, 0):  g |x x' - y y'|^2 + (1 - g) |x|^2
-    (1, 1) and (0, 0):  g |x|^4 + (1 - g) |x|^2 <= 1, reached by the longest x
+    (1, 1) and (0, 0):  g |x|^4 + (1 - g) |x|^2, which is 1 for the longest x
 
-and the other corners are no further apart than these.
+and the other corners are no further apart than these. Where all weights are 1, as at the last step, the third
+line falls away.
 
 **Variances.** The vectors move by half the sum of these, with u = V^2 and t = V'^2:
 
@@ -31,9 +32,9 @@ If <x, y> < 0, each term grows with u and with t: the largest is at V = V' = 1. 
 convex in u and convex in t, since -sqrt is, and what is convex in each of two numbers is largest at
 a corner of their square. Both 1: |x - y|^2; one 1 and the other 0: |x|^2 or |y|^2.
 
-Where the largest is that of two features at (1, 1), the same two trajectories move both regressions of a step
-most, and do so at every step, if all values are as large and all variances as small as they can be: the sum
-over all releases is then reached, not only bounded.
+Where M is no less than 1, the same two trajectories move both regressions of a step most, and do so at every
+step, if the values behind them are as large (and the other's as small, where it earns nothing) and all
+variances as small as they can be: the sum over all releases is then reached, not only bounded.
 """
 
 from __future__ import annotations
@@ -51,11 +52,12 @@ _BLOCK = 2**22
 
 
 class Furthest(NamedTuple):
-    """The two cells that are furthest apart, and how far, squared."""
+    """The two cells that are furthest apart, how far, squared, and whether the other earns nothing there."""
 
     square: float
     one: int
     other: int
+    alone: bool = False
 
 
 def furthest(features: _Matrix, gram_weight: float, vector_weight: float, *, alone: bool = False) -> Furthest:
@@ -67,7 +69,7 @@ def furthest(features: _Matrix, gram_weight: float, vector_weight: float, *, alo
         features: [n, d], each row one cell.
         gram_weight: not negative.
         vector_weight: not negative.
-        alone: |x|^2 or |y|^2 instead of |x - y|^2 where that is more; x = y is then a pair too.
+        alone: |x|^2 or |y|^2 instead of |x - y|^2 where that is more. The longer one comes first.
     """
     _, cells = np.unique(features, axis=0, return_index=True)
     lengths = np.einsum("nd,nd->n", features[cells], features[cells])  # |x|^2
@@ -86,24 +88,28 @@ def furthest(features: _Matrix, gram_weight: float, vector_weight: float, *, alo
         inner = rows[block] @ rows[start:].T
         x, y = lengths[block, None], lengths[None, start:]
         vectors = x + y - 2.0 * inner
-        if alone:
-            vectors = np.maximum(vectors, np.maximum(x, y))
-        squares = gram_weight * (x**2 + y**2 - 2.0 * inner**2) + vector_weight * vectors
+        longer = np.maximum(x, y) if alone else vectors
+        squares = gram_weight * (x**2 + y**2 - 2.0 * inner**2) + vector_weight * np.maximum(vectors, longer)
         i, j = np.unravel_index(int(squares.argmax()), squares.shape)
         if squares[i, j] > best.square:
-            best = Furthest(float(squares[i, j]), int(cells[start + i]), int(cells[start + j]))
+            one, other = sorted((start + int(i), start + int(j)))
+            best = Furthest(
+                float(squares[i, j]), int(cells[one]), int(cells[other]), bool(vectors[i, j] < longer[i, j])
+            )
     return best
 
 
-def step_sensitivity(features: _Matrix, gram_share: float) -> float:
+def step_sensitivity(features: _Matrix, gram_share: float, *, weighted: bool) -> float:
     """The l2 sensitivity of one regression's statistics, stacked and weighed as above, rounded up.
 
-    Each of a pair's inner products is off by at most (d + 2) 2^-53 for features of norm 1, its square of
-    movement by less than 16 (d + 6) 2^-53; the largest is no less than 1. Added are (d + 8) 2^-48.
+    Each inner product of features of norm 1 is off by at most (d + 2) 2^-53, so that a pair's square of
+    movement is off by less than 16 (d + 6) 2^-53; (d + 8) 2^-48 of it are added.
 
     Args:
         features: [n, d], of norm at most 1 up to rounding; the longest has norm 1.
-        gram_share: g, in [0, 1].
+        gram_share: g, in [0, 1/2].
+        weighted: whether weights may be below 1.
     """
     found = furthest(features, gram_share, 1.0 - gram_share, alone=True).square
-    return math.sqrt(max(1.0, found) * (1.0 + (features.shape[1] + 8) * 2.0**-48))
+    margin = (features.shape[1] + 8) * 2.0**-48
+    return math.sqrt((max(1.0, found) if weighted else found) * (1.0 + margin))
