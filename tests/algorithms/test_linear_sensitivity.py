@@ -65,7 +65,6 @@ def test_the_sensitivity_is_the_largest_movement_over_a_grid_of_all_records(kind
     for summands, weighted in ((variances, False), (last_step, False), (values, True)):
         largest, bound = spread(summands), step_sensitivity(rows, share, weighted=weighted)
         assert largest <= bound
-        # Only feature against none, which a lone record's weight 0 stands for, may be absent from a grid.
         assert bound == pytest.approx(largest, rel=1e-12)
 
 
@@ -160,7 +159,7 @@ def test_what_is_released_is_the_stated_sums_over_their_scales() -> None:
     first = transcript.entries[0]
     assert first.release.label == "Lambda_2, phi3_2"
     x = phi[states[:, 1], actions[:, 1]]
-    gram, vector = sum(np.outer(row, row) for row in x), sum(r * row for r, row in zip(rewards[:, 1], x))
+    gram, vector = x.T @ x, rewards[:, 1] @ x
     largest = np.linalg.norm(phi, axis=2).max()
     expected = [
         *(0.4**0.5 / largest**2 * np.array([gram[0, 0], gram[1, 1], 2**0.5 * gram[0, 1]])),
