@@ -91,14 +91,12 @@ def stacked(gram: Array, vectors: Sequence[Array], noise: JointNoise) -> Array:
 def unstacked(coordinates: Array, noise: JointNoise) -> tuple[Array, list[Array]]:
     """The matrix and the vectors that `stacked` made one of."""
     d = noise.dimension
-    cuts = np.cumsum([d, d * (d - 1) // 2, *[d] * (len(noise.vector_scales) - 1)])
-    diagonal, above, *vectors = np.split(coordinates, cuts)
-    gram = np.zeros((d, d))
-    gram[_above(d)] = above / math.sqrt(2.0)
-    gram += gram.T
-    gram[np.diag_indices(d)] = diagonal
-    scaled = [vector * scale for vector, scale in zip(vectors, noise.vector_scales, strict=True)]
-    return gram * noise.gram_scale, scaled
+    size = d * (d + 1) // 2
+    above = np.zeros((d, d))
+    above[_above(d)] = coordinates[d:size] / math.sqrt(2.0)
+    gram = noise.gram_scale * (np.diag(coordinates[:d]) + above + above.T)
+    rows = coordinates[size:].reshape(-1, d)
+    return gram, [scale * row for scale, row in zip(noise.vector_scales, rows, strict=True)]
 
 
 @cache
