@@ -10,8 +10,9 @@ from dpaudit.algorithms.linear_sensitivity import Furthest, furthest
 from dpaudit.algorithms.trajectories import Trajectory, TrajectoryData
 from dpaudit.pairs import Pair
 
-#: The data sets hold each of the two trajectories this often, but for the one that is replaced.
-_COPIES = 4
+#: The data sets hold each of the two trajectories this often, but for the one that is replaced: the more,
+#: the closer live runs come to the values behind which the two are furthest apart.
+_COPIES = 500
 
 _Matrix = NDArray[np.float64]
 
