@@ -32,7 +32,7 @@ DELTA = 1e-6
 #: Statistics that no earlier noise enters: counts (Algorithm 1), Gram matrices (Algorithm 2, line 4).
 OF_DATA_ALONE = ("n_sa", "n_sas", "Sigma_")
 #: Records and runs of the check that the upper figure of a loss is reached.
-MANY, RUNS = 100_000, 3
+MANY, RUNS = 100_000, 2
 
 HEAD = f"""\
 # What dpaudit says of the papers
