@@ -10,9 +10,10 @@ from dpaudit.algorithms.linear_sensitivity import Furthest, furthest
 from dpaudit.algorithms.trajectories import Trajectory, TrajectoryData
 from dpaudit.pairs import Pair
 
-#: The data sets hold each of the two trajectories this often, but for the one that is replaced: the more,
-#: the closer live runs come to the values behind which the two are furthest apart.
-_COPIES = 500
+#: The data sets hold each of the two trajectories this often, but for the one that is replaced. The more
+#: there are, the closer live runs come to the values with which the two are furthest apart; the published
+#: noise lets nothing be learnt from as many as a replay has time for.
+_COPIES = {"sound": 500, "as-published": 4}
 
 _Matrix = NDArray[np.float64]
 
@@ -29,19 +30,12 @@ def worst_linear_pairs(features: _Matrix, noise: LinearCalibration) -> tuple[Pai
         features: phi, [S, A, d].
         noise: what the releases are calibrated to.
     """
+    last = 2 * _COPIES[noise.name] - 1
     if not noise.split:
-        one, other = _trajectories(features, noise, (True, True))
-        return (_pair(features, one, other, 0, "one trajectory, replaced by the one furthest from it"),)
-    main = _trajectories(features, noise, (False, True))
-    auxiliary = _trajectories(features, noise, (True, False))
+        return (_pair(features, noise, (True, True), 0, "a trajectory"),)
     return (
-        _pair(features, *main, 0, "a trajectory of the first half, replaced by the one furthest from it"),
-        _pair(
-            features,
-            *auxiliary,
-            2 * _COPIES - 1,
-            "a trajectory of the second half, replaced by the one furthest from it",
-        ),
+        _pair(features, noise, (False, True), 0, "a trajectory of the first half"),
+        _pair(features, noise, (True, False), last, "a trajectory of the second half"),
     )
 
 
@@ -87,9 +81,14 @@ def _trajectories(
     return one, other
 
 
-def _pair(features: _Matrix, one: Trajectory, other: Trajectory, unit: int, description: str) -> Pair:
+def _pair(
+    features: _Matrix, noise: LinearCalibration, halves: tuple[bool, bool], unit: int, replaced: str
+) -> Pair:
+    one, other = _trajectories(features, noise, halves)
     n_states, n_actions, _ = features.shape
-    rows = [one, other] * _COPIES
+    rows = [one, other] * _COPIES[noise.name]
     states, actions, rewards = (np.stack(column) for column in zip(*rows, strict=True))
     data = TrajectoryData(states, actions, rewards, n_states, n_actions).replace(unit, one)
-    return Pair(data, data.replace(unit, other), description, unit=unit)
+    return Pair(
+        data, data.replace(unit, other), f"{replaced}, replaced by the one furthest from it", unit=unit
+    )
