@@ -35,7 +35,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from dpaudit.algorithms.linear_sensitivity import step_sensitivity
+from dpaudit.algorithms.linear_sensitivity import StepSensitivity, step_sensitivity
 from dpaudit.errors import InvalidParameter
 from dpaudit.guarantees import ZCDP
 from dpaudit.mechanisms import Gaussian, SymmetricGaussian
@@ -150,8 +150,8 @@ class LinearCalibration:
         return self.largest_norm if self.name == "sound" else 1.0
 
     @cached_property
-    def moved(self) -> dict[bool, float]:
-        """The sensitivity of a joint release, for weights that may be below 1 (True) and for others.
+    def moved(self) -> StepSensitivity:
+        """The sensitivity of a joint release.
 
         Raises:
             InvalidParameter: features so long or so short that their norm's fourth power is no double.
@@ -163,8 +163,7 @@ class LinearCalibration:
                 why="how far a Gram matrix moves is computed from their fourth power",
                 remedy="give features with a norm nearer to 1",
             )
-        rows = self.features / self.norm
-        return {weighted: step_sensitivity(rows, GRAM_SHARE, weighted=weighted) for weighted in (False, True)}
+        return step_sensitivity(self.features / self.norm, GRAM_SHARE)
 
     def step(self, h: int) -> StepNoise:
         """The noise at step h, counted from 0."""
@@ -176,12 +175,12 @@ class LinearCalibration:
         variance_share = 1 / max(H - 1, 1) if self.split else 3 / rest
         value_share = 1 / H if self.split else 2 / rest
         return StepNoise(
-            self._joint(moments, self.rho * variance_share, weighted=False) if left else None,
-            self._joint(earned, self.rho * value_share, weighted=left > 0.0),
+            self._joint(moments, self.rho * variance_share, self.moved.equal) if left else None,
+            # At the last step all weights are 1.
+            self._joint(earned, self.rho * value_share, self.moved.weighted if left else self.moved.equal),
         )
 
-    def _joint(self, largest: tuple[float, ...], rho: float, *, weighted: bool) -> JointNoise:
-        moved = self.moved[weighted]
+    def _joint(self, largest: tuple[float, ...], rho: float, moved: float) -> JointNoise:
         share = (1.0 - GRAM_SHARE) / len(largest)
         return JointNoise(
             mechanism=Gaussian(sigma=_sigma(moved, rho), sensitivity=L2(moved, "proved")),

@@ -99,8 +99,15 @@ def furthest(features: _Matrix, gram_weight: float, vector_weight: float, *, alo
     return best
 
 
-def step_sensitivity(features: _Matrix, gram_share: float, *, weighted: bool) -> float:
-    """The l2 sensitivity of one regression's statistics, stacked and weighed as above, rounded up.
+class StepSensitivity(NamedTuple):
+    """The l2 sensitivity of one regression: where all weights are 1, and where they may be less."""
+
+    equal: float
+    weighted: float
+
+
+def step_sensitivity(features: _Matrix, gram_share: float) -> StepSensitivity:
+    """The sensitivities of the statistics, stacked and weighed as above, rounded up.
 
     Each inner product of features of norm 1 is off by at most (d + 2) 2^-53, so that a pair's square of
     movement is off by less than 16 (d + 6) 2^-53; (d + 8) 2^-48 of it are added.
@@ -108,8 +115,7 @@ def step_sensitivity(features: _Matrix, gram_share: float, *, weighted: bool) ->
     Args:
         features: [n, d], of norm at most 1 up to rounding; the longest has norm 1.
         gram_share: g, in [0, 1/2].
-        weighted: whether weights may be below 1.
     """
     found = furthest(features, gram_share, 1.0 - gram_share, alone=True).square
-    margin = (features.shape[1] + 8) * 2.0**-48
-    return math.sqrt((max(1.0, found) if weighted else found) * (1.0 + margin))
+    margin = 1.0 + (features.shape[1] + 8) * 2.0**-48
+    return StepSensitivity(math.sqrt(found * margin), math.sqrt(max(1.0, found) * margin))

@@ -16,6 +16,7 @@ from dpaudit.algorithms import linear_calibration
 from dpaudit.algorithms.dp_vapvi import DPVAPVI
 from dpaudit.algorithms.linear_mdp import appendix_f_features, one_hot_features
 from dpaudit.algorithms.linear_pairs import costliest
+from dpaudit.algorithms.linear_sensitivity import StepSensitivity
 from dpaudit.algorithms.trajectories import Trajectory, TrajectoryData
 from dpaudit.auditors.replay import replay
 from dpaudit.guarantees import ZCDP
@@ -198,11 +199,12 @@ def test_a_sensitivity_that_is_too_small_is_found_by_search_and_replay(
 ) -> None:
     phi = either_sign(0)
     twin = DPVAPVI(phi, 3, ZCDP(rho=1.0), split=split)
-    true = twin.noise.moved[True]
+    true = twin.noise.moved
     with monkeypatch.context() as planted:
-        planted.setattr(linear_calibration, "step_sensitivity", lambda *_, **__: 0.98 * true)
+        low = StepSensitivity(0.98 * true.equal, 0.98 * true.weighted)
+        planted.setattr(linear_calibration, "step_sensitivity", lambda *_: low)
         faulty = DPVAPVI(phi, 3, ZCDP(rho=1.0), split=split)
-        assert faulty.noise.moved[True] < true
+        assert faulty.noise.moved == low
     pairs = faulty.worst_pairs()
     with pytest.raises(AssertionError):
         largest_rho(faulty, pairs[0])
@@ -210,6 +212,18 @@ def test_a_sensitivity_that_is_too_small_is_found_by_search_and_replay(
         found = replay(algorithm, pairs, claim=algorithm.claim, replays=2, extreme_outputs=False)
         assert found.verdict is verdict
         assert {finding.kind for finding in found.findings} <= {"sensitivity"}
+
+
+def test_rewards_out_of_range_move_no_more_than_those_in_range() -> None:
+    # No such data set can be built; where one came about all the same, it is clipped as it is summed.
+    algorithm = DPVAPVI(either_sign(1), 3, ZCDP(rho=1.0))
+    (pair,) = algorithm.worst_pairs()
+    for reward, low, high in ((1e6, 0.99, 1.0 + 1e-9), (-1e6, 0.0, 0.99)):
+        rewards = pair.data.rewards.copy()
+        rewards[0] = reward
+        wild = pair.data.replace(0, pair.data[0])
+        object.__setattr__(wild, "rewards", rewards)
+        assert low < largest_rho(algorithm, Pair(wild, pair.neighbour)) < high
 
 
 def test_too_little_noise_as_published_is_found_by_the_same_search() -> None:
