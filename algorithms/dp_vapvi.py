@@ -20,13 +20,13 @@ from numpy.typing import NDArray
 from dpaudit.algorithms.digest import digest
 from dpaudit.algorithms.linear_calibration import (
     CalibrationName,
-    GramNoise,
     LinearCalibration,
+    RegressionNoise,
     StepNoise,
-    VectorNoise,
 )
 from dpaudit.algorithms.linear_mdp import LinearMDP, feature_map
 from dpaudit.algorithms.linear_pairs import worst_linear_pairs
+from dpaudit.algorithms.linear_releases import regression_statistics
 from dpaudit.algorithms.offline import Policy
 from dpaudit.algorithms.pevi import pessimistic_action_values, require_sizes, solved
 from dpaudit.algorithms.trajectories import TrajectoryData, public_size
@@ -86,7 +86,7 @@ class DPVAPVI:
     @property
     def largest_norm(self) -> float:
         """The largest norm of a public feature, over all (s, a)."""
-        return float(np.linalg.norm(self.features, axis=-1).max())
+        return self.noise.largest_norm
 
     @property
     def claim(self) -> Claim:
@@ -128,21 +128,16 @@ class DPVAPVI:
     @cached_property
     def noise(self) -> LinearCalibration:
         """The noise of every release."""
-        flat = self.features.reshape(-1, self.features.shape[-1])
         return LinearCalibration(
             name=self.calibration,
             rho=self.guarantee.rho,
             horizon=self.horizon,
-            dimension=flat.shape[1],
-            norm=self.largest_norm if self.calibration == "sound" else 1.0,
-            # No feature with a negative entry: clipping entries at 0 then changes nothing, and no two
-            # contributions are opposed.
-            acute=bool((flat >= 0.0).all()),
+            features=self.features.reshape(-1, self.features.shape[-1]),
             split=self.split,
         )
 
     def __call__(self, data: TrajectoryData, curator: Curator) -> Policy:
-        """Release 5H noisy statistics, step by step backwards, each planned on the ones before.
+        """Release the noisy statistics of two regressions a step, backwards, each planned on the ones before.
 
         Raises:
             DataError: the data are of other sizes than the public parameters, or too few to split; for
@@ -166,21 +161,21 @@ class DPVAPVI:
             sigma_squared = np.ones(phi.shape[:2])  # [S, A]
             if noise.variance is not None:
                 x = phi[auxiliary.states[:, h], auxiliary.actions[:, h]]  # [K, d]
-                reached = values[h + 1, auxiliary.states[:, h + 1], None]  # [K, 1]
-                of = noise.variance
-                Sigma = self._gram(curator, x, of.gram, f"Sigma_{step}", part_2)
-                moment_2 = self._vector(curator, x * reached**2, of.second_moment, f"phi1_{step}", part_2)
-                beta = solved(Sigma, moment_2)
-                moment_1 = self._vector(curator, x * reached, of.first_moment, f"phi2_{step}", part_2)
-                theta = solved(Sigma, moment_1)
+                reached = values[h + 1, auxiliary.states[:, h + 1]]  # [K]
+                labels = [f"Sigma_{step}", f"phi1_{step}", f"phi2_{step}"]
+                Sigma, (moment_2, moment_1) = self._regression(
+                    curator, x, np.ones(len(x)), (reached**2, reached), noise.variance, labels, part_2
+                )
+                beta, theta = solved(Sigma, moment_2), solved(Sigma, moment_1)
                 sigma_squared = conditional_variance(phi, beta, theta, cap)
 
             # Lines 9 and 10: ridge regression weighted by it.
             cells = main.states[:, h], main.actions[:, h]
-            x, weight = phi[cells], 1.0 / sigma_squared[cells][:, None]  # [K, d], [K, 1]
-            Lambda = self._gram(curator, x * np.sqrt(weight), noise.gram, f"Lambda_{step}", part)
             earned = main.rewards[:, h] + values[h + 1, main.states[:, h + 1]]  # [K]
-            target = self._vector(curator, x * weight * earned[:, None], noise.target, f"phi3_{step}", part)
+            labels = [f"Lambda_{step}", f"phi3_{step}"]
+            Lambda, (target,) = self._regression(
+                curator, phi[cells], 1.0 / sigma_squared[cells], (earned,), noise.value, labels, part
+            )
             w = solved(Lambda, target)
 
             # Lines 11 to 14.
@@ -201,71 +196,39 @@ class DPVAPVI:
             "optimal value": float(self.mdp.initial @ self.mdp.optimal_values()[0]),
         }
 
-    @property
-    def _clips(self) -> bool:
-        """Whether the curator clips: always, but where the published noise meets features too long for it.
-
-        There the published algorithm does not clip, and what it assumes is all its sensitivities rest on.
-        """
-        return self.largest_norm <= self.noise.norm
-
-    def _gram(
-        self, curator: Curator, x: Array, noise: GramNoise, label: str, part: Partition | None
-    ) -> Array:
-        """A noisy Gram matrix, shifted and floored so that it has an inverse: post-processing, [d, d]."""
-        if self._clips:
-            released = curator.release_gram(
-                x,
-                bound=noise.bound,
-                mechanism=noise.mechanism,
-                label=label,
-                partition=part,
-                claimed=noise.claimed,
-            )
-        else:
-            gram = x.T @ x
-            released = curator.release(
-                (gram + gram.T) / 2, noise.mechanism, label=label, partition=part, claimed=noise.claimed
-            )
+    def _regression(
+        self,
+        curator: Curator,
+        x: Array,
+        weights: Array,
+        targets: Sequence[Array],
+        noise: RegressionNoise,
+        labels: Sequence[str],
+        part: Partition | None,
+    ) -> tuple[Array, list[Array]]:
+        """A noisy Gram matrix that has an inverse, [d, d], and noisy vectors, [d] each."""
+        gram, vectors = regression_statistics(curator, x, weights, targets, noise, labels, part)
         # Line 2 adds E/2 to the diagonal, so that the matrix is positive definite with high probability; the
         # floor makes it so always.
-        shifted = released + (self.constants.ridge + self._shift(noise) / 2) * np.eye(len(released))
-        return floored(shifted, self.constants.ridge)
+        shifted = gram + (self.constants.ridge + self._shift(noise) / 2) * np.eye(len(gram))
+        return floored(shifted, self.constants.ridge), vectors
 
-    def _vector(
-        self, curator: Curator, rows: Array, noise: VectorNoise, label: str, part: Partition | None
-    ) -> Array:
-        """A noisy sum of each trajectory's contribution, [d]."""
-        if self._clips and noise.bound > 0.0:
-            return curator.release_sum(
-                rows,
-                bound=noise.bound,
-                mechanism=noise.mechanism,
-                label=label,
-                nonnegative=self.noise.acute,
-                partition=part,
-                claimed=noise.claimed,
-            )
-        return curator.release(
-            rows.sum(axis=0), noise.mechanism, label=label, partition=part, claimed=noise.claimed
-        )
-
-    def _shift(self, noise: GramNoise) -> float:
+    def _shift(self, noise: RegressionNoise) -> float:
         """E, twice the likely largest eigenvalue of a Gram matrix's noise (Lemma D.2, with c1 = c2 = 1).
 
         Published as sqrt(5 H d/rho) (2 + (log(5 c1 H/delta)/(c2 d))^(2/3)); the root is sqrt(2 d) sigma.
         """
         d = self.features.shape[-1]
         tail = math.pow(math.log(5 * self.horizon / self.failure_probability) / d, 2 / 3)
-        return self.constants.noise_shift * math.sqrt(2 * d) * noise.mechanism.sigma * (2 + tail)
+        return self.constants.noise_shift * math.sqrt(2 * d) * noise.gram_sigma * (2 + tail)
 
     def _offset(self, noise: StepNoise, n: int) -> float:
         """D/K, where L = sqrt(2 d log(10 H d/delta)) sigma likely bounds line 10's noise (Lemma D.2)."""
         d = self.features.shape[-1]
         tail = math.log(10 * self.horizon * d / self.failure_probability)
-        length = math.sqrt(2 * d * tail) * noise.target.mechanism.sigma
+        length = math.sqrt(2 * d * tail) * noise.value.vector_sigmas[-1]
         noise_bound = self.constants.noise_shift * length
-        return self.constants.offset(self.horizon, d, noise_bound, self._shift(noise.gram)) / n
+        return self.constants.offset(self.horizon, d, noise_bound, self._shift(noise.value)) / n
 
 
 def floored(matrix: Array, floor: float) -> Array:

@@ -1,30 +1,42 @@
 """How much noise each release of DP-VAPVI gets, and what is claimed for it.
 
-With norm(phi) <= R, values in [0, H-h] after step h and variances of at least 1, one trajectory adds
-to step h
+Each step makes two ridge regressions: for variances a Gram matrix and two vectors (lines 4 to 6), for values
+a Gram matrix and one vector (lines 9 and 10). With norm(phi) <= R, values in [0, H-h] after step h and
+variances of at least 1, one trajectory adds
 
     a matrix of Frobenius norm  R^2          to each Gram matrix (lines 4 and 9),
     a vector of norm            R (H-h)^2    to the second moment (line 5),
                                 R (H-h)      to the first moment (line 6),
                                 R (H-h+1)    to the regression target (line 10),
 
-h from 1. Replacing a trajectory moves a sum by sqrt(2) times that where no two contributions are opposed -
-always for Gram matrices, and for the vectors where no two public features are - and by twice that elsewhere.
+h from 1, and replacing a trajectory moves at most one such summand at each step.
 
-``sound`` calibrates every release to this, and shares the budget equally among the releases that one
-trajectory meets. After the last step nothing is earned: V = 0 is public and so is the variance 1, so that
-lines 4 to 6 release nothing at h = H. Not split, a trajectory meets 5H - 3 releases; split, 3(H - 1) or 2H.
+``sound`` releases the matrix and the vectors of a regression together, each over its largest norm and times
+the root of its share, under the exact sensitivity of them all (`linear_sensitivity`). Every regression gives
+its Gram matrix the same share, so that the same two trajectories are worst for all. After the last step
+nothing is earned: V = 0 is public and so is the variance 1, so that lines 4 to 6 release nothing at h = H.
+Not split, a step's variances get 3/(5H-3) of the budget and its values 2/(5H-3), as 5H-3 equal releases
+would; split, 1/(H-1) and 1/H.
 
-``as-published`` takes rho/(5H) for each, R = 1, 2H^2 and 2H for the vectors, and 1 for the Gram matrices
-(Lemma D.1), which is true when a trajectory is added or removed, and short by sqrt(2) when one is replaced.
+``as-published`` releases each by itself under rho/(5H), with R = 1, 2H^2 and 2H for the vectors, and 1 for
+the Gram matrices (Lemma D.1), which is true when a trajectory is added or removed, and short by sqrt(2) when
+one is replaced. What a ledger declares for these is what the norms above imply: sqrt(2) times the bound where
+no two contributions are opposed - always for Gram matrices, and for vectors where no feature has a negative
+entry - and twice the bound elsewhere.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal, TypeAlias
 
+import numpy as np
+from numpy.typing import NDArray
+
+from dpaudit.algorithms.linear_sensitivity import StepSensitivity, step_sensitivity
+from dpaudit.errors import InvalidParameter
 from dpaudit.guarantees import ZCDP
 from dpaudit.mechanisms import Gaussian, SymmetricGaussian
 from dpaudit.relations import Neighbouring
@@ -32,44 +44,84 @@ from dpaudit.sensitivity import L2, Sensitivity
 
 CalibrationName: TypeAlias = Literal["sound", "as-published"]
 
+#: g, what Gram matrices get of each regression's budget; docs/vapvi.md says why.
+GRAM_SHARE = 0.4
+
 
 @dataclass(frozen=True)
-class VectorNoise:
-    """One regression target's release: `bound` is the largest norm of a trajectory's contribution."""
+class JointNoise:
+    """One release of a Gram matrix and its vectors.
 
-    bound: float
+    Attributes:
+        mechanism: on all blocks together, each over its scale.
+        claimed: of the release.
+        dimension: d.
+        gram_scale: R^2/sqrt(g).
+        vector_scales: R times the largest weight, over the root of the vector's share.
+        largest: the largest weight that a feature gets in each vector.
+    """
+
     mechanism: Gaussian
     claimed: ZCDP
+    dimension: int
+    gram_scale: float
+    vector_scales: tuple[float, ...]
+    largest: tuple[float, ...]
+
+    @property
+    def gram_sigma(self) -> float:
+        """Of the Gram matrix's noise, isotropic in the Frobenius norm."""
+        return self.gram_scale * self.mechanism.sigma
+
+    @property
+    def vector_sigmas(self) -> tuple[float, ...]:
+        """Of each vector's noise."""
+        return tuple(scale * self.mechanism.sigma for scale in self.vector_scales)
 
 
 @dataclass(frozen=True)
-class GramNoise:
-    """One Gram matrix's release: `bound` is the largest norm of a feature."""
+class SeparateNoise:
+    """A release of the Gram matrix and one of each vector.
 
-    bound: float
-    mechanism: SymmetricGaussian
+    Attributes:
+        gram: of the matrix.
+        vectors: of each vector.
+        claimed: of each release.
+        norm: the norm to which features are clipped; None where they are not.
+        largest: as in `JointNoise`.
+        acute: whether no two public features are opposed.
+    """
+
+    gram: SymmetricGaussian
+    vectors: tuple[Gaussian, ...]
     claimed: ZCDP
+    norm: float | None
+    largest: tuple[float, ...]
+    acute: bool
+
+    @property
+    def gram_sigma(self) -> float:
+        """Of the Gram matrix's noise."""
+        return self.gram.sigma
+
+    @property
+    def vector_sigmas(self) -> tuple[float, ...]:
+        """Of each vector's noise."""
+        return tuple(mechanism.sigma for mechanism in self.vectors)
 
 
-@dataclass(frozen=True)
-class VarianceNoise:
-    """What lines 4, 5 and 6 release at one step."""
-
-    gram: GramNoise
-    second_moment: VectorNoise
-    first_moment: VectorNoise
+RegressionNoise: TypeAlias = JointNoise | SeparateNoise
 
 
 @dataclass(frozen=True)
 class StepNoise:
     """What one step releases; `variance` is None where nothing is left to estimate."""
 
-    variance: VarianceNoise | None
-    gram: GramNoise
-    target: VectorNoise
+    variance: RegressionNoise | None
+    value: RegressionNoise
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class LinearCalibration:
     """The noise of all steps.
 
@@ -77,76 +129,94 @@ class LinearCalibration:
         name: which calibration.
         rho: the whole budget.
         horizon: H.
-        dimension: d.
-        norm: R, the largest norm of a feature that the releases are calibrated to.
-        acute: whether no two public features are opposed.
+        features: the rows of the public feature map, [S A, d].
         split: whether variances and values are estimated on different halves.
     """
 
     name: CalibrationName
     rho: float
     horizon: int
-    dimension: int
-    norm: float
-    acute: bool
+    features: NDArray[np.float64]
     split: bool
 
-    @property
-    def variance_share(self) -> float:
-        """What each release of lines 4 to 6 may cost."""
-        H = self.horizon
-        if self.name == "as-published":
-            return self.rho / (5 * H)
-        return self.rho / (max(3 * (H - 1), 1) if self.split else 5 * H - 3)
+    @cached_property
+    def largest_norm(self) -> float:
+        """The largest norm of a public feature."""
+        return float(np.linalg.norm(self.features, axis=1).max())
 
     @property
-    def value_share(self) -> float:
-        """What each release of lines 9 and 10 may cost."""
-        H = self.horizon
-        if self.name == "as-published":
-            return self.rho / (5 * H)
-        return self.rho / (2 * H if self.split else 5 * H - 3)
+    def norm(self) -> float:
+        """R, the largest norm of a feature that the releases are calibrated to."""
+        return self.largest_norm if self.name == "sound" else 1.0
+
+    @cached_property
+    def moved(self) -> StepSensitivity:
+        """The sensitivity of a joint release.
+
+        Raises:
+            InvalidParameter: features so long or so short that their norm's fourth power is no double.
+        """
+        if not 1e-70 < self.norm < 1e70:
+            raise InvalidParameter(
+                f"features of norm {self.norm:g}",
+                where="features",
+                why="how far a Gram matrix moves is computed from their fourth power",
+                remedy="give features with a norm nearer to 1",
+            )
+        return step_sensitivity(self.features / self.norm, GRAM_SHARE)
 
     def step(self, h: int) -> StepNoise:
         """The noise at step h, counted from 0."""
-        left = self.horizon - h - 1  # the most that V_{h+1} can be
-        H = self.horizon
-        variance = None
-        if left or self.name == "as-published":
-            share = self.variance_share
-            variance = VarianceNoise(
-                gram=self._gram(share),
-                second_moment=self._vector(self.norm * left**2, 2.0 * H**2, share),
-                first_moment=self._vector(self.norm * left, 2.0 * H, share),
-            )
-        share = self.value_share
+        H, left = self.horizon, float(self.horizon - h - 1)  # the most that V_{h+1} can be
+        moments, earned = (left**2, left), (left + 1.0,)
+        if self.name == "as-published":
+            return StepNoise(self._apart(moments, (2.0 * H**2, 2.0 * H)), self._apart(earned, (2.0 * H,)))
+        rest = 5 * H - 3
+        variance_share = 1 / max(H - 1, 1) if self.split else 3 / rest
+        value_share = 1 / H if self.split else 2 / rest
         return StepNoise(
-            variance=variance,
-            gram=self._gram(share),
-            target=self._vector(self.norm * (left + 1), 2.0 * H, share),
+            self._joint(moments, self.rho * variance_share, self.moved.equal) if left else None,
+            # At the last step all weights are 1.
+            self._joint(earned, self.rho * value_share, self.moved.weighted if left else self.moved.equal),
         )
 
-    def _gram(self, share: float) -> GramNoise:
-        bound = self.norm * self.norm
-        sensitivity = Neighbouring.REPLACE_ONE.sum_sensitivity(bound, "frobenius", acute=True)
-        published = 1.0  # Z_ij of variance 1/(4 rho0) in (Z + Z')/sqrt 2: sigma^2 = 1/(2 rho0)
-        moved = sensitivity if self.name == "sound" else published
-        return GramNoise(
-            self.norm,
-            SymmetricGaussian(
-                sigma=_sigma(moved, share),
-                dimension=self.dimension,
-                sensitivity=Sensitivity(value=sensitivity, norm="frobenius"),
+    def _joint(self, largest: tuple[float, ...], rho: float, moved: float) -> JointNoise:
+        share = (1.0 - GRAM_SHARE) / len(largest)
+        return JointNoise(
+            mechanism=Gaussian(sigma=_sigma(moved, rho), sensitivity=L2(moved, "proved")),
+            claimed=ZCDP(rho=rho),
+            dimension=self.features.shape[1],
+            gram_scale=self.norm**2 / math.sqrt(GRAM_SHARE),
+            vector_scales=tuple(self.norm * weight / math.sqrt(share) for weight in largest),
+            largest=largest,
+        )
+
+    def _apart(self, largest: tuple[float, ...], published: tuple[float, ...]) -> SeparateNoise:
+        rho = self.rho / (5 * self.horizon)
+        moved = Neighbouring.REPLACE_ONE.sum_sensitivity
+        acute = bool((self.features >= 0.0).all())
+        return SeparateNoise(
+            gram=SymmetricGaussian(
+                sigma=_sigma(
+                    1.0, rho
+                ),  # Z_ij of variance 1/(4 rho0) in (Z + Z')/sqrt 2: sigma^2 = 1/(2 rho0)
+                dimension=self.features.shape[1],
+                sensitivity=Sensitivity(value=moved(1.0, "frobenius", acute=True), norm="frobenius"),
             ),
-            ZCDP(rho=share),
+            vectors=tuple(
+                Gaussian(
+                    sigma=_sigma(sensitivity, rho),
+                    # After the last step the sum is zero whatever the records say.
+                    sensitivity=L2(moved(weight, "l2", acute=acute), "declared" if weight else "proved"),
+                )
+                for weight, sensitivity in zip(largest, published, strict=True)
+            ),
+            claimed=ZCDP(rho=rho),
+            # The published algorithm does not clip longer features: what it assumes is all it rests on.
+            norm=self.norm if self.largest_norm <= self.norm else None,
+            largest=largest,
+            acute=acute,
         )
-
-    def _vector(self, bound: float, published: float, share: float) -> VectorNoise:
-        sensitivity = Neighbouring.REPLACE_ONE.sum_sensitivity(bound, "l2", acute=self.acute)
-        moved = sensitivity if self.name == "sound" else published
-        # After the last step the sum is zero whatever the records say.
-        declared = L2(sensitivity, "declared" if bound else "proved")
-        return VectorNoise(bound, Gaussian(sigma=_sigma(moved, share), sensitivity=declared), ZCDP(rho=share))
 
 
 def _sigma(sensitivity: float, rho: float) -> float:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 import pytest
@@ -18,15 +17,11 @@ from dpaudit.algorithms.linear_mdp import (
     appendix_f_mdp,
     one_hot_features,
 )
-from dpaudit.algorithms.linear_pairs import step_costs
 from dpaudit.algorithms.offline import OfflineAlgorithm
 from dpaudit.algorithms.trajectories import Trajectory, TrajectoryData
 from dpaudit.auditors.replay import replay
 from dpaudit.errors import UsageError
 from dpaudit.guarantees import ZCDP
-from dpaudit.ledger import Noise
-from dpaudit.mechanisms import Array, SymmetricGaussian, distance
-from dpaudit.noise import Question, Transcript
 from dpaudit.running import run
 from dpaudit.verdicts import Accounting, Experiment, Proof
 
@@ -137,15 +132,6 @@ def test_the_papers_own_experiment_fails_its_premise_and_is_refuted(split: bool)
     assert max(f.measured or 0.0 for f in grams) >= furthest - 1e-9
 
 
-def test_the_papers_own_experiment_costs_23_times_what_it_claims() -> None:
-    phi = appendix_f_features(normalised=False)
-    algorithm = DPVAPVI(phi, H, ZCDP(rho=1.0), calibration="as-published")
-    pair = algorithm.worst_pairs()[0]
-    lost = joint_rho(algorithm, pair.data, pair.neighbour, Forced(1.0))
-    assert lost == pytest.approx(23.095, abs=1e-3)
-    assert sum(step_costs(phi, algorithm.noise, h).max() for h in range(H)) == pytest.approx(lost, rel=1e-9)
-
-
 @pytest.mark.parametrize("normalised", [True, False])
 @pytest.mark.parametrize("split", [False, True])
 def test_sound_noise_proves_the_total_and_every_release_at_their_figures(
@@ -158,129 +144,28 @@ def test_sound_noise_proves_the_total_and_every_release_at_their_figures(
     total = found.bounds[0].guarantee
     assert isinstance(total, ZCDP)
     assert total.rho == pytest.approx(0.3, rel=1e-12)
-    assert len(found.releases) == 5 * H - 3
+    assert len(found.releases) == 2 * H - 1
     for release in found.releases:
         assert isinstance(release.proved, ZCDP)
         assert isinstance(release.claimed, ZCDP)
         assert release.proved.rho == pytest.approx(release.claimed.rho, rel=1e-12)
-        assert release.mechanism.sensitivity.basis == "clipped"  # type: ignore[union-attr]
+        assert release.mechanism.sensitivity.basis == "proved"  # type: ignore[union-attr]
     assert replay(
         algorithm, algorithm.worst_pairs(), claim=algorithm.claim, replays=5, extreme_outputs=False
     ).verdict is (Experiment.NOT_REFUTED)
 
 
-# ---- What one trajectory moves, over all releases together.
-
-
-class Forced:
-    """Releases that return what is chosen, not what was asked: any transcript can happen.
-
-    With `height` 1 every value is as large as it can be, and every variance 1; less makes both vary.
-    """
-
-    description = Noise(source="live", seeded=True)
-
-    def __init__(self, height: float, seed: int = 0) -> None:
-        self.height = height
-        self.generator = np.random.default_rng(seed)
-
-    def answer(self, question: Question) -> Array:
-        query, large = question.query, 1e9
-        if isinstance(question.release.mechanism, SymmetricGaussian):
-            return large * np.eye(query.shape[0])
-        spread = 1.0 if self.height == 1.0 else self.generator.random(query.shape)
-        return np.full(query.shape, 1e4 * large * self.height) * spread
-
-
-def joint_rho(algorithm: DPVAPVI, data: TrajectoryData, neighbour: TrajectoryData, noise: Forced) -> float:
-    """The squared movements of all releases of one transcript, over 2 sigma^2, summed."""
-    sides = []
-    for records in (data, neighbour):
-        transcript = Transcript()
-        forced = Forced(noise.height, seed=7)
-        run(algorithm, records, noise=forced, transcript=transcript)
-        sides.append(transcript.entries)
-    total = 0.0
-    for one, two in zip(*sides, strict=True):
-        mechanism: Any = one.release.mechanism
-        moved = distance(mechanism.norm, one.query - two.query)
-        if mechanism.sensitivity.basis == "clipped":
-            assert moved <= mechanism.sensitivity.value * (1 + 1e-9)
-        total += moved**2 / (2 * mechanism.sigma**2)
-    return total
-
-
-FEATURES = {
-    "one-hot": one_hot_features(2, 3),
-    "opposed": one_hot_features(2, 3) * np.array([1, -1, 2, -2, 1, 1]),
-    "random": np.random.default_rng(3).normal(size=(2, 3, 4)),
-    "appendix F": appendix_f_features(),
-}
-
-
-@pytest.mark.parametrize("split", [False, True])
-@pytest.mark.parametrize("kind", list(FEATURES))
-@pytest.mark.parametrize("height", [1.0, 1e-4, 1e-5])
-def test_no_pair_of_trajectories_moves_all_releases_by_more_than_the_ledger_says(
-    kind: str, split: bool, height: float
-) -> None:
-    phi, horizon = FEATURES[kind], 4
-    algorithm = DPVAPVI(phi, horizon, ZCDP(rho=1.0), split=split)
-    rng = np.random.default_rng(1)
-    largest = 0.0
-    for _ in range(25):
-        data = random_data(rng, 6, horizon, phi.shape[:2])
-        other = random_data(rng, 1, horizon, phi.shape[:2])[0]
-        neighbour = data.replace(int(rng.integers(6)), other)
-        largest = max(largest, joint_rho(algorithm, data, neighbour, Forced(height)))
-    for pair in algorithm.worst_pairs():
-        largest = max(largest, joint_rho(algorithm, pair.data, pair.neighbour, Forced(height)))
-    assert 0.0 < largest <= 1.0 + 1e-9
-
-
-@pytest.mark.parametrize("split", [False, True])
-@pytest.mark.parametrize("scale", [1.0, 3.0])
-def test_the_worst_pairs_come_within_a_hundredth_of_the_ledger(split: bool, scale: float) -> None:
-    algorithm = DPVAPVI(scale * one_hot_features(2, 3), H, ZCDP(rho=1.0), split=split)
-    pairs = algorithm.worst_pairs()
-    assert len(pairs) == (2 if split else 1)
-    for pair in pairs:
-        assert joint_rho(algorithm, pair.data, pair.neighbour, Forced(1.0)) > 0.99
-
-
-def test_too_little_noise_is_found_by_the_same_search() -> None:
-    # The planted fault: the published noise, on features that its analysis does not admit.
-    algorithm = DPVAPVI(2.0 * one_hot_features(2, 3), H, ZCDP(rho=1.0), calibration="as-published")
-    (pair,) = algorithm.worst_pairs()
-    assert joint_rho(algorithm, pair.data, pair.neighbour, Forced(1.0)) > 2.0
-
-
-def test_the_pair_is_the_worst_of_all_pairs_of_cells() -> None:
-    phi = appendix_f_features()[:, :8]
-    algorithm = DPVAPVI(phi, 2)
-    (pair,) = algorithm.worst_pairs()
-    best = joint_rho(algorithm, pair.data, pair.neighbour, Forced(1.0))
-    ones = np.ones(2)
-    for a in range(8):
-        for b in range(8):
-            for s, t in ((0, 0), (0, 1), (1, 1)):
-                one = Trajectory(np.full(3, s), np.full(2, a), ones)
-                two = Trajectory(np.full(3, t), np.full(2, b), ones)
-                data = pair.data.replace(0, one)
-                assert joint_rho(algorithm, data, data.replace(0, two), Forced(1.0)) <= best + 1e-9
+# ---- What the records may be, and one face.
 
 
 def test_a_record_that_a_feature_map_does_not_know_cannot_be_built() -> None:
     # Feature norms and rewards hold by the public domain: the data's holder alone is told.
-    algorithm = DPVAPVI(FEATURES["one-hot"], 2)
+    algorithm = DPVAPVI(one_hot_features(2, 3), 2)
     data = random_data(np.random.default_rng(0), 3, 2, (2, 3))
     ledgers = [run(algorithm, data, seed=i).ledger.header.parameters for i in range(2)]
     assert ledgers[0] == ledgers[1]
     with pytest.raises(Exception, match="reward"):
         data.replace(0, Trajectory(np.zeros(3, int), np.zeros(2, int), np.array([0.5, 7.0])))
-
-
-# ---- One face.
 
 
 def test_both_built_in_algorithms_wear_one_face() -> None:

@@ -55,7 +55,7 @@ def test_data_picture_and_page(dpaudit: Any, tmp_path: Path, figure: str) -> Non
     mean = next(float(r["mean"]) for r in rows if (r["rho"], r["episodes"]) == ("25.0", "20"))
     (line,) = re.findall(r"^\| 20 \| .*$", page, flags=re.MULTILINE)
     assert line.split("|")[-2].strip().startswith(f"{mean:.2f} ±")
-    assert "| 1 | PROVED | 1 | 0 of 97 |" in page
+    assert "| 1 | PROVED | 1 | 0 of 39 |" in page
 
 
 def test_the_page_needs_no_network_and_no_script(dpaudit: Any, tmp_path: Path) -> None:
