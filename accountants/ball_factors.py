@@ -79,7 +79,13 @@ class BallFactors:
                 case _:
                     assert_never(term)
         first, second = (
-            cls(variance, _positive(laplace), _positive(response), _sampled(sampled, order), 1 - kept)
+            cls(
+                variance,
+                _positive(laplace),
+                _positive(response),
+                _sampled(sampled, mixture_first=order),
+                1 - kept,
+            )
             for order in (True, False)
         )
         return (first, second) if first.sampled else (first,)
@@ -172,7 +178,7 @@ def _turning(weight: Any, e: Any, first: Any, last: Any) -> Any:
 
 
 def _sampled(
-    counts: Counter[SampledGaussianTerm | SampledLaplaceTerm], mixture_first: bool
+    counts: Counter[SampledGaussianTerm | SampledLaplaceTerm], *, mixture_first: bool
 ) -> tuple[SampledBalls, ...]:
     found: list[SampledBalls] = []
     for term, count in counts.items():

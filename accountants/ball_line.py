@@ -41,6 +41,7 @@ class Line:
     density_tail: Any
 
     def __call__(self, epsilon: float) -> Any:
+        """delta(epsilon), epsilon >= 0; sharp near the epsilon that the line was laid for."""
         acb, arb = flint().acb, flint().arb
         e = ball(epsilon)
         turn = acb(0, -(self.step * e)).exp()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
@@ -73,3 +74,31 @@ def least_versine(lowest: Any, highest: Any) -> Any:
     if not high < 1e6 or math.floor(low / turn * (1 - 1e-9)) != math.floor(high / turn * (1 + 1e-9)):
         return arb(0)
     return arb.max((1 - arb.max(lowest.cos().upper(), highest.cos().upper())).lower(), arb(0))
+
+
+def precise(formula: Callable[[], Any], bits: int = 80) -> Any:
+    """A formula's value to so many bits, with as many digits as what cancels takes.
+
+    Raises:
+        CannotBound: a million bits were not enough.
+    """
+    precision = max(128, flint().ctx.prec)
+    while precision <= 1 << 20:
+        with flint().ctx.workprec(precision):
+            found = formula()
+            if found.rel_accuracy_bits() >= bits or found.is_exact():
+                return found
+        precision *= 2
+    raise CannotBound("a formula cancels beyond a million bits", where="rigour interval")
+
+
+def gaussian_delta(mu: Any, epsilon: Any) -> Any:
+    """[erfc(x) - e^epsilon erfc(y)] / 2 with x, y = (epsilon / mu -+ mu / 2) / sqrt 2."""
+    x, y = ((epsilon / mu + sign * mu / 2) / flint().arb(2).sqrt() for sign in (-1, 1))
+    return (x.erfc() - epsilon.exp() * y.erfc()) / 2
+
+
+def laplace_delta(loss: Any, epsilon: Any) -> Any:
+    """1 - e^((epsilon - e) / 2) below the largest loss e, 0 beyond."""
+    arb = flint().arb
+    return -arb.min(((epsilon - loss) / 2), arb(0)).expm1()

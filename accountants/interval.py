@@ -1,8 +1,7 @@
 """delta(epsilon) and epsilon(delta) between ends proved in ball arithmetic (rigour `interval`).
 
-Gaussian noise: the exact curve (Balle and Wang 2018, Theorem 8). Randomized response: every atom. Anything
-else: the contour, `ball_line`. Where releases are Poisson-sampled the larger of both orders of the pair
-counts, after composing.
+By a closed form where there is one (`ball_curves`), else on the contour (`ball_line`). Where releases are
+Poisson-sampled, the larger of both orders of the pair counts, after composing.
 """
 
 from __future__ import annotations
@@ -10,9 +9,9 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Sequence
-from fractions import Fraction
 from typing import Any, NamedTuple
 
+from dpaudit.accountants.ball_curves import closed_form
 from dpaudit.accountants.ball_factors import BallFactors
 from dpaudit.accountants.ball_line import Line, line
 from dpaudit.accountants.balls import ball, flint, lower_end, upper_end
@@ -23,7 +22,6 @@ from dpaudit.accountants.rounding import up
 from dpaudit.errors import CannotBound
 
 _PRECISION = 128
-_MOST_ATOMS = 200_000
 _PROVED, _EXCLUDED = 1, -1  # on which side of the truth an epsilon is; 0 if that is not known
 _HALVINGS = 5  # beyond the guess, which is good to a few digits less than a double
 
@@ -124,16 +122,16 @@ def _inwards(side: Callable[[float], int], good: float, bad: float, wanted: int)
 def _curve(releases: Sequence[tuple[Term, int]], about: float) -> tuple[Callable[[float], Any], str]:
     """delta(epsilon) in balls, sharp near one epsilon."""
     orders = BallFactors.orders(releases)
-    first = orders[0]
-    if not (first.sampled or first.laplace or first.response):
-        rests, method = [functools.partial(_gaussian, first.variance)], "gaussian"
-    elif not (first.sampled or first.laplace or first.variance) and _atoms(first) <= _MOST_ATOMS:
-        rests, method = [functools.partial(_lattice, _listed(first))], "lattice"
+    exact = [closed for factors in orders if (closed := closed_form(factors)) is not None]
+    rests: list[Callable[[float], Any]]
+    if len(exact) == len(orders):
+        method, rests = exact[0].method, [closed.delta for closed in exact]
     else:
         chosen = collect(releases).directions()
         lines = [functools.partial(line, *both, about) for both in zip(orders, chosen, strict=True)]
-        rests, method = [functools.partial(_laid, functools.cache(lay)) for lay in lines], "contour"
-    revealing, ceilings = ball(first.revealing), [factors.ceiling() for factors in orders]
+        rests = [functools.partial(_laid, functools.cache(lay)) for lay in lines]
+        method = "contour"
+    revealing, ceilings = ball(orders[0].revealing), [factors.ceiling() for factors in orders]
 
     def delta(epsilon: float) -> Any:
         most = flint().arb(0)
@@ -148,47 +146,3 @@ def _curve(releases: Sequence[tuple[Term, int]], about: float) -> tuple[Callable
 def _laid(lay: Callable[[], Line], epsilon: float) -> Any:
     """By a line that is laid when it is first asked for."""
     return lay()(epsilon)
-
-
-def _gaussian(variance: Fraction, epsilon: float) -> Any:
-    """[erfc(x) - e^epsilon erfc(y)] / 2 with x, y = (epsilon / mu -+ mu / 2) / sqrt 2."""
-    arb, ctx = flint().arb, flint().ctx
-    if variance == 0:
-        return arb(0)
-    precision = _PRECISION
-    while True:
-        with ctx.workprec(precision):
-            mu, e = ball(variance).sqrt(), ball(epsilon)
-            x, y = ((e / mu + sign * mu / 2) / arb(2).sqrt() for sign in (-1, 1))
-            delta = (x.erfc() - e.exp() * y.erfc()) / 2
-            if delta.rel_accuracy_bits() >= 80:
-                return delta
-        precision *= 2
-        if precision > 1 << 20:
-            raise CannotBound("the Gaussian curve cancels beyond a million bits", where="rigour interval")
-
-
-def _atoms(factors: BallFactors) -> int:
-    return math.prod(count + 1 for _, count in factors.response)
-
-
-def _listed(factors: BallFactors) -> list[tuple[Fraction, Any]]:
-    """Every total loss of randomized response and its probability."""
-    found: list[tuple[Fraction, Any]] = [(Fraction(0), flint().arb(1))]
-    for epsilon, count in factors.response:
-        p = 1 / (1 + (-ball(epsilon)).exp())
-        own = [
-            (Fraction(epsilon) * (2 * k - count), math.comb(count, k) * p**k * (1 - p) ** (count - k))
-            for k in range(count + 1)
-        ]
-        found = [(loss + more, weight * share) for loss, weight in found for more, share in own]
-    return found
-
-
-def _lattice(atoms: list[tuple[Fraction, Any]], epsilon: float) -> Any:
-    """The sum of p (1 - e^(epsilon - L)) over the losses L above epsilon."""
-    total = flint().arb(0)
-    for loss, weight in atoms:
-        if loss > epsilon:
-            total -= weight * ball(Fraction(epsilon) - loss).expm1()
-    return total

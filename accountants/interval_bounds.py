@@ -9,7 +9,7 @@ from typing import Any, assert_never
 from scipy.optimize import minimize_scalar
 
 from dpaudit.accountants.accounting import account, held
-from dpaudit.accountants.balls import ball, flint, upper_end
+from dpaudit.accountants.balls import ball, flint, precise, upper_end
 from dpaudit.accountants.composition import Composition, compose_ledger
 from dpaudit.accountants.costs import mu_squared, pure_epsilon, squared_mu
 from dpaudit.accountants.interval import enclose_epsilon
@@ -105,10 +105,10 @@ def enclosed_rho(mechanism: AnyMechanism) -> float:
             return up(Fraction(mechanism.epsilon) ** 2 / 8)
         case Laplace():
             e = ball(pure_epsilon(mechanism))
-            return _widened(lambda: e + (-e).expm1())
+            return upper_end(precise(lambda: e + (-e).expm1()))
         case DiscreteLaplace() | RandomizedResponse() | OpaquePureDP():
             e = ball(pure_epsilon(mechanism))
-            return _widened(lambda: e * (e / 2).tanh())
+            return upper_end(precise(lambda: e * (e / 2).tanh()))
         case PoissonSampled() | Tabulated() | SmoothGaussian() | OpaqueApproxDP():
             raise _unknown(mechanism)
         case _:
@@ -191,17 +191,6 @@ def _rational_epsilon(mechanism: AnyMechanism) -> float:
     if isinstance(mechanism, PoissonSampled):
         raise _unknown(mechanism)
     return pure_epsilon(mechanism)
-
-
-def _widened(formula: Any) -> float:
-    """The upper end of a formula, with enough digits for what cancels."""
-    precision = 128
-    while True:
-        with flint().ctx.workprec(precision):
-            found = formula()
-            if found.rel_accuracy_bits() >= 60 or found.is_exact():
-                return upper_end(found)
-        precision *= 2
 
 
 def _bound(guarantee: AnyGuarantee, method: str, at_least: float | None = None) -> Bound:

@@ -71,8 +71,27 @@ class SampledBalls(ABC):
         """The largest loss of all runs, rounded up; None if there is none."""
 
     @abstractmethod
+    def unsampled(self, epsilon: Any) -> Any:
+        """delta(epsilon) of one run that is not sampled; the same in both orders."""
+
+    @abstractmethod
     def cost(self, c: float, end: float) -> float:
         """What one node costs, in formulae."""
+
+    def alone(self, epsilon: Any) -> Any:
+        """delta(epsilon) of one run.
+
+        With P = (1 - q) Q + q P1 it is q delta1 at log(1 + (e^epsilon - 1) / q), delta1 the curve without
+        sampling. With Q = (1 - q) P + q Q1 it is w delta1 at log(q e^epsilon / w) for w = 1 - (1 - q)
+        e^epsilon > 0, else 0.
+        """
+        arb, q = flint().arb, ball(self.rate)
+        if self.mixture_first:
+            return q * self.unsampled((epsilon.expm1() / q).log1p())
+        share = q - (1 - q) * epsilon.expm1()
+        if share > 0:
+            return share * self.unsampled((q * epsilon.exp() / share).log())
+        return arb(0).union(arb.max(share.upper(), arb(0)))
 
     def moment(self, c: Any) -> Any:
         """M(c) of all runs at a real c > 0."""
@@ -133,7 +152,7 @@ def _powers(step: Any, log_ratio: Any, many: int) -> list[Any]:
     """e^(i k step l) for k < many; every 16th anew, as balls grow with each product."""
     acb = flint().acb
     turn = acb(0, step * log_ratio).exp()
-    found = []
+    found: list[Any] = []
     for k in range(many):
         found.append(acb(0, k * step * log_ratio).exp() if k % 16 == 0 else found[-1] * turn)
     return found

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from dpaudit.accountants.balls import ball, flint, upper_fraction
+from dpaudit.accountants.balls import ball, flint, gaussian_delta, upper_fraction
 from dpaudit.accountants.sampled_balls import DIGITS, Decay, Rule, SampledBalls, least_of, paired
 
 _SHIFTED, _PAIRED = 128, 20  # cells
@@ -34,6 +34,10 @@ class SampledGaussianBalls(SampledBalls):
     def ceiling(self) -> Fraction | None:
         """With the mixture second the loss is below -log(1 - q)."""
         return None if self.mixture_first else self.count * upper_fraction(-(-ball(self.rate)).log1p())
+
+    def unsampled(self, epsilon: Any) -> Any:
+        """Its closed form."""
+        return gaussian_delta(ball(self.mu), epsilon)
 
     def cost(self, c: float, end: float) -> float:
         """A product of matrices is fast."""
@@ -136,9 +140,13 @@ class SampledGaussianBalls(SampledBalls):
             ends = [at(x) for x in edges]
             scale = (y * y / 2).exp() / moment
             pieces = [(scale * self._beyond_left(a, edges[0]), flint().arb(0))]
-            beyond = self._beyond_right(a, edges[-1], self._at(edges[-1]) if self.mixture_first else ends[-1][0])
+            beyond = self._beyond_right(
+                a, edges[-1], self._at(edges[-1]) if self.mixture_first else ends[-1][0]
+            )
             pieces.append((scale * beyond, ends[-1][1].lower()))
-            for left, right, (_, turn, w), (_, _, more) in zip(edges, edges[1:], ends, ends[1:], strict=False):
+            for left, right, (_, turn, w), (_, _, more) in zip(
+                edges, edges[1:], ends, ends[1:], strict=False
+            ):
                 middle, width = (left + right) / 2, right - left
                 log_modulus, _, _ = at(middle)
                 slope = (-left).union(-right) + a * mu * w.union(more)

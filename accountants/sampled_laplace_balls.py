@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, NamedTuple
 
-from dpaudit.accountants.balls import ball, flint, upper_fraction
+from dpaudit.accountants.balls import ball, flint, laplace_delta, upper_fraction
 from dpaudit.accountants.sampled_balls import DIGITS, Decay, Rule, SampledBalls, least_of, paired
 
 
@@ -37,6 +37,10 @@ class SampledLaplaceBalls(SampledBalls):
         """The upper atom's loss."""
         low, high = self._atoms()
         return self.count * upper_fraction(high if self.mixture_first else -low)
+
+    def unsampled(self, epsilon: Any) -> Any:
+        """Its closed form."""
+        return laplace_delta(ball(self.epsilon), epsilon)
 
     def cost(self, c: float, end: float) -> float:
         """A product of matrices is fast."""
