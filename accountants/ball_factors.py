@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, assert_never
 
@@ -78,16 +78,9 @@ class BallFactors:
                     sampled[term] += count
                 case _:
                     assert_never(term)
-        first, second = (
-            cls(
-                variance,
-                _positive(laplace),
-                _positive(response),
-                _sampled(sampled, mixture_first=order),
-                1 - kept,
-            )
-            for order in (True, False)
-        )
+        rest = cls(variance, _positive(laplace), _positive(response), (), 1 - kept)
+        first = replace(rest, sampled=_sampled(sampled, mixture_first=True))
+        second = replace(rest, sampled=_sampled(sampled, mixture_first=False))
         return (first, second) if first.sampled else (first,)
 
     def ceiling(self) -> Fraction | None:

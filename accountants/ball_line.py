@@ -15,7 +15,7 @@ from typing import Any
 
 from dpaudit.accountants.ball_factors import BallFactors
 from dpaudit.accountants.balls import ball, flint
-from dpaudit.accountants.privacy_loss.contour import lay
+from dpaudit.accountants.privacy_loss.contour import Contour, lay
 from dpaudit.accountants.privacy_loss.factors import Factor
 from dpaudit.accountants.privacy_loss.saddle import saddle_for_epsilon
 from dpaudit.accountants.privacy_loss.solve import FINAL
@@ -24,6 +24,7 @@ from dpaudit.errors import CannotBound
 
 _MOST_FORMULAE = 4_000_000
 _LADDER, _RUNGS = Fraction(11, 10), 240
+_APART = 1e-10  # relative, in delta
 _LONGER = 8  # rungs: bounds on what is cut off are a little looser here than in floating point
 
 
@@ -97,8 +98,7 @@ def line(factors: BallFactors, chosen: Sequence[Factor], about: float) -> Line:
     arb, acb = flint().arb, flint().acb
     ceiling = factors.ceiling()
     highest = math.inf if ceiling is None else float(ceiling)
-    about = min(about, 0.999999 * highest)
-    plan = lay(chosen, saddle_for_epsilon(chosen, about), about, highest, FINAL)
+    plan = _plan(chosen, min(about, 0.999999 * highest), highest)
     smoothing, step, c = Fraction(plan.smoothing), Fraction(float(plan.t[1])), ball(plan.c)
     wanted = plan.cut_off / (plan.c * (plan.c + 1.0))
     count, tail = _ending(factors.decay(c, smoothing), step, len(plan.t), wanted)
@@ -132,6 +132,21 @@ def line(factors: BallFactors, chosen: Sequence[Factor], about: float) -> Line:
         smoothing=smoothing,
         density_tail=density_tail,
     )
+
+
+def _plan(chosen: Sequence[Factor], about: float, ceiling: float) -> Contour:
+    """The line that floating point would lay, cutting less where that leaves the bounds apart."""
+    point, found = saddle_for_epsilon(chosen, about), []
+    sharpness = 0.0
+    for _ in range(2):
+        plan = lay(chosen, point, about, ceiling, FINAL, sharpness)
+        here = plan.curve(about)
+        gap = here.log_upper - here.log_lower
+        found.append((gap, len(found), plan))
+        if gap <= _APART:
+            break
+        sharpness = math.log(min(gap, 1e6)) - math.log(_APART)
+    return min(found)[-1]
 
 
 def _ending(decay: Decay, step: Fraction, nodes: int, wanted: float) -> tuple[int, Any]:

@@ -1,9 +1,9 @@
 """Poisson-sampled Gaussian noise in balls.
 
-The rule is the trapezoid rule over x, as in `dpaudit.accountants.privacy_loss.sampled`: on the strip |Im x| <=
-d the integrand is at most e^(d^2 / 2 + t mu d) (cos mu d)^min(a, 0) times its value on the axis, and the rule
-is off by at most 2 / (e^(2 pi d / h) - 1) times the integral of that (Trefethen and Weideman 2014, Theorem
-5.1). Left of it r <= 1 and r >= 1 - q; right of it r e^-v falls and r grows.
+The rule is the trapezoid rule over x, as in `dpaudit.accountants.privacy_loss.sampled`: on the strip |Im x|
+<= d the integrand is at most e^(d^2 / 2 + t mu d) (cos mu d)^min(a, 0) times its value on the axis, and the
+rule is off by at most 2 / (e^(2 pi d / h) - 1) times the integral of that (Trefethen and Weideman 2014,
+Theorem 5.1). Left of its points 1 - q <= r <= 1; right of them r e^-v falls and r grows.
 
 Decay: cells of the tilted law, and the line of integration moved to x + iy, 0 < mu y < pi / 2, where |M(c +
 it)| <= e^(y^2 / 2) * integral of phi |r(x + iy)|^a e^(-t arg r(x + iy)). In a cell, arg r(x + iy) and |r(x +
@@ -54,7 +54,9 @@ class SampledGaussianBalls(SampledBalls):
         root = (2 * arb.pi()).sqrt()
         points = [h * j for j in range(first, last + 1)]
         log_ratio = [self._at(x) for x in points]
-        weight = [h / root * (a * l - x * x / 2).exp() for x, l in zip(points, log_ratio, strict=True)]
+        weight = [
+            h / root * (a * ratio - x * x / 2).exp() for x, ratio in zip(points, log_ratio, strict=True)
+        ]
 
         def relative(t: Any) -> Any:
             growth = d * d / 2 + t * mu * d
@@ -140,13 +142,11 @@ class SampledGaussianBalls(SampledBalls):
             ends = [at(x) for x in edges]
             scale = (y * y / 2).exp() / moment
             pieces = [(scale * self._beyond_left(a, edges[0]), flint().arb(0))]
-            beyond = self._beyond_right(
-                a, edges[-1], self._at(edges[-1]) if self.mixture_first else ends[-1][0]
-            )
-            pieces.append((scale * beyond, ends[-1][1].lower()))
-            for left, right, (_, turn, w), (_, _, more) in zip(
-                edges, edges[1:], ends, ends[1:], strict=False
-            ):
+            log_modulus, turn, _ = ends[-1]
+            log_modulus = self._at(edges[-1]) if self.mixture_first else log_modulus  # |r(x + iy)| <= r(x)
+            pieces.append((scale * self._beyond_right(a, edges[-1], log_modulus), turn.lower()))
+            cells = zip(edges, edges[1:], ends, ends[1:], strict=False)
+            for left, right, (_, turn, w), (_, _, more) in cells:
                 middle, width = (left + right) / 2, right - left
                 log_modulus, _, _ = at(middle)
                 slope = (-left).union(-right) + a * mu * w.union(more)

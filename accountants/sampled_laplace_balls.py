@@ -1,10 +1,10 @@
 """Poisson-sampled Laplace noise in balls.
 
 M(s) is two atoms and an integral over 0 < x < e, as in `dpaudit.accountants.privacy_loss.sampled_laplace`,
-whose rule and bounds these are: Gauss and Legendre's rule on panels of half-width w, off by at most 64/15 / (1
-- R^-2) R^(2 - 2n) w times the largest modulus on the ellipse with parameter R (Trefethen 2013, Theorem 19.3).
-That is at most e^((2 |a| + 1) (2 w + g) + 2 y t) (cos 2 y)^min(a, 0) times the least on the panel, whose own
-integral is at least 2 w times that least.
+whose rule and bounds these are: Gauss and Legendre's rule on panels of half-width w, off by at most 64/15 /
+(1 - R^-2) R^(2 - 2n) w times the largest modulus on the ellipse with parameter R (Trefethen 2013, Theorem
+19.3). That is at most e^((2 |a| + 1) (2 w + g) + 2 y t) (cos 2 y)^min(a, 0) times the least on the panel,
+whose own integral is at least 2 w times that least.
 
 Decay: the two atoms, and V / t for the integral.
 """
@@ -106,4 +106,4 @@ class SampledLaplaceBalls(SampledBalls):
 def _legendre(points: int, precision: int) -> list[tuple[Any, Any]]:
     del precision  # a key only
     root = flint().arb.legendre_p_root
-    return [root(points, k, True) for k in range(points)]
+    return [root(points, k, weight=True) for k in range(points)]
