@@ -17,6 +17,7 @@ from dpaudit.accountants.ball_factors import BallFactors
 from dpaudit.accountants.balls import ball, flint
 from dpaudit.accountants.privacy_loss.contour import Contour, lay
 from dpaudit.accountants.privacy_loss.factors import Factor
+from dpaudit.accountants.privacy_loss.planning import log_scale
 from dpaudit.accountants.privacy_loss.saddle import saddle_for_epsilon
 from dpaudit.accountants.privacy_loss.solve import FINAL
 from dpaudit.accountants.sampled_balls import Decay
@@ -24,7 +25,7 @@ from dpaudit.errors import CannotBound
 
 _MOST_FORMULAE = 4_000_000
 _LADDER, _RUNGS = Fraction(11, 10), 240
-_APART = 1e-10  # relative, in delta
+_DIGITS = 4.0  # log of how much less is cut than in floating point, which rounds anyway
 _LONGER = 8  # rungs: bounds on what is cut off are a little looser here than in floating point
 
 
@@ -135,18 +136,18 @@ def line(factors: BallFactors, chosen: Sequence[Factor], about: float) -> Line:
 
 
 def _plan(chosen: Sequence[Factor], about: float, ceiling: float) -> Contour:
-    """The line that floating point would lay, cutting less where that leaves the bounds apart."""
-    point, found = saddle_for_epsilon(chosen, about), []
-    sharpness = 0.0
-    for _ in range(2):
-        plan = lay(chosen, point, about, ceiling, FINAL, sharpness)
-        here = plan.curve(about)
-        gap = here.log_upper - here.log_lower
-        found.append((gap, len(found), plan))
-        if gap <= _APART:
-            break
-        sharpness = math.log(min(gap, 1e6)) - math.log(_APART)
-    return min(found)[-1]
+    """The line that floating point would lay; where that is resolved, one that cuts less.
+
+    What is cut is measured against the saddle-point approximation of delta, which may be far too large.
+    """
+    point = saddle_for_epsilon(chosen, about)
+    plan = lay(chosen, point, about, ceiling, FINAL)
+    estimate = plan.curve(about).log_estimate
+    if not plan.exact or estimate == -math.inf:
+        return plan
+    approximation = log_scale(chosen, point.c, about) - math.log(point.sigma * math.sqrt(2.0 * math.pi))
+    longer = lay(chosen, point, about, ceiling, FINAL, max(0.0, approximation - estimate) + _DIGITS)
+    return longer if longer.exact else plan
 
 
 def _ending(decay: Decay, step: Fraction, nodes: int, wanted: float) -> tuple[int, Any]:
