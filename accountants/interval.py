@@ -23,7 +23,7 @@ from dpaudit.errors import CannotBound
 
 _PRECISION = 128
 _PROVED, _EXCLUDED = 1, -1  # on which side of the truth an epsilon is; 0 if that is not known
-_HALVINGS = 5  # beyond the guess, which is good to a few digits less than a double
+_SHARE = 1 / 16  # of what is not decided, by which each end may be too far out
 
 
 class Enclosure(NamedTuple):
@@ -109,9 +109,10 @@ def _narrowed(side: Callable[[float], int], lower: float, upper: float) -> tuple
                 lower, upper = (middle, upper) if found == _EXCLUDED else (lower, middle)
 
 
-def _inwards(side: Callable[[float], int], good: float, bad: float, wanted: int) -> float:
-    """Closer to where it ceases to be on one side; the answer is on that side."""
-    for _ in range(_HALVINGS):
+def _inwards(side: Callable[[float], int], good: float, centre: float, wanted: int) -> float:
+    """Closer to what is on no side, about a centre that is not either; the answer is on the wanted side."""
+    bad = centre
+    while abs(good - bad) > _SHARE * abs(bad - centre):
         middle = 0.5 * (good + bad)
         if middle in {good, bad}:
             break
