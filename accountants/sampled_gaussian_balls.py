@@ -64,7 +64,7 @@ class SampledGaussianBalls(SampledBalls):
                 growth += a * (mu * d).cos().log()
             return 2 * growth.exp() / (2 * arb.pi() * d / h).expm1()
 
-        left_out = self._beyond_left(a, points[0]) + self._beyond_right(a, points[-1], log_ratio[-1])
+        left_out = self._beyond_left(a, points[0], arb(1)) + self._beyond_right(a, points[-1], log_ratio[-1])
         return Rule(log_ratio, weight, left_out, relative)
 
     def decay(self, c: Any) -> Decay:
@@ -76,7 +76,10 @@ class SampledGaussianBalls(SampledBalls):
     def _layout(self, c: float, end: float) -> tuple[float, float, float, float]:
         """Ends, step and half width of the strip; what the rule proves of them is computed in balls."""
         a, mu, level = float(self.exponent(c)), self.mu, DIGITS + math.log(self.count)
-        low = -math.sqrt(2.0 * (level + max(0.0, a * math.log1p(-self.rate))))
+        # Below x the integrand is less than phi (1 - q)^a, and than that of r >= e^(q v), for a < 0.
+        tilt = max(0.0, -a * self.rate * mu)
+        least = math.sqrt(2.0 * (level + max(0.0, a * math.log1p(-self.rate))))
+        low = -min(least, tilt + math.sqrt(2.0 * level + tilt * (mu + tilt)))
         high = max(a * mu, 0.0) + math.sqrt(2.0 * level)
         high = max(high, 0.5 * mu)
         widest = min(8.0, 0.499 * math.pi / mu)
@@ -93,10 +96,21 @@ class SampledGaussianBalls(SampledBalls):
         mu = ball(self.mu)
         return mu * (x - mu / 2)
 
-    def _beyond_left(self, a: Any, x: Any) -> Any:
-        """A bound on the integral of phi r^a below x < 0, or the sum over points below it."""
-        most = 1 if self.mixture_first else (a * (-ball(self.rate)).log1p()).exp()
-        return most * (-x / flint().arb(2).sqrt()).erfc() / 2
+    def _beyond_left(self, a: Any, x: Any, cosine: Any) -> Any:
+        """A bound on the integral of phi |r|^a below x < 0, or the sum over points below it.
+
+        There |r| is at most 1, and at least 1 - q and e^(q v) times `cosine`, that of mu Im x.
+        """
+        arb, mu, q = flint().arb, ball(self.mu), ball(self.rate)
+        root = arb(2).sqrt()
+        if self.mixture_first:
+            return (-x / root).erfc() / 2
+        crude = (a * (-q).log1p()).exp() * (-x / root).erfc() / 2
+        tilt = -a * q * mu
+        if not x <= -tilt:  # the bound still rises, and so may exceed the integral at single points
+            return crude
+        size = (tilt * (mu + tilt) / 2 + a * cosine.log()).exp()
+        return arb.min(crude.upper(), (size * (-(x + tilt) / root).erfc() / 2).upper())
 
     def _beyond_right(self, a: Any, x: Any, log_ratio: Any) -> Any:
         """The same above x >= max(a mu, 0), where the bound falls."""
@@ -141,7 +155,7 @@ class SampledGaussianBalls(SampledBalls):
 
             ends = [at(x) for x in edges]
             scale = (y * y / 2).exp() / moment
-            pieces = [(scale * self._beyond_left(a, edges[0]), flint().arb(0))]
+            pieces = [(scale * self._beyond_left(a, edges[0], cosine), flint().arb(0))]
             log_modulus, turn, _ = ends[-1]
             log_modulus = self._at(edges[-1]) if self.mixture_first else log_modulus  # |r(x + iy)| <= r(x)
             pieces.append((scale * self._beyond_right(a, edges[-1], log_modulus), turn.lower()))
