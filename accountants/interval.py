@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Sequence
+from fractions import Fraction
 from typing import Any, NamedTuple
 
 from dpaudit.accountants.ball_curves import closed_form
@@ -17,7 +18,7 @@ from dpaudit.accountants.ball_line import Line, line
 from dpaudit.accountants.balls import ball, flint, lower_end, upper_end
 from dpaudit.accountants.privacy_loss import PrivacyLoss, Term
 from dpaudit.accountants.privacy_loss.collect import collect
-from dpaudit.accountants.ranges import nonnegative, probability
+from dpaudit.accountants.ranges import above_one, nonnegative, probability
 from dpaudit.accountants.rounding import up
 from dpaudit.errors import CannotBound
 
@@ -76,6 +77,30 @@ def enclose_epsilon(releases: Sequence[tuple[Term, int]], delta: float) -> Enclo
             upper = max(known)
         lower = _outwards(side, min(guess.lower, upper), _EXCLUDED)
         return Enclosure(*_narrowed(side, lower, upper), method)
+
+
+def enclose_divergence(releases: Sequence[tuple[Term, int]], alpha: float) -> Enclosure:
+    """Enclose the Renyi divergence of order `alpha` > 1, in nats, of the exact composition of the pairs.
+
+    It is log M(alpha - 1) / (alpha - 1); the larger of both orders of the pair.
+
+    Raises:
+        InvalidParameter: alpha is not a number in (1, inf).
+        CannotBound: it is infinite, or takes more work than is reasonable.
+        MissingExtra: python-flint is not installed.
+    """
+    t = Fraction(above_one("alpha", alpha)) - 1
+    with flint().ctx.workprec(_PRECISION):
+        most = flint().arb(0)
+        for factors in BallFactors.orders(releases):
+            if factors.revealing:
+                raise CannotBound(
+                    "a release that may reveal everything has no finite Renyi divergence",
+                    where="composition",
+                    remedy="claim (epsilon, delta)-DP",
+                )
+            most = flint().arb.max(most, factors.moment(ball(t), Fraction(0)).log() / ball(t))
+        return Enclosure(max(0.0, lower_end(most)), upper_end(most), "rdp")
 
 
 def _outwards(side: Callable[[float], int], start: float, wanted: int) -> float:
