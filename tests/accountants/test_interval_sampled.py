@@ -12,11 +12,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dpaudit import L1, L2, ZCDP, Claim, Gaussian, Header, Laplace, Ledger, Release
 from dpaudit.accountants import sampled_gaussian_balls, sampled_laplace_balls
 from dpaudit.accountants.ball_factors import BallFactors
 from dpaudit.accountants.ball_line import line
 from dpaudit.accountants.balls import ball, flint, least_versine
+from dpaudit.accountants.composition import compose_ledger
 from dpaudit.accountants.interval import Enclosure, enclose_delta, enclose_divergence, enclose_epsilon
+from dpaudit.accountants.interval_bounds import account_in_intervals
 from dpaudit.accountants.privacy_loss import (
     ApproxTerm,
     GaussianTerm,
@@ -28,10 +31,14 @@ from dpaudit.accountants.privacy_loss import (
     Term,
 )
 from dpaudit.accountants.privacy_loss.collect import collect
+from dpaudit.accountants.rdp import RenyiProfile
 from dpaudit.accountants.sampled_balls import SampledBalls
 from dpaudit.accountants.sampled_gaussian_balls import SampledGaussianBalls
 from dpaudit.accountants.sampled_laplace_balls import SampledLaplaceBalls
 from dpaudit.errors import CannotBound, InvalidParameter
+from dpaudit.guarantees import GDP, RDP, ApproxDP, PureDP
+from dpaudit.mechanisms import PoissonSampled
+from dpaudit.verdicts import Proof, leading_figure
 
 Real = Any  # mpmath's numbers carry no types
 Releases = list[tuple[Term, int]]
@@ -354,6 +361,47 @@ def test_divergences_refused() -> None:
             enclose_divergence([(SampledGaussianTerm(1.0, 0.1), 1)], alpha)
     with pytest.raises(CannotBound, match="reveal"):
         enclose_divergence([(ApproxTerm(1.0, 1e-9), 1)], 2.0)
+
+
+def sampled_ledger(*inner: Gaussian | Laplace, rate: float, count: int) -> Ledger:
+    ledger = Ledger(Header(algorithm="a", unit="row", neighbouring="add-or-remove-one"))
+    for one in inner:
+        mechanism = PoissonSampled(rate=rate, mechanism=one)
+        ledger.append(Release(label="sum", mechanism=mechanism, count=count))
+    ledger.finish()
+    return ledger
+
+
+def test_a_sampled_ledger_on_every_scale() -> None:
+    gaussian = sampled_ledger(Gaussian(sigma=1.0, sensitivity=L2(1.0)), rate=0.01, count=1000)
+    laplace = sampled_ledger(Laplace(scale=1.0, sensitivity=L1(1.0)), rate=0.01, count=10)
+    pure = mpmath.log1p(mpmath.mpf(0.01) * mpmath.expm1(1))
+    found = {}
+    for ledger, guarantee in (
+        (gaussian, ApproxDP(epsilon=3.0, delta=1e-6)),
+        (gaussian, RDP(alpha=2.5, epsilon=1.0)),
+        (laplace, PureDP(epsilon=1.0)),
+        (laplace, ZCDP(rho=1.0)),
+        (laplace, RDP(alpha=2.5, epsilon=1.0)),
+    ):
+        answer = account_in_intervals(ledger, Claim(guarantee))
+        assert answer.verdict is Proof.PROVED
+        (bound,) = answer.bounds
+        assert bound.rigour == "interval"
+        found[ledger is gaussian, guarantee.kind] = leading_figure(bound.guarantee)
+    assert found[True, "approx-dp"] == pytest.approx(2.12451517112, rel=1e-11)
+    assert 10 * pure <= found[False, "pure-dp"] <= 10 * pure * (1 + 1e-15)
+    assert found[False, "zcdp"] == pytest.approx(float(10 * pure * mpmath.tanh(pure / 2)), rel=1e-14)
+    float_rdp = RenyiProfile.of(compose_ledger(gaussian)).divergence(2.5)
+    assert found[True, "rdp"] <= float_rdp <= found[True, "rdp"] * (1 + 1e-9)
+    assert found[False, "rdp"] <= 2.5 * found[False, "zcdp"]
+
+
+def test_scales_without_an_enclosure_say_so() -> None:
+    gaussian = sampled_ledger(Gaussian(sigma=1.0, sensitivity=L2(1.0)), rate=0.01, count=1000)
+    for guarantee in (ZCDP(rho=1.0), PureDP(epsilon=1.0), GDP(mu=1.0)):
+        with pytest.raises(CannotBound):
+            account_in_intervals(gaussian, Claim(guarantee))
 
 
 def test_what_would_take_too_long_is_refused_with_a_remedy() -> None:
