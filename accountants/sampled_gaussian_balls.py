@@ -122,7 +122,7 @@ class SampledGaussianBalls(SampledBalls):
 
     def _cells(self, c: Any, rule: Rule, moment: Any) -> Decay:
         low, _, step, _ = self._layout(float(c), 0.0)
-        share = [float(weight) for weight in rule.weight]
+        share = [float(weight / moment) for weight in rule.weight]
         points = [step * (math.floor(low / step) + j) for j in range(len(share))]
         mean = math.fsum(p * x for p, x in zip(share, points, strict=True)) / math.fsum(share)
         square = math.fsum(p * (x - mean) ** 2 for p, x in zip(share, points, strict=True)) / math.fsum(share)
@@ -164,7 +164,9 @@ class SampledGaussianBalls(SampledBalls):
                 middle, width = (left + right) / 2, right - left
                 log_modulus, _, _ = at(middle)
                 slope = (-left).union(-right) + a * mu * w.union(more)
-                most = a * log_modulus - middle * middle / 2 + abs(slope) * width / 2
+                # Of e^(g y + b |y|) the mean over |y| <= h is at most e^(b h + (g h)^2 / 6).
+                bend = slope.rad() * width / 2 + (slope.mid() * width / 2) ** 2 / 6
+                most = a * log_modulus - middle * middle / 2 + bend
                 area = width * most.exp() / (2 * flint().arb.pi()).sqrt()
                 pieces.append((scale * area, turn.lower()))
             lines.append([(size.upper(), turn) for size, turn in pieces])
