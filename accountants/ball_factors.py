@@ -178,12 +178,12 @@ def _sampled(
         match term:
             case SampledGaussianTerm(mu, rate):
                 if min(mu, rate, count) > 0:
-                    found.append(SampledGaussianBalls(rate, count, mixture_first, mu))
+                    found.append(SampledGaussianBalls(rate, int(count), mixture_first, mu))
             case SampledLaplaceTerm(epsilon, rate):
                 if min(epsilon, rate, count) > 0:
-                    found.append(SampledLaplaceBalls(rate, count, mixture_first, epsilon))
+                    found.append(SampledLaplaceBalls(rate, int(count), mixture_first, epsilon))
     return tuple(found)
 
 
 def _positive(counts: Counter[float]) -> tuple[tuple[float, int], ...]:
-    return tuple(sorted((epsilon, count) for epsilon, count in counts.items() if epsilon > 0.0 and count > 0))
+    return tuple(sorted((loss, int(count)) for loss, count in counts.items() if loss > 0 and count > 0))
