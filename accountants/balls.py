@@ -1,27 +1,12 @@
-"""Ball arithmetic: what the contour needs of each family of releases, enclosed.
-
-The formulae are those of `dpaudit.accountants.privacy_loss.families`; here every number is a ball that
-holds the true one (Johansson 2017, Arb), so that no error analysis of ours is needed. Of a release's
-parameters the exact doubles are taken.
-"""
+"""Ball arithmetic: numbers with proved bounds (Johansson 2017, Arb)."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Callable
 from fractions import Fraction
-from typing import Any, assert_never
+from typing import Any
 
-from dpaudit.accountants.privacy_loss import (
-    ApproxTerm,
-    GaussianTerm,
-    LaplaceTerm,
-    PureTerm,
-    RandomizedResponseTerm,
-    SampledGaussianTerm,
-    SampledLaplaceTerm,
-    Term,
-)
 from dpaudit.accountants.rounding import down, up
 from dpaudit.errors import CannotBound, MissingExtra
 
@@ -71,119 +56,49 @@ def _exact(number: Any) -> Fraction:
     return Fraction(mantissa) * Fraction(2) ** exponent
 
 
-@dataclass(frozen=True)
-class BallFactors:
-    """A composition of Gaussian, Laplace and response releases, with exact parameters.
+def upper_fraction(enclosure: Any) -> Fraction:
+    """A rational number that is not below any number in a ball."""
+    return _exact(enclosure.upper())
 
-    Attributes:
-        variance: the sum of mu^2.
-        laplace: epsilon and count of each.
-        response: epsilon and count of each randomized response, which stands for any pure release too.
-        revealing: the probability that an approximate release reveals everything.
+
+def blurred(error: Any) -> Any:
+    """The complex numbers whose parts are at most `error`, a ball."""
+    part = flint().arb(0, error.upper())
+    return flint().acb(part, part)
+
+
+def least_versine(lowest: Any, highest: Any) -> Any:
+    """A bound from below on 1 - cos x over lowest <= x <= highest; 0 if a multiple of 2 pi may lie inside."""
+    arb, turn = flint().arb, 2.0 * math.pi
+    low, high = float(lowest.lower()), float(highest.upper())
+    if not high < 1e6 or math.floor(low / turn * (1 - 1e-9)) != math.floor(high / turn * (1 + 1e-9)):
+        return arb(0)
+    return arb.max((1 - arb.max(lowest.cos().upper(), highest.cos().upper())).lower(), arb(0))
+
+
+def precise(formula: Callable[[], Any], bits: int = 80) -> Any:
+    """A formula's value to so many bits, with as many digits as what cancels takes.
+
+    Raises:
+        CannotBound: a million bits were not enough.
     """
-
-    variance: Fraction
-    laplace: tuple[tuple[float, int], ...]
-    response: tuple[tuple[float, int], ...]
-    revealing: Fraction
-
-    @classmethod
-    def of(cls, releases: Sequence[tuple[Term, int]]) -> BallFactors:
-        """Sort terms by family.
-
-        Raises:
-            CannotBound: a sampled release, for which no enclosure is known here.
-        """
-        variance, kept = Fraction(0), Fraction(1)
-        laplace: dict[float, int] = {}
-        response: dict[float, int] = {}
-        for term, count in releases:
-            match term:
-                case GaussianTerm(mu):
-                    variance += count * Fraction(mu) ** 2
-                case LaplaceTerm(epsilon):
-                    laplace[epsilon] = laplace.get(epsilon, 0) + count
-                case RandomizedResponseTerm(epsilon) | PureTerm(epsilon):
-                    response[epsilon] = response.get(epsilon, 0) + count
-                case ApproxTerm(epsilon, delta):
-                    response[epsilon] = response.get(epsilon, 0) + count
-                    kept *= (1 - Fraction(delta)) ** min(count, 4096)
-                    if count > 4096:
-                        raise CannotBound(f"{count} approximate releases in balls", where="rigour interval")
-                case SampledGaussianTerm() | SampledLaplaceTerm():
-                    raise CannotBound(
-                        "no enclosure of a Poisson-sampled release",
-                        where="rigour interval",
-                        remedy="ask for rigour float-pessimistic",
-                    )
-                case _:
-                    assert_never(term)
-        return cls(variance, _positive(laplace), _positive(response), 1 - kept)
-
-    def ceiling(self) -> Fraction | None:
-        """The largest loss; None if there is none."""
-        if self.variance:
-            return None
-        return sum((Fraction(e) * n for e, n in self.laplace + self.response), Fraction(0))
-
-    @property
-    def distinct(self) -> int:
-        """How many formulae one node takes."""
-        return len(self.laplace) + len(self.response) + 1
-
-    def moment(self, s: Any, smoothing: Fraction) -> Any:
-        """M(s) for a ball s with Re s > 0, times that of a Gaussian of variance `smoothing`."""
-        total = (ball((self.variance + smoothing) / 2) * s * (s + 1)).exp()
-        for epsilon, count in self.laplace:
-            e = ball(epsilon)
-            total *= (((s + 1) * (s * e).exp() + s * (-(s + 1) * e).exp()) / (2 * s + 1)) ** count
-        for epsilon, count in self.response:
-            e = ball(epsilon)
-            total *= (((s + ball(0.5)) * e).cosh() / (e / 2).cosh()) ** count
-        return total
-
-    def tail_factors(self, c: Any) -> list[tuple[Any, Any, Any, Any, int]]:
-        """What `modulus` needs of each release at abscissa c, computed once.
-
-        Each is e, twice the product of the atoms' tilted weights, the continuous part's bound A / M(c), or
-        None, 2 c + 1, and the count.
-        """
-        found = []
-        for epsilon, count in self.laplace:
-            e = ball(epsilon)
-            rise, fall = (c * e).exp(), (-(c + 1) * e).exp()
-            moment = ((c + 1) * rise + c * fall) / (2 * c + 1)
-            found.append((e, (-e).exp() / (2 * moment**2), (rise + fall) / (2 * moment), 2 * c + 1, count))
-        for epsilon, count in self.response:
-            e = ball(epsilon)
-            found.append((e, 1 / (2 * ((c + ball(0.5)) * e).cosh() ** 2), None, 2 * c + 1, count))
-        return found
-
-    def modulus(
-        self, tails: list[tuple[Any, Any, Any, Any, int]], first: Any, last: Any | None, smoothing: Fraction
-    ) -> Any:
-        """A bound on |M(c + it)| / M(c) for first <= t <= last, or for all t >= first.
-
-        Gaussian: it falls. Laplace and response: `privacy_loss.families`, `decay`.
-        """
-        arb = flint().arb
-        total = (-ball((self.variance + smoothing) / 2) * first**2).exp()
-        one = arb(1)
-        for e, weight, uniform, width, count in tails:
-            bound = one
-            if last is not None:
-                middle, radius = (first + last) / 2, (last - first) / 2
-                angle = arb((2 * e * middle).mid(), (2 * e * radius).upper() + (2 * e * middle).rad())
-                bound = _least(bound, (one - weight * (one - angle.cos())).upper().max(arb(0)).sqrt())
-            if uniform is not None:
-                bound = _least(bound, uniform * (1 + 1 / (width**2 + 4 * first**2).sqrt()))
-            total *= bound.upper() ** count
-        return arb.min(total.upper(), one)
+    precision = max(128, flint().ctx.prec)
+    while precision <= 1 << 20:
+        with flint().ctx.workprec(precision):
+            found = formula()
+            if found.rel_accuracy_bits() >= bits or found.is_exact():
+                return found
+        precision *= 2
+    raise CannotBound("a formula cancels beyond a million bits", where="rigour interval")
 
 
-def _least(one: Any, other: Any) -> Any:
-    return flint().arb.min(one.upper(), other.upper())
+def gaussian_delta(mu: Any, epsilon: Any) -> Any:
+    """[erfc(x) - e^epsilon erfc(y)] / 2 with x, y = (epsilon / mu -+ mu / 2) / sqrt 2."""
+    x, y = ((epsilon / mu + sign * mu / 2) / flint().arb(2).sqrt() for sign in (-1, 1))
+    return (x.erfc() - epsilon.exp() * y.erfc()) / 2
 
 
-def _positive(counts: dict[float, int]) -> tuple[tuple[float, int], ...]:
-    return tuple(sorted((epsilon, count) for epsilon, count in counts.items() if epsilon > 0.0 and count > 0))
+def laplace_delta(loss: Any, epsilon: Any) -> Any:
+    """1 - e^((epsilon - e) / 2) below the largest loss e, 0 beyond."""
+    arb = flint().arb
+    return -arb.min(((epsilon - loss) / 2), arb(0)).expm1()

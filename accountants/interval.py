@@ -1,9 +1,7 @@
 """delta(epsilon) and epsilon(delta) between ends proved in ball arithmetic (rigour `interval`).
 
-Gaussian noise: the exact curve (Balle and Wang 2018, Theorem 8). Randomized response: every atom. Mixes
-with Laplace noise: the contour of `dpaudit.accountants.privacy_loss.contour`. Floating point only says
-where to lay the line and how many nodes it has - any line is sound; the nodes' sum, what is cut off, the
-aliases and what smoothing adds are then all computed in balls.
+By a closed form where there is one (`ball_curves`), else on the contour (`ball_line`). Where releases are
+Poisson-sampled, the larger of both orders of the pair counts, after composing.
 """
 
 from __future__ import annotations
@@ -11,25 +9,22 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, NamedTuple
 
-from dpaudit.accountants.balls import BallFactors, ball, flint, lower_end, upper_end
+from dpaudit.accountants.ball_curves import closed_form
+from dpaudit.accountants.ball_factors import BallFactors
+from dpaudit.accountants.ball_line import Line, line
+from dpaudit.accountants.balls import ball, flint, lower_end, upper_end
 from dpaudit.accountants.privacy_loss import PrivacyLoss, Term
 from dpaudit.accountants.privacy_loss.collect import collect
-from dpaudit.accountants.privacy_loss.contour import lay
-from dpaudit.accountants.privacy_loss.saddle import saddle_for_epsilon
-from dpaudit.accountants.privacy_loss.solve import FINAL
-from dpaudit.accountants.ranges import nonnegative, probability
+from dpaudit.accountants.ranges import above_one, nonnegative, probability
 from dpaudit.accountants.rounding import up
 from dpaudit.errors import CannotBound
 
 _PRECISION = 128
-_MOST_FORMULAE = 4_000_000
-_MOST_ATOMS = 200_000
-_HALVINGS = 5  # beyond the guess, which is good to a few digits less than a double
-_LADDER, _RUNGS = Fraction(11, 10), 240
+_PROVED, _EXCLUDED = 1, -1  # on which side of the truth an epsilon is; 0 if that is not known
+_SHARE = 1 / 16  # of what is not decided, by which each end may be too far out
 
 
 class Enclosure(NamedTuple):
@@ -45,7 +40,7 @@ def enclose_delta(releases: Sequence[tuple[Term, int]], epsilon: float) -> Enclo
 
     Raises:
         InvalidParameter: epsilon is NaN, infinite or negative.
-        CannotBound: a sampled release, or more work than is reasonable.
+        CannotBound: more work than is reasonable.
         MissingExtra: python-flint is not installed.
     """
     epsilon = nonnegative("epsilon", epsilon)
@@ -60,7 +55,7 @@ def enclose_epsilon(releases: Sequence[tuple[Term, int]], delta: float) -> Enclo
 
     Raises:
         InvalidParameter: delta is outside (0, 1).
-        CannotBound: a sampled release, a delta that no epsilon reaches, or more work than is reasonable.
+        CannotBound: a delta that no epsilon reaches, or more work than is reasonable.
         MissingExtra: python-flint is not installed.
     """
     delta = probability("delta", delta)
@@ -68,30 +63,52 @@ def enclose_epsilon(releases: Sequence[tuple[Term, int]], delta: float) -> Enclo
     with flint().ctx.workprec(_PRECISION):
         curve, method = _curve(releases, guess.upper)
         exact = ball(delta)
-        if guess.upper == 0.0 and curve(0.0).upper() <= exact:
+
+        def side(epsilon: float) -> int:
+            found = curve(epsilon)
+            return _PROVED if found.upper() <= exact else _EXCLUDED if found.lower() > exact else 0
+
+        if guess.upper == 0.0 and side(0.0) == _PROVED:
             return Enclosure(0.0, 0.0, method)
-
-        def proved(epsilon: float) -> bool:
-            return bool(curve(epsilon).upper() <= exact)
-
-        def excluded(epsilon: float) -> bool:
-            return bool(curve(epsilon).lower() > exact)
-
-        upper = _outwards(proved, guess.upper, 1.0)
-        ceiling = BallFactors.of(releases).ceiling()
-        if ceiling is not None and upper > ceiling and proved(up(ceiling)):
-            upper = up(ceiling)
-        upper = _inwards(proved, upper, min(guess.lower, upper))
-        lower = _outwards(excluded, min(guess.lower, upper), -1.0)
-        return Enclosure(_inwards(excluded, lower, upper), upper, method)
+        upper = _outwards(side, guess.upper, _PROVED)
+        ceilings = [factors.ceiling() for factors in BallFactors.orders(releases)]
+        known = [up(ceiling) for ceiling in ceilings if ceiling is not None]
+        if len(known) == len(ceilings) and upper > max(known) and side(max(known)) == _PROVED:
+            upper = max(known)
+        lower = _outwards(side, min(guess.lower, upper), _EXCLUDED)
+        return Enclosure(*_narrowed(side, lower, upper), method)
 
 
-def _outwards(holds: Callable[[float], bool], start: float, sign: float) -> float:
-    """The first of ever farther numbers at which it holds; 0 is the last below."""
+def enclose_divergence(releases: Sequence[tuple[Term, int]], alpha: float) -> Enclosure:
+    """Enclose the Renyi divergence of order `alpha` > 1, in nats, of the exact composition of the pairs.
+
+    It is log M(alpha - 1) / (alpha - 1); the larger of both orders of the pair.
+
+    Raises:
+        InvalidParameter: alpha is not a number in (1, inf).
+        CannotBound: it is infinite, or takes more work than is reasonable.
+        MissingExtra: python-flint is not installed.
+    """
+    t = Fraction(above_one("alpha", alpha)) - 1
+    with flint().ctx.workprec(_PRECISION):
+        most = flint().arb(0)
+        for factors in BallFactors.orders(releases):
+            if factors.revealing:
+                raise CannotBound(
+                    "a release that may reveal everything has no finite Renyi divergence",
+                    where="composition",
+                    remedy="claim (epsilon, delta)-DP",
+                )
+            most = flint().arb.max(most, factors.moment(ball(t), Fraction(0)).log() / ball(t))
+        return Enclosure(max(0.0, lower_end(most)), upper_end(most), "rdp")
+
+
+def _outwards(side: Callable[[float], int], start: float, wanted: int) -> float:
+    """The first of ever farther numbers that lies on one side of the truth; 0 is the last below."""
     step = math.ulp(start) + 1e-300
     epsilon = start
-    while not holds(epsilon):
-        epsilon = max(0.0, start + sign * step)
+    while side(epsilon) != wanted:
+        epsilon = max(0.0, start + wanted * step)
         if epsilon == 0.0:
             return 0.0
         if step > 1.0 + start:
@@ -104,186 +121,54 @@ def _outwards(holds: Callable[[float], bool], start: float, sign: float) -> floa
     return epsilon
 
 
-def _inwards(holds: Callable[[float], bool], good: float, bad: float) -> float:
-    """Closer to where it ceases to hold, by bisection; the answer is one at which it holds."""
-    for _ in range(_HALVINGS):
+def _narrowed(side: Callable[[float], int], lower: float, upper: float) -> tuple[float, float]:
+    """Bisection while every middle lies on one side; then both ends towards the one that does not."""
+    while True:
+        middle = 0.5 * (lower + upper)
+        if middle in {lower, upper}:
+            return lower, upper
+        match side(middle):
+            case 0:
+                return _inwards(side, lower, middle, _EXCLUDED), _inwards(side, upper, middle, _PROVED)
+            case found:
+                lower, upper = (middle, upper) if found == _EXCLUDED else (lower, middle)
+
+
+def _inwards(side: Callable[[float], int], good: float, centre: float, wanted: int) -> float:
+    """Closer to what is on no side, about a centre that is not either; the answer is on the wanted side."""
+    bad = centre
+    while abs(good - bad) > _SHARE * abs(bad - centre):
         middle = 0.5 * (good + bad)
         if middle in {good, bad}:
             break
-        good, bad = (middle, bad) if holds(middle) else (good, middle)
+        good, bad = (middle, bad) if side(middle) == wanted else (good, middle)
     return good
 
 
 def _curve(releases: Sequence[tuple[Term, int]], about: float) -> tuple[Callable[[float], Any], str]:
     """delta(epsilon) in balls, sharp near one epsilon."""
-    factors = BallFactors.of(releases)
-    rest: Callable[[float], Any]
-    if not factors.laplace and not factors.response:
-        rest, method = functools.partial(_gaussian, factors.variance), "gaussian"
-    elif not factors.laplace and not factors.variance and _atoms(factors) <= _MOST_ATOMS:
-        rest, method = functools.partial(_lattice, _listed(factors)), "lattice"
+    orders = BallFactors.orders(releases)
+    exact = [closed for factors in orders if (closed := closed_form(factors)) is not None]
+    rests: list[Callable[[float], Any]]
+    if len(exact) == len(orders):
+        method, rests = exact[0].method, [closed.delta for closed in exact]
     else:
-        rest, method = _line(factors, releases, about), "contour"
-    revealing, ceiling = ball(factors.revealing), factors.ceiling()
+        chosen = collect(releases).directions()
+        lines = [functools.partial(line, *both, about) for both in zip(orders, chosen, strict=True)]
+        rests = [functools.partial(_laid, functools.cache(lay)) for lay in lines]
+        method = "contour"
+    revealing, ceilings = ball(orders[0].revealing), [factors.ceiling() for factors in orders]
 
     def delta(epsilon: float) -> Any:
-        if ceiling is not None and epsilon >= ceiling:
-            return revealing
-        return revealing + (1 - revealing) * rest(epsilon)
+        most = flint().arb(0)
+        for rest, ceiling in zip(rests, ceilings, strict=True):
+            if ceiling is None or epsilon < ceiling:
+                most = flint().arb.max(most, rest(epsilon))
+        return revealing + (1 - revealing) * most
 
     return delta, method
 
 
-def _gaussian(variance: Fraction, epsilon: float) -> Any:
-    """[erfc(x) - e^epsilon erfc(y)] / 2 with x, y = (epsilon / mu -+ mu / 2) / sqrt 2."""
-    arb, ctx = flint().arb, flint().ctx
-    if variance == 0:
-        return arb(0)
-    precision = _PRECISION
-    while True:
-        with ctx.workprec(precision):
-            mu, e = ball(variance).sqrt(), ball(epsilon)
-            x, y = ((e / mu + sign * mu / 2) / arb(2).sqrt() for sign in (-1, 1))
-            delta = (x.erfc() - e.exp() * y.erfc()) / 2
-            if delta.rel_accuracy_bits() >= 80:
-                return delta
-        precision *= 2
-        if precision > 1 << 20:
-            raise CannotBound("the Gaussian curve cancels beyond a million bits", where="rigour interval")
-
-
-def _atoms(factors: BallFactors) -> int:
-    return math.prod(count + 1 for _, count in factors.response)
-
-
-def _listed(factors: BallFactors) -> list[tuple[Fraction, Any]]:
-    """Every total loss of randomized response and its probability."""
-    found: list[tuple[Fraction, Any]] = [(Fraction(0), flint().arb(1))]
-    for epsilon, count in factors.response:
-        p = 1 / (1 + (-ball(epsilon)).exp())
-        own = [
-            (Fraction(epsilon) * (2 * k - count), math.comb(count, k) * p**k * (1 - p) ** (count - k))
-            for k in range(count + 1)
-        ]
-        found = [(loss + more, weight * share) for loss, weight in found for more, share in own]
-    return found
-
-
-def _lattice(atoms: list[tuple[Fraction, Any]], epsilon: float) -> Any:
-    """The sum of p (1 - e^(epsilon - L)) over the losses L above epsilon."""
-    total = flint().arb(0)
-    for loss, weight in atoms:
-        if loss > epsilon:
-            total -= weight * ball(Fraction(epsilon) - loss).expm1()
-    return total
-
-
-@dataclass(frozen=True, eq=False)
-class _Line:
-    """A line Re s = c with its nodes in balls."""
-
-    c: Any
-    step: Any
-    nodes: list[Any]  # M(s) / (s (s + 1)) at s = c + i k step
-    tail: Any  # a bound on what is cut off, but for e^(-c epsilon)
-    anchors: list[tuple[Any, Any]]  # a and B(a) of delta(x) <= e^(B - a x)
-    ceiling: Fraction | None
-    smoothing: Fraction
-    density_tail: Any
-
-    def __call__(self, epsilon: float) -> Any:
-        acb, arb = flint().acb, flint().arb
-        e = ball(epsilon)
-        turn = acb(0, -(self.step * e)).exp()
-        direct, density, angle = arb(0), arb(0), acb(1)
-        for k, node in enumerate(self.nodes):
-            # Every 64th power anew: the ball would grow with each product.
-            angle = acb(0, -(self.step * e) * k).exp() if k % 64 == 0 else angle * turn
-            share = 1 if k == 0 else 2
-            value = node * angle
-            direct += share * value.real
-            if self.smoothing:
-                s = acb(self.c, self.step * k)
-                density += share * (value * s * (s + 1)).real
-        falling = (-self.c * e).exp()
-        weight = self.step / (2 * arb.pi()) * falling
-        cut = self.tail * falling
-        upper = (direct * weight + cut).upper()
-        lower = direct * weight - cut - self._aliases(e, epsilon)
-        if self.smoothing:
-            v = ball(self.smoothing)
-            most = arb.max((density * weight + self.density_tail * falling).upper(), arb(0))
-            lower -= most * v * (v / 8).exp()
-        return arb.max(lower.lower(), arb(0)).union(arb.max(upper, arb(0)))
-
-    def _aliases(self, e: Any, epsilon: float) -> Any:
-        """Geometric series of Chernoff bounds over the other periods."""
-        arb = flint().arb
-        period = 2 * arb.pi() / self.step
-        above = below = arb.pos_inf()
-        for a, constant in self.anchors:
-            ratio = (-abs(a - self.c) * period).exp()
-            series = (constant - a * e).exp() * ratio / (1 - ratio)
-            if a > self.c:
-                above = arb.min(above, series.upper())
-            else:
-                below = arb.min(below, series.upper())
-        if self.ceiling is not None and (period + ball(Fraction(epsilon) - self.ceiling)).lower() >= 0:
-            above = arb(0)
-        return above + below
-
-
-def _line(factors: BallFactors, releases: Sequence[tuple[Term, int]], about: float) -> Callable[[float], Any]:
-    """Lay a line where floating point would, and compute everything on it in balls."""
-    arb, acb = flint().arb, flint().acb
-    total = collect(releases)
-    (family,) = total.directions()
-    about = min(about, 0.999999 * total.ceiling)
-    plan = lay(family, saddle_for_epsilon(family, about), about, total.ceiling, FINAL)
-    smoothing, step = Fraction(plan.smoothing), Fraction(float(plan.t[1]))
-    count = len(plan.t) * 5 // 4 + 8  # the tail's bound is a little looser here
-    if count * factors.distinct > _MOST_FORMULAE:
-        raise CannotBound(
-            f"{count} nodes of {factors.distinct} formulae in balls",
-            where="rigour interval",
-            remedy="group equal releases, ask for a larger delta, or for rigour float-pessimistic",
-        )
-    c = ball(plan.c)
-    nodes = []
-    for k in range(count):
-        s = acb(c, ball(step * k))
-        nodes.append(factors.moment(s, smoothing) / (s * (s + 1)))
-    moment, last = factors.moment(c, smoothing), ball(step * (count - 1))
-    anchors = [(arb(0), arb(0))]
-    for a in (ball(float(a)) for a in plan.anchors.a if a > 0.0):
-        constant = factors.moment(a, smoothing).log() + a * a.log() - (1 + a) * (1 + a).log()
-        anchors.append((a, constant))
-    density_tail = arb(0)
-    if smoothing:
-        v = ball(smoothing + factors.variance)
-        density_tail = moment * (-v * last**2 / 2).exp() / (v * last * arb.pi())
-    return _Line(
-        c=c,
-        step=ball(step),
-        nodes=nodes,
-        tail=moment * _tail(factors, c, step * (count - 1), smoothing),
-        anchors=anchors,
-        ceiling=None if smoothing else factors.ceiling(),
-        smoothing=smoothing,
-        density_tail=density_tail,
-    )
-
-
-def _tail(factors: BallFactors, c: Any, first: Fraction, smoothing: Fraction) -> Any:
-    """(1/pi) * integral over t > first of a falling bound on |M(c + it) / M(c)| / t^2."""
-    arb = flint().arb
-    tails = factors.tail_factors(c)
-    rungs = [ball(first)]
-    for _ in range(_RUNGS):
-        rungs.append((rungs[-1] * ball(_LADDER)).upper())
-    largest = factors.modulus(tails, rungs[-1], None, smoothing)
-    total = largest / rungs[-1]
-    for start, end in zip(rungs[-2::-1], rungs[:0:-1], strict=True):
-        largest = arb.max(largest, factors.modulus(tails, start, end, smoothing))
-        total += largest * (1 / start - 1 / end)
-    return (total / arb.pi()).upper()
+def _laid(lay: Callable[[], Line], epsilon: float) -> Any:
+    """By a line that is laid when it is first asked for."""
+    return lay()(epsilon)

@@ -9,10 +9,10 @@ from typing import Any, assert_never
 from scipy.optimize import minimize_scalar
 
 from dpaudit.accountants.accounting import account, held
-from dpaudit.accountants.balls import ball, flint, upper_end
+from dpaudit.accountants.balls import ball, flint, precise, upper_end
 from dpaudit.accountants.composition import Composition, compose_ledger
 from dpaudit.accountants.costs import mu_squared, pure_epsilon, squared_mu
-from dpaudit.accountants.interval import enclose_epsilon
+from dpaudit.accountants.interval import enclose_divergence, enclose_epsilon
 from dpaudit.accountants.losses import loss_terms
 from dpaudit.accountants.privacy_loss import GaussianTerm, PureTerm, Term
 from dpaudit.accountants.rounding import sqrt_up, up
@@ -40,7 +40,7 @@ from dpaudit.mechanisms import (
     TreeAggregation,
 )
 from dpaudit.relations import Neighbouring
-from dpaudit.verdicts import Accounting
+from dpaudit.verdicts import Accounting, leading_figure
 
 
 def account_in_intervals(ledger: Ledger, claim: Claim | None = None) -> Accounting:
@@ -77,13 +77,12 @@ def interval_bound(composition: Composition, neighbouring: Neighbouring, wanted:
         case ZCDP():
             return _bound(ZCDP(rho=_finite(composition.total(enclosed_rho))), "zcdp")
         case RDP(alpha=alpha):
-            total = Fraction(_finite(composition.total(enclosed_rho)))
-            return _bound(RDP(alpha=alpha, epsilon=_finite(up(total * Fraction(alpha)))), "zcdp")
+            return _renyi(composition, neighbouring, alpha)
         case GDP():
             square = Fraction(_finite(composition.total(_rational_mu_squared)))
             return _bound(GDP(mu=sqrt_up(square)), "gdp")
         case PureDP():
-            return _bound(PureDP(epsilon=_finite(composition.total(_rational_epsilon))), "pure")
+            return _bound(PureDP(epsilon=_finite(composition.total(_enclosed_epsilon))), "pure")
         case _:
             assert_never(wanted)
 
@@ -105,10 +104,10 @@ def enclosed_rho(mechanism: AnyMechanism) -> float:
             return up(Fraction(mechanism.epsilon) ** 2 / 8)
         case Laplace():
             e = ball(pure_epsilon(mechanism))
-            return _widened(lambda: e + (-e).expm1())
-        case DiscreteLaplace() | RandomizedResponse() | OpaquePureDP():
-            e = ball(pure_epsilon(mechanism))
-            return _widened(lambda: e * (e / 2).tanh())
+            return upper_end(precise(lambda: e + (-e).expm1()))
+        case DiscreteLaplace() | RandomizedResponse() | OpaquePureDP() | PoissonSampled(mechanism=Laplace()):
+            e = ball(_enclosed_epsilon(mechanism))
+            return upper_end(precise(lambda: e * (e / 2).tanh()))
         case PoissonSampled() | Tabulated() | SmoothGaussian() | OpaqueApproxDP():
             raise _unknown(mechanism)
         case _:
@@ -138,6 +137,23 @@ def _approximate(composition: Composition, neighbouring: Neighbouring, delta: fl
         return _bound(ApproxDP(epsilon=enclosed_zcdp_epsilon(rho, delta), delta=delta), "zcdp")
     found = max((enclose_epsilon(terms, delta) for terms in exposed), key=lambda one: one.upper)
     return _bound(ApproxDP(epsilon=found.upper, delta=delta), found.method, found.lower)
+
+
+def _renyi(composition: Composition, neighbouring: Neighbouring, alpha: float) -> Bound:
+    """The lower of the pairs' own divergence and of what rho implies, where both are known."""
+    try:
+        exposed = [loss_terms(e.items(), neighbouring) for e in composition.exposures()]
+        found = max((enclose_divergence(terms, alpha) for terms in exposed), key=lambda one: one.upper)
+        own = [_bound(RDP(alpha=alpha, epsilon=_finite(found.upper)), found.method)]
+    except CannotBound:
+        own = []
+    try:
+        total = Fraction(_finite(composition.total(enclosed_rho)))
+        own.append(_bound(RDP(alpha=alpha, epsilon=_finite(up(total * Fraction(alpha)))), "zcdp"))
+    except CannotBound:
+        if not own:
+            raise
+    return min(own, key=lambda bound: leading_figure(bound.guarantee))
 
 
 def _held_to(budget: AnyGuarantee, wanted: AnyGuarantee, group_size: int) -> Bound:
@@ -187,21 +203,16 @@ def _rational_mu_squared(mechanism: AnyMechanism) -> float:
             raise _unknown(mechanism)
 
 
-def _rational_epsilon(mechanism: AnyMechanism) -> float:
+def _enclosed_epsilon(mechanism: AnyMechanism) -> float:
+    """The pure epsilon; sampled: log(1 + rate (e^epsilon - 1))."""
     if isinstance(mechanism, PoissonSampled):
-        raise _unknown(mechanism)
+        whole = pure_epsilon(mechanism.mechanism)
+
+        def amplified() -> Any:
+            return (ball(mechanism.rate) * ball(whole).expm1()).log1p()
+
+        return min(whole, upper_end(precise(amplified)))
     return pure_epsilon(mechanism)
-
-
-def _widened(formula: Any) -> float:
-    """The upper end of a formula, with enough digits for what cancels."""
-    precision = 128
-    while True:
-        with flint().ctx.workprec(precision):
-            found = formula()
-            if found.rel_accuracy_bits() >= 60 or found.is_exact():
-                return upper_end(found)
-        precision *= 2
 
 
 def _bound(guarantee: AnyGuarantee, method: str, at_least: float | None = None) -> Bound:

@@ -279,3 +279,29 @@ def test_rigour_interval_judges_the_total_by_an_enclosure(
         answer("certify", "dp-apvi", "--rigour", "interval", "--seed", 1)[1]["bounds"][0]["rigour"]
         == "interval"
     )
+
+
+@pytest.mark.parametrize(
+    ("noise", "norm", "epsilon"),
+    [
+        ({"kind": "gaussian", "sigma": 1.0}, "l2", 2.124515171120),
+        ({"kind": "laplace", "scale": 1.0}, "l1", 1.286407399770),
+    ],
+    ids=["gaussian", "laplace"],
+)
+def test_rigour_interval_of_poisson_samples(
+    answer: Any, by_hand: Any, noise: dict[str, Any], norm: str, epsilon: float
+) -> None:
+    inner = {**noise, "sensitivity": {"value": 1.0, "norm": norm, "basis": "clipped"}}
+    sampled = {"kind": "poisson-sampled", "rate": 0.01, "mechanism": inner}
+    header = {**HEADER, "neighbouring": "add-or-remove-one", "claim": None}
+    release = {"record": "release", "label": "gradient", "mechanism": sampled, "count": 1000}
+    path = by_hand(header, release, {"record": "footer", "releases": 1})
+    asked = ("verify", path, "--allow-unhashed", "--delta", 1e-6, "--rigour", "interval")
+    status, found = answer(*asked, "--epsilon", epsilon * (1 + 1e-11))
+    assert status == 0, found
+    (bound,) = found["bounds"]
+    assert bound["rigour"] == "interval"
+    assert bound["accountant"] == "contour"
+    assert bound["at_least"] <= bound["epsilon"] <= bound["at_least"] * (1 + 1e-12)
+    assert answer(*asked, "--epsilon", epsilon * (1 - 1e-6))[0] == 1
