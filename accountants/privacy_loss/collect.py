@@ -11,7 +11,9 @@ from typing import Any, assert_never
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dpaudit.accountants.privacy_loss.bounded_range import BoundedRangeFactor
 from dpaudit.accountants.privacy_loss.compress import laplace_factors, response_factors
+from dpaudit.accountants.privacy_loss.discrete import DiscreteFactor
 from dpaudit.accountants.privacy_loss.factors import UNIT, Factor, GaussianFactor, Vector
 from dpaudit.accountants.privacy_loss.families import LaplaceFactor, ResponseFactor
 from dpaudit.accountants.privacy_loss.sampled import SampledGaussianFactor
@@ -23,6 +25,8 @@ from dpaudit.accountants.privacy_loss.sums import any_of, weighted_sum_up
 from dpaudit.accountants.privacy_loss.terms import (
     LARGEST_PARAMETER,
     ApproxTerm,
+    BoundedRangeTerm,
+    DiscreteTerm,
     GaussianTerm,
     LaplaceTerm,
     PureTerm,
@@ -44,21 +48,23 @@ MOST_COUNT = 1e12
 class Composed:
     """Parameters and counts, family by family; each pair or triple of arrays has one shape, [distinct].
 
-    A count may be one number for all.
+    A count may be one number for all. Tables stand beside the arrays, each with its count.
     """
 
     gaussian: tuple[ArrayLike, ArrayLike] = ((), 1)  # mu, count
     laplace: tuple[ArrayLike, ArrayLike] = ((), 1)  # epsilon, count
     randomized_response: tuple[ArrayLike, ArrayLike] = ((), 1)  # epsilon, count
+    bounded_range: tuple[ArrayLike, ArrayLike] = ((), 1)  # epsilon, count
     approximate: tuple[ArrayLike, ArrayLike, ArrayLike] = ((), (), 1)  # epsilon, delta, count
     sampled_gaussian: tuple[ArrayLike, ArrayLike, ArrayLike] = ((), (), 1)  # mu, rate, count
     sampled_laplace: tuple[ArrayLike, ArrayLike, ArrayLike] = ((), (), 1)  # epsilon, rate, count
+    tables: tuple[tuple[DiscreteTerm, int], ...] = ()
 
     def __add__(self, other: Composed) -> Composed:
         """The composition of both."""
-        names = [each.name for each in fields(Composed)]
+        names = [each.name for each in fields(Composed) if each.name != "tables"]
         columns: dict[str, Any] = {name: _joined(getattr(self, name), getattr(other, name)) for name in names}
-        return Composed(**columns)
+        return Composed(**columns, tables=self.tables + other.tables)
 
     def checked(self) -> Collected:
         """Check every number and merge what can be merged.
@@ -70,9 +76,11 @@ class Composed:
         mu, mu_count = _arrays("gaussian", self.gaussian, 1e15)
         laplace, laplace_count = _arrays("laplace", self.laplace, LARGEST_PARAMETER)
         response, response_count = _arrays("randomized_response", self.randomized_response, LARGEST_PARAMETER)
+        ranged, range_count = _arrays("bounded_range", self.bounded_range, LARGEST_PARAMETER)
         loss, delta, loss_count = _arrays("approximate", self.approximate, LARGEST_PARAMETER, 1.0)
         s_mu, s_rate, s_count = _arrays("sampled_gaussian", self.sampled_gaussian, 1e3, 1.0)
         l_loss, l_rate, l_count = _arrays("sampled_laplace", self.sampled_laplace, 500.0, 1.0)
+        tables = _tables(self.tables)
         certain, l_certain = s_rate == 1.0, l_rate == 1.0
         raised = bool(np.any((mu > 0.0) & (mu < SMALLEST_MU) & (mu_count > 0.0)))
         mu = np.where(mu > 0.0, np.maximum(mu, SMALLEST_MU), 0.0)
@@ -90,7 +98,12 @@ class Composed:
             ResponseFactor(*_grouped(np.append(response, loss), np.append(response_count, loss_count))),
             _rows(s_mu, s_rate, s_count, ~certain),
             _rows(l_loss, l_rate, l_count, ~l_certain),
-            any_of(delta, loss_count),
+            BoundedRangeFactor(*_grouped(ranged, range_count)),
+            tables,
+            any_of(
+                np.append(delta, [table.infinite for table, _ in self.tables]),
+                np.append(loss_count, [float(count) for _, count in self.tables]),
+            ),
             raised,
         )
 
@@ -104,18 +117,24 @@ class Collected:
     response: ResponseFactor
     sampled_gaussian: tuple[tuple[float, float, float], ...]  # mu, rate, count
     sampled_laplace: tuple[tuple[float, float, float], ...]  # epsilon, rate, count
+    bounded_range: BoundedRangeFactor
+    tables: tuple[DiscreteFactor, ...]
     least_delta: Bracket
     raised: bool  # some mu was raised to `SMALLEST_MU`: upper bounds only
 
     @property
     def only_gaussian(self) -> bool:
         """Nothing but Gaussians, or nothing at all."""
-        return not (len(self.laplace.counts) or len(self.response.counts) or self._sampled)
+        return not (self._continuous or len(self.response.counts) or self.tables or self._sampled)
 
     @property
-    def only_response(self) -> bool:
-        """Nothing but randomized response."""
-        return self.variance == 0.0 and not len(self.laplace.counts) and not self._sampled
+    def only_atoms(self) -> bool:
+        """Nothing but randomized response and tables."""
+        return self.variance == 0.0 and not self._continuous and not self._sampled
+
+    @property
+    def _continuous(self) -> bool:
+        return bool(len(self.laplace.counts) or len(self.bounded_range.counts))
 
     @property
     def _sampled(self) -> bool:
@@ -148,6 +167,8 @@ class Collected:
             [
                 weighted_sum_up(self.laplace.parameters, self.laplace.counts),
                 weighted_sum_up(self.response.parameters, self.response.counts),
+                weighted_sum_up(self.bounded_range.parameters, self.bounded_range.counts),
+                *(table.count * table.ceiling * (1.0 + 4.0 * UNIT) for table in self.tables),
             ]
         )
         gaussian = ((math.inf, rate, count) for _, rate, count in self.sampled_gaussian)
@@ -163,11 +184,12 @@ class Collected:
     def most_delta(self) -> float:
         """An upper bound on every delta but `least_delta`.
 
-        An e-DP mechanism has delta(0) <= tanh(e / 2) < e / 2; where all is sampled, nothing is told apart
-        unless something is drawn.
+        An e-DP mechanism has delta(0) <= tanh(e / 2) < e / 2; a table's losses, which need not be as small
+        in the other order, have 1 - e^-e < e; where all is sampled, nothing is told apart unless something
+        is drawn.
         """
-        most = min(1.0, math.nextafter(0.5 * self.ceiling, math.inf))
-        if self.variance > 0.0 or len(self.laplace.counts) or len(self.response.counts):
+        most = min(1.0, math.nextafter((1.0 if self.tables else 0.5) * self.ceiling, math.inf))
+        if self.variance > 0.0 or self._continuous or len(self.response.counts) or self.tables:
             return most
         drawn = (count * rate for _, rate, count in (*self.sampled_gaussian, *self.sampled_laplace))
         return min(most, sum_up(drawn) * (1.0 + 1e-15))
@@ -175,7 +197,7 @@ class Collected:
     @property
     def whole_variance(self) -> float | None:
         """The variance if nothing were sampled, where all noise is Gaussian: that dominates (convexity)."""
-        if len(self.laplace.counts) or len(self.response.counts) or self.sampled_laplace:
+        if self._continuous or len(self.response.counts) or self.tables or self.sampled_laplace:
             return None
         return self.variance + sum_up(
             [count * mu * mu * (1.0 + 1e-14) for mu, _, count in self.sampled_gaussian]
@@ -183,7 +205,7 @@ class Collected:
 
     def parts(self) -> tuple[Part, ...]:
         """What sampled releases and their company are on a lattice; empty where the contour has to do."""
-        if not self._sampled:
+        if not self._sampled or len(self.bounded_range.counts) or self.tables:
             return ()
         parts = [Part("gaussian", *row) for row in self.sampled_gaussian]
         parts += [Part("laplace", *row) for row in self.sampled_laplace]
@@ -202,6 +224,8 @@ class Collected:
         """The factors for each order of the pair; only sampled releases tell the orders apart."""
         shared: list[Factor] = [GaussianFactor(self.variance)] if self.variance > 0.0 else []
         shared += laplace_factors(self.laplace) + response_factors(self.response)
+        shared += [self.bounded_range] if len(self.bounded_range.counts) else []
+        shared += self.tables
         orders = []
         for mixture_first in self._orders:
             gaussian = [SampledGaussianFactor(*row, mixture_first) for row in self.sampled_gaussian]
@@ -228,6 +252,7 @@ def columns_of(releases: Iterable[tuple[Term, int]]) -> Composed:
             raise InvalidParameter(f"count = {count!r} is not an integer >= 0", where=repr(term))
         counted[term] += int(count)
     rows: dict[str, list[tuple[float, ...]]] = {}
+    tables: list[tuple[DiscreteTerm, int]] = []
     for term, total in counted.items():
         match term:
             case GaussianTerm(mu):
@@ -236,6 +261,10 @@ def columns_of(releases: Iterable[tuple[Term, int]]) -> Composed:
                 rows.setdefault("laplace", []).append((epsilon, total))
             case RandomizedResponseTerm(epsilon) | PureTerm(epsilon):
                 rows.setdefault("randomized_response", []).append((epsilon, total))
+            case BoundedRangeTerm(epsilon):
+                rows.setdefault("bounded_range", []).append((epsilon, total))
+            case DiscreteTerm():
+                tables.append((term, total))
             case ApproxTerm(epsilon, delta):
                 rows.setdefault("approximate", []).append((epsilon, delta, total))
             case SampledGaussianTerm(mu, rate):
@@ -245,7 +274,16 @@ def columns_of(releases: Iterable[tuple[Term, int]]) -> Composed:
             case _:
                 assert_never(term)
     columns: dict[str, Any] = {kind: tuple(zip(*entries, strict=True)) for kind, entries in rows.items()}
-    return Composed(**columns)
+    return Composed(**columns, tables=tuple(tables))
+
+
+def _tables(tables: Iterable[tuple[DiscreteTerm, int]]) -> tuple[DiscreteFactor, ...]:
+    total: Counter[DiscreteTerm] = Counter()
+    for table, count in tables:
+        if count > MOST_COUNT:
+            raise CannotBound(f"a count exceeds {MOST_COUNT:g}", where="tables")
+        total[table] += count
+    return tuple(DiscreteFactor(table, float(count)) for table, count in total.items() if count)
 
 
 def _joined(some: tuple[ArrayLike, ...], more: tuple[ArrayLike, ...]) -> tuple[ArrayLike, ...]:
