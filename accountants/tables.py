@@ -59,9 +59,7 @@ def discrete_laplace_term(mechanism: DiscreteLaplace) -> tuple[PureTerm | Discre
     between = [-math.expm1(-step) / (1.0 + ratio) * math.exp(-step * k) for k in range(1, moves)]
     probabilities = [1.0 / (1.0 + ratio), *between, math.exp(-step * moves) / (1.0 + ratio)]
     losses = [(moves - 2 * k) * step for k in range(moves + 1)]
-    return (
-        DiscreteTerm(tuple(losses[::-1]), tuple(max(p, _LEAST) for p in reversed(probabilities))),
-    )
+    return (DiscreteTerm(tuple(losses[::-1]), tuple(max(p, _LEAST) for p in reversed(probabilities))),)
 
 
 def table_term(mechanism: Tabulated) -> ApproxTerm | DiscreteTerm:

@@ -186,6 +186,7 @@ def _blocks(parameters: int, nodes: int) -> Iterator[tuple[slice, slice]]:
 
 
 def accumulate(block: _Block, c: float, t: Vector, parameters: Vector, counts: Vector) -> Along:
+    """Sum a block's log modulus, phase and error over all parameters, each as often as it counts."""
     # Counts are weights here, which an interpolation may make negative.
     total = np.zeros((3, len(t)))
     # A sum of r rows is within r u of itself, relative to the sum of moduli; the blocks add up likewise.

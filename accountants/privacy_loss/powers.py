@@ -59,7 +59,7 @@ def power(factor: DiscreteFactor) -> Atoms:
     # Without any product below 1e-290 nothing can have vanished.
     vanished = count * math.log(float(factor.probabilities.min())) < math.log(_UNDERFLOWN)
     return Atoms(
-        count * float(losses[0]) + width * np.flatnonzero(some),
+        count * float(losses[0]) + width * np.flatnonzero(some).astype(np.float64),
         np.log(weight[some]),
         loss_error,
         spread + rounding,
