@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, NamedTuple
 
-from dpaudit.accountants.balls import BallFactors, ball, flint, lower_end, upper_end
+from dpaudit.accountants.ball_factors import BallFactors
+from dpaudit.accountants.balls import ball, flint, lower_end, upper_end
 from dpaudit.accountants.privacy_loss import PrivacyLoss, Term
 from dpaudit.accountants.privacy_loss.collect import collect
 from dpaudit.accountants.privacy_loss.contour import lay
@@ -118,9 +119,10 @@ def _curve(releases: Sequence[tuple[Term, int]], about: float) -> tuple[Callable
     """delta(epsilon) in balls, sharp near one epsilon."""
     factors = BallFactors.of(releases)
     rest: Callable[[float], Any]
-    if not factors.laplace and not factors.response:
+    spread = bool(factors.laplace or factors.ranged or factors.tables)
+    if not spread and not factors.response:
         rest, method = functools.partial(_gaussian, factors.variance), "gaussian"
-    elif not factors.laplace and not factors.variance and _atoms(factors) <= _MOST_ATOMS:
+    elif not spread and not factors.variance and _atoms(factors) <= _MOST_ATOMS:
         rest, method = functools.partial(_lattice, _listed(factors)), "lattice"
     else:
         rest, method = _line(factors, releases, about), "contour"
@@ -281,9 +283,9 @@ def _tail(factors: BallFactors, c: Any, first: Fraction, smoothing: Fraction) ->
     rungs = [ball(first)]
     for _ in range(_RUNGS):
         rungs.append((rungs[-1] * ball(_LADDER)).upper())
-    largest = factors.modulus(tails, rungs[-1], None, smoothing)
+    largest = factors.modulus(c, tails, rungs[-1], None, smoothing)
     total = largest / rungs[-1]
     for start, end in zip(rungs[-2::-1], rungs[:0:-1], strict=True):
-        largest = arb.max(largest, factors.modulus(tails, start, end, smoothing))
+        largest = arb.max(largest, factors.modulus(c, tails, start, end, smoothing))
         total += largest * (1 / start - 1 / end)
     return (total / arb.pi()).upper()
