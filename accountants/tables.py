@@ -19,7 +19,7 @@ from dpaudit.accountants.rounding import up
 from dpaudit.mechanisms import DiscreteLaplace, RandomizedResponse, Tabulated
 
 #: Noise that is moved further has its pair replaced by any of the same epsilon.
-_MOST_MOVES = 1024
+MOST_MOVES = 1024
 #: Probabilities are raised to this, so that none vanishes.
 _LEAST = 1e-300
 
@@ -53,7 +53,7 @@ def discrete_laplace_term(mechanism: DiscreteLaplace) -> tuple[PureTerm | Discre
     if moves == 0:
         return ()
     step = finite(up(1 / Fraction(mechanism.scale)), mechanism)
-    if moves == 1 or moves > _MOST_MOVES:
+    if moves == 1 or moves > MOST_MOVES:
         return (PureTerm(finite(up(moves / Fraction(mechanism.scale)), mechanism)),)
     ratio = math.exp(-step)
     between = [-math.expm1(-step) / (1.0 + ratio) * math.exp(-step * k) for k in range(1, moves)]
