@@ -34,10 +34,10 @@ def table_moment(s: Any, term: DiscreteTerm) -> Any:
 
 @functools.lru_cache(maxsize=256)
 def _rows(term: DiscreteTerm) -> list[tuple[Any, Any]]:
-    """Losses and probabilities, widened by what they are allowed to be off by."""
+    """Losses and probabilities, these widened by what they are allowed to be off by."""
     return [
         (
-            ball(loss) * (1 + _blur(4 * _UNIT)),
+            ball(loss),
             ball(p) * (1 + _blur(16 * _UNIT * (2 + math.ceil(abs(math.log(p)))))),
         )
         for loss, p in zip(term.losses, term.probabilities, strict=True)
@@ -47,7 +47,7 @@ def _rows(term: DiscreteTerm) -> list[tuple[Any, Any]]:
 
 def table_ceiling(term: DiscreteTerm) -> Fraction:
     """A bound on the loss."""
-    return max(Fraction(0), Fraction(max(term.losses)) * (1 + 4 * _UNIT))
+    return max(Fraction(0), Fraction(max(term.losses)))
 
 
 def _blur(size: Fraction) -> Any:

@@ -55,6 +55,10 @@ def discrete_laplace_term(mechanism: DiscreteLaplace) -> tuple[PureTerm | Discre
     step = finite(up(1 / Fraction(mechanism.scale)), mechanism)
     if moves == 1 or moves > MOST_MOVES:
         return (PureTerm(finite(up(moves / Fraction(mechanism.scale)), mechanism)),)
+    # Rounded up to so few bits that all multiples are exact.
+    bits = 53 - moves.bit_length()
+    mantissa, power = math.frexp(step)
+    step = math.ldexp(math.ceil(math.ldexp(mantissa, bits)), power - bits)
     ratio = math.exp(-step)
     between = [-math.expm1(-step) / (1.0 + ratio) * math.exp(-step * k) for k in range(1, moves)]
     probabilities = [1.0 / (1.0 + ratio), *between, math.exp(-step * moves) / (1.0 + ratio)]

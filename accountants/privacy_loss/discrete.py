@@ -49,8 +49,8 @@ class DiscreteFactor:
 
     @property
     def ceiling(self) -> float:
-        """The largest loss of one run, rounded up."""
-        return max(0.0, float(self.losses[-1])) * (1.0 + 8.0 * UNIT)
+        """The largest loss of one run."""
+        return max(0.0, float(self.losses[-1]))
 
     @cached_property
     def spread(self) -> Vector:
@@ -122,6 +122,5 @@ class DiscreteFactor:
         peak = float(logs.max())
         sizes = np.exp(logs - peak)
         total = float(sizes.sum())
-        # The losses' own error of 4 u is multiplied by c.
         errors = self.spread + 16.0 * UNIT * (1.0 + np.abs(exponents) + np.abs(np.log(self.probabilities)))
         return sizes / total, np.minimum(errors, 1.0), peak + float(np.log(total))

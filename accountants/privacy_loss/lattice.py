@@ -34,17 +34,18 @@ class Lattice:
 
     loss: Vector
     log_weight: Vector
-    loss_error: float
+    loss_error: Vector
     weight_error: float
     infinite: float = 0.0  # what was lost below the smallest double
 
     def curve(self, epsilon: float) -> Curve:
         """Bounds on log delta(epsilon)."""
-        moved = self.loss_error + 4.0 * UNIT * epsilon
-        above = int(np.searchsorted(-self.loss, -(epsilon - moved), side="left"))
+        furthest = float(self.loss_error.max()) + 4.0 * UNIT * epsilon
+        above = int(np.searchsorted(-self.loss, -(epsilon - furthest), side="left"))
         if above == 0:
             return Curve(-math.inf, -math.inf, _log(self.infinite), 1.0)
         gap, logs = self.loss[:above] - epsilon, self.log_weight[:above]
+        moved = self.loss_error[:above] + 4.0 * UNIT * epsilon
         scale = float(logs.max())
         weights = np.exp(logs - scale)
         error = self.weight_error + (math.log2(above) + 64.0) * UNIT
@@ -97,7 +98,9 @@ class Lattice:
         bracket = verified(self, epsilon, log_delta)
         if self.infinite > 0.0:
             return bracket
-        return Bracket(bracket.lower, min(bracket.upper, max(0.0, float(self.loss[0]) + self.loss_error)))
+        return Bracket(
+            bracket.lower, min(bracket.upper, max(0.0, float((self.loss + self.loss_error).max())))
+        )
 
     def _halve(self, low: float, high: float, log_delta: float) -> tuple[float, float]:
         for _ in range(100):
@@ -113,27 +116,31 @@ def atoms(counts: Vector, tables: Sequence[DiscreteFactor]) -> float:
 
 def lattice(parameters: Vector, counts: Vector, tables: Sequence[DiscreteFactor]) -> Lattice:
     """List the atoms; parameters and counts of the randomized responses are [distinct], all positive."""
-    loss, log_weight = np.zeros(1), np.zeros(1)
+    loss, log_weight, loss_error = np.zeros(1), np.zeros(1), np.zeros(1)
     size = 0.0
     for e, n in zip(parameters.tolist(), counts.tolist(), strict=True):
         k = np.arange(n + 1.0)
         share = math.log1p(math.exp(-e))
         choose = gammaln(n + 1.0) - gammaln(k + 1.0) - gammaln(n - k + 1.0)
-        loss = np.add.outer(loss, (2.0 * k - n) * e).ravel()
+        loss, loss_error = _sums(loss, loss_error, (2.0 * k - n) * e, 2.0 * UNIT * np.abs(2.0 * k - n) * e)
         log_weight = np.add.outer(log_weight, choose - n * share - (n - k) * e).ravel()
         size += 3.0 * 16.0 * float(gammaln(n + 1.0)) + 16.0 * n * (share + e)
     rounding = 4.0 * (len(parameters) + 2.0) * UNIT
-    loss_error, weight_error = rounding * float(np.dot(parameters, counts)), UNIT * size + rounding * size
-    infinite = 0.0
+    weight_error, infinite = UNIT * size + rounding * size, 0.0
     for table in tables:
         more = power(table)
-        loss = np.add.outer(loss, more.loss).ravel()
+        loss, loss_error = _sums(loss, loss_error, more.loss, more.loss_error)
         log_weight = np.add.outer(log_weight, more.log_weight).ravel()
-        loss_error += more.loss_error + 4.0 * UNIT * float(np.abs(loss).max())
         weight_error += more.weight_error + 4.0 * UNIT * float(np.abs(log_weight).max())
         infinite += more.infinite
     order = np.argsort(-loss)
-    return Lattice(loss[order], log_weight[order], loss_error, weight_error, infinite)
+    return Lattice(loss[order], log_weight[order], loss_error[order], weight_error, infinite)
+
+
+def _sums(some: Vector, some_error: Vector, more: Vector, more_error: Vector) -> tuple[Vector, Vector]:
+    """Every sum of one loss of either kind, and what it may be off by."""
+    loss = np.add.outer(some, more).ravel()
+    return loss, np.add.outer(some_error, more_error).ravel() + 2.0 * UNIT * np.abs(loss)
 
 
 def _log(x: float) -> float:

@@ -8,6 +8,7 @@ multinomial weight. Products below the smallest double are counted as an infinit
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from typing import NamedTuple
 
 import numpy as np
@@ -22,11 +23,11 @@ _UNDERFLOWN = 1e-290
 
 
 class Atoms(NamedTuple):
-    """Losses with the logarithms of their probabilities, [atoms], and how far off either may be."""
+    """Losses with the logarithms of their probabilities, and how far off each may be; [atoms]."""
 
     loss: Vector
     log_weight: Vector
-    loss_error: float
+    loss_error: Vector
     weight_error: float
     infinite: float
 
@@ -45,26 +46,35 @@ def power(factor: DiscreteFactor) -> Atoms:
     """The atoms of all runs."""
     losses, count = factor.losses, int(factor.count)
     spread = count * float(factor.spread.max())
-    loss_error = 48.0 * UNIT * count * float(np.abs(losses).max())
     step = _common_step(losses)
     if step is None or step[1][-1] * factor.count + 1.0 > _LONGEST:
         loss, log_weight = _listed(losses, np.log(factor.probabilities), count)
         rounding = 64.0 * float(gammaln(count + 1.0)) + (len(losses) + 8.0) * float(np.abs(log_weight).max())
-        return Atoms(loss, log_weight, loss_error, spread + rounding * UNIT, 0.0)
+        return Atoms(loss, log_weight, _inexact(losses, loss, count), spread + rounding * UNIT, 0.0)
     width, places = step
     single = np.zeros(int(places[-1]) + 1)
     single[places.astype(np.intp)] = factor.probabilities
     weight, rounding = _convolved(single, count)
-    some = weight > 0.0
+    some = np.flatnonzero(weight > 0.0).astype(np.float64)
+    halves = 2.0 * float(losses[0]) / width if width else 0.0  # the lowest loss, in half steps
+    if all(
+        Fraction(loss) * 2 == Fraction(width) * int(halves + 2.0 * place)
+        for loss, place in zip(losses.tolist(), places.tolist(), strict=True)
+    ):
+        loss = (count * halves + 2.0 * some) * (0.5 * width)
+        loss_error = 2.0 * UNIT * np.abs(loss)
+    else:
+        loss = count * float(losses[0]) + width * some
+        loss_error = _inexact(losses, loss, count)
     # Without any product below 1e-290 nothing can have vanished.
     vanished = count * math.log(float(factor.probabilities.min())) < math.log(_UNDERFLOWN)
-    return Atoms(
-        count * float(losses[0]) + width * np.flatnonzero(some).astype(np.float64),
-        np.log(weight[some]),
-        loss_error,
-        spread + rounding,
-        _UNDERFLOWN if vanished else 0.0,
-    )
+    log_weight = np.log(weight[some.astype(np.intp)])
+    return Atoms(loss, log_weight, loss_error, spread + rounding, _UNDERFLOWN if vanished else 0.0)
+
+
+def _inexact(losses: Vector, sums: Vector, count: int) -> Vector:
+    """What sums may be off by whose losses lie near a common step, or were added one by one."""
+    return np.full(len(sums), (48.0 + 2.0 * len(losses)) * UNIT * count * float(np.abs(losses).max()))
 
 
 def _common_step(losses: Vector) -> tuple[float, Vector] | None:

@@ -85,9 +85,8 @@ class BoundedRangeTerm:
 class DiscreteTerm:
     """A pair that is known loss by loss: P has probabilities[i] where log dP/dQ = losses[i].
 
-    The probabilities are relative to their sum, which is that of all finite losses; bounds hold for any
-    rounding of the numbers by a few units in the last place: probabilities within 16 u (1 + |log p|), losses
-    within 4 u, relative, u = 2^-53.
+    The losses are exact. The probabilities are relative to their sum, which is that of all finite losses, and
+    bounds hold for any that round to the given ones within 16 u (1 + |log p|), relative, u = 2^-53.
 
     Attributes:
         losses: increasing.
