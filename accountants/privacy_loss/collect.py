@@ -16,6 +16,7 @@ from dpaudit.accountants.privacy_loss.compress import laplace_factors, response_
 from dpaudit.accountants.privacy_loss.discrete import DiscreteFactor
 from dpaudit.accountants.privacy_loss.factors import UNIT, Factor, GaussianFactor, Vector
 from dpaudit.accountants.privacy_loss.families import LaplaceFactor, ResponseFactor
+from dpaudit.accountants.privacy_loss.many_tables import table_factors
 from dpaudit.accountants.privacy_loss.sampled import SampledGaussianFactor
 from dpaudit.accountants.privacy_loss.sampled_laplace import SampledLaplaceFactor
 from dpaudit.accountants.privacy_loss.solve import Bracket
@@ -225,7 +226,7 @@ class Collected:
         shared: list[Factor] = [GaussianFactor(self.variance)] if self.variance > 0.0 else []
         shared += laplace_factors(self.laplace) + response_factors(self.response)
         shared += [self.bounded_range] if len(self.bounded_range.counts) else []
-        shared += self.tables
+        shared += table_factors(self.tables)
         orders = []
         for mixture_first in self._orders:
             gaussian = [SampledGaussianFactor(*row, mixture_first) for row in self.sampled_gaussian]

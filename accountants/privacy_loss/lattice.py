@@ -111,7 +111,14 @@ class Lattice:
 
 def atoms(counts: Vector, tables: Sequence[DiscreteFactor]) -> float:
     """How many atoms the loss has, at most."""
-    return float(np.prod(counts + 1.0) * np.prod([number(table) for table in tables]))
+    total = 1.0
+    for several in counts.tolist():
+        total = min(total * (several + 1.0), math.inf)
+    for table in tables:
+        if total > MOST_ATOMS:
+            break
+        total *= number(table)
+    return total
 
 
 def lattice(parameters: Vector, counts: Vector, tables: Sequence[DiscreteFactor]) -> Lattice:
