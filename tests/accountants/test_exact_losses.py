@@ -28,6 +28,7 @@ from dpaudit.accountants.privacy_loss import (
 from dpaudit.accountants.privacy_loss.bounded_range import BoundedRangeFactor
 from dpaudit.accountants.privacy_loss.collect import collect
 from dpaudit.accountants.privacy_loss.discrete import DiscreteFactor
+from dpaudit.accountants.privacy_loss.many_tables import TablesFactor
 from dpaudit.accountants.privacy_loss.solve import contour_log_delta
 from dpaudit.errors import CannotBound, InvalidParameter
 from dpaudit.mechanisms import AnyMechanism, DiscreteLaplace, RandomizedResponse, Tabulated
@@ -446,6 +447,33 @@ def test_the_factor_is_the_moment_along_the_line_and_decays_as_proved(term: Term
             for at in np.linspace(one, other, 4).tolist() if exact else []:
                 assert 3 * mp.log(abs(moment(term, mp.mpc(c, at)) / start)) <= bound + 1e-12
         assert np.all(factor.decay(c, t[1:2], np.array([np.inf])) <= 0.0)
+
+
+def test_tables_of_one_length_are_the_sum_of_each() -> None:
+    rng = np.random.default_rng(5)
+    tables = [
+        (term_of(RandomizedResponse(epsilon=e, categories=8)), int(n))
+        for e, n in zip(rng.uniform(0.001, 3.0, 60).tolist(), rng.integers(1, 9, 60), strict=True)
+    ]
+    [[together]] = collect(tables).directions()
+    each = [collect([one]).directions()[0][0] for one in tables]
+    assert isinstance(together, TablesFactor)
+    for c in (0.01, 1.0, 30.0):
+        found, parts = together.cumulant(c), [factor.cumulant(c) for factor in each]
+        assert abs(found.value - sum(p.value for p in parts)) <= found.error + sum(p.error for p in parts)
+        assert found.error <= 1e-11 * (1.0 + found.value)
+        assert found.slope == pytest.approx(sum(p.slope for p in parts), rel=1e-12)
+        assert found.curvature == pytest.approx(sum(p.curvature for p in parts), rel=1e-9)
+        t = np.array([0.0, 0.01, 0.1, 0.4, 2.0])
+        along, lines = together.along(c, t), [factor.along(c, t) for factor in each]
+        assert along.log_modulus == pytest.approx(sum(one.log_modulus for one in lines), rel=1e-9, abs=1e-12)
+        turned = (along.phase - sum(one.phase for one in lines)) / (2.0 * np.pi)
+        assert np.abs(turned - np.rint(turned)).max() <= 1e-10
+        assert np.all(along.error <= 1e-9)
+        bound = together.decay(c, t[1:-1], t[2:])
+        assert np.all(along.log_modulus[1:-1] <= bound + 1e-9)
+        assert np.all(along.log_modulus[2:] <= bound + 1e-9)
+        assert bound == pytest.approx(sum(one.decay(c, t[1:-1], t[2:]) for one in each), rel=1e-6, abs=1e-9)
 
 
 # --- laws -------------------------------------------------------------------------------------------
