@@ -12,9 +12,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dpaudit.accountants.privacy_loss.bounded_range import BoundedRangeFactor
+from dpaudit.accountants.privacy_loss.checks import grouped, joined, rows_of, tables_of, vectors
 from dpaudit.accountants.privacy_loss.compress import laplace_factors, response_factors
 from dpaudit.accountants.privacy_loss.discrete import DiscreteFactor
-from dpaudit.accountants.privacy_loss.factors import UNIT, Factor, GaussianFactor, Vector
+from dpaudit.accountants.privacy_loss.factors import UNIT, Factor, GaussianFactor
 from dpaudit.accountants.privacy_loss.families import LaplaceFactor, ResponseFactor
 from dpaudit.accountants.privacy_loss.many_tables import table_factors
 from dpaudit.accountants.privacy_loss.sampled import SampledGaussianFactor
@@ -37,12 +38,10 @@ from dpaudit.accountants.privacy_loss.terms import (
     Term,
 )
 from dpaudit.accountants.rounding import sum_up
-from dpaudit.errors import CannotBound, InvalidParameter
+from dpaudit.errors import InvalidParameter
 
 #: A smaller mu counts as this one: its square must not underflow.
 SMALLEST_MU = 1e-150
-#: More runs than this of one term are not accounted for.
-MOST_COUNT = 1e12
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +63,7 @@ class Composed:
     def __add__(self, other: Composed) -> Composed:
         """The composition of both."""
         names = [each.name for each in fields(Composed) if each.name != "tables"]
-        columns: dict[str, Any] = {name: _joined(getattr(self, name), getattr(other, name)) for name in names}
+        columns: dict[str, Any] = {name: joined(getattr(self, name), getattr(other, name)) for name in names}
         return Composed(**columns, tables=self.tables + other.tables)
 
     def checked(self) -> Collected:
@@ -74,14 +73,14 @@ class Composed:
             InvalidParameter: a parameter or count is NaN, infinite, negative or not of its array's shape.
             CannotBound: a parameter or count past the range in which anything is computed.
         """
-        mu, mu_count = _arrays("gaussian", self.gaussian, 1e15)
-        laplace, laplace_count = _arrays("laplace", self.laplace, LARGEST_PARAMETER)
-        response, response_count = _arrays("randomized_response", self.randomized_response, LARGEST_PARAMETER)
-        ranged, range_count = _arrays("bounded_range", self.bounded_range, LARGEST_PARAMETER)
-        loss, delta, loss_count = _arrays("approximate", self.approximate, LARGEST_PARAMETER, 1.0)
-        s_mu, s_rate, s_count = _arrays("sampled_gaussian", self.sampled_gaussian, 1e3, 1.0)
-        l_loss, l_rate, l_count = _arrays("sampled_laplace", self.sampled_laplace, 500.0, 1.0)
-        tables = _tables(self.tables)
+        mu, mu_count = vectors("gaussian", self.gaussian, 1e15)
+        laplace, laplace_count = vectors("laplace", self.laplace, LARGEST_PARAMETER)
+        response, response_count = vectors("randomized_response", self.randomized_response, LARGEST_PARAMETER)
+        ranged, range_count = vectors("bounded_range", self.bounded_range, LARGEST_PARAMETER)
+        loss, delta, loss_count = vectors("approximate", self.approximate, LARGEST_PARAMETER, 1.0)
+        s_mu, s_rate, s_count = vectors("sampled_gaussian", self.sampled_gaussian, 1e3, 1.0)
+        l_loss, l_rate, l_count = vectors("sampled_laplace", self.sampled_laplace, 500.0, 1.0)
+        tables = tables_of(self.tables)
         certain, l_certain = s_rate == 1.0, l_rate == 1.0
         raised = bool(np.any((mu > 0.0) & (mu < SMALLEST_MU) & (mu_count > 0.0)))
         mu = np.where(mu > 0.0, np.maximum(mu, SMALLEST_MU), 0.0)
@@ -94,12 +93,12 @@ class Composed:
         return Collected(
             variance,
             LaplaceFactor(
-                *_grouped(np.append(laplace, l_loss[l_certain]), np.append(laplace_count, l_count[l_certain]))
+                *grouped(np.append(laplace, l_loss[l_certain]), np.append(laplace_count, l_count[l_certain]))
             ),
-            ResponseFactor(*_grouped(np.append(response, loss), np.append(response_count, loss_count))),
-            _rows(s_mu, s_rate, s_count, ~certain),
-            _rows(l_loss, l_rate, l_count, ~l_certain),
-            BoundedRangeFactor(*_grouped(ranged, range_count)),
+            ResponseFactor(*grouped(np.append(response, loss), np.append(response_count, loss_count))),
+            rows_of(s_mu, s_rate, s_count, ~certain),
+            rows_of(l_loss, l_rate, l_count, ~l_certain),
+            BoundedRangeFactor(*grouped(ranged, range_count)),
             tables,
             any_of(
                 np.append(delta, [table.infinite for table, _ in self.tables]),
@@ -276,65 +275,3 @@ def columns_of(releases: Iterable[tuple[Term, int]]) -> Composed:
                 assert_never(term)
     columns: dict[str, Any] = {kind: tuple(zip(*entries, strict=True)) for kind, entries in rows.items()}
     return Composed(**columns, tables=tuple(tables))
-
-
-def _tables(tables: Iterable[tuple[DiscreteTerm, int]]) -> tuple[DiscreteFactor, ...]:
-    total: Counter[DiscreteTerm] = Counter()
-    for table, count in tables:
-        if count > MOST_COUNT:
-            raise CannotBound(f"a count exceeds {MOST_COUNT:g}", where="tables")
-        total[table] += count
-    return tuple(DiscreteFactor(table, float(count)) for table, count in total.items() if count)
-
-
-def _joined(some: tuple[ArrayLike, ...], more: tuple[ArrayLike, ...]) -> tuple[ArrayLike, ...]:
-    """Columns one below the other; the last, the counts, may be one number for all."""
-    if not np.size(more[0]):
-        return some
-    if not np.size(some[0]):
-        return more
-    counts = [np.broadcast_to(columns[-1], np.shape(columns[0])) for columns in (some, more)]
-    pairs = zip(some[:-1], more[:-1], strict=True)
-    return (*(np.concatenate([one, other]) for one, other in pairs), np.concatenate(counts))
-
-
-def _arrays(name: str, columns: tuple[ArrayLike, ...], *largest: float) -> tuple[Vector, ...]:
-    *parameters, count = (np.atleast_1d(np.asarray(column, dtype=np.float64)) for column in columns)
-    shape = parameters[0].shape
-    if len(shape) != 1 or any(p.shape != shape for p in parameters) or count.shape not in {shape, (1,)}:
-        raise InvalidParameter("parameters and counts are not one-dimensional of one length", where=name)
-    count = np.broadcast_to(count, shape)
-    if not np.all((count >= 0.0) & (count < np.inf) & (count == np.floor(count))):
-        raise InvalidParameter("a count is not an integer >= 0", where=name)
-    for values, most in zip(parameters, largest, strict=True):
-        if not np.all((values >= 0.0) & (values < np.inf)):
-            raise InvalidParameter("a parameter is NaN, infinite or negative", where=name)
-        if np.any(values > most):
-            if most == 1.0:
-                raise InvalidParameter("a probability exceeds 1", where=name)
-            raise CannotBound(f"a parameter exceeds {most:g}", where=name, remedy="add noise")
-    if np.any(count > MOST_COUNT):
-        raise CannotBound(f"a count exceeds {MOST_COUNT:g}", where=name)
-    return (*parameters, count)
-
-
-def _grouped(parameters: Vector, counts: Vector) -> tuple[Vector, Vector]:
-    """Distinct positive parameters in increasing order, with the sums of their counts."""
-    real = (parameters > 0.0) & (counts > 0.0)
-    parameters, counts = parameters[real], counts[real]
-    order = np.argsort(parameters)
-    parameters, counts = parameters[order], counts[order]
-    first = np.flatnonzero(np.append(True, np.diff(parameters) > 0.0)[: len(parameters)])
-    if not len(first):
-        return parameters, counts
-    return parameters[first], np.add.reduceat(counts, first)
-
-
-def _rows(parameters: Vector, rates: Vector, counts: Vector, keep: np.ndarray[Any, Any]) -> tuple[Any, ...]:
-    keep = keep & (parameters > 0.0) & (rates > 0.0) & (counts > 0.0)
-    total: Counter[tuple[float, float]] = Counter()
-    for parameter, rate, count in zip(
-        parameters[keep].tolist(), rates[keep].tolist(), counts[keep].tolist(), strict=True
-    ):
-        total[parameter, rate] += int(count)
-    return tuple((parameter, rate, float(count)) for (parameter, rate), count in total.items())
