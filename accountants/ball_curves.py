@@ -27,14 +27,15 @@ class ClosedForm(NamedTuple):
 
 def closed_form(factors: BallFactors) -> ClosedForm | None:
     """The closed form of a composition in one order of its pair, if it has one."""
-    match factors:
-        case BallFactors(laplace=(), response=(), sampled=()):
-            return ClosedForm("gaussian", functools.partial(_gaussian, factors.variance))
-        case BallFactors(variance=0, laplace=(), sampled=()) if _atoms(factors) <= _MOST_ATOMS:
-            return ClosedForm("lattice", functools.partial(_lattice, _listed(factors)))
-        case BallFactors(variance=0, laplace=((loss, 1),), response=(), sampled=()):
+    families = {family for family, releases in vars(factors).items() if releases} - {"revealing"}
+    if families <= {"variance"}:
+        return ClosedForm("gaussian", functools.partial(_gaussian, factors.variance))
+    if families == {"response"} and _atoms(factors) <= _MOST_ATOMS:
+        return ClosedForm("lattice", functools.partial(_lattice, _listed(factors)))
+    match sorted(families), factors:
+        case ["laplace"], BallFactors(laplace=((loss, 1),)):
             return ClosedForm("single", lambda epsilon: laplace_delta(ball(loss), ball(epsilon)))
-        case BallFactors(variance=0, laplace=(), response=(), sampled=(one,)) if one.count == 1:
+        case ["sampled"], BallFactors(sampled=(one,)) if one.count == 1:
             return ClosedForm("single", lambda epsilon: precise(lambda: one.alone(ball(epsilon))))
         case _:
             return None

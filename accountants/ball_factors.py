@@ -16,6 +16,8 @@ from typing import Any, assert_never
 from dpaudit.accountants.balls import ball, flint, least_versine
 from dpaudit.accountants.privacy_loss import (
     ApproxTerm,
+    BoundedRangeTerm,
+    DiscreteTerm,
     GaussianTerm,
     LaplaceTerm,
     PureTerm,
@@ -27,6 +29,7 @@ from dpaudit.accountants.privacy_loss import (
 from dpaudit.accountants.sampled_balls import Decay, SampledBalls
 from dpaudit.accountants.sampled_gaussian_balls import SampledGaussianBalls
 from dpaudit.accountants.sampled_laplace_balls import SampledLaplaceBalls
+from dpaudit.accountants.table_balls import range_decay, range_moment, table_ceiling, table_moment
 from dpaudit.errors import CannotBound
 
 _NEGLIGIBLE = 2.0**-300
@@ -40,6 +43,8 @@ class BallFactors:
         variance: the sum of mu^2.
         laplace: epsilon and count of each.
         response: epsilon and count of each randomized response, which stands for any pure release too.
+        ranged: epsilon and count of each choice of bounded range.
+        tables: each table of losses and its count.
         sampled: the Poisson-sampled releases, which alone tell the orders apart.
         revealing: the probability that an approximate release reveals everything.
     """
@@ -47,6 +52,8 @@ class BallFactors:
     variance: Fraction
     laplace: tuple[tuple[float, int], ...]
     response: tuple[tuple[float, int], ...]
+    ranged: tuple[tuple[float, int], ...]
+    tables: tuple[tuple[DiscreteTerm, int], ...]
     sampled: tuple[SampledBalls, ...]
     revealing: Fraction
 
@@ -60,6 +67,8 @@ class BallFactors:
         variance, kept = Fraction(0), Fraction(1)
         laplace: Counter[float] = Counter()
         response: Counter[float] = Counter()
+        ranged: Counter[float] = Counter()
+        tables: Counter[DiscreteTerm] = Counter()
         sampled: Counter[SampledGaussianTerm | SampledLaplaceTerm] = Counter()
         for term, count in releases:
             match term:
@@ -69,16 +78,30 @@ class BallFactors:
                     laplace[epsilon] += count
                 case RandomizedResponseTerm(epsilon) | PureTerm(epsilon):
                     response[epsilon] += count
-                case ApproxTerm(epsilon, delta):
-                    response[epsilon] += count
+                case BoundedRangeTerm(epsilon):
+                    ranged[epsilon] += count
+                case DiscreteTerm(_, _, delta) | ApproxTerm(_, delta):
+                    if isinstance(term, DiscreteTerm):
+                        tables[term] += count
+                    else:
+                        response[term.epsilon] += count
                     kept *= (1 - Fraction(delta)) ** min(count, 4096)
-                    if count > 4096:
+                    if count > 4096 and delta > 0.0:
                         raise CannotBound(f"{count} approximate releases in balls", where="rigour interval")
                 case SampledGaussianTerm() | SampledLaplaceTerm():
                     sampled[term] += count
                 case _:
                     assert_never(term)
-        rest = cls(variance, _positive(laplace), _positive(response), (), 1 - kept)
+        listed = tuple((table, int(count)) for table, count in tables.items() if count > 0)
+        rest = cls(
+            variance=variance,
+            laplace=_positive(laplace),
+            response=_positive(response),
+            ranged=_positive(ranged),
+            tables=listed,
+            sampled=(),
+            revealing=1 - kept,
+        )
         first = replace(rest, sampled=_sampled(sampled, mixture_first=True))
         second = replace(rest, sampled=_sampled(sampled, mixture_first=False))
         return (first, second) if first.sampled else (first,)
@@ -89,11 +112,15 @@ class BallFactors:
         if self.variance or None in ceilings:
             return None
         known = sum((one for one in ceilings if one is not None), Fraction(0))
-        return known + sum((Fraction(e) * n for e, n in self.laplace + self.response), Fraction(0))
+        known += sum((table_ceiling(table) * n for table, n in self.tables), Fraction(0))
+        pure = self.laplace + self.response + self.ranged
+        return known + sum((Fraction(e) * n for e, n in pure), Fraction(0))
 
     def cost(self, c: float, end: float) -> float:
         """How many formulae one node takes, where the last is at `end`."""
-        return len(self.laplace) + len(self.response) + 1 + sum(one.cost(c, end) for one in self.sampled)
+        rows = sum(len(table.losses) for table, _ in self.tables)
+        listed = len(self.laplace) + len(self.response) + len(self.ranged) + rows + 1
+        return listed + sum(one.cost(c, end) for one in self.sampled)
 
     def moment(self, c: Any, smoothing: Fraction) -> Any:
         """M(c) for a real c > 0, times that of a Gaussian of variance `smoothing`."""
@@ -113,11 +140,12 @@ class BallFactors:
     def decay(self, c: Any, smoothing: Fraction) -> Decay:
         """A bound on |M(c + it)| / M(c) for first <= t <= last, or for all t >= first.
 
-        Gaussian: it falls. Laplace and response: `privacy_loss.families`, `decay`.
+        Gaussian: it falls. Laplace and response: `privacy_loss.families`, `decay`. A table: 1.
         """
         arb = flint().arb
         bounds = [(_laplace_decay(c, ball(e)), n) for e, n in self.laplace]
         bounds += [(_response_decay(c, ball(e)), n) for e, n in self.response]
+        bounds += [(range_decay(c, ball(e)), n) for e, n in self.ranged]
         bounds += [(one.decay(c), one.count) for one in self.sampled]
         half = ball((self.variance + smoothing) / 2)
 
@@ -139,6 +167,10 @@ class BallFactors:
         for epsilon, count in self.response:
             e = ball(epsilon)
             total *= (((s + ball(0.5)) * e).cosh() / (e / 2).cosh()) ** count
+        for epsilon, count in self.ranged:
+            total *= range_moment(s, ball(epsilon)) ** count
+        for table, count in self.tables:
+            total *= table_moment(s, table) ** count
         return total
 
 

@@ -10,6 +10,8 @@ import math
 from dataclasses import dataclass
 from typing import Any, assert_never
 
+from dpaudit.accountants.privacy_loss.terms import DiscreteTerm
+from dpaudit.accountants.tables import MOST_MOVES, table_term
 from dpaudit.errors import CannotBound
 from dpaudit.mechanisms import (
     AnyMechanism,
@@ -63,7 +65,9 @@ def points(mechanism: AnyMechanism, spacing: float) -> float:
             return mechanism.sensitivity.value / mechanism.scale / spacing
         case RandomizedResponse() | Exponential() | OpaquePureDP() | OpaqueApproxDP():
             return mechanism.epsilon / spacing
-        case OpaqueZCDP() | Tabulated() | SmoothGaussian():
+        case Tabulated():
+            return max(map(abs, mechanism.losses)) / spacing
+        case OpaqueZCDP() | SmoothGaussian():
             return 0.0
         case _:
             assert_never(mechanism)
@@ -104,7 +108,7 @@ def pair_of(mechanism: AnyMechanism, neighbouring: Neighbouring, spacing: float)
                 sensitivity=mechanism.sensitivity.value,
             )
         case DiscreteLaplace() | DiscreteGaussian():
-            # One coordinate moved by all of it, which is a pair that the mechanism has.
+            # One coordinate moved by all of it: for Laplace noise the worst pair, for Gaussian noise one.
             moves = math.floor(mechanism.sensitivity.value)
             if moves == 0:
                 return None
@@ -117,7 +121,7 @@ def pair_of(mechanism: AnyMechanism, neighbouring: Neighbouring, spacing: float)
                 )
             return both(
                 losses.from_discrete_laplace_mechanism,
-                same=mechanism.sensitivity.value == 1,
+                same=moves <= MOST_MOVES,
                 parameter=1.0 / mechanism.scale,
                 sensitivity=moves,
             )
@@ -126,7 +130,6 @@ def pair_of(mechanism: AnyMechanism, neighbouring: Neighbouring, spacing: float)
             replaced = mechanism.categories / (math.exp(mechanism.epsilon) + others)
             return both(
                 losses.from_randomized_response,
-                same=mechanism.categories == 2,
                 noise_parameter=replaced,
                 num_buckets=mechanism.categories,
             )
@@ -138,10 +141,28 @@ def pair_of(mechanism: AnyMechanism, neighbouring: Neighbouring, spacing: float)
             # Rounded upwards only; and bounded range is less than the pure guarantee that follows from it.
             up = losses.from_privacy_parameters(stated, spacing)
             return Pair(up, None, same=not isinstance(mechanism, Exponential))
-        case OpaqueZCDP() | Tabulated() | SmoothGaussian():
+        case Tabulated():
+            # A table that says less than its largest loss is not what dpaudit composes.
+            same = isinstance(table_term(mechanism), DiscreteTerm)
+            up, down = (_rounded(mechanism, spacing, pessimistic=way) for way in (True, False))
+            return Pair(up, down if same else None, same=same)
+        case OpaqueZCDP() | SmoothGaussian():
             raise _unknown(mechanism)
         case _:
             assert_never(mechanism)
+
+
+def _rounded(mechanism: Tabulated, spacing: float, *, pessimistic: bool) -> Any:
+    """A table's rows, each loss moved to a multiple of the spacing."""
+    from dp_accounting.pld import privacy_loss_distribution as losses
+
+    masses: dict[int, float] = {}
+    for loss, probability in zip(mechanism.losses, mechanism.probabilities, strict=True):
+        at = math.ceil(loss / spacing) if pessimistic else math.floor(loss / spacing)
+        masses[at] = masses.get(at, 0.0) + probability
+    return losses.PrivacyLossDistribution.create_from_rounded_probability(
+        masses, mechanism.infinity, spacing, pessimistic_estimate=pessimistic
+    )
 
 
 def _sampled(mechanism: PoissonSampled, neighbouring: Neighbouring, both: Any) -> Pair | None:

@@ -25,6 +25,8 @@ from dpaudit.accountants.privacy_loss.factors import Vector
 from dpaudit.accountants.privacy_loss.saddle import saddle_for_epsilon, total_cumulant
 from dpaudit.accountants.privacy_loss.terms import (
     ApproxTerm,
+    BoundedRangeTerm,
+    DiscreteTerm,
     GaussianTerm,
     LaplaceTerm,
     PureTerm,
@@ -107,6 +109,9 @@ def _parts(releases: Sequence[tuple[Term, int]]) -> tuple[list[tuple[Term, int]]
             case ApproxTerm(epsilon, delta):
                 kept += count * (math.log1p(-delta) if delta < 1.0 else -math.inf)
                 counted[PureTerm(epsilon)] += count
+            case DiscreteTerm(losses, probabilities, infinite):
+                kept += count * (math.log1p(-infinite) if infinite < 1.0 else -math.inf)
+                counted[DiscreteTerm(losses, probabilities)] += count
             case _:
                 counted[term] += count
     if square > 0.0:
@@ -119,6 +124,8 @@ def _is_sampled(term: Term) -> bool:
 
 
 def _moves(term: Term) -> bool:
+    if isinstance(term, DiscreteTerm):
+        return term.losses[-1] > 0.0
     return (term.mu if isinstance(term, GaussianTerm | SampledGaussianTerm) else term.epsilon) > 0.0 and (
         not isinstance(term, SampledGaussianTerm | SampledLaplaceTerm) or term.rate > 0.0
     )
@@ -135,6 +142,16 @@ def _losses(term: Term, count: int, c: float, nodes: int, *, mixture_first: bool
         case RandomizedResponseTerm(epsilon) | PureTerm(epsilon) | ApproxTerm(epsilon, _):
             loss = np.array([epsilon, -epsilon])
             log_p = -np.logaddexp(0.0, -loss)
+        case BoundedRangeTerm(epsilon):
+            edges = np.linspace(-epsilon, epsilon, nodes)
+            loss = 0.5 * (edges[1:] + edges[:-1])
+            # The density e^(L / 2) / (4 sinh(epsilon / 2)) over each cell.
+            scale = math.log(math.sinh(0.5 * epsilon / (nodes - 1))) - 0.5 * epsilon
+            log_p = 0.5 * loss + scale - math.log(-math.expm1(-epsilon)) + math.log(2.0)
+        case DiscreteTerm(losses, probabilities, _):
+            some = np.asarray(probabilities) > 0.0
+            loss = np.asarray(losses)[some]
+            log_p = np.log(np.asarray(probabilities)[some]) - math.log(math.fsum(probabilities))
         case SampledLaplaceTerm(epsilon, rate):
             base, log_p, log_q = _laplace(epsilon, nodes)
             loss, log_p = _mixed(base, log_q, rate, mixture_first=mixture_first)

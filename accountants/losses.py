@@ -11,19 +11,20 @@ from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from typing import TypeAlias, assert_never
 
-from dpaudit.accountants.costs import finite, infinite_mass, largest_loss, pure_epsilon, rho
+from dpaudit.accountants.costs import finite, pure_epsilon, rho
 from dpaudit.accountants.privacy_loss.terms import (
     ApproxTerm,
+    BoundedRangeTerm,
     GaussianTerm,
     LaplaceTerm,
     PureTerm,
-    RandomizedResponseTerm,
     SampledGaussianTerm,
     SampledLaplaceTerm,
     Term,
 )
 from dpaudit.accountants.rounding import sqrt_up, up
 from dpaudit.accountants.smooth import smooth_delta
+from dpaudit.accountants.tables import discrete_laplace_term, response_term, table_term
 from dpaudit.errors import CannotBound
 from dpaudit.mechanisms import (
     AnyMechanism,
@@ -65,10 +66,9 @@ def losses(mechanism: AnyMechanism, neighbouring: Neighbouring) -> Losses:
     criterion (Shaked and Shanthikumar 2007, Theorem 3.A.44). The other order of the pair is its mirror
     image; a smaller total is a split with one part dropped.
 
-    Discrete Laplace: any (sensitivity/scale)-DP pair; at sensitivity 1 this is its own pair. Binary
-    randomized response: its own pair. With more categories, and for the exponential mechanism: any
-    epsilon-DP pair. Sampled: see `_sampled`. A table: revealed with its mass at infinity, else any pair
-    with its largest loss. Smooth noise: its exact delta at its own epsilon.
+    Discrete Laplace, randomized response, a table: see `dpaudit.accountants.tables`. Exponential: the
+    supremum over all choices of its bounded range. Sampled: see `_sampled`. Smooth noise: its exact delta at
+    its own epsilon.
 
     Raises:
         CannotBound: the mechanism has no dominating pair here.
@@ -81,18 +81,19 @@ def losses(mechanism: AnyMechanism, neighbouring: Neighbouring) -> Losses:
         case Laplace():
             return [(LaplaceTerm(_quotient(mechanism, mechanism.scale)), 1)]
         case DiscreteLaplace():
-            return [(PureTerm(_quotient(mechanism, mechanism.scale)), 1)]
+            return [(term, 1) for term in discrete_laplace_term(mechanism)]
         case RandomizedResponse():
-            binary = mechanism.categories == 2
-            return [((RandomizedResponseTerm if binary else PureTerm)(mechanism.epsilon), 1)]
-        case Exponential() | OpaquePureDP():
+            return [(response_term(mechanism), 1)]
+        case Exponential():
+            return [(BoundedRangeTerm(mechanism.epsilon), 1)]
+        case OpaquePureDP():
             return [(PureTerm(mechanism.epsilon), 1)]
         case PoissonSampled():
             return [(_sampled(mechanism, neighbouring), 1)]
         case OpaqueApproxDP():
             return [(ApproxTerm(mechanism.epsilon, mechanism.delta), 1)]
         case Tabulated():
-            return [(ApproxTerm(largest_loss(mechanism), min(1.0, infinite_mass(mechanism))), 1)]
+            return [(table_term(mechanism), 1)]
         case SmoothGaussian():
             delta = smooth_delta(mechanism.epsilon, mechanism.alpha, mechanism.beta, mechanism.dimension)
             return [(ApproxTerm(mechanism.epsilon, delta), 1)]
@@ -111,12 +112,11 @@ def losses(mechanism: AnyMechanism, neighbouring: Neighbouring) -> Losses:
 def closer_by_divergences(mechanism: AnyMechanism) -> bool:
     """Whether Renyi divergences (`log_moment`) know a mechanism better than its pair above does.
 
-    They take every answer of a randomized response, every row of a table, the exponential mechanism's bounded
-    range and smooth noise's own curve, all of which the pair replaces by one of two outputs.
+    They take smooth noise's own curve, and for each order the one worst choice of the exponential mechanism's
+    range: the pair, which dominates all at once, has a variance larger by a third. (Of many equal choices
+    `adaptive_ranges` leaves little of that.)
     """
-    if isinstance(mechanism, RandomizedResponse):
-        return mechanism.categories > 2
-    return isinstance(mechanism, Exponential | SmoothGaussian | Tabulated)
+    return isinstance(mechanism, Exponential | SmoothGaussian)
 
 
 def loss_terms(

@@ -7,6 +7,8 @@ from dpaudit.accountants.privacy_loss.profile import PrivacyLoss
 from dpaudit.accountants.privacy_loss.solve import Bracket
 from dpaudit.accountants.privacy_loss.terms import (
     ApproxTerm,
+    BoundedRangeTerm,
+    DiscreteTerm,
     GaussianTerm,
     LaplaceTerm,
     PureTerm,
@@ -18,8 +20,10 @@ from dpaudit.accountants.privacy_loss.terms import (
 
 __all__ = [
     "ApproxTerm",
+    "BoundedRangeTerm",
     "Bracket",
     "Composed",
+    "DiscreteTerm",
     "GaussianTerm",
     "LaplaceTerm",
     "PrivacyLoss",

@@ -12,9 +12,13 @@ from typing import Any, assert_never
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dpaudit.accountants.privacy_loss.bounded_range import BoundedRangeFactor
+from dpaudit.accountants.privacy_loss.checks import grouped, joined, rows_of, tables_of, vectors
 from dpaudit.accountants.privacy_loss.compress import laplace_factors, response_factors
-from dpaudit.accountants.privacy_loss.factors import UNIT, Factor, GaussianFactor, Vector
+from dpaudit.accountants.privacy_loss.discrete import DiscreteFactor
+from dpaudit.accountants.privacy_loss.factors import UNIT, Factor, GaussianFactor
 from dpaudit.accountants.privacy_loss.families import LaplaceFactor, ResponseFactor
+from dpaudit.accountants.privacy_loss.many_tables import table_factors
 from dpaudit.accountants.privacy_loss.sampled import SampledGaussianFactor
 from dpaudit.accountants.privacy_loss.sampled_laplace import SampledLaplaceFactor
 from dpaudit.accountants.privacy_loss.solve import Bracket
@@ -24,6 +28,8 @@ from dpaudit.accountants.privacy_loss.sums import any_of, weighted_sum_up
 from dpaudit.accountants.privacy_loss.terms import (
     LARGEST_PARAMETER,
     ApproxTerm,
+    BoundedRangeTerm,
+    DiscreteTerm,
     GaussianTerm,
     LaplaceTerm,
     PureTerm,
@@ -37,29 +43,29 @@ from dpaudit.errors import CannotBound, InvalidParameter
 
 #: A smaller mu counts as this one: its square must not underflow.
 SMALLEST_MU = 1e-150
-#: More runs than this of one term are not accounted for.
-MOST_COUNT = 1e12
 
 
 @dataclass(frozen=True, eq=False)
 class Composed:
     """Parameters and counts, family by family; each pair or triple of arrays has one shape, [distinct].
 
-    A count may be one number for all.
+    A count may be one number for all. Tables stand beside the arrays, each with its count.
     """
 
     gaussian: tuple[ArrayLike, ArrayLike] = ((), 1)  # mu, count
     laplace: tuple[ArrayLike, ArrayLike] = ((), 1)  # epsilon, count
     randomized_response: tuple[ArrayLike, ArrayLike] = ((), 1)  # epsilon, count
+    bounded_range: tuple[ArrayLike, ArrayLike] = ((), 1)  # epsilon, count
     approximate: tuple[ArrayLike, ArrayLike, ArrayLike] = ((), (), 1)  # epsilon, delta, count
     sampled_gaussian: tuple[ArrayLike, ArrayLike, ArrayLike] = ((), (), 1)  # mu, rate, count
     sampled_laplace: tuple[ArrayLike, ArrayLike, ArrayLike] = ((), (), 1)  # epsilon, rate, count
+    tables: tuple[tuple[DiscreteTerm, int], ...] = ()
 
     def __add__(self, other: Composed) -> Composed:
         """The composition of both."""
-        names = [each.name for each in fields(Composed)]
-        columns: dict[str, Any] = {name: _joined(getattr(self, name), getattr(other, name)) for name in names}
-        return Composed(**columns)
+        names = [each.name for each in fields(Composed) if each.name != "tables"]
+        columns: dict[str, Any] = {name: joined(getattr(self, name), getattr(other, name)) for name in names}
+        return Composed(**columns, tables=self.tables + other.tables)
 
     def checked(self) -> Collected:
         """Check every number and merge what can be merged.
@@ -68,12 +74,14 @@ class Composed:
             InvalidParameter: a parameter or count is NaN, infinite, negative or not of its array's shape.
             CannotBound: a parameter or count past the range in which anything is computed.
         """
-        mu, mu_count = _arrays("gaussian", self.gaussian, 1e15)
-        laplace, laplace_count = _arrays("laplace", self.laplace, LARGEST_PARAMETER)
-        response, response_count = _arrays("randomized_response", self.randomized_response, LARGEST_PARAMETER)
-        loss, delta, loss_count = _arrays("approximate", self.approximate, LARGEST_PARAMETER, 1.0)
-        s_mu, s_rate, s_count = _arrays("sampled_gaussian", self.sampled_gaussian, 1e3, 1.0)
-        l_loss, l_rate, l_count = _arrays("sampled_laplace", self.sampled_laplace, 500.0, 1.0)
+        mu, mu_count = vectors("gaussian", self.gaussian, 1e15)
+        laplace, laplace_count = vectors("laplace", self.laplace, LARGEST_PARAMETER)
+        response, response_count = vectors("randomized_response", self.randomized_response, LARGEST_PARAMETER)
+        ranged, range_count = vectors("bounded_range", self.bounded_range, LARGEST_PARAMETER)
+        loss, delta, loss_count = vectors("approximate", self.approximate, LARGEST_PARAMETER, 1.0)
+        s_mu, s_rate, s_count = vectors("sampled_gaussian", self.sampled_gaussian, 1e3, 1.0)
+        l_loss, l_rate, l_count = vectors("sampled_laplace", self.sampled_laplace, 500.0, 1.0)
+        tables = tables_of(self.tables)
         certain, l_certain = s_rate == 1.0, l_rate == 1.0
         raised = bool(np.any((mu > 0.0) & (mu < SMALLEST_MU) & (mu_count > 0.0)))
         mu = np.where(mu > 0.0, np.maximum(mu, SMALLEST_MU), 0.0)
@@ -86,12 +94,17 @@ class Composed:
         return Collected(
             variance,
             LaplaceFactor(
-                *_grouped(np.append(laplace, l_loss[l_certain]), np.append(laplace_count, l_count[l_certain]))
+                *grouped(np.append(laplace, l_loss[l_certain]), np.append(laplace_count, l_count[l_certain]))
             ),
-            ResponseFactor(*_grouped(np.append(response, loss), np.append(response_count, loss_count))),
-            _rows(s_mu, s_rate, s_count, ~certain),
-            _rows(l_loss, l_rate, l_count, ~l_certain),
-            any_of(delta, loss_count),
+            ResponseFactor(*grouped(np.append(response, loss), np.append(response_count, loss_count))),
+            rows_of(s_mu, s_rate, s_count, ~certain),
+            rows_of(l_loss, l_rate, l_count, ~l_certain),
+            BoundedRangeFactor(*grouped(ranged, range_count)),
+            tables,
+            any_of(
+                np.append(delta, [table.infinite for table, _ in self.tables]),
+                np.append(loss_count, [float(count) for _, count in self.tables]),
+            ),
             raised,
         )
 
@@ -105,18 +118,24 @@ class Collected:
     response: ResponseFactor
     sampled_gaussian: tuple[tuple[float, float, float], ...]  # mu, rate, count
     sampled_laplace: tuple[tuple[float, float, float], ...]  # epsilon, rate, count
+    bounded_range: BoundedRangeFactor
+    tables: tuple[DiscreteFactor, ...]
     least_delta: Bracket
     raised: bool  # some mu was raised to `SMALLEST_MU`: upper bounds only
 
     @property
     def only_gaussian(self) -> bool:
         """Nothing but Gaussians, or nothing at all."""
-        return not (len(self.laplace.counts) or len(self.response.counts) or self._sampled)
+        return not (self._continuous or len(self.response.counts) or self.tables or self._sampled)
 
     @property
-    def only_response(self) -> bool:
-        """Nothing but randomized response."""
-        return self.variance == 0.0 and not len(self.laplace.counts) and not self._sampled
+    def only_atoms(self) -> bool:
+        """Nothing but randomized response and tables."""
+        return self.variance == 0.0 and not self._continuous and not self._sampled
+
+    @property
+    def _continuous(self) -> bool:
+        return bool(len(self.laplace.counts) or len(self.bounded_range.counts))
 
     @property
     def _sampled(self) -> bool:
@@ -149,6 +168,8 @@ class Collected:
             [
                 weighted_sum_up(self.laplace.parameters, self.laplace.counts),
                 weighted_sum_up(self.response.parameters, self.response.counts),
+                weighted_sum_up(self.bounded_range.parameters, self.bounded_range.counts),
+                *(table.count * table.ceiling * (1.0 + 4.0 * UNIT) for table in self.tables),
             ]
         )
         gaussian = ((math.inf, rate, count) for _, rate, count in self.sampled_gaussian)
@@ -164,11 +185,12 @@ class Collected:
     def most_delta(self) -> float:
         """An upper bound on every delta but `least_delta`.
 
-        An e-DP mechanism has delta(0) <= tanh(e / 2) < e / 2; where all is sampled, nothing is told apart
-        unless something is drawn.
+        An e-DP mechanism has delta(0) <= tanh(e / 2) < e / 2; a table's losses, which need not be as small
+        in the other order, have 1 - e^-e < e; where all is sampled, nothing is told apart unless something
+        is drawn.
         """
-        most = min(1.0, math.nextafter(0.5 * self.ceiling, math.inf))
-        if self.variance > 0.0 or len(self.laplace.counts) or len(self.response.counts):
+        most = min(1.0, math.nextafter((1.0 if self.tables else 0.5) * self.ceiling, math.inf))
+        if self.variance > 0.0 or self._continuous or len(self.response.counts) or self.tables:
             return most
         drawn = (count * rate for _, rate, count in (*self.sampled_gaussian, *self.sampled_laplace))
         return min(most, sum_up(drawn) * (1.0 + 1e-15))
@@ -176,7 +198,7 @@ class Collected:
     @property
     def whole_variance(self) -> float | None:
         """The variance if nothing were sampled, where all noise is Gaussian: that dominates (convexity)."""
-        if len(self.laplace.counts) or len(self.response.counts) or self.sampled_laplace:
+        if self._continuous or len(self.response.counts) or self.tables or self.sampled_laplace:
             return None
         return self.variance + sum_up(
             [count * mu * mu * (1.0 + 1e-14) for mu, _, count in self.sampled_gaussian]
@@ -184,7 +206,7 @@ class Collected:
 
     def parts(self) -> tuple[Part, ...]:
         """What sampled releases and their company are on a lattice; empty where the contour has to do."""
-        if not self._sampled:
+        if not self._sampled or len(self.bounded_range.counts) or self.tables:
             return ()
         parts = [Part("gaussian", *row) for row in self.sampled_gaussian]
         parts += [Part("laplace", *row) for row in self.sampled_laplace]
@@ -203,6 +225,8 @@ class Collected:
         """The factors for each order of the pair; only sampled releases tell the orders apart."""
         shared: list[Factor] = [GaussianFactor(self.variance)] if self.variance > 0.0 else []
         shared += laplace_factors(self.laplace) + response_factors(self.response)
+        shared += [self.bounded_range] if len(self.bounded_range.counts) else []
+        shared += table_factors(self.tables)
         orders = []
         for mixture_first in self._orders:
             gaussian = [SampledGaussianFactor(*row, mixture_first) for row in self.sampled_gaussian]
@@ -231,6 +255,7 @@ def columns_of(releases: Iterable[tuple[Term, int]]) -> Composed:
         if counted[term] > sys.float_info.max:
             raise CannotBound("a count is too large: past 1.8e308", where=repr(term))
     rows: dict[str, list[tuple[float, ...]]] = {}
+    tables: list[tuple[DiscreteTerm, int]] = []
     for term, total in counted.items():
         match term:
             case GaussianTerm(mu):
@@ -239,6 +264,10 @@ def columns_of(releases: Iterable[tuple[Term, int]]) -> Composed:
                 rows.setdefault("laplace", []).append((epsilon, total))
             case RandomizedResponseTerm(epsilon) | PureTerm(epsilon):
                 rows.setdefault("randomized_response", []).append((epsilon, total))
+            case BoundedRangeTerm(epsilon):
+                rows.setdefault("bounded_range", []).append((epsilon, total))
+            case DiscreteTerm():
+                tables.append((term, total))
             case ApproxTerm(epsilon, delta):
                 rows.setdefault("approximate", []).append((epsilon, delta, total))
             case SampledGaussianTerm(mu, rate):
@@ -248,57 +277,4 @@ def columns_of(releases: Iterable[tuple[Term, int]]) -> Composed:
             case _:
                 assert_never(term)
     columns: dict[str, Any] = {kind: tuple(zip(*entries, strict=True)) for kind, entries in rows.items()}
-    return Composed(**columns)
-
-
-def _joined(some: tuple[ArrayLike, ...], more: tuple[ArrayLike, ...]) -> tuple[ArrayLike, ...]:
-    """Columns one below the other; the last, the counts, may be one number for all."""
-    if not np.size(more[0]):
-        return some
-    if not np.size(some[0]):
-        return more
-    counts = [np.broadcast_to(columns[-1], np.shape(columns[0])) for columns in (some, more)]
-    pairs = zip(some[:-1], more[:-1], strict=True)
-    return (*(np.concatenate([one, other]) for one, other in pairs), np.concatenate(counts))
-
-
-def _arrays(name: str, columns: tuple[ArrayLike, ...], *largest: float) -> tuple[Vector, ...]:
-    *parameters, count = (np.atleast_1d(np.asarray(column, dtype=np.float64)) for column in columns)
-    shape = parameters[0].shape
-    if len(shape) != 1 or any(p.shape != shape for p in parameters) or count.shape not in {shape, (1,)}:
-        raise InvalidParameter("parameters and counts are not one-dimensional of one length", where=name)
-    count = np.broadcast_to(count, shape)
-    if not np.all((count >= 0.0) & (count < np.inf) & (count == np.floor(count))):
-        raise InvalidParameter("a count is not an integer >= 0", where=name)
-    for values, most in zip(parameters, largest, strict=True):
-        if not np.all((values >= 0.0) & (values < np.inf)):
-            raise InvalidParameter("a parameter is NaN, infinite or negative", where=name)
-        if np.any(values > most):
-            if most == 1.0:
-                raise InvalidParameter("a probability exceeds 1", where=name)
-            raise CannotBound(f"a parameter exceeds {most:g}", where=name, remedy="add noise")
-    if np.any(count > MOST_COUNT):
-        raise CannotBound(f"a count exceeds {MOST_COUNT:g}", where=name)
-    return (*parameters, count)
-
-
-def _grouped(parameters: Vector, counts: Vector) -> tuple[Vector, Vector]:
-    """Distinct positive parameters in increasing order, with the sums of their counts."""
-    real = (parameters > 0.0) & (counts > 0.0)
-    parameters, counts = parameters[real], counts[real]
-    order = np.argsort(parameters)
-    parameters, counts = parameters[order], counts[order]
-    first = np.flatnonzero(np.append(True, np.diff(parameters) > 0.0)[: len(parameters)])
-    if not len(first):
-        return parameters, counts
-    return parameters[first], np.add.reduceat(counts, first)
-
-
-def _rows(parameters: Vector, rates: Vector, counts: Vector, keep: np.ndarray[Any, Any]) -> tuple[Any, ...]:
-    keep = keep & (parameters > 0.0) & (rates > 0.0) & (counts > 0.0)
-    total: Counter[tuple[float, float]] = Counter()
-    for parameter, rate, count in zip(
-        parameters[keep].tolist(), rates[keep].tolist(), counts[keep].tolist(), strict=True
-    ):
-        total[parameter, rate] += int(count)
-    return tuple((parameter, rate, float(count)) for (parameter, rate), count in total.items())
+    return Composed(**columns, tables=tuple(tables))

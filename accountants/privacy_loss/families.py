@@ -36,7 +36,7 @@ class _Buckets:
 
 
 @dataclass(frozen=True, eq=False)
-class _Family:
+class ParameterFamily:
     """Parameters e > 0 in increasing order, and how often each occurs; both [parameters]."""
 
     parameters: Vector
@@ -60,7 +60,7 @@ class _Family:
 
 
 @dataclass(frozen=True, eq=False)
-class ResponseFactor(_Family):
+class ResponseFactor(ParameterFamily):
     """Randomized response at every parameter, as often as its count says."""
 
     def cumulant(self, c: float) -> Cumulant:
@@ -78,7 +78,7 @@ class ResponseFactor(_Family):
 
     def along(self, c: float, t: Vector) -> Along:
         """|phi|^2 = 1 - sin^2(t e) / cosh^2(x / 2). Error: t e rounds, then a few roundings."""
-        return _accumulate(_response_block, c, t, self.parameters, self.counts)
+        return accumulate(_response_block, c, t, self.parameters, self.counts)
 
     def decay(self, c: float, lower: Vector, upper: Vector) -> Vector:
         """|phi|^2 = 1 - (1 - cos 2 t e) / (2 cosh^2(x / 2)); 1 / cosh^2 falls with e."""
@@ -91,7 +91,7 @@ class ResponseFactor(_Family):
 
 
 @dataclass(frozen=True, eq=False)
-class LaplaceFactor(_Family):
+class LaplaceFactor(ParameterFamily):
     """Laplace noise at every parameter, as often as its count says."""
 
     def cumulant(self, c: float) -> Cumulant:
@@ -126,9 +126,9 @@ class LaplaceFactor(_Family):
         split = int(np.searchsorted(self.parameters, 1.0 / (2.0 * c + 1.0), side="right"))
         parts = []
         if split:
-            parts.append(_accumulate(_laplace_small, c, t, self.parameters[:split], self.counts[:split]))
+            parts.append(accumulate(_laplace_small, c, t, self.parameters[:split], self.counts[:split]))
         if split < len(self.parameters):
-            parts.append(_accumulate(_laplace_large, c, t, self.parameters[split:], self.counts[split:]))
+            parts.append(accumulate(_laplace_large, c, t, self.parameters[split:], self.counts[split:]))
         return Along(*(np.sum(list(field), axis=0) for field in zip(*parts, strict=True)))
 
     def decay(self, c: float, lower: Vector, upper: Vector) -> Vector:
@@ -185,7 +185,8 @@ def _blocks(parameters: int, nodes: int) -> Iterator[tuple[slice, slice]]:
             yield slice(first, min(first + rows, parameters)), columns
 
 
-def _accumulate(block: _Block, c: float, t: Vector, parameters: Vector, counts: Vector) -> Along:
+def accumulate(block: _Block, c: float, t: Vector, parameters: Vector, counts: Vector) -> Along:
+    """Sum a block's log modulus, phase and error over all parameters, each as often as it counts."""
     # Counts are weights here, which an interpolation may make negative.
     total = np.zeros((3, len(t)))
     # A sum of r rows is within r u of itself, relative to the sum of moduli; the blocks add up likewise.

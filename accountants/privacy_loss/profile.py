@@ -85,11 +85,11 @@ class PrivacyLoss:
     def _of(cls, collected: Collected) -> Self:
         method: Method = "contour"
         exact: GaussianCurve | Lattice | None = None
-        response = collected.response
+        response, tables = collected.response, collected.tables
         if collected.only_gaussian:
             method, exact = "gaussian", GaussianCurve(math.sqrt(collected.variance))
-        elif collected.only_response and atoms(response.counts) <= MOST_ATOMS:
-            method, exact = "lattice", lattice(response.parameters, response.counts)
+        elif collected.only_atoms and atoms(response.counts, tables) <= MOST_ATOMS:
+            method, exact = "lattice", lattice(response.parameters, response.counts, tables)
         return cls(
             method,
             collected.ceiling,

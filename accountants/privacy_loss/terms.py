@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from itertools import pairwise
 
 from dpaudit.accountants.ranges import nonnegative
 from dpaudit.errors import CannotBound, InvalidParameter
@@ -59,6 +60,58 @@ class PureTerm:
     def __post_init__(self) -> None:
         """Refuse what is not a finite number in [0, 1e6]."""
         _loss("epsilon", self.epsilon)
+
+
+@dataclass(frozen=True, slots=True)
+class BoundedRangeTerm:
+    """Any choice of bounded range epsilon: its losses lie in some interval of that length.
+
+    Of two losses h and h - epsilon, the worst for any h by convexity, delta(x) is (e^epsilon + e^x - e^h -
+    e^(epsilon + x - h)) / (e^epsilon - 1); its largest value over h is the pair's own
+
+        delta(x) = (e^(epsilon / 2) - e^(x / 2))^2 / (e^epsilon - 1),    |x| <= epsilon,
+
+    (after Dong, Durfee and Rogers 2020). It dominates every such choice; no single one attains it all.
+    """
+
+    epsilon: float
+
+    def __post_init__(self) -> None:
+        """Refuse what is not a finite number in [0, 1e6]."""
+        _loss("epsilon", self.epsilon)
+
+
+@dataclass(frozen=True, slots=True)
+class DiscreteTerm:
+    """A pair that is known loss by loss: P has probabilities[i] where log dP/dQ = losses[i].
+
+    The losses are exact. The probabilities are relative to their sum, which is that of all finite losses, and
+    bounds hold for any that round to the given ones within 16 u (1 + |log p|), relative, u = 2^-53.
+
+    Attributes:
+        losses: increasing.
+        probabilities: one for each loss.
+        infinite: the probability of an infinite loss, beside the others.
+    """
+
+    losses: tuple[float, ...]
+    probabilities: tuple[float, ...]
+    infinite: float = 0.0
+
+    def __post_init__(self) -> None:
+        """Refuse losses outside [-1e6, 1e6] or out of order, and what are no probabilities."""
+        if not self.losses or len(self.losses) != len(self.probabilities):
+            raise InvalidParameter(
+                f"{len(self.losses)} losses and {len(self.probabilities)} probabilities", where="DiscreteTerm"
+            )
+        for loss, probability in zip(self.losses, self.probabilities, strict=True):
+            _loss("a loss's size", abs(loss))
+            _unit_interval("probability", probability)
+        if any(right <= left for left, right in pairwise(self.losses)):
+            raise InvalidParameter("losses that do not increase", where="DiscreteTerm")
+        _unit_interval("infinite", self.infinite)
+        if not math.fsum(self.probabilities) > 0.0:
+            raise InvalidParameter("no finite loss has a probability", where="DiscreteTerm")
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +171,8 @@ Term = (
     | LaplaceTerm
     | RandomizedResponseTerm
     | PureTerm
+    | BoundedRangeTerm
+    | DiscreteTerm
     | ApproxTerm
     | SampledGaussianTerm
     | SampledLaplaceTerm

@@ -14,6 +14,8 @@ from dpaudit.accountants.interval import Enclosure, enclose_delta, enclose_epsil
 from dpaudit.accountants.interval_bounds import account_in_intervals, enclosed_rho, enclosed_zcdp_epsilon
 from dpaudit.accountants.privacy_loss import (
     ApproxTerm,
+    BoundedRangeTerm,
+    DiscreteTerm,
     GaussianTerm,
     LaplaceTerm,
     PrivacyLoss,
@@ -132,6 +134,31 @@ def test_it_agrees_with_floating_point(releases: Releases, delta: float) -> None
     assert found.lower <= found.upper <= bracket.upper * (1 + 1e-9)
     assert bracket.lower <= found.upper
     assert found.lower <= bracket.upper
+
+
+@pytest.mark.parametrize(
+    "releases",
+    [
+        [(BoundedRangeTerm(0.1), 100)],
+        [(BoundedRangeTerm(0.5), 4), (LaplaceTerm(0.5), 2), (GaussianTerm(0.5), 1)],
+        [(DiscreteTerm((-1.0, 0.0, 1.0), (0.1, 0.6, 0.28)), 50), (GaussianTerm(0.5), 1)],
+        [(DiscreteTerm((-1.0, 0.1, 0.9), (0.1, 0.6, 0.28), 1e-9), 9), (BoundedRangeTerm(0.3), 5)],
+    ],
+    ids=["choices", "mix", "table", "revealing"],
+)
+@pytest.mark.parametrize("delta", [1e-3, 1e-6])
+def test_ranges_and_tables_agree_with_floating_point(releases: Releases, delta: float) -> None:
+    bracket, found = PrivacyLoss.compose(releases).epsilon(delta), enclose_epsilon(releases, delta)
+    assert found.lower <= found.upper <= bracket.upper * (1 + 1e-9)
+    assert bracket.lower <= found.upper
+    assert found.lower <= bracket.upper
+    assert found.upper - found.lower <= 1e-7 * found.upper
+
+
+def test_one_choice_of_bounded_range_is_its_closed_form() -> None:
+    found = enclose_delta([(BoundedRangeTerm(1.0), 1)], 0.25)
+    exact = (mpmath.exp(mpmath.mpf("0.5")) - mpmath.exp(mpmath.mpf("0.125"))) ** 2 / mpmath.expm1(1)
+    assert holds(found, exact, 1e-6)
 
 
 def test_no_epsilon_above_the_largest_loss() -> None:

@@ -13,6 +13,8 @@ from dpaudit import L1, L2, Neighbouring
 from dpaudit.accountants.losses import losses
 from dpaudit.accountants.privacy_loss import (
     ApproxTerm,
+    BoundedRangeTerm,
+    DiscreteTerm,
     GaussianTerm,
     LaplaceTerm,
     PrivacyLoss,
@@ -53,8 +55,8 @@ LAPLACE = Laplace(scale=2.0, sensitivity=L1(1.0))
         (LAPLACE, [(LaplaceTerm(0.5), 1)]),
         (DiscreteLaplace(scale=2.0, sensitivity=L1(1.0)), [(PureTerm(0.5), 1)]),
         (RandomizedResponse(epsilon=0.5), [(RandomizedResponseTerm(0.5), 1)]),
-        (RandomizedResponse(epsilon=0.5, categories=3), [(PureTerm(0.5), 1)]),
-        (Exponential(epsilon=0.5), [(PureTerm(0.5), 1)]),
+        (Exponential(epsilon=0.5), [(BoundedRangeTerm(0.5), 1)]),
+        (DiscreteLaplace(scale=2.0, sensitivity=L1(0.9)), []),
         (OpaquePureDP(epsilon=0.5, justification="x"), [(PureTerm(0.5), 1)]),
         (OpaqueApproxDP(epsilon=0.5, delta=1e-9, justification="x"), [(ApproxTerm(0.5, 1e-9), 1)]),
         (DiscreteGaussian(sigma=1.0, sensitivity=L2(0.0)), []),
@@ -114,10 +116,22 @@ def test_a_table_counts_its_infinite_mass_and_its_largest_loss() -> None:
     table = Tabulated(losses=(-0.5, 0.5), probabilities=(1.0 - yes, yes), justification="x")
     assert losses(table, ADD) == [(ApproxTerm(0.5, 0.0), 1)]
     lossy = Tabulated(losses=(0.0, 0.5, 9.0), probabilities=(0.7, 0.2, 0.0), infinity=0.1, justification="x")
-    [(term, _)] = losses(lossy, ADD)
-    assert isinstance(term, ApproxTerm)
-    assert term.epsilon == 0.5
-    assert term.delta == pytest.approx(0.1, rel=1e-12)
+    assert losses(lossy, ADD) == [(DiscreteTerm((0.0, 0.5), (0.7, 0.2), 0.1), 1)]
+
+
+def test_a_response_and_integer_noise_have_all_their_losses() -> None:
+    [(three, _)] = losses(RandomizedResponse(epsilon=0.5, categories=3), ADD)
+    assert isinstance(three, DiscreteTerm)
+    assert three.losses == (-0.5, 0.0, 0.5)
+    weights = [1.0, 1.0, math.exp(0.5)]
+    assert three.probabilities == pytest.approx([w / sum(weights) for w in weights], rel=1e-15)
+    [(moved, _)] = losses(DiscreteLaplace(scale=2.0, sensitivity=L1(2.0)), ADD)
+    assert isinstance(moved, DiscreteTerm)
+    assert moved.losses == (-1.0, 0.0, 1.0)
+    r = math.exp(-0.5)
+    assert moved.probabilities == pytest.approx(
+        [r * r / (1 + r), r * (1 - r) / (1 + r), 1 / (1 + r)], rel=1e-15
+    )
 
 
 def loss_grid(epsilon: float, step: float) -> Any:

@@ -17,7 +17,7 @@ from dpaudit.accountants.accounting import bounds
 from dpaudit.accountants.composition import compose
 from dpaudit.accountants.costs import pure_epsilon
 from dpaudit.accountants.curves import profiles
-from dpaudit.accountants.privacy_loss import PrivacyLoss, PureTerm
+from dpaudit.accountants.privacy_loss import BoundedRangeTerm, PrivacyLoss
 from dpaudit.bounds import Bound
 from dpaudit.errors import CannotBound, InputError
 from dpaudit.mechanisms import (
@@ -163,11 +163,17 @@ def test_the_order_holds_for_every_mix_of_all_kinds(
 
 
 def test_the_order_would_not_hold_of_the_pairs_alone() -> None:
-    """The planted fault: the pair that stands for thirty categories is looser than their divergences."""
-    thirty = (RandomizedResponse(epsilon=1.0, categories=30), 20)
-    each = by_method(1e-5, thirty)
-    alone = PrivacyLoss.compose([(PureTerm(1.0), 20)]).epsilon(1e-5).lower
-    assert each["pld+rdp"] == each["rdp"] < 0.7 * alone
+    """The planted fault: the pair that dominates every choice is looser than their divergences."""
+    choices = (Exponential(epsilon=0.1), 100)
+    each = by_method(1e-6, choices)
+    alone = PrivacyLoss.compose([(BoundedRangeTerm(0.1), 100)]).epsilon(1e-6).lower
+    assert each["pld+rdp"] < each["rdp"] < 0.93 * alone
+
+
+def test_with_all_answers_the_pair_alone_is_below_the_divergences() -> None:
+    each = by_method(1e-5, (RandomizedResponse(epsilon=1.0, categories=30), 20))
+    assert set(each) >= {"pld", "rdp"}
+    assert each["pld"] < 0.95 * each["rdp"]
 
 
 @pytest.mark.parametrize("kind", list(MECHANISMS))

@@ -54,6 +54,13 @@ def response_atoms(epsilon: float, categories: int) -> Atoms:
     ]
 
 
+def range_atoms(epsilon: float, share: Any) -> Atoms:
+    """Losses h = share epsilon and h - epsilon, with the probabilities that make both sum to 1."""
+    e, high = mp.mpf(epsilon), share * mp.mpf(epsilon)
+    p = (mp.exp(e) - mp.exp(high)) / mp.expm1(e)
+    return [(p, p * mp.exp(-high)), (1 - p, (1 - p) * mp.exp(e - high))]
+
+
 def merged(cdf_p: Any, cdf_q: Any, edges: list[Any]) -> Atoms:
     ends = [-mp.inf, *edges, mp.inf]
     return [(cdf_p(b) - cdf_p(a), cdf_q(b) - cdf_q(a)) for a, b in itertools.pairwise(ends)]
@@ -171,8 +178,8 @@ def pair_of(mechanism: Any) -> Atoms:
         case RandomizedResponse():
             return response_atoms(mechanism.epsilon, mechanism.categories)
         case Exponential():
-            # Two outputs whose losses are half the range apart from 0 either way.
-            return response_atoms(mechanism.epsilon / 2.0, 2)
+            # Two outputs, their losses 7/10 of the range above 0 and 3/10 below.
+            return range_atoms(mechanism.epsilon, mp.mpf(7) / 10)
         case OpaquePureDP():
             return response_atoms(mechanism.epsilon, 2)
         case OpaqueApproxDP():
