@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from fractions import Fraction
 
+from dpaudit.accountants.adaptive_ranges import adaptive_terms
 from dpaudit.accountants.columns import Column, quotients_up
 from dpaudit.accountants.composition import Composition
 from dpaudit.accountants.costs import mu_squared, pure_epsilon, rho
 from dpaudit.accountants.exposures import Exposure
-from dpaudit.accountants.losses import closer_by_divergences, losses
-from dpaudit.accountants.privacy_loss import Composed, PrivacyLoss
+from dpaudit.accountants.losses import Losses, closer_by_divergences, losses
+from dpaudit.accountants.privacy_loss import Composed, PrivacyLoss, Term
 from dpaudit.accountants.profiles import (
     GaussianProfile,
     LeastProfile,
@@ -23,6 +24,7 @@ from dpaudit.accountants.ranges import representable
 from dpaudit.accountants.rdp import RenyiProfile
 from dpaudit.accountants.rounding import sqrt_up
 from dpaudit.errors import CannotBound
+from dpaudit.mechanisms import AnyMechanism, Exponential
 from dpaudit.plain import Kind
 
 
@@ -76,12 +78,23 @@ def _pairs_profile(composition: Composition) -> LossProfile:
     return LossProfile(
         [
             PrivacyLoss.compose(
-                ((term, times * count) for m, count in exposure.others().items() for term, times in terms[m]),
+                _terms(exposure, terms),
                 Composed(gaussian=_pairs(exposure, "gaussian"), laplace=_pairs(exposure, "laplace")),
             )
             for exposure in exposures
         ]
     )
+
+
+def _terms(exposure: Exposure, losses_of: Mapping[AnyMechanism, Losses]) -> Iterator[tuple[Term, int]]:
+    """The terms of all but the plain mechanisms; of equal choices of bounded range, all together."""
+    others = exposure.others()
+    choices = [m for m, count in others.items() if isinstance(m, Exponential) and count > 1]
+    for mechanism, count in others.items():
+        if isinstance(mechanism, Exponential) and len(choices) <= _MOST_CHOICES:
+            yield from adaptive_terms(mechanism.epsilon, count)
+        else:
+            yield from ((term, times * count) for term, times in losses_of[mechanism])
 
 
 def _pairs(exposure: Exposure, kind: Kind) -> tuple[Column, Column]:
@@ -101,6 +114,8 @@ ACCOUNTANTS: tuple[Callable[[Composition], PrivacyProfile], ...] = (
     pld_profile,
 )
 _MOST_EXPOSURES = 64  # each costs up to a second
+#: Different choices of bounded range whose adaptive curves are computed, a quarter of a second each.
+_MOST_CHOICES = 4
 
 
 def profiles(composition: Composition) -> list[PrivacyProfile]:

@@ -113,7 +113,8 @@ def closer_by_divergences(mechanism: AnyMechanism) -> bool:
     """Whether Renyi divergences (`log_moment`) know a mechanism better than its pair above does.
 
     They take smooth noise's own curve, and for each order the one worst choice of the exponential mechanism's
-    range: the pair, which dominates all at once, has a variance larger by a third.
+    range: the pair, which dominates all at once, has a variance larger by a third. (Of many equal choices
+    `adaptive_ranges` leaves little of that.)
     """
     return isinstance(mechanism, Exponential | SmoothGaussian)
 

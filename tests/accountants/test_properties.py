@@ -167,7 +167,7 @@ def test_the_order_would_not_hold_of_the_pairs_alone() -> None:
     choices = (Exponential(epsilon=0.1), 100)
     each = by_method(1e-6, choices)
     alone = PrivacyLoss.compose([(BoundedRangeTerm(0.1), 100)]).epsilon(1e-6).lower
-    assert each["pld+rdp"] == each["rdp"] < 0.93 * alone
+    assert each["pld+rdp"] < each["rdp"] < 0.93 * alone
 
 
 def test_with_all_answers_the_pair_alone_is_below_the_divergences() -> None:
