@@ -138,7 +138,9 @@ class Certificate(Model):
     def require_ledger(self, ledger: Ledger) -> None:
         """Hold the certificate against the ledger that it speaks of, line by line.
 
-        Its figures are not computed again: for that, account for the ledger and judge anew.
+        It may claim another figure than the ledger's header, and nothing less of the premises, assumptions
+        and view that stand there. Its figures are not computed again: for that, account for the ledger and
+        judge anew.
 
         Raises:
             CertificateMismatch: it speaks of another ledger, or describes this one's header or releases
@@ -159,6 +161,9 @@ class Certificate(Model):
         noise = (self.numerics.sampler, self.numerics.seeded) == (header.noise.sampler, header.noise.seeded)
         if own != theirs or not noise or not describes(self.releases, ledger.releases):
             raise CertificateMismatch("describes its ledger otherwise than the ledger does", where=where)
+        left_out = _left_out(self.claim, ledger)
+        if left_out:
+            raise CertificateMismatch(left_out, where=where, why=_STAYS)
 
     def write(self, path: str | Path) -> Path:
         """Write the certificate as JSON, whole or not at all."""
@@ -239,6 +244,9 @@ def judge(
             why="a certificate says of a claim whether it is proved",
             remedy="state a claim, with --rho, --mu or --epsilon and --delta, or in the ledger's header",
         )
+    left_out = _left_out(accounting.claim, ledger)
+    if left_out:
+        raise NotCertifiable(left_out, where=where, why=_STAYS, remedy="claim them beside another figure")
     header = ledger.header
     noise = header.noise
     numerics = Numerics.of(noise.sampler, (r.mechanism for r in ledger.releases), seeded=noise.seeded)
@@ -273,6 +281,16 @@ def judge(
         statement=statement,
         second_opinion=second_opinion,
     )
+
+
+_STAYS: Final = "another figure does not make them true"
+
+
+def _left_out(claim: Claim, ledger: Ledger) -> str:
+    """What a claim about a ledger leaves out of the ledger's own; empty where that is nothing."""
+    own = ledger.claim
+    words = "" if own is None else ", ".join(own.left_out_of(claim))
+    return words and f"its claim leaves out, of its ledger's own, {words}"
 
 
 def _limits(

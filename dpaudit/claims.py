@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Iterator
 from typing import Literal
 
 from dpaudit.errors import ClaimMismatch
@@ -76,6 +77,14 @@ class Claim(Model):
                     remedy=f"claim {name} {str(meant[name])!r}, or run the algorithm for the claim's {name}",
                 )
         return self.model_copy(update=meant)
+
+    def left_out_of(self, other: Claim) -> Iterator[str]:
+        """What another claim about the same run leaves out of this one: another figure makes none of it true."""
+        if other.view is not self.view:
+            yield f"the view {str(self.view)!r}"
+        yield from (f"the premise {premise}" for premise in self.premises if premise not in other.premises)
+        missing = (assumption for assumption in self.assumptions if assumption not in other.assumptions)
+        yield from (f"the assumption {assumption!r}" for assumption in missing)
 
     def __str__(self) -> str:
         words = [str(self.guarantee)]

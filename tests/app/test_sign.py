@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -7,12 +9,14 @@ from typing import Any
 
 import pytest
 from click.testing import Result
+from cryptography.hazmat.primitives import serialization
 
 from dpaudit import Certificate
 from dpaudit.app.computed_again import require_figures
 from dpaudit.certificate import _stated
 from dpaudit.errors import CertificateMismatch
 from dpaudit.ledger import Ledger
+from dpaudit.signatures import PAYLOAD_TYPE, PREDICATE_TYPE, STATEMENT_TYPE, pre_authentication_encoding
 
 Invoke = Callable[..., Result]
 
@@ -99,6 +103,57 @@ def test_nothing_is_signed_without_its_ledger(dpaudit: Invoke, certified: Path, 
     assert "name it with --ledger" in refused.stderr
     assert not (certified / "certificate.dsse.json").exists()
     assert dpaudit(*command, "--ledger", moved).exit_code == 0
+
+
+def test_a_premise_of_the_ledger_cannot_be_left_out(
+    dpaudit: Invoke, mine: Callable[[str], str], tmp_path: Path
+) -> None:
+    """Its premise is false; the forged certificate does not mention it, and contradicts itself nowhere."""
+    out, key = tmp_path / "out", tmp_path / "key"
+    about = ["--unit", "row", "--neighbouring", "replace-one", "--pair", mine("pair")]
+    assert dpaudit("certify", mine("premised"), *about, "-o", out).exit_code == 1
+    dpaudit("keygen", key)
+    envelope, ledger = out / "certificate.dsse.json", out / "ledger.jsonl"
+    assert dpaudit("sign", out / "certificate.json", "--key", key).exit_code == 0
+    held = ["verify-cert", envelope, "--key", f"{key}.pub", "--ledger", ledger]
+    assert dpaudit(*held).exit_code == 1  # the innocent twin: unproved, and it says so
+
+    record = json.loads((out / "certificate.json").read_text())
+    record["proof"], record["claim"]["premises"] = "PROVED", []
+    for audit in record["audits"]:
+        audit["claim"]["premises"] = []
+    forged = out / "forged.json"
+    forged.write_text(json.dumps(record))
+    assert Certificate.read(forged).proof == "PROVED"
+    refused = dpaudit("sign", forged, "--key", key, "--ledger", ledger)
+    assert (refused.exit_code, refused.stdout) == (3, "")
+    assert "the premise enough rows" in refused.stderr
+
+    # A signer who does not use `dpaudit sign` is not believed either.
+    envelope.write_bytes(enveloped(record, ledger, key))
+    found = dpaudit(*held)
+    assert (found.exit_code, found.stdout) == (3, "")
+    assert "the premise enough rows" in found.stderr
+
+
+def enveloped(record: dict[str, Any], ledger: Path, key: Path) -> bytes:
+    """An envelope with a valid signature over whatever certificate is given."""
+    private: Any = serialization.load_pem_private_key(key.read_bytes(), None)
+    statement = {
+        "_type": STATEMENT_TYPE,
+        "subject": [{"digest": {"sha256": hashlib.sha256(ledger.read_bytes()).hexdigest()}}],
+        "predicateType": PREDICATE_TYPE,
+        "predicate": record,
+    }
+    payload = json.dumps(statement).encode()
+    signature = private.sign(pre_authentication_encoding(PAYLOAD_TYPE, payload))
+    written = {name: base64.b64encode(part).decode() for name, part in (("payload", payload), ("sig", signature))}
+    envelope = {
+        "payloadType": PAYLOAD_TYPE,
+        "payload": written["payload"],
+        "signatures": [{"sig": written["sig"]}],
+    }
+    return json.dumps(envelope).encode()
 
 
 def _halve_a_curve(record: dict[str, Any]) -> None:
