@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterator
 from typing import Literal
 
 from dpaudit.errors import ClaimMismatch
@@ -78,14 +77,6 @@ class Claim(Model):
                 )
         return self.model_copy(update=meant)
 
-    def left_out_of(self, other: Claim) -> Iterator[str]:
-        """What another claim about the same run leaves out of this one: another figure makes none of it true."""
-        if other.view is not self.view:
-            yield f"the view {str(self.view)!r}"
-        yield from (f"the premise {premise}" for premise in self.premises if premise not in other.premises)
-        missing = (assumption for assumption in self.assumptions if assumption not in other.assumptions)
-        yield from (f"the assumption {assumption!r}" for assumption in missing)
-
     def __str__(self) -> str:
         words = [str(self.guarantee)]
         if self.unit:
@@ -93,3 +84,13 @@ class Claim(Model):
         if self.neighbouring:
             words.append(f"({self.neighbouring}, {self.trust_model})")
         return " ".join(words)
+
+
+def left_out(claim: Claim, own: Claim | None) -> str:
+    """What a claim about a ledger leaves out of the ledger's own, in words; empty where that is nothing."""
+    if own is None:
+        return ""
+    words = [f"the premise {premise}" for premise in own.premises if premise not in claim.premises]
+    words += [f"the assumption {line!r}" for line in own.assumptions if line not in claim.assumptions]
+    words += [f"the view {str(own.view)!r}"] if own.view is not claim.view else []
+    return f"its claim leaves out, of its ledger's own, {', '.join(words)}" if words else ""

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from dpaudit.app.computed_again import LEDGER, require_figures
+from dpaudit.app.computed_again import AS_STATED, LEDGER, require_figures
 from dpaudit.app.failures import EXIT_NOT_PROVED, traceback_option
 from dpaudit.app.output import line, note, output_format_option, print_json, print_text, unwrapped
 from dpaudit.certificate import Certificate
@@ -65,7 +65,7 @@ def sign(*, certificate: Path, key: Path, ledger: Path | None, output: Path | No
     envelope = signed(stated, path, key, password=None if password is None else password.encode())
     require_figures(stated, Ledger.read(path))
     note(f"wrote {replace_file(output or certificate.with_suffix('.dsse.json'), envelope)}")
-    note("not checked: what audits found and what the author states, of which the ledger says nothing")
+    note(f"as stated, not checked: {'; '.join(AS_STATED)}: of these the ledger says nothing")
 
 
 @click.command(
@@ -100,6 +100,7 @@ def verify_cert(
         certificate.require_ledger(found)
         require_figures(certificate, found)
         checked += ["the ledger's digest and hash chain", "every release", "the figures, computed again"]
+        checked += ["what the proof takes on trust"]
     answer = {
         "verdict": certificate.proof,
         "experiment": certificate.experiment,
@@ -107,6 +108,7 @@ def verify_cert(
         "claim": certificate.claim.to_json(),
         "ledger_sha256": digest,
         "checked": checked,
+        "as_stated": AS_STATED,
     }
     if output_format == "json":
         print_json(answer)
@@ -123,6 +125,7 @@ def _text(envelope: Path, certificate: Certificate, checked: list[str]) -> list[
         unwrapped(str(envelope)),
         line(f"{certificate.algorithm}: {certificate.claim}"),
         line("proof", certificate.proof),
-        line("experiment", certificate.experiment),
+        line("experiment", certificate.experiment, "(as stated, not run again)"),
         line(f"checked: {'; '.join(checked)}"),
+        line(f"as stated, not checked: {'; '.join(AS_STATED)}"),
     ]

@@ -39,6 +39,7 @@ def test_a_signed_certificate_stands(dpaudit: Invoke, certified: Path, tmp_path:
     answer = json.loads(result.stdout)
     assert answer["verdict"] == "PROVED"
     assert "the figures, computed again" in answer["checked"]
+    assert "audits" in answer["as_stated"]
     alone = dpaudit("verify-cert", *arguments)
     assert alone.exit_code == 0
     assert "not checked" in alone.stderr
@@ -95,7 +96,7 @@ def test_nothing_is_signed_without_its_ledger(dpaudit: Invoke, certified: Path, 
     command = ["sign", certified / "certificate.json", "--key", tmp_path / "key"]
     again = dpaudit(*command)
     assert again.exit_code == 0
-    assert "not checked: what audits found and what the author states" in again.stderr
+    assert "as stated, not checked: audits; the second opinion" in again.stderr
     moved = (certified / "ledger.jsonl").rename(tmp_path / "moved.jsonl")
     (certified / "certificate.dsse.json").unlink()
     refused = dpaudit(*command)
@@ -147,7 +148,9 @@ def enveloped(record: dict[str, Any], ledger: Path, key: Path) -> bytes:
     }
     payload = json.dumps(statement).encode()
     signature = private.sign(pre_authentication_encoding(PAYLOAD_TYPE, payload))
-    written = {name: base64.b64encode(part).decode() for name, part in (("payload", payload), ("sig", signature))}
+    written = {
+        name: base64.b64encode(part).decode() for name, part in (("payload", payload), ("sig", signature))
+    }
     envelope = {
         "payloadType": PAYLOAD_TYPE,
         "payload": written["payload"],
@@ -172,12 +175,39 @@ def _state_a_release_on_another_scale(record: dict[str, Any]) -> None:
     release["proved"] = {"kind": "pure-dp", "epsilon": release["proved"]["rho"]}
 
 
+def _round_more_carefully(record: dict[str, Any]) -> None:
+    for bound in record["bounds"]:
+        bound["rigour"] = "interval"
+
+
+def _round_a_curve_more_carefully(record: dict[str, Any]) -> None:
+    record["profile"][0]["rigour"] = "interval"
+
+
+def _say_that_it_is_tight(record: dict[str, Any]) -> None:
+    record["bounds"][0]["at_least"] = record["bounds"][0]["guarantee"]["rho"]
+
+
+def _leave_out_what_is_trusted(record: dict[str, Any]) -> None:
+    record["not_checked"] = [line for line in record["not_checked"] if "nothing left" not in line]
+
+
+def _say_that_a_replay_was_not_asked_for(record: dict[str, Any]) -> None:
+    record["audits"] = []
+    record["not_checked"].append("no audit was run")
+
+
 def test_no_figure_is_believed_that_the_ledger_does_not_bear_out(certified: Path) -> None:
     ledger = Ledger.read(certified / "ledger.jsonl")
     for forge, complaint in (
         (_halve_a_curve, "its curve by"),
         (_add_a_bound_on_another_scale, "its bound by zcdp"),
         (_state_a_release_on_another_scale, "release 'n_sa'"),
+        (_round_more_carefully, "not_checked lacks 'that the figures of single releases"),
+        (_round_a_curve_more_carefully, "has rigour interval, which no curve"),
+        (_say_that_it_is_tight, "could not be below 1, which no bound"),
+        (_leave_out_what_is_trusted, "not_checked lacks 'that nothing left"),
+        (_say_that_a_replay_was_not_asked_for, "not_checked lacks 'that the sequence"),
     ):
         record = json.loads((certified / "certificate.json").read_text())
         forge(record)

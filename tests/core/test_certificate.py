@@ -83,6 +83,7 @@ def test_a_certificate_is_read_back(tmp_path: Path) -> None:
 EDITS: dict[str, Callable[[dict[str, Any]], Any]] = {
     "a lower bound": lambda c: c["bounds"][0].update(direction="lower"),
     "a bound with a confidence": lambda c: c["bounds"][0].update(confidence=0.5),
+    "a lower end above its bound": lambda c: c["bounds"][0].update(at_least=0.6),
     "bounds out of order": lambda c: c["bounds"].insert(
         0, {**c["bounds"][0], "guarantee": {"kind": "zcdp", "rho": 0.4}}
     ),
@@ -176,7 +177,10 @@ def test_a_claim_keeps_what_the_ledgers_own_rests_on() -> None:
         assert made.proof == "NOT_PROVED"
     for less, words in (
         ({"premises": ()}, "the premise enough rows"),
-        ({"premises": (Premise(name="enough rows", left=9, relation=">=", right=9),)}, "the premise enough rows"),
+        (
+            {"premises": (Premise(name="enough rows", left=9, relation=">=", right=9),)},
+            "the premise enough rows",
+        ),
         ({"assumptions": ()}, "the assumption 'rewards are public'"),
         ({"view": View.FINAL_OUTPUT}, "the view 'all-releases'"),
     ):
