@@ -3,16 +3,18 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import Result
+from click.testing import CliRunner, Result
 from cryptography.hazmat.primitives import serialization
 
 from dpaudit import Certificate
 from dpaudit.app.computed_again import require_figures
+from dpaudit.app.main import main
 from dpaudit.certificate import _stated
 from dpaudit.errors import CertificateMismatch
 from dpaudit.ledger import Ledger
@@ -21,13 +23,23 @@ from dpaudit.signatures import PAYLOAD_TYPE, PREDICATE_TYPE, STATEMENT_TYPE, pre
 Invoke = Callable[..., Result]
 
 
+@pytest.fixture(scope="module")
+def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A certificate with its ledger in ``out``, signed, and the key pair beside it."""
+    folder = tmp_path_factory.mktemp("original")
+    for words in (
+        ["certify", "dp-apvi", "-o", f"{folder}/out", "--seed", "3"],
+        ["keygen", f"{folder}/key"],
+        ["sign", f"{folder}/out/certificate.json", "--key", f"{folder}/key"],
+    ):
+        assert CliRunner().invoke(main, words).exit_code == 0
+    return folder
+
+
 @pytest.fixture
-def certified(dpaudit: Invoke, tmp_path: Path) -> Path:
-    out = tmp_path / "out"
-    assert dpaudit("certify", "dp-apvi", "-o", out, "--seed", 3).exit_code == 0
-    assert dpaudit("keygen", tmp_path / "key").exit_code == 0
-    assert dpaudit("sign", out / "certificate.json", "--key", tmp_path / "key").exit_code == 0
-    return out
+def certified(original: Path, tmp_path: Path) -> Path:
+    shutil.copytree(original, tmp_path, dirs_exist_ok=True)
+    return tmp_path / "out"
 
 
 def test_a_signed_certificate_stands(dpaudit: Invoke, certified: Path, tmp_path: Path) -> None:
@@ -213,6 +225,27 @@ def test_no_figure_is_believed_that_the_ledger_does_not_bear_out(certified: Path
         forge(record)
         with pytest.raises(CertificateMismatch, match=complaint):
             require_figures(Certificate(**_stated(record)), ledger)
+
+
+@pytest.mark.parametrize("rigour", ["float-pessimistic", "interval"])
+def test_an_enclosure_is_no_tighter_than_it_is_computed(
+    dpaudit: Invoke, mine: Callable[[str], str], tmp_path: Path, rigour: str
+) -> None:
+    claim = ["--epsilon", 3, "--delta", 1e-6, "--unit", "row", "--neighbouring", "replace-one"]
+    run = ["certify", mine("sums"), *claim, "--pair", mine("pair"), "--rigour", rigour, "-o", tmp_path]
+    assert dpaudit(*run).exit_code == 0
+    ledger = Ledger.read(tmp_path / "ledger.jsonl")
+    require_figures(Certificate.read(tmp_path / "certificate.json"), ledger)  # the innocent twin
+    record = json.loads((tmp_path / "certificate.json").read_text())
+    bound = next(bound for bound in record["bounds"] if "at_least" in bound)
+    assert bound["rigour"] == rigour
+    # A larger bound is no forgery: but nothing says that the releases cost at least as much.
+    record["bounds"] = [bound]
+    bound["guarantee"]["epsilon"] *= 1.002
+    require_figures(Certificate(**_stated(record)), ledger)
+    bound["at_least"] *= 1.001
+    with pytest.raises(CertificateMismatch, match="could not be below"):
+        require_figures(Certificate(**_stated(record)), ledger)
 
 
 def test_a_refuted_or_unproved_certificate_exits_1(
