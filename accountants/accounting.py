@@ -156,8 +156,7 @@ def account(
         LedgerFormat, IntegrityError: while reading a stream, as it says.
     """
     header = ledger.header
-    if header.noise.source != "live":
-        ledger.require_certifiable()
+    ledger.require_live_noise()
     claim = (
         ledger.claim if claim is None else claim.about(header.unit, header.neighbouring, header.trust_model)
     )

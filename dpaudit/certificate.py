@@ -138,22 +138,23 @@ class Certificate(Model):
     def require_ledger(self, ledger: Ledger) -> None:
         """Hold the certificate against the ledger that it speaks of, line by line.
 
-        It may claim another figure than the ledger's header, and nothing less of the premises, assumptions
-        and view that stand there. Its figures are not computed again: for that, account for the ledger and
-        judge anew.
+        It may claim another figure than the header, with the header's premises, assumptions and view. Its
+        figures are not computed again: for that, account for the ledger and judge anew.
 
         Raises:
-            CertificateMismatch: it speaks of another ledger, or describes this one's header or releases
-                otherwise.
+            CertificateMismatch: it speaks of another ledger or of one that carries no certificate, or
+                describes this one's header or releases otherwise.
         """
         where = f"certificate of {self.algorithm!r}"
+        try:
+            ledger.require_certifiable()
+        except NotCertifiable as error:
+            raise CertificateMismatch(error.what, where=where, why=error.why, remedy=error.remedy) from None
         if self.ledger_hash != ledger.hash:
             raise CertificateMismatch(
-                f"made from the ledger with hash {self.ledger_hash[:16]}, not from this one, "
-                f"{ledger.hash[:16] or 'which has none'}",
+                f"made from the ledger with hash {self.ledger_hash[:16]}, not from {ledger.hash[:16]}",
                 where=where,
                 why="its figures are about another run",
-                remedy="give the ledger that was written beside it, or certify again",
             )
         header = ledger.header
         names = ("algorithm", "unit", "neighbouring", "trust_model", "group_size", "budget", "parameters")

@@ -17,7 +17,7 @@ from dpaudit.app.computed_again import require_figures
 from dpaudit.app.main import main
 from dpaudit.certificate import _stated
 from dpaudit.errors import CertificateMismatch
-from dpaudit.ledger import Ledger
+from dpaudit.ledger import Ledger, encode
 from dpaudit.signatures import PAYLOAD_TYPE, PREDICATE_TYPE, STATEMENT_TYPE, pre_authentication_encoding
 
 Invoke = Callable[..., Result]
@@ -147,6 +147,37 @@ def test_a_premise_of_the_ledger_cannot_be_left_out(
     found = dpaudit(*held)
     assert (found.exit_code, found.stdout) == (3, "")
     assert "the premise enough rows" in found.stderr
+
+
+@pytest.mark.parametrize("source", ["none", "replayed"])
+def test_a_run_without_noise_carries_no_certificate(
+    dpaudit: Invoke, certified: Path, tmp_path: Path, source: str
+) -> None:
+    """Somebody who edits the header computes every later hash anew; the certificate speaks of the last."""
+    path, key = certified / "ledger.jsonl", tmp_path / "key"
+    digest, lines = "", b""
+    for line in path.read_text().splitlines():
+        record = json.loads(line)
+        del record["hash"]
+        if record["record"] == "header":
+            record["noise"]["source"] = source
+        encoded, digest = encode(digest, record)
+        lines += encoded
+    path.write_bytes(lines)
+    forged = certified / "certificate.json"
+    record = {**json.loads(forged.read_text()), "ledger_hash": digest}
+    forged.write_text(json.dumps(record))
+    refused = dpaudit("sign", forged, "--key", key, "-o", tmp_path / "forged.dsse.json")
+    assert (refused.exit_code, refused.stdout) == (3, "")
+    assert "can never be certified" in refused.stderr
+    assert not (tmp_path / "forged.dsse.json").exists()
+
+    envelope = tmp_path / "enveloped.json"
+    envelope.write_bytes(enveloped(record, path, key))
+    found = dpaudit("verify-cert", envelope, "--key", f"{key}.pub", "--ledger", path)
+    assert (found.exit_code, found.stdout) == (3, "")
+    assert "DPA209" in found.stderr
+    assert "its noise was" in found.stderr
 
 
 def enveloped(record: dict[str, Any], ledger: Path, key: Path) -> bytes:
