@@ -3,6 +3,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -200,6 +201,29 @@ def enveloped(record: dict[str, Any], ledger: Path, key: Path) -> bytes:
         "signatures": [{"sig": written["sig"]}],
     }
     return json.dumps(envelope).encode()
+
+
+def test_a_password_is_whatever_bytes_the_environment_holds(
+    dpaudit: Invoke, certified: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    private: Any = serialization.load_pem_private_key((tmp_path / "key").read_bytes(), None)
+    locked = tmp_path / "locked"
+    encryption = serialization.BestAvailableEncryption(b"secr\xe9t")
+    pem, pkcs8 = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
+    locked.write_bytes(private.private_bytes(pem, pkcs8, encryption))
+    command = ["sign", certified / "certificate.json", "--key"]
+    for key, password, exit_code in (
+        (locked, b"secr\xe9t", 0),
+        (locked, b"secret", 2),
+        (locked, b"", 2),
+        (tmp_path / "key", b"secr\xe9t", 2),
+        (tmp_path / "key", b"", 0),
+    ):
+        monkeypatch.setenv("DPAUDIT_KEY_PASSWORD", os.fsdecode(password))
+        result = dpaudit(*command, key)
+        assert result.exit_code == exit_code
+        assert "fault in dpaudit" not in result.stderr
+        assert ("the environment variable DPAUDIT_KEY_PASSWORD" in result.stderr) is (exit_code == 2)
 
 
 def _halve_a_curve(record: dict[str, Any]) -> None:
