@@ -11,6 +11,7 @@ import click
 from dpaudit.app.computed_again import AS_STATED, LEDGER, require_figures
 from dpaudit.app.failures import EXIT_NOT_PROVED, traceback_option
 from dpaudit.app.output import line, note, output_format_option, print_json, print_text, unwrapped
+from dpaudit.app.output_path import require_no_input
 from dpaudit.certificate import Certificate
 from dpaudit.errors import UsageError
 from dpaudit.files import replace_file
@@ -51,7 +52,9 @@ def sign(*, certificate: Path, key: Path, ledger: Path | None, output: Path | No
     The certificate is held against the ledger first, and its figures are computed again. An encrypted key's
     password is read from the environment variable DPAUDIT_KEY_PASSWORD.
     """
-    stated, path = Certificate.read(certificate), ledger or certificate.with_name(LEDGER)
+    path, written = ledger or certificate.with_name(LEDGER), output or certificate.with_suffix(".dsse.json")
+    require_no_input(written, key, certificate, path)
+    stated = Certificate.read(certificate)
     if not path.is_file():
         raise UsageError(
             f"no ledger at {path}",
@@ -62,7 +65,7 @@ def sign(*, certificate: Path, key: Path, ledger: Path | None, output: Path | No
     # An empty variable is none; the bytes are the environment's own, whatever they encode.
     envelope = signed(stated, path, key, password=os.fsencode(os.environ.get(PASSWORD, "")) or None)
     require_figures(stated, Ledger.read(path))
-    note(f"wrote {replace_file(output or certificate.with_suffix('.dsse.json'), envelope)}")
+    note(f"wrote {replace_file(written, envelope)}")
     note(f"as stated, not checked: {'; '.join(AS_STATED)}: of these the ledger says nothing")
 
 

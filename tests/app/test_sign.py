@@ -203,6 +203,26 @@ def enveloped(record: dict[str, Any], ledger: Path, key: Path) -> bytes:
     return json.dumps(envelope).encode()
 
 
+def test_an_envelope_is_never_written_over_what_it_is_made_from(
+    dpaudit: Invoke, certified: Path, tmp_path: Path
+) -> None:
+    certificate, ledger, key = certified / "certificate.json", certified / "ledger.jsonl", tmp_path / "key"
+    (tmp_path / "link").symlink_to(key)
+    before = [path.read_bytes() for path in (certificate, ledger, key)]
+    for output in (certificate, ledger, key, tmp_path / "link", certified / ".." / "key"):
+        refused = dpaudit("sign", certificate, "--key", key, "-o", output)
+        assert (refused.exit_code, refused.stdout) == (2, "")
+        assert "DPA105" in refused.stderr
+        assert "would be written over" in refused.stderr
+        assert [path.read_bytes() for path in (certificate, ledger, key)] == before
+    assert dpaudit("sign", certificate, "--key", key, "--ledger", key).exit_code != 0
+    for taken in (certificate, ledger, key):
+        assert dpaudit("keygen", taken).exit_code == 2
+    assert [path.read_bytes() for path in (certificate, ledger, key)] == before
+    # The innocent twin: an earlier envelope is replaced.
+    assert dpaudit("sign", certificate, "--key", key).exit_code == 0
+
+
 def test_a_password_is_whatever_bytes_the_environment_holds(
     dpaudit: Invoke, certified: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
