@@ -49,7 +49,7 @@ class Bound(Model):
             return self
         if self.direction != "upper" or self.at_least > leading_figure(self.guarantee):
             raise InvalidParameter(
-                f"at_least {self.at_least!r} beside a bound of {self.guarantee} from {self.direction}",
+                f"{self.guarantee} as an {self.direction} bound, and at_least {self.at_least!r}",
                 where="Bound.at_least",
                 why="the exact figure lies between at_least and an upper bound",
                 remedy="leave at_least out, or give what the same method found",

@@ -37,7 +37,7 @@ from dpaudit.verdicts import (
 
 CERTIFICATE_SCHEMA: Final = "dpaudit.certificate/1"
 
-_STAYS: Final = "another figure does not make them true"
+_STAYS: Final = "what a claim rests on stays, whatever figure is claimed"
 
 NO_AUDIT = "no audit was run"
 
@@ -247,7 +247,7 @@ def judge(
         )
     missing = left_out(accounting.claim, ledger.claim)
     if missing:
-        raise NotCertifiable(missing, where=where, why=_STAYS, remedy="claim them beside another figure")
+        raise NotCertifiable(missing, where=where, why=_STAYS, remedy="claim these too")
     header = ledger.header
     noise = header.noise
     numerics = Numerics.of(noise.sampler, (r.mechanism for r in ledger.releases), seeded=noise.seeded)

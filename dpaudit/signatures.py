@@ -234,7 +234,7 @@ def _parsed(kind: type[_Record], text: bytes) -> _Record:
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         place = ".".join(map(str, first["loc"]))
-        raise ValueError(f"{place}: {first['msg']}") from None
+        raise ValueError(f"{place}: {first['msg']}" if place else "no JSON object") from None
     except RecursionError:
         raise ValueError("nested too deeply") from None
 

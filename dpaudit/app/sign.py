@@ -76,7 +76,8 @@ Examples:
   dpaudit verify-cert c.dsse.json --key key.pub --ledger ledger.jsonl
 
 Exits 0 if the certificate stands and proves its claim, 1 if it stands and does not (or an audit refuted it),
-3 if it does not stand: a wrong key, an edited envelope, another ledger, figures that do not follow.
+3 if it does not stand: a wrong key, an edited envelope, another ledger, figures that do not follow;
+2 if it cannot be judged: a file or key that cannot be read, a signature over what is no sound certificate.
 """
 )
 @click.argument("envelope", type=click.Path(path_type=Path))
@@ -92,7 +93,10 @@ Exits 0 if the certificate stands and proves its claim, 1 if it stands and does 
 def verify_cert(
     ctx: click.Context, *, envelope: Path, key: Path, ledger: Path | None, output_format: str
 ) -> None:
-    """Check ENVELOPE's signature, and that what it says follows from its ledger."""
+    """Check ENVELOPE's signature, and that what it says follows from its ledger.
+
+    Audits are not run again, and no other library is asked: what they found stands as it is stated.
+    """
     certificate, digest = opened(envelope, key)
     checked = ["signature", "the certificate against itself"]
     if ledger is not None:
