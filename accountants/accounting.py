@@ -24,7 +24,7 @@ from dpaudit.ledger_file import LedgerStream
 from dpaudit.mechanisms import AnyMechanism
 from dpaudit.relations import Neighbouring
 from dpaudit.releases import Release
-from dpaudit.verdicts import CLAIM_TOLERANCE, Accounting, leading_figure
+from dpaudit.verdicts import CLAIM_TOLERANCE, REPLAY_HINT, Accounting, leading_figure
 
 
 def bounds(composition: Composition, wanted: AnyGuarantee, *, enough: float = 0.0) -> list[Bound]:
@@ -156,8 +156,7 @@ def account(
         LedgerFormat, IntegrityError: while reading a stream, as it says.
     """
     header = ledger.header
-    if header.noise.source != "live":
-        ledger.require_certifiable()
+    ledger.require_live_noise()
     claim = (
         ledger.claim if claim is None else claim.about(header.unit, header.neighbouring, header.trust_model)
     )
@@ -254,10 +253,8 @@ def _taken_on_trust(ledger: LedgerFacts, trusted: TrustedConditions, claim: Clai
         lines.append("that no line was edited: the file has no hashes")
     lines += trusted.lines()
     if ledger.header.schedule == "fixed":
-        lines.append(
-            "that the sequence of releases is the same for every data set (an audit by replay tests it)"
-        )
-    lines.append("that nothing left the algorithm except through the ledger (an audit by replay tests it)")
+        lines.append(f"that the sequence of releases is the same for every data set{REPLAY_HINT}")
+    lines.append(f"that nothing left the algorithm except through the ledger{REPLAY_HINT}")
     if claim is not None:
         lines += [f"assumed: {assumption}" for assumption in claim.assumptions]
     return lines

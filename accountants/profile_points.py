@@ -9,6 +9,7 @@ from dpaudit.accountants.accounting import held
 from dpaudit.accountants.composition import Composition, compose_ledger
 from dpaudit.accountants.curves import ACCOUNTANTS, pld_profile, rdp_profile
 from dpaudit.accountants.profiles import GaussianProfile, PrivacyProfile, PureProfile, ZCDPProfile
+from dpaudit.bounds import as_rigorous
 from dpaudit.curve_points import CurvePoints
 from dpaudit.errors import CannotBound, InvalidParameter
 from dpaudit.guarantees import GDP, ZCDP, AnyGuarantee, ApproxDP, PureDP
@@ -51,7 +52,7 @@ def profile_points(ledger: Ledger, accounting: Accounting) -> tuple[CurvePoints,
 
 
 def understated(curves: Iterable[CurvePoints], ledger: Ledger, accounting: Accounting) -> Iterator[str]:
-    """What is wrong with curves that somebody states of a ledger: points below those computed again.
+    """What is wrong with curves that somebody states: points below those computed again, or their rigour.
 
     A curve by an accountant that is not asked today is held against all that are: it may be tighter than
     each of them, but nobody can tell, so that it is refused where it lies below all.
@@ -59,6 +60,8 @@ def understated(curves: Iterable[CurvePoints], ledger: Ledger, accounting: Accou
     found = list(_profiles(ledger, _needed(accounting)))
     for curve in curves:
         profiles = [profile for profile in found if profile.method == curve.method] or found
+        if not any(as_rigorous(profile.rigour, curve.rigour) for profile in profiles):
+            yield f"its curve by {curve.method} has rigour {curve.rigour}, which no curve computed again has"
         for epsilon, delta in curve.points:
             computed = min((_delta(profile, epsilon) for profile in profiles), default=1.0)
             if not within(computed, delta):

@@ -74,8 +74,7 @@ def to_dp_event(ledger: Ledger) -> Events:
     from dp_accounting.privacy_accountant import NeighboringRelation
 
     header = ledger.header
-    if header.noise.source != "live":
-        ledger.require_certifiable()
+    ledger.require_live_noise()
     if header.budget is not None:
         raise CannotBound(
             "a run whose number of releases may depend on the data",

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Final, Literal, Self, get_args
 
-from dpaudit.guarantees import Guarantee, figures
+from pydantic import model_validator
+
+from dpaudit.errors import InvalidParameter
+from dpaudit.guarantees import Guarantee, figures, leading_figure
 from dpaudit.models import Fraction, Model, NonNegative
 
 #: interval: enclosed in ball arithmetic; float-pessimistic: every rounding goes the safe way or is
 #: covered by a stated slack; float: ordinary rounding.
 Rigour = Literal["interval", "float-pessimistic", "float"]
+
+_STRICTEST_FIRST: Final = get_args(Rigour)
+
+
+def as_rigorous(found: Rigour, stated: Rigour) -> bool:
+    """Whether a figure's rounding is controlled as far as somebody states."""
+    return _STRICTEST_FIRST.index(found) <= _STRICTEST_FIRST.index(stated)
 
 
 class Bound(Model):
@@ -32,6 +42,19 @@ class Bound(Model):
     rigour: Rigour = "float-pessimistic"
     confidence: Fraction | None = None
     at_least: NonNegative | None = None
+
+    @model_validator(mode="after")
+    def _encloses(self) -> Self:
+        if self.at_least is None:
+            return self
+        if self.direction != "upper" or self.at_least > leading_figure(self.guarantee):
+            raise InvalidParameter(
+                f"{self.guarantee} as an {self.direction} bound, and at_least {self.at_least!r}",
+                where="Bound.at_least",
+                why="the exact figure lies between at_least and an upper bound",
+                remedy="leave at_least out, or give what the same method found",
+            )
+        return self
 
     def row(self) -> dict[str, Any]:
         """The bound as one flat row of a table."""

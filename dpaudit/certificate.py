@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final, Literal, Self
 from pydantic import Field, computed_field, model_validator
 
 from dpaudit.bounds import Bound
-from dpaudit.claims import Claim
+from dpaudit.claims import Claim, left_out
 from dpaudit.curve_points import CurvePoints
 from dpaudit.errors import CertificateFormat, CertificateMismatch, InputError, NotCertifiable
 from dpaudit.files import replace_file
@@ -18,7 +18,7 @@ from dpaudit.guarantees import Guarantee
 from dpaudit.json_text import strictly_parsed
 from dpaudit.ledger import Ledger
 from dpaudit.mechanisms import PoissonSampled
-from dpaudit.models import Count, Model, Parameters
+from dpaudit.models import Count, Model, Parameters, without_computed
 from dpaudit.numerics import Numerics, versions
 from dpaudit.opinions import SecondOpinion
 from dpaudit.relations import Neighbouring, TrustModel, View
@@ -31,15 +31,15 @@ from dpaudit.verdicts import (
     ReleaseAccount,
     describes,
     leading_figure,
+    left_on_trust,
     proof_of,
 )
 
 CERTIFICATE_SCHEMA: Final = "dpaudit.certificate/1"
 
-NO_AUDIT = "no audit was run"
+_STAYS: Final = "what a claim rests on stays, whatever figure is claimed"
 
-#: What an accounting adds to conditions that an audit by replay tests, for a reader who has none.
-REPLAY_HINT = " (an audit by replay tests it)"
+NO_AUDIT = "no audit was run"
 
 
 class Certificate(Model):
@@ -138,20 +138,23 @@ class Certificate(Model):
     def require_ledger(self, ledger: Ledger) -> None:
         """Hold the certificate against the ledger that it speaks of, line by line.
 
-        Its figures are not computed again: for that, account for the ledger and judge anew.
+        It may claim another figure than the header, with the header's premises, assumptions and view. Its
+        figures are not computed again: for that, account for the ledger and judge anew.
 
         Raises:
-            CertificateMismatch: it speaks of another ledger, or describes this one's header or releases
-                otherwise.
+            CertificateMismatch: it speaks of another ledger or of one that carries no certificate, or
+                describes this one's header or releases otherwise.
         """
         where = f"certificate of {self.algorithm!r}"
+        try:
+            ledger.require_certifiable()
+        except NotCertifiable as error:
+            raise CertificateMismatch(error.what, where=where, why=error.why, remedy=error.remedy) from None
         if self.ledger_hash != ledger.hash:
             raise CertificateMismatch(
-                f"made from the ledger with hash {self.ledger_hash[:16]}, not from this one, "
-                f"{ledger.hash[:16] or 'which has none'}",
+                f"made from the ledger with hash {self.ledger_hash[:16]}, not from {ledger.hash[:16]}",
                 where=where,
                 why="its figures are about another run",
-                remedy="give the ledger that was written beside it, or certify again",
             )
         header = ledger.header
         names = ("algorithm", "unit", "neighbouring", "trust_model", "group_size", "budget", "parameters")
@@ -159,6 +162,9 @@ class Certificate(Model):
         noise = (self.numerics.sampler, self.numerics.seeded) == (header.noise.sampler, header.noise.seeded)
         if own != theirs or not noise or not describes(self.releases, ledger.releases):
             raise CertificateMismatch("describes its ledger otherwise than the ledger does", where=where)
+        missing = left_out(self.claim, ledger.claim)
+        if missing:
+            raise CertificateMismatch(missing, where=where, why=_STAYS)
 
     def write(self, path: str | Path) -> Path:
         """Write the certificate as JSON, whole or not at all."""
@@ -239,14 +245,13 @@ def judge(
             why="a certificate says of a claim whether it is proved",
             remedy="state a claim, with --rho, --mu or --epsilon and --delta, or in the ledger's header",
         )
+    missing = left_out(accounting.claim, ledger.claim)
+    if missing:
+        raise NotCertifiable(missing, where=where, why=_STAYS, remedy="claim these too")
     header = ledger.header
     noise = header.noise
     numerics = Numerics.of(noise.sampler, (r.mechanism for r in ledger.releases), seeded=noise.seeded)
-    replayed = any(audit.method == "replay" and audit.inconclusive is None for audit in audits)
-    not_checked = [
-        line.replace(REPLAY_HINT, " (the audit by replay tested it on its pairs)") if replayed else line
-        for line in accounting.not_checked
-    ]
+    not_checked = left_on_trust(accounting.not_checked, audits)
     limits = _limits(numerics, audits, second_opinion, statement)
     not_checked += [line for line in limits if line not in not_checked]
     return Certificate(
@@ -287,16 +292,10 @@ def _limits(
 
 def _stated(record: dict[str, Any]) -> dict[str, Any]:
     """The record without the verdicts that follow from it, and so are never read."""
-    rest: dict[str, Any] = _without_computed(record, Certificate)
+    rest: dict[str, Any] = without_computed(record, Certificate)
     for name, kind in (("audits", Audit), ("releases", ReleaseAccount)):
         if isinstance(rest.get(name), list):
-            rest[name] = [_without_computed(item, kind) for item in rest[name]]
+            rest[name] = [without_computed(item, kind) for item in rest[name]]
     if "second_opinion" in rest:
-        rest["second_opinion"] = _without_computed(rest["second_opinion"], SecondOpinion)
+        rest["second_opinion"] = without_computed(rest["second_opinion"], SecondOpinion)
     return rest
-
-
-def _without_computed(record: Any, kind: type[Model]) -> Any:
-    if not isinstance(record, dict):
-        return record
-    return {name: value for name, value in record.items() if name not in kind.model_computed_fields}

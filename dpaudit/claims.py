@@ -84,3 +84,13 @@ class Claim(Model):
         if self.neighbouring:
             words.append(f"({self.neighbouring}, {self.trust_model})")
         return " ".join(words)
+
+
+def left_out(claim: Claim, own: Claim | None) -> str:
+    """What a claim about a ledger leaves out of the ledger's own, in words; empty where that is nothing."""
+    if own is None:
+        return ""
+    words = [f"the premise {premise}" for premise in own.premises if premise not in claim.premises]
+    words += [f"the assumption {line!r}" for line in own.assumptions if line not in claim.assumptions]
+    words += [f"the view {str(own.view)!r}"] if own.view is not claim.view else []
+    return f"its claim leaves out, of its ledger's own, {', '.join(words)}" if words else ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias, assert_never
 
 from pydantic import Field
 
@@ -65,6 +65,19 @@ AnyGuarantee: TypeAlias = PureDP | ApproxDP | ZCDP | RDP | GDP
 
 #: The same union as a field of a model, told apart by its kind.
 Guarantee = Annotated[AnyGuarantee, Field(discriminator="kind")]
+
+
+def leading_figure(guarantee: AnyGuarantee) -> float:
+    """The number that a guarantee is about: rho, mu or epsilon."""
+    match guarantee:
+        case ZCDP():
+            return guarantee.rho
+        case GDP():
+            return guarantee.mu
+        case PureDP() | ApproxDP() | RDP():
+            return guarantee.epsilon
+        case _:
+            assert_never(guarantee)
 
 
 def figures(guarantee: AnyGuarantee) -> dict[str, Any]:

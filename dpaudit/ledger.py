@@ -8,7 +8,7 @@ run leaves a readable file that lacks its footer and can never be certified.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Protocol, Self
 
@@ -39,6 +39,12 @@ class Noise(Model):
     source: Literal["live", "none", "replayed"] = "live"
     sampler: Sampler = FLOATING_POINT_SAMPLER
     seeded: bool = False
+
+    @property
+    def flaws(self) -> tuple[str, ...]:
+        """Why it protects nobody; empty for live noise."""
+        fates = {"none": "never drawn", "replayed": "replayed"}
+        return (f"its noise was {fates[self.source]}",) if self.source in fates else ()
 
 
 class Header(Model):
@@ -150,21 +156,21 @@ class LedgerFacts:
         return self._hash
 
     def require_certifiable(self) -> None:
-        """Raise `NotCertifiable` with the reason, unless this ledger may carry a certificate."""
-        noise = self.header.noise
-        reasons = []
-        if not self.complete:
-            reasons.append("it has no footer: the run was cut short")
-        if not self.hashed:
-            reasons.append("it was written without its hash chain")
-        if noise.source != "live":
-            reasons.append(f"its noise was {'never drawn' if noise.source == 'none' else 'replayed'}")
+        """Raise `NotCertifiable` with the reasons, unless this ledger may carry a certificate."""
+        cut_short = [] if self.complete else ["it has no footer: the run was cut short"]
+        unhashed = [] if self.hashed else ["it was written without its hash chain"]
+        self._refuse([*cut_short, *unhashed, *self.header.noise.flaws])
+
+    def require_live_noise(self) -> None:
+        """As `require_certifiable`, of the noise alone, which a stream knows from its first line."""
+        self._refuse(self.header.noise.flaws)
+
+    def _refuse(self, reasons: Sequence[str]) -> None:
         if reasons:
             raise NotCertifiable(
                 f"this ledger can never be certified: {'; '.join(reasons)}",
                 where=f"ledger of {self.header.algorithm!r}",
                 why="the mechanisms it names did not protect anything, or releases may be missing",
-                remedy="run the algorithm to its end with live noise",
             )
 
 

@@ -117,6 +117,13 @@ class Model(BaseModel):
         return self.model_dump(mode="json", by_alias=True, exclude_none=True)
 
 
+def without_computed(record: Any, kind: type[Model]) -> Any:
+    """A model's record without the fields that follow from the others; what is no record, as it is."""
+    if not isinstance(record, dict):
+        return record
+    return {name: value for name, value in record.items() if name not in kind.model_computed_fields}
+
+
 def explain(error: ValidationError, where: str) -> InputError:
     """Turn pydantic's first complaint into an error of ours that names field, value and place."""
     first = error.errors(include_url=False)[0]

@@ -12,20 +12,20 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, Field, ValidationError
 
 from dpaudit.certificate import Certificate
-from dpaudit.errors import CertificateFormat, CertificateMismatch, MissingExtra, SignatureInvalid, UsageError
+from dpaudit.errors import CertificateFormat, CertificateMismatch, SignatureInvalid, UsageError
 from dpaudit.files import replace_file
 from dpaudit.json_text import strictly_parsed
+from dpaudit.keys import private_key, public_key, require_library
 from dpaudit.ledger import Ledger
 
 if TYPE_CHECKING:
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 
 def _decoded(text: Any) -> bytes:
@@ -41,6 +41,8 @@ PAYLOAD_TYPE: Final = "application/vnd.in-toto+json"
 STATEMENT_TYPE: Final = "https://in-toto.io/Statement/v1"
 PREDICATE_TYPE: Final = "urn:dpaudit:certificate:1"
 
+_OURS: Final = "the .dsse.json file that `dpaudit sign` wrote"
+
 
 def generate_keys(path: str | Path) -> tuple[Path, Path]:
     """Write a new private key, readable by its owner alone, and ``<path>.pub`` beside it.
@@ -50,7 +52,7 @@ def generate_keys(path: str | Path) -> tuple[Path, Path]:
         MissingExtra: the library `cryptography` is not installed.
     """
     private, public = Path(path), Path(f"{path}.pub")
-    _library()
+    require_library()
     from cryptography.hazmat.primitives import serialization
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
@@ -87,8 +89,8 @@ def sign(
         UsageError: the key cannot be used.
         MissingExtra: the library `cryptography` is not installed.
     """
-    signing = _private_key(Path(key), password)
-    certificate.require_ledger(Ledger.read(ledger))
+    signing = private_key(Path(key), password)
+    certificate.require_ledger(Ledger.read(ledger, allow_unhashed=True))
     statement = {
         "_type": STATEMENT_TYPE,
         "subject": [{"name": Path(ledger).name, "digest": {"sha256": _digest(Path(ledger))}}],
@@ -108,37 +110,72 @@ def sign(
 def opened(envelope: str | Path, key: str | Path) -> tuple[Certificate, str]:
     """The certificate in an envelope that the key has signed, and its ledger file's SHA-256.
 
-    Nothing of the payload is looked at before the signature is known to be valid.
+    One valid signature by the key is enough: others, by keys that nobody here knows or no signatures at all,
+    are passed over, as the standard asks. Nothing of the payload is looked at before.
 
     Args:
         envelope: the file.
         key: a PEM file with the Ed25519 public key that is trusted.
 
     Raises:
-        SignatureInvalid: no signature of the envelope is by this key.
-        CertificateFormat: not an envelope, or one about something else than a certificate.
-        UsageError: the key cannot be used.
+        SignatureInvalid: no signature of the envelope is by this key, or it is cut short, edited or none.
+        CertificateFormat: what the key signed is something else than a certificate.
+        UsageError: the key cannot be used, or the envelope not be read.
         MissingExtra: the library `cryptography` is not installed.
     """
-    trusted = _public_key(Path(key))
+    trusted = public_key(Path(key))
     where = str(envelope)
     try:
-        found = _parsed(_Envelope, Path(envelope).read_bytes(), where)
+        text = Path(envelope).read_bytes()
     except OSError as error:
-        raise CertificateFormat(f"cannot be read: {error.strerror}", where=where) from None
-    if not any(_is_signed(trusted, found.payload, signature.sig) for signature in found.signatures):
+        raise UsageError(
+            f"cannot be read: {error.strerror}",
+            where=where,
+            why="there is no signature to check",
+            remedy=f"name {_OURS}",
+        ) from None
+    try:
+        found = _parsed(_Envelope, text)
+    except ValueError as error:
+        raise SignatureInvalid(
+            f"no DSSE envelope over an in-toto statement: {error}",
+            where=where,
+            why="what is no whole envelope carries no signature: it was cut short or edited",
+            remedy=f"give {_OURS}, or ask the signer for it again",
+        ) from None
+    if not any(_is_signed(trusted, found.payload, signature) for signature in found.signatures):
         raise SignatureInvalid(
             f"none of its {len(found.signatures)} signatures is by the key {key_id(trusted)[:16]}",
             where=where,
         )
-    statement = _parsed(_Statement, found.payload, where)
+    try:
+        statement = _parsed(_Statement, found.payload)
+    except ValueError as error:
+        raise CertificateFormat(
+            f"signed, and no in-toto statement about one ledger's certificate: {error}",
+            where=where,
+            why="a signature under something else says nothing about a privacy claim",
+            remedy=f"give {_OURS}",
+        ) from None
     certificate = Certificate.from_record(statement.predicate, where=f"{where}: predicate")
     return certificate, statement.subject[0].digest.sha256
 
 
 def require_file(ledger: str | Path, digest: str) -> None:
-    """Raise `CertificateMismatch` unless the ledger's file is the one that was signed for."""
-    found = _digest(Path(ledger))
+    """Raise `CertificateMismatch` unless the ledger's file is the one that was signed for.
+
+    Raises:
+        UsageError: it cannot be read.
+    """
+    try:
+        found = _digest(Path(ledger))
+    except OSError as error:
+        raise UsageError(
+            f"cannot be read: {error.strerror}",
+            where=str(ledger),
+            why="there is no ledger to hold the certificate against",
+            remedy="name the ledger that was written beside the certificate",
+        ) from None
     if found != digest:
         raise CertificateMismatch(
             f"its SHA-256 is {found[:16]}..., the one signed for is {digest[:16]}...", where=str(ledger)
@@ -159,16 +196,15 @@ def key_id(key: Ed25519PublicKey) -> str:
     return hashlib.sha256(encoded).hexdigest()
 
 
-class _Signature(BaseModel):
-    sig: _Base64
-
-
 class _Envelope(BaseModel):
-    """A DSSE envelope; fields that it does not know are ignored, as its standard asks."""
+    """A DSSE envelope; fields that it does not know are ignored, as its standard asks.
+
+    So are entries among the signatures that are none.
+    """
 
     payloadType: Literal["application/vnd.in-toto+json"]  # noqa: N815  (the standard's name)
     payload: _Base64
-    signatures: list[_Signature]
+    signatures: list[Any]
 
 
 class _Digests(BaseModel):
@@ -191,29 +227,25 @@ class _Statement(BaseModel):
 _Record = TypeVar("_Record", bound=BaseModel)
 
 
-def _parsed(kind: type[_Record], text: bytes, where: str) -> _Record:
+def _parsed(kind: type[_Record], text: bytes) -> _Record:
+    """The record; what is none is a ``ValueError`` that says what is wrong with it."""
     try:
         return kind.model_validate(strictly_parsed(text))
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         place = ".".join(map(str, first["loc"]))
-        reason = f"{place}: {first['msg']}"
-    except (ValueError, RecursionError) as error:
-        reason = str(error)
-    raise CertificateFormat(
-        f"not a DSSE envelope over an in-toto statement about one ledger's certificate: {reason}",
-        where=where,
-        why="a signature under something else says nothing about a privacy claim",
-        remedy="give the file that `dpaudit sign` wrote",
-    )
+        raise ValueError(f"{place}: {first['msg']}" if place else "no JSON object") from None
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
 
 
-def _is_signed(key: Ed25519PublicKey, payload: bytes, signature: bytes) -> bool:
+def _is_signed(key: Ed25519PublicKey, payload: bytes, entry: Any) -> bool:
     from cryptography.exceptions import InvalidSignature
 
     try:
+        signature = _decoded(entry["sig"])
         key.verify(signature, pre_authentication_encoding(PAYLOAD_TYPE, payload))
-    except InvalidSignature:
+    except (InvalidSignature, ValueError, TypeError, LookupError):
         return False
     return True
 
@@ -221,55 +253,3 @@ def _is_signed(key: Ed25519PublicKey, payload: bytes, signature: bytes) -> bool:
 def _digest(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _library() -> None:
-    try:
-        import cryptography  # noqa: F401  (only whether it is there)
-    except ImportError:
-        raise MissingExtra(
-            "signatures need the library cryptography",
-            where="signatures",
-            why="without it nothing can be signed, and no signature checked",
-            remedy="pip install 'dpaudit[sign]'",
-        ) from None
-
-
-def _private_key(path: Path, password: bytes | None) -> Ed25519PrivateKey:
-    _library()
-    from cryptography.exceptions import UnsupportedAlgorithm
-    from cryptography.hazmat.primitives import serialization
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-
-    try:
-        key = serialization.load_pem_private_key(path.read_bytes(), password)
-    except (OSError, ValueError, TypeError, UnsupportedAlgorithm) as error:
-        raise _unusable(path, "private", error) from None
-    if not isinstance(key, Ed25519PrivateKey):
-        raise _unusable(path, "private", "a key of another kind")
-    return key
-
-
-def _public_key(path: Path) -> Ed25519PublicKey:
-    _library()
-    from cryptography.exceptions import UnsupportedAlgorithm
-    from cryptography.hazmat.primitives import serialization
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
-
-    try:
-        key = serialization.load_pem_public_key(path.read_bytes())
-    except (OSError, ValueError, UnsupportedAlgorithm) as error:
-        raise _unusable(path, "public", error) from None
-    if not isinstance(key, Ed25519PublicKey):
-        raise _unusable(path, "public", "a key of another kind")
-    return key
-
-
-def _unusable(path: Path, kind: str, error: object) -> UsageError:
-    reason = error.strerror if isinstance(error, OSError) else str(error).split("\n")[0].split(",")[0]
-    return UsageError(
-        f"cannot be used as an Ed25519 {kind} key: {reason}",
-        where=os.fspath(path),
-        why="signatures are checked against exactly one key",
-        remedy="make a pair with `dpaudit keygen KEY`: sign with KEY, check with KEY.pub",
-    )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
-from typing import Annotated, Any, Literal, assert_never, overload
+from typing import Annotated, Any, Final, Literal, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,7 @@ from pydantic import Field, computed_field
 from dpaudit.bounds import Bound
 from dpaudit.claims import Claim
 from dpaudit.guarantees import GDP, RDP, ZCDP, AnyGuarantee, ApproxDP, Guarantee, PureDP, figures
+from dpaudit.guarantees import leading_figure as leading_figure  # noqa: PLC0414  (lent on)
 from dpaudit.mechanisms import Mechanism
 from dpaudit.models import Count, Fraction, Model, NonNegative
 from dpaudit.releases import Partition, Release
@@ -24,6 +25,10 @@ from dpaudit.releases import Partition, Release
 #: A claim's figures are decimal numbers that somebody typed or computed in floating point: a bound
 #: meets them if it exceeds them by at most this relative amount. Every certificate states it.
 CLAIM_TOLERANCE = 1e-9
+
+
+#: What an accounting adds to conditions that an audit by replay tests, for a reader who has none.
+REPLAY_HINT: Final = " (an audit by replay tests it)"
 
 
 class Proof(StrEnum):
@@ -89,19 +94,6 @@ class ReleaseAccount(Model):
         """The release as one flat row; ``claimed`` is the claim's leading figure."""
         claimed = None if self.claimed is None else leading_figure(self.claimed)
         return {"label": self.label, **figures(self.proved), "claimed": claimed, "verdict": self.verdict}
-
-
-def leading_figure(guarantee: AnyGuarantee) -> float:
-    """The number that a guarantee is about: rho, mu or epsilon."""
-    match guarantee:
-        case ZCDP():
-            return guarantee.rho
-        case GDP():
-            return guarantee.mu
-        case PureDP() | ApproxDP() | RDP():
-            return guarantee.epsilon
-        case _:
-            assert_never(guarantee)
 
 
 def describes(accounts: Sequence[ReleaseAccount], releases: Sequence[Release]) -> bool:
@@ -270,6 +262,13 @@ class Audit(Model):
         if self.refuted_by:
             return Experiment.REFUTED
         return Experiment.NOT_REFUTED if self.inconclusive is None else Experiment.INCONCLUSIVE
+
+
+def left_on_trust(conditions: Iterable[str], audits: Iterable[Audit]) -> list[str]:
+    """What an accounting takes on trust, beside audits: a replay may have tested some of it."""
+    replayed = any(audit.method == "replay" and audit.inconclusive is None for audit in audits)
+    tested = " (the audit by replay tested it on its pairs)"
+    return [line.replace(REPLAY_HINT, tested) if replayed else line for line in conditions]
 
 
 def _exceeds(bound: float | None, claimed: float | None) -> bool:

@@ -7,6 +7,9 @@ from typing import Any
 
 import pytest
 
+from dpaudit import L2, Gaussian, Header, Ledger, Release
+from dpaudit.ledger import Noise
+
 # As in docs/design.md: 6 = 2 * 3 is the square of the sensitivity, 12 that of sigma, so rho = 6/24 = 0.25.
 HEADER = {
     "record": "header",
@@ -264,6 +267,26 @@ def test_replayed_noise_proves_nothing(dpaudit: Any, by_hand: Any) -> None:
     result = dpaudit("verify", path, "--allow-unhashed")
     assert result.exit_code == 2
     assert f"DPA404 {path}: " in result.stderr
+
+
+@pytest.mark.parametrize("rigour", ["float-pessimistic", "interval"])
+def test_a_whole_ledger_without_noise_is_not_said_to_be_cut_short(
+    dpaudit: Any, tmp_path: Path, rigour: str
+) -> None:
+    noise = Noise(source="replayed")
+    ledger = Ledger(Header(algorithm="a", unit="row", neighbouring="replace-one", noise=noise))
+    ledger.append(Release(label="sum", mechanism=Gaussian(sigma=4.0, sensitivity=L2(2.0))))
+    ledger.finish()
+    path = ledger.write(tmp_path / "l.jsonl")
+    result = dpaudit("verify", path, "--rigour", rigour)
+    assert result.exit_code == 2
+    assert "DPA404" in result.stderr
+    assert "its noise was replayed" in result.stderr
+    assert "footer" not in result.stderr
+    path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:-1]))  # the planted twin
+    cut = dpaudit("verify", path, "--rigour", rigour)
+    assert cut.exit_code == 3
+    assert "no footer" in cut.stderr
 
 
 def test_rigour_interval_judges_the_total_by_an_enclosure(

@@ -28,9 +28,11 @@ from dpaudit import (
 )
 from dpaudit.accountants.accounting import account
 from dpaudit.accountants.profile_points import profile_points
+from dpaudit.claims import Premise
 from dpaudit.errors import CertificateFormat, CertificateMismatch, InvalidParameter, NotCertifiable
 from dpaudit.mechanisms import AnyMechanism
 from dpaudit.numerics import FLOATING_POINT_WARNING
+from dpaudit.relations import View
 from dpaudit.statement import Statement
 from dpaudit.verdicts import Audit
 
@@ -81,6 +83,7 @@ def test_a_certificate_is_read_back(tmp_path: Path) -> None:
 EDITS: dict[str, Callable[[dict[str, Any]], Any]] = {
     "a lower bound": lambda c: c["bounds"][0].update(direction="lower"),
     "a bound with a confidence": lambda c: c["bounds"][0].update(confidence=0.5),
+    "a lower end above its bound": lambda c: c["bounds"][0].update(at_least=0.6),
     "bounds out of order": lambda c: c["bounds"].insert(
         0, {**c["bounds"][0], "guarantee": {"kind": "zcdp", "rho": 0.4}}
     ),
@@ -159,6 +162,34 @@ def test_a_certificate_is_held_against_its_ledger() -> None:
     ):
         with pytest.raises(CertificateMismatch, match="otherwise"):
             made.model_copy(update=edited).require_ledger(own)
+
+
+def test_a_claim_keeps_what_the_ledgers_own_rests_on() -> None:
+    false = Premise(name="enough rows", left=5, relation=">=", right=9)
+    own = CLAIM.model_copy(update={"premises": (false,), "assumptions": ("rewards are public",)})
+    found = Ledger(Header(algorithm="a", unit="row", neighbouring="replace-one", claim=own))
+    found.append(Release(label="sum", mechanism=GAUSSIAN))
+    found.finish()
+    dearer = own.model_copy(update={"guarantee": ZCDP(rho=0.7)})
+    for claim in (own, dearer):  # the innocent twins
+        made = judge(found, account(found, claim), [], command="")
+        made.require_ledger(found)
+        assert made.proof == "NOT_PROVED"
+    for less, words in (
+        ({"premises": ()}, "the premise enough rows"),
+        (
+            {"premises": (Premise(name="enough rows", left=9, relation=">=", right=9),)},
+            "the premise enough rows",
+        ),
+        ({"assumptions": ()}, "the assumption 'rewards are public'"),
+        ({"view": View.FINAL_OUTPUT}, "the view 'all-releases'"),
+    ):
+        accounting = account(found, dearer.model_copy(update=less))
+        with pytest.raises(NotCertifiable, match=words):
+            judge(found, accounting, [], command="")
+        forged = made.model_copy(update={"claim": accounting.claim})
+        with pytest.raises(CertificateMismatch, match=words):
+            forged.require_ledger(found)
 
 
 def test_an_accounting_of_another_ledger_certifies_nothing() -> None:

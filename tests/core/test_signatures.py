@@ -113,7 +113,7 @@ def test_one_byte_changed_is_an_error_or_changes_nothing(
     path.write_bytes(edited)
     try:
         certificate, digest = opened(path, signed.public)
-    except (CertificateFormat, SignatureInvalid):
+    except SignatureInvalid:
         return
     # What is left: the key's hint, white space, an unused bit of base64.
     assert certificate == signed.certificate
@@ -126,8 +126,80 @@ def test_one_byte_changed_is_an_error_or_changes_nothing(
 def test_what_is_no_envelope_is_said_to_be_none(signed: Signed, tmp_path: Path, text: str) -> None:
     path = tmp_path / "e.json"
     path.write_text(text)
-    with pytest.raises(CertificateFormat):
+    with pytest.raises(SignatureInvalid, match="no DSSE envelope") as caught:
         opened(path, signed.public)
+    assert caught.value.exit_status == 3
+
+
+def test_an_envelope_that_was_cut_or_relabelled_carries_no_signature(signed: Signed, tmp_path: Path) -> None:
+    path = tmp_path / "e.json"
+    record = json.loads(signed.text)
+    for length in range(0, len(signed.text.rstrip()), 97):
+        path.write_bytes(signed.text[:length])
+        with pytest.raises(SignatureInvalid):
+            opened(path, signed.public)
+    for edited in (
+        {**record, "payloadType": "application/json"},
+        {**record, "payload": "!!"},
+        {**record, "payload": None},
+        {**record, "signatures": []},
+        {**record, "signatures": None},
+        {name: value for name, value in record.items() if name != "payloadType"},
+    ):
+        path.write_text(json.dumps(edited))
+        with pytest.raises(SignatureInvalid):
+            opened(path, signed.public)
+
+
+@pytest.mark.parametrize(
+    "extra",
+    [
+        {"sig": "!!"},
+        {"sig": "AAAA"},
+        {"sig": None},
+        {"sig": "é"},
+        {"keyid": "another"},
+        {},
+        None,
+        "sig",
+        3,
+        [],
+    ],
+)
+def test_entries_that_are_no_signatures_hide_none(signed: Signed, tmp_path: Path, extra: Any) -> None:
+    path = tmp_path / "e.json"
+    record = json.loads(signed.text)
+    for entries in ([extra, *record["signatures"]], [*record["signatures"], extra]):
+        path.write_text(json.dumps({**record, "signatures": entries}))
+        assert opened(path, signed.public)[0] == signed.certificate
+    path.write_text(json.dumps({**record, "signatures": [extra]}))
+    with pytest.raises(SignatureInvalid, match="none of its 1 signatures"):
+        opened(path, signed.public)
+
+
+def test_an_envelope_that_cannot_be_read_is_another_matter(signed: Signed, tmp_path: Path) -> None:
+    for path in (tmp_path, tmp_path / "absent.json"):
+        with pytest.raises(UsageError, match="cannot be read") as caught:
+            opened(path, signed.public)
+        assert "no signature to check" in caught.value.why
+        assert "dpaudit sign" in caught.value.remedy
+
+
+def test_a_ledger_that_cannot_be_read_is_another_matter(signed: Signed, tmp_path: Path) -> None:
+    _, digest = opened(signed.envelope, signed.public)
+    for path in (tmp_path, tmp_path / "absent.jsonl"):
+        with pytest.raises(UsageError, match="cannot be read") as caught:
+            require_file(path, digest)
+        assert "beside the certificate" in caught.value.remedy
+
+
+def test_a_ledger_without_hashes_carries_no_certificate(signed: Signed, tmp_path: Path) -> None:
+    lines = [json.loads(line) for line in signed.ledger.read_text().splitlines()]
+    path = tmp_path / "unhashed.jsonl"
+    bare = [{name: value for name, value in line.items() if name != "hash"} for line in lines]
+    path.write_text("".join(json.dumps(line) + "\n" for line in bare))
+    with pytest.raises(CertificateMismatch, match="without its hash chain"):
+        sign(signed.certificate, path, signed.private)
 
 
 def test_a_valid_signature_under_something_else_is_no_certificate(signed: Signed, tmp_path: Path) -> None:
@@ -184,9 +256,15 @@ def test_an_encrypted_key_needs_its_password(signed: Signed, tmp_path: Path) -> 
             serialization.BestAvailableEncryption(b"secret"),
         )
     )
-    for password in (None, b"wrong"):
-        with pytest.raises(UsageError, match="Ed25519 private key"):
-            sign(signed.certificate, signed.ledger, locked, password=password)
+    for file, password, words in (
+        (locked, None, "is encrypted: set the environment variable DPAUDIT_KEY_PASSWORD"),
+        (locked, b"wrong", "set the environment variable DPAUDIT_KEY_PASSWORD to this key's"),
+        (signed.private, b"secret", "not encrypted: unset the environment variable DPAUDIT_KEY_PASSWORD"),
+        (signed.public, b"secret", "sign with KEY"),
+    ):
+        with pytest.raises(UsageError, match="Ed25519 private key") as caught:
+            sign(signed.certificate, signed.ledger, file, password=password)
+        assert words in caught.value.remedy
     # Ed25519 has no randomness of its own: the same envelope.
     assert sign(signed.certificate, signed.ledger, locked, password=b"secret") == signed.text
 
