@@ -31,6 +31,19 @@ _TELLING = {
 }
 
 
+class _Number(click.ParamType[int | float]):
+    """A whole number as it is, however large: as a float it might become a smaller one."""
+
+    name = "number"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | float:
+        """An int where the text is one, else a float."""
+        try:
+            return int(value)
+        except ValueError:
+            return click.FLOAT.convert(value, param, ctx)
+
+
 @click.command(
     epilog="""\b
 Examples:
@@ -67,7 +80,7 @@ diffprivlib. See docs/importing.md.
 )
 @click.option(
     "--d-in",
-    type=float,
+    type=_Number(),
     help="OpenDP: how far neighbouring inputs lie apart; left out, as far as one record makes.",
 )
 @click.option(
@@ -108,7 +121,12 @@ def import_ledger(
 
 
 def _ledger(
-    record: Any, library: str, unit: str, neighbouring: str | None, d_in: float | None, count: int | None
+    record: Any,
+    library: str,
+    unit: str,
+    neighbouring: str | None,
+    d_in: float | None,
+    count: int | None,
 ) -> Ledger:
     if library == "opacus":
         return from_opacus(

@@ -80,6 +80,18 @@ def test_a_measurement_of_opendp(dpaudit: Any, imports: Import, tmp_path: Path) 
     assert verdict(dpaudit, tmp_path / "ledger.jsonl", "--epsilon", 5.99)["verdict"] == "NOT_PROVED"
 
 
+def test_a_distance_that_no_double_is(imports: Import, tmp_path: Path) -> None:
+    dp.enable_features("contrib")
+    measurement = dp.m.make_laplace(dp.atom_domain(T="i64"), dp.absolute_distance(T="i64"), scale=1.0)
+    dp.disable_features("contrib")
+    options = ("--neighbouring", "replace-one", "--d-in")
+    result = imports(opendp.mod.serialize(measurement), *options, 2**53 + 1)
+    assert result.exit_code == 0, result.output
+    header, release = map(json.loads, (tmp_path / "ledger.jsonl").read_text().splitlines())
+    assert header["parameters"]["d_in"] == 2**53 + 1
+    assert release["mechanism"]["sensitivity"]["value"] >= 2**53 + 1
+
+
 def test_a_budget_of_diffprivlib(dpaudit: Any, imports: Import, tmp_path: Path) -> None:
     spent = BudgetAccountant(spent_budget=[(0.5, 0), (0.5, 0), (1.0, 0)]).spent_budget
     for content, named in (({"spent_budget": spent}, ()), (spent, ("--from", "diffprivlib"))):
