@@ -88,7 +88,7 @@ def test_a_distance_that_no_double_is(imports: Import, tmp_path: Path) -> None:
     result = imports(opendp.mod.serialize(measurement), *options, 2**53 + 1)
     assert result.exit_code == 0, result.output
     header, release = map(json.loads, (tmp_path / "ledger.jsonl").read_text().splitlines())
-    assert header["parameters"]["d_in"] == 2**53 + 1
+    assert header["parameters"]["d_in"] == 2**53 + 2  # the next number that a ledger can hold
     assert release["mechanism"]["sensitivity"]["value"] >= 2**53 + 1
 
 
@@ -122,6 +122,9 @@ SPENT = {"spent_budget": [[1.0, 0]]}
         ({**OPACUS, **SPENT}, [], "diffprivlib and of opacus"),
         (SPENT, [], "--neighbouring"),
         ({"__function__": "make_laplace"}, [], "--neighbouring"),
+        ('{"spent_budget": [[1.0, 1e-400]]}', ["--neighbouring", "zero-out"], "1e-400"),
+        ('{"spent_budget": [[-0.00001e-400, 0]]}', ["--neighbouring", "zero-out"], "-0.00001e-400"),
+        ({**OPACUS, "privacy_accountant_state_dict": OPACUS}, [], "two histories"),
         (OPACUS, ["--neighbouring", "replace-one"], "add-or-remove-one"),
         (OPACUS, ["--d-in", "1"], "--d-in"),
         (SPENT, ["--count", "2", "--neighbouring", "replace-one"], "--count"),
