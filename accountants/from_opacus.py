@@ -157,7 +157,11 @@ def _steps(history: list[Any] | tuple[Any, ...]) -> Iterator[Release]:
                 remedy="give the history as accountant.state_dict() has it",
             )
         multiplier, rate, steps = entry
-        if isinstance(steps, bool) or not isinstance(steps, numbers.Integral) or not 0 < steps <= _MOST_STEPS:
+        if (
+            isinstance(steps, bool)
+            or not isinstance(steps, numbers.Integral)
+            or not 0 < int(steps) <= _MOST_STEPS
+        ):
             raise InvalidParameter(
                 f"{steps!r:.40} steps",
                 where=place,

@@ -2,35 +2,24 @@
 
 from __future__ import annotations
 
-import json
 import secrets
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
-from pydantic import TypeAdapter
-
-from dpaudit.accountants.book.accounts import (
-    Account,
-    Action,
-    Budget,
-    Event,
-    nothing,
-    require_budget,
-)
+from dpaudit.accountants.book.accounts import Account, Action, Budget, nothing, require_budget
 from dpaudit.accountants.book.costs import cost_of, refusal, same_scale
-from dpaudit.accountants.book.tables import SCHEMA, Tables
+from dpaudit.accountants.book.rows import SCHEMA, account_of, cost_text, require_words
+from dpaudit.accountants.book.tables import Tables
 from dpaudit.claims import Claim
 from dpaudit.errors import UsageError
-from dpaudit.guarantees import AnyGuarantee, Guarantee
+from dpaudit.guarantees import AnyGuarantee
 from dpaudit.ledger import Ledger
 from dpaudit.relations import Neighbouring, TrustModel
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
-
-_GUARANTEE: TypeAdapter[AnyGuarantee] = TypeAdapter(Guarantee)
 
 
 class Book:
@@ -42,15 +31,16 @@ class Book:
 
     Args:
         address: a file for SQLite, or a URL such as ``postgresql://user@host/database``.
+        make: make the book where there is none.
 
     Raises:
         BookUnavailable: the database does not answer.
-        UsageError: an address of another kind, or a database of something else.
+        UsageError: an address of another kind, a database of something else, or no book to be found.
         MissingExtra: SQLAlchemy or a driver is not installed.
     """
 
-    def __init__(self, address: str | Path) -> None:
-        self._tables = Tables(address)
+    def __init__(self, address: str | Path, *, make: bool = True) -> None:
+        self._tables = Tables(address, make=make)
 
     def __enter__(self) -> Self:
         return self
@@ -63,7 +53,7 @@ class Book:
     @property
     def datasets(self) -> tuple[str, ...]:
         """The names of all accounts."""
-        with self._tables.writing() as connection:
+        with self._tables.reading() as connection:
             return tuple(self._tables.datasets(connection))
 
     def account(self, dataset: str) -> Account:
@@ -72,7 +62,7 @@ class Book:
         Raises:
             UsageError: there is none of this name.
         """
-        with self._tables.writing() as connection:
+        with self._tables.reading() as connection:
             return self._locked(connection, dataset)
 
     def open_account(
@@ -88,12 +78,12 @@ class Book:
 
         Raises:
             InvalidParameter: a budget on a scale where runs do not add up.
-            UsageError: the data set has an account already, or no name.
+            UsageError: the data set has an account already, or no name, or the unit has none.
         """
         kept = require_budget(budget, where=f"account {dataset!r}")
         claim = Claim(kept, unit=unit, neighbouring=neighbouring, trust_model=trust_model)
-        if not dataset.strip():
-            raise UsageError("a data set without a name", where="open_account", remedy="name it")
+        require_words(dataset, "data set's name", where="open_account")
+        require_words(unit, "unit of privacy", where=f"account {dataset!r}")
         with self._tables.writing() as connection:
             if self._tables.account(connection, dataset) is not None:
                 raise UsageError(
@@ -105,7 +95,7 @@ class Book:
             row = {
                 "dataset": dataset,
                 "schema": SCHEMA,
-                "budget": _text(kept),
+                "budget": cost_text(kept),
                 "unit": unit,
                 "neighbouring": str(claim.neighbouring),
                 "trust_model": str(claim.trust_model),
@@ -122,6 +112,7 @@ class Book:
             ClaimMismatch: a cost on another scale than the budget's.
             UsageError: no such account.
         """
+        require_words(note, "note", where=f"account {dataset!r}", empty=True)
         with self._tables.writing() as connection:
             account = self._locked(connection, dataset)
             wanted = same_scale(account, cost)
@@ -177,6 +168,7 @@ class Book:
                 why="budget may come back only if it is certain that nothing was released",
                 remedy="say how that is known",
             )
+        require_words(note, "note", where=f"reservation {reservation}")
         with self._tables.writing() as connection:
             account = self._of(connection, reservation)
             self._open(account, reservation)
@@ -184,6 +176,7 @@ class Book:
             return self._locked(connection, account.dataset)
 
     def _locked(self, connection: Connection, dataset: str) -> Account:
+        require_words(dataset, "data set's name", where=self._tables.shown)
         row = self._tables.account(connection, dataset)
         if row is None:
             known = ", ".join(self._tables.datasets(connection)) or "none"
@@ -193,17 +186,11 @@ class Book:
                 why="what is not in the book is held to no budget",
                 remedy="open one with `dpaudit book open`",
             )
-        events = tuple(_event(one) for one in self._tables.events(connection, dataset))
-        return Account(
-            dataset=dataset,
-            budget=_read(row["budget"]),
-            unit=row["unit"],
-            neighbouring=Neighbouring(row["neighbouring"]),
-            trust_model=TrustModel(row["trust_model"]),
-            events=events,
-        )
+        events = self._tables.events(connection, dataset)
+        return account_of(row, events, where=self._tables.shown)
 
     def _of(self, connection: Connection, reservation: str) -> Account:
+        require_words(reservation, "reservation", where=self._tables.shown)
         dataset = self._tables.dataset_of(connection, reservation)
         if dataset is None:
             raise UsageError(
@@ -255,32 +242,12 @@ class Book:
             "dataset": dataset,
             "reservation": reservation,
             "action": action,
-            "cost": _text(cost),
+            "cost": cost_text(cost),
             "ledger_hash": ledger_hash,
             "note": note,
             "at": _now(),
         }
         self._tables.add(connection, "events", row)
-
-
-def _event(row: dict[str, Any]) -> Event:
-    return Event(
-        number=row["number"],
-        reservation=row["reservation"],
-        action=row["action"],
-        cost=_read(row["cost"]),
-        ledger_hash=row["ledger_hash"],
-        note=row["note"],
-        at=row["at"],
-    )
-
-
-def _text(cost: Budget) -> str:
-    return json.dumps(cost.to_json())
-
-
-def _read(text: str) -> Budget:
-    return require_budget(_GUARANTEE.validate_json(text), where="book")
 
 
 def _now() -> str:
