@@ -138,8 +138,8 @@ class Book:
             BudgetExceeded: the run cost more than was reserved, and the rest does not fit; the reservation
                 stands.
             ClaimMismatch: the ledger is about another unit, relation or trust model.
-            CannotBound: the ledger has no bound on the budget's scale.
-            NotCertifiable, LedgerTruncated: the ledger is unhashed, unfinished or without noise.
+            CannotBound: the ledger has no bound on the budget's scale, or a premise of it fails.
+            NotCertifiable, LedgerTruncated: the ledger is unhashed, unfinished, without noise or seeded.
             UsageError: no such reservation, it is settled already, or the ledger was spent under another.
         """
         with self._tables.writing() as connection:
@@ -151,8 +151,11 @@ class Book:
             paid = entry if cost is None else cost
             if not published and not account.fits(paid, instead_of=entry):
                 raise refusal(account, paid, reserved=entry)
-            hashed = None if ledger is None else ledger.hash
-            self._note(connection, account.dataset, reservation, "spend", paid, ledger_hash=hashed)
+            hashed, note = None, ""
+            if ledger is not None:
+                hashed = _run_of(ledger)
+                note = "" if hashed else f"{_NO_RUN}{ledger.hash}"
+            self._note(connection, account.dataset, reservation, "spend", paid, ledger_hash=hashed, note=note)
             return self._locked(connection, account.dataset)
 
     def cancel(self, reservation: str, *, note: str) -> Account:
@@ -216,7 +219,7 @@ class Book:
     def _spent_already(self, account: Account, reservation: str, ledger: Ledger) -> bool:
         """Whether this very run was spent under this reservation: asked twice, it counts once."""
         for event in account.events:
-            if event.ledger_hash == ledger.hash:
+            if event.ledger_hash is not None and event.ledger_hash == _run_of(ledger):
                 if event.reservation == reservation:
                     return True
                 raise UsageError(
@@ -248,6 +251,15 @@ class Book:
             "at": _now(),
         }
         self._tables.add(connection, "events", row)
+
+
+#: Noted of a ledger that was written by hand: two runs may have the same, so each time it counts.
+_NO_RUN = "of a ledger that names no run: "
+
+
+def _run_of(ledger: Ledger) -> str | None:
+    """The ledger's hash, if it tells this run from every other."""
+    return None if ledger.header.run is None else ledger.hash
 
 
 def _now() -> str:

@@ -94,8 +94,10 @@ def test_an_event_that_nobody_entered_so(path: Path, number: int, column: str, v
         "UPDATE dpaudit_events SET reservation = 'ffffffff' WHERE number = 4",
         "DELETE FROM dpaudit_events WHERE number = 1",
         "UPDATE dpaudit_events SET action = 'cancel' WHERE number = 4",
-        "INSERT INTO dpaudit_events SELECT 9, dataset, reservation, 'cancel', "
-        '\'{"kind": "zcdp", "rho": 0.0}\', NULL, \'again\', at FROM dpaudit_events WHERE number = 4',
+        (
+            "INSERT INTO dpaudit_events SELECT 9, dataset, reservation, 'cancel', cost, NULL, note, at "
+            "FROM dpaudit_events WHERE number = 5"
+        ),
     ],
 )
 def test_an_order_of_events_that_there_never_was(path: Path, statement: str) -> None:
