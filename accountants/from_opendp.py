@@ -39,6 +39,7 @@ from dpaudit.sensitivity import L1, L2
 #: What a measurement does not say.
 TAKEN_ON_TRUST = (
     "that it ran as often as was stated, and nothing else was published",
+    "that its input lay in its input domain, whose bounds and sizes OpenDP does not check",
     "that one unit moves its input by no more than the distance that was stated",
     "OpenDP's maps and samplers",
 )
@@ -105,6 +106,7 @@ def from_opendp(
         neighbouring=relation,
         parameters={
             "source": f"opendp {mod.__version__}",
+            "input domain": str(whole.input_domain),
             "input metric": str(whole.input_metric),
             "d_in": up(Fraction(distance)),
             "taken on trust": list(TAKEN_ON_TRUST),

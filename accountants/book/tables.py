@@ -84,7 +84,7 @@ class Tables:
                 committing = True
         except BookUnavailable as error:
             if committing:
-                error.why = "it failed before the commit was answered: what was asked is in the book or not"
+                error.why = "the commit was not answered: whether the book holds what was asked is unknown"
                 error.remedy = "look with `dpaudit book show --history` before asking again"
             raise
 

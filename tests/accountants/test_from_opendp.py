@@ -368,6 +368,14 @@ def test_inputs_of_one_size_have_no_neighbours_one_record_larger() -> None:
         assert found == DiscreteLaplace(scale=20.0, sensitivity=L1(5.0))
 
 
+def test_the_domain_that_figures_hold_on_is_named() -> None:
+    """OpenDP sums whatever it is given: eleven records, or a 9 where the domain ends at 5."""
+    assert isinstance(sized_sum()([9] * 11), int)
+    parameters = imported(sized_sum(), "replace-one").header.to_json()["parameters"]
+    assert "size=10" in parameters["input domain"]
+    assert any("input domain" in line for line in parameters["taken on trust"])
+
+
 def test_one_size_is_seen_behind_a_function_and_in_a_composition() -> None:
     dp.enable_features("honest-but-curious")
     halved = sized_sum() >> (lambda answer: answer / 2)
