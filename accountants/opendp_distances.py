@@ -14,8 +14,8 @@ from dpaudit.relations import Neighbouring
 #: OpenDP's names of the types that count.
 INTEGERS = {f"{sign}{size}" for sign in "iu" for size in ("8", "16", "32", "64", "128", "size")}
 
-_BY_RECORDS = {"SymmetricDistance", "InsertDeleteDistance"}
-_BY_CHANGES = {"ChangeOneDistance", "HammingDistance", "DiscreteDistance"}
+_BY_RECORDS = {"SymmetricDistance", "InsertDeleteDistance", "SymmetricIdDistance"}
+_BY_CHANGES = {"ChangeOneDistance", "HammingDistance", "DiscreteDistance", "ChangeOneIdDistance"}
 
 
 def distance_of_neighbours(whole: Any, relation: Neighbouring, stated: Any) -> float:

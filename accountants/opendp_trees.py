@@ -20,7 +20,7 @@ _CONSTRUCTORS = {
     "measurements": re.compile(r"make_(?!user_|private_|proof_)\w+"),
     "transformations": re.compile(r"make_(?!user_|proof_)\w+"),
     "combinators": re.compile(r"make_(?!proof_)\w+"),
-    "domains": re.compile(r"(?!user_|lazyframe_|wild_)\w+_domain"),
+    "domains": re.compile(r"(?!_|user_|lazyframe_|wild_)\w+_domain"),
     "metrics": re.compile(r"(?!user_)\w+_distance"),
     "measures": re.compile(r"approximate|(?!user_)\w+_divergence"),
     "core": re.compile(r"(transformation_output|measurement_input)_(domain|metric)"),

@@ -8,6 +8,7 @@ import math
 import sys
 from collections.abc import Iterator
 from fractions import Fraction
+from types import SimpleNamespace
 from typing import Any
 
 import opendp.mod
@@ -17,6 +18,7 @@ import pytest
 from dpaudit import ZCDP, Claim, Ledger, PureDP
 from dpaudit.accountants.accounting import account
 from dpaudit.accountants.from_opendp import from_opendp
+from dpaudit.accountants.opendp_distances import distance_of_neighbours
 from dpaudit.errors import (
     CannotBound,
     ClaimMismatch,
@@ -34,6 +36,7 @@ from dpaudit.mechanisms import (
     OpaqueZCDP,
     RandomizedResponse,
 )
+from dpaudit.relations import Neighbouring
 from dpaudit.sensitivity import L1, L2
 
 INTEGERS = dp.vector_domain(dp.atom_domain(T=int)), dp.symmetric_distance()
@@ -269,6 +272,7 @@ def test_noise_that_means_nothing_is_refused(scale: Any, make: str) -> None:
         ("measurements", "make_user_measurement"),
         ("measurements", "make_private_lazyframe"),
         ("domains", "user_domain"),
+        ("domains", "_lazyframe_from_domain"),
         ("core", "measurement_invoke"),
         ("../os", "make_x"),
         (3, "make_laplace"),
@@ -366,6 +370,26 @@ def test_inputs_of_one_size_have_no_neighbours_one_record_larger() -> None:
     for relation in ("replace-one", "zero-out"):
         [found] = [one.mechanism for one in imported(measurement, relation)]
         assert found == DiscreteLaplace(scale=20.0, sensitivity=L1(5.0))
+
+
+@pytest.mark.parametrize("metric", ["SymmetricDistance", "SymmetricIdDistance", "InsertDeleteDistance"])
+def test_one_replaced_is_one_removed_and_one_added(metric: str) -> None:
+    """Of metrics on identifiers too, whose measurements only Polars can make: hence the stand-in."""
+    kind = SimpleNamespace(type=f"opendp::metrics::{metric}")
+    whole = SimpleNamespace(input_metric=kind, input_distance_type="u32", input_domain="frames", map=float)
+    assert distance_of_neighbours(whole, Neighbouring.ADD_OR_REMOVE_ONE, None) == 1
+    assert distance_of_neighbours(whole, Neighbouring.REPLACE_ONE, None) == 2
+    with pytest.raises(InvalidParameter, match="lie 2 apart"):
+        distance_of_neighbours(whole, Neighbouring.REPLACE_ONE, 1)
+
+
+@pytest.mark.parametrize("metric", ["ChangeOneDistance", "ChangeOneIdDistance", "HammingDistance"])
+def test_nothing_is_added_where_changes_are_counted(metric: str) -> None:
+    kind = SimpleNamespace(type=f"opendp::metrics::{metric}")
+    whole = SimpleNamespace(input_metric=kind, input_distance_type="u32", input_domain="frames", map=float)
+    assert distance_of_neighbours(whole, Neighbouring.REPLACE_ONE, None) == 1
+    with pytest.raises(ClaimMismatch, match="nothing is added"):
+        distance_of_neighbours(whole, Neighbouring.ADD_OR_REMOVE_ONE, 1)
 
 
 def test_the_domain_that_figures_hold_on_is_named() -> None:
