@@ -55,6 +55,20 @@ def test_a_recorded_history_of_opacus(dpaudit: Any, tmp_path: Path) -> None:
     assert refused["certifiable"] is False
 
 
+def test_a_verdict_repeats_what_the_record_does_not_show(dpaudit: Any, tmp_path: Path) -> None:
+    ledger = tmp_path / "ledger.jsonl"
+    dpaudit("import", DATA / "opacus_1.6.0_rdp.json", "-o", ledger, "--unit", "image")
+    said = " ".join(verdict(dpaudit, ledger, "--epsilon", 8, "--delta", 1e-6)["not_checked"])
+    for condition in ("gradient accumulation", "AdaClip", "Poisson samples"):
+        assert condition in said
+    for odd in ("a word", 3, [3, {}], {"a": 1}):
+        header, *releases = ledger.read_text(encoding="utf-8").splitlines()
+        record = json.loads(header)
+        record["parameters"]["taken on trust"] = odd
+        (tmp_path / "odd.jsonl").write_text("\n".join([json.dumps(record), *releases, ""]), encoding="utf-8")
+        assert verdict(dpaudit, tmp_path / "odd.jsonl", "--epsilon", 8, "--delta", 1e-6)["not_checked"]
+
+
 def test_without_permission_it_is_not_read(dpaudit: Any, tmp_path: Path) -> None:
     ledger = tmp_path / "ledger.jsonl"
     dpaudit("import", DATA / "opacus_1.6.0_rdp.json", "-o", ledger, "--unit", "image")
