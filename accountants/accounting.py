@@ -10,6 +10,7 @@ from typing import assert_never
 from dpaudit.accountants.budgets import implied_by_gdp, implied_by_pure
 from dpaudit.accountants.composition import Composition, compose
 from dpaudit.accountants.curves import ACCOUNTANTS, gdp_profile, pure_profile, rdp_profile, zcdp_profile
+from dpaudit.accountants.declared import stated_trust
 from dpaudit.accountants.profiles import LossProfile, PrivacyProfile, ZCDPProfile
 from dpaudit.accountants.ranges import representable
 from dpaudit.accountants.release_accounts import ReleaseAccounts
@@ -252,6 +253,7 @@ def _taken_on_trust(ledger: LedgerFacts, trusted: TrustedConditions, claim: Clai
     if not ledger.hashed:
         lines.append("that no line was edited: the file has no hashes")
     lines += trusted.lines()
+    lines += stated_trust(ledger.header.parameters)
     if ledger.header.schedule == "fixed":
         lines.append(f"that the sequence of releases is the same for every data set{REPLAY_HINT}")
     lines.append(f"that nothing left the algorithm except through the ledger{REPLAY_HINT}")

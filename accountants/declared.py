@@ -5,7 +5,7 @@ Such a ledger has no hashes and no footer, whoever it was read for: it is accoun
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from dpaudit.errors import InputError, InvalidParameter
@@ -54,6 +54,12 @@ def declared_ledger(
     for release in counted.values():
         ledger.append(release)
     return ledger
+
+
+def stated_trust(parameters: Mapping[str, Any]) -> list[str]:
+    """What a header's parameters say that another library's record does not show."""
+    stated = parameters.get("taken on trust")
+    return [line for line in stated if isinstance(line, str)] if isinstance(stated, tuple) else []
 
 
 def stated_relation(neighbouring: Neighbouring | str) -> Neighbouring:

@@ -4,16 +4,21 @@ Whatever accountant kept it - ``rdp``, ``prv`` or ``gdp`` - a history is a list 
 rate, steps): so many steps, each a Poisson sample of the examples with Gaussian noise on the sum of clipped
 gradients. A multiplier is the noise over the clipping norm, which is what one example more or less moves the
 sum by; so a step is noise `noise_multiplier` on a sensitivity of 1, under add-or-remove-one.
+
+With gradient accumulation Opacus writes the sample rate times the number of batches of a step. An example is
+then drawn anew for each batch and may stand in several, which one draw at that rate does not cover: the
+epsilon that comes of such a history is too small. Nothing in it tells.
 """
 
 from __future__ import annotations
 
+import numbers
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from dpaudit.accountants.declared import declared_ledger, named
-from dpaudit.errors import ClaimMismatch, InputError, MissingExtra, UsageError
+from dpaudit.errors import ClaimMismatch, InputError, InvalidParameter, MissingExtra, UsageError
 from dpaudit.ledger import Ledger
 from dpaudit.mechanisms import Gaussian, PoissonSampled
 from dpaudit.relations import Neighbouring
@@ -27,8 +32,13 @@ IN_CHECKPOINT = "privacy_accountant_state_dict"
 TAKEN_ON_TRUST = (
     "that batches were Poisson samples: with poisson_sampling=False Opacus writes the same history",
     "that nobody can predict the noise: a fixed seed, or secure_mode=False, leaves no trace in a history",
+    "that each step was one batch: gradient accumulation, which costs more, leaves only a larger sample rate",
+    "that nothing else was released: a history holds no noisy counts of AdaClip, no losses and no accuracies",
     "that neither the clipping norm, nor the number of steps, nor any other setting depends on the examples",
 )
+
+#: More than any training makes; a ledger cannot hold counts beyond 2^53.
+_MOST_STEPS = 10**9
 
 #: Before it, a file could run code even where weights alone were asked for (CVE-2025-32434).
 _SAFE_TORCH = (2, 6)
@@ -53,7 +63,7 @@ def from_opacus(
         algorithm: the ledger's name for the run.
 
     Raises:
-        UsageError: this is no accountant's state.
+        UsageError: this is no accountant's state, or it holds two.
         ClaimMismatch: another relation.
         InvalidParameter: a noise multiplier, sample rate or number of steps outside its range.
     """
@@ -63,6 +73,13 @@ def from_opacus(
             where="neighbouring",
             why="a multiplier is the noise over the clipping norm, by which adding an example moves a sum",
             remedy=f"leave it out: a history is about {str(Neighbouring.ADD_OR_REMOVE_ONE)!r}",
+        )
+    if isinstance(state, Mapping) and "history" in state and IN_CHECKPOINT in state:
+        raise UsageError(
+            "two histories",
+            where="state",
+            why="which of them is the run's cannot be told",
+            remedy=f"give accountant.state_dict() alone, or a checkpoint with its {IN_CHECKPOINT!r}",
         )
     inner = state.get(IN_CHECKPOINT, state) if isinstance(state, Mapping) else state
     history = inner.get("history") if isinstance(inner, Mapping) else None
@@ -140,9 +157,20 @@ def _steps(history: list[Any] | tuple[Any, ...]) -> Iterator[Release]:
                 remedy="give the history as accountant.state_dict() has it",
             )
         multiplier, rate, steps = entry
+        if (
+            isinstance(steps, bool)
+            or not isinstance(steps, numbers.Integral)
+            or not 0 < int(steps) <= _MOST_STEPS
+        ):
+            raise InvalidParameter(
+                f"{steps!r:.40} steps",
+                where=place,
+                why="a step was made or it was not, and a run has at most a billion of them",
+                remedy="give the number of optimizer steps, a whole number written as one",
+            )
         try:
             noise = Gaussian(sigma=multiplier, sensitivity=L2(1.0))
             step = PoissonSampled(rate=rate, mechanism=noise)
-            yield Release(label=place, mechanism=step, count=steps)
+            yield Release(label=place, mechanism=step, count=int(steps))
         except InputError as error:
             raise named(place, error) from None

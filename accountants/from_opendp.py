@@ -18,8 +18,9 @@ from typing import Any
 
 from dpaudit.accountants import opendp_trees
 from dpaudit.accountants.declared import declared_ledger, stated_relation
+from dpaudit.accountants.opendp_distances import INTEGERS, distance_of_neighbours
 from dpaudit.accountants.rounding import up
-from dpaudit.errors import CannotBound, ClaimMismatch, InvalidParameter, UsageError
+from dpaudit.errors import CannotBound, UsageError
 from dpaudit.ledger import Ledger
 from dpaudit.mechanisms import (
     AnyMechanism,
@@ -38,13 +39,11 @@ from dpaudit.sensitivity import L1, L2
 #: What a measurement does not say.
 TAKEN_ON_TRUST = (
     "that it ran as often as was stated, and nothing else was published",
+    "that its input lay in its input domain, whose bounds and sizes OpenDP does not check",
     "that one unit moves its input by no more than the distance that was stated",
     "OpenDP's maps and samplers",
 )
 
-_BY_RECORDS = {"SymmetricDistance", "InsertDeleteDistance"}
-_BY_CHANGES = {"ChangeOneDistance", "HammingDistance", "DiscreteDistance"}
-_INTEGERS = {f"{sign}{size}" for sign in "iu" for size in ("8", "16", "32", "64", "128", "size")}
 #: Floats lie on a lattice of this step, as a power of two, unless the measurement names a coarser one.
 _FINEST = {"f32": -149, "f64": -1074}
 
@@ -94,7 +93,7 @@ def from_opendp(
             remedy="give a measurement, or what opendp.mod.serialize returned of one",
         )
     relation = stated_relation(neighbouring)
-    distance = _distance(whole, relation, d_in)
+    distance = distance_of_neighbours(whole, relation, d_in)
     found = (
         [("measurement", _by_map(whole, distance, "measurement"))]
         if tree is None
@@ -107,8 +106,9 @@ def from_opendp(
         neighbouring=relation,
         parameters={
             "source": f"opendp {mod.__version__}",
+            "input domain": str(whole.input_domain),
             "input metric": str(whole.input_metric),
-            "d_in": distance,
+            "d_in": up(Fraction(distance)),
             "taken on trust": list(TAKEN_ON_TRUST),
         },
     )
@@ -126,45 +126,6 @@ def _serialised(measurement: Any, mod: Any) -> Mapping[str, Any] | None:
     except Exception:  # noqa: BLE001  (OpenDP raises plain exceptions here; the map remains)
         return None
     return tree if isinstance(tree, Mapping) else None
-
-
-def _distance(whole: Any, relation: Neighbouring, stated: Any) -> float:
-    """The distance between neighbouring inputs, of the type that the input metric counts in."""
-    metric = _base(whole.input_metric.type)
-    if metric in _BY_CHANGES and relation is Neighbouring.ADD_OR_REMOVE_ONE:
-        raise ClaimMismatch(
-            f"a measurement under {metric} for a ledger under {str(relation)!r}",
-            where="neighbouring",
-            why="its inputs are as large as each other: nothing is added or removed",
-            remedy=f"give {str(Neighbouring.REPLACE_ONE)!r}",
-        )
-    known = metric in _BY_RECORDS or metric in _BY_CHANGES
-    one = 2 if metric in _BY_RECORDS and relation is not Neighbouring.ADD_OR_REMOVE_ONE else 1
-    if stated is None:
-        if not known:
-            raise UsageError(
-                f"no distance between neighbouring inputs, by {metric}",
-                where="d_in",
-                why="the measurement takes an aggregate, and does not say how far a unit moves it",
-                remedy="state it with --d-in (Python: d_in=)",
-            )
-        return one
-    if isinstance(stated, bool) or not isinstance(stated, int | float) or not 0 < stated < math.inf:
-        raise InvalidParameter(f"d_in = {stated!r}", where="d_in", remedy="give a finite positive number")
-    if known and stated < one:
-        raise InvalidParameter(
-            f"d_in = {stated!r}",
-            where="d_in",
-            why=f"neighbours under {relation} lie {one} apart by {metric}",
-            remedy=f"leave it out, or give {one} or more for units with several records",
-        )
-    if str(whole.input_distance_type) in _INTEGERS:
-        if stated != int(stated):
-            raise InvalidParameter(
-                f"d_in = {stated!r}", where="d_in", why=f"{metric} counts", remedy="give a whole number"
-            )
-        return int(stated)
-    return float(stated)
 
 
 def _leaves(tree: Any, distance: Any, place: str) -> Iterator[tuple[str, AnyMechanism]]:
@@ -190,7 +151,7 @@ def _mechanism(
 ) -> AnyMechanism | None:
     """The mechanism of ours that a measurement is, or is no worse than; None where there is none."""
     carrier = str(measurement.input_carrier_type)
-    integers = carrier.removeprefix("Vec<").removesuffix(">") in _INTEGERS
+    integers = carrier.removeprefix("Vec<").removesuffix(">") in INTEGERS
     match name, proved:
         case (("make_laplace" | "make_geometric"), OpaquePureDP()) if integers:
             return DiscreteLaplace(scale=float(arguments["scale"]), sensitivity=L1(up(Fraction(distance))))
@@ -243,8 +204,3 @@ def _by_map(measurement: Any, distance: Any, place: str) -> AnyMechanism:
         why="no release of a ledger is known by that",
         remedy="convert it: make_zCDP_to_approxDP, then make_fix_delta",
     )
-
-
-def _base(metric: Any) -> str:
-    """A metric's name without its parameters and path."""
-    return str(metric).partition("<")[0].rpartition("::")[2]

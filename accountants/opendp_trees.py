@@ -20,7 +20,7 @@ _CONSTRUCTORS = {
     "measurements": re.compile(r"make_(?!user_|private_|proof_)\w+"),
     "transformations": re.compile(r"make_(?!user_|proof_)\w+"),
     "combinators": re.compile(r"make_(?!proof_)\w+"),
-    "domains": re.compile(r"(?!user_|lazyframe_|wild_)\w+_domain"),
+    "domains": re.compile(r"(?!_|user_|lazyframe_|wild_)\w+_domain"),
     "metrics": re.compile(r"(?!user_)\w+_distance"),
     "measures": re.compile(r"approximate|(?!user_)\w+_divergence"),
     "core": re.compile(r"(transformation_output|measurement_input)_(domain|metric)"),
@@ -28,6 +28,10 @@ _CONSTRUCTORS = {
 
 #: Serialised expressions and frames of Polars: reading one may run code that it brings along.
 _FOREIGN = ("__expr__", "__lazyframe__", "__margin__")
+
+#: All fields of an object that the library turns into something else.
+_OF_A_CONSTRUCTOR = frozenset({"__function__", "__module__", "__version__", "__kwargs__"})
+_OF_A_TUPLE = frozenset({"__tuple__"})
 
 _DEEPEST = 100
 
@@ -71,7 +75,7 @@ def require_constructors(tree: Any, version: str) -> None:
     """Raise `UsageError` unless reading the tree calls nothing but constructors of this very version.
 
     Raises:
-        UsageError: another function, another version, or no tree at all.
+        UsageError: another function, another version, a field that nobody writes, or no tree at all.
         CannotBound: parts that only Polars can read.
     """
     if name_of(tree) is None:
@@ -85,11 +89,17 @@ def require_constructors(tree: Any, version: str) -> None:
 
 
 def _require(node: Any, version: str, place: str, depth: int) -> None:
+    """Refuse whatever reading would do beyond building lists, tuples and what constructors return.
+
+    OpenDP looks at every object of the text, whatever it is the value of, and the innermost first. So nothing
+    may stand beside the fields that are looked at here.
+    """
     if depth > _DEEPEST:
         raise UsageError(f"more than {_DEEPEST} levels", where=place[:80], remedy="give one measurement")
-    if isinstance(node, list):
+    if isinstance(node, list | tuple):
         for position, item in enumerate(node):
             _require(item, version, f"{place}[{position}]", depth + 1)
+        return
     if not isinstance(node, Mapping):
         return
     foreign = next((name for name in _FOREIGN if name in node), None)
@@ -101,12 +111,34 @@ def _require(node: Any, version: str, place: str, depth: int) -> None:
             remedy="call from_opendp with the measurement itself, where it was made",
         )
     if "__function__" in node:
+        _require_fields(node, _OF_A_CONSTRUCTOR, place)
         _require_constructor(node, version, place)
         node = node.get("__kwargs__", {})
         if not isinstance(node, Mapping):
             raise UsageError(f"arguments {str(node)[:40]!r}", where=place, remedy="give names and values")
+    elif "__tuple__" in node:
+        _require_fields(node, _OF_A_TUPLE, place)
+        _require(node["__tuple__"], version, place, depth + 1)
+        return
     for name, item in node.items():
+        if not isinstance(name, str) or name.startswith("__"):
+            raise _unknown(name, place)
         _require(item, version, f"{place}.{name}", depth + 1)
+
+
+def _require_fields(node: Mapping[str, Any], known: frozenset[str], place: str) -> None:
+    for name in node:
+        if name not in known:
+            raise _unknown(name, place)
+
+
+def _unknown(name: object, place: str) -> UsageError:
+    return UsageError(
+        f"a field {str(name)[:60]!r} that OpenDP does not write there",
+        where=place[:80],
+        why="reading a measurement calls what any of its fields names",
+        remedy="give what opendp.mod.serialize(measurement) returned",
+    )
 
 
 def _require_constructor(node: Mapping[str, Any], version: str, place: str) -> None:

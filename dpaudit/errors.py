@@ -22,7 +22,8 @@
     │   ├── ScheduleBroken         DPA501  a release out of the order the curator holds it to
     │   ├── TrialFailed            DPA601  an algorithm raised in one trial of an audit
     │   ├── ScoreShape             DPA602  scores that are not one number or one vector a trial
-    │   └── StoreMismatch          DPA603  kept trials of another configuration
+    │   ├── StoreMismatch          DPA603  kept trials of another configuration
+    │   └── BookFormat             DPA702  a line of a budget book that this version would not have written
     ├── WorkersLost                DPA604  worker processes died again and again
     ├── BookUnavailable            DPA701  a budget book whose database does not answer
     └── IntegrityError             exit 3: what was written is not what was read
@@ -288,6 +289,14 @@ class BookUnavailable(DpauditError):
         "whether the budget allows a run is written there, so nothing was reserved, spent or cancelled"
     )
     default_remedy = "see to the database, and ask again"
+
+
+class BookFormat(InputError):
+    """A line of a budget book that this version of dpaudit would not have written."""
+
+    code = "DPA702"
+    default_why = "what is left of the budget cannot be told from lines that are not understood"
+    default_remedy = "restore the book from a copy, or use the version of dpaudit that wrote it"
 
 
 class IntegrityError(DpauditError):

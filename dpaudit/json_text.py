@@ -7,8 +7,13 @@ from typing import Any
 
 
 def strictly_parsed(text: str | bytes) -> Any:
-    """The value; a field that stands twice, and numbers that JSON does not know, raise ``ValueError``."""
-    return json.loads(text, object_pairs_hook=_unique, parse_constant=_refuse_constant)
+    """The value; a field that stands twice, and a number that is none here, raise ``ValueError``.
+
+    Such are the numbers that JSON does not know, and those too small for a double: 0 means something else.
+    """
+    return json.loads(
+        text, object_pairs_hook=_unique, parse_constant=_refuse_constant, parse_float=_never_nothing
+    )
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -20,3 +25,10 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _refuse_constant(name: str) -> float:
     raise ValueError(f"{name} is not a number JSON knows")
+
+
+def _never_nothing(digits: str) -> float:
+    value = float(digits)
+    if value == 0 and any(digit in "123456789" for digit in digits.lower().partition("e")[0]):
+        raise ValueError(f"{digits} is too small for a double")
+    return value

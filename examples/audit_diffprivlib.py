@@ -42,7 +42,10 @@ def trials(count: int) -> Trials:
 
 def main() -> None:
     """Print the median slope on either side."""
-    scores = trials(int(sys.argv[1]) if len(sys.argv) > 1 else 2_000)
+    given = sys.argv[1:]
+    if len(given) > 1 or not all(number.isdecimal() and int(number) > 0 for number in given):
+        sys.exit("usage: python examples/audit_diffprivlib.py [TRIALS]")
+    scores = trials(int(given[0]) if given else 2_000)
     print(f"median slope {np.median(scores.data[:, 0]):.3f} and {np.median(scores.neighbour[:, 0]):.3f}")
 
 

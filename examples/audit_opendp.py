@@ -42,7 +42,10 @@ def trials(count: int) -> Trials:
 
 def main() -> None:
     """Print how often each side's count is at most 1: the ratio is exp(epsilon) at most."""
-    scores = trials(int(sys.argv[1]) if len(sys.argv) > 1 else 20_000)
+    given = sys.argv[1:]
+    if len(given) > 1 or not all(number.isdecimal() and int(number) > 0 for number in given):
+        sys.exit("usage: python examples/audit_opendp.py [TRIALS]")
+    scores = trials(int(given[0]) if given else 20_000)
     data, neighbour = ((side <= 1).mean() for side in (scores.data, scores.neighbour))
     ratio = np.log(data / neighbour)
     print(f"claimed {EPSILON:.3f}; at most 1: {data:.4f} and {neighbour:.4f}, ln ratio {ratio:.3f}")

@@ -121,9 +121,21 @@ def _write(lines: Iterable[Line], path: Path) -> None:
         writer.writerows(lines)
 
 
+_USAGE = """usage: python examples/patients.py export EXPORT REWARDS
+       python examples/patients.py words|twice|gaps SOURCE TARGET"""
+
+
+def main() -> None:
+    """Follow one of the lines at the top."""
+    rules = {"words": words, "twice": twice, "gaps": gaps}
+    match sys.argv[1:]:
+        case ["export", source, target]:
+            export(Path(source), Path(target))
+        case [rule, source, target] if rule in rules and source != target and Path(source).is_file():
+            _write(rules[rule](_read(Path(source))), Path(target))
+        case _:
+            sys.exit(_USAGE)
+
+
 if __name__ == "__main__":
-    rule, source, target = sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3])
-    if rule == "export":
-        export(source, target)
-    else:
-        _write({"words": words, "twice": twice, "gaps": gaps}[rule](_read(source)), target)
+    main()

@@ -7,6 +7,7 @@ many there are, are chosen after seeing earlier results does not change the sum:
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from fractions import Fraction
@@ -16,7 +17,7 @@ from dpaudit.accountants.rounding import down, sqrt_down, sqrt_up, up
 from dpaudit.errors import InvalidParameter
 from dpaudit.guarantees import GDP, ZCDP, AnyGuarantee, PureDP
 from dpaudit.relations import Neighbouring, TrustModel
-from dpaudit.verdicts import CLAIM_TOLERANCE
+from dpaudit.verdicts import CLAIM_TOLERANCE, leading_figure
 
 #: What a budget may be stated in: a scale on which runs add up.
 Budget = PureDP | ZCDP | GDP
@@ -141,9 +142,16 @@ def require_budget(guarantee: AnyGuarantee, where: str) -> Budget:
     """The guarantee, if runs add up on its scale.
 
     Raises:
-        InvalidParameter: they do not.
+        InvalidParameter: they do not, or it is -0, which no figure is.
     """
     if isinstance(guarantee, PureDP | ZCDP | GDP):
+        if math.copysign(1.0, leading_figure(guarantee)) < 0:
+            raise InvalidParameter(
+                f"a figure of {leading_figure(guarantee)}",
+                where=where,
+                why="nothing costs less than nothing",
+                remedy="give 0, or more",
+            )
         return guarantee
     raise InvalidParameter(
         f"a budget of {guarantee}",

@@ -2,35 +2,24 @@
 
 from __future__ import annotations
 
-import json
 import secrets
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
-from pydantic import TypeAdapter
-
-from dpaudit.accountants.book.accounts import (
-    Account,
-    Action,
-    Budget,
-    Event,
-    nothing,
-    require_budget,
-)
+from dpaudit.accountants.book.accounts import Account, Action, Budget, nothing, require_budget
 from dpaudit.accountants.book.costs import cost_of, refusal, same_scale
-from dpaudit.accountants.book.tables import SCHEMA, Tables
+from dpaudit.accountants.book.rows import SCHEMA, account_of, cost_text, require_words
+from dpaudit.accountants.book.tables import Tables
 from dpaudit.claims import Claim
 from dpaudit.errors import UsageError
-from dpaudit.guarantees import AnyGuarantee, Guarantee
+from dpaudit.guarantees import AnyGuarantee
 from dpaudit.ledger import Ledger
 from dpaudit.relations import Neighbouring, TrustModel
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
-
-_GUARANTEE: TypeAdapter[AnyGuarantee] = TypeAdapter(Guarantee)
 
 
 class Book:
@@ -42,15 +31,16 @@ class Book:
 
     Args:
         address: a file for SQLite, or a URL such as ``postgresql://user@host/database``.
+        make: make the book where there is none.
 
     Raises:
         BookUnavailable: the database does not answer.
-        UsageError: an address of another kind, or a database of something else.
+        UsageError: an address of another kind, a database of something else, or no book to be found.
         MissingExtra: SQLAlchemy or a driver is not installed.
     """
 
-    def __init__(self, address: str | Path) -> None:
-        self._tables = Tables(address)
+    def __init__(self, address: str | Path, *, make: bool = True) -> None:
+        self._tables = Tables(address, make=make)
 
     def __enter__(self) -> Self:
         return self
@@ -63,7 +53,7 @@ class Book:
     @property
     def datasets(self) -> tuple[str, ...]:
         """The names of all accounts."""
-        with self._tables.writing() as connection:
+        with self._tables.reading() as connection:
             return tuple(self._tables.datasets(connection))
 
     def account(self, dataset: str) -> Account:
@@ -72,7 +62,7 @@ class Book:
         Raises:
             UsageError: there is none of this name.
         """
-        with self._tables.writing() as connection:
+        with self._tables.reading() as connection:
             return self._locked(connection, dataset)
 
     def open_account(
@@ -88,12 +78,12 @@ class Book:
 
         Raises:
             InvalidParameter: a budget on a scale where runs do not add up.
-            UsageError: the data set has an account already, or no name.
+            UsageError: the data set has an account already, or no name, or the unit has none.
         """
         kept = require_budget(budget, where=f"account {dataset!r}")
         claim = Claim(kept, unit=unit, neighbouring=neighbouring, trust_model=trust_model)
-        if not dataset.strip():
-            raise UsageError("a data set without a name", where="open_account", remedy="name it")
+        require_words(dataset, "data set's name", where="open_account")
+        require_words(unit, "unit of privacy", where=f"account {dataset!r}")
         with self._tables.writing() as connection:
             if self._tables.account(connection, dataset) is not None:
                 raise UsageError(
@@ -105,7 +95,7 @@ class Book:
             row = {
                 "dataset": dataset,
                 "schema": SCHEMA,
-                "budget": _text(kept),
+                "budget": cost_text(kept),
                 "unit": unit,
                 "neighbouring": str(claim.neighbouring),
                 "trust_model": str(claim.trust_model),
@@ -122,6 +112,7 @@ class Book:
             ClaimMismatch: a cost on another scale than the budget's.
             UsageError: no such account.
         """
+        require_words(note, "note", where=f"account {dataset!r}", empty=True)
         with self._tables.writing() as connection:
             account = self._locked(connection, dataset)
             wanted = same_scale(account, cost)
@@ -147,8 +138,8 @@ class Book:
             BudgetExceeded: the run cost more than was reserved, and the rest does not fit; the reservation
                 stands.
             ClaimMismatch: the ledger is about another unit, relation or trust model.
-            CannotBound: the ledger has no bound on the budget's scale.
-            NotCertifiable, LedgerTruncated: the ledger is unhashed, unfinished or without noise.
+            CannotBound: the ledger has no bound on the budget's scale, or a premise of it fails.
+            NotCertifiable, LedgerTruncated: the ledger is unhashed, unfinished, without noise or seeded.
             UsageError: no such reservation, it is settled already, or the ledger was spent under another.
         """
         with self._tables.writing() as connection:
@@ -160,8 +151,11 @@ class Book:
             paid = entry if cost is None else cost
             if not published and not account.fits(paid, instead_of=entry):
                 raise refusal(account, paid, reserved=entry)
-            hashed = None if ledger is None else ledger.hash
-            self._note(connection, account.dataset, reservation, "spend", paid, ledger_hash=hashed)
+            hashed, note = None, ""
+            if ledger is not None:
+                hashed = _run_of(ledger)
+                note = "" if hashed else f"{_NO_RUN}{ledger.hash}"
+            self._note(connection, account.dataset, reservation, "spend", paid, ledger_hash=hashed, note=note)
             return self._locked(connection, account.dataset)
 
     def cancel(self, reservation: str, *, note: str) -> Account:
@@ -177,6 +171,7 @@ class Book:
                 why="budget may come back only if it is certain that nothing was released",
                 remedy="say how that is known",
             )
+        require_words(note, "note", where=f"reservation {reservation}")
         with self._tables.writing() as connection:
             account = self._of(connection, reservation)
             self._open(account, reservation)
@@ -184,6 +179,7 @@ class Book:
             return self._locked(connection, account.dataset)
 
     def _locked(self, connection: Connection, dataset: str) -> Account:
+        require_words(dataset, "data set's name", where=self._tables.shown)
         row = self._tables.account(connection, dataset)
         if row is None:
             known = ", ".join(self._tables.datasets(connection)) or "none"
@@ -193,17 +189,11 @@ class Book:
                 why="what is not in the book is held to no budget",
                 remedy="open one with `dpaudit book open`",
             )
-        events = tuple(_event(one) for one in self._tables.events(connection, dataset))
-        return Account(
-            dataset=dataset,
-            budget=_read(row["budget"]),
-            unit=row["unit"],
-            neighbouring=Neighbouring(row["neighbouring"]),
-            trust_model=TrustModel(row["trust_model"]),
-            events=events,
-        )
+        events = self._tables.events(connection, dataset)
+        return account_of(row, events, where=self._tables.shown)
 
     def _of(self, connection: Connection, reservation: str) -> Account:
+        require_words(reservation, "reservation", where=self._tables.shown)
         dataset = self._tables.dataset_of(connection, reservation)
         if dataset is None:
             raise UsageError(
@@ -229,7 +219,7 @@ class Book:
     def _spent_already(self, account: Account, reservation: str, ledger: Ledger) -> bool:
         """Whether this very run was spent under this reservation: asked twice, it counts once."""
         for event in account.events:
-            if event.ledger_hash == ledger.hash:
+            if event.ledger_hash is not None and event.ledger_hash == _run_of(ledger):
                 if event.reservation == reservation:
                     return True
                 raise UsageError(
@@ -255,7 +245,7 @@ class Book:
             "dataset": dataset,
             "reservation": reservation,
             "action": action,
-            "cost": _text(cost),
+            "cost": cost_text(cost),
             "ledger_hash": ledger_hash,
             "note": note,
             "at": _now(),
@@ -263,24 +253,13 @@ class Book:
         self._tables.add(connection, "events", row)
 
 
-def _event(row: dict[str, Any]) -> Event:
-    return Event(
-        number=row["number"],
-        reservation=row["reservation"],
-        action=row["action"],
-        cost=_read(row["cost"]),
-        ledger_hash=row["ledger_hash"],
-        note=row["note"],
-        at=row["at"],
-    )
+#: Noted of a ledger that was written by hand: two runs may have the same, so each time it counts.
+_NO_RUN = "of a ledger that names no run: "
 
 
-def _text(cost: Budget) -> str:
-    return json.dumps(cost.to_json())
-
-
-def _read(text: str) -> Budget:
-    return require_budget(_GUARANTEE.validate_json(text), where="book")
+def _run_of(ledger: Ledger) -> str | None:
+    """The ledger's hash, if it tells this run from every other."""
+    return None if ledger.header.run is None else ledger.hash
 
 
 def _now() -> str:

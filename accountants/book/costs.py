@@ -5,9 +5,15 @@ from __future__ import annotations
 from dpaudit.accountants.accounting import account as account_for
 from dpaudit.accountants.book.accounts import Account, Budget, require_budget
 from dpaudit.claims import Claim
-from dpaudit.errors import BudgetExceeded, CannotBound, ClaimMismatch
+from dpaudit.errors import BudgetExceeded, CannotBound, ClaimMismatch, NotCertifiable
 from dpaudit.guarantees import AnyGuarantee
 from dpaudit.ledger import Ledger
+
+#: What is left to do with a reservation whose run has no figure.
+_UNKNOWN_COST = (
+    "do not publish the run's output: cancel the reservation, saying so, and {instead}; if it is known "
+    "already, spend the reservation without the ledger, and state no guarantee for it"
+)
 
 
 def cost_of(ledger: Ledger, account: Account) -> Budget:
@@ -15,10 +21,27 @@ def cost_of(ledger: Ledger, account: Account) -> Budget:
 
     Raises:
         ClaimMismatch: the ledger is about another unit, relation or trust model.
-        CannotBound: it has no bound on that scale.
-        NotCertifiable, LedgerTruncated: it is unhashed, unfinished or without noise.
+        CannotBound: it has no bound on that scale, or one that rests on a premise that fails.
+        NotCertifiable, LedgerTruncated: it is unhashed, unfinished or without noise, or its noise was seeded.
     """
     ledger.require_certifiable()
+    place = f"ledger of {ledger.header.algorithm!r}"
+    if ledger.header.noise.seeded:
+        raise NotCertifiable(
+            "a run whose noise came from a known seed",
+            where=place,
+            why="whoever knows the seed can subtract the noise, so no figure covers its output, and nothing "
+            "in its ledger tells it from another run with a seed",
+            remedy=_UNKNOWN_COST.format(instead="run it again without a seed"),
+        )
+    failing = [str(premise) for premise in getattr(ledger.claim, "premises", ()) if not premise.holds]
+    if failing:
+        raise CannotBound(
+            f"a premise fails: {'; '.join(failing)}",
+            where=place,
+            why="without it nothing bounds what the run cost: the figure of its releases may be too small",
+            remedy=_UNKNOWN_COST.format(instead="run it again with parameters that meet it"),
+        )
     claim = Claim(
         account.budget,
         unit=account.unit,

@@ -1,7 +1,9 @@
 """The book's two tables, and transactions in which nobody else writes.
 
 SQLite: `BEGIN IMMEDIATE` takes the one lock on writing before anything is read, and every commit reaches the
-disk. PostgreSQL: the account's row is locked before its events are read. In both, a process that dies before
+disk. PostgreSQL: the account's row is locked before its events are read, and what others committed meanwhile
+is seen, as `READ COMMITTED` has it: under `REPEATABLE READ` a transaction that waited for the lock would see
+the events of before, whatever else the server's default may be. In both, a process that dies before
 its commit leaves nothing behind, and one that dies after it has its reservation in the book.
 """
 
@@ -17,7 +19,10 @@ from dpaudit.errors import BookUnavailable, MissingExtra, UsageError
 if TYPE_CHECKING:
     from sqlalchemy import URL, Connection, Engine, MetaData
 
-SCHEMA = "dpaudit.book/1"
+#: A server may answer before a commit has reached the disk, if its settings say so.
+_DURABLE = (
+    "SELECT set_config('synchronous_commit', 'on', true) WHERE current_setting('synchronous_commit') = 'off'"
+)
 
 #: How long to wait for others who write, in seconds.
 PATIENCE = 60
@@ -28,14 +33,16 @@ class Tables:
 
     Args:
         address: a file for SQLite, or a URL such as ``postgresql://user@host/database``.
+        make: make the book where there is none.
 
     Raises:
         BookUnavailable: the database does not answer, or is none.
-        UsageError: an address of another kind, or a database that holds something else under the same names.
+        UsageError: an address of another kind, a database that holds something else under the same names,
+            or no book where none is to be made.
         MissingExtra: SQLAlchemy, or the database's driver, is not installed.
     """
 
-    def __init__(self, address: str | Path) -> None:
+    def __init__(self, address: str | Path, *, make: bool = True) -> None:
         try:
             import sqlalchemy
         except ImportError:
@@ -45,6 +52,8 @@ class Tables:
         self._sql = sqlalchemy
         url = _url(address)
         self.shown = url.database or "" if url.drivername == "sqlite" else url.render_as_string()
+        if not make and url.drivername == "sqlite" and not Path(self.shown).exists():
+            raise self._no_book()  # connecting would make the file
         self._metadata = _tables()
         try:
             self._engine = _engine(url)
@@ -56,7 +65,7 @@ class Tables:
             ) from None
         try:
             with self._named_errors():
-                self._create()
+                self._require_tables(make=make)
         except BaseException:
             self.close()
             raise
@@ -68,6 +77,20 @@ class Tables:
     @contextmanager
     def writing(self) -> Iterator[Connection]:
         """A transaction in which nobody else writes to what it has locked."""
+        committing = False
+        try:
+            with self._named_errors(), self._engine.begin() as connection:
+                yield connection
+                committing = True
+        except BookUnavailable as error:
+            if committing:
+                error.why = "the commit was not answered: whether the book holds what was asked is unknown"
+                error.remedy = "look with `dpaudit book show --history` before asking again"
+            raise
+
+    @contextmanager
+    def reading(self) -> Iterator[Connection]:
+        """A transaction that adds nothing."""
         with self._named_errors(), self._engine.begin() as connection:
             yield connection
 
@@ -100,22 +123,38 @@ class Tables:
         """Add one row."""
         connection.execute(self._table(table).insert().values(**row))
 
-    def _create(self) -> None:
+    def _require_tables(self, *, make: bool) -> None:
         with self._engine.begin() as connection:
             if connection.dialect.name == "postgresql":
                 # Two who create at once would both find nothing there; the number is any that all agree on.
                 connection.execute(self._sql.text("SELECT pg_advisory_xact_lock(4609)"))
-            self._metadata.create_all(connection)
+            if make:
+                self._metadata.create_all(connection)
             found = self._sql.inspect(connection)
+            if not any(map(found.has_table, self._metadata.tables)):
+                raise self._no_book()
             for table in self._metadata.sorted_tables:
+                if not found.has_table(table.name):
+                    raise self._foreign_tables(table.name)
                 present = {column["name"] for column in found.get_columns(table.name)}
                 if present != set(table.columns.keys()):
-                    raise UsageError(
-                        f"its table {table.name!r} is no budget book's",
-                        where=self.shown,
-                        why="what is written there belongs to something else",
-                        remedy="name a new file, a book, or another database",
-                    )
+                    raise self._foreign_tables(table.name)
+
+    def _foreign_tables(self, name: str) -> UsageError:
+        return UsageError(
+            f"its table {name!r} is no budget book's",
+            where=self.shown,
+            why="what is written there belongs to something else",
+            remedy="name a new file, a book, or another database",
+        )
+
+    def _no_book(self) -> UsageError:
+        return UsageError(
+            "no budget book",
+            where=self.shown,
+            why="nothing is reserved or spent where no budget was stated",
+            remedy="name the book with --book or DPAUDIT_BOOK; `dpaudit book open` makes one",
+        )
 
     def _table(self, name: str) -> Any:
         return self._metadata.tables[f"dpaudit_{name}"]
@@ -134,6 +173,8 @@ def _url(address: str | Path) -> URL:
 
     text = str(address)
     if "://" not in text:
+        if text.startswith((":", "file:")):
+            raise _fleeting(text)
         folder = Path(text).absolute().parent
         if not text or not folder.is_dir():
             raise UsageError(f"no folder {folder}", where=text, remedy="make the folder first")
@@ -144,6 +185,8 @@ def _url(address: str | Path) -> URL:
         raise _foreign("an address that cannot be read") from None
     match url.get_backend_name():
         case "sqlite":
+            if not url.database or url.database.startswith((":", "file:")) or url.query:
+                raise _fleeting(text)
             return url.set(drivername="sqlite")
         case "postgresql":
             return url.set(drivername="postgresql+psycopg")
@@ -160,12 +203,30 @@ def _foreign(what: str) -> UsageError:
     )
 
 
+def _fleeting(text: str) -> UsageError:
+    return UsageError(
+        f"{text!r} names no file",
+        where="--book",
+        why="a book in memory ends with its process, and its budget could be spent again",
+        remedy="name a file: book.sqlite, or sqlite:///folder/book.sqlite",
+    )
+
+
 def _engine(url: URL) -> Engine:
     from sqlalchemy import create_engine, event
     from sqlalchemy.pool import NullPool
 
     if url.drivername != "sqlite":
-        return create_engine(url, poolclass=NullPool, connect_args={"connect_timeout": 10})
+        waiting = {"connect_timeout": 10}
+        engine = create_engine(
+            url, poolclass=NullPool, connect_args=waiting, isolation_level="READ COMMITTED"
+        )
+
+        def durable(connection: Connection) -> None:
+            connection.exec_driver_sql(_DURABLE)
+
+        event.listen(engine, "begin", durable)
+        return engine
     engine = create_engine(url, poolclass=NullPool, connect_args={"timeout": PATIENCE})
 
     def connected(connection: Any, record: Any) -> None:

@@ -115,7 +115,7 @@ def reserve(
     Exits 1 if it does not fit.
     """
     cost = _stated(rho=rho, mu=mu, epsilon=epsilon)
-    with _refusals(), Book(address) as found:
+    with _refusals(), Book(address, make=False) as found:
         reservation = found.reserve(dataset, cost, note=words)
         left = found.account(dataset).remaining
     print_text(unwrapped(reservation))
@@ -142,10 +142,11 @@ def spend(*, reservation: str, ledger: Path | None, published: bool, address: st
     """Turn RESERVATION into what its run cost by its LEDGER.
 
     Exits 1 if the run cost more than was reserved and the rest does not fit: its output must then not be
-    published. A ledger given twice counts once.
+    published. Nor must it where nothing bounds the cost: a premise of the claim fails, or the noise had a
+    seed. A ledger given twice counts once.
     """
     read = None if ledger is None else Ledger.read(ledger)
-    with _refusals(), Book(address) as found:
+    with _refusals(), Book(address, make=False) as found:
         account = found.spend(reservation, read, published=published)
     entry = next(entry for entry in account.entries if entry.reservation == reservation)
     note(f"spent {entry.cost} of {account.dataset}; {account.remaining} is left")
@@ -158,7 +159,7 @@ def spend(*, reservation: str, ledger: Path | None, published: bool, address: st
 @traceback_option
 def cancel(*, reservation: str, words: str, address: str) -> None:
     """Give RESERVATION back, if nothing was released under it."""
-    with Book(address) as found:
+    with Book(address, make=False) as found:
         account = found.cancel(reservation, note=words)
     note(f"cancelled; {account.remaining} of {account.dataset} is left")
 
@@ -178,7 +179,7 @@ def show(
     """Print budget, spent, reserved and remaining, on every scale."""
     for delta in deltas:
         ApproxDP(epsilon=0.0, delta=delta)  # refuses what is no probability
-    with Book(address) as found:
+    with Book(address, make=False) as found:
         accounts = [found.account(name) for name in ([dataset] if dataset else found.datasets)]
     if output_format == "json":
         print_json([account_json(account, deltas or DEFAULT_DELTAS) for account in accounts])

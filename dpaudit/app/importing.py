@@ -12,6 +12,7 @@ from dpaudit.accountants.from_opacus import IN_CHECKPOINT, from_opacus, read_che
 from dpaudit.accountants.from_opendp import from_opendp
 from dpaudit.app.failures import traceback_option
 from dpaudit.app.output import note, print_text, unwrapped
+from dpaudit.app.own_input import refuse_own_input
 from dpaudit.errors import DpauditError, UsageError
 from dpaudit.json_text import strictly_parsed
 from dpaudit.ledger import Ledger
@@ -29,6 +30,19 @@ _TELLING = {
     "__function__": "opendp",
     "spent_budget": "diffprivlib",
 }
+
+
+class _Number(click.ParamType[int | float]):
+    """A whole number as it is, however large: as a float it might become a smaller one."""
+
+    name = "number"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | float:
+        """An int where the text is one, else a float."""
+        try:
+            return int(value)
+        except ValueError:
+            return click.FLOAT.convert(value, param, ctx)
 
 
 @click.command(
@@ -67,7 +81,7 @@ diffprivlib. See docs/importing.md.
 )
 @click.option(
     "--d-in",
-    type=float,
+    type=_Number(),
     help="OpenDP: how far neighbouring inputs lie apart; left out, as far as one record makes.",
 )
 @click.option(
@@ -89,6 +103,7 @@ def import_ledger(
     It has no hashes and no footer: `dpaudit verify --allow-unhashed` accounts for
     it, and no certificate is ever made of it.
     """
+    refuse_own_input(output, source)
     try:
         record = _record(source)
         library = library or _library(record)
@@ -108,7 +123,12 @@ def import_ledger(
 
 
 def _ledger(
-    record: Any, library: str, unit: str, neighbouring: str | None, d_in: float | None, count: int | None
+    record: Any,
+    library: str,
+    unit: str,
+    neighbouring: str | None,
+    d_in: float | None,
+    count: int | None,
 ) -> Ledger:
     if library == "opacus":
         return from_opacus(

@@ -8,8 +8,9 @@ from collections import OrderedDict
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
-from scipy.stats import norm
+from scipy.stats import binom, norm
 
 from dpaudit import ApproxDP, Claim, Ledger
 from dpaudit.accountants.accounting import account
@@ -119,6 +120,9 @@ def test_thousands_of_entries_of_few_kinds_are_few_releases() -> None:
         (1.0, 0.1, 0),
         (1.0, 0.1, -5),
         (1.0, 0.1, 2.5),
+        (1.0, 0.1, 5.0),
+        (1.0, 0.1, 10**30),
+        (1.0, 0.1, "5"),
         (1.0, 0.1, True),
     ],
 )
@@ -145,6 +149,38 @@ def test_numbers_that_mean_nothing_are_refused_where_they_stand(entry: tuple[Any
 def test_what_is_no_state_is_refused(state: Any) -> None:
     with pytest.raises(UsageError):
         from_opacus(state)
+
+
+@pytest.mark.parametrize("steps", [10**30, 5.0, 2.5, "5"])
+def test_what_to_do_about_steps_is_said(steps: Any) -> None:
+    with pytest.raises(InvalidParameter, match=r"history\[0\].*steps(?s:.*)a whole number written as one"):
+        from_opacus({"history": [(1.0, 0.1, steps)], "mechanism": "rdp"})
+
+
+def test_a_state_with_two_histories_is_ambiguous() -> None:
+    mild, harsh = {"history": [(9.0, 0.1, 1)]}, {"history": [(0.1, 0.1, 1)]}
+    for outer, inner in ((mild, harsh), (harsh, mild)):
+        with pytest.raises(UsageError, match="two histories"):
+            from_opacus({**outer, "privacy_accountant_state_dict": inner})
+
+
+def test_what_no_history_tells_is_named() -> None:
+    """Why accumulation is: ten batches of rate 0.01 cost more than the one of rate 0.1 that is recorded."""
+    sigma, rate, batches = 1.0, 0.01, 10
+    recorded_epsilon = epsilon(from_opacus({"history": [(sigma, rate * batches, 1)]}), 1e-6, "pld")
+    times = np.arange(batches + 1)
+    chance = binom.pmf(times, batches, rate)
+
+    def delta(threshold: float) -> float:  # of the sets {x > threshold}: no more than the truth
+        lost = math.log(chance @ np.exp((2 * threshold * times - times**2) / (2 * sigma**2)))
+        assert lost > recorded_epsilon
+        tail = norm.sf((threshold - times) / sigma)
+        return float(chance @ tail - math.exp(recorded_epsilon) * norm.sf(threshold / sigma))
+
+    assert delta(5.0) > 1.2e-6  # a history alone would promise less than 1e-6
+    trusted = " ".join(from_opacus(recorded("rdp")).header.to_json()["parameters"]["taken on trust"])
+    for condition in ("gradient accumulation", "AdaClip", "nothing else was released", "Poisson samples"):
+        assert condition in trusted
 
 
 def test_a_history_without_steps_proves_nothing() -> None:

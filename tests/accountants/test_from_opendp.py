@@ -7,6 +7,8 @@ import json
 import math
 import sys
 from collections.abc import Iterator
+from fractions import Fraction
+from types import SimpleNamespace
 from typing import Any
 
 import opendp.mod
@@ -16,6 +18,7 @@ import pytest
 from dpaudit import ZCDP, Claim, Ledger, PureDP
 from dpaudit.accountants.accounting import account
 from dpaudit.accountants.from_opendp import from_opendp
+from dpaudit.accountants.opendp_distances import distance_of_neighbours
 from dpaudit.errors import (
     CannotBound,
     ClaimMismatch,
@@ -33,6 +36,7 @@ from dpaudit.mechanisms import (
     OpaqueZCDP,
     RandomizedResponse,
 )
+from dpaudit.relations import Neighbouring
 from dpaudit.sensitivity import L1, L2
 
 INTEGERS = dp.vector_domain(dp.atom_domain(T=int)), dp.symmetric_distance()
@@ -268,6 +272,7 @@ def test_noise_that_means_nothing_is_refused(scale: Any, make: str) -> None:
         ("measurements", "make_user_measurement"),
         ("measurements", "make_private_lazyframe"),
         ("domains", "user_domain"),
+        ("domains", "_lazyframe_from_domain"),
         ("core", "measurement_invoke"),
         ("../os", "make_x"),
         (3, "make_laplace"),
@@ -288,6 +293,165 @@ def test_nothing_but_constructors_is_called(
         with pytest.raises(UsageError):
             from_opendp(planted, neighbouring="replace-one", unit="row")
     assert called == []
+
+
+EVIL = {
+    "__module__": "mod",
+    "__function__": "import_optional_dependency",
+    "__version__": opendp.mod.__version__,
+    "__kwargs__": {"name": "this"},
+}
+INNOCENT = {
+    "__module__": "metrics",
+    "__function__": "symmetric_distance",
+    "__version__": opendp.mod.__version__,
+    "__kwargs__": {},
+}
+EXPRESSION = {"__expr__": "gASVIAAAAAAAAACMBXBvc2l4", "__version__": opendp.mod.__version__}
+
+
+def _nodes(tree: Any) -> Iterator[dict[str, Any]]:
+    if isinstance(tree, dict):
+        yield tree
+    for item in tree.values() if isinstance(tree, dict) else tree if isinstance(tree, list) else ():
+        yield from _nodes(item)
+
+
+def _planted() -> Iterator[tuple[str, dict[str, Any]]]:
+    """The tree of a harmless measurement, with something planted at every object that it holds."""
+    tree = written(integer_sum() >> dp.m.then_laplace(scale=3.0))
+    for position in range(len(list(_nodes(tree)))):
+        for name in ("evil", "__evil__", "__tuple__", "__margin__", "__version"):
+            for value in (EVIL, EXPRESSION, [EVIL], INNOCENT, 3):
+                found = copy.deepcopy(tree)
+                node = list(_nodes(found))[position]
+                if name not in node:
+                    node[name] = value
+                    yield f"{position} {name}", found
+        for whole in (EVIL, EXPRESSION, {"__tuple__": [EVIL]}, {"__tuple__": [1], "more": EVIL}):
+            found = copy.deepcopy(tree)
+            node = list(_nodes(found))[position]
+            node.clear()
+            node.update(copy.deepcopy(whole))
+            yield f"{position} instead", found
+
+
+def test_no_field_is_left_unread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The library reads every object of the text, beside a constructor's fields too."""
+    planted = list(_planted())
+    assert len(planted) > 300
+    called: list[object] = []
+    monkeypatch.setattr(opendp.mod, "import_optional_dependency", lambda *names, **more: called.append(names))
+    for name, tree in planted:
+        # An argument that is no part of the constructor's is the constructor's to refuse, if it is harmless.
+        with pytest.raises((UsageError, CannotBound)):
+            from_opendp(tree, neighbouring="replace-one", unit="row")
+        assert ("this",) not in called, name
+
+
+def test_a_tuple_of_python_is_looked_into() -> None:
+    tree = written(integer_sum() >> dp.m.then_laplace(scale=3.0))
+    tree["__kwargs__"]["measurement1"]["__kwargs__"]["scale"] = (EVIL,)
+    with pytest.raises(UsageError, match="no constructor"):
+        from_opendp(tree, neighbouring="replace-one", unit="row")
+
+
+def sized_sum() -> Any:
+    domain = dp.vector_domain(dp.atom_domain(T=int, bounds=(0, 5)), size=10)
+    return (domain, dp.symmetric_distance()) >> dp.t.then_sum() >> dp.m.then_laplace(scale=20.0)
+
+
+def test_inputs_of_one_size_have_no_neighbours_one_record_larger() -> None:
+    measurement = sized_sum()
+    assert measurement.map(1) == 0.0  # vacuously true
+    for d_in in (None, 1, 2, 3):
+        with pytest.raises(ClaimMismatch, match=r"inputs of size 10 .*add-or-remove-one"):
+            imported(measurement, "add-or-remove-one", d_in=d_in)
+    for relation in ("replace-one", "zero-out"):
+        [found] = [one.mechanism for one in imported(measurement, relation)]
+        assert found == DiscreteLaplace(scale=20.0, sensitivity=L1(5.0))
+
+
+@pytest.mark.parametrize("metric", ["SymmetricDistance", "SymmetricIdDistance", "InsertDeleteDistance"])
+def test_one_replaced_is_one_removed_and_one_added(metric: str) -> None:
+    """Of metrics on identifiers too, whose measurements only Polars can make: hence the stand-in."""
+    kind = SimpleNamespace(type=f"opendp::metrics::{metric}")
+    whole = SimpleNamespace(input_metric=kind, input_distance_type="u32", input_domain="frames", map=float)
+    assert distance_of_neighbours(whole, Neighbouring.ADD_OR_REMOVE_ONE, None) == 1
+    assert distance_of_neighbours(whole, Neighbouring.REPLACE_ONE, None) == 2
+    with pytest.raises(InvalidParameter, match="lie 2 apart"):
+        distance_of_neighbours(whole, Neighbouring.REPLACE_ONE, 1)
+
+
+@pytest.mark.parametrize("metric", ["ChangeOneDistance", "ChangeOneIdDistance", "HammingDistance"])
+def test_nothing_is_added_where_changes_are_counted(metric: str) -> None:
+    kind = SimpleNamespace(type=f"opendp::metrics::{metric}")
+    whole = SimpleNamespace(input_metric=kind, input_distance_type="u32", input_domain="frames", map=float)
+    assert distance_of_neighbours(whole, Neighbouring.REPLACE_ONE, None) == 1
+    with pytest.raises(ClaimMismatch, match="nothing is added"):
+        distance_of_neighbours(whole, Neighbouring.ADD_OR_REMOVE_ONE, 1)
+
+
+def test_the_domain_that_figures_hold_on_is_named() -> None:
+    """OpenDP sums whatever it is given: eleven records, or a 9 where the domain ends at 5."""
+    assert isinstance(sized_sum()([9] * 11), int)
+    parameters = imported(sized_sum(), "replace-one").header.to_json()["parameters"]
+    assert "size=10" in parameters["input domain"]
+    assert any("input domain" in line for line in parameters["taken on trust"])
+
+
+def test_one_size_is_seen_behind_a_function_and_in_a_composition() -> None:
+    dp.enable_features("honest-but-curious")
+    halved = sized_sum() >> (lambda answer: answer / 2)
+    for measurement in (halved, dp.c.make_composition([sized_sum(), sized_sum()])):
+        with pytest.raises(ClaimMismatch, match="size 10"):
+            from_opendp(measurement, neighbouring="add-or-remove-one", unit="row")
+        from_opendp(measurement, neighbouring="replace-one", unit="row")
+
+
+def test_a_map_that_says_nothing_of_one_record_is_seen_by_its_figures() -> None:
+    """Of a domain that a user made, only the map can be asked; a map that is 0 throughout is no sign."""
+    dp.enable_features("honest-but-curious")
+    rows = dp.user_domain("rows of an even number", lambda rows: len(rows) % 2 == 0)
+
+    def noisy(slope: float) -> Any:
+        return dp.m.make_user_measurement(
+            rows,
+            dp.symmetric_distance(),
+            dp.max_divergence(),
+            lambda rows: 0.0,
+            lambda distance: slope * (distance // 2),
+            TO=float,
+        )
+
+    with pytest.raises(ClaimMismatch, match="one size"):
+        from_opendp(noisy(1.0), neighbouring="add-or-remove-one", unit="row")
+    from_opendp(noisy(0.0), neighbouring="add-or-remove-one", unit="row")
+    from_opendp(noisy(1.0), neighbouring="replace-one", unit="row")
+
+
+@pytest.mark.parametrize("d_in", [0.7, 0.1, 1.0, 3.3, 16777217.0, 2**24 + 1, 1e-46])
+def test_a_distance_is_never_rounded_down(d_in: float) -> None:
+    """Between two floats of single precision OpenDP takes the nearest: 0.7 would become 0.69999999."""
+    vectors = dp.vector_domain(dp.atom_domain(T="f32", nan=False)), dp.l1_distance(T="f32")
+    [found] = [one.mechanism for one in imported(dp.m.make_laplace(*vectors, scale=2.0), d_in=d_in)]
+    assert isinstance(found, OpaquePureDP)
+    assert Fraction(d_in) <= 2 * Fraction(found.epsilon)
+    assert found.epsilon * 2 <= max(d_in * (1 + 2e-7), 2e-45)
+
+
+def test_a_distance_of_doubles_is_never_rounded_down() -> None:
+    vectors = dp.vector_domain(dp.atom_domain(T=float, nan=False)), dp.l1_distance(T=float)
+    [found] = [one.mechanism for one in imported(dp.m.make_laplace(*vectors, scale=1.0), d_in=2**53 + 1)]
+    assert isinstance(found, OpaquePureDP)
+    assert found.epsilon >= 2**53 + 1
+
+
+@pytest.mark.parametrize(("type_name", "d_in"), [("f32", 1e39), ("f32", 3.5e38), (float, 10**400)])
+def test_a_distance_beyond_its_type_is_refused(type_name: Any, d_in: float) -> None:
+    vectors = dp.vector_domain(dp.atom_domain(T=type_name, nan=False)), dp.l1_distance(T=type_name)
+    with pytest.raises(InvalidParameter, match="d_in"):
+        imported(dp.m.make_laplace(*vectors, scale=2.0), d_in=d_in)
 
 
 def test_what_only_polars_reads_is_refused() -> None:

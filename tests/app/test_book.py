@@ -6,6 +6,8 @@ from pathlib import Path
 
 from click.testing import Result
 
+from dpaudit import ZCDP, Claim, Ledger, Premise
+
 Invoke = Callable[..., Result]
 
 
@@ -63,7 +65,47 @@ def test_wrong_words_exit_2(dpaudit: Invoke) -> None:
         assert result.stdout == ""
 
 
-def test_an_empty_book_says_so(dpaudit: Invoke) -> None:
-    result = dpaudit("book", "show")
-    assert result.exit_code == 0
-    assert "no accounts" in result.stderr
+def test_a_book_that_is_not_there_is_not_made(dpaudit: Invoke) -> None:
+    for arguments in (
+        ("show",),
+        ("reserve", "patients", "--rho", 0.1),
+        ("spend", "0000"),
+        ("cancel", "0000", "--note", "x"),
+    ):
+        result = dpaudit("book", *arguments, "--book", "typo.sqlite")
+        assert result.exit_code == 2
+        assert "no budget book" in result.stderr
+        assert not Path("typo.sqlite").exists()
+
+
+def test_words_and_addresses_that_name_nothing(dpaudit: Invoke) -> None:
+    for arguments in (
+        ("open", "patients", "--rho", 1, "--unit", ""),
+        ("open", "pat\udcffients", "--rho", 1, "--unit", "row"),
+        ("open", "patients", "--rho", -0.0, "--unit", "row"),
+        ("open", "patients", "--rho", 1, "--unit", "row", "--book", ":memory:"),
+        ("open", "patients", "--rho", 1, "--unit", "row", "--book", "sqlite://"),
+    ):
+        result = dpaudit("book", *arguments)
+        assert result.exit_code == 2, arguments
+        assert "error: DPA10" in result.stderr
+        assert "fault in dpaudit" not in result.stderr
+
+
+def test_a_run_whose_premise_fails_is_not_spent(
+    dpaudit: Invoke, ledger_file: Callable[..., Path], tmp_path: Path
+) -> None:
+    """The way out that the message names works."""
+    source = Ledger.read(ledger_file(0.25))
+    failing = Premise(name="records", left=100, relation=">=", right=1000, source="Theorem 1")
+    claim = Claim(ZCDP(rho=0.5), premises=(failing,))
+    ledger = Ledger(source.header.model_copy(update={"claim": claim}))
+    ledger.append(source.releases[0])
+    ledger.finish()
+    dpaudit("book", "open", "patients", "--rho", 1, "--unit", "row")
+    name = dpaudit("book", "reserve", "patients", "--rho", 0.5).stdout.strip()
+    refused = dpaudit("book", "spend", name, ledger.write(tmp_path / "premised.jsonl"))
+    assert refused.exit_code == 2
+    assert "records: 100 >= 1000" in refused.stderr
+    assert "spend the reservation without the ledger" in " ".join(refused.stderr.split())
+    assert dpaudit("book", "spend", name).exit_code == 0

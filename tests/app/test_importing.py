@@ -55,6 +55,20 @@ def test_a_recorded_history_of_opacus(dpaudit: Any, tmp_path: Path) -> None:
     assert refused["certifiable"] is False
 
 
+def test_a_verdict_repeats_what_the_record_does_not_show(dpaudit: Any, tmp_path: Path) -> None:
+    ledger = tmp_path / "ledger.jsonl"
+    dpaudit("import", DATA / "opacus_1.6.0_rdp.json", "-o", ledger, "--unit", "image")
+    said = " ".join(verdict(dpaudit, ledger, "--epsilon", 8, "--delta", 1e-6)["not_checked"])
+    for condition in ("gradient accumulation", "AdaClip", "Poisson samples"):
+        assert condition in said
+    for odd in ("a word", 3, [3, {}], {"a": 1}):
+        header, *releases = ledger.read_text(encoding="utf-8").splitlines()
+        record = json.loads(header)
+        record["parameters"]["taken on trust"] = odd
+        (tmp_path / "odd.jsonl").write_text("\n".join([json.dumps(record), *releases, ""]), encoding="utf-8")
+        assert verdict(dpaudit, tmp_path / "odd.jsonl", "--epsilon", 8, "--delta", 1e-6)["not_checked"]
+
+
 def test_without_permission_it_is_not_read(dpaudit: Any, tmp_path: Path) -> None:
     ledger = tmp_path / "ledger.jsonl"
     dpaudit("import", DATA / "opacus_1.6.0_rdp.json", "-o", ledger, "--unit", "image")
@@ -78,6 +92,18 @@ def test_a_measurement_of_opendp(dpaudit: Any, imports: Import, tmp_path: Path) 
     assert "1 release, 3 runs" in result.stdout
     assert verdict(dpaudit, tmp_path / "ledger.jsonl", "--epsilon", 6)["verdict"] == "PROVED"
     assert verdict(dpaudit, tmp_path / "ledger.jsonl", "--epsilon", 5.99)["verdict"] == "NOT_PROVED"
+
+
+def test_a_distance_that_no_double_is(imports: Import, tmp_path: Path) -> None:
+    dp.enable_features("contrib")
+    measurement = dp.m.make_laplace(dp.atom_domain(T="i64"), dp.absolute_distance(T="i64"), scale=1.0)
+    dp.disable_features("contrib")
+    options = ("--neighbouring", "replace-one", "--d-in")
+    result = imports(opendp.mod.serialize(measurement), *options, 2**53 + 1)
+    assert result.exit_code == 0, result.output
+    header, release = map(json.loads, (tmp_path / "ledger.jsonl").read_text().splitlines())
+    assert header["parameters"]["d_in"] == 2**53 + 2  # the next number that a ledger can hold
+    assert release["mechanism"]["sensitivity"]["value"] >= 2**53 + 1
 
 
 def test_a_budget_of_diffprivlib(dpaudit: Any, imports: Import, tmp_path: Path) -> None:
@@ -110,6 +136,9 @@ SPENT = {"spent_budget": [[1.0, 0]]}
         ({**OPACUS, **SPENT}, [], "diffprivlib and of opacus"),
         (SPENT, [], "--neighbouring"),
         ({"__function__": "make_laplace"}, [], "--neighbouring"),
+        ('{"spent_budget": [[1.0, 1e-400]]}', ["--neighbouring", "zero-out"], "1e-400"),
+        ('{"spent_budget": [[-0.00001e-400, 0]]}', ["--neighbouring", "zero-out"], "-0.00001e-400"),
+        ({**OPACUS, "privacy_accountant_state_dict": OPACUS}, [], "two histories"),
         (OPACUS, ["--neighbouring", "replace-one"], "add-or-remove-one"),
         (OPACUS, ["--d-in", "1"], "--d-in"),
         (SPENT, ["--count", "2", "--neighbouring", "replace-one"], "--count"),

@@ -8,7 +8,7 @@ import secrets
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -53,10 +53,22 @@ def address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """A new, empty book."""
     if request.param == "sqlite":
         return str(tmp_path / "book.sqlite")
-    import psycopg
+    made: Callable[..., str] = request.getfixturevalue("database")
+    return made()
 
-    url: str = request.getfixturevalue("server")
-    database = f"book_{secrets.token_hex(6)}"
-    with psycopg.connect(url.format(database="postgres"), autocommit=True) as connection:
-        connection.execute(f'CREATE DATABASE "{database}"'.encode())
-    return url.format(database=database)
+
+@pytest.fixture
+def database(server: str) -> Callable[..., str]:
+    """Make a new, empty database, with settings of its own, such as ``synchronous_commit="off"``; its URL."""
+
+    def make(**settings: str) -> str:
+        import psycopg
+
+        name = f"book_{secrets.token_hex(6)}"
+        with psycopg.connect(server.format(database="postgres"), autocommit=True) as connection:
+            connection.execute(f'CREATE DATABASE "{name}"'.encode())
+            for setting, value in settings.items():
+                connection.execute(f"ALTER DATABASE \"{name}\" SET {setting} = '{value}'".encode())
+        return server.format(database=name)
+
+    return make

@@ -13,11 +13,26 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dpaudit import GDP, L1, L2, ZCDP, ApproxDP, Claim, Curator, Gaussian, Laplace, Ledger, PureDP, run
+from dpaudit import (
+    GDP,
+    L1,
+    L2,
+    ZCDP,
+    ApproxDP,
+    Claim,
+    Curator,
+    Gaussian,
+    Laplace,
+    Ledger,
+    Premise,
+    PureDP,
+    run,
+)
 from dpaudit.accountants.book import Book
 from dpaudit.errors import (
     BookUnavailable,
     BudgetExceeded,
+    CannotBound,
     ClaimMismatch,
     DpauditError,
     InvalidParameter,
@@ -92,6 +107,59 @@ def test_one_run_is_spent_once(address: str) -> None:
             book.spend(one, ledger(0.1))
         with pytest.raises(UsageError, match="spent already"):
             book.cancel(one, note="no")
+
+
+@pytest.mark.parametrize("published", [False, True])
+def test_a_run_with_a_seed_has_no_price(address: str, published: bool) -> None:
+    """Two such runs, on other data too, have one ledger: the second counted nothing."""
+    one, other = ledger(0.1, seed=7), ledger(0.1, seed=8)
+    assert one.hash == other.hash
+    with opened(address) as book:
+        reservation = book.reserve("patients", ZCDP(rho=0.2))
+        for seeded in (one, other):
+            with pytest.raises(NotCertifiable, match=r"known seed(?s:.*)do not publish"):
+                book.spend(reservation, seeded, published=published)
+        assert book.account("patients").entries[0].state == "reserved"
+        assert book.spend(reservation).spent == ZCDP(rho=0.2)  # the way out that is named
+
+
+@pytest.mark.parametrize("published", [False, True])
+def test_a_run_whose_premise_fails_has_no_price(address: str, published: bool) -> None:
+    def premised(right: float) -> Ledger:
+        held = Premise(name="records", left=100, relation=">=", right=right, source="Theorem 1")
+        broken = Premise(name="horizon", left=2, relation="<", right=3)
+        found = ledger(0.1)
+        claim = Claim(ZCDP(rho=10.0), unit="row", neighbouring="replace-one", premises=(held, broken))
+        again = Ledger(found.header.model_copy(update={"claim": claim}))
+        for release in found.releases:
+            again.append(release)
+        again.finish()
+        return again
+
+    with opened(address) as book:
+        reservation = book.reserve("patients", ZCDP(rho=0.2))
+        with pytest.raises(CannotBound, match=r"records: 100 >= 1000(?s:.*)without the ledger") as caught:
+            book.spend(reservation, premised(1000), published=published)
+        assert "horizon" not in str(caught.value)
+        assert book.account("patients").entries[0].state == "reserved"
+        account = book.spend(reservation, premised(100))  # its innocent twin
+        assert account.spent.rho == pytest.approx(0.1, rel=1e-12)  # type: ignore[union-attr]
+
+
+def test_a_ledger_that_names_no_run_counts_each_time(address: str) -> None:
+    found = ledger(0.1)
+    by_hand = Ledger(found.header.model_copy(update={"run": None}))
+    for release in found.releases:
+        by_hand.append(release)
+    by_hand.finish()
+    with opened(address) as book:
+        one, other = book.reserve("patients", ZCDP(rho=0.2)), book.reserve("patients", ZCDP(rho=0.2))
+        book.spend(one, by_hand)
+        with pytest.raises(UsageError, match="spent already"):
+            book.spend(one, by_hand)
+        account = book.spend(other, by_hand)
+        assert account.spent.rho == pytest.approx(0.2, rel=1e-12)  # type: ignore[union-attr]
+        assert account.events[-1].note.endswith(by_hand.hash)
 
 
 def test_a_run_cut_short_costs_what_was_reserved(address: str) -> None:
