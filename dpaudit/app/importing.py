@@ -12,7 +12,7 @@ from dpaudit.accountants.from_opacus import IN_CHECKPOINT, from_opacus, read_che
 from dpaudit.accountants.from_opendp import from_opendp
 from dpaudit.app.failures import traceback_option
 from dpaudit.app.output import note, print_text, unwrapped
-from dpaudit.app.own_input import refuse_own_input
+from dpaudit.app.output_path import require_no_input
 from dpaudit.errors import DpauditError, UsageError
 from dpaudit.json_text import strictly_parsed
 from dpaudit.ledger import Ledger
@@ -103,7 +103,7 @@ def import_ledger(
     It has no hashes and no footer: `dpaudit verify --allow-unhashed` accounts for
     it, and no certificate is ever made of it.
     """
-    refuse_own_input(output, source)
+    require_no_input(output, source)
     try:
         record = _record(source)
         library = library or _library(record)

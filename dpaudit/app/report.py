@@ -9,7 +9,7 @@ import click
 
 from dpaudit.app.failures import traceback_option
 from dpaudit.app.output import print_text, unwrapped
-from dpaudit.app.own_input import refuse_own_input
+from dpaudit.app.output_path import require_no_input
 from dpaudit.certificate import Certificate
 from dpaudit.files import replace_file
 
@@ -49,7 +49,7 @@ def report(*, certificate: Path, path: Path | None, form: Format) -> None:
     Nothing is computed again: `dpaudit verify` does that from the ledger. Exits 0 whatever the verdict.
     """
     if path is not None:
-        refuse_own_input(path, certificate)
+        require_no_input(path, certificate)
     text = report_text(Certificate.read(certificate), form)
     if path is None:
         click.echo(text, nl=False)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 
-from dpaudit.app.own_input import refuse_own_input
+from dpaudit.app.output_path import require_no_input
 from dpaudit.errors import UsageError
 
 DATA = Path(__file__).parents[1] / "data"
@@ -24,12 +24,12 @@ def test_the_same_file_by_any_name(tmp_path: Path) -> None:
     link.symlink_to(source)
     os.link(source, hard)
     for output in (source, tmp_path / "folder" / ".." / "source.json", link, hard):
-        with pytest.raises(UsageError, match="itself"):
-            refuse_own_input(output, tmp_path / "absent", source)
+        with pytest.raises(UsageError, match="written over"):
+            require_no_input(output, tmp_path / "absent", source)
     other = tmp_path / "other.json"
-    refuse_own_input(other, source)
+    require_no_input(other, source)
     other.write_text("{}", encoding="utf-8")
-    refuse_own_input(other, source, tmp_path / "absent")
+    require_no_input(other, source, tmp_path / "absent")
 
 
 def test_an_import_does_not_replace_its_source(dpaudit: Invoke, tmp_path: Path) -> None:
@@ -38,7 +38,7 @@ def test_an_import_does_not_replace_its_source(dpaudit: Invoke, tmp_path: Path) 
     before = source.read_bytes()
     result = dpaudit("import", source, "-o", source, "--unit", "image")
     assert result.exit_code == 2
-    assert "would be lost" in result.stderr
+    assert "would be written over" in result.stderr
     assert source.read_bytes() == before
 
 
@@ -47,5 +47,5 @@ def test_a_report_does_not_replace_its_certificate(dpaudit: Invoke, tmp_path: Pa
     certificate.write_text("{}", encoding="utf-8")
     result = dpaudit("report", certificate, "-o", certificate)
     assert result.exit_code == 2
-    assert "would be lost" in result.stderr
+    assert "would be written over" in result.stderr
     assert certificate.read_text(encoding="utf-8") == "{}"
