@@ -90,7 +90,7 @@ def _largest_delta(epsilon: float, runs: int, cells: int) -> tuple[Vector, Vecto
                 share = -math.expm1((cell + 1 - end - cells) * (epsilon / cells)) * math.exp(epsilon) / odds
                 one, other = curve[low + end], curve[high + end]
                 value.append(share * one + (1.0 - share) * other)
-                turn = y[inside] / (y[low + end] ** 2 * odds)
+                turn = np.exp(loss[inside] - 2.0 * loss[low + end]) / odds
                 rise.append(
                     turn * (one - other)
                     + share * slope[low]

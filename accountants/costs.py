@@ -175,7 +175,7 @@ def infinite_mass(mechanism: Tabulated) -> float:
 def largest_loss(mechanism: Tabulated) -> float:
     """The largest finite loss of a table that has a mass; at least 0."""
     pairs = zip(mechanism.losses, mechanism.probabilities, strict=True)
-    return max(0.0, *(loss for loss, probability in pairs if probability > 0))
+    return max([0.0, *(loss for loss, probability in pairs if probability > 0)])
 
 
 def _pure_or(mechanism: PoissonSampled | Tabulated, scale: str) -> float:

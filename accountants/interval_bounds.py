@@ -39,7 +39,6 @@ from dpaudit.mechanisms import (
     Tabulated,
     TreeAggregation,
 )
-from dpaudit.relations import Neighbouring
 from dpaudit.verdicts import Accounting, leading_figure
 
 
@@ -56,14 +55,14 @@ def account_in_intervals(ledger: Ledger, claim: Claim | None = None) -> Accounti
     if ledger.header.budget is not None:
         bound = _held_to(ledger.header.budget, wanted, ledger.header.group_size)
     else:
-        bound = interval_bound(compose_ledger(ledger), ledger.header.neighbouring, wanted)
+        bound = interval_bound(compose_ledger(ledger), wanted)
     single = "that the figures of single releases, which are float-pessimistic, round as they should"
     return accounting.model_copy(
         update={"bounds": (bound,), "not_checked": (*accounting.not_checked, single)}
     )
 
 
-def interval_bound(composition: Composition, neighbouring: Neighbouring, wanted: AnyGuarantee) -> Bound:
+def interval_bound(composition: Composition, wanted: AnyGuarantee) -> Bound:
     """The upper end of an enclosure, on the scale of a guarantee.
 
     Raises:
@@ -73,11 +72,11 @@ def interval_bound(composition: Composition, neighbouring: Neighbouring, wanted:
     flint()
     match wanted:
         case ApproxDP(delta=delta):
-            return _approximate(composition, neighbouring, delta)
+            return _approximate(composition, delta)
         case ZCDP():
             return _bound(ZCDP(rho=_finite(composition.total(enclosed_rho))), "zcdp")
         case RDP(alpha=alpha):
-            return _renyi(composition, neighbouring, alpha)
+            return _renyi(composition, alpha)
         case GDP():
             square = Fraction(_finite(composition.total(_rational_mu_squared)))
             return _bound(GDP(mu=sqrt_up(square)), "gdp")
@@ -129,9 +128,9 @@ def enclosed_zcdp_epsilon(rho: float, delta: float) -> float:
         return max(0.0, upper_end(at(float(found.x), ball)))
 
 
-def _approximate(composition: Composition, neighbouring: Neighbouring, delta: float) -> Bound:
+def _approximate(composition: Composition, delta: float) -> Bound:
     try:
-        exposed = [loss_terms(e.items(), neighbouring) for e in composition.exposures()]
+        exposed = _exposed(composition)
     except CannotBound:
         rho = _finite(composition.total(enclosed_rho))
         return _bound(ApproxDP(epsilon=enclosed_zcdp_epsilon(rho, delta), delta=delta), "zcdp")
@@ -139,10 +138,10 @@ def _approximate(composition: Composition, neighbouring: Neighbouring, delta: fl
     return _bound(ApproxDP(epsilon=found.upper, delta=delta), found.method, found.lower)
 
 
-def _renyi(composition: Composition, neighbouring: Neighbouring, alpha: float) -> Bound:
+def _renyi(composition: Composition, alpha: float) -> Bound:
     """The lower of the pairs' own divergence and of what rho implies, where both are known."""
     try:
-        exposed = [loss_terms(e.items(), neighbouring) for e in composition.exposures()]
+        exposed = _exposed(composition)
         found = max((enclose_divergence(terms, alpha) for terms in exposed), key=lambda one: one.upper)
         own = [_bound(RDP(alpha=alpha, epsilon=_finite(found.upper)), found.method)]
     except CannotBound:
@@ -154,6 +153,12 @@ def _renyi(composition: Composition, neighbouring: Neighbouring, alpha: float) -
         if not own:
             raise
     return min(own, key=lambda bound: leading_figure(bound.guarantee))
+
+
+def _exposed(composition: Composition) -> list[list[tuple[Term, int]]]:
+    """The pairs of what one unit can be exposed to, for every way to meet the parts of the splits."""
+    relation = composition.sampling_relation
+    return [loss_terms(exposure.items(), relation) for exposure in composition.exposures()]
 
 
 def _held_to(budget: AnyGuarantee, wanted: AnyGuarantee, group_size: int) -> Bound:

@@ -131,3 +131,21 @@ def test_it_is_below_the_divergences_where_these_were_the_best(
     renyi, pairs = rdp_profile(composition).epsilon(1e-6), pld_profile(composition).epsilon(1e-6)
     assert renyi == pytest.approx(before, rel=1e-5)
     assert pairs < 0.95 * renyi
+
+
+def test_losses_past_the_square_root_of_every_double_leave_no_warning_and_no_gap() -> None:
+    term = block_term(8.0, 64)
+    assert term is not None
+    assert max(term.losses) > 500.0
+    # At loss 357 its square overflows: the constant strategy of the best h is still below the bound.
+    h = 6.0
+    p = -math.expm1(h - 8.0) / -math.expm1(-8.0)
+    k = np.arange(65)
+    loss = k * h + (64 - k) * (h - 8.0)
+    weight = np.array([math.comb(64, int(i)) * p**i * (1.0 - p) ** (64 - i) for i in k.tolist()])
+    for at in (300.0, 357.0, 380.0):
+        found = sum(
+            w * -math.expm1(at - x) for x, w in zip(term.losses, term.probabilities, strict=True) if x > at
+        )
+        strategy = float((weight * np.maximum(-np.expm1(np.minimum(at - loss, 0.0)), 0.0)).sum())
+        assert found >= strategy * (1.0 - 1e-9)

@@ -12,8 +12,9 @@ from dpaudit import L1, Laplace, Neighbouring, Partition, Release
 from dpaudit.accountants.calibration import scale_ledger
 from dpaudit.accountants.composition import Composition, compose
 from dpaudit.accountants.curves import pld_profile, rdp_profile
+from dpaudit.accountants.interval_bounds import interval_bound
 from dpaudit.accountants.profiles import PrivacyProfile
-from dpaudit.guarantees import ApproxDP
+from dpaudit.guarantees import RDP, ApproxDP
 from dpaudit.mechanisms import PoissonSampled
 
 Masses = NDArray[np.float64]
@@ -60,6 +61,20 @@ def test_a_record_that_leaves_one_sample_and_enters_another_is_bounded(
     bound = profile(compose(releases("values"), Neighbouring.ZERO_OUT))
     assert bound.delta(EPSILON) >= delta(crossed=True)
     assert bound.epsilon(0.05) > EPSILON
+
+
+def test_an_enclosure_holds_both_orders_too() -> None:
+    composition = compose(releases("values"), Neighbouring.ZERO_OUT)
+    bound = interval_bound(composition, ApproxDP(epsilon=EPSILON, delta=0.05))
+    assert isinstance(bound.guarantee, ApproxDP)
+    assert bound.guarantee.epsilon > EPSILON
+    divergence = interval_bound(composition, RDP(alpha=4.0, epsilon=1.0)).guarantee
+    assert isinstance(divergence, RDP)
+    innocent = interval_bound(
+        compose(releases("position"), Neighbouring.ZERO_OUT), ApproxDP(epsilon=EPSILON, delta=0.05)
+    )
+    assert isinstance(innocent.guarantee, ApproxDP)
+    assert innocent.guarantee.epsilon < EPSILON
 
 
 def test_noise_is_calibrated_to_both_orders() -> None:

@@ -557,3 +557,9 @@ def test_both_factors_agree_where_a_range_is_cut_into_a_fine_table() -> None:
         PrivacyLoss.compose([(one, 3)]).epsilon(1e-5).upper for one in (term, BoundedRangeTerm(epsilon))
     )
     assert exact <= fine <= exact + 3.1 * (edges[1] - edges[0])
+
+
+def test_a_table_of_nothing_finite_is_refused_by_name() -> None:
+    nothing = Tabulated(losses=(0.0,), probabilities=(0.0,), infinity=1.0, justification="all is revealed")
+    with pytest.raises(CannotBound, match="everything is revealed"):
+        PrivacyLoss.compose([(term_of(nothing), 1)]).epsilon(1e-3)
