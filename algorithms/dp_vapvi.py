@@ -167,7 +167,9 @@ class DPVAPVI:
                     curator, x, np.ones(len(x)), (reached**2, reached), noise.variance, labels, part_2
                 )
                 beta, theta = solved(Sigma, moment_2), solved(Sigma, moment_1)
-                sigma_squared = conditional_variance(phi, beta, theta, cap)
+                # Once for each feature: equal ones must have one weight, whatever is rounded.
+                features, kind = self.noise.kinds
+                sigma_squared = conditional_variance(features, beta, theta, cap)[kind].reshape(phi.shape[:2])
 
             # Lines 9 and 10: ridge regression weighted by it.
             cells = main.states[:, h], main.actions[:, h]
