@@ -13,8 +13,8 @@ h from 1, and replacing a trajectory moves at most one such summand at each step
 
 ``sound`` releases the matrix and the vectors of a regression together, each over its largest norm and times
 the root of its share, under the exact sensitivity of them all (`linear_sensitivity`). Every regression gives
-its Gram matrix the same share, so that for most maps the same two trajectories are worst for all. After the last step
-nothing is earned: V = 0 is public and so is the variance 1, so that lines 4 to 6 release nothing at h = H.
+its Gram matrix the same share, so that for most maps the same two trajectories are worst for all. After
+the last step nothing is earned: V = 0 is public and so is the variance 1, so that lines 4 to 6 release nothing at h = H.
 Not split, a step's variances get 3/(5H-3) of the budget and its values 2/(5H-3), as 5H-3 equal releases
 would; split, 1/(H-1) and 1/H.
 

@@ -69,26 +69,32 @@ def costliest(noise: LinearCalibration, h: int, halves: tuple[bool, bool] = (Tru
     return furthest(noise.kinds[0], *costs, least=noise.least_weight(h) if sound else 1.0, alone=sound)
 
 
-def _cells(features: _Matrix, noise: LinearCalibration, found: Furthest) -> tuple[int, int]:
-    """A cell for either feature, in states that can have the values it takes, if there are such.
+def _cells(features: _Matrix, noise: LinearCalibration, found: Furthest) -> tuple[int, int] | None:
+    """A cell for either feature, in states that can have the values it takes; None if there are no such.
 
     Where the other earns nothing, that are states of which one can have a value while the other has none;
     of two features of one length either may be the other.
     """
     distinct, kind = noise.kinds
     one, other = (np.flatnonzero(kind == which) for which in (found.one, found.other))
-    lengths = np.linalg.norm(distinct[[found.one, found.other]], axis=1)
+    if not found.alone:
+        return _first_cells(noise, found)
     orders = [(one, other)]
+    lengths = np.linalg.norm(distinct[[found.one, found.other]], axis=1)
     if lengths[1] >= lengths[0] * (1 - 1e-12):
         orders.append((other, one))
     n_actions = features.shape[1]
-    if found.alone:
-        for first, second in orders:
-            for i in _one_per_state(first, n_actions):
-                for j in _one_per_state(second, n_actions):
-                    if _worth_more(features[i // n_actions], features[j // n_actions]):
-                        return i, j
-    return int(one[0]), int(other[0])
+    for first, second in orders:
+        for i in _one_per_state(first, n_actions):
+            for j in _one_per_state(second, n_actions):
+                if _worth_more(features[i // n_actions], features[j // n_actions]):
+                    return i, j
+    return None
+
+
+def _first_cells(noise: LinearCalibration, found: Furthest) -> tuple[int, int]:
+    one, other = (int(np.argmax(noise.kinds[1] == which)) for which in (found.one, found.other))
+    return one, other
 
 
 def _one_per_state(cells: NDArray[np.intp], n_actions: int) -> list[int]:
@@ -110,10 +116,15 @@ def _trajectories(
     # Sound noise weighs matrices and vectors alike at every step; least weights matter to close features.
     same = noise.name == "sound" and noise.moved[0] >= 1.0
     found = [costliest(noise, h, halves) for h in range(1 if same else noise.horizon)]
-    if len(found) > 1 and found[-1].square == 0.0:
-        found[-1] = found[-2]  # what is shown where nothing is released still has a value
-    ends = {pair: _cells(features, noise, pair) for pair in set(found)}
-    cells = np.array([ends[pair] for pair in found] * (noise.horizon // len(found))).T  # [2, H]
+    shown = {pair: _cells(features, noise, pair) for pair in set(found) if pair.square > 0.0}
+    possible = [cells for pair in reversed(found) if (cells := shown.get(pair)) is not None]
+    # Where none is, the values cannot be what the ledger allows for.
+    last = possible[0] if possible else _first_cells(noise, found[0])
+    ends = []
+    for pair in reversed(found):
+        last = shown.get(pair) or last  # a step whose own pair cannot be shown takes the next step's
+        ends.append(last)
+    cells = np.array(ends[::-1] * (noise.horizon // len(found))).T  # [2, H]
     states, actions = np.divmod(cells, features.shape[1])  # [2, H]
     states = np.concatenate([states, np.zeros((2, 1), dtype=np.int64)], axis=1)  # [2, H+1]
     earned = 1.0, 0.0 if any(pair.alone for pair in found) else 1.0
