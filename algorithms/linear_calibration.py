@@ -14,7 +14,8 @@ h from 1, and replacing a trajectory moves at most one such summand at each step
 ``sound`` releases the matrix and the vectors of a regression together, each over its largest norm and times
 the root of its share, under the exact sensitivity of them all (`linear_sensitivity`). Every regression gives
 its Gram matrix the same share, so that for most maps the same two trajectories are worst for all. After
-the last step nothing is earned: V = 0 is public and so is the variance 1, so that lines 4 to 6 release nothing at h = H.
+the last step nothing is earned: V = 0 is public and so is the variance 1, so that lines 4 to 6 release
+nothing at h = H.
 Not split, a step's variances get 3/(5H-3) of the budget and its values 2/(5H-3), as 5H-3 equal releases
 would; split, 1/(H-1) and 1/H.
 
@@ -41,6 +42,7 @@ from dpaudit.guarantees import ZCDP
 from dpaudit.mechanisms import Gaussian, SymmetricGaussian
 from dpaudit.relations import Neighbouring
 from dpaudit.sensitivity import L2, Sensitivity
+from dpaudit.verdicts import CLAIM_TOLERANCE
 
 CalibrationName: TypeAlias = Literal["sound", "as-published"]
 
@@ -148,8 +150,13 @@ class LinearCalibration:
 
     @property
     def norm(self) -> float:
-        """R, the largest norm of a feature that the releases are calibrated to."""
-        return self.largest_norm if self.name == "sound" else 1.0
+        """R, the largest norm of a feature that the releases' sensitivities are for.
+
+        As published 1, or a norm that rounding put above 1: sensitivities are that much larger then.
+        """
+        if self.name == "sound" or 1.0 < self.largest_norm <= 1.0 + CLAIM_TOLERANCE:
+            return self.largest_norm
+        return 1.0
 
     @cached_property
     def kinds(self) -> tuple[NDArray[np.float64], NDArray[np.intp]]:
@@ -221,13 +228,15 @@ class LinearCalibration:
                     1.0, rho
                 ),  # Z_ij of variance 1/(4 rho0) in (Z + Z')/sqrt 2: sigma^2 = 1/(2 rho0)
                 dimension=self.features.shape[1],
-                sensitivity=Sensitivity(value=moved(1.0, "frobenius", acute=True), norm="frobenius"),
+                sensitivity=Sensitivity(value=moved(self.norm**2, "frobenius", acute=True), norm="frobenius"),
             ),
             vectors=tuple(
                 Gaussian(
                     sigma=_sigma(sensitivity, rho),
                     # After the last step the sum is zero whatever the records say.
-                    sensitivity=L2(moved(weight, "l2", acute=acute), "declared" if weight else "proved"),
+                    sensitivity=L2(
+                        moved(self.norm * weight, "l2", acute=acute), "declared" if weight else "proved"
+                    ),
                 )
                 for weight, sensitivity in zip(largest, published, strict=True)
             ),

@@ -124,8 +124,8 @@ def _trajectories(
     for pair in reversed(found):
         last = shown.get(pair) or last  # a step whose own pair cannot be shown takes the next step's
         ends.append(last)
-    cells = np.array(ends[::-1] * (noise.horizon // len(found))).T  # [2, H]
-    states, actions = np.divmod(cells, features.shape[1])  # [2, H]
+    shown_cells = np.array(ends[::-1] * (noise.horizon // len(found))).T  # [2, H]
+    states, actions = np.divmod(shown_cells, features.shape[1])  # [2, H]
     states = np.concatenate([states, np.zeros((2, 1), dtype=np.int64)], axis=1)  # [2, H+1]
     earned = 1.0, 0.0 if any(pair.alone for pair in found) else 1.0
     one, other = (Trajectory(states[i], actions[i], np.full(noise.horizon, earned[i])) for i in range(2))

@@ -160,6 +160,9 @@ EXACT = {
     "signed": one_hot_features(2, 3) * np.array([1, -1, 0.8, -0.8, 1, 1]),
     "with zeros": np.concatenate([np.zeros((2, 1, 2)), np.ones((2, 1, 2))], axis=1),
     "at an angle": np.array([[[1.0, 0.0]], [[0.6, 0.8]]]),
+    "repeated": np.array([[[1.0, 0.0], [0.6, 0.8]], [[0.6, 0.8], [0.6, 0.8]]]),
+    "repeated, the first": np.array([[[0.6, 0.8], [1.0, 0.0]], [[1.0, 0.0], [1.0, 0.0]]]),
+    "repeated, not all": np.array([[[1.0, 0.0], [0.6, 0.8]], [[0.0, 0.5], [0.6, 0.8]]]),
     **{f"either sign {seed}": either_sign(seed) for seed in range(4)},
 }
 #: Features with so much in common that a feature against none, or against itself without reward, moves most.
@@ -228,6 +231,26 @@ def test_no_pair_of_trajectories_moves_all_releases_by_more_than_the_ledger_says
         for direction in towards[:3]:
             largest = max(largest, joint_rho(algorithm, pair.data, pair.neighbour, Forced(direction, height)))
     assert 0.0 < largest <= ledger_rho(algorithm, data) * (1 + 1e-9)
+
+
+def test_what_is_not_reached() -> None:
+    # One state has one value: a trajectory against one with no reward moves by that reward alone.
+    for phi in ALONE.values():
+        alone = DPVAPVI(phi, 4, ZCDP(rho=1.0))
+        (pair,) = alone.worst_pairs()
+        expected = 2 / 17 * sum(1 / (4 - h) ** 2 for h in range(4))
+        assert largest_rho(alone, pair) == pytest.approx(expected, rel=1e-6)
+        assert expected == pytest.approx(0.17, abs=0.005)
+    # Two features less than 60 degrees apart that one state alone has.
+    together = DPVAPVI(np.array([[[1.0, 0.0], [0.6, 0.8]], [[0.0, 0.0], [0.0, 0.0]]]), H, ZCDP(rho=1.0))
+    (pair,) = together.worst_pairs()
+    assert largest_rho(together, pair) == pytest.approx(0.88, abs=0.01)
+    # The other record in another state at every second step, its feature zero there.
+    states = np.arange(H + 1) % 2
+    one = Trajectory(np.zeros(H + 1, int), np.zeros(H, int), np.ones(H))
+    other = Trajectory(states, 1 - states[:H], np.zeros(H))
+    data = pair.data.replace(0, one)
+    assert largest_rho(together, Pair(data, data.replace(0, other))) == pytest.approx(0.95, abs=0.01)
 
 
 def tiled(pair: Pair, copies: int) -> Pair:
