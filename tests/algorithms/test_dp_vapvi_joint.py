@@ -13,7 +13,7 @@ import pytest
 from scipy.optimize import linprog
 
 from dpaudit.accountants.accounting import account
-from dpaudit.algorithms import linear_calibration
+from dpaudit.algorithms import dp_vapvi, linear_calibration
 from dpaudit.algorithms.dp_vapvi import DPVAPVI
 from dpaudit.algorithms.linear_mdp import appendix_f_features, one_hot_features
 from dpaudit.algorithms.linear_pairs import costliest
@@ -231,6 +231,28 @@ def test_no_pair_of_trajectories_moves_all_releases_by_more_than_the_ledger_says
         for direction in towards[:3]:
             largest = max(largest, joint_rho(algorithm, pair.data, pair.neighbour, Forced(direction, height)))
     assert 0.0 < largest <= ledger_rho(algorithm, data) * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("kind", [*CLOSE, *ALONE])
+def test_no_variances_whatever_make_values_move_more_than_declared(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Weights are held to their range where records are summed, and equal features to one weight.
+    phi = np.tile({**CLOSE, **ALONE}[kind], (2, 2, 1))
+    algorithm = DPVAPVI(phi, 4, ZCDP(rho=1.0))
+    rng = np.random.default_rng(3)
+    largest = 0.0
+    for seed in range(60):
+
+        def wild(features: Array, *_: object) -> Array:
+            chosen = np.random.default_rng(seed)  # noqa: B023  (called at once)
+            return np.asarray(10.0 ** chosen.uniform(-6, 12, features.shape[:-1]))
+
+        monkeypatch.setattr(dp_vapvi, "conditional_variance", wild)
+        data = random_data(rng, 4, 4, phi.shape[:2])
+        neighbour = data.replace(0, random_data(rng, 1, 4, phi.shape[:2])[0])
+        largest = max(largest, joint_rho(algorithm, data, neighbour, Forced(rng.normal(size=phi.shape[2]))))
+    assert 0.0 < largest <= 1.0 + 1e-9
 
 
 def test_what_is_not_reached() -> None:
