@@ -118,6 +118,8 @@ def furthest(
         for nothing, w in tried:
             squares = np.zeros_like(inner)
             for cost, weight in ((fixed, 1.0), (weighed, w)):
+                if not any(cost):
+                    continue
                 u = 0.0 if nothing else weight
                 squares += cost.gram * (x**2 + (weight * y) ** 2 - 2.0 * weight * inner**2)
                 squares += cost.vector * (x + u**2 * y - 2.0 * u * inner)
