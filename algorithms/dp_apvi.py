@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.algorithms.digest import digest
-from dpaudit.algorithms.offline import Policy
+from dpaudit.algorithms.offline import Policy, require_failure_probability
 from dpaudit.algorithms.pessimism import PenaltyConstants, pessimistic_value_iteration
 from dpaudit.algorithms.private_counts import gaussian_error_bound, laplace_error_bound, private_counts
 from dpaudit.algorithms.tabular import TabularMDP
@@ -44,7 +44,8 @@ class DPAPVI:
         mdp: the exact process, where it is known, to measure the policy's suboptimality.
 
     Raises:
-        InvalidParameter: rewards that are not [H, S, A] in [0, 1], or a guarantee of 0.
+        InvalidParameter: rewards that are not [H, S, A] in [0, 1], a guarantee of 0, or a failure probability
+            outside (0, 1).
     """
 
     rewards: NDArray[np.float64]
@@ -68,6 +69,7 @@ class DPAPVI:
             raise InvalidParameter(
                 f"a budget of {self.guarantee}", where="guarantee", remedy="give a positive rho or epsilon"
             )
+        require_failure_probability(self.failure_probability)
         rewards.setflags(write=False)
         object.__setattr__(self, "rewards", rewards)
 

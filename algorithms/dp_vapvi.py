@@ -27,7 +27,7 @@ from dpaudit.algorithms.linear_calibration import (
 from dpaudit.algorithms.linear_mdp import LinearMDP, feature_map
 from dpaudit.algorithms.linear_pairs import worst_linear_pairs
 from dpaudit.algorithms.linear_releases import regression_statistics
-from dpaudit.algorithms.offline import Policy
+from dpaudit.algorithms.offline import Policy, require_failure_probability
 from dpaudit.algorithms.pevi import pessimistic_action_values, require_sizes, solved
 from dpaudit.algorithms.trajectories import TrajectoryData, public_size
 from dpaudit.algorithms.vapvi import LinearConstants, conditional_variance, halves
@@ -57,7 +57,8 @@ class DPVAPVI:
         mdp: the exact process, where it is known, to measure the policy's suboptimality.
 
     Raises:
-        InvalidParameter: no feature map, an unknown calibration, or a budget of 0.
+        InvalidParameter: no feature map, an unknown calibration, a budget of 0, a split that is neither true
+            nor false, or a failure probability outside (0, 1).
     """
 
     features: NDArray[np.float64]
@@ -82,6 +83,9 @@ class DPVAPVI:
             raise InvalidParameter(
                 f"calibration {self.calibration!r}", where="calibration", remedy="sound or as-published"
             )
+        if not isinstance(self.split, bool):
+            raise InvalidParameter(f"split = {self.split!r}", where="split", remedy="give True or False")
+        require_failure_probability(self.failure_probability)
 
     @property
     def largest_norm(self) -> float:
@@ -167,7 +171,9 @@ class DPVAPVI:
                     curator, x, np.ones(len(x)), (reached**2, reached), noise.variance, labels, part_2
                 )
                 beta, theta = solved(Sigma, moment_2), solved(Sigma, moment_1)
-                sigma_squared = conditional_variance(phi, beta, theta, cap)
+                # Once for each feature: equal ones must have one weight, whatever is rounded.
+                features, kind = self.noise.kinds
+                sigma_squared = conditional_variance(features, beta, theta, cap)[kind].reshape(phi.shape[:2])
 
             # Lines 9 and 10: ridge regression weighted by it.
             cells = main.states[:, h], main.actions[:, h]
@@ -236,9 +242,10 @@ def floored(matrix: Array, floor: float) -> Array:
 
     Args:
         matrix: [d, d], symmetric.
-        floor: the least eigenvalue allowed.
+        floor: the least eigenvalue allowed; more than 2^-40 of the largest, so that there is an inverse.
     """
     eigenvalues, vectors = np.linalg.eigh(matrix)  # [d], [d, d]
+    floor = max(floor, 2.0**-40 * float(eigenvalues[-1]))
     if eigenvalues[0] >= floor:
         return matrix
     raised: Array = (vectors * np.maximum(eigenvalues, floor)) @ vectors.T

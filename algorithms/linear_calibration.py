@@ -13,8 +13,9 @@ h from 1, and replacing a trajectory moves at most one such summand at each step
 
 ``sound`` releases the matrix and the vectors of a regression together, each over its largest norm and times
 the root of its share, under the exact sensitivity of them all (`linear_sensitivity`). Every regression gives
-its Gram matrix the same share, so that the same two trajectories are worst for all. After the last step
-nothing is earned: V = 0 is public and so is the variance 1, so that lines 4 to 6 release nothing at h = H.
+its Gram matrix the same share, so that for most maps the same two trajectories are worst for all. After
+the last step nothing is earned: V = 0 is public and so is the variance 1, so that lines 4 to 6 release
+nothing at h = H.
 Not split, a step's variances get 3/(5H-3) of the budget and its values 2/(5H-3), as 5H-3 equal releases
 would; split, 1/(H-1) and 1/H.
 
@@ -35,12 +36,13 @@ from typing import Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from dpaudit.algorithms.linear_sensitivity import StepSensitivity, step_sensitivity
+from dpaudit.algorithms.linear_sensitivity import value_sensitivity, variance_sensitivity
 from dpaudit.errors import InvalidParameter
 from dpaudit.guarantees import ZCDP
 from dpaudit.mechanisms import Gaussian, SymmetricGaussian
 from dpaudit.relations import Neighbouring
 from dpaudit.sensitivity import L2, Sensitivity
+from dpaudit.verdicts import CLAIM_TOLERANCE
 
 CalibrationName: TypeAlias = Literal["sound", "as-published"]
 
@@ -59,6 +61,7 @@ class JointNoise:
         gram_scale: R^2/sqrt(g).
         vector_scales: R times the largest weight, over the root of the vector's share.
         largest: the largest weight that a feature gets in each vector.
+        least: the least weight 1/sigma^2 of a record; the most is 1.
     """
 
     mechanism: Gaussian
@@ -67,6 +70,7 @@ class JointNoise:
     gram_scale: float
     vector_scales: tuple[float, ...]
     largest: tuple[float, ...]
+    least: float
 
     @property
     def gram_sigma(self) -> float:
@@ -146,12 +150,23 @@ class LinearCalibration:
 
     @property
     def norm(self) -> float:
-        """R, the largest norm of a feature that the releases are calibrated to."""
-        return self.largest_norm if self.name == "sound" else 1.0
+        """R, the largest norm of a feature that the releases' sensitivities are for.
+
+        As published 1, or a norm that rounding put above 1: sensitivities are that much larger then.
+        """
+        if self.name == "sound" or 1.0 < self.largest_norm <= 1.0 + CLAIM_TOLERANCE:
+            return self.largest_norm
+        return 1.0
 
     @cached_property
-    def moved(self) -> StepSensitivity:
-        """The sensitivity of a joint release.
+    def kinds(self) -> tuple[NDArray[np.float64], NDArray[np.intp]]:
+        """The distinct features, [n, d], and which of them each row of `features` is, [S A]."""
+        distinct, kind = np.unique(self.features, axis=0, return_inverse=True)
+        return distinct, kind.reshape(-1)
+
+    @cached_property
+    def moved(self) -> tuple[float, tuple[float, ...]]:
+        """The sensitivity of a joint release for variances, and of one for values at each step.
 
         Raises:
             InvalidParameter: features so long or so short that their norm's fourth power is no double.
@@ -163,7 +178,18 @@ class LinearCalibration:
                 why="how far a Gram matrix moves is computed from their fourth power",
                 remedy="give features with a norm nearer to 1",
             )
-        return step_sensitivity(self.features / self.norm, GRAM_SHARE)
+        features = self.kinds[0] / self.norm
+        variances = variance_sensitivity(features, GRAM_SHARE)
+        values = [
+            # At the last step all weights are 1; and elsewhere no others move more if that is 1 or more.
+            variances if least == 1.0 or variances >= 1.0 else value_sensitivity(features, GRAM_SHARE, least)
+            for least in map(self.least_weight, range(self.horizon))
+        ]
+        return variances, tuple(values)
+
+    def least_weight(self, h: int) -> float:
+        """1/sigma^2 for the largest variance that lines 7 and 8 allow at step h, counted from 0."""
+        return 1.0 / float(self.horizon - h) ** 2
 
     def step(self, h: int) -> StepNoise:
         """The noise at step h, counted from 0."""
@@ -174,13 +200,13 @@ class LinearCalibration:
         rest = 5 * H - 3
         variance_share = 1 / max(H - 1, 1) if self.split else 3 / rest
         value_share = 1 / H if self.split else 2 / rest
+        variances, values = self.moved
         return StepNoise(
-            self._joint(moments, self.rho * variance_share, self.moved.equal) if left else None,
-            # At the last step all weights are 1.
-            self._joint(earned, self.rho * value_share, self.moved.weighted if left else self.moved.equal),
+            self._joint(moments, self.rho * variance_share, variances, 1.0) if left else None,
+            self._joint(earned, self.rho * value_share, values[h], self.least_weight(h)),
         )
 
-    def _joint(self, largest: tuple[float, ...], rho: float, moved: float) -> JointNoise:
+    def _joint(self, largest: tuple[float, ...], rho: float, moved: float, least: float) -> JointNoise:
         share = (1.0 - GRAM_SHARE) / len(largest)
         return JointNoise(
             mechanism=Gaussian(sigma=_sigma(moved, rho), sensitivity=L2(moved, "proved")),
@@ -189,6 +215,7 @@ class LinearCalibration:
             gram_scale=self.norm**2 / math.sqrt(GRAM_SHARE),
             vector_scales=tuple(self.norm * weight / math.sqrt(share) for weight in largest),
             largest=largest,
+            least=least,
         )
 
     def _apart(self, largest: tuple[float, ...], published: tuple[float, ...]) -> SeparateNoise:
@@ -201,13 +228,15 @@ class LinearCalibration:
                     1.0, rho
                 ),  # Z_ij of variance 1/(4 rho0) in (Z + Z')/sqrt 2: sigma^2 = 1/(2 rho0)
                 dimension=self.features.shape[1],
-                sensitivity=Sensitivity(value=moved(1.0, "frobenius", acute=True), norm="frobenius"),
+                sensitivity=Sensitivity(value=moved(self.norm**2, "frobenius", acute=True), norm="frobenius"),
             ),
             vectors=tuple(
                 Gaussian(
                     sigma=_sigma(sensitivity, rho),
                     # After the last step the sum is zero whatever the records say.
-                    sensitivity=L2(moved(weight, "l2", acute=acute), "declared" if weight else "proved"),
+                    sensitivity=L2(
+                        moved(self.norm * weight, "l2", acute=acute), "declared" if weight else "proved"
+                    ),
                 )
                 for weight, sensitivity in zip(largest, published, strict=True)
             ),

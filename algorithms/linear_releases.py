@@ -29,7 +29,7 @@ def regression_statistics(
     Args:
         curator: through which they are released.
         x: [K, d], features of the public map.
-        weights: [K], in (0, 1].
+        weights: [K], in (0, 1]; the same for equal features.
         targets: [K] each.
         noise: of this regression.
         labels: of the matrix, then of each vector.
@@ -53,7 +53,7 @@ def _together(
     partition: Partition | None,
 ) -> tuple[Array, list[Array]]:
     # What the sensitivity's proof is about: features of the map, scalars within their ranges.
-    weighted = x * np.clip(weights, 0.0, 1.0)[:, None]
+    weighted = x * np.clip(weights, noise.least, 1.0)[:, None]
     sums = [
         weighted.T @ np.clip(target, 0.0, largest)
         for target, largest in zip(targets, noise.largest, strict=True)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from dpaudit.algorithms.trajectories import TrajectoryData
 from dpaudit.claims import Claim
 from dpaudit.curator import Curator
+from dpaudit.errors import InvalidParameter
 from dpaudit.pairs import Pair
 
 
@@ -50,3 +51,13 @@ class OfflineAlgorithm(Protocol):
 
     def utility(self, output: Policy, /) -> dict[str, float]:
         """The policy's suboptimality, where the process is known; else empty."""
+
+
+def require_failure_probability(probability: float) -> None:
+    """Raise `InvalidParameter` unless the delta of a utility theorem lies in (0, 1)."""
+    if not 0.0 < probability < 1.0:
+        raise InvalidParameter(
+            f"failure_probability = {probability!r}",
+            where="failure_probability",
+            remedy="give one in (0, 1)",
+        )

@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dpaudit.algorithms.offline import require_failure_probability
 from dpaudit.errors import InvalidParameter
 
 
@@ -195,9 +196,4 @@ def _check(
         raise InvalidParameter(
             f"error_bound = {error_bound!r}", where="error_bound", remedy="give 0 <= E < inf"
         )
-    if not 0.0 < failure_probability < 1.0:
-        raise InvalidParameter(
-            f"failure_probability = {failure_probability!r}",
-            where="failure_probability",
-            remedy="give one in (0, 1)",
-        )
+    require_failure_probability(failure_probability)

@@ -63,12 +63,13 @@ def pessimistic_action_values(
         cap: the most that the remaining steps can earn.
 
     Returns:
-        [S, A].
+        [S, A]; 0 where the estimate is no number, which overflow makes it.
     """
     flat = features.reshape(-1, features.shape[-1])  # [S A, d]
-    squared = (flat * solved(gram, flat.T).T).sum(axis=1)  # [S A]
-    estimate = flat @ weights - bonus * np.sqrt(np.maximum(squared, 0.0)) - offset
-    clipped: NDArray[np.float64] = np.clip(estimate, 0.0, cap).reshape(features.shape[:2])
+    with np.errstate(over="ignore", invalid="ignore"):
+        squared = (flat * solved(gram, flat.T).T).sum(axis=1)  # [S A]
+        estimate = flat @ weights - bonus * np.sqrt(np.maximum(squared, 0.0)) - offset
+    clipped: NDArray[np.float64] = np.fmax(np.minimum(estimate, cap), 0.0).reshape(features.shape[:2])
     return clipped
 
 

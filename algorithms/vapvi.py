@@ -148,10 +148,21 @@ def variance_weighted_value_iteration(
 def conditional_variance(
     features: NDArray[np.float64], beta: NDArray[np.float64], theta: NDArray[np.float64], cap: float
 ) -> NDArray[np.float64]:
-    """Lines 7 and 8: max(1, <phi, beta> in [0, cap^2] - (<phi, theta> in [0, cap])^2), [S, A]."""
-    second = np.clip(features @ beta, 0.0, cap**2)
-    first = np.clip(features @ theta, 0.0, cap)
-    variance: NDArray[np.float64] = np.maximum(1.0, second - first**2)
+    """Lines 7 and 8: max(1, <phi, beta> in [0, cap^2] - (<phi, theta> in [0, cap])^2).
+
+    Args:
+        features: phi, [..., d].
+        beta: [d], of the second moment.
+        theta: [d], of the first.
+        cap: the most that the remaining steps can earn.
+
+    Returns:
+        [...]; 1 where an inner product is no number, which overflow makes it.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        second = np.clip(features @ beta, 0.0, cap**2)
+        first = np.clip(features @ theta, 0.0, cap)
+        variance: NDArray[np.float64] = np.fmax(1.0, second - first**2)  # the other one, for a NaN
     return variance
 
 

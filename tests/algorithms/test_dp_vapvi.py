@@ -105,6 +105,22 @@ def test_with_opposed_features_the_slack_is_less(split: bool, slack: float) -> N
     assert 1 / total.rho == pytest.approx(slack, abs=5e-5)
 
 
+@pytest.mark.parametrize("over", [2.0**-52, 1e-10, 1e-8])
+def test_features_that_rounding_made_longer_than_1_keep_the_premise(over: float) -> None:
+    # What they move more is in the sensitivities. Beyond 1e-9 nothing is forgiven.
+    phi = one_hot_features(2, 3) * (1.0 + over)
+    algorithm = DPVAPVI(phi, 3, calibration="as-published")
+    (premise,) = algorithm.claim.premises
+    assert algorithm.largest_norm > 1.0
+    assert premise.holds == (over < 1e-9)
+    found = accounting(algorithm, random_data(np.random.default_rng(0), 10, 3, (2, 3)))
+    assert found.verdict is (Proof.PROVED if over < 1e-9 else Proof.NOT_PROVED)
+    gram = found.releases[0].mechanism
+    assert gram.sensitivity is not None  # type: ignore[union-attr]
+    if premise.holds:
+        assert gram.sensitivity.value >= np.sqrt(2.0) * algorithm.largest_norm**2  # type: ignore[union-attr]
+
+
 @pytest.mark.parametrize("split", [False, True])
 def test_the_papers_own_experiment_fails_its_premise_and_is_refuted(split: bool) -> None:
     algorithm = DPVAPVI(appendix_f_features(normalised=False), H, calibration="as-published", split=split)

@@ -11,7 +11,7 @@ from dpaudit.algorithms.dp_vapvi import DPVAPVI
 from dpaudit.algorithms.linear_calibration import JointNoise, LinearCalibration
 from dpaudit.algorithms.linear_mdp import appendix_f_features, one_hot_features
 from dpaudit.algorithms.linear_releases import stacked, unstacked
-from dpaudit.algorithms.linear_sensitivity import furthest, step_sensitivity
+from dpaudit.algorithms.linear_sensitivity import Cost, furthest, value_sensitivity, variance_sensitivity
 from dpaudit.algorithms.trajectories import TrajectoryData
 from dpaudit.errors import InvalidParameter
 from dpaudit.mechanisms import Array
@@ -29,14 +29,25 @@ def rows_of(kind: str) -> Array:
         "close": 1.0 + 0.1 * rng.random((4, 3)),
         "opposed": np.array([[1.0, 0.0], [-0.9, 0.1], [0.2, 0.2]]),
         "at an angle": np.array([[1.0, 0.0], [0.6, 0.8]]),
-        "alone": np.array([[0.6, 0.8], [0.6, 0.8]]),
+        "alone": np.array([[0.6, 0.8]]),
+        "very close": np.array([[0.6, 0.8], [0.61, 0.79], [0.3, 0.4]]),
         "with zero": np.array([[0.0, 0.0], [1.0, 1.0]]),
         "line": rng.normal(size=(5, 1)),
     }[kind]
     return np.asarray(found / np.linalg.norm(found, axis=1).max())
 
 
-KINDS = ["either sign", "no sign", "close", "opposed", "at an angle", "alone", "with zero", "line"]
+KINDS = [
+    "either sign",
+    "no sign",
+    "close",
+    "very close",
+    "opposed",
+    "at an angle",
+    "alone",
+    "with zero",
+    "line",
+]
 
 
 def of_values(x: Array, w: float, e: float, share: float) -> Array:
@@ -59,14 +70,39 @@ def spread(summands: list[Array]) -> float:
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_sensitivity_is_the_largest_movement_over_a_grid_of_all_records(kind: str, share: float) -> None:
     rows = rows_of(kind)
-    variances = [of_variances(x, v, share) for x in rows for v in UNIT]
-    last_step = [of_values(x, 1.0, e, share) for x in rows for e in UNIT]
-    values = [of_values(x, w, e, share) for x in rows for w in UNIT for e in UNIT]
-    found = step_sensitivity(rows, share)
-    for summands, bound in ((variances, found.equal), (last_step, found.equal), (values, found.weighted)):
-        largest = spread(summands)
+    equal = variance_sensitivity(rows, share)
+    variances = spread([of_variances(x, v, share) for x in rows for v in UNIT])
+    last_step = spread([of_values(x, 1.0, e, share) for x in rows for e in UNIT])
+    for largest, bound in ((variances, equal), (last_step, equal)):
         assert largest <= bound
         assert bound == pytest.approx(largest, rel=1e-12)
+
+
+@pytest.mark.parametrize("least", [1.0, 0.6, 0.25, 1 / 9, 1 / 400])
+@pytest.mark.parametrize("kind", KINDS)
+def test_weights_down_to_the_least_move_values_by_the_sensitivity_and_no_more(
+    kind: str, least: float
+) -> None:
+    # Records of one feature have one weight, whatever it is; those of two may have any two.
+    rows = rows_of(kind)
+    table = [
+        (i, w, of_values(x, w, e, 0.4))
+        for i, x in enumerate(rows)
+        for w in np.linspace(least, 1.0, 9)
+        for e in UNIT
+    ]
+    which = np.array([i for i, _, _ in table])
+    weights = np.array([w for _, w, _ in table])
+    summands = np.stack([summand for _, _, summand in table])
+    largest = 0.0
+    for i, w, summand in table:
+        possible = (which != i) | (weights == w)
+        largest = max(largest, float(np.linalg.norm(summands[possible] - summand, axis=1).max()))
+    bound = value_sensitivity(rows, 0.4, least)
+    assert largest <= bound
+    assert bound == pytest.approx(largest, rel=1e-12)
+    if variance_sensitivity(rows, 0.4) >= 1.0:
+        assert bound == variance_sensitivity(rows, 0.4)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -75,10 +111,13 @@ def test_no_record_between_the_corners_moves_further(seed: int) -> None:
     for d in (1, 2, 5):
         rows = rng.normal(size=(2, d)) + rng.normal(size=d)
         rows /= np.linalg.norm(rows, axis=1).max()
-        equal, weighted = step_sensitivity(rows, 0.4)
+        least = rng.random()
+        equal, weighted = variance_sensitivity(rows, 0.4), value_sensitivity(rows, 0.4, least)
         for _ in range(300):
             x, y = rows[rng.integers(2)], rows[rng.integers(2)]
             w, e, v, other_w, other_e, other_v = rng.random(6)
+            w, other_w = least + (1 - least) * w, least + (1 - least) * other_w
+            other_w = w if x is y or np.array_equal(x, y) else other_w
             assert np.linalg.norm(of_variances(x, v, 0.4) - of_variances(y, other_v, 0.4)) <= equal
             assert np.linalg.norm(of_values(x, w, e, 0.4) - of_values(y, other_w, other_e, 0.4)) <= weighted
 
@@ -96,7 +135,7 @@ def test_the_search_finds_the_furthest_of_all_pairs(
         matrices = np.linalg.norm(np.outer(x, x) - np.outer(y, y)) ** 2
         return float(0.7 * matrices + 1.3 * np.linalg.norm(x - y) ** 2)
 
-    found = furthest(rows, 0.7, 1.3)
+    found = furthest(rows, Cost(0.7, 1.0), Cost(0.0, 0.3), alone=False)
     assert not found.alone
     assert found.square == pytest.approx(square(rows[found.one], rows[found.other]), abs=1e-12)
     largest = max(square(x, y) for x, y in itertools.product(rows, rows))
@@ -106,8 +145,9 @@ def test_the_search_finds_the_furthest_of_all_pairs(
 def test_many_cells_with_few_features_and_many_one_hot_features_are_quick() -> None:
     few = np.tile(rows_of("either sign"), (20_000, 1))
     start = time.perf_counter()
-    assert step_sensitivity(few, 0.4) == step_sensitivity(few[:5], 0.4)
-    assert step_sensitivity(np.eye(1500), 0.4) == pytest.approx((2**0.5, 2**0.5), rel=1e-9)
+    moved = LinearCalibration("sound", 1.0, 20, few, split=False).moved
+    assert moved == LinearCalibration("sound", 1.0, 20, few[:5], split=False).moved
+    assert variance_sensitivity(np.eye(1500), 0.4) == pytest.approx(2**0.5, rel=1e-9)
     assert time.perf_counter() - start < 4.0
 
 

@@ -6,6 +6,7 @@ import time
 import numpy as np
 import pytest
 
+from dpaudit.algorithms.dp_apvi import DPAPVI
 from dpaudit.algorithms.dp_vapvi import DPVAPVI, floored
 from dpaudit.algorithms.linear_mdp import (
     appendix_f_behaviour,
@@ -16,7 +17,12 @@ from dpaudit.algorithms.linear_mdp import (
 from dpaudit.algorithms.pevi import pevi
 from dpaudit.algorithms.tabular import random_mdp, uniform_policy
 from dpaudit.algorithms.trajectories import TrajectoryData
-from dpaudit.algorithms.vapvi import LinearConstants, vapvi, variance_weighted_value_iteration
+from dpaudit.algorithms.vapvi import (
+    LinearConstants,
+    conditional_variance,
+    vapvi,
+    variance_weighted_value_iteration,
+)
 from dpaudit.errors import DataError, InvalidParameter
 from dpaudit.guarantees import ZCDP
 from dpaudit.noise import NoNoise
@@ -175,6 +181,46 @@ def test_data_of_other_sizes_are_refused() -> None:
 def test_constants_out_of_range_are_refused(fields: dict[str, float]) -> None:
     with pytest.raises(InvalidParameter):
         LinearConstants(**fields)
+
+
+@pytest.mark.parametrize("length", [1e8, 1e9, 1e12])
+@pytest.mark.parametrize("calibration", ["sound", "as-published"])
+def test_no_noise_makes_a_matrix_that_has_no_inverse(length: float, calibration: str) -> None:
+    # Features of which the noise is 10^16 times the ridge and more.
+    phi = length * np.random.default_rng(3).random((2, 3, 3))
+    algorithm = DPVAPVI(phi, 5, calibration=calibration, constants=LinearConstants(noise_shift=0.0))  # type: ignore[arg-type]
+    for seed in range(200):
+        rng = np.random.default_rng(seed)
+        states, actions = rng.integers(0, 2, (20, 6)), rng.integers(0, 3, (20, 5))
+        data = TrajectoryData(states, actions, rng.random((20, 5)), 2, 3)
+        assert np.isfinite(run(algorithm, data, seed=seed).output.values).all()
+
+
+def test_what_overflows_is_refused_for_no_data() -> None:
+    # Regression weights of 10^300 and more: infinity times a feature of 0 is no number.
+    phi = np.array([[[0.0]], [[1e10]]])
+    constants = LinearConstants(ridge=1e-300, noise_shift=0.0)
+    algorithm = DPVAPVI(phi, 2, constants=constants)
+    actions, rewards = np.zeros((4, 2), int), np.zeros((4, 2))
+    for states in (np.ones((4, 3), int), np.eye(4, 3, dtype=int)):
+        data = TrajectoryData(states, actions, rewards, 2, 1)
+        for seed in range(200):
+            output = run(algorithm, data, seed=seed).output
+            assert (output.values >= 0.0).all()
+    assert conditional_variance(phi, np.array([np.inf]), np.zeros(1), 2.0).tolist() == [[1.0], [4.0]]
+
+
+@pytest.mark.parametrize("probability", [0.0, 1.0, -0.1, 1000.0, math.nan])
+def test_a_failure_probability_outside_0_to_1_is_refused(probability: float) -> None:
+    with pytest.raises(InvalidParameter, match="failure_probability"):
+        DPVAPVI(appendix_f_features(), 4, failure_probability=probability)
+    with pytest.raises(InvalidParameter, match="failure_probability"):
+        DPAPVI(np.zeros((2, 2, 2)), failure_probability=probability)
+
+
+def test_a_split_is_true_or_false() -> None:
+    with pytest.raises(InvalidParameter, match="split"):
+        DPVAPVI(appendix_f_features(), 4, split="yes")  # type: ignore[arg-type]
 
 
 def test_parameters_out_of_range_are_refused() -> None:
