@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +19,7 @@ import numpy as np
 import pytest
 
 from dpaudit import L2, Curator, Gaussian
+from dpaudit.auditors import store
 from dpaudit.auditors.fingerprint import fingerprint
 from dpaudit.auditors.plain import Plain
 from dpaudit.auditors.sides import Side
@@ -116,8 +120,6 @@ def test_a_run_that_was_killed_is_resumed_by_another_process(tmp_path: Path) -> 
 
 
 def _kept(path: Path) -> int:
-    import sqlite3
-
     if not path.exists():
         return 0
     connection = sqlite3.connect(path)
@@ -191,6 +193,84 @@ def test_a_file_that_is_no_store_is_refused_and_left_alone(tmp_path: Path) -> No
     assert path.read_text().startswith("not a database")
     with pytest.raises(UsageError, match="no folder"):
         run_trials(noisy_sum, PAIR, 5, resume=tmp_path / "nowhere" / "audit.sqlite")
+
+
+def test_a_database_of_somebody_else_is_refused_and_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "other.sqlite"
+    with closing(sqlite3.connect(path)) as other:
+        other.execute("create table songs (title text)")
+    before = path.read_bytes()
+    with pytest.raises(UsageError, match="not a store"):
+        run_trials(noisy_sum, PAIR, 5, resume=path)
+    assert path.read_bytes() == before
+
+
+def test_a_store_that_another_process_has_is_said_to_be_in_use(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store, "_PATIENCE", 0.01)
+    path = tmp_path / "audit.sqlite"
+    whole = run_trials(noisy_sum, PAIR, 20, chunk=5)
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+
+        def lock(done: int, total: int, scores: Trials) -> None:
+            if done == 10:
+                other.execute("begin exclusive")
+
+        with pytest.raises(UsageError, match="in use by another process") as caught:
+            run_trials(noisy_sum, PAIR, 20, chunk=5, resume=path, progress=lock)
+        assert "sqlalche.me" not in str(caught.value)
+        for again in (lambda: run_trials(noisy_sum, PAIR, 20, chunk=5, resume=path), lambda: _look(path, 20)):
+            with pytest.raises(UsageError, match="in use by another process"):
+                again()
+        other.execute("rollback")
+    assert _kept(path) == 4
+    assert same(run_trials(noisy_sum, PAIR, 20, chunk=5, resume=path), whole)
+
+
+def _look(path: Path, trials: int) -> None:
+    store.remember_look(path, trials, fixed=True)
+
+
+def test_a_store_that_cannot_be_written_says_why(tmp_path: Path) -> None:
+    path = tmp_path / "audit.sqlite"
+    path.mkdir()
+    with pytest.raises(UsageError, match="unable to open"):
+        run_trials(noisy_sum, PAIR, 5, resume=path)
+
+
+def test_processes_that_make_one_store_at_once_do_not_meet(tmp_path: Path) -> None:
+    path = tmp_path / "audit.sqlite"
+    together = threading.Barrier(8)
+
+    def audit() -> Trials:
+        together.wait()
+        found = run_trials(noisy_sum, PAIR, 20, chunk=5, resume=path)
+        together.wait()
+        _look(path, 20)
+        return found
+
+    with ThreadPoolExecutor(8) as pool:
+        running = [pool.submit(audit) for _ in range(8)]
+        assert len({each.result().data.tobytes() for each in running}) == 1
+    assert _kept(path) == 8
+
+
+def test_of_two_looks_at_once_at_two_sizes_one_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "audit.sqlite"
+    run_trials(noisy_sum, PAIR, 8, chunk=1, resume=path)
+    together = threading.Barrier(8)
+
+    def look(trials: int) -> bool:
+        together.wait()
+        try:
+            _look(path, trials)
+        except UsageError:
+            return False
+        return True
+
+    with ThreadPoolExecutor(8) as pool:
+        assert sum(pool.map(look, range(1, 9))) == 1
 
 
 def test_fingerprints_see_content_and_nothing_else() -> None:
