@@ -241,7 +241,7 @@ def test_a_store_that_cannot_be_written_says_why(tmp_path: Path) -> None:
 
 def test_processes_that_make_one_store_at_once_do_not_meet(tmp_path: Path) -> None:
     path = tmp_path / "audit.sqlite"
-    together = threading.Barrier(8)
+    together = threading.Barrier(8, timeout=20.0)
 
     def audit() -> Trials:
         together.wait()
@@ -259,7 +259,7 @@ def test_processes_that_make_one_store_at_once_do_not_meet(tmp_path: Path) -> No
 def test_of_two_looks_at_once_at_two_sizes_one_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "audit.sqlite"
     run_trials(noisy_sum, PAIR, 8, chunk=1, resume=path)
-    together = threading.Barrier(8)
+    together = threading.Barrier(8, timeout=20.0)
 
     def look(trials: int) -> bool:
         together.wait()
