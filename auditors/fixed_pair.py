@@ -92,7 +92,8 @@ def _largest_loss(entry: Entry, twin: Entry) -> float:
     mechanism = entry.release.mechanism
     match mechanism:
         case Laplace() | DiscreteLaplace():
-            return float(np.abs((entry.query - twin.query) / mechanism.scale).sum())
+            with np.errstate(over="ignore"):  # what no double holds is infinite
+                return float(np.abs((entry.query - twin.query) / mechanism.scale).sum())
         case RandomizedResponse():
             return float(np.count_nonzero(entry.query - twin.query)) * mechanism.epsilon
         case Exponential():

@@ -146,8 +146,8 @@ def one_run(
         p_value = min(one_run_p_value(m, guesses, correct, *pair) for pair in pairs)
         if min(one_run_p_value(m, guesses, guesses, *pair) for pair in pairs) > error:
             inconclusive = (
-                f"{guesses} guesses about {m} canaries can refute no point of the claim, "
-                f"even if all of them are right; {_guesses_needed(m / guesses, pairs, error)}"
+                f"{guesses} guesses about {m} canar{'y' if m == 1 else 'ies'} can refute no point of "
+                f"the claim, even if all of them are right; {_guesses_needed(m / guesses, pairs, error)}"
             )
     return Audit(
         method="one-run",
@@ -162,7 +162,7 @@ def one_run(
         confidence=confidence,
         p_value=p_value,
         largest_refutable_epsilon=one_run_epsilon_lower(m, guesses, guesses, points.report_delta, error),
-        event=f"{correct} of {guesses} guesses about {m} canaries are right",
+        event=f"{correct} of {guesses} guesses about {m} canar{'y' if m == 1 else 'ies'} are right",
         inconclusive=inconclusive,
         not_checked=LIMITS,
     )

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
 from types import TracebackType
@@ -18,9 +19,13 @@ from dpaudit.auditors.workers import Chunk
 from dpaudit.errors import MissingExtra, StoreMismatch, UsageError
 
 if TYPE_CHECKING:
-    from sqlalchemy import Engine, MetaData
+    from sqlalchemy import Connection, Engine, MetaData
 
 SCHEMA = "dpaudit.trials/2"
+
+#: Seconds until a file that another process writes to counts as in use; a chunk is written in far less.
+_PATIENCE = 10.0
+_BUSY, _LOCKED = 5, 6  # SQLITE_BUSY and SQLITE_LOCKED, without what extended codes add
 
 
 class Store:
@@ -37,7 +42,7 @@ class Store:
 
     Raises:
         StoreMismatch: the file belongs to another configuration; the error names what differs.
-        UsageError: the file is no such store.
+        UsageError: the file is no such store, or another process has it.
         MissingExtra: SQLAlchemy is not installed.
     """
 
@@ -64,7 +69,7 @@ class Store:
         from sqlalchemy import select
 
         table = self._metadata.tables["chunks"]
-        with self._engine.connect() as connection:
+        with _transaction(self._engine, self._path) as connection:
             rows = connection.execute(select(table.c.first, table.c.side, table.c.trials)).all()
         return frozenset(Chunk(first, side, trials) for first, side, trials in rows)
 
@@ -74,7 +79,7 @@ class Store:
 
         table = self._metadata.tables["chunks"]
         here = (table.c.first == chunk.first) & (table.c.side == chunk.side)
-        with self._engine.connect() as connection:
+        with _transaction(self._engine, self._path) as connection:
             width, content = connection.execute(select(table.c.width, table.c.scores).where(here)).one()
         scores = np.frombuffer(content, dtype="<f8").astype(np.float64)
         return scores if width is None else scores.reshape(chunk.trials, width)
@@ -83,7 +88,7 @@ class Store:
         """Keep a chunk; one of another length that began at the same trial is replaced."""
         table = self._metadata.tables["chunks"]
         here = (table.c.first == chunk.first) & (table.c.side == chunk.side)
-        with self._engine.begin() as connection:
+        with _transaction(self._engine, self._path) as connection:
             connection.execute(table.delete().where(here))
             connection.execute(
                 table.insert().values(
@@ -103,30 +108,27 @@ class Store:
         """
         from sqlalchemy import select
 
-        with self._engine.connect() as connection:
+        with _transaction(self._engine, self._path) as connection:
             looks = connection.execute(select(self._metadata.tables["looks"].c.trials)).scalars().all()
         _require_one_size(self._path, looks, trials)
 
     def _require_same(self, configuration: Mapping[str, str]) -> None:
-        from sqlalchemy import select
-        from sqlalchemy.exc import DatabaseError
+        from sqlalchemy import inspect, select
 
         table = self._metadata.tables["configuration"]
-        try:
-            self._metadata.create_all(self._engine)
-            with self._engine.begin() as connection:
-                rows = connection.execute(select(table.c.name, table.c.value)).all()
-                found = {row.name: row.value for row in rows}
-                if not found:
-                    new = [{"name": name, "value": value} for name, value in configuration.items()]
-                    connection.execute(table.insert(), new)
-                    return
-        except DatabaseError as error:
-            raise UsageError(
-                "not a store of trials",
-                where=str(self._path),
-                remedy="name a new file, or one made by --resume",
-            ) from error
+        with _transaction(self._engine, self._path) as connection:
+            # From here on no other process writes: two that make one file at once do not meet.
+            connection.exec_driver_sql("BEGIN IMMEDIATE")
+            there = set(inspect(connection).get_table_names())
+            if there and not {"configuration", "chunks"} <= there:
+                raise _no_store(self._path)
+            self._metadata.create_all(connection)
+            rows = connection.execute(select(table.c.name, table.c.value)).all()
+            found = {row.name: row.value for row in rows}
+            if not found:
+                new = [{"name": name, "value": value} for name, value in configuration.items()]
+                connection.execute(table.insert(), new)
+                return
         differing = [name for name in configuration if found.get(name) != configuration[name]]
         if differing:
             # Digests of data and algorithm say nothing to a reader; plain figures do.
@@ -149,19 +151,18 @@ def remember_look(path: Path, trials: int, *, fixed: bool) -> None:
             anything was seen.
 
     Raises:
-        UsageError: such a test, of another number than was looked at before.
+        UsageError: such a test, of another number than was looked at before; or another process has it.
     """
     from sqlalchemy import select
 
     engine, metadata = _open(path)
     table = metadata.tables["looks"]
     try:
-        with engine.begin() as connection:
-            looks = connection.execute(select(table.c.trials)).scalars().all()
+        with _transaction(engine, path) as connection:
+            # Written before it is read: of two processes that look at once, the second sees the first's.
+            connection.execute(table.insert().prefix_with("OR IGNORE").values(trials=trials))
             if fixed:
-                _require_one_size(path, looks, trials)
-            if trials not in looks:
-                connection.execute(table.insert().values(trials=trials))
+                _require_one_size(path, connection.execute(select(table.c.trials)).scalars().all(), trials)
     finally:
         engine.dispose()
 
@@ -179,6 +180,43 @@ def _require_one_size(path: Path, looks: Sequence[int], trials: int) -> None:
         "looks, changes the number and looks again refutes any true claim sooner or later",
         remedy=f"{again}audit by the method sequential, which is valid at every moment; or name a new file "
         "and another seed, for new runs",
+    )
+
+
+@contextmanager
+def _transaction(engine: Engine, path: Path) -> Iterator[Connection]:
+    """A connection; what it wrote is kept if nothing is raised.
+
+    Raises:
+        UsageError: the file is in use, is no store, or cannot be read or written.
+    """
+    from sqlalchemy.exc import DatabaseError, OperationalError
+
+    try:
+        with engine.begin() as connection:
+            yield connection
+    except DatabaseError as error:
+        code = getattr(error.orig, "sqlite_errorcode", 0) & 0xFF
+        if code in {_BUSY, _LOCKED}:
+            raise UsageError(
+                "in use by another process",
+                where=str(path),
+                why="one process at a time writes to it; what was kept before is still there",
+                remedy="wait until the other is done and give the same command again, or name another file",
+            ) from error
+        if code > 1 and isinstance(error, OperationalError):  # 1 is a statement it does not understand
+            raise UsageError(
+                f"{error.orig}",
+                where=str(path),
+                why="what cannot be kept cannot be resumed; what was kept before is still there",
+                remedy="make room, see to the permissions of file and folder, or name another file",
+            ) from error
+        raise _no_store(path) from error
+
+
+def _no_store(path: Path) -> UsageError:
+    return UsageError(
+        "not a store of trials", where=str(path), remedy="name a new file, or one made by --resume"
     )
 
 
@@ -230,4 +268,5 @@ def _open(path: Path) -> tuple[Engine, MetaData]:
     Table("looks", metadata, Column("trials", Integer, primary_key=True))
     if not path.parent.is_dir():
         raise UsageError(f"no folder {path.parent}", where=str(path), remedy="make the folder first")
-    return create_engine(URL.create("sqlite", database=str(path))), metadata
+    url = URL.create("sqlite", database=str(path))
+    return create_engine(url, connect_args={"timeout": _PATIENCE}), metadata

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rich.console import RenderableType
 
-from dpaudit.app.output import bullets, line, lower
+from dpaudit.app.output import assured, bullets, counted, line, lower
 from dpaudit.app.tables import audit_line, could_refute_any, finding_words
 from dpaudit.guarantees import GDP
 from dpaudit.verdicts import Audit, Experiment
@@ -42,7 +42,7 @@ def _meaning(audit: Audit) -> str:
 
 
 def _figures(audit: Audit) -> list[str]:
-    sure = "" if audit.confidence is None else f" with confidence {audit.confidence:.10g}"
+    sure = "" if audit.confidence is None else f" with confidence {assured(audit.confidence)}"
     figures = []
     if audit.epsilon_lower is not None:
         claimed = "" if audit.epsilon_claimed is None else f"; claimed {audit.epsilon_claimed:.6g}"
@@ -55,9 +55,9 @@ def _figures(audit: Audit) -> list[str]:
     if audit.p_value is not None:
         figures.append(f"p-value of the claim {audit.p_value:.3g}")
     runs = {
-        "replay": f"{audit.trials} replays in each direction",
-        "one-run": f"{audit.trials} canaries",
-    }.get(audit.method, f"{audit.trials} runs a side")
+        "replay": counted(audit.trials, "replay", "replays") + " in each direction",
+        "one-run": counted(audit.trials, "canary", "canaries"),
+    }.get(audit.method, counted(audit.trials, "run", "runs") + " a side")
     if audit.largest_refutable_epsilon is None:
         figures.append(runs)
     elif could_refute_any(audit):

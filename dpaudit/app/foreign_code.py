@@ -10,7 +10,7 @@ import importlib.util
 import os
 import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -74,12 +74,14 @@ def _place(error: BaseException) -> str:
     return f"{chosen.filename}:{chosen.lineno}"
 
 
-def load(reference: str, option: str) -> Any:
+def load(reference: str, option: str, suits: Callable[[Any], bool] = callable) -> Any:
     """The object that ``path.py:name`` or ``package.module:name`` refers to.
 
     Args:
         reference: as typed.
         option: what it was given for, for error messages.
+        suits: whether an object could be what is asked for; where the name is not there, others are
+            suggested if they could.
 
     Raises:
         UsageError: there is no such file, module or name, or importing it fails.
@@ -95,7 +97,8 @@ def load(reference: str, option: str) -> Any:
     is_file = location.endswith(".py") or "/" in location
     module = _from_file(location, reference, option) if is_file else _by_name(location, reference, option)
     if not hasattr(module, name):
-        near = difflib.get_close_matches(name, [n for n in vars(module) if not n.startswith("_")], n=3)
+        known = [own for own, value in vars(module).items() if not own.startswith("_") and suits(value)]
+        near = difflib.get_close_matches(name, known, n=3)
         raise UsageError(
             f"{location} has no {name!r}",
             where=f"{option} {reference}",

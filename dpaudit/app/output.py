@@ -152,6 +152,17 @@ def lower(figure: float) -> str:
     return _digits(figure, 1.0 + 1e-9, Context(prec=6, rounding=ROUND_FLOOR))
 
 
+def assured(confidence: float) -> str:
+    """A confidence in ten digits, or in all it has where ten would say more, such as 1."""
+    text = f"{confidence:.10g}"
+    return text if float(text) <= confidence else repr(float(confidence))
+
+
+def counted(number: int, one: str, several: str) -> str:
+    """A number and its noun."""
+    return f"{number} {one if number == 1 else several}"
+
+
 def _digits(figure: float, slack: float, context: Context) -> str:
     return f"{float(context.create_decimal(Decimal(figure) * Decimal(slack))):.6g}"
 

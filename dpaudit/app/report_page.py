@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from dpaudit.app.course import MOST_LINES, Share, shares
-from dpaudit.app.output import lower, printable
+from dpaudit.app.output import assured, lower, printable
 from dpaudit.app.page import Block, Code, Grid, Heading, Items, Paragraph, Picture
 from dpaudit.app.report_summary import RELATIONS, summary
 from dpaudit.app.tables import (
@@ -182,7 +182,7 @@ def _audit_row(audit: Audit) -> list[str]:
         cell(audit.epsilon_claimed),
         _reach(audit),
         cell(audit.delta),
-        cell(audit.confidence),
+        "" if audit.confidence is None else assured(audit.confidence),
     ]
 
 

@@ -8,7 +8,7 @@ from typing import Any, assert_never
 from rich.console import RenderableType
 from rich.text import Text
 
-from dpaudit.app.output import MOST_ROWS, bullets, line, lower, table, upper
+from dpaudit.app.output import MOST_ROWS, bullets, counted, line, lower, table, upper
 from dpaudit.auditors.gaussian_pair import LARGEST_EPSILON
 from dpaudit.bounds import Bound
 from dpaudit.claims import Claim
@@ -142,8 +142,9 @@ def could_refute_any(audit: Audit) -> bool:
 
 def audit_line(audit: Audit) -> Text:
     """The audit's verdict, what it compared, and its seed."""
-    number = "1 pair" if audit.pairs == 1 else f"{audit.pairs} pairs"
-    compared = f"{audit.trials} canaries" if audit.method == "one-run" else f"{number} of neighbouring data"
+    compared = counted(audit.pairs, "pair", "pairs") + " of neighbouring data"
+    if audit.method == "one-run":
+        compared = counted(audit.trials, "canary", "canaries")
     return line("audit", audit.verdict, f"by {audit.method} on {compared}, audit seed {audit.seed}")
 
 

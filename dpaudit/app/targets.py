@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -73,7 +74,7 @@ def load_target(
             why="only built-in algorithms take parameters here",
             remedy="set them where you define the algorithm: functools.partial keeps it callable",
         )
-    algorithm = load(reference, "TARGET")
+    algorithm = load(reference, "TARGET", _could_be_called)
     if _is_measurement(algorithm):
         algorithm = Plain(_Measured(algorithm))
     if isinstance(algorithm, type) or not callable(algorithm):
@@ -96,6 +97,10 @@ def load_target(
             remedy="set it to dpaudit.Claim(...)",
         )
     return Target(reference, algorithm, None if data_file is None else read_array(data_file), claim)
+
+
+def _could_be_called(value: object) -> bool:
+    return callable(value) and not isinstance(value, type)
 
 
 def _refuse_plain(reference: str, plain: bool) -> None:
@@ -127,6 +132,17 @@ class _Measured:
         return self.measurement(data)
 
 
+def _could_make_pair(value: object) -> bool:
+    """Whether it is a `Pair`, or can be called without arguments."""
+    if isinstance(value, Pair) or not (callable(value) and _could_be_called(value)):
+        return isinstance(value, Pair)
+    try:
+        inspect.signature(value).bind()
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
 def load_pair(reference: str) -> Pair:
     """Call what ``--pair`` names; it returns ``(data, neighbour)`` or a `dpaudit.pairs.Pair`.
 
@@ -135,7 +151,7 @@ def load_pair(reference: str) -> Pair:
     Raises:
         UsageError: there is no such callable, it fails, or it returns something else.
     """
-    make = load(reference, "--pair")
+    make = load(reference, "--pair", _could_make_pair)
     if isinstance(make, Pair):
         return make
     if not callable(make):

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dpaudit.algorithms.dp_apvi import DPAPVI
 from dpaudit.algorithms.tabular import random_mdp
 from dpaudit.app.failures import EXIT_NOT_PROVED
-from dpaudit.app.output import line, note, print_json, print_text, table
+from dpaudit.app.output import assured, line, note, print_json, print_text, table
 from dpaudit.auditors.zoo import ZOO, Specimen
 from dpaudit.auditors.zoo_table import ZooRow, zoo_rows
 from dpaudit.guarantees import PureDP
+
+#: Runs a side that refuted every broken one: docs/zoo.md.
+ENOUGH_TRIALS = 100_000
 
 METHODS = ("threshold", "sequential", "replay")
 
@@ -58,9 +61,33 @@ def show_zoo(*, trials: int, seed: int, confidence: float, output_format: str) -
             table(columns, map(_cells, rows)),
             line(),
             line(f"{right} of {len(rows)} verdicts are right; figures are epsilons at the claim's delta"),
-            line(f"all bounds hold together with confidence {confidence:g}; runs on each side; seed {seed}"),
+            *map(line, _wrong(rows, trials)),
+            line(
+                f"all bounds hold together with confidence {assured(confidence)}; "
+                f"runs on each side; seed {seed}"
+            ),
         )
     return 0 if right == len(rows) else EXIT_NOT_PROVED
+
+
+def _wrong(rows: Sequence[ZooRow], trials: int) -> list[str]:
+    """Which verdicts are not right, and what that says."""
+    missed = [row.name for row in rows if not row.right and not row.specimen.innocent]
+    blamed = [row.name for row in rows if not row.right and row.specimen.innocent]
+    words = []
+    if missed:
+        why = (
+            "That many runs refuted every one when this was written: an auditor has lost power"
+            if trials >= ENOUGH_TRIALS
+            else f"What tells may be too rare for so few runs: --trials {ENOUGH_TRIALS} refuted every one"
+        )
+        words.append(f"broken, and not refuted: {', '.join(missed)}. {why}")
+    if blamed:
+        words.append(
+            f"innocent, and refuted: {', '.join(blamed)}. By chance that happens in a table with no "
+            "more than the probability that the confidence leaves; with another --seed too, it is a fault"
+        )
+    return words
 
 
 def _cells(row: ZooRow) -> list[object]:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpaudit.app.output import lower, print_text, printable, table, upper
+from dpaudit.app.output import assured, counted, lower, print_text, printable, table, upper
 
 
 @given(st.floats(min_value=1e-300, max_value=1e300))
@@ -66,3 +66,11 @@ def test_no_word_of_a_heading_is_broken_where_there_is_room(
     shown = "".join("".join(lines).split())
     assert all(cell.replace(" ", "") in shown for cell in row[3:])
     assert all(word in shown for cell in row[:2] for word in cell.split() if len(word) < 10)
+
+
+def test_a_confidence_below_1_is_never_printed_as_1_and_one_thing_is_not_several() -> None:
+    assert [assured(value) for value in (0.95, 0.999999, 1 - 1e-10)] == ["0.95", "0.999999", "0.9999999999"]
+    for below in (1 - 1e-12, 1 - 1e-16, 0.9985294117647059):
+        assert below == float(assured(below)) < 1.0
+    assert counted(1, "canary", "canaries") == "1 canary"
+    assert counted(0, "canary", "canaries") == "0 canaries"

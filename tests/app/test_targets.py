@@ -51,6 +51,11 @@ def test_a_folder_a_number_a_class_and_a_near_miss(mine: Mine, tmp_path: Path) -
     assert "of type int" in complaint(mine("number"))
     assert "is a class" in complaint(mine("Frozen"))
     assert "did you mean sums?" in complaint(mine("sum"))
+    # A class is no algorithm, and a module no pair.
+    assert "did you mean frozen?" in complaint(mine("Frozn"))
+    with pytest.raises(UsageError) as caught:
+        load_pair(mine("nope"))
+    assert "do:  name something that it defines" in str(caught.value)
 
 
 @pytest.mark.parametrize(

@@ -54,11 +54,15 @@ def test_json_alone_on_stdout(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize(("name", "truth"), [("sparse-vector-5", 0.5), ("discrete-laplace", 2.0)])
-def test_one_wrong_verdict_is_exit_code_1(small_zoo: dict[str, Any], name: str, truth: float) -> None:
+def test_one_wrong_verdict_is_exit_code_1_and_named(
+    small_zoo: dict[str, Any], name: str, truth: float, capsys: pytest.CaptureFixture[str]
+) -> None:
     chosen = {name: replace(small_zoo[name], pair_epsilon=truth)}
     small_zoo.clear()
     small_zoo.update(chosen)
     assert shown("text") == 1
+    said = "innocent, and refuted: " if small_zoo[name].innocent else "broken, and not refuted: "
+    assert f"{said}{name}." in " ".join(capsys.readouterr().out.split())
 
 
 def test_the_whole_zoo_has_every_mechanism_and_an_algorithm() -> None:

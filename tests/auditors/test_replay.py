@@ -11,11 +11,13 @@ import numpy as np
 import pytest
 
 from dpaudit import (
+    L1,
     L2,
     ZCDP,
     Curator,
     Experiment,
     Gaussian,
+    Laplace,
     Neighbouring,
     PureDP,
     UserViews,
@@ -359,3 +361,12 @@ def test_dp_apvi_is_not_refuted_on_its_worst_pairs(guarantee: Any) -> None:
     assert audit.verdict is Experiment.NOT_REFUTED
     assert audit.inconclusive is None
     assert run(algorithm, algorithm.worst_pairs()[0].data, seed=0).ledger.claim == algorithm.claim
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_queries_at_the_edge_of_the_doubles_are_refuted_without_a_warning() -> None:
+    def total(data: Any, curator: Curator) -> Any:
+        return curator.release(data.sum(), Laplace(scale=1.0, sensitivity=L1(1.0)), label="sum")
+
+    edges = Pair(np.array([-1e308]), np.array([1e308]), "both edges")
+    assert replay(total, [edges], replays=5).verdict is Experiment.REFUTED

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +19,7 @@ import numpy as np
 import pytest
 
 from dpaudit import L2, Curator, Gaussian
+from dpaudit.auditors import store
 from dpaudit.auditors.fingerprint import fingerprint
 from dpaudit.auditors.plain import Plain
 from dpaudit.auditors.sides import Side
@@ -114,8 +120,6 @@ def test_a_run_that_was_killed_is_resumed_by_another_process(tmp_path: Path) -> 
 
 
 def _kept(path: Path) -> int:
-    import sqlite3
-
     if not path.exists():
         return 0
     connection = sqlite3.connect(path)
@@ -154,7 +158,7 @@ def test_vectors_are_kept_as_vectors(tmp_path: Path) -> None:
     assert same(run_trials(pairs, PAIR, 12, chunk=5, resume=path), first)
 
 
-OTHER = {
+OTHER: dict[str, dict[str, Any]] = {
     "seed": {"seed": 1},
     "chunk": {"chunk": 4},
     "score": {"score": lambda output: -output},
@@ -189,6 +193,84 @@ def test_a_file_that_is_no_store_is_refused_and_left_alone(tmp_path: Path) -> No
     assert path.read_text().startswith("not a database")
     with pytest.raises(UsageError, match="no folder"):
         run_trials(noisy_sum, PAIR, 5, resume=tmp_path / "nowhere" / "audit.sqlite")
+
+
+def test_a_database_of_somebody_else_is_refused_and_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "other.sqlite"
+    with closing(sqlite3.connect(path)) as other:
+        other.execute("create table songs (title text)")
+    before = path.read_bytes()
+    with pytest.raises(UsageError, match="not a store"):
+        run_trials(noisy_sum, PAIR, 5, resume=path)
+    assert path.read_bytes() == before
+
+
+def test_a_store_that_another_process_has_is_said_to_be_in_use(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store, "_PATIENCE", 0.01)
+    path = tmp_path / "audit.sqlite"
+    whole = run_trials(noisy_sum, PAIR, 20, chunk=5)
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+
+        def lock(done: int, total: int, scores: Trials) -> None:
+            if done == 10:
+                other.execute("begin exclusive")
+
+        with pytest.raises(UsageError, match="in use by another process") as caught:
+            run_trials(noisy_sum, PAIR, 20, chunk=5, resume=path, progress=lock)
+        assert "sqlalche.me" not in str(caught.value)
+        for again in (lambda: run_trials(noisy_sum, PAIR, 20, chunk=5, resume=path), lambda: _look(path, 20)):
+            with pytest.raises(UsageError, match="in use by another process"):
+                again()
+        other.execute("rollback")
+    assert _kept(path) == 4
+    assert same(run_trials(noisy_sum, PAIR, 20, chunk=5, resume=path), whole)
+
+
+def _look(path: Path, trials: int) -> None:
+    store.remember_look(path, trials, fixed=True)
+
+
+def test_a_store_that_cannot_be_written_says_why(tmp_path: Path) -> None:
+    path = tmp_path / "audit.sqlite"
+    path.mkdir()
+    with pytest.raises(UsageError, match="unable to open"):
+        run_trials(noisy_sum, PAIR, 5, resume=path)
+
+
+def test_processes_that_make_one_store_at_once_do_not_meet(tmp_path: Path) -> None:
+    path = tmp_path / "audit.sqlite"
+    together = threading.Barrier(8, timeout=20.0)
+
+    def audit() -> Trials:
+        together.wait()
+        found = run_trials(noisy_sum, PAIR, 20, chunk=5, resume=path)
+        together.wait()
+        _look(path, 20)
+        return found
+
+    with ThreadPoolExecutor(8) as pool:
+        running = [pool.submit(audit) for _ in range(8)]
+        assert len({each.result().data.tobytes() for each in running}) == 1
+    assert _kept(path) == 8
+
+
+def test_of_two_looks_at_once_at_two_sizes_one_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "audit.sqlite"
+    run_trials(noisy_sum, PAIR, 8, chunk=1, resume=path)
+    together = threading.Barrier(8, timeout=20.0)
+
+    def look(trials: int) -> bool:
+        together.wait()
+        try:
+            _look(path, trials)
+        except UsageError:
+            return False
+        return True
+
+    with ThreadPoolExecutor(8) as pool:
+        assert sum(pool.map(look, range(1, 9))) == 1
 
 
 def test_fingerprints_see_content_and_nothing_else() -> None:
@@ -249,6 +331,9 @@ def test_fingerprints_are_the_same_in_every_process(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_seen_has_to_be_named(tmp_path: Path) -> None:
+    for unseen in (object(), threading.Lock(), (each for each in "ab")):
+        with pytest.raises(InvalidParameter, match="fingerprint"):
+            fingerprint(unseen)
     opaque = object()
     algorithm = Plain(lambda data, generator: (opaque, generator.normal())[1])
     with pytest.raises(InvalidParameter, match="fingerprint"):
@@ -257,3 +342,118 @@ def test_what_cannot_be_seen_has_to_be_named(tmp_path: Path) -> None:
     assert len(run_trials(named, PAIR, 5, resume=tmp_path / "b.sqlite")) == 5
     with pytest.raises(StoreMismatch, match="algorithm"):
         run_trials(Plain(algorithm.function, fingerprint="2"), PAIR, 5, resume=tmp_path / "b.sqlite")
+
+
+TARGET = """
+import functools, random, re
+import numpy as np
+import helper
+from helper import noise
+from numpy.random import laplace
+from random import random as unif
+
+class Base:
+    def __call__(self, data, rng): return rng.laplace(scale=1.0)
+
+class Inherits(Base):
+    pass
+
+class Attributes:
+    lists, tuples, names = [1.0], (1.0,), {"scale": 1.0}
+    array = np.array([1.0])
+    def __call__(self, data, rng): return rng.laplace(scale=self.lists[0])
+
+class Slotted:
+    __slots__ = ("scale",)
+    def __call__(self, data, rng): return rng.laplace(scale=self.scale)
+
+slotted = Slotted()
+slotted.scale = 1.0
+
+@functools.cache
+def width(): return 1.0
+
+def cached(data, rng): return rng.laplace(scale=width())
+def beside(data, rng): return helper.noise(rng)
+def by_name(data, rng): return getattr(helper, "no" + "ise")(rng)
+def imported(data, rng): return noise(rng)
+def through(data, rng): return helper.deeper.more(rng)
+
+def stated(data, rng): return rng.laplace(scale=stated.scale)
+stated.scale = 1.0
+
+J, up, WORD, draw = ", ".join, str.upper, re.compile("a+"), random.Random(3).random
+def common(data, rng): return J([]), up("a"), unif(), laplace(), WORD, draw(), random.random()
+
+def make():
+    def algorithm(data, rng):
+        return unassigned if data.sum() > 5 else rng.laplace()
+    if False: unassigned = 1
+    return algorithm
+
+ALL = {
+    "inherits": Inherits(), "lists": Attributes(), "slotted": slotted, "cached": cached, "beside": beside,
+    "by_name": by_name, "imported": imported, "through": through, "stated": stated, "common": common,
+    "cell": make(), "order": {frozenset({"p", "q"}), frozenset({Base, Inherits})},
+}
+"""
+HELPER = """
+import deeper
+def noise(rng): return rng.laplace(scale=1.0)
+"""
+DEEPER = """
+def more(rng): return rng.laplace(scale=1.0)
+"""
+PRINT = """
+import importlib.util, json, sys
+from dpaudit.auditors.fingerprint import fingerprint
+sys.path.insert(0, sys.argv[1])
+import target
+print(json.dumps({name: fingerprint(value) for name, value in target.ALL.items()}))
+"""
+
+
+def _prints(folder: Path, hash_seed: str = "0") -> dict[str, str]:
+    """The fingerprints of the algorithms of a folder, taken by a process of their own."""
+    environment = {**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONDONTWRITEBYTECODE": "1"}
+    command = [sys.executable, "-c", PRINT, str(folder)]
+    result = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    found: dict[str, str] = json.loads(result.stdout)
+    return found
+
+
+def _written(folder: Path, **changed: tuple[str, str]) -> Path:
+    folder.mkdir()
+    for name, text in (("target", TARGET), ("helper", HELPER), ("deeper", DEEPER)):
+        old, new = changed.get(name, ("", ""))
+        assert old in text
+        (folder / f"{name}.py").write_text(text.replace(old, new, 1) if old else text)
+    return folder
+
+
+def test_a_fingerprint_sees_bases_attributes_caches_and_modules_beside(tmp_path: Path) -> None:
+    before = _prints(_written(tmp_path / "same"))
+    # Innocent twins: the same files, and the same with other line numbers and remarks.
+    assert _prints(tmp_path / "same", hash_seed="1") == before
+    remark = ("\nimport", "\n# A remark.\n\nimport")
+    again = _prints(_written(tmp_path / "remark", target=remark, helper=remark), hash_seed="2")
+    assert again == before
+    changes = [
+        ("inherits", {"target": ("return rng.laplace(scale=1.0)", "return rng.laplace(scale=2.0)")}),
+        ("lists", {"target": ("lists, tuples, names = [1.0]", "lists, tuples, names = [2.0]")}),
+        ("lists", {"target": ("(1.0,)", "(2.0,)")}),
+        ("lists", {"target": ('{"scale": 1.0}', '{"scale": 2.0}')}),
+        ("lists", {"target": ("np.array([1.0])", "np.array([2.0])")}),
+        ("slotted", {"target": ("slotted.scale = 1.0", "slotted.scale = 2.0")}),
+        ("cached", {"target": ("def width(): return 1.0", "def width(): return 2.0")}),
+        # A module named as a whole counts as a whole.
+        ("beside by_name imported through", {"helper": ("scale=1.0", "scale=2.0")}),
+        ("through", {"deeper": ("scale=1.0", "scale=2.0")}),
+        ("stated", {"target": ("stated.scale = 1.0", "stated.scale = 2.0")}),
+        ("common", {"target": ('", ".join', '"; ".join')}),
+        ("common", {"target": ("random.Random(3)", "random.Random(4)")}),
+    ]
+    for number, (names, changed) in enumerate(changes):
+        after = _prints(_written(tmp_path / str(number), **changed))
+        differing = {name for name in before if after[name] != before[name]}
+        assert differing - {"order"} == set(names.split()), changed  # the set holds classes that may change
