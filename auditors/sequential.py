@@ -29,7 +29,7 @@ import numpy as np
 from dpaudit.auditors.blocks import FIRST_BLOCK, LOOKS, largest_refutable, looks, pairs_needed, place
 from dpaudit.auditors.claimed import ClaimedPoints, Curve, claimed_points
 from dpaudit.auditors.events import event_for_epsilon
-from dpaudit.auditors.samples import Array, Samples, rounded, rounding_step
+from dpaudit.auditors.samples import Array, Samples, rounding
 from dpaudit.auditors.threshold import LIMITS, ROUNDED, check_confidence
 from dpaudit.claims import Claim
 from dpaudit.errors import DataError
@@ -107,10 +107,10 @@ class Sequential:
                 why="a bet is placed on a pair of runs, one on either data set",
                 remedy="give as many scores of the one side as of the other",
             )
-        step = 0.0
-        if not self.attack_grid and len(first):
-            step = rounding_step(np.concatenate([first[:FIRST_BLOCK], second[:FIRST_BLOCK]]))
-        x, y = rounded(first, step), rounded(second, step)
+        x, y = first, second
+        if not self.attack_grid:
+            rounded = rounding(np.concatenate([first[:FIRST_BLOCK], second[:FIRST_BLOCK]]))
+            x, y = rounded(first), rounded(second)
         begun, wealth, settled = self.begun, self.wealth, self.settled
         before = [np.sort(side[:begun]) for side in (x, y)]
         while True:
