@@ -163,6 +163,12 @@ class _Scores:
 
     def put(self, part: Chunk, scores: Array) -> None:
         if self._sides is None:
+            if scores.ndim == 2 and scores.shape[1] == 0:
+                raise ScoreShape(
+                    "nothing to compare: an output without numbers",
+                    where=f"side {part.side}, trials {part.first} to {part.first + part.trials - 1}",
+                    remedy="return what is released, or give a score that makes a number of it",
+                )
             shape = (self._trials, *scores.shape[1:])
             self._sides = np.empty(shape), np.empty(shape)
         room = self._sides[part.side]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpaudit import GDP, L1, L2, Claim, Curator, Gaussian, Laplace, PureDP
+from dpaudit import GDP, L1, L2, ZCDP, Claim, Curator, Gaussian, Laplace, PureDP
 from dpaudit.auditors.canaries import Canaries, audit_in_one_run
 from dpaudit.auditors.exact_ratio import exact_ratio
 from dpaudit.auditors.gdp import gaussian_trade_off
@@ -23,7 +23,7 @@ from dpaudit.auditors.sides import repeat_trial
 from dpaudit.auditors.threshold import threshold
 from dpaudit.auditors.together import together
 from dpaudit.auditors.trials import run_trials
-from dpaudit.errors import CannotBound, DataError, InvalidParameter, TrialFailed, UsageError
+from dpaudit.errors import CannotBound, DataError, InvalidParameter, ScoreShape, TrialFailed, UsageError
 from dpaudit.mechanisms import OpaquePureDP
 from dpaudit.pairs import Pair
 from dpaudit.relations import View
@@ -294,6 +294,23 @@ def test_false_alarms_over_two_pairs_are_no_more_than_stated() -> None:
 def test_wrong_plans_are_refused(plan: Plan, pairs: list[Pair]) -> None:
     with pytest.raises(InvalidParameter):
         audit_by_sampling(rows(1.0), pairs, plan)
+
+
+@pytest.mark.parametrize("claim", [Claim(GDP(mu=1e9)), Claim(ZCDP(rho=1e9)), Claim(GDP(mu=1e3))])
+@pytest.mark.parametrize("method", ["sequential", "threshold"])
+def test_a_claim_that_says_nothing_is_refused(claim: Claim, method: Any) -> None:
+    with pytest.raises(InvalidParameter, match="says nothing"):
+        audit_by_sampling(rows(1.0), [PAIR], Plan(20), method=method, claim=claim, curve=lambda epsilon: 1.0)
+
+
+@pytest.mark.parametrize("method", ["sequential", "threshold", "gdp"])
+def test_an_output_without_numbers_is_nothing_to_compare(method: Any) -> None:
+    empty: list[Any] = [[], {}, np.zeros((0, 3)), ([], {"a": ()})]
+    for output in empty:
+        with pytest.raises(ScoreShape, match="nothing to compare"):
+            audit_by_sampling(
+                Plain(lambda data, generator, output=output: output), [PAIR], Plan(20), method=method
+            )
 
 
 def test_too_little_time_is_an_error_not_an_audit() -> None:
