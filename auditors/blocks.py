@@ -5,12 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import expit
 
-from dpaudit.auditors.betting import Bets, best_bets, both_directions, log_ratio, soft_tests
+from dpaudit.auditors.betting import Bets, best_bets, both_directions, log_ratio, most_log_gain, soft_tests
 from dpaudit.auditors.events import Event
 from dpaudit.auditors.samples import Array, Samples
 
+#: Pairs that are only looked at before any is bet on.
+FIRST_BLOCK = 64
 #: How often the wealth is looked at in a block.
 LOOKS = 16
 #: Tests are tuned on every so many-th epsilon of a grid.
@@ -32,13 +35,25 @@ class Block:
     soft: Bets
     single: Bets
 
-    def gains(self, x: Array, y: Array) -> Array:
-        """Log wealth gained on the block's pairs by each of its looks, [2, e, looks]."""
-        ends = np.linspace(0, len(x), min(LOOKS, len(x)) + 1).astype(int)[1:]
+    def gains(self, x: Array, y: Array, length: int) -> Array:
+        """Log wealth gained on the block's pairs by each of its looks, [2, e, looks].
+
+        Args:
+            x: the block's scores on the data so far, at most `length`; a look beyond
+                them is taken at their end.
+            y: of the other side.
+            length: how many pairs the block has in the end.
+        """
+        ends = looks(length)
         one, other = (
             np.stack([_counts(side[:end], self.cuts) for end in ends], axis=1) for side in (x, y)
         )  # [bins, looks]
         return np.stack([bets.log_wealth(one, other) for bets in (self.soft, self.single)])
+
+
+def looks(length: int) -> NDArray[np.int64]:
+    """After how many of its pairs a block of this length is looked at, [looks]; the last is its end."""
+    return np.linspace(0, length, min(LOOKS, length) + 1).astype(np.int64)[1:]
 
 
 def _counts(scores: Array, cuts: Array) -> Array:
@@ -112,3 +127,25 @@ def _single(
     at = inside.astype(int)
     spread = Bets(bets.data[:, at], bets.neighbour[:, at], bets.growth)
     return spread.swapped() if event.swapped else spread
+
+
+def pairs_needed(epsilon: float, delta: float, confidence: float) -> int:
+    """How many pairs of runs it takes before any outcome can refute epsilon at delta.
+
+    In the best outcome every pair pays the most a bet can; the first block places no bets.
+    """
+    most = most_log_gain(epsilon, delta)
+    return FIRST_BLOCK + int(min(np.ceil(-np.log(1 - confidence) / most), 1e18)) if most > 0 else 10**18
+
+
+def largest_refutable(pairs: int, delta: float, confidence: float, highest: float) -> float:
+    """The largest epsilon that `pairs` pairs can refute, whatever they show, up to the highest; 0 if none."""
+    if pairs_needed(0.0, delta, confidence) > pairs:
+        return 0.0
+    low, high = 0.0, highest
+    if pairs_needed(high, delta, confidence) <= pairs:
+        return high
+    for _ in range(50):
+        middle = (low + high) / 2
+        low, high = (middle, high) if pairs_needed(middle, delta, confidence) <= pairs else (low, middle)
+    return low

@@ -57,7 +57,7 @@ def claimed_points(claim: Claim | None, curve: Curve | None, delta: float | None
 
     Raises:
         InvalidParameter: no curve where one is needed, a curve that is NaN, increases or leaves
-            [0, 1], or a delta outside [0, 1).
+            [0, 1], one that says nothing at any epsilon looked at, or a delta outside [0, 1).
     """
     if delta is not None and not 0 <= delta < 1:
         raise InvalidParameter(f"delta {delta} is not in [0, 1)", where="delta")
@@ -92,6 +92,13 @@ def claimed_points(claim: Claim | None, curve: Curve | None, delta: float | None
         # The reported point is tested with the others: whatever refutes it refutes the whole.
         epsilons, deltas = np.append(epsilons, stated), np.append(deltas, at)
     useful = deltas < 1
+    if not useful.any():
+        raise InvalidParameter(
+            f"a claim of {guarantee} says nothing at any epsilon up to {top:g}",
+            where="claim",
+            why="with a delta of 1 everything may be revealed: no outcome could refute it",
+            remedy="claim less: a smaller mu, rho or epsilon",
+        )
     return ClaimedPoints(epsilons[useful], deltas[useful], at, stated)
 
 

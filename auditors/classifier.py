@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from dpaudit.auditors.samples import Array, Samples, rounded, rounding_step
+from dpaudit.auditors.samples import Array, Samples, rounding
 from dpaudit.errors import InvalidParameter, MissingExtra
 
 Learner = Literal["logistic", "boosting"]
@@ -56,10 +56,10 @@ def learned_score(first: Samples, learner: Learner) -> Callable[[Array], Array]:
         InvalidParameter: an unknown learner.
         MissingExtra: scikit-learn is not installed.
     """
-    steps = [rounding_step(column) for column in np.concatenate([first.data, first.neighbour]).T]
+    views = [_view(column, learner) for column in np.concatenate([first.data, first.neighbour]).T]
 
     def features(rows: Array) -> Array:
-        return np.stack([rounded(column, step) for column, step in zip(rows.T, steps, strict=True)], axis=1)
+        return np.concatenate([view(column) for column, view in zip(rows.T, views, strict=True)], axis=1)
 
     model = _classifier(learner, first.seed)
     labels = np.repeat([1, 0], len(first))
@@ -73,6 +73,25 @@ def learned_score(first: Samples, learner: Learner) -> Callable[[Array], Array]:
         return np.asarray(model.decision_function(features(rows)), dtype=np.float64)
 
     return score
+
+
+def _view(known: Array, learner: Learner) -> Callable[[Array], Array]:
+    """A column of features [n] as a learner sees it, [n, 1 or 2]: rounded; for a line, cut off as well.
+
+    On a scale that a few far-out runs stretch, a line would be blind to all that happens elsewhere.
+    """
+    rounded = rounding(known)
+    column = rounded(known)
+    middle = float(np.median(column))
+    gaps = np.diff(np.quantile(column, [0.01, *np.arange(1, 10) / 10, 0.99]))
+    reach = 8 * min((gap for gap in gaps.tolist() if gap > 0), default=0.0)
+
+    def view(values: Array) -> Array:
+        near = rounded(values)
+        seen = [near, np.clip(near, middle - reach, middle + reach)] if learner == "logistic" else [near]
+        return np.stack(seen, axis=1)
+
+    return view
 
 
 def _classifier(learner: Learner, seed: int) -> Any:

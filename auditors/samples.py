@@ -13,10 +13,6 @@ from dpaudit.errors import DataError, InvalidParameter
 
 Array: TypeAlias = NDArray[np.float64]
 
-#: Scores are rounded to this part of their spread: far finer than any threshold's effect, far coarser
-#: than the spacing of floating-point numbers.
-ROUNDING = 2.0**-16
-
 
 @dataclass(frozen=True)
 class Samples:
@@ -83,32 +79,48 @@ def _unchecked(data: Array, neighbour: Array, seed: int) -> Samples:
     return part
 
 
-def rounding_step(scores: Array) -> float:
-    """The grid that scores are rounded to, from a share of them that is not tested.
+@dataclass(frozen=True)
+class Rounding:
+    """How finely scores are looked at.
 
     A score computed in floating point carries the last bits of the noise it was computed from, and
     these tell the two data sets apart however private the mechanism is on the real line (Mironov
     2012). An audit of the mechanism must not see them; an audit of the floating-point grid must.
 
-    Args:
-        scores: [n], finite or infinite.
+    Each score is rounded by its own magnitude, to 36 bits; where the scores differ by little beside their
+    magnitude, more finely, to 2^-16 of their spread, but never to more than 44 bits. No score is rounded more
+    coarsely because another one is large.
 
-    Returns:
-        A power of two; 0 (no rounding) where all finite scores are zero.
+    Attributes:
+        least: no score is rounded more finely than to multiples of this: 44 bits of the median score.
+        most: rounding to 36 bits is no coarser than to multiples of this: 2^-16 of the spread.
     """
+
+    least: float
+    most: float
+
+    def __call__(self, scores: Array) -> Array:
+        """Scores [n], rounded; the order stays, and infinities stay as they are."""
+        finite = np.where(np.isfinite(scores), scores, 0.0)
+        # |score| lies in [2^(e - 1), 2^e).
+        magnitude = np.ldexp(1.0, np.minimum(np.frexp(finite)[1], 1023))
+        step = np.maximum(np.minimum(magnitude * 2.0**-36, self.most), magnitude * 2.0**-44)
+        step = np.maximum(step, max(self.least, 2.0**-1022))
+        with np.errstate(over="ignore", invalid="ignore"):
+            near = np.round(finite / step) * step
+        return np.where(np.isfinite(scores) & np.isfinite(near), near, scores)
+
+
+def rounding(scores: Array) -> Rounding:
+    """The rounding of scores [n], from a share of them that is not tested; they may be infinite."""
     finite = scores[np.isfinite(scores)]
     if len(finite) == 0:
-        return 0.0
-    low, high = np.quantile(finite, [0.1, 0.9])
-    spread = max(float(high - low), float(np.abs(finite).max()) * ROUNDING)
-    if spread == 0 or not math.isfinite(spread):
-        return 0.0
-    return float(2.0 ** math.floor(math.log2(spread)) * ROUNDING)
+        return Rounding(0.0, 0.0)
+    low, high = np.quantile(finite / 2, [0.1, 0.9]) * 2
+    median = float(np.median(np.abs(finite) / 2)) * 2
+    return Rounding(_power(median) * 2.0**-44, _power(float(high / 2 - low / 2)) * 2.0**-15)
 
 
-def rounded(scores: Array, step: float) -> Array:
-    """Scores [n] rounded to multiples of a step; infinities, and a step of 0, change nothing."""
-    if step == 0:
-        return scores
-    # Beyond 2**52 steps a float has no digits left that could be rounded away.
-    return np.where(np.abs(scores) < step * 2.0**52, np.round(scores / step) * step, scores)
+def _power(value: float) -> float:
+    """The largest power of two that is at most a value >= 0; 0 of 0."""
+    return math.ldexp(0.5, math.frexp(value)[1]) if value else 0.0

@@ -142,15 +142,15 @@ class _Test:
     def learner(self) -> Learner:
         return "boosting" if self.score == "boosting" else "logistic"
 
-    def looks(self, plan: Plan) -> Looks:
+    def looks(self, seed: int) -> Looks:
         state = begin(
             claim=self.claim,
             curve=self.curve,
             delta=self.delta,
             confidence=self.confidence,
-            seed=plan.seed,
+            seed=seed,
         )
-        return Looks(state, self.learner, plan.trials)
+        return Looks(state, self.learner)
 
     def samples(self, runs: Trials) -> Samples:
         sides = runs.data, runs.neighbour
@@ -188,7 +188,7 @@ class _PairAudit:
     ) -> None:
         self._algorithm, self._pair, self._plan = algorithm, pair, plan
         self._test, self._options, self._told = test, options, told
-        self._looks = test.looks(plan) if test.method == "sequential" else None
+        self._looks = test.looks(plan.seed) if test.method == "sequential" else None
         self._deadline = math.inf if plan.time_limit is None else time.monotonic() + plan.time_limit
         self._ended: Literal["refuted", "clock"] | None = None
         self._remembered = False
@@ -210,7 +210,7 @@ class _PairAudit:
                 remedy="allow more time, or ask for fewer trials in a chunk",
             )
         samples = self._test.samples(runs)
-        audit = self._looks.look(samples, last=True) if self._looks is not None else None
+        audit = self._looks.last_look(samples) if self._looks is not None else None
         audit = audit if audit is not None else self._test.of_all(samples)
         changes: dict[str, Any] = {}
         if self._test.score == "exact":

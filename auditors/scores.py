@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -78,6 +78,42 @@ def flatten_batch(outputs: Any, trials: int) -> Array:
     return np.concatenate(rows, axis=1) if rows else np.empty((trials, 0))
 
 
+def structure(output: Any, *, batch: bool = False) -> str:
+    """What an output is beside its numbers: keys, types of containers and shapes, to be compared.
+
+    Args:
+        output: what `flatten` takes, or `flatten_batch`.
+        batch: whether arrays have a leading axis over trials, which is no part of the structure.
+    """
+    if isinstance(output, Mapping):
+        inner = [f"{key!r}:{structure(value, batch=batch)}" for key, value in output.items()]
+    elif dataclasses.is_dataclass(output) and not isinstance(output, type):
+        names = [field.name for field in dataclasses.fields(output)]
+        inner = [f"{name}:{structure(getattr(output, name), batch=batch)}" for name in names]
+    elif isinstance(output, (list, tuple)):
+        inner = [structure(value, batch=batch) for value in output]
+    else:
+        return str(np.shape(output)[1:] if batch else np.shape(output))
+    return f"{type(output).__qualname__}<{','.join(inner)}>"
+
+
+def require_one_structure(structures: Iterable[str | None], where: str) -> str | None:
+    """The one structure of many outputs.
+
+    Raises:
+        ScoreShape: there are several.
+    """
+    different = set(structures)
+    if len(different) > 1:
+        raise ScoreShape(
+            "outputs whose keys, shapes or nesting are not always the same",
+            where=where,
+            why="the numbers in an output are compared, and what else it says would be lost",
+            remedy="pass a score, a callable from the output to a number or a vector that tells them apart",
+        )
+    return different.pop()
+
+
 def score_batch(score: Score, outputs: Any, trials: int) -> Array:
     """The scores [n] or [n, k] of a batch, trial by trial where the score knows no batches."""
     if score is flatten:
@@ -106,6 +142,7 @@ def stack(scores: Sequence[Any]) -> Array:
 
 def _numbers(scores: Any, where: str, trials: int) -> Array:
     array = np.asarray(scores)
+    _require_exact(scores, array)
     if array.dtype.kind not in "buif" or array.ndim not in {1, 2} or array.shape[0] != trials:
         raise ScoreShape(
             f"type {array.dtype}, shape {array.shape} for {trials} trials",
@@ -122,7 +159,11 @@ def _leaves(output: Any) -> list[Array]:
         return [leaf for field in dataclasses.fields(output) for leaf in _leaves(getattr(output, field.name))]
     if isinstance(output, (list, tuple)):
         return [leaf for value in output for leaf in _leaves(value)]
-    array = np.asarray(output)
+    try:
+        array = np.asarray(output)
+    except ValueError:
+        array = np.empty(0, dtype=object)
+    _require_exact(output, array)
     if array.dtype.kind not in "buif":
         raise ScoreShape(
             f"an output of type {type(output).__name__}",
@@ -131,6 +172,38 @@ def _leaves(output: Any) -> list[Array]:
             remedy="pass a score, a callable from the output to a number or a vector",
         )
     return [array.astype(np.float64)]
+
+
+def _require_exact(given: Any, array: NDArray[Any]) -> None:
+    """Refuse integers that two of them may share one float: their difference would be lost.
+
+    Raises:
+        ScoreShape: an integer that no float is.
+    """
+    if array.dtype.kind == "O" and isinstance(given, int):
+        same = _is_float(given)
+    elif array.dtype.kind in "iu" and array.size and array.dtype.itemsize == 8:
+        with np.errstate(invalid="ignore"):
+            near = array.astype(np.float64)
+        # 2**53 itself is where the next integer has the same float.
+        large = np.abs(near) >= 2.0**53
+        same = all(_is_float(int(number)) for number in array[large])
+    else:
+        return
+    if not same:
+        raise ScoreShape(
+            "an integer beyond 2^53 that no floating-point number equals",
+            where="output",
+            why="scores are compared as floating-point numbers, where such an integer is its neighbour",
+            remedy="pass a score, a callable from the output to a number or a vector that floats can hold",
+        )
+
+
+def _is_float(number: int) -> bool:
+    try:
+        return int(float(number)) == number
+    except OverflowError:
+        return False
 
 
 def _row(outputs: Any, index: int) -> Any:

@@ -6,10 +6,11 @@ earlier runs alone, so the wealth is a nonnegative supermartingale under the cla
 inequality (1939) it ever reaches 1/a with probability at most a. All epsilon below the first whose
 wealth has not reached 1/a are refuted: a confidence sequence, valid at all times at once.
 
-Bets are placed block by block, each block a fixed part longer than all before it. Two strategies share
-the initial wealth: one bets on the growth-optimal soft tests of a fitted log-likelihood ratio, in both
-directions at once, one on the single event that promises most. All that is chosen (threshold, tail,
-direction, stake) is chosen from the past, hence at no cost.
+Bets are placed block by block, each block a fixed part longer than all before it, and the wealth is looked
+at after fixed numbers of pairs: what is found depends on the runs alone, not on how they were handed in.
+Two strategies share the initial wealth: one bets on the growth-optimal soft tests of a fitted
+log-likelihood ratio, in both directions at once, one on the single event that promises most. All that is
+chosen (threshold, tail, direction, stake) is chosen from the past, hence at no cost.
 
 References:
     J. Ville. Etude critique de la notion de collectif, 1939.
@@ -25,19 +26,16 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from dpaudit.auditors.betting import most_log_gain
-from dpaudit.auditors.blocks import LOOKS, place
+from dpaudit.auditors.blocks import FIRST_BLOCK, LOOKS, largest_refutable, looks, pairs_needed, place
 from dpaudit.auditors.claimed import ClaimedPoints, Curve, claimed_points
-from dpaudit.auditors.classifier import Learner, learned
 from dpaudit.auditors.events import event_for_epsilon
-from dpaudit.auditors.samples import Array, Samples, rounded, rounding_step
-from dpaudit.auditors.threshold import LEARNING, LIMITS, ROUNDED, check_confidence
+from dpaudit.auditors.samples import Array, Samples, rounding
+from dpaudit.auditors.threshold import LIMITS, ROUNDED, check_confidence
 from dpaudit.claims import Claim
 from dpaudit.errors import DataError
 from dpaudit.verdicts import Audit
 
-#: Pairs that are only looked at; afterwards each block is this part of all pairs before it.
-FIRST_BLOCK = 64
+#: After the first block each is this part of all pairs before it.
 BLOCK_GROWTH = 0.15
 _GRID = np.round(np.arange(0.0, 12.0, 0.02), 2)
 #: Initial wealth of the two strategies: the soft test and the single event.
@@ -56,7 +54,10 @@ class Sequential:
         neighbour: scores [n] so far.
         begun: pairs before the present block; its bets follow from these alone.
         wealth: [2, e], log wealth of both strategies at the block's beginning, claim by claim.
+        settled: [e], the largest log wealth of both together at any look before the present block.
+        held: [2, e], log wealth of both strategies by now.
         peak: [e], the largest log wealth of both together at any look so far.
+        bets: pairs that were bet on, under this score or earlier ones.
         seed: root seed of the runs.
         attack_grid: whether scores are left as they are.
     """
@@ -68,7 +69,10 @@ class Sequential:
     neighbour: Array
     begun: int
     wealth: Array
+    settled: Array
+    held: Array
     peak: Array
+    bets: int = 0
     seed: int = 0
     attack_grid: bool = False
 
@@ -103,22 +107,22 @@ class Sequential:
                 why="a bet is placed on a pair of runs, one on either data set",
                 remedy="give as many scores of the one side as of the other",
             )
-        step = 0.0
-        if not self.attack_grid and len(first):
-            step = rounding_step(np.concatenate([first[:FIRST_BLOCK], second[:FIRST_BLOCK]]))
-        x, y = rounded(first, step), rounded(second, step)
-        begun, wealth, peak = self.begun, self.wealth, self.peak
+        x, y = first, second
+        if not self.attack_grid:
+            rounded = rounding(np.concatenate([first[:FIRST_BLOCK], second[:FIRST_BLOCK]]))
+            x, y = rounded(first), rounded(second)
+        begun, wealth, settled = self.begun, self.wealth, self.settled
         before = [np.sort(side[:begun]) for side in (x, y)]
         while True:
             end = FIRST_BLOCK if begun == 0 else int(np.ceil(begun * (1 + BLOCK_GROWTH)))
             stop = min(end, len(x))
+            peak, gained = settled, np.zeros((*wealth.shape, 1))
             if begun > 0 and stop > begun:
                 past = Samples(before[0], before[1])
-                gained = self._gains(past, x[begun:stop], y[begun:stop], peak)
+                gained = self._gains(past, x[begun:stop], y[begun:stop], end - begun, settled)
+                reached = int(np.sum(looks(end - begun) <= stop - begun))
                 now = np.logaddexp.reduce(wealth[..., None] + gained + _PRIOR[:, None, None], axis=0)
-                peak = np.maximum(peak, now.max(axis=1))
-            else:
-                gained = np.zeros((*wealth.shape, 1))
+                peak = np.maximum(settled, now[:, :reached].max(axis=1, initial=-np.inf))
             if stop < end:
                 break
             # Stable sorting is a merge where the parts are sorted.
@@ -126,27 +130,56 @@ class Sequential:
                 np.sort(np.concatenate([old, np.sort(side[begun:end])]), kind="stable")
                 for old, side in zip(before, (x, y), strict=True)
             ]
-            wealth, begun = wealth + gained[..., -1], end
-        return replace(self, data=first, neighbour=second, begun=begun, wealth=wealth, peak=peak)
+            wealth, settled, begun = wealth + gained[..., -1], peak, end
+        bets = self.bets + max(0, len(first) - max(len(self.data), FIRST_BLOCK))
+        held = wealth + gained[..., -1]
+        return replace(
+            self,
+            data=first,
+            neighbour=second,
+            begun=begun,
+            wealth=wealth,
+            settled=settled,
+            held=held,
+            peak=peak,
+            bets=bets,
+        )
 
-    def _gains(self, past: Samples, x: Array, y: Array, peak: Array) -> Array:
+    def rescored(self, data: Array, neighbour: Array) -> Sequential:
+        """The audit that goes on with another score, its wealth kept.
+
+        Args:
+            data: what the new score makes of runs that are past and that it was not chosen by, [n], at least
+                `FIRST_BLOCK`: the next bets are placed on them.
+            neighbour: of the other side.
+        """
+        return replace(
+            self,
+            data=data,
+            neighbour=neighbour,
+            begun=len(data),
+            wealth=self.held,
+            settled=self.peak,
+        )
+
+    def _gains(self, past: Samples, x: Array, y: Array, length: int, settled: Array) -> Array:
         """What a block has added to each log wealth by each of its looks, [2, e, looks].
 
-        Claims already refuted are left alone.
+        Looks that are still to come show the wealth by now. Claims refuted before the block are left alone.
         """
-        gained = np.zeros((2, len(peak), min(LOOKS, len(x))))
+        gained = np.zeros((2, len(settled), min(LOOKS, length)))
         bank, delta = self.bank, self.points.report_delta
-        open_ = np.flatnonzero(peak[: len(bank)] < self._goal)
+        open_ = np.flatnonzero(settled[: len(bank)] < self._goal)
         error = 1 - self.confidence
         if len(open_):
             event, _ = event_for_epsilon(past, np.zeros(1), np.full(1, delta), len(past), error)
             placed = place(past, event, bank[open_], np.full(len(open_), delta))
-            gained[:, open_] = placed.gains(x, y)
-        if self.separate and peak[-1] < self._goal:
+            gained[:, open_] = placed.gains(x, y, length)
+        if self.separate and settled[-1] < self._goal:
             event, at = event_for_epsilon(past, self.points.epsilons, self.points.deltas, len(past), error)
             point = int(np.flatnonzero(self.points.deltas == at)[0])
             placed = place(past, event, self.points.epsilons[[point]], self.points.deltas[[point]])
-            gained[:, -1:] = placed.gains(x, y)
+            gained[:, -1:] = placed.gains(x, y, length)
         return gained
 
     @property
@@ -156,6 +189,8 @@ class Sequential:
     def audit(self) -> Audit:
         """What is known by now; true of all looks at once with the audit's confidence."""
         bank, n = self.bank, len(self.data)
+        if self.bets:
+            n = FIRST_BLOCK + self.bets
         refuted = self.peak[: len(bank)] >= self._goal
         prefix = len(bank) if refuted.all() else int(np.argmin(refuted))
         delta = self.points.report_delta
@@ -183,8 +218,8 @@ class Sequential:
             delta=delta,
             confidence=self.confidence,
             p_value=p_value,
-            largest_refutable_epsilon=_largest_refutable(n, delta, self.confidence),
-            event=f"bets on {max(0, n - FIRST_BLOCK)} pairs of runs, each placed on what came before",
+            largest_refutable_epsilon=largest_refutable(n, delta, self.confidence, float(_GRID[-1])),
+            event=f"bets on {self.bets} pairs of runs, each placed on what came before",
             inconclusive=inconclusive,
             not_checked=LIMITS if self.attack_grid else (*LIMITS, ROUNDED),
         )
@@ -195,6 +230,7 @@ class Sequential:
             "claim": None if self.claim is None else self.claim.to_json(),
             "confidence": self.confidence,
             "begun": self.begun,
+            "bets": self.bets,
             "seed": self.seed,
             "attack_grid": self.attack_grid,
             "report": [self.points.report_delta, self.points.report_epsilon],
@@ -205,8 +241,8 @@ class Sequential:
             state=np.array(json.dumps(stated)),
             points=np.stack([self.points.epsilons, self.points.deltas]),
             scores=np.stack([self.data, self.neighbour]),
-            wealth=self.wealth,
-            peak=self.peak,
+            wealth=np.stack([self.wealth, self.held]),
+            peak=np.stack([self.settled, self.peak]),
         )
         return file.getvalue()
 
@@ -216,7 +252,7 @@ class Sequential:
         with np.load(io.BytesIO(content), allow_pickle=False) as archive:
             stated = json.loads(str(archive["state"]))
             (epsilons, deltas), scores = archive["points"], archive["scores"]
-            wealth, peak = archive["wealth"], archive["peak"]
+            (wealth, held), (settled, peak) = archive["wealth"], archive["peak"]
         claim = None if stated["claim"] is None else Claim(**stated["claim"])
         return cls(
             claim=claim,
@@ -226,7 +262,10 @@ class Sequential:
             neighbour=scores[1],
             begun=stated["begun"],
             wealth=wealth,
+            settled=settled,
+            held=held,
             peak=peak,
+            bets=stated["bets"],
             seed=stated["seed"],
             attack_grid=stated["attack_grid"],
         )
@@ -249,51 +288,9 @@ def begin(
     check_confidence(confidence)
     none = np.zeros(0)
     points = claimed_points(claim, curve, delta)
-    empty = Sequential(claim, points, confidence, none, none, 0, none, none, seed, attack_grid)
-    claims = len(empty.bank) + int(empty.separate)
-    return replace(empty, wealth=np.zeros((2, claims)), peak=np.zeros(claims))
-
-
-def sequential(
-    samples: Samples,
-    *,
-    claim: Claim | None = None,
-    curve: Curve | None = None,
-    delta: float | None = None,
-    confidence: float = 0.95,
-    learner: Learner = "logistic",
-    attack_grid: bool = False,
-) -> Audit:
-    """The sequential audit of samples that are all there already; the arguments are those of `threshold`."""
-    scored = learned(samples, learner, LEARNING) if samples.data.ndim == 2 else samples
-    state = begin(
-        claim=claim,
-        curve=curve,
-        delta=delta,
-        confidence=confidence,
-        seed=samples.seed,
-        attack_grid=attack_grid,
+    empty = Sequential(
+        claim, points, confidence, none, none, 0, none, none, none, none, seed=seed, attack_grid=attack_grid
     )
-    return state.update(scored.data, scored.neighbour).audit()
-
-
-def pairs_needed(epsilon: float, delta: float, confidence: float) -> int:
-    """How many pairs of runs it takes before any outcome can refute epsilon at delta.
-
-    In the best outcome every pair pays the most a bet can; the first block places no bets.
-    """
-    most = most_log_gain(epsilon, delta)
-    return FIRST_BLOCK + int(min(np.ceil(-np.log(1 - confidence) / most), 1e18)) if most > 0 else 10**18
-
-
-def _largest_refutable(pairs: int, delta: float, confidence: float) -> float:
-    """The largest epsilon that `pairs` pairs can refute, whatever they show; 0 if none."""
-    if pairs_needed(0.0, delta, confidence) > pairs:
-        return 0.0
-    low, high = 0.0, float(_GRID[-1])
-    if pairs_needed(high, delta, confidence) <= pairs:
-        return high
-    for _ in range(50):
-        middle = (low + high) / 2
-        low, high = (middle, high) if pairs_needed(middle, delta, confidence) <= pairs else (low, middle)
-    return low
+    claims = len(empty.bank) + int(empty.separate)
+    wealth, peak = np.zeros((2, claims)), np.zeros(claims)
+    return replace(empty, wealth=wealth, settled=peak, held=wealth, peak=peak)

@@ -18,7 +18,15 @@ import numpy as np
 from numpy.random import SeedSequence
 
 from dpaudit.auditors.plain import Plain, Rows
-from dpaudit.auditors.scores import Array, Score, flatten, score_batch, stack
+from dpaudit.auditors.scores import (
+    Array,
+    Score,
+    flatten,
+    require_one_structure,
+    score_batch,
+    stack,
+    structure,
+)
 from dpaudit.claims import Claim
 from dpaudit.curator import Curator
 from dpaudit.errors import DpauditError, InvalidParameter, ScoreShape, TrialFailed
@@ -61,10 +69,19 @@ class Side:
             TrialFailed: the algorithm or the score raised; it names the trial.
             ScoreShape: scores that are not numbers of one shape.
         """
+        return self.scored(first, trials)[0]
+
+    def scored(self, first: int, trials: int) -> tuple[Array, str | None]:
+        """The same, and the structure of all these outputs; None where a score of the caller's own tells."""
         with _global_generators_kept():
             if self.batched:
                 return self._score_batch(first, trials)
-            return stack([self._score_trial(index) for index in range(first, first + trials)])
+            found = [self._score_trial(index) for index in range(first, first + trials)]
+            last = first + trials - 1
+            one = require_one_structure(
+                (own for _, own in found), f"side {self.side}, trials {first} to {last}"
+            )
+            return stack([score for score, _ in found]), one
 
     def trial(self, index: int) -> Any:
         """The output of one trial of the single form."""
@@ -86,13 +103,16 @@ class Side:
             return rows(data, np.random.default_rng(sequence), trials)
         return run(_Batch(self.algorithm, trials), data, noise=LiveNoise(sequence), **self.options).output
 
-    def _score_trial(self, index: int) -> Any:
+    def _score_trial(self, index: int) -> tuple[Any, str | None]:
         with self._named(index, 1):
-            return self.score(self.trial(index))
+            output = self.trial(index)
+            return self.score(output), structure(output) if self.score is flatten else None
 
-    def _score_batch(self, first: int, trials: int) -> Array:
+    def _score_batch(self, first: int, trials: int) -> tuple[Array, str | None]:
         with self._named(first, trials):
-            return score_batch(self.score, self.batch(first, trials), trials)
+            outputs = self.batch(first, trials)
+            scores = score_batch(self.score, outputs, trials)
+            return scores, structure(outputs, batch=True) if self.score is flatten else None
 
     @contextmanager
     def _named(self, index: int, trials: int) -> Iterator[None]:

@@ -17,7 +17,7 @@ from dpaudit.auditors.claimed import ClaimedPoints, Curve, claimed_points
 from dpaudit.auditors.classifier import Learner, learned
 from dpaudit.auditors.clopper_pearson import largest_refutable_epsilon, trials_needed
 from dpaudit.auditors.events import event_for_epsilon
-from dpaudit.auditors.samples import Samples, rounded, rounding_step
+from dpaudit.auditors.samples import Samples, rounding
 from dpaudit.auditors.two_proportions import Ceiling, by_epsilon, region
 from dpaudit.claims import Claim
 from dpaudit.errors import InvalidParameter
@@ -101,8 +101,8 @@ def prepared(samples: Samples, *, attack_grid: bool) -> tuple[Samples, Samples]:
     choosing, testing = samples.split(CHOOSING)
     if attack_grid:
         return choosing, testing
-    step = rounding_step(np.concatenate([choosing.data, choosing.neighbour]))
-    whole = Samples(rounded(samples.data, step), rounded(samples.neighbour, step), samples.seed)
+    rounded = rounding(np.concatenate([choosing.data, choosing.neighbour]))
+    whole = Samples(rounded(samples.data), rounded(samples.neighbour), samples.seed)
     return whole.split(CHOOSING)
 
 

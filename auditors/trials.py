@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from dpaudit.auditors.scores import Array, Score, flatten
+from dpaudit.auditors.scores import Array, Score, flatten, require_one_structure
 from dpaudit.auditors.sides import Auditable, Side, has_batch_form, require_batch_form, require_seed
 from dpaudit.auditors.workers import Chunk, compute
 from dpaudit.errors import InvalidParameter, ScoreShape, TrialFailed
@@ -98,7 +98,7 @@ def run_trials(
     Raises:
         InvalidParameter: no trials, no chunk, a seed that is none, or no batch form.
         TrialFailed: a trial raised; the error names it and carries the scores before it as ``partial``.
-        ScoreShape: scores of several lengths.
+        ScoreShape: scores of several lengths, or outputs of several structures that no score tells apart.
         StoreMismatch: `resume` holds the trials of another configuration.
         UsageError: it was looked at at another size, or is no such file.
         WorkersLost: worker processes died again and again.
@@ -117,7 +117,7 @@ def run_trials(
     plan = [
         Chunk(first, side, min(size, trials - first)) for first in range(0, trials, size) for side in (0, 1)
     ]
-    scores = _Scores(trials, seed)
+    scores, known = _Scores(trials, seed), None
     with ExitStack() as stack:
         try:
             store = None
@@ -134,8 +134,11 @@ def run_trials(
                 if store is not None and part in kept:
                     scores.put(part, store.read(part))
                 else:
-                    found = next(computed)
+                    found, structure = next(computed)
                     scores.put(part, found)
+                    last = part.first + part.trials - 1
+                    where = f"side {part.side}, trials {part.first} to {last}"
+                    known = require_one_structure([known or structure, structure], where)
                     if store is not None:
                         store.write(part, found)
                 if part.side == 1 and progress is not None:
@@ -160,6 +163,12 @@ class _Scores:
 
     def put(self, part: Chunk, scores: Array) -> None:
         if self._sides is None:
+            if scores.ndim == 2 and scores.shape[1] == 0:
+                raise ScoreShape(
+                    "nothing to compare: an output without numbers",
+                    where=f"side {part.side}, trials {part.first} to {part.first + part.trials - 1}",
+                    remedy="return what is released, or give a score that makes a number of it",
+                )
             shape = (self._trials, *scores.shape[1:])
             self._sides = np.empty(shape), np.empty(shape)
         room = self._sides[part.side]

@@ -41,8 +41,8 @@ class Chunk:
 
 def compute(
     sides: tuple[Side, Side], chunks: Sequence[Chunk], *, workers: int = 1, cluster: str | None = None
-) -> Generator[Array, None, None]:
-    """The scores of each chunk, in the order given.
+) -> Generator[tuple[Array, str | None], None, None]:
+    """The scores of each chunk and the structure of its outputs, in the order given.
 
     Args:
         sides: the data's and the neighbour's.
@@ -59,7 +59,7 @@ def compute(
         raise InvalidParameter(f"{workers} workers", where="workers", remedy="give 1 or more")
     if cluster is None and workers == 1:
         for chunk in chunks:
-            yield sides[chunk.side].chunk(chunk.first, chunk.trials)
+            yield sides[chunk.side].scored(chunk.first, chunk.trials)
         return
     payloads = [_payload(side) for side in sides]
     done = lost = 0
@@ -138,14 +138,14 @@ def _cluster(address: str | None) -> Iterator[None]:
         yield
 
 
-def _run(payload: bytes, first: int, trials: int) -> Array | Exception:
+def _run(payload: bytes, first: int, trials: int) -> tuple[Array, str | None] | Exception:
     """A chunk's scores, or what was raised: joblib would raise the first error to arrive, not the first."""
     leave_to_parent()
     try:
         # What an algorithm prints is no part of an answer on the caller's stdout, which a worker may share.
         with contextlib.redirect_stdout(sys.stderr):
             side: Side = cloudpickle.loads(payload)
-            return side.chunk(first, trials)
+            return side.scored(first, trials)
     except Exception as error:  # noqa: BLE001  (raised again where the chunks are put in order)
         # The chained cause does not cross a process border; its traceback does.
         error.add_note("".join(traceback.format_exception(error)))

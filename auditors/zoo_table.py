@@ -9,10 +9,10 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from dpaudit.auditors.looks import sequential
 from dpaudit.auditors.plain import Plain
 from dpaudit.auditors.replay import replay
 from dpaudit.auditors.samples import Samples
-from dpaudit.auditors.sequential import sequential
 from dpaudit.auditors.threshold import check_confidence, threshold
 from dpaudit.auditors.trials import run_trials
 from dpaudit.auditors.zoo import ZOO, Specimen

@@ -9,21 +9,21 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpaudit import GDP, L1, L2, Claim, Curator, Gaussian, Laplace, PureDP
+from dpaudit import GDP, L1, L2, ZCDP, Claim, Curator, Gaussian, Laplace, PureDP
 from dpaudit.auditors.canaries import Canaries, audit_in_one_run
 from dpaudit.auditors.exact_ratio import exact_ratio
 from dpaudit.auditors.gdp import gaussian_trade_off
-from dpaudit.auditors.looks import Looks
+from dpaudit.auditors.looks import Looks, sequential
 from dpaudit.auditors.plain import Plain
 from dpaudit.auditors.plan import Plan, SoFar
 from dpaudit.auditors.samples import Samples
 from dpaudit.auditors.sampling import audit_by_sampling
-from dpaudit.auditors.sequential import begin, sequential
+from dpaudit.auditors.sequential import begin
 from dpaudit.auditors.sides import repeat_trial
 from dpaudit.auditors.threshold import threshold
 from dpaudit.auditors.together import together
 from dpaudit.auditors.trials import run_trials
-from dpaudit.errors import CannotBound, DataError, InvalidParameter, TrialFailed, UsageError
+from dpaudit.errors import CannotBound, DataError, InvalidParameter, ScoreShape, TrialFailed, UsageError
 from dpaudit.mechanisms import OpaquePureDP
 from dpaudit.pairs import Pair
 from dpaudit.relations import View
@@ -116,7 +116,7 @@ def test_it_is_the_test_of_the_trials_scores(method: Any) -> None:
     assert audit == tests[method](samples, claim=claim)
 
 
-def test_a_learned_score_learns_from_the_first_runs_only() -> None:
+def test_a_score_is_learned_of_all_the_outputs_numbers() -> None:
     def vector(data: Any, generator: np.random.Generator, trials: int) -> Any:
         return data + generator.laplace(scale=0.5, size=(trials, 2))
 
@@ -126,7 +126,7 @@ def test_a_learned_score_learns_from_the_first_runs_only() -> None:
     trials = run_trials(mechanism, PAIR, 2000, seed=1)
     expected = sequential(Samples(trials.data, trials.neighbour, 1), claim=CLAIM)
     assert (audit.epsilon_lower, audit.p_value) == (expected.epsilon_lower, expected.p_value)
-    assert (audit.trials, expected.trials) == (2000, 1400)
+    assert audit.trials == expected.trials == 2000
 
 
 def test_looks_come_at_the_same_moments_however_the_runs_come() -> None:
@@ -134,9 +134,10 @@ def test_looks_come_at_the_same_moments_however_the_runs_come() -> None:
     data, neighbour = generator.laplace(size=3000), 1.5 + generator.laplace(size=3000)
 
     def audits(step: int) -> list[Any]:
-        looks = Looks(begin(claim=CLAIM), "logistic", 3000)
+        looks = Looks(begin(claim=CLAIM), "logistic")
         ends = range(step, 3001, step)
-        return [looks.look(Samples(data[:end], neighbour[:end]), last=end == 3000) for end in ends]
+        found = [looks.look(Samples(data[:end], neighbour[:end])) for end in ends]
+        return [*found, looks.last_look(Samples(data, neighbour))]
 
     fine, again = audits(100), audits(100)
     assert fine == again
@@ -144,6 +145,64 @@ def test_looks_come_at_the_same_moments_however_the_runs_come() -> None:
     # A bound that held once is never taken back.
     bounds = [audit.epsilon_lower for audit in fine if audit is not None]
     assert bounds == sorted(bounds)
+
+
+def _keeps_half(size: int, seed: int) -> Samples:
+    """A bit told truly with odds e^0.5, all that a claim of 0.5 allows, beside a column of noise."""
+    random = np.random.default_rng(seed)
+    told = random.random((2, size)) < math.exp(0.5) / (1 + math.exp(0.5))
+    columns = [np.where(told[0], 0.0, 1.0), np.where(told[1], 1.0, 0.0)]
+    return Samples(*(np.stack([bit, random.normal(size=size)], axis=1) for bit in columns), seed)
+
+
+@pytest.mark.parametrize("learner", ["logistic", "boosting"])
+def test_evidence_of_a_learned_score_never_shrinks_when_an_audit_is_extended(learner: Any) -> None:
+    """Each size is judged anew from its first run, as by --resume --trials N."""
+    claim = Claim(PureDP(epsilon=0.5))
+    for seed in range(3 if learner == "logistic" else 1):
+        runs = _keeps_half(700, seed)
+        sizes = (30, 65, 128, 150, 300, 513, 700) if learner == "logistic" else (128, 150, 300)
+        found = [
+            sequential(Samples(runs.data[:size], runs.neighbour[:size]), claim=claim, learner=learner)
+            for size in sizes
+        ]
+        p_values = [audit.p_value for audit in found]
+        assert p_values == sorted(p_values, reverse=True)
+        bounds = [audit.epsilon_lower for audit in found]
+        assert bounds == sorted(bounds)
+
+
+def test_an_audit_with_a_learned_score_says_the_same_extended_or_not(tmp_path: Any) -> None:
+    def told(data: Any, generator: np.random.Generator, trials: int) -> Any:
+        return data + generator.laplace(scale=0.9, size=(trials, 2))
+
+    mechanism = Plain(lambda data, generator: told(data, generator, 1)[0], rows=told)
+    kept = [
+        audit_by_sampling(
+            mechanism, [PAIR], Plan(size, seed=3, chunk=70, resume=tmp_path / "kept"), claim=CLAIM
+        )
+        for size in (70, 210, 350, 980, 1400)
+    ]
+    whole = audit_by_sampling(
+        mechanism, [PAIR], Plan(1400, seed=3, chunk=70, resume=tmp_path / "whole"), claim=CLAIM
+    )
+    assert kept[-1] == whole
+    p_values = [audit.p_value for audit in kept]
+    assert p_values == sorted(p_values, reverse=True)
+    assert 1e-3 < p_values[-1] < 1
+
+
+@pytest.mark.nightly
+def test_false_alarms_of_a_learned_score_over_all_extensions_are_no_more_than_stated() -> None:
+    """400 true claims, each judged at 5 sizes; more than 45 refuted has probability below 1e-6 at 5%."""
+    claim = Claim(PureDP(epsilon=0.5))
+    refuted = 0
+    for seed in range(400):
+        runs = _keeps_half(4000, 1000 + seed)
+        sizes = (250, 500, 1000, 2000, 4000)
+        audits = (sequential(Samples(runs.data[:n], runs.neighbour[:n]), claim=claim) for n in sizes)
+        refuted += any(audit.verdict is Experiment.REFUTED for audit in audits)
+    assert refuted <= 45
 
 
 def test_several_pairs_share_one_error() -> None:
@@ -235,6 +294,23 @@ def test_false_alarms_over_two_pairs_are_no_more_than_stated() -> None:
 def test_wrong_plans_are_refused(plan: Plan, pairs: list[Pair]) -> None:
     with pytest.raises(InvalidParameter):
         audit_by_sampling(rows(1.0), pairs, plan)
+
+
+@pytest.mark.parametrize("claim", [Claim(GDP(mu=1e9)), Claim(ZCDP(rho=1e9)), Claim(GDP(mu=1e3))])
+@pytest.mark.parametrize("method", ["sequential", "threshold"])
+def test_a_claim_that_says_nothing_is_refused(claim: Claim, method: Any) -> None:
+    with pytest.raises(InvalidParameter, match="says nothing"):
+        audit_by_sampling(rows(1.0), [PAIR], Plan(20), method=method, claim=claim, curve=lambda epsilon: 1.0)
+
+
+@pytest.mark.parametrize("method", ["sequential", "threshold", "gdp"])
+def test_an_output_without_numbers_is_nothing_to_compare(method: Any) -> None:
+    empty: list[Any] = [[], {}, np.zeros((0, 3)), ([], {"a": ()})]
+    for output in empty:
+        with pytest.raises(ScoreShape, match="nothing to compare"):
+            audit_by_sampling(
+                Plain(lambda data, generator, output=output: output), [PAIR], Plan(20), method=method
+            )
 
 
 def test_too_little_time_is_an_error_not_an_audit() -> None:

@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 
 from dpaudit.accountants.gaussian import gaussian_delta
+from dpaudit.auditors.blocks import FIRST_BLOCK, pairs_needed
 from dpaudit.auditors.claimed import Curve
+from dpaudit.auditors.looks import sequential
 from dpaudit.auditors.samples import Samples
-from dpaudit.auditors.sequential import FIRST_BLOCK, Sequential, begin, pairs_needed, sequential
+from dpaudit.auditors.sequential import Sequential, begin
 from dpaudit.claims import Claim
 from dpaudit.errors import DataError
 from dpaudit.guarantees import GDP, ApproxDP, PureDP

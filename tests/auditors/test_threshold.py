@@ -3,15 +3,20 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from dpaudit.accountants.conversions import zcdp_delta
 from dpaudit.accountants.gaussian import gaussian_delta
 from dpaudit.auditors.claimed import Curve
+from dpaudit.auditors.classifier import Learner
 from dpaudit.auditors.clopper_pearson import largest_refutable_epsilon
-from dpaudit.auditors.samples import Samples, rounded, rounding_step
+from dpaudit.auditors.looks import sequential
+from dpaudit.auditors.samples import Rounding, Samples, rounding
 from dpaudit.auditors.threshold import threshold
 from dpaudit.claims import Claim
 from dpaudit.errors import DataError, InvalidParameter
@@ -109,11 +114,71 @@ def test_the_floating_point_grid_is_seen_only_on_request() -> None:
 
 def test_rounding_keeps_what_matters() -> None:
     scores = np.array([-math.inf, -1.5, 1e-17, 0.0, 2.0, 3.0, math.inf])
-    step = rounding_step(scores)
-    assert 0 < step < 1e-3
-    assert rounded(scores, step) == pytest.approx(scores, abs=step)
-    assert rounded(scores, step)[2] == 0.0
-    assert rounding_step(np.zeros(5)) == 0.0
+    rounded = rounding(scores)
+    assert 0 < rounded.least <= rounded.most < 1e-3
+    assert rounded(scores) == pytest.approx(scores, abs=rounded.most)
+    assert rounded(scores)[2] == 0.0
+    assert rounding(np.zeros(5)) == Rounding(0.0, 0.0)
+    extreme = np.array([-1.7e308, -5e-324, 0.0, 5e-324, 1.7e308])
+    for grid in (rounding(extreme), Rounding(0.0, 0.0)):
+        assert np.all(np.diff(grid(extreme)) >= 0)
+        assert np.isfinite(grid(extreme)).all()
+
+
+@given(
+    st.lists(st.floats(allow_nan=False), min_size=1, max_size=30),
+    st.lists(st.floats(allow_nan=False), min_size=1, max_size=30),
+)
+def test_rounding_keeps_the_order_and_44_bits_are_the_most(known: list[float], others: list[float]) -> None:
+    rounded, scores = rounding(np.array(known)), np.sort(np.array(others))
+    assert np.all(rounded(scores)[1:] >= rounded(scores)[:-1])
+    assert np.array_equal(rounded(rounded(scores)), rounded(scores))
+    finite = scores[np.isfinite(scores) & (np.abs(scores) > 1e-300) & (np.abs(scores) < 1e308)]
+    # A few units in the last place of a number that 30 bits hold are never seen.
+    short = np.ldexp(np.round(np.ldexp(np.frexp(finite)[0], 30)), np.frexp(finite)[1] - 30)
+    assert np.array_equal(rounded(short * (1 + 2**-50)), rounded(short))
+
+
+_RARE = 0.01
+
+
+@pytest.mark.parametrize(
+    "told",
+    {
+        "a far-out number": lambda random, bit, n: np.where(random.random(n) < _RARE, 1e12, bit),
+        "a huge far-out number": lambda random, bit, n: np.where(random.random(n) < 0.4, -1e18, bit),
+        "an offset": lambda random, bit, n: 1e15 + 0.01 * random.normal(size=n) + 100 * bit,
+        "two scales": lambda random, bit, n: np.where(
+            random.random(n) < 0.5, 1e6 * random.normal(size=n), 1e-2 * bit + 1e-3 * random.normal(size=n)
+        ),
+    }.values(),
+    ids=["far out", "huge", "offset", "two scales"],
+)
+def test_one_number_does_not_blind_to_the_others(told: Any) -> None:
+    random = np.random.default_rng(1)
+    sides = [told(random, bit, 3000) for bit in (0.0, 1.0)]
+    claim = Claim(PureDP(epsilon=0.5))
+    for audit in (threshold(Samples(*sides), claim=claim), sequential(Samples(*sides), claim=claim)):
+        assert audit.verdict is Experiment.REFUTED
+    beside = Samples(*(np.stack([side, random.normal(size=3000)], axis=1) for side in sides))
+    learners: tuple[Learner, ...] = ("logistic", "boosting")
+    for learner in learners:
+        assert threshold(beside, claim=claim, learner=learner).verdict is Experiment.REFUTED
+    # Its innocent twin: the same on both sides.
+    alike = Samples(told(random, 1.0, 3000), told(random, 1.0, 3000))
+    assert threshold(alike, claim=claim).verdict is Experiment.NOT_REFUTED
+
+
+@pytest.mark.parametrize("epsilon", [0.01, 1.0])
+def test_the_last_bits_of_a_likelihood_ratio_are_not_seen(epsilon: float) -> None:
+    """On its plateaus the ratio of Laplace noise is one number, up to the rounding of what it was made of."""
+    random = np.random.default_rng(2)
+    outputs = (np.array([[0.0], [1.0]]) + random.laplace(scale=1 / epsilon, size=(2, 4000))).round(9)
+    jitter = np.array([[3.0], [0.0]]) * 2.0**-53
+    ratios = epsilon * (np.abs(outputs - 1) - np.abs(outputs)) + jitter * epsilon
+    claim = Claim(PureDP(epsilon=epsilon))
+    assert threshold(Samples(*ratios), claim=claim).verdict is Experiment.NOT_REFUTED
+    assert threshold(Samples(*ratios), claim=claim, attack_grid=True).verdict is Experiment.REFUTED
 
 
 def test_nonsense_is_refused() -> None:

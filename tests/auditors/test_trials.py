@@ -300,10 +300,72 @@ def test_the_default_score_flattens_numbers_of_any_nesting() -> None:
             flatten(wrong)
 
 
+@pytest.mark.parametrize(
+    "told",
+    [
+        lambda secret: {"yes" if secret else "no": 0.5},
+        lambda secret: {"a": 1, "b": 2} if secret else {"b": 1, "a": 2},
+        lambda secret: np.arange(6).reshape((2, 3) if secret else (3, 2)),
+        lambda secret: [[1, 2], [3]] if secret else [[1], [2, 3]],
+        lambda secret: [[1, 2]] if secret else [1, 2],
+        lambda secret: [1] if secret else 1,
+    ],
+)
+def test_what_an_output_says_beside_its_numbers_is_not_lost(told: Callable[[bool], Any]) -> None:
+    pair = Pair(np.zeros(1), np.ones(1), "a zero replaced by a one")
+    with pytest.raises(ScoreShape):
+        run_trials(Plain(lambda data, generator: told(bool(data[0]))), pair, 20)
+    with pytest.raises(ScoreShape):
+        run_trials(Plain(lambda data, generator: told(generator.random() < 0.5)), pair, 50, chunk=50)
+    for secret in (False, True):
+        run_trials(Plain(lambda data, generator, secret=secret: told(secret)), pair, 20)
+    by_score = run_trials(
+        Plain(lambda data, generator: told(bool(data[0]))), pair, 20, score=lambda output: len(str(output))
+    )
+    assert len(by_score) == 20
+
+
+def test_keys_of_a_batch_are_not_lost() -> None:
+    rows = Plain(
+        lambda data, generator: {},
+        rows=lambda data, generator, trials: {"yes" if data[0] else "no": np.zeros((trials, 2))},
+    )
+    with pytest.raises(ScoreShape, match="keys"):
+        run_trials(rows, Pair(np.zeros(1), np.ones(1), "a zero replaced by a one"), 20)
+
+
+@pytest.mark.parametrize("wrong", [2**60 + 1, 2**53 + 1, -(2**53) - 1, 10**400, 2**70 + 1, [2**64 - 1, 0]])
+def test_integers_that_no_float_holds_are_refused(wrong: Any) -> None:
+    with pytest.raises(ScoreShape, match="integer"):
+        flatten(wrong)
+    with pytest.raises(ScoreShape, match="integer"):
+        flatten({"a": [1.5, wrong]})
+
+
+@pytest.mark.parametrize("right", [2**53, 2**60, -(2**60), 2**53 - 1, np.uint64(2**63), True])
+def test_integers_that_floats_hold_are_scores(right: Any) -> None:
+    assert int(flatten(right)) == right
+    assert flatten(np.array([right, right])).tolist() == [right, right]
+
+
+def test_arrays_of_large_integers_are_refused_in_batches_and_by_scores_too() -> None:
+    big = Plain(
+        lambda data, generator: 0,
+        rows=lambda data, generator, trials: np.full(trials, 2**60 + int(data[0, 0])),
+    )
+    pair = Pair(np.zeros((1, 1)), np.ones((1, 1)), "a zero replaced by a one")
+    with pytest.raises(ScoreShape, match="integer"):
+        run_trials(big, pair, 20)
+    with pytest.raises(ScoreShape, match="integer"):
+        run_trials(big, pair, 20, batch=True, score=RowScore(lambda rows: rows + 0))
+
+
 def test_scores_of_several_lengths_are_refused() -> None:
     ragged = Plain(lambda data, generator: np.zeros(generator.integers(1, 3)))
-    with pytest.raises(ScoreShape, match="length does not depend"):
+    with pytest.raises(ScoreShape, match="shapes"):
         run_trials(ragged, PAIR, 50)
+    with pytest.raises(ScoreShape, match="length does not depend"):
+        run_trials(ragged, PAIR, 50, score=lambda output: output)
     lengths = Plain(lambda data, generator: np.zeros(1 + int(data[0, 0])))
     with pytest.raises(ScoreShape, match="side 1"):
         run_trials(lengths, PAIR, 50)

@@ -26,10 +26,11 @@ from dpaudit.algorithms.dp_apvi import DPAPVI
 from dpaudit.algorithms.tabular import random_mdp
 from dpaudit.auditors.events import candidates
 from dpaudit.auditors.gdp import gaussian_trade_off
+from dpaudit.auditors.looks import sequential
 from dpaudit.auditors.one_run import one_run
 from dpaudit.auditors.replay import replay
 from dpaudit.auditors.samples import Samples
-from dpaudit.auditors.sequential import begin, sequential
+from dpaudit.auditors.sequential import begin
 from dpaudit.auditors.threshold import threshold
 from dpaudit.auditors.trials import run_trials
 from dpaudit.auditors.zoo import ZOO

@@ -18,8 +18,8 @@ from dpaudit.accountants.gaussian import gaussian_delta
 from dpaudit.auditors.clopper_pearson import epsilon_lower
 from dpaudit.auditors.gaussian_pair import epsilon_below
 from dpaudit.auditors.gdp import gaussian_trade_off
+from dpaudit.auditors.looks import sequential
 from dpaudit.auditors.samples import Samples
-from dpaudit.auditors.sequential import sequential
 from dpaudit.auditors.threshold import threshold
 from dpaudit.claims import Claim
 from dpaudit.errors import InvalidParameter

@@ -13,9 +13,9 @@ from typing import Any, Final, Literal, Self
 from dpaudit.accountants.conversion_table import ALWAYS, curves
 from dpaudit.app.gating.settings import Effort, Gate
 from dpaudit.app.gating.time_limit import TimeOver, time_limit
+from dpaudit.auditors.looks import sequential
 from dpaudit.auditors.replay import replay
 from dpaudit.auditors.samples import Array, Samples
-from dpaudit.auditors.sequential import sequential
 from dpaudit.auditors.threshold import threshold
 from dpaudit.auditors.trials import Trials, run_trials
 from dpaudit.claims import Claim
