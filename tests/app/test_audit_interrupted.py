@@ -27,13 +27,14 @@ def count(scale, pause=0.0):
 honest, faulty, unhurried = count(1.0), count(0.2), count(0.2, 0.001)
 
 def interrupted(data, curator):
-    # Ctrl-C comes in a trial of the third chunk.
-    interrupted.calls += 1
-    if interrupted.calls == 230:
+    # Ctrl-C comes in a trial of the third chunk. Counted in a file: what a function holds is part of what it is.
+    with open("@FLAG@.calls", "a") as calls:
+        calls.write(".")
+        count = calls.tell()
+    if count == 230:
         os.kill(os.getpid(), __import__("signal").SIGINT)
         time.sleep(5.0)
     return faulty(data, curator)
-interrupted.calls = 0
 
 def at_once(data, curator):
     raise KeyboardInterrupt
