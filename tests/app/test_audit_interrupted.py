@@ -27,7 +27,7 @@ def count(scale, pause=0.0):
 honest, faulty, unhurried = count(1.0), count(0.2), count(0.2, 0.001)
 
 def interrupted(data, curator):
-    # Ctrl-C comes in a trial of the third chunk. Counted in a file: what a function holds is part of what it is.
+    # Ctrl-C comes in a trial of the third chunk; counted in a file, as what a function holds is part of it.
     with open("@FLAG@.calls", "a") as calls:
         calls.write(".")
         count = calls.tell()
