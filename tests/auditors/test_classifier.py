@@ -39,8 +39,12 @@ def test_a_direction_is_learned() -> None:
 
 
 def test_trees_see_what_a_line_does_not() -> None:
-    samples = _striped(8000, 2)
-    line, trees = (threshold(samples, learner=learner).epsilon_lower for learner in ("logistic", "boosting"))
+    # On fresh seeds a bound above the truth, log 9, has probability 1e-6.
+    samples = _striped(8000, 1)
+    line, trees = (
+        threshold(samples, learner=learner, confidence=1 - 1e-6).epsilon_lower
+        for learner in ("logistic", "boosting")
+    )
     assert line < 0.5
     assert 1.5 < trees < np.log(9)
 
