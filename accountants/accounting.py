@@ -7,25 +7,31 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import assert_never
 
-from dpaudit.accountants.budgets import implied_by_gdp, implied_by_pure
-from dpaudit.accountants.composition import Composition, compose
-from dpaudit.accountants.curves import ACCOUNTANTS, gdp_profile, pure_profile, rdp_profile, zcdp_profile
-from dpaudit.accountants.declared import stated_trust
-from dpaudit.accountants.profiles import LossProfile, PrivacyProfile, ZCDPProfile
-from dpaudit.accountants.ranges import representable
+from dpaudit.accountants.bridges.imported_ledger import stated_trust
+from dpaudit.accountants.closed_forms.ranges import representable
+from dpaudit.accountants.closed_forms.rounding import up
+from dpaudit.accountants.composition.composition import Composition, compose
+from dpaudit.accountants.conditions import TrustedConditions
+from dpaudit.accountants.curves.budgets import implied_by_gdp, implied_by_pure
+from dpaudit.accountants.curves.curves import (
+    ACCOUNTANTS,
+    gdp_profile,
+    pure_profile,
+    rdp_profile,
+    zcdp_profile,
+)
+from dpaudit.accountants.curves.profiles import LossProfile, PrivacyProfile, ZCDPProfile
 from dpaudit.accountants.release_accounts import ReleaseAccounts
-from dpaudit.accountants.rounding import up
-from dpaudit.accountants.trusted import TrustedConditions
-from dpaudit.bounds import Bound
-from dpaudit.claims import Claim
+from dpaudit.certificate.verdicts import CLAIM_TOLERANCE, REPLAY_HINT, Accounting, leading_figure
+from dpaudit.claims.bounds import Bound
+from dpaudit.claims.claims import Claim
+from dpaudit.claims.guarantees import GDP, RDP, ZCDP, AnyGuarantee, ApproxDP, PureDP
+from dpaudit.claims.relations import Neighbouring
 from dpaudit.errors import CannotBound, NotCertifiable
-from dpaudit.guarantees import GDP, RDP, ZCDP, AnyGuarantee, ApproxDP, PureDP
-from dpaudit.ledger import Ledger, LedgerFacts
-from dpaudit.ledger_file import LedgerStream
+from dpaudit.ledger.file import LedgerStream
+from dpaudit.ledger.ledger import Ledger, LedgerFacts
+from dpaudit.ledger.releases import Release
 from dpaudit.mechanisms import AnyMechanism
-from dpaudit.relations import Neighbouring
-from dpaudit.releases import Release
-from dpaudit.verdicts import CLAIM_TOLERANCE, REPLAY_HINT, Accounting, leading_figure
 
 
 def bounds(composition: Composition, wanted: AnyGuarantee, *, enough: float = 0.0) -> list[Bound]:

@@ -15,13 +15,13 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from dpaudit.accountants.columns import Column, times_up
-from dpaudit.accountants.costs import pure_epsilon, rho
-from dpaudit.guarantees import ZCDP, AnyGuarantee, PureDP
+from dpaudit.accountants.composition.columns import Column, times_up
+from dpaudit.accountants.composition.costs import pure_epsilon, rho
+from dpaudit.certificate.verdicts import Overview, Proof, ReleaseAccount, ReleaseGroup, leading_figure, within
+from dpaudit.claims.guarantees import ZCDP, AnyGuarantee, PureDP
+from dpaudit.ledger.columnar import Kind, PlainNoise, PlainRelease, plain_release
+from dpaudit.ledger.releases import Release
 from dpaudit.mechanisms import AnyMechanism
-from dpaudit.plain import Kind, PlainNoise, PlainRelease, plain_release
-from dpaudit.releases import Release
-from dpaudit.verdicts import Overview, Proof, ReleaseAccount, ReleaseGroup, leading_figure, within
 
 _BATCH = 8192
 

@@ -11,28 +11,28 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpaudit.algorithms.datasets import builtin_data
-from dpaudit.algorithms.dp_apvi import DPAPVI
-from dpaudit.algorithms.dp_q_learning_builtin import PARAMETERS as Q_LEARNING
-from dpaudit.algorithms.dp_q_learning_builtin import prepared_dp_q_learning
-from dpaudit.algorithms.dp_vapvi import DPVAPVI
-from dpaudit.algorithms.evaluation_setup import EVALUATION, RIDGE, dp_lsl, dp_lsw
-from dpaudit.algorithms.ldp_ucrl_vtr_builtin import prepared_ldp_ucrl_vtr
-from dpaudit.algorithms.linear_mdp import (
+from dpaudit.algorithms.data.datasets import builtin_data
+from dpaudit.algorithms.data.loaders import read_trajectories
+from dpaudit.algorithms.data.reward_table import read_rewards
+from dpaudit.algorithms.data.trajectories import public_size
+from dpaudit.algorithms.environments.linear_mdp import (
     HORIZON,
     LinearMDP,
     appendix_f_behaviour,
     appendix_f_mdp,
     one_hot_features,
 )
-from dpaudit.algorithms.loaders import read_trajectories
-from dpaudit.algorithms.pessimism import PenaltyConstants
-from dpaudit.algorithms.private_lsvi_ucb_builtin import prepared_private_lsvi_ucb
-from dpaudit.algorithms.reward_table import read_rewards
-from dpaudit.algorithms.trajectories import public_size
-from dpaudit.algorithms.vapvi import LinearConstants
+from dpaudit.algorithms.evaluation.evaluation_setup import EVALUATION, RIDGE, dp_lsl, dp_lsw
+from dpaudit.algorithms.offline.dp_apvi import DPAPVI
+from dpaudit.algorithms.offline.dp_vapvi import DPVAPVI
+from dpaudit.algorithms.offline.pessimism import PenaltyConstants
+from dpaudit.algorithms.offline.vapvi import LinearConstants
+from dpaudit.algorithms.online.ldp_ucrl_vtr_builtin import prepared_ldp_ucrl_vtr
+from dpaudit.algorithms.online.private_lsvi_ucb_builtin import prepared_private_lsvi_ucb
+from dpaudit.algorithms.q_learning.dp_q_learning_builtin import PARAMETERS as Q_LEARNING
+from dpaudit.algorithms.q_learning.dp_q_learning_builtin import prepared_dp_q_learning
+from dpaudit.claims.guarantees import ZCDP, PureDP
 from dpaudit.errors import InvalidParameter, UsageError
-from dpaudit.guarantees import ZCDP, PureDP
 
 #: An algorithm ready to run, and data of the shape it takes.
 Prepared = tuple[Any, Any]

@@ -13,9 +13,9 @@ import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
 from dpaudit import L1, Claim, Curator, Laplace, Pair, PureDP
-from dpaudit.auditors.plan import Plan
-from dpaudit.auditors.sampling import audit_by_sampling
-from dpaudit.auditors.sides import Side
+from dpaudit.auditors.sampling.plan import Plan
+from dpaudit.auditors.sampling.sampling import audit_by_sampling
+from dpaudit.auditors.sampling.trial import Side
 
 MILLION = 1_000_000
 PAIR = Pair(np.array([0.0, 0.0]), np.array([0.0, 1.0]))

@@ -9,9 +9,9 @@ from pytest_benchmark.fixture import BenchmarkFixture
 
 from dpaudit import L1, L2, ZCDP, Claim, Gaussian, Laplace, Ledger, Neighbouring, Release
 from dpaudit.accountants.accounting import account
-from dpaudit.ledger import Header
-from dpaudit.ledger_file import LedgerStream
-from dpaudit.verdicts import Accounting, Proof
+from dpaudit.certificate.verdicts import Accounting, Proof
+from dpaudit.ledger.file import LedgerStream
+from dpaudit.ledger.ledger import Header
 
 MOST_ROWS = 10_000
 

@@ -43,8 +43,8 @@ def dpaudit_arrays(workload: Workload) -> float:
 def dpaudit_mechanisms(workload: Workload) -> float:
     """The same through validated mechanisms and releases, as an algorithm writes them."""
     from dpaudit import L1, L2, Gaussian, Laplace, Neighbouring, Release
-    from dpaudit.accountants.composition import compose
-    from dpaudit.accountants.curves import pld_profile
+    from dpaudit.accountants.composition.composition import compose
+    from dpaudit.accountants.curves.curves import pld_profile
     from dpaudit.mechanisms import PoissonSampled, RandomizedResponse
 
     mechanisms = [
@@ -129,7 +129,7 @@ def opacus(workload: Workload) -> float:
 
 def dpaudit_noise(wanted: Calibration) -> float:
     from dpaudit import L2, ApproxDP, Gaussian, Neighbouring
-    from dpaudit.accountants.calibration import calibrate
+    from dpaudit.accountants.calibration.calibration import calibrate
     from dpaudit.mechanisms import PoissonSampled
 
     mechanism: Gaussian | PoissonSampled = Gaussian(sigma=1.0, sensitivity=L2(1.0))

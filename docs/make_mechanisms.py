@@ -11,13 +11,13 @@ from typing import Any, get_args
 from pydantic import TypeAdapter
 
 from dpaudit.accountants.accounting import bounds
-from dpaudit.accountants.composition import compose
-from dpaudit.accountants.costs import mu_squared, pure_epsilon, rho
+from dpaudit.accountants.composition.composition import compose
+from dpaudit.accountants.composition.costs import mu_squared, pure_epsilon, rho
+from dpaudit.claims.guarantees import ApproxDP
+from dpaudit.claims.relations import Neighbouring
 from dpaudit.errors import CannotBound
-from dpaudit.guarantees import ApproxDP
+from dpaudit.ledger.releases import Release
 from dpaudit.mechanisms import AnyMechanism, floating_point
-from dpaudit.relations import Neighbouring
-from dpaudit.releases import Release
 
 DELTA = 1e-6
 

@@ -12,20 +12,20 @@ from typing import Any
 import numpy as np
 
 from dpaudit.accountants.accounting import account
-from dpaudit.accountants.conversions import zcdp_epsilon
-from dpaudit.accountants.gaussian import gaussian_epsilon
-from dpaudit.algorithms.dp_apvi import DPAPVI
-from dpaudit.algorithms.dp_vapvi import DPVAPVI
-from dpaudit.algorithms.linear_mdp import HORIZON, appendix_f_features, one_hot_features
-from dpaudit.algorithms.trajectories import TrajectoryData
-from dpaudit.auditors.replay import replay
-from dpaudit.guarantees import ZCDP, PureDP
-from dpaudit.ledger import Noise
+from dpaudit.accountants.closed_forms.conversions import zcdp_epsilon
+from dpaudit.accountants.closed_forms.gaussian import gaussian_epsilon
+from dpaudit.algorithms.data.trajectories import TrajectoryData
+from dpaudit.algorithms.environments.linear_mdp import HORIZON, appendix_f_features, one_hot_features
+from dpaudit.algorithms.offline.dp_apvi import DPAPVI
+from dpaudit.algorithms.offline.dp_vapvi import DPVAPVI
+from dpaudit.auditors.replay.replay import replay
+from dpaudit.certificate.verdicts import Accounting, Audit, Experiment, Proof, leading_figure
+from dpaudit.claims.guarantees import ZCDP, PureDP
+from dpaudit.claims.pairs import Pair
+from dpaudit.curator.noise import Entry, LiveNoise, NoiseSource, Question, Transcript
+from dpaudit.curator.running import run
+from dpaudit.ledger.ledger import Noise
 from dpaudit.mechanisms import Array, Laplace, SymmetricGaussian, distance
-from dpaudit.noise import Entry, LiveNoise, NoiseSource, Question, Transcript
-from dpaudit.pairs import Pair
-from dpaudit.running import run
-from dpaudit.verdicts import Accounting, Audit, Experiment, Proof, leading_figure
 
 DELTA = 1e-6
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from dpaudit.certificate import Certificate
+from dpaudit.certificate.certificate import Certificate
 
 
 def certificate_schema() -> str:

@@ -10,19 +10,19 @@ from typing import Any
 import numpy as np
 
 from dpaudit.accountants.accounting import account
-from dpaudit.algorithms.chain import Chain
-from dpaudit.algorithms.dp_lsl import DPLSL
-from dpaudit.algorithms.dp_lsw import DPLSW
-from dpaudit.algorithms.episodes import Episodes, FirstVisits
-from dpaudit.auditors.replay import replay
-from dpaudit.auditors.samples import Samples
-from dpaudit.auditors.threshold import threshold
-from dpaudit.auditors.trials import run_trials
-from dpaudit.guarantees import ApproxDP
-from dpaudit.noise import NoNoise, Transcript
-from dpaudit.pairs import Pair
-from dpaudit.running import run
-from dpaudit.verdicts import Audit, leading_figure
+from dpaudit.algorithms.data.episodes import Episodes, FirstVisits
+from dpaudit.algorithms.environments.chain import Chain
+from dpaudit.algorithms.evaluation.dp_lsl import DPLSL
+from dpaudit.algorithms.evaluation.dp_lsw import DPLSW
+from dpaudit.auditors.replay.replay import replay
+from dpaudit.auditors.sampling.samples import Samples
+from dpaudit.auditors.sampling.trials import run_trials
+from dpaudit.auditors.statistics.threshold import threshold
+from dpaudit.certificate.verdicts import Audit, leading_figure
+from dpaudit.claims.guarantees import ApproxDP
+from dpaudit.claims.pairs import Pair
+from dpaudit.curator.noise import NoNoise, Transcript
+from dpaudit.curator.running import run
 
 TRIALS, CONFIDENCE = 160, 1 - 1e-6
 

@@ -10,21 +10,21 @@ from typing import Any
 import numpy as np
 
 from dpaudit.accountants.accounting import account
-from dpaudit.accountants.gaussian import gaussian_epsilon
-from dpaudit.algorithms.dp_q_learning import DPQLearning
-from dpaudit.algorithms.functional_calibration import FunctionalCalibration, path_tail
-from dpaudit.algorithms.functional_q import FunctionalQLearning, LearnedQ, ReleasedView
-from dpaudit.algorithms.perturbed_q import Perturbed, PerturbedQLearning
-from dpaudit.algorithms.relu_network import ReLUNetwork
-from dpaudit.auditors.movement import movements
-from dpaudit.auditors.replay import replay
-from dpaudit.auditors.samples import Samples
-from dpaudit.auditors.threshold import threshold
-from dpaudit.auditors.trials import run_trials
-from dpaudit.guarantees import ApproxDP
-from dpaudit.noise import ReplayedNoise, Transcript
-from dpaudit.running import run
-from dpaudit.verdicts import leading_figure
+from dpaudit.accountants.closed_forms.gaussian import gaussian_epsilon
+from dpaudit.algorithms.q_learning.dp_q_learning import DPQLearning
+from dpaudit.algorithms.q_learning.functional_calibration import FunctionalCalibration, path_tail
+from dpaudit.algorithms.q_learning.functional_q import FunctionalQLearning, LearnedQ, ReleasedView
+from dpaudit.algorithms.q_learning.perturbed_q import Perturbed, PerturbedQLearning
+from dpaudit.algorithms.q_learning.relu_network import ReLUNetwork
+from dpaudit.auditors.replay.movement import movements
+from dpaudit.auditors.replay.replay import replay
+from dpaudit.auditors.sampling.samples import Samples
+from dpaudit.auditors.sampling.trials import run_trials
+from dpaudit.auditors.statistics.threshold import threshold
+from dpaudit.certificate.verdicts import leading_figure
+from dpaudit.claims.guarantees import ApproxDP
+from dpaudit.curator.noise import ReplayedNoise, Transcript
+from dpaudit.curator.running import run
 
 #: Of the audits: a few updates are enough for what they find.
 UPDATES, BATCH, TRIALS, CONFIDENCE = 4, 6, 120, 1 - 1e-6

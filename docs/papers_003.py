@@ -6,20 +6,20 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from dpaudit.accountants.accounting import account
-from dpaudit.algorithms.ldp_ucrl_vtr import LDPUCRLVTR
-from dpaudit.algorithms.linear_mixture import one_hot_mixture, random_linear_mixture
-from dpaudit.algorithms.mixture_calibration import (
+from dpaudit.algorithms.environments.linear_mixture import one_hot_mixture, random_linear_mixture
+from dpaudit.algorithms.environments.riverswim import figure_river
+from dpaudit.algorithms.online.ldp_ucrl_vtr import LDPUCRLVTR
+from dpaudit.algorithms.online.mixture_calibration import (
     MixtureCalibrationName,
     message_sensitivity,
     published_sigma,
     sufficient_sigma,
 )
-from dpaudit.algorithms.riverswim import figure_river
-from dpaudit.algorithms.value_targeted import MixtureModel
-from dpaudit.auditors.replay import replay
-from dpaudit.guarantees import ApproxDP
-from dpaudit.running import run
-from dpaudit.verdicts import Audit, Proof, leading_figure
+from dpaudit.algorithms.online.value_targeted import MixtureModel
+from dpaudit.auditors.replay.replay import replay
+from dpaudit.certificate.verdicts import Audit, Proof, leading_figure
+from dpaudit.claims.guarantees import ApproxDP
+from dpaudit.curator.running import run
 
 CLAIMED = ApproxDP(epsilon=1.0, delta=1e-5)
 HORIZON = 10

@@ -8,19 +8,19 @@ from dataclasses import dataclass
 from typing import Any
 
 from dpaudit.accountants.accounting import account
-from dpaudit.algorithms.linear_mdp import random_linear_mdp
-from dpaudit.algorithms.lsvi import LinearModel, ValueRange
-from dpaudit.algorithms.lsvi_calibration import Counted, LSVICalibrationName
-from dpaudit.algorithms.online import online_users
-from dpaudit.algorithms.private_lsvi_ucb import LSVIConstants, PrivateLSVIUCB
-from dpaudit.auditors.replay import replay
-from dpaudit.claims import Claim
-from dpaudit.curator import Curator
-from dpaudit.guarantees import ZCDP, AnyGuarantee, ApproxDP
+from dpaudit.algorithms.environments.linear_mdp import random_linear_mdp
+from dpaudit.algorithms.online.lsvi import LinearModel, ValueRange
+from dpaudit.algorithms.online.lsvi_calibration import Counted, LSVICalibrationName
+from dpaudit.algorithms.online.online import online_users
+from dpaudit.algorithms.online.private_lsvi_ucb import LSVIConstants, PrivateLSVIUCB
+from dpaudit.auditors.replay.replay import replay
+from dpaudit.certificate.verdicts import Accounting, Audit, Proof, leading_figure
+from dpaudit.claims.claims import Claim
+from dpaudit.claims.guarantees import ZCDP, AnyGuarantee, ApproxDP
+from dpaudit.claims.sensitivity import L2
+from dpaudit.curator.curator import Curator
+from dpaudit.curator.running import run
 from dpaudit.mechanisms import Gaussian
-from dpaudit.running import run
-from dpaudit.sensitivity import L2
-from dpaudit.verdicts import Accounting, Audit, Proof, leading_figure
 
 USERS, DIMENSION = 1000, 5
 HORIZONS = (2, 5, 10)

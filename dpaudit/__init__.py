@@ -22,13 +22,21 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from dpaudit.bounds import Bound
-    from dpaudit.certificate import Certificate, judge
-    from dpaudit.claims import Claim, Premise
-    from dpaudit.curator import Curator, Filter
+    from dpaudit.certificate.certificate import Certificate, judge
+    from dpaudit.certificate.verdicts import Accounting, Audit, Experiment, Finding, Proof
+    from dpaudit.claims.bounds import Bound
+    from dpaudit.claims.claims import Claim, Premise
+    from dpaudit.claims.guarantees import GDP, RDP, ZCDP, ApproxDP, PureDP
+    from dpaudit.claims.pairs import Pair
+    from dpaudit.claims.relations import Neighbouring, TrustModel, View
+    from dpaudit.claims.sensitivity import L1, L2, RKHS, Frobenius, Sensitivity
+    from dpaudit.curator.curator import Curator, Filter
+    from dpaudit.curator.noise import LiveNoise, NoNoise, ReplayedNoise, Transcript
+    from dpaudit.curator.running import Algorithm, Run, run
+    from dpaudit.curator.views import UserViews
     from dpaudit.errors import DpauditError
-    from dpaudit.guarantees import GDP, RDP, ZCDP, ApproxDP, PureDP
-    from dpaudit.ledger import Header, Ledger
+    from dpaudit.ledger.ledger import Header, Ledger
+    from dpaudit.ledger.releases import Partition, Release
     from dpaudit.mechanisms import (
         DiscreteGaussian,
         DiscreteLaplace,
@@ -47,72 +55,64 @@ if TYPE_CHECKING:
         Tabulated,
         TreeAggregation,
     )
-    from dpaudit.noise import LiveNoise, NoNoise, ReplayedNoise, Transcript
-    from dpaudit.pairs import Pair
-    from dpaudit.relations import Neighbouring, TrustModel, View
-    from dpaudit.releases import Partition, Release
-    from dpaudit.running import Algorithm, Run, run
-    from dpaudit.sensitivity import L1, L2, RKHS, Frobenius, Sensitivity
-    from dpaudit.verdicts import Accounting, Audit, Experiment, Finding, Proof
-    from dpaudit.views import UserViews
 
 # Public name -> its module, imported at first use: `dpaudit --help` must not wait for numpy.
 _MODULES = {
-    "Accounting": "verdicts",
-    "Algorithm": "running",
-    "ApproxDP": "guarantees",
-    "Audit": "verdicts",
-    "Bound": "bounds",
-    "Certificate": "certificate",
-    "Claim": "claims",
-    "Curator": "curator",
+    "Accounting": "certificate.verdicts",
+    "Algorithm": "curator.running",
+    "ApproxDP": "claims.guarantees",
+    "Audit": "certificate.verdicts",
+    "Bound": "claims.bounds",
+    "Certificate": "certificate.certificate",
+    "Claim": "claims.claims",
+    "Curator": "curator.curator",
     "DiscreteGaussian": "mechanisms",
     "DiscreteLaplace": "mechanisms",
     "DpauditError": "errors",
-    "Experiment": "verdicts",
+    "Experiment": "certificate.verdicts",
     "Exponential": "mechanisms",
     "ExponentialKernel": "mechanisms",
-    "Filter": "curator",
-    "Finding": "verdicts",
-    "Frobenius": "sensitivity",
-    "GDP": "guarantees",
+    "Filter": "curator.curator",
+    "Finding": "certificate.verdicts",
+    "Frobenius": "claims.sensitivity",
+    "GDP": "claims.guarantees",
     "Gaussian": "mechanisms",
     "GaussianProcess": "mechanisms",
-    "Header": "ledger",
-    "L1": "sensitivity",
-    "L2": "sensitivity",
+    "Header": "ledger.ledger",
+    "L1": "claims.sensitivity",
+    "L2": "claims.sensitivity",
     "Laplace": "mechanisms",
-    "Ledger": "ledger",
-    "LiveNoise": "noise",
-    "Neighbouring": "relations",
-    "NoNoise": "noise",
+    "Ledger": "ledger.ledger",
+    "LiveNoise": "curator.noise",
+    "Neighbouring": "claims.relations",
+    "NoNoise": "curator.noise",
     "OpaqueApproxDP": "mechanisms",
     "OpaquePureDP": "mechanisms",
     "OpaqueZCDP": "mechanisms",
-    "Pair": "pairs",
-    "Partition": "releases",
+    "Pair": "claims.pairs",
+    "Partition": "ledger.releases",
     "PoissonSampled": "mechanisms",
-    "Premise": "claims",
-    "Proof": "verdicts",
-    "PureDP": "guarantees",
-    "RDP": "guarantees",
-    "RKHS": "sensitivity",
+    "Premise": "claims.claims",
+    "Proof": "certificate.verdicts",
+    "PureDP": "claims.guarantees",
+    "RDP": "claims.guarantees",
+    "RKHS": "claims.sensitivity",
     "RandomizedResponse": "mechanisms",
-    "Release": "releases",
-    "ReplayedNoise": "noise",
-    "Run": "running",
-    "Sensitivity": "sensitivity",
+    "Release": "ledger.releases",
+    "ReplayedNoise": "curator.noise",
+    "Run": "curator.running",
+    "Sensitivity": "claims.sensitivity",
     "SmoothGaussian": "mechanisms",
     "SymmetricGaussian": "mechanisms",
     "Tabulated": "mechanisms",
-    "Transcript": "noise",
+    "Transcript": "curator.noise",
     "TreeAggregation": "mechanisms",
-    "TrustModel": "relations",
-    "UserViews": "views",
-    "View": "relations",
-    "ZCDP": "guarantees",
-    "judge": "certificate",
-    "run": "running",
+    "TrustModel": "claims.relations",
+    "UserViews": "curator.views",
+    "View": "claims.relations",
+    "ZCDP": "claims.guarantees",
+    "judge": "certificate.certificate",
+    "run": "curator.running",
 }
 
 __all__ = [

@@ -11,9 +11,9 @@ import numpy as np
 from diffprivlib.models import LinearRegression
 
 from dpaudit import Claim, PureDP
-from dpaudit.auditors.plain import Plain
-from dpaudit.auditors.trials import Trials, run_trials
-from dpaudit.pairs import Pair
+from dpaudit.auditors.sampling.curatorless import Plain
+from dpaudit.auditors.sampling.trials import Trials, run_trials
+from dpaudit.claims.pairs import Pair
 
 EPSILON = 1.0
 

@@ -17,10 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit import ZCDP
-from dpaudit.algorithms.dp_apvi import DPAPVI
-from dpaudit.algorithms.frozen_lake import HORIZON, frozen_lake_mdp, recording_policy
-from dpaudit.algorithms.loaders import read_minari, write_csv
-from dpaudit.algorithms.reward_table import write_rewards
+from dpaudit.algorithms.data.loaders import read_minari, write_csv
+from dpaudit.algorithms.data.reward_table import write_rewards
+from dpaudit.algorithms.environments.frozen_lake import HORIZON, frozen_lake_mdp, recording_policy
+from dpaudit.algorithms.offline.dp_apvi import DPAPVI
 
 NAME = "frozen-lake/recorded-v0"
 EPISODES = 300

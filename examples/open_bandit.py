@@ -23,10 +23,10 @@ from pathlib import Path
 import numpy as np
 
 from dpaudit import ZCDP
-from dpaudit.algorithms.dp_vapvi import DPVAPVI
-from dpaudit.algorithms.linear_mdp import one_hot_features
-from dpaudit.algorithms.loaders import write_csv
-from dpaudit.algorithms.trajectories import TrajectoryData
+from dpaudit.algorithms.data.loaders import write_csv
+from dpaudit.algorithms.data.trajectories import TrajectoryData
+from dpaudit.algorithms.environments.linear_mdp import one_hot_features
+from dpaudit.algorithms.offline.dp_vapvi import DPVAPVI
 
 #: Public: the page's places and the campaign's garments, from the data set's description.
 PLACES, GARMENTS = 3, 34

@@ -24,12 +24,12 @@ from pathlib import Path
 import numpy as np
 
 from dpaudit import ZCDP
-from dpaudit.algorithms.datasets import treatment_data
-from dpaudit.algorithms.dp_apvi import DPAPVI
-from dpaudit.algorithms.loaders import write_csv
-from dpaudit.algorithms.pessimism import PenaltyConstants
-from dpaudit.algorithms.reward_table import write_rewards
-from dpaudit.algorithms.treatment import treatment_mdp
+from dpaudit.algorithms.data.datasets import treatment_data
+from dpaudit.algorithms.data.loaders import write_csv
+from dpaudit.algorithms.data.reward_table import write_rewards
+from dpaudit.algorithms.environments.treatment import treatment_mdp
+from dpaudit.algorithms.offline.dp_apvi import DPAPVI
+from dpaudit.algorithms.offline.pessimism import PenaltyConstants
 
 Line = Mapping[str, str]
 

@@ -10,9 +10,9 @@ import sys
 import gymnasium
 import numpy as np
 
-from dpaudit.algorithms.frozen_lake import HORIZON, recording_policy
-from dpaudit.algorithms.loaders import write_csv
-from dpaudit.algorithms.trajectories import TrajectoryData
+from dpaudit.algorithms.data.loaders import write_csv
+from dpaudit.algorithms.data.trajectories import TrajectoryData
+from dpaudit.algorithms.environments.frozen_lake import HORIZON, recording_policy
 
 EPISODES = 800
 SEED = 20240229

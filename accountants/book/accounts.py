@@ -2,7 +2,7 @@
 
 Costs add up over runs on three scales: rho, the square of mu, and pure epsilon. That later runs, and how
 many there are, are chosen after seeing earlier results does not change the sum:
-`dpaudit.accountants.filters` names the theorems.
+`dpaudit.accountants.filters.filters` names the theorems.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal, assert_never
 
-from dpaudit.accountants.rounding import down, sqrt_down, sqrt_up, up
+from dpaudit.accountants.closed_forms.rounding import down, sqrt_down, sqrt_up, up
+from dpaudit.certificate.verdicts import CLAIM_TOLERANCE, leading_figure
+from dpaudit.claims.guarantees import GDP, ZCDP, AnyGuarantee, PureDP
+from dpaudit.claims.relations import Neighbouring, TrustModel
 from dpaudit.errors import InvalidParameter
-from dpaudit.guarantees import GDP, ZCDP, AnyGuarantee, PureDP
-from dpaudit.relations import Neighbouring, TrustModel
-from dpaudit.verdicts import CLAIM_TOLERANCE, leading_figure
 
 #: What a budget may be stated in: a scale on which runs add up.
 Budget = PureDP | ZCDP | GDP

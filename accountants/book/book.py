@@ -12,11 +12,11 @@ from dpaudit.accountants.book.accounts import Account, Action, Budget, nothing, 
 from dpaudit.accountants.book.costs import cost_of, refusal, same_scale
 from dpaudit.accountants.book.rows import SCHEMA, account_of, cost_text, require_words
 from dpaudit.accountants.book.tables import Tables
-from dpaudit.claims import Claim
+from dpaudit.claims.claims import Claim
+from dpaudit.claims.guarantees import AnyGuarantee
+from dpaudit.claims.relations import Neighbouring, TrustModel
 from dpaudit.errors import UsageError
-from dpaudit.guarantees import AnyGuarantee
-from dpaudit.ledger import Ledger
-from dpaudit.relations import Neighbouring, TrustModel
+from dpaudit.ledger.ledger import Ledger
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dpaudit.accountants.accounting import account as account_for
 from dpaudit.accountants.book.accounts import Account, Budget, require_budget
-from dpaudit.claims import Claim
+from dpaudit.claims.claims import Claim
+from dpaudit.claims.guarantees import AnyGuarantee
 from dpaudit.errors import BudgetExceeded, CannotBound, ClaimMismatch, NotCertifiable
-from dpaudit.guarantees import AnyGuarantee
-from dpaudit.ledger import Ledger
+from dpaudit.ledger.ledger import Ledger
 
 #: What is left to do with a reservation whose run has no figure.
 _UNKNOWN_COST = (

@@ -14,10 +14,10 @@ from typing import Any, Final, cast, get_args
 from pydantic import TypeAdapter
 
 from dpaudit.accountants.book.accounts import Account, Action, Budget, Event, nothing, require_budget
+from dpaudit.claims.guarantees import AnyGuarantee, Guarantee
+from dpaudit.claims.relations import Neighbouring, TrustModel
 from dpaudit.errors import BookFormat, UsageError
-from dpaudit.guarantees import AnyGuarantee, Guarantee
 from dpaudit.json_text import strictly_parsed
-from dpaudit.relations import Neighbouring, TrustModel
 
 SCHEMA: Final = "dpaudit.book/1"
 

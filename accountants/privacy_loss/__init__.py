@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dpaudit.accountants.privacy_loss.collect import Composed
+from dpaudit.accountants.privacy_loss.factors_from_terms import Composed
 from dpaudit.accountants.privacy_loss.profile import PrivacyLoss
 from dpaudit.accountants.privacy_loss.solve import Bracket
 from dpaudit.accountants.privacy_loss.terms import (

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dpaudit.accountants.privacy_loss.discrete import DiscreteFactor
-from dpaudit.accountants.privacy_loss.factors import Vector
+from dpaudit.accountants.privacy_loss.contour.discrete import DiscreteFactor
+from dpaudit.accountants.privacy_loss.contour.factors import Vector
 from dpaudit.accountants.privacy_loss.terms import DiscreteTerm
 from dpaudit.errors import CannotBound, InvalidParameter
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from dpaudit.accountants.gaussian import gaussian_epsilon, gaussian_log_delta
-from dpaudit.accountants.privacy_loss.contour import Curve
-from dpaudit.accountants.privacy_loss.factors import UNIT
+from dpaudit.accountants.closed_forms.gaussian import gaussian_epsilon, gaussian_log_delta
+from dpaudit.accountants.privacy_loss.contour.contour import Curve
+from dpaudit.accountants.privacy_loss.contour.factors import UNIT
 from dpaudit.accountants.privacy_loss.solve import Bracket, verified
 
 _SPREAD = 64.0 * UNIT  # of mu, from the rounding of the sum of squares

@@ -7,21 +7,21 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal, Self
 
-from dpaudit.accountants.privacy_loss.collect import Collected, Composed, columns_of
-from dpaudit.accountants.privacy_loss.factors import UNIT, Factor
+from dpaudit.accountants.closed_forms.ranges import nonnegative, probability
+from dpaudit.accountants.privacy_loss.contour.factors import UNIT, Factor
+from dpaudit.accountants.privacy_loss.factors_from_terms import Collected, Composed, columns_of
 from dpaudit.accountants.privacy_loss.gaussian_only import GaussianCurve
-from dpaudit.accountants.privacy_loss.lattice import MOST_ATOMS, Lattice, atoms, lattice
-from dpaudit.accountants.privacy_loss.solve import SEARCH, Bracket, contour_epsilon, contour_log_delta
-from dpaudit.accountants.privacy_loss.split_losses import Part
-from dpaudit.accountants.privacy_loss.splitting import (
+from dpaudit.accountants.privacy_loss.lattice.lattice import MOST_ATOMS, Lattice, atoms, lattice
+from dpaudit.accountants.privacy_loss.lattice.split_losses import Part
+from dpaudit.accountants.privacy_loss.lattice.splitting import (
     FEW_RUNS,
     LEAST_LOG_DELTA,
     split,
     split_epsilon,
     split_log_delta,
 )
+from dpaudit.accountants.privacy_loss.solve import SEARCH, Bracket, contour_epsilon, contour_log_delta
 from dpaudit.accountants.privacy_loss.terms import Term
-from dpaudit.accountants.ranges import nonnegative, probability
 from dpaudit.errors import CannotBound
 
 #: A contour whose bounds are closer than this, relative, needs no lattice beside it.

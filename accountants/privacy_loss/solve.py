@@ -6,10 +6,10 @@ import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
-from dpaudit.accountants.privacy_loss.contour import Contour, Curve, lay
-from dpaudit.accountants.privacy_loss.factors import UNIT, Factor
-from dpaudit.accountants.privacy_loss.planning import chernoff_constant
-from dpaudit.accountants.privacy_loss.saddle import (
+from dpaudit.accountants.privacy_loss.contour.contour import Contour, Curve, lay
+from dpaudit.accountants.privacy_loss.contour.factors import UNIT, Factor
+from dpaudit.accountants.privacy_loss.contour.planning import chernoff_constant
+from dpaudit.accountants.privacy_loss.contour.saddle import (
     Saddle,
     saddle_for_delta,
     saddle_for_epsilon,

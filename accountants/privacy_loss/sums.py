@@ -7,9 +7,9 @@ from fractions import Fraction
 
 import numpy as np
 
-from dpaudit.accountants.privacy_loss.factors import Vector
+from dpaudit.accountants.closed_forms.rounding import up
+from dpaudit.accountants.privacy_loss.contour.factors import Vector
 from dpaudit.accountants.privacy_loss.solve import Bracket
-from dpaudit.accountants.rounding import up
 
 _EXACT_COUNT = 256  # up to so many the sum or product is a fraction
 

@@ -11,7 +11,7 @@ import math
 from dataclasses import dataclass
 from itertools import pairwise
 
-from dpaudit.accountants.ranges import nonnegative
+from dpaudit.accountants.closed_forms.ranges import nonnegative
 from dpaudit.errors import CannotBound, InvalidParameter
 
 #: Past these nothing sensible is asked, and every exponent below stays far from overflow.

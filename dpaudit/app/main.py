@@ -11,32 +11,38 @@ from typing import Any
 
 import click
 
-from dpaudit.app.failures import EXIT_INTERRUPTED, open_closed_streams, report, silenced, traceback_option
+from dpaudit.app.text.failures import (
+    EXIT_INTERRUPTED,
+    open_closed_streams,
+    report,
+    silenced,
+    traceback_option,
+)
 
 #: Verb -> its module in this folder, the command's name there, and what `--help` says of it.
 #: Help is printed from this table, so that it waits for none of the libraries that compute.
 VERBS = {
-    "certify": ("certify", "certify", "Run, account, audit and judge an algorithm: the main job."),
-    "verify": ("verify", "verify", "Prove a claim from ledgers, release by release and in total."),
-    "audit": ("audit", "audit", "Try to refute a claim by experiment."),
-    "gate": ("gate", "gate", "Hold everything in pyproject.toml to its claims: the merge gate."),
-    "init": ("init", "init", "Write a configuration and a workflow to begin with."),
-    "calibrate": ("calibrate", "calibrate_command", "The least noise that meets a target."),
-    "convert": ("convert", "convert", "State one guarantee on every other scale."),
-    "import": ("importing", "import_ledger", "Make a ledger of what another library recorded."),
-    "diff": ("diff", "diff", "Which release made the budget grow."),
-    "report": ("report", "report", "One self-contained page about a certificate."),
-    "reproduce": ("reproduce", "reproduce", "Draw a paper's figure again, with its data."),
-    "keygen": ("sign", "keygen", "Make a key pair to sign certificates with."),
-    "sign": ("sign", "sign", "Sign a certificate together with its ledger."),
+    "certify": ("verbs.certify", "certify", "Run, account, audit and judge an algorithm: the main job."),
+    "verify": ("verbs.verify", "verify", "Prove a claim from ledgers, release by release and in total."),
+    "audit": ("verbs.audit", "audit", "Try to refute a claim by experiment."),
+    "gate": ("verbs.gate", "gate", "Hold everything in pyproject.toml to its claims: the merge gate."),
+    "init": ("verbs.init", "init", "Write a configuration and a workflow to begin with."),
+    "calibrate": ("verbs.calibrate", "calibrate_command", "The least noise that meets a target."),
+    "convert": ("verbs.convert", "convert", "State one guarantee on every other scale."),
+    "import": ("verbs.importing", "import_ledger", "Make a ledger of what another library recorded."),
+    "diff": ("verbs.diff", "diff", "Which release made the budget grow."),
+    "report": ("verbs.report", "report", "One self-contained page about a certificate."),
+    "reproduce": ("figures.reproduce", "reproduce", "Draw a paper's figure again, with its data."),
+    "keygen": ("verbs.sign", "keygen", "Make a key pair to sign certificates with."),
+    "sign": ("verbs.sign", "sign", "Sign a certificate together with its ledger."),
     "verify-cert": (
-        "sign",
+        "verbs.sign",
         "verify_cert",
         "Check a signed certificate, and that it follows from its ledger.",
     ),
-    "book": ("book", "book", "Keep a data set's budget over many runs."),
-    "ledger": ("ledger", "ledger", "Show a ledger, check its integrity, or compare two."),
-    "list": ("listing", "listing", "What is built in."),
+    "book": ("verbs.book", "book", "Keep a data set's budget over many runs."),
+    "ledger": ("verbs.ledger", "ledger", "Show a ledger, check its integrity, or compare two."),
+    "list": ("verbs.listing", "listing", "What is built in."),
 }
 
 #: Where the command line as it was typed is kept, for the certificate.

@@ -11,6 +11,7 @@ from typing import Annotated, TypeAlias, assert_never
 
 from pydantic import Field
 
+from dpaudit.claims.sensitivity import Sensitivity
 from dpaudit.mechanisms.additive import Gaussian, Laplace
 from dpaudit.mechanisms.calibrated import FLOATING_POINT_SAMPLER, Array, Calibrated, Sampler, distance
 from dpaudit.mechanisms.discrete import DiscreteGaussian, DiscreteLaplace
@@ -22,7 +23,6 @@ from dpaudit.mechanisms.selection import Exponential, RandomizedResponse
 from dpaudit.mechanisms.smooth import SmoothGaussian
 from dpaudit.mechanisms.streams import Tree, TreeAggregation
 from dpaudit.mechanisms.values import ValueMechanism
-from dpaudit.sensitivity import Sensitivity
 
 OpaqueMechanism: TypeAlias = OpaquePureDP | OpaqueApproxDP | OpaqueZCDP | Tabulated
 

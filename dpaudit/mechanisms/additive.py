@@ -7,9 +7,9 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
+from dpaudit.claims.sensitivity import Norm
 from dpaudit.mechanisms.calibrated import Array, Calibrated, residual
 from dpaudit.models import Positive
-from dpaudit.sensitivity import Norm
 
 
 class Gaussian(Calibrated):

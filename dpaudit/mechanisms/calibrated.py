@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import model_validator
 
+from dpaudit.claims.sensitivity import CONVERSIONS, Norm, Sensitivity
 from dpaudit.errors import InvalidParameter, NormMismatch
 from dpaudit.models import Model
-from dpaudit.sensitivity import CONVERSIONS, Norm, Sensitivity
 
 Array = NDArray[np.float64]
 

@@ -13,11 +13,11 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
+from dpaudit.claims.sensitivity import Norm
 from dpaudit.errors import InvalidParameter
 from dpaudit.mechanisms.calibrated import Array, Calibrated, residual
+from dpaudit.mechanisms.randomness import Bits
 from dpaudit.models import Positive
-from dpaudit.randomness import Bits
-from dpaudit.sensitivity import Norm
 
 
 class DiscreteGaussian(Calibrated):

@@ -8,11 +8,11 @@ from typing import ClassVar, Literal
 import numpy as np
 from sortedcontainers import SortedDict
 
+from dpaudit.claims.sensitivity import Norm
 from dpaudit.errors import InvalidParameter
 from dpaudit.mechanisms.additive import normal_log_density
 from dpaudit.mechanisms.calibrated import Array, Calibrated, residual
 from dpaudit.models import Model, Positive
-from dpaudit.sensitivity import Norm
 
 
 class ExponentialKernel(Model):

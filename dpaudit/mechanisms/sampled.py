@@ -8,10 +8,10 @@ from typing import Annotated, Literal
 import numpy as np
 from pydantic import Field
 
+from dpaudit.claims.sensitivity import Norm, Sensitivity
 from dpaudit.mechanisms.additive import Gaussian, Laplace
 from dpaudit.mechanisms.calibrated import Array
 from dpaudit.models import Model, Positive
-from dpaudit.sensitivity import Norm, Sensitivity
 
 Inner = Annotated[Gaussian | Laplace, Field(discriminator="kind")]
 

@@ -6,12 +6,12 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
+from dpaudit.claims.sensitivity import Norm
 from dpaudit.errors import InvalidParameter
 from dpaudit.mechanisms.additive import normal_log_density
 from dpaudit.mechanisms.calibrated import Array, Calibrated, residual
 from dpaudit.mechanisms.matrices import symmetric_log_density, symmetric_noise
 from dpaudit.models import Count, Positive
-from dpaudit.sensitivity import Norm
 
 
 class TreeAggregation(Calibrated):

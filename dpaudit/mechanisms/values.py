@@ -9,8 +9,8 @@ from dpaudit.mechanisms.additive import Gaussian, Laplace
 from dpaudit.mechanisms.calibrated import Array
 from dpaudit.mechanisms.discrete import DiscreteGaussian, DiscreteLaplace, require_integers
 from dpaudit.mechanisms.matrices import SymmetricGaussian
+from dpaudit.mechanisms.randomness import Randomness
 from dpaudit.mechanisms.selection import RandomizedResponse
-from dpaudit.randomness import Randomness
 
 ValueMechanism: TypeAlias = (
     Gaussian | Laplace | DiscreteGaussian | DiscreteLaplace | RandomizedResponse | SymmetricGaussian

@@ -27,13 +27,13 @@ from dpaudit import (
     run,
 )
 from dpaudit.accountants.accounting import account, bounds
-from dpaudit.accountants.composition import compose
-from dpaudit.accountants.curves import profiles
-from dpaudit.accountants.filters import ZCDPFilter
+from dpaudit.accountants.composition.composition import compose
+from dpaudit.accountants.curves.curves import profiles
+from dpaudit.accountants.filters.filters import ZCDPFilter
+from dpaudit.certificate.verdicts import CLAIM_TOLERANCE
 from dpaudit.errors import CannotBound, ClaimMismatch, NotCertifiable
-from dpaudit.ledger import Header
+from dpaudit.ledger.ledger import Header
 from dpaudit.mechanisms import OpaqueApproxDP
-from dpaudit.verdicts import CLAIM_TOLERANCE
 
 GAUSSIAN = Gaussian(sigma=2.0, sensitivity=L2(1.0, "proved"))  # rho = 1/8, mu = 1/2
 LAPLACE = Laplace(scale=2.0, sensitivity=L1(1.0, "proved"))  # epsilon = 1/2

@@ -27,11 +27,11 @@ from dpaudit import (
     Release,
 )
 from dpaudit.accountants.accounting import account, bounds
-from dpaudit.accountants.composition import compose
+from dpaudit.accountants.composition.composition import compose
+from dpaudit.certificate.verdicts import leading_figure
 from dpaudit.errors import CannotBound
-from dpaudit.ledger import Header
-from dpaudit.ledger_file import LedgerStream
-from dpaudit.verdicts import leading_figure
+from dpaudit.ledger.file import LedgerStream
+from dpaudit.ledger.ledger import Header
 
 HEADER = Header(
     algorithm="a",

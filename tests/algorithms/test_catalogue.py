@@ -7,9 +7,9 @@ import pytest
 
 from dpaudit import ZCDP, ApproxDP, PureDP
 from dpaudit.algorithms.catalogue import CATALOGUE
-from dpaudit.algorithms.loaders import write_csv
-from dpaudit.algorithms.reward_table import read_rewards
-from dpaudit.algorithms.tabular import random_mdp, uniform_policy
+from dpaudit.algorithms.data.loaders import write_csv
+from dpaudit.algorithms.data.reward_table import read_rewards
+from dpaudit.algorithms.environments.tabular import random_mdp, uniform_policy
 from dpaudit.errors import DataError, InvalidParameter, UsageError
 
 APVI = CATALOGUE["dp-apvi"]

@@ -19,8 +19,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 import numpy as np
 from dpaudit import L2, Claim, Gaussian, Laplace, L1, ZCDP
-from dpaudit.claims import Premise
-from dpaudit.pairs import Pair
+from dpaudit.claims.claims import Premise
+from dpaudit.claims.pairs import Pair
 
 def sums(data, curator):
     print("chatter")

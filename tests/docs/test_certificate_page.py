@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from dpaudit.statement import NOT_STATED, Statement
+from dpaudit.certificate.statement import NOT_STATED, Statement
 
 PAGE = Path(__file__).parents[2] / "docs" / "certificate.md"
 

@@ -43,7 +43,7 @@ def test_the_page_on_the_gate(tmp_path: Path) -> None:
 
 
 def test_the_readmes_configuration_is_one(tmp_path: Path) -> None:
-    from dpaudit.app.gating.configuration import read_configuration
+    from dpaudit.app.gate.configuration import read_configuration
 
     path = tmp_path / "pyproject.toml"
     path.write_text(blocks("README.md", "toml")[0], encoding="utf-8")
@@ -55,7 +55,7 @@ def test_the_readmes_configuration_is_one(tmp_path: Path) -> None:
 def test_the_page_on_tests(tmp_path: Path) -> None:
     (tmp_path / "test_means.py").write_text(blocks("docs/pytest.md", "python")[0], encoding="utf-8")
     (tmp_path / "pytest.ini").write_text("[pytest]\n")
-    plugin = ("-p", "dpaudit.app.pytest_plugin", "-p", "no:cacheprovider")
+    plugin = ("-p", "dpaudit.app.testing.pytest_plugin", "-p", "no:cacheprovider")
     done = run(tmp_path, "pytest", "-q", *plugin, columns=80)
     shown = blocks("docs/pytest.md", "console")[0].partition("\n")[2]
     seconds = re.compile(r" in [0-9.]+s.*| - Failed:.*")  # the short line is as wide as the terminal

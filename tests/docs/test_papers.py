@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from dpaudit.guarantees import ZCDP
+from dpaudit.claims.guarantees import ZCDP
 
 DOCS = Path(__file__).parents[2] / "docs"
 FIGURE = re.compile(r"\d+(?:\.\d+)?")

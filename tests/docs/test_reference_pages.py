@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from dpaudit import errors
-from dpaudit.accountants.composition import compose
-from dpaudit.accountants.curves import profiles
+from dpaudit.accountants.composition.composition import compose
+from dpaudit.accountants.curves.curves import profiles
+from dpaudit.claims.relations import Neighbouring
+from dpaudit.claims.sensitivity import L1
+from dpaudit.ledger.releases import Release
 from dpaudit.mechanisms import Laplace
-from dpaudit.relations import Neighbouring
-from dpaudit.releases import Release
-from dpaudit.sensitivity import L1
 
 DOCS = Path(__file__).parents[2] / "docs"
 ERRORS = [

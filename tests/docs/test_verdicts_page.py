@@ -7,8 +7,8 @@ from typing import get_args
 
 import pytest
 
-from dpaudit.auditors.clopper_pearson import largest_refutable_epsilon
-from dpaudit.verdicts import Experiment, Finding, Proof
+from dpaudit.auditors.statistics.clopper_pearson import largest_refutable_epsilon
+from dpaudit.certificate.verdicts import Experiment, Finding, Proof
 
 PAGE = (Path(__file__).parents[2] / "docs" / "verdicts.md").read_text(encoding="utf-8")
 KINDS = get_args(Finding.model_fields["kind"].annotation)

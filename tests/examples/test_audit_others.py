@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpaudit.auditors.sides import repeat_trial
+from dpaudit.auditors.sampling.trial import repeat_trial
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 

@@ -11,9 +11,9 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from dpaudit.algorithms.loaders import read_csv
-from dpaudit.algorithms.reward_table import read_rewards, write_rewards
-from dpaudit.algorithms.trajectories import TrajectoryData
+from dpaudit.algorithms.data.loaders import read_csv
+from dpaudit.algorithms.data.reward_table import read_rewards, write_rewards
+from dpaudit.algorithms.data.trajectories import TrajectoryData
 from dpaudit.errors import DataError
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"

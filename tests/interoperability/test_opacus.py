@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from dpaudit import ApproxDP, Claim, Ledger
 from dpaudit.accountants.accounting import account
-from dpaudit.accountants.from_opacus import from_opacus, read_checkpoint
+from dpaudit.accountants.bridges.from_opacus import from_opacus, read_checkpoint
 from dpaudit.app.main import main
 from dpaudit.errors import UsageError
 

@@ -10,6 +10,7 @@ import pytest
 from mpmath import mpf
 from scipy import stats
 
+from dpaudit.claims.sensitivity import L1, L2, Frobenius
 from dpaudit.errors import InvalidParameter
 from dpaudit.mechanisms import (
     DiscreteGaussian,
@@ -22,7 +23,6 @@ from dpaudit.mechanisms import (
     SmoothGaussian,
     SymmetricGaussian,
 )
-from dpaudit.sensitivity import L1, L2, Frobenius
 
 QUERY = np.array([[1.0, -2.0, 0.5], [0.0, 3.0, -1.0]])
 OUTPUT = np.array([[1.5, -1.0, 2.5], [-4.0, 3.0, 0.25]])

@@ -10,10 +10,10 @@ import pytest
 from mpmath import mpf
 from scipy import stats
 
+from dpaudit.claims.sensitivity import RKHS
 from dpaudit.errors import InvalidParameter
 from dpaudit.mechanisms import Array, ExponentialKernel, GaussianProcess, Path
 from dpaudit.mechanisms.functions import bridge
-from dpaudit.sensitivity import RKHS
 
 N = 40_000
 ALARM = 1e-6

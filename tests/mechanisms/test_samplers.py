@@ -13,6 +13,7 @@ import pytest
 from mpmath import mp, mpf
 from scipy import stats
 
+from dpaudit.claims.sensitivity import L1, L2, Frobenius
 from dpaudit.mechanisms import (
     Array,
     DiscreteGaussian,
@@ -26,8 +27,7 @@ from dpaudit.mechanisms import (
     SymmetricGaussian,
     TreeAggregation,
 )
-from dpaudit.randomness import Bits, Randomness
-from dpaudit.sensitivity import L1, L2, Frobenius
+from dpaudit.mechanisms.randomness import Bits, Randomness
 
 ALARM = 1e-6
 N = 40_000

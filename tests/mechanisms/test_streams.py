@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from dpaudit.claims.sensitivity import L2, Frobenius
 from dpaudit.errors import InvalidParameter
 from dpaudit.mechanisms import Array, Tree, TreeAggregation
-from dpaudit.sensitivity import L2, Frobenius
 
 ALARM = 1e-6
 

@@ -18,8 +18,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpaudit import L1, L2, Gaussian, Laplace, Neighbouring, Release
-from dpaudit.accountants.composition import compose
-from dpaudit.accountants.curves import profiles
+from dpaudit.accountants.composition.composition import compose
+from dpaudit.accountants.curves.curves import profiles
+from dpaudit.claims.sensitivity import RKHS, Frobenius
 from dpaudit.errors import CannotBound
 from dpaudit.mechanisms import (
     DiscreteGaussian,
@@ -37,7 +38,6 @@ from dpaudit.mechanisms import (
     Tabulated,
     TreeAggregation,
 )
-from dpaudit.sensitivity import RKHS, Frobenius
 
 CELLS = 12
 ROUNDING = 1e-35  # of 40 digits, where a loss equals epsilon and nothing is left

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from dpaudit import L1, L2, Curator, Gaussian, Laplace, Neighbouring, NoNoise
-from dpaudit.ledger import Header, Ledger
-from dpaudit.relations import Neighbouring as Relation
-from dpaudit.sums import clip_rows
+from dpaudit.claims.relations import Neighbouring as Relation
+from dpaudit.curator.clipping import clip_rows
+from dpaudit.ledger.ledger import Header, Ledger
 
 # Sums are rounded: by at most (number of rows) * 2^-53 of the rows' norms.
 SLACK = 1 + 1e-12

@@ -21,23 +21,23 @@ from scipy.special import betaincinv
 from scipy.stats import binom, norm
 
 from dpaudit import L1, L2, Curator, Gaussian, Laplace
-from dpaudit.accountants.gaussian import gaussian_delta
-from dpaudit.algorithms.dp_apvi import DPAPVI
-from dpaudit.algorithms.tabular import random_mdp
-from dpaudit.auditors.events import candidates
-from dpaudit.auditors.gdp import gaussian_trade_off
-from dpaudit.auditors.looks import sequential
-from dpaudit.auditors.one_run import one_run
-from dpaudit.auditors.replay import replay
-from dpaudit.auditors.samples import Samples
-from dpaudit.auditors.sequential import begin
-from dpaudit.auditors.threshold import threshold
-from dpaudit.auditors.trials import run_trials
-from dpaudit.auditors.zoo import ZOO
-from dpaudit.claims import Claim
-from dpaudit.guarantees import GDP, ZCDP, ApproxDP, PureDP
-from dpaudit.pairs import Pair
-from dpaudit.verdicts import Audit, Experiment
+from dpaudit.accountants.closed_forms.gaussian import gaussian_delta
+from dpaudit.algorithms.environments.tabular import random_mdp
+from dpaudit.algorithms.offline.dp_apvi import DPAPVI
+from dpaudit.auditors.replay.replay import replay
+from dpaudit.auditors.sampling.samples import Samples
+from dpaudit.auditors.sampling.trials import run_trials
+from dpaudit.auditors.statistics.gdp import gaussian_trade_off
+from dpaudit.auditors.statistics.one_run import one_run
+from dpaudit.auditors.statistics.sequential import begin
+from dpaudit.auditors.statistics.sequential_feed import sequential
+from dpaudit.auditors.statistics.threshold import threshold
+from dpaudit.auditors.statistics.threshold_events import candidates
+from dpaudit.auditors.zoo.zoo import ZOO
+from dpaudit.certificate.verdicts import Audit, Experiment
+from dpaudit.claims.claims import Claim
+from dpaudit.claims.guarantees import GDP, ZCDP, ApproxDP, PureDP
+from dpaudit.claims.pairs import Pair
 
 LEVEL = 0.05
 

@@ -14,17 +14,17 @@ import pytest
 from scipy.special import betaincinv
 from scipy.stats import binom, norm
 
-from dpaudit.accountants.gaussian import gaussian_delta
-from dpaudit.auditors.clopper_pearson import epsilon_lower
-from dpaudit.auditors.gaussian_pair import epsilon_below
-from dpaudit.auditors.gdp import gaussian_trade_off
-from dpaudit.auditors.looks import sequential
-from dpaudit.auditors.samples import Samples
-from dpaudit.auditors.threshold import threshold
-from dpaudit.claims import Claim
+from dpaudit.accountants.closed_forms.gaussian import gaussian_delta
+from dpaudit.auditors.sampling.samples import Samples
+from dpaudit.auditors.statistics.clopper_pearson import epsilon_lower
+from dpaudit.auditors.statistics.gaussian_pair import epsilon_below
+from dpaudit.auditors.statistics.gdp import gaussian_trade_off
+from dpaudit.auditors.statistics.sequential_feed import sequential
+from dpaudit.auditors.statistics.threshold import threshold
+from dpaudit.certificate.verdicts import Experiment
+from dpaudit.claims.claims import Claim
+from dpaudit.claims.guarantees import GDP, PureDP
 from dpaudit.errors import InvalidParameter
-from dpaudit.guarantees import GDP, PureDP
-from dpaudit.verdicts import Experiment
 
 LEVEL = 0.05
 DELTA = 1e-5

@@ -29,6 +29,7 @@ from dpaudit import (
     run,
 )
 from dpaudit.accountants.book import Book
+from dpaudit.claims.guarantees import AnyGuarantee
 from dpaudit.errors import (
     BookUnavailable,
     BudgetExceeded,
@@ -40,7 +41,6 @@ from dpaudit.errors import (
     NotCertifiable,
     UsageError,
 )
-from dpaudit.guarantees import AnyGuarantee
 
 CLAIM = Claim(ZCDP(rho=1.0), unit="row", neighbouring="replace-one")
 

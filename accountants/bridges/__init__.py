@@ -1,0 +1,1 @@
+"""Ledgers from and to other libraries' records."""

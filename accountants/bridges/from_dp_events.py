@@ -1,0 +1,255 @@
+"""A tree of dp-accounting's `DpEvent`s as a ledger.
+
+An event's multiplier is the noise's scale over C, the norm of one unit's contribution to a sum, and a
+replaced unit moves a sum by up to 2C (`Neighbouring.sum_sensitivity`) - unless the caller says that C is the
+whole sensitivity, as it is in what `dpaudit.accountants.bridges.to_dp_events` writes. An event that no
+mechanism here is worth is an error that says so.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+from numbers import Integral
+from typing import TYPE_CHECKING, Any
+
+from dpaudit.accountants.bridges.imported_ledger import named
+from dpaudit.accountants.closed_forms.rounding import down, sqrt_up, up
+from dpaudit.claims.relations import Neighbouring
+from dpaudit.claims.sensitivity import L1, L2
+from dpaudit.errors import CannotBound, ClaimMismatch, InputError, InvalidParameter
+from dpaudit.ledger.ledger import Header, Ledger
+from dpaudit.ledger.releases import Release
+from dpaudit.mechanisms import (
+    AnyMechanism,
+    DiscreteLaplace,
+    Gaussian,
+    Laplace,
+    OpaqueZCDP,
+    PoissonSampled,
+    RandomizedResponse,
+    TreeAggregation,
+)
+
+if TYPE_CHECKING:
+    from dp_accounting.dp_event import DpEvent
+    from dp_accounting.privacy_accountant import NeighboringRelation
+
+#: Deeper trees than this nobody writes by hand; a tree that contains itself is deeper.
+_DEEPEST = 200
+
+
+def from_dp_event(
+    event: DpEvent,
+    relation: NeighboringRelation,
+    *,
+    whole: bool = False,
+    neighbouring: Neighbouring | str | None = None,
+    unit: str = "record",
+    algorithm: str = "dp-accounting events",
+) -> Ledger:
+    """A ledger with one release for each leaf of a tree of events, its sensitivities `declared`.
+
+    The ledger has no footer and no hashes, since nothing here saw the run: it is accounted for, and never
+    certified.
+
+    Args:
+        event: the tree.
+        relation: dp-accounting's neighbouring relation, which the events are meant for.
+        whole: multipliers are scales over the whole sensitivity, as `to_dp_event` writes them.
+        neighbouring: the ledger's relation; left out, what `relation` is: ``REPLACE_SPECIAL`` zeroes a unit
+            out. Where `whole`, events under ``REPLACE_SPECIAL`` may also be about replace-one.
+        unit: the unit of privacy, which events do not name.
+        algorithm: the ledger's name for what made the events.
+
+    Raises:
+        CannotBound: an event has no sound counterpart here, or stands for no privacy at all.
+        ClaimMismatch: `neighbouring` is none that `relation` can stand for.
+        InvalidParameter: a parameter outside its range, or something that is no event.
+    """
+    own = _neighbouring(relation, neighbouring, whole=whole)
+    moves = 1.0 if whole else own.sum_sensitivity(1.0, "l2")
+    ledger = Ledger(Header(algorithm=algorithm, unit=unit, neighbouring=own), hashed=False)
+    for leaf, count, where in _leaves(event, 1, "event"):
+        try:
+            mechanism = _mechanism(leaf, relation, moves, where)
+        except InputError as error:
+            raise (error if where in error.where else named(where, error)) from None
+        if mechanism is not None:
+            ledger.append(Release(label=where, mechanism=mechanism, count=count))
+    return ledger
+
+
+def _neighbouring(
+    relation: NeighboringRelation, asked: Neighbouring | str | None, *, whole: bool
+) -> Neighbouring:
+    from dp_accounting.privacy_accountant import NeighboringRelation
+
+    natural = {
+        NeighboringRelation.ADD_OR_REMOVE_ONE: Neighbouring.ADD_OR_REMOVE_ONE,
+        NeighboringRelation.REPLACE_ONE: Neighbouring.REPLACE_ONE,
+        NeighboringRelation.REPLACE_SPECIAL: Neighbouring.ZERO_OUT,
+    }
+    if relation not in natural:
+        raise InvalidParameter(
+            f"{relation!r} as a relation",
+            where="relation",
+            remedy="give one of dp_accounting.NeighboringRelation",
+        )
+    if asked is None or asked == natural[relation]:
+        return natural[relation]
+    if whole and relation is NeighboringRelation.REPLACE_SPECIAL and asked == Neighbouring.REPLACE_ONE:
+        return Neighbouring.REPLACE_ONE
+    raise ClaimMismatch(
+        f"events under {relation.name} for a ledger under {str(asked)!r}",
+        where="neighbouring",
+        remedy=f"leave it out: these events are about {str(natural[relation])!r}",
+    )
+
+
+def _leaves(event: Any, count: int, where: str, depth: int = 0) -> Iterator[tuple[Any, int, str]]:
+    """Every event that is no composition, how often it happened, and where it stands in the tree."""
+    from dp_accounting import dp_event
+
+    if depth > _DEEPEST:
+        raise InvalidParameter(
+            f"events more than {_DEEPEST} deep", where=where[:60], remedy="flatten the tree"
+        )
+    if isinstance(event, dp_event.SelfComposedDpEvent):
+        times = _whole_number(event.count, "count", where)
+        yield from _leaves(event.event, count * times, where, depth + 1)
+    elif isinstance(event, dp_event.ComposedDpEvent):
+        if not isinstance(event.events, Sequence):
+            raise InvalidParameter(f"events = {event.events!r}", where=where, remedy="give a list of events")
+        for position, part in enumerate(event.events):
+            yield from _leaves(part, count, f"{where}[{position}]", depth + 1)
+    else:
+        yield event, count, where
+
+
+def _mechanism(event: Any, relation: NeighboringRelation, moves: float, where: str) -> AnyMechanism | None:
+    """The mechanism that an event stands for; None for one that releases nothing."""
+    from dp_accounting import dp_event
+
+    place = f"{where}: {type(event).__name__}"
+    if isinstance(event, dp_event.NoOpDpEvent):
+        return None
+    if isinstance(event, dp_event.GaussianDpEvent):
+        return Gaussian(sigma=event.noise_multiplier, sensitivity=L2(moves))
+    if isinstance(event, dp_event.LaplaceDpEvent):
+        return Laplace(scale=event.noise_multiplier, sensitivity=L1(moves))
+    if isinstance(event, dp_event.DiscreteLaplaceDpEvent):
+        parameter, reach = _positive(event.noise_parameter, place), _positive(event.sensitivity, place)
+        scale = _positive(down(1 / Fraction(parameter)), place)
+        return DiscreteLaplace(scale=scale, sensitivity=L1(moves * reach))
+    if isinstance(event, dp_event.RandomizedResponseDpEvent):
+        return _answer(event, relation, place)
+    if isinstance(event, dp_event.ZCDpEvent):
+        found = OpaqueZCDP(rho=event.rho, justification=f"stated by a ZCDpEvent, {where}")
+        if event.xi == 0:
+            return found
+        # xi + rho alpha <= (xi + rho) alpha, as every order exceeds 1.
+        xi = OpaqueZCDP(rho=event.xi, justification=found.justification).rho
+        return OpaqueZCDP(rho=up(Fraction(found.rho) + Fraction(xi)), justification=found.justification)
+    if isinstance(event, dp_event.PoissonSampledDpEvent):
+        return _sampled(event, relation, moves, where)
+    if isinstance(event, dp_event.SingleEpochTreeAggregationDpEvent):
+        return _tree(event, relation, moves, place)
+    if isinstance(event, dp_event.NonPrivateDpEvent):
+        raise _no_mechanism(event, where, "what it stands for protects nothing", "release it with noise")
+    if isinstance(event, dp_event.UnsupportedDpEvent):
+        raise _no_mechanism(event, where, "it says itself that nothing is known of it", "name the mechanism")
+    if isinstance(event, dp_event.DpEvent):
+        remedy = "state its guarantee as an opaque release, with a justification"
+        raise _no_mechanism(event, where, "no mechanism here is worth exactly that, or more", remedy)
+    raise InvalidParameter(f"a {type(event).__name__}", where=where, remedy="give a dp_accounting.DpEvent")
+
+
+def _answer(event: Any, relation: NeighboringRelation, place: str) -> AnyMechanism | None:
+    """Randomized response: epsilon = log(1 + k (1 - p)/p); its pair dominates that against a uniform answer.
+
+    The uniform answer is the average over all answers, so joint convexity has it no further away.
+    """
+    p, k = _positive(event.noise_parameter, place), _whole_number(event.num_buckets, "num_buckets", place)
+    if relation.name == "ADD_OR_REMOVE_ONE":
+        raise _no_mechanism(
+            event,
+            place.partition(":")[0],
+            "dp-accounting has it where an answer is replaced, not where one is added",
+            "give the relation REPLACE_ONE",
+        )
+    if k == 1 or p == 1:
+        return None
+    if p > 1:
+        raise InvalidParameter(f"noise_parameter = {p!r}", where=place, remedy="give a number in (0, 1]")
+    grown = up(k * (1 - Fraction(p)) / Fraction(p))
+    if not math.isfinite(grown):
+        raise InvalidParameter(f"noise_parameter = {p!r}", where=place, remedy="add noise")
+    return RandomizedResponse(epsilon=math.log1p(grown) * (1.0 + 4e-16), categories=k)
+
+
+def _sampled(event: Any, relation: NeighboringRelation, moves: float, where: str) -> AnyMechanism | None:
+    """A Poisson sample: of Gaussian noise, also several on one sample, which are one; or of Laplace noise."""
+    rate = event.sampling_probability
+    if isinstance(rate, bool) or not isinstance(rate, float | int) or not 0 <= rate <= 1:
+        raise InvalidParameter(f"sampling_probability = {rate!r}", where=where, remedy="give one in [0, 1]")
+    inner = list(_leaves(event.event, 1, f"{where}, sampled"))
+    noise = [(_mechanism(leaf, relation, moves, place), count) for leaf, count, place in inner]
+    kept = [(mechanism, count) for mechanism, count in noise if mechanism is not None]
+    if not kept or rate == 0:
+        return None
+    if len(kept) == 1 and kept[0][1] == 1 and isinstance(kept[0][0], Gaussian | Laplace):
+        return PoissonSampled(rate=rate, mechanism=kept[0][0])
+    gaussian = [(one, count) for one, count in kept if isinstance(one, Gaussian)]
+    if len(gaussian) == len(kept):
+        # Gaussian noise on one and the same sample adds up as mu^2 (Dong, Roth, Su 2022, Corollary 3.3).
+        square = sum(((Fraction(moves) / Fraction(one.sigma)) ** 2 * n for one, n in gaussian), Fraction(0))
+        together = Gaussian(sigma=1.0, sensitivity=L2(sqrt_up(square)))
+        return PoissonSampled(rate=rate, mechanism=together)
+    raise _no_mechanism(
+        event,
+        where,
+        "only Gaussian noise, or one Laplace release, on a sample is known here",
+        "state its guarantee as an opaque release, with a justification",
+    )
+
+
+def _tree(event: Any, relation: NeighboringRelation, moves: float, place: str) -> TreeAggregation:
+    """Trees of which a record is in one: the longest counts."""
+    if relation.name != "REPLACE_SPECIAL":
+        raise _no_mechanism(
+            event,
+            place.partition(":")[0],
+            "its theorem is about records replaced by a special one: another change moves all later ones",
+            "give the relation REPLACE_SPECIAL",
+        )
+    counts = event.step_counts if isinstance(event.step_counts, list | tuple) else [event.step_counts]
+    steps = max((_whole_number(count, "step_counts", place) for count in counts), default=0)
+    if not steps:
+        raise InvalidParameter("no step_counts", where=place, remedy="give the number of steps of each tree")
+    return TreeAggregation(sigma=event.noise_multiplier, steps=steps, sensitivity=L2(moves))
+
+
+def _positive(number: Any, place: str) -> float:
+    """A number as a double, refused unless it is finite and positive."""
+    try:
+        value = float(number)
+    except (TypeError, ValueError, OverflowError):
+        value = math.nan
+    if isinstance(number, bool) or not 0.0 < value < math.inf:
+        raise InvalidParameter(f"a parameter {number!r}", where=place)
+    return value
+
+
+def _whole_number(number: Any, name: str, place: str) -> int:
+    """A number as an integer, refused unless it is one and at least 1."""
+    if isinstance(number, bool) or not isinstance(number, Integral) or number < 1:
+        raise InvalidParameter(f"{name} = {number!r}", where=place, remedy="give a whole number, 1 or more")
+    return int(number)
+
+
+def _no_mechanism(event: Any, where: str, why: str, remedy: str) -> CannotBound:
+    return CannotBound(
+        f"no mechanism stands for a {type(event).__name__}", where=where, why=why, remedy=remedy
+    )

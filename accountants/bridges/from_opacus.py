@@ -1,0 +1,176 @@
+"""The history of Opacus' accountants as a ledger.
+
+Whatever accountant kept it - ``rdp``, ``prv`` or ``gdp`` - a history is a list of (noise multiplier, sample
+rate, steps): so many steps, each a Poisson sample of the examples with Gaussian noise on the sum of clipped
+gradients. A multiplier is the noise over the clipping norm, which is what one example more or less moves the
+sum by; so a step is noise `noise_multiplier` on a sensitivity of 1, under add-or-remove-one.
+
+With gradient accumulation Opacus writes the sample rate times the number of batches of a step. An example is
+then drawn anew for each batch and may stand in several, which one draw at that rate does not cover: the
+epsilon that comes of such a history is too small. Nothing in it tells.
+"""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from dpaudit.accountants.bridges.imported_ledger import declared_ledger, named
+from dpaudit.claims.relations import Neighbouring
+from dpaudit.claims.sensitivity import L2
+from dpaudit.errors import ClaimMismatch, InputError, InvalidParameter, MissingExtra, UsageError
+from dpaudit.ledger.ledger import Ledger
+from dpaudit.ledger.releases import Release
+from dpaudit.mechanisms import Gaussian, PoissonSampled
+
+#: Where `PrivacyEngine.save_checkpoint` puts the accountant's state.
+IN_CHECKPOINT = "privacy_accountant_state_dict"
+
+#: What a history does not say.
+TAKEN_ON_TRUST = (
+    "that batches were Poisson samples: with poisson_sampling=False Opacus writes the same history",
+    "that nobody can predict the noise: a fixed seed, or secure_mode=False, leaves no trace in a history",
+    "that each step was one batch: gradient accumulation, which costs more, leaves only a larger sample rate",
+    "that nothing else was released: a history holds no noisy counts of AdaClip, no losses and no accuracies",
+    "that neither the clipping norm, nor the number of steps, nor any other setting depends on the examples",
+)
+
+#: More than any training makes; a ledger cannot hold counts beyond 2^53.
+_MOST_STEPS = 10**9
+
+#: Before it, a file could run code even where weights alone were asked for (CVE-2025-32434).
+_SAFE_TORCH = (2, 6)
+
+
+def from_opacus(
+    state: Any,
+    *,
+    unit: str = "example",
+    neighbouring: Neighbouring | str = Neighbouring.ADD_OR_REMOVE_ONE,
+    algorithm: str = "opacus",
+) -> Ledger:
+    """A ledger with one release for each pair of noise multiplier and sample rate, its count the steps.
+
+    It has no footer and no hashes, since nothing here saw the run: it is accounted for, never certified.
+
+    Args:
+        state: what ``accountant.state_dict()`` returns, as it is or read back from JSON; or a whole
+            checkpoint that holds it.
+        unit: the unit of privacy: one example of the data loader, unless each unit has one alone.
+        neighbouring: Opacus' accountants know add-or-remove-one alone.
+        algorithm: the ledger's name for the run.
+
+    Raises:
+        UsageError: this is no accountant's state, or it holds two.
+        ClaimMismatch: another relation.
+        InvalidParameter: a noise multiplier, sample rate or number of steps outside its range.
+    """
+    if neighbouring != Neighbouring.ADD_OR_REMOVE_ONE:
+        raise ClaimMismatch(
+            f"Opacus' history for a ledger under {str(neighbouring)!r}",
+            where="neighbouring",
+            why="a multiplier is the noise over the clipping norm, by which adding an example moves a sum",
+            remedy=f"leave it out: a history is about {str(Neighbouring.ADD_OR_REMOVE_ONE)!r}",
+        )
+    if isinstance(state, Mapping) and "history" in state and IN_CHECKPOINT in state:
+        raise UsageError(
+            "two histories",
+            where="state",
+            why="which of them is the run's cannot be told",
+            remedy=f"give accountant.state_dict() alone, or a checkpoint with its {IN_CHECKPOINT!r}",
+        )
+    inner = state.get(IN_CHECKPOINT, state) if isinstance(state, Mapping) else state
+    history = inner.get("history") if isinstance(inner, Mapping) else None
+    if not isinstance(inner, Mapping) or not isinstance(history, list | tuple):
+        raise UsageError(
+            "no history of an accountant",
+            where="state",
+            why="what was released cannot be told from anything else in it",
+            remedy=f"give accountant.state_dict(), or a checkpoint with its {IN_CHECKPOINT!r}",
+        )
+    return declared_ledger(
+        _steps(history),
+        algorithm=algorithm,
+        unit=unit,
+        neighbouring=Neighbouring.ADD_OR_REMOVE_ONE,
+        parameters={
+            "source": "opacus",
+            "accountant": str(inner.get("mechanism", "not named")),
+            "taken on trust": list(TAKEN_ON_TRUST),
+        },
+    )
+
+
+def read_checkpoint(path: str | Path) -> Mapping[str, Any]:
+    """What a checkpoint file holds, as torch reads weights: numbers and containers, no code.
+
+    Raises:
+        MissingExtra: torch is not installed, or too old to be trusted with a foreign file.
+        UsageError: this is no checkpoint, or it holds objects of other kinds.
+    """
+    try:
+        import torch
+    except ImportError:
+        raise MissingExtra("a checkpoint needs torch", where=str(path), remedy=_WITHOUT_TORCH) from None
+    if tuple(int(part) for part in torch.__version__.split(".")[:2]) < _SAFE_TORCH:
+        raise MissingExtra(
+            f"a checkpoint needs torch 2.6 or newer, this is {torch.__version__}",
+            where=str(path),
+            why="older ones run code that a file brings along, even where weights alone are asked for",
+            remedy=_WITHOUT_TORCH,
+        )
+    try:
+        with Path(path).open("rb") as file:
+            state = torch.load(file, map_location="cpu", weights_only=True)
+    except OSError:
+        raise
+    except Exception as error:  # noqa: BLE001  (torch promises no kind of error for a broken file)
+        raise UsageError(
+            f"torch does not read it as weights: {str(error).splitlines()[0] if str(error) else error!r}",
+            where=str(path),
+            why="objects of other kinds could run code when they are read",
+            remedy="write accountant.state_dict() as JSON",
+        ) from None
+    if not isinstance(state, Mapping):
+        raise UsageError(
+            f"a checkpoint that holds a {type(state).__name__}",
+            where=str(path),
+            why="an accountant's state is a dictionary",
+            remedy="give a file that PrivacyEngine.save_checkpoint wrote",
+        )
+    return state
+
+
+_WITHOUT_TORCH = "pip install 'dpaudit[opacus]', or write accountant.state_dict() as JSON"
+
+
+def _steps(history: list[Any] | tuple[Any, ...]) -> Iterator[Release]:
+    for position, entry in enumerate(history):
+        place = f"history[{position}]"
+        if not isinstance(entry, list | tuple) or len(entry) != 3:
+            raise UsageError(
+                f"{str(entry)[:60]!r}",
+                where=place,
+                why="an entry is (noise multiplier, sample rate, number of steps)",
+                remedy="give the history as accountant.state_dict() has it",
+            )
+        multiplier, rate, steps = entry
+        if (
+            isinstance(steps, bool)
+            or not isinstance(steps, numbers.Integral)
+            or not 0 < int(steps) <= _MOST_STEPS
+        ):
+            raise InvalidParameter(
+                f"{steps!r:.40} steps",
+                where=place,
+                why="a step was made or it was not, and a run has at most a billion of them",
+                remedy="give the number of optimizer steps, a whole number written as one",
+            )
+        try:
+            noise = Gaussian(sigma=multiplier, sensitivity=L2(1.0))
+            step = PoissonSampled(rate=rate, mechanism=noise)
+            yield Release(label=place, mechanism=step, count=int(steps))
+        except InputError as error:
+            raise named(place, error) from None

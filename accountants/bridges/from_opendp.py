@@ -1,0 +1,206 @@
+"""An OpenDP measurement as a ledger: its mechanism where it is one of ours, else what its map proves.
+
+OpenDP draws all noise exactly, on the integers or on a lattice. Noise on integers is our discrete mechanism.
+A scalar with Laplace noise on a lattice of step g, its query moving by n g, is dominated by continuous
+Laplace noise of the same scale s whose query moves by (n + 1) g: with p = exp(-g/s) the lattice's delta at
+epsilon < n g/s is, for the whole number K that ends the set of outputs,
+1 - (p^(K+1) + e^epsilon p^(n-K))/(1 + p) <= 1 - 2 e^(epsilon/2) p^((n+1)/2)/(1 + p) by the means' inequality,
+and 2/(1 + p) >= 1 leaves no more than the continuous 1 - e^(epsilon/2) p^((n+1)/2); beyond n g/s it is 0.
+Everything else is known by its map alone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from fractions import Fraction
+from typing import Any
+
+from dpaudit.accountants.bridges import opendp_trees
+from dpaudit.accountants.bridges.imported_ledger import declared_ledger, stated_relation
+from dpaudit.accountants.bridges.opendp_distances import INTEGERS, distance_of_neighbours
+from dpaudit.accountants.closed_forms.rounding import up
+from dpaudit.claims.relations import Neighbouring
+from dpaudit.claims.sensitivity import L1, L2
+from dpaudit.errors import CannotBound, UsageError
+from dpaudit.ledger.ledger import Ledger
+from dpaudit.ledger.releases import Release
+from dpaudit.mechanisms import (
+    AnyMechanism,
+    DiscreteGaussian,
+    DiscreteLaplace,
+    Laplace,
+    OpaqueApproxDP,
+    OpaquePureDP,
+    OpaqueZCDP,
+    RandomizedResponse,
+)
+
+#: What a measurement does not say.
+TAKEN_ON_TRUST = (
+    "that it ran as often as was stated, and nothing else was published",
+    "that its input lay in its input domain, whose bounds and sizes OpenDP does not check",
+    "that one unit moves its input by no more than the distance that was stated",
+    "OpenDP's maps and samplers",
+)
+
+#: Floats lie on a lattice of this step, as a power of two, unless the measurement names a coarser one.
+_FINEST = {"f32": -149, "f64": -1074}
+
+
+def from_opendp(
+    measurement: Any,
+    *,
+    neighbouring: Neighbouring | str,
+    unit: str,
+    d_in: float | None = None,
+    count: int = 1,
+    algorithm: str = "opendp",
+) -> Ledger:
+    """A ledger with one release for each measurement of a composition, its sensitivity what moves it.
+
+    It has no footer and no hashes, since nothing here saw the run: it is accounted for, never certified.
+
+    Args:
+        measurement: a ``Measurement``, or the JSON object that ``opendp.mod.serialize`` wrote. A measurement
+            that OpenDP cannot serialise is taken as a whole, by its map.
+        neighbouring: the relation; OpenDP has only distances.
+        unit: the unit of privacy.
+        d_in: how far neighbouring inputs lie apart, by the measurement's input metric; left out, what one
+            record makes on data sets. Where the input is an aggregate, it must be stated.
+        count: how often the measurement was invoked.
+        algorithm: the ledger's name for the run.
+
+    Raises:
+        MissingExtra: OpenDP is not installed.
+        UsageError: this is no measurement, or one of another version of OpenDP, or lacks its `d_in`.
+        InvalidParameter: a distance or count outside its range.
+        ClaimMismatch: the input's metric cannot tell neighbours under this relation.
+        CannotBound: OpenDP refuses it, or its map promises nothing, or on a scale that no release has.
+    """
+    mod = opendp_trees.library()
+    tree = measurement if isinstance(measurement, Mapping) else _serialised(measurement, mod)
+    if tree is None:
+        whole = measurement
+    else:
+        opendp_trees.require_constructors(tree, mod.__version__)
+        whole = opendp_trees.rebuilt(tree, "measurement")
+    if not isinstance(whole, mod.Measurement):
+        raise UsageError(
+            f"a {type(whole).__name__}",
+            where="measurement",
+            why="only a measurement draws noise",
+            remedy="give a measurement, or what opendp.mod.serialize returned of one",
+        )
+    relation = stated_relation(neighbouring)
+    distance = distance_of_neighbours(whole, relation, d_in)
+    found = (
+        [("measurement", _by_map(whole, distance, "measurement"))]
+        if tree is None
+        else _leaves(tree, distance, "measurement")
+    )
+    return declared_ledger(
+        (Release(label=place, mechanism=mechanism, count=count) for place, mechanism in found),
+        algorithm=algorithm,
+        unit=unit,
+        neighbouring=relation,
+        parameters={
+            "source": f"opendp {mod.__version__}",
+            "input domain": str(whole.input_domain),
+            "input metric": str(whole.input_metric),
+            "d_in": up(Fraction(distance)),
+            "taken on trust": list(TAKEN_ON_TRUST),
+        },
+    )
+
+
+def _serialised(measurement: Any, mod: Any) -> Mapping[str, Any] | None:
+    """The measurement's tree; None where it holds functions, or what only Polars could read back."""
+    from dpaudit.json_text import strictly_parsed
+
+    if not isinstance(measurement, mod.Measurement):
+        return {}
+    try:
+        tree = strictly_parsed(mod.serialize(measurement))
+        opendp_trees.require_constructors(tree, mod.__version__)
+    except Exception:  # noqa: BLE001  (OpenDP raises plain exceptions here; the map remains)
+        return None
+    return tree if isinstance(tree, Mapping) else None
+
+
+def _leaves(tree: Any, distance: Any, place: str) -> Iterator[tuple[str, AnyMechanism]]:
+    """Every measurement that is no composition and no chain, at the distance that reaches it."""
+    arguments = opendp_trees.arguments_of(tree)
+    match opendp_trees.name_of(tree):
+        case "make_composition" | "make_basic_composition" if isinstance(arguments.get("measurements"), list):
+            for position, part in enumerate(arguments["measurements"]):
+                yield from _leaves(part, distance, f"{place}[{position}]")
+        case "make_chain_mt":
+            before = opendp_trees.rebuilt(arguments["transformation0"], place)
+            with opendp_trees.answers(place, "has no distance after the transformation"):
+                moved = before.map(distance)
+            yield from _leaves(arguments["measurement1"], moved, place)
+        case name:
+            measurement = opendp_trees.rebuilt(tree, place)
+            proved = _by_map(measurement, distance, place)
+            yield place, _mechanism(name, arguments, measurement, distance, proved) or proved
+
+
+def _mechanism(
+    name: str | None, arguments: Mapping[str, Any], measurement: Any, distance: Any, proved: AnyMechanism
+) -> AnyMechanism | None:
+    """The mechanism of ours that a measurement is, or is no worse than; None where there is none."""
+    carrier = str(measurement.input_carrier_type)
+    integers = carrier.removeprefix("Vec<").removesuffix(">") in INTEGERS
+    match name, proved:
+        case (("make_laplace" | "make_geometric"), OpaquePureDP()) if integers:
+            return DiscreteLaplace(scale=float(arguments["scale"]), sensitivity=L1(up(Fraction(distance))))
+        case "make_laplace", OpaquePureDP() if carrier in _FINEST:
+            coarser = arguments.get("k")
+            step = Fraction(2) ** (_FINEST[carrier] if coarser is None else max(coarser, _FINEST[carrier]))
+            scale = float(arguments["scale"])
+            moves = Fraction(proved.epsilon) * Fraction(scale) + step
+            return Laplace(scale=scale, sensitivity=L1(up(moves)))
+        case "make_gaussian", OpaqueZCDP() if integers:
+            return DiscreteGaussian(sigma=float(arguments["scale"]), sensitivity=L2(up(Fraction(distance))))
+        case "make_randomized_response_bool", OpaquePureDP() if proved.epsilon > 0:
+            return RandomizedResponse(epsilon=proved.epsilon)
+        case "make_randomized_response", OpaquePureDP() if proved.epsilon > 0:
+            return RandomizedResponse(epsilon=proved.epsilon, categories=len(set(arguments["categories"])))
+        case _:
+            return None
+
+
+def _by_map(measurement: Any, distance: Any, place: str) -> AnyMechanism:
+    """What the measurement's own map proves at a distance."""
+    measure = str(measurement.output_measure.type)
+    with opendp_trees.answers(place, f"has no map at distance {distance!r}"):
+        figure = measurement.map(distance)
+    delta = 0.0
+    if measure.startswith("Approximate<") and isinstance(figure, tuple):
+        figure, delta = figure
+        measure = measure.removeprefix("Approximate<").removesuffix(">")
+    if measure == "FixedSmoothedMaxDivergence" and isinstance(figure, tuple):
+        figure, delta = figure
+        measure = "MaxDivergence"
+    if not isinstance(figure, float) or not math.isfinite(figure) or not 0 <= delta < 1:
+        why = "" if isinstance(figure, float) else f"under {measure} it is a curve and not a figure"
+        raise CannotBound(
+            f"the map says {figure!r}" if not why else f"a measurement under {measure}",
+            where=place,
+            why=why or "that promises nothing",
+            remedy="fix a delta with make_fix_delta" if why else "add noise",
+        )
+    why = f"OpenDP's map says so at d_in = {distance!r}"
+    if measure == "MaxDivergence":
+        if delta > 0:
+            return OpaqueApproxDP(epsilon=figure, delta=delta, justification=why)
+        return OpaquePureDP(epsilon=figure, justification=why)
+    if measure == "ZeroConcentratedDivergence" and delta == 0:
+        return OpaqueZCDP(rho=figure, justification=why)
+    raise CannotBound(
+        f"a measurement under {measure}" + (f" with delta {delta!r}" if delta else ""),
+        where=place,
+        why="no release of a ledger is known by that",
+        remedy="convert it: make_zCDP_to_approxDP, then make_fix_delta",
+    )

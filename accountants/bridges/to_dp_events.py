@@ -1,0 +1,194 @@
+"""A ledger as a tree of `DpEvent`s, for the accountants of Google's dp-accounting.
+
+An event tells noise by its multiplier, the noise's scale over C. What a query moves by in units of C is
+left to the accountant that reads the event, and under the relation ``REPLACE_ONE`` those of dp-accounting
+0.6 disagree: its privacy-loss accountant takes Gaussian noise to hide a move of 2C, its Renyi accountant
+one of C. A ledger's sensitivity is the whole move between neighbours, whatever the relation. Hence C is the
+whole sensitivity here, and events come with the relation to account for them under: one under which a query
+moves by exactly C, wherever there is one, and else ``REPLACE_ONE``, under which it moves by no less.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, assert_never
+
+from dpaudit.accountants.closed_forms.rounding import down, up
+from dpaudit.accountants.composition.costs import rho
+from dpaudit.accountants.composition.groups import for_group
+from dpaudit.claims.relations import Neighbouring
+from dpaudit.errors import CannotBound
+from dpaudit.ledger.ledger import Ledger
+from dpaudit.mechanisms import (
+    AnyMechanism,
+    DiscreteGaussian,
+    DiscreteLaplace,
+    Exponential,
+    Gaussian,
+    GaussianProcess,
+    Laplace,
+    OpaqueApproxDP,
+    OpaquePureDP,
+    OpaqueZCDP,
+    PoissonSampled,
+    RandomizedResponse,
+    SmoothGaussian,
+    SymmetricGaussian,
+    Tabulated,
+    TreeAggregation,
+)
+
+if TYPE_CHECKING:
+    from dp_accounting.dp_event import DpEvent
+    from dp_accounting.privacy_accountant import NeighboringRelation
+
+
+@dataclass(frozen=True)
+class Events:
+    """A ledger as dp-accounting reads it.
+
+    Attributes:
+        event: what was released: one event, or a composition with one event for each release, in order.
+        relation: the neighbouring relation to account for it under. The figure that comes of it holds under
+            the ledger's relation.
+    """
+
+    event: DpEvent
+    relation: NeighboringRelation
+
+
+def to_dp_event(ledger: Ledger) -> Events:
+    """The releases of a ledger as events.
+
+    Gaussian noise on symmetric matrices, on trees and on functions becomes the Gaussian events that it is
+    exactly worth; what is known by a pure epsilon or by rho becomes a `ZCDpEvent`, and so does discrete
+    Gaussian noise. Multipliers are rounded down, costs up.
+
+    Raises:
+        CannotBound: a release has no sound counterpart, or the ledger has parts or a budget.
+        NotCertifiable: its noise was never drawn, or replayed.
+    """
+    from dp_accounting import dp_event
+    from dp_accounting.privacy_accountant import NeighboringRelation
+
+    header = ledger.header
+    ledger.require_live_noise()
+    if header.budget is not None:
+        raise CannotBound(
+            "a run whose number of releases may depend on the data",
+            where="header.schedule",
+            why="the releases of one run prove nothing of another; its budget does",
+            remedy=f"account for the budget, {header.budget}",
+        )
+    needs_replacing = False
+    events = []
+    for release in ledger:
+        where = f"release {release.label!r}"
+        if release.partition is not None:
+            raise CannotBound(
+                f"a release on part {release.partition.part!r} of a split",
+                where=where,
+                why="events compose one after another; they have no parallel composition",
+                remedy="translate one ledger for each choice of parts that a unit can touch",
+            )
+        mechanism, times = for_group(release.mechanism, header.group_size)
+        needs_replacing |= _needs_replacing(mechanism, header.neighbouring, where)
+        event, runs = _event(mechanism, where)
+        count = runs * times * release.count
+        events.append(event if count == 1 else dp_event.SelfComposedDpEvent(event, count))
+    if header.neighbouring is Neighbouring.ADD_OR_REMOVE_ONE:
+        relation = NeighboringRelation.ADD_OR_REMOVE_ONE
+    elif needs_replacing:
+        relation = NeighboringRelation.REPLACE_ONE
+    else:
+        relation = NeighboringRelation.REPLACE_SPECIAL
+    return Events(events[0] if len(events) == 1 else dp_event.ComposedDpEvent(events), relation)
+
+
+def _needs_replacing(mechanism: AnyMechanism, neighbouring: Neighbouring, where: str) -> bool:
+    """Whether only ``REPLACE_ONE`` covers a mechanism, under the ledger's relation.
+
+    Randomized response: under ``REPLACE_SPECIAL`` an answer is held against a uniform one, which is less
+    than another answer. Poisson samples: a replaced unit stands on both sides.
+    """
+    replaced = neighbouring is Neighbouring.REPLACE_ONE
+    if isinstance(mechanism, RandomizedResponse) and not replaced:
+        raise _no_event(
+            mechanism,
+            where,
+            why=f"dp-accounting has randomized response under replace-one, and here it is {neighbouring}",
+            remedy="state its epsilon as an opaque pure-dp release",
+        )
+    return replaced and isinstance(mechanism, RandomizedResponse | PoissonSampled)
+
+
+def _event(mechanism: AnyMechanism, where: str) -> tuple[DpEvent, int]:
+    """One run of a mechanism: an event, and how many of it."""
+    from dp_accounting import dp_event
+
+    match mechanism:
+        case Gaussian() | SymmetricGaussian() | GaussianProcess() | TreeAggregation() | Laplace():
+            runs = mechanism.levels if isinstance(mechanism, TreeAggregation) else 1
+            if mechanism.sensitivity.value == 0:
+                return dp_event.NoOpDpEvent(), 1
+            if isinstance(mechanism, Laplace):
+                return dp_event.LaplaceDpEvent(_multiplier(mechanism, mechanism.scale, where)), runs
+            return dp_event.GaussianDpEvent(_multiplier(mechanism, mechanism.sigma, where)), runs
+        case PoissonSampled():
+            inner, _ = _event(mechanism.mechanism, where)
+            if isinstance(inner, dp_event.NoOpDpEvent):
+                return inner, 1
+            return dp_event.PoissonSampledDpEvent(mechanism.rate, inner), 1
+        case DiscreteLaplace():
+            # Between integers a distance is an integer.
+            moves = math.floor(mechanism.sensitivity.value)
+            if moves == 0:
+                return dp_event.NoOpDpEvent(), 1
+            parameter = _representable(up(1 / Fraction(mechanism.scale)), mechanism, where)
+            return dp_event.DiscreteLaplaceDpEvent(parameter, moves), 1
+        case RandomizedResponse():
+            return dp_event.RandomizedResponseDpEvent(_replaced(mechanism, where), mechanism.categories), 1
+        case DiscreteGaussian() | Exponential() | OpaqueZCDP() | OpaquePureDP() | Tabulated():
+            try:
+                return dp_event.ZCDpEvent(rho(mechanism)), 1
+            except CannotBound:
+                raise _no_event(mechanism, where) from None
+        case SmoothGaussian() | OpaqueApproxDP():
+            raise _no_event(mechanism, where)
+        case _:
+            assert_never(mechanism)
+
+
+def _multiplier(
+    mechanism: Gaussian | SymmetricGaussian | GaussianProcess | TreeAggregation | Laplace,
+    scale: float,
+    where: str,
+) -> float:
+    return _representable(down(Fraction(scale) / Fraction(mechanism.sensitivity.value)), mechanism, where)
+
+
+def _replaced(mechanism: RandomizedResponse, where: str) -> float:
+    """The probability with which a uniform category is drawn, rounded down: k/(e^epsilon + k - 1)."""
+    grown = math.exp(min(mechanism.epsilon, 709.0)) if mechanism.epsilon <= 709.0 else math.inf
+    return _representable(
+        mechanism.categories / (grown + mechanism.categories - 1) * (1.0 - 4e-15), mechanism, where
+    )
+
+
+def _representable(number: float, mechanism: AnyMechanism, where: str) -> float:
+    if not 0.0 < number < math.inf:
+        raise _no_event(
+            mechanism, where, why="its parameter is outside the range of doubles", remedy="rescale"
+        )
+    return number
+
+
+def _no_event(mechanism: AnyMechanism, where: str, *, why: str = "", remedy: str = "") -> CannotBound:
+    return CannotBound(
+        f"no event stands for a {mechanism.kind} mechanism",
+        where=where,
+        why=why or "events have no guarantee that depends on a delta, and no table of losses",
+        remedy=remedy or "account for this ledger here: dpaudit verify",
+    )

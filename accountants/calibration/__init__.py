@@ -1,0 +1,1 @@
+"""The least noise that meets a target."""

@@ -1,0 +1,240 @@
+"""The one fold: from a ledger's releases to what a single unit of privacy can be exposed to.
+
+Count, sequential composition and parallel composition are handled here and nowhere else, so that no
+mechanism's formula ever sees a count. Sequential: every release without a partition counts for every unit.
+Parallel (McSherry 2009): of one split a unit touches one part - or two, where the split looked at values and
+a replaced record may leave one part and enter another. Different splits are independent, so their parts add
+up. In a group of k units each is exposed so: on what all of them meet every mechanism is its group's
+(`dpaudit.accountants.composition.groups`), and of one split they touch up to k times as many parts, each as
+often as there are units of the group in it.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from fractions import Fraction
+from typing import TypeAlias
+
+from dpaudit.accountants.closed_forms.rounding import sum_up, up
+from dpaudit.accountants.composition.columns import Cost
+from dpaudit.accountants.composition.exposures import Exposure, Key, key_of, mechanism_of, sums
+from dpaudit.accountants.composition.groups import for_group
+from dpaudit.claims.relations import Neighbouring
+from dpaudit.errors import CannotBound
+from dpaudit.ledger.columnar import PlainNoise, PlainRelease
+from dpaudit.ledger.ledger import Ledger
+from dpaudit.ledger.releases import Partition, Release
+from dpaudit.mechanisms import AnyMechanism, PoissonSampled
+
+#: The releases of one part of a split; None: those that all units are in.
+_Place: TypeAlias = tuple[str, str] | None
+
+_MOST_EXPOSURES = 4096
+
+
+class Composition:
+    """The releases of a run, grouped by mechanism and by the part of a split that they touch.
+
+    Args:
+        neighbouring: the run's relation, which decides how many parts of a split one unit can touch.
+        group_size: how many units the two data sets may differ in.
+        running: a cost whose total is asked for again and again: it is kept up as releases come and go,
+            where these are single units.
+    """
+
+    def __init__(
+        self, neighbouring: Neighbouring, group_size: int = 1, *, running: Cost | None = None
+    ) -> None:
+        self.neighbouring = neighbouring
+        self.group_size = group_size
+        self._common: Counter[Key] = Counter()
+        self._splits: dict[str, dict[str, Counter[Key]]] = {}
+        #: How many releases touch a part that values decided, split by split.
+        self._by_values: Counter[str] = Counter()
+        #: A group's costs are not sums of what its releases cost single units.
+        self._running = running if group_size == 1 else None
+        #: The running cost's sum over each group, exact: its releases can be taken back out.
+        self._sums: dict[_Place, Fraction] = {}
+
+    @property
+    def distinct(self) -> int:
+        """How many different mechanisms there are, those of each part by themselves."""
+        parts = [part for split in self._splits.values() for part in split.values()]
+        return len(self._common) + sum(map(len, parts))
+
+    def add(self, release: Release | PlainRelease) -> None:
+        """Take one release in: `count` runs of its mechanism, on all units or on one part's."""
+        if isinstance(release, PlainRelease):
+            self._put(release.noise, release.runs, release.partition)
+        else:
+            self._put(key_of(release.mechanism), release.count, release.partition)
+
+    def remove(self, release: Release) -> None:
+        """Take a release that was added back out."""
+        self._put(key_of(release.mechanism), -release.count, release.partition)
+
+    @property
+    def sampling_relation(self) -> Neighbouring:
+        """The relation under which sampled mechanisms are bounded.
+
+        A record that is zeroed leaves one part of a split by values and may enter another: there one sample
+        loses a row and another gains one, so that their pairs stand in opposite orders, and composing all
+        in one order is no bound. As for replaced records, the pair is then one that holds in both orders.
+        """
+        if self.neighbouring is not Neighbouring.ZERO_OUT:
+            return self.neighbouring
+        by_values = (parts for split, parts in self._splits.items() if self._by_values[split])
+        sampled = (
+            isinstance(key, PoissonSampled) for parts in by_values for part in parts.values() for key in part
+        )
+        return Neighbouring.REPLACE_ONE if any(sampled) else self.neighbouring
+
+    def exposures(self) -> tuple[Exposure, ...]:
+        """Every distinct multiset of mechanisms that one unit, or group, can be exposed to.
+
+        The bound of a run is the largest bound over these.
+
+        Raises:
+            CannotBound: there are more distinct ones than can be tried one by one.
+        """
+        exposures = [_seen_by(self._common, self.group_size)]
+        for split in self._splits:
+            # Told apart split by split: what differs after all splits is found without trying all products.
+            products = itertools.product(exposures, self._choices(split))
+            exposures = _distinct(so_far + choice for so_far, choice in products)
+        return tuple(map(Exposure, exposures))
+
+    def mechanisms(self) -> frozenset[AnyMechanism]:
+        """Every mechanism that occurs in some exposure."""
+        return frozenset(map(mechanism_of, self._keys()))
+
+    def others(self) -> frozenset[AnyMechanism]:
+        """Those of `mechanisms` that are in no `columns`."""
+        return frozenset(key for key in self._keys() if not isinstance(key, PlainNoise))
+
+    def _keys(self) -> set[Key]:
+        parts = [part for split in self._splits.values() for part in split.values()]
+        seen = set(_seen_by(self._common, self.group_size))
+        for part in parts:
+            for units in range(1, self.group_size + 1):
+                seen |= set(_seen_by(part, units))
+        return seen
+
+    def total(self, cost: Callable[[AnyMechanism], float]) -> float:
+        """The largest sum of an additive cost over all exposures, rounded up.
+
+        For a cost that adds up, the dearest parts of each split are found without trying all.
+        """
+        dearest = self._sums_of([None], cost, self.group_size)
+        for split, parts in self._splits.items():
+            places = [(split, part) for part in parts]
+            touched = self._parts_touched(split)
+            if self.group_size == 1:
+                dearest += heapq.nlargest(touched, self._sums_of(places, cost, 1))
+                continue
+            by_units = [self._sums_of(places, cost, units) for units in range(1, self.group_size + 1)]
+            dearest.append(_dearest(zip(*by_units, strict=True), touched))
+        return sum_up(dearest)
+
+    def _put(self, key: Key, count: int, partition: Partition | None) -> None:
+        if self._running is not None:
+            place = None if partition is None else (partition.split, partition.part)
+            change = Fraction(self._running(mechanism_of(key))) * count
+            self._sums[place] = self._sums.get(place, Fraction(0)) + change
+        group = self._common
+        if partition is not None:
+            group = self._splits.setdefault(partition.split, {}).setdefault(partition.part, Counter())
+            if partition.by == "values":
+                self._by_values[partition.split] += 1 if count > 0 else -1
+        group[key] += count
+        if not group[key]:
+            del group[key]
+
+    def _sums_of(
+        self, places: Sequence[_Place], cost: Callable[[AnyMechanism], float], units: int
+    ) -> list[float]:
+        """What all units' releases (None), or those of a part, cost so many units, for each place."""
+        if cost is self._running:
+            return [up(self._sums.get(place, Fraction(0))) for place in places]
+        groups = [self._common if at is None else self._splits[at[0]][at[1]] for at in places]
+        return sums([_seen_by(group, units) for group in groups], cost)
+
+    def _parts_touched(self, split: str) -> int:
+        """How many parts the units of a group touch at most, each counted once a unit."""
+        one = self.neighbouring.parts_touched(split_by_values=self._by_values[split] > 0)
+        return self.group_size * one
+
+    def _choices(self, split: str) -> list[Counter[Key]]:
+        touched = self._parts_touched(split)
+        # Parts with the same contents need to be told apart only as often as a group can touch them.
+        seen: Counter[frozenset[tuple[Key, int]]] = Counter()
+        parts = []
+        for part in self._splits[split].values():
+            key = frozenset(part.items())
+            seen[key] += 1
+            if seen[key] <= touched:
+                parts.append(part)
+        met = (
+            Counter(places)
+            for places in itertools.combinations_with_replacement(
+                range(len(parts)), min(touched, self.group_size * len(parts))
+            )
+        )
+        return _distinct(
+            sum((_seen_by(parts[place], units) for place, units in places.items()), Counter())
+            for places in met
+            if max(places.values()) <= self.group_size
+        )
+
+
+def compose(releases: Iterable[Release], neighbouring: Neighbouring, group_size: int = 1) -> Composition:
+    """Fold releases into their composition, for single units or for groups of them."""
+    composition = Composition(neighbouring, group_size)
+    for release in releases:
+        composition.add(release)
+    return composition
+
+
+def compose_ledger(ledger: Ledger) -> Composition:
+    """Fold a ledger; under local trust it describes one user, so the number of users never enters."""
+    return compose(ledger.releases, ledger.header.neighbouring, ledger.header.group_size)
+
+
+def _distinct(exposures: Iterable[Counter[Key]]) -> list[Counter[Key]]:
+    """Exposures without repetition; raises `CannotBound` for more than can be tried one by one."""
+    found: dict[frozenset[tuple[Key, int]], Counter[Key]] = {}
+    for exposure in exposures:
+        found[frozenset(exposure.items())] = exposure
+        if len(found) > _MOST_EXPOSURES:
+            raise CannotBound(
+                f"more than {_MOST_EXPOSURES} ways to meet the parts of the splits",
+                where="composition",
+                remedy="claim zCDP, which adds up part by part",
+            )
+    return list(found.values())
+
+
+def _seen_by(mechanisms: Counter[Key], units: int) -> Counter[Key]:
+    """What mechanisms are to data sets that differ in so many units."""
+    if units == 1:
+        return mechanisms
+    seen: Counter[Key] = Counter()
+    for key, count in mechanisms.items():
+        grouped, times = for_group(mechanism_of(key), units)
+        seen[key_of(grouped)] += count * times
+    return seen
+
+
+def _dearest(parts: Iterable[Sequence[float]], touched: int) -> float:
+    """The largest sum of parts' costs with `touched` units to place; parts list their costs for 1, 2, ..."""
+    best = [0.0] * (touched + 1)  # [units placed]
+    for costs in parts:
+        for placed in range(touched, 0, -1):
+            ways = (
+                sum_up([best[placed - units], cost]) for units, cost in enumerate(costs[:placed], start=1)
+            )
+            best[placed] = max(best[placed], *ways)
+    return max(best)

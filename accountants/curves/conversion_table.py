@@ -1,0 +1,280 @@
+"""One guarantee on every other scale: each conversion with its theorem, when it holds, and how loose it is.
+
+The slack of a figure is its relative excess over a figure that no conversion which holds always can be
+below: that of a mechanism which has the guarantee (Gaussian noise for zCDP and Renyi DP, randomized
+response for pure DP), by its lower bound. Where that mechanism is the worst there is, the conversion is
+exact and its slack is rounding.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, assert_never
+
+from dpaudit.accountants.closed_forms.conversions import (
+    bun_steinke_epsilon,
+    pure_to_gdp,
+    pure_to_zcdp,
+    rdp_epsilon,
+    zcdp_delta,
+    zcdp_epsilon,
+)
+from dpaudit.accountants.closed_forms.gaussian import gaussian_delta, gaussian_epsilon, gaussian_mu
+from dpaudit.accountants.closed_forms.rounding import down, sqrt_down, sqrt_up, up
+from dpaudit.accountants.curves.profiles import PureProfile
+from dpaudit.accountants.privacy_loss import ApproxTerm, GaussianTerm, PrivacyLoss, Term
+from dpaudit.certificate.verdicts import leading_figure
+from dpaudit.claims.bounds import Rigour
+from dpaudit.claims.guarantees import GDP, RDP, ZCDP, AnyGuarantee, ApproxDP, PureDP
+
+ALWAYS = "always"
+IF_GAUSSIAN = "only if every release is Gaussian"
+COMPARISON = "always; for comparison"
+LARGEST = "largest of a Gaussian release that meets the target"
+
+BALLE_WANG = "Balle, Wang 2018, Theorem 8"
+BUN_STEINKE = "Bun, Steinke 2016, Proposition 1.3"
+CANONNE = "Canonne, Kamath, Steinke 2020, Proposition 12"
+DONG = "Dong, Roth, Su 2022, Corollary B.6"
+KAIROUZ = "Kairouz, Oh, Viswanath 2015"
+MIRONOV = "Mironov 2017, Proposition 3"
+
+
+@dataclass(frozen=True)
+class Conversion:
+    """One guarantee that another implies.
+
+    Attributes:
+        guarantee: what is implied.
+        method: the accountant or the conversion's name.
+        source: the theorem.
+        holds: under which condition.
+        slack: see the module; None where no figure is known that it could be compared with.
+        target_delta: for the largest noise parameter that meets a target, the target's delta.
+        rigour: how rounding is controlled.
+    """
+
+    guarantee: AnyGuarantee
+    method: str
+    source: str
+    holds: str = ALWAYS
+    slack: float | None = None
+    target_delta: float | None = None
+    rigour: Rigour = "float-pessimistic"
+
+    def to_json(self) -> dict[str, Any]:
+        """The conversion as plain JSON types; ``figure`` is the guarantee's leading one."""
+        row = {
+            "guarantee": self.guarantee.to_json(),
+            "figure": leading_figure(self.guarantee),
+            "method": self.method,
+            "source": self.source,
+            "holds": self.holds,
+            "slack": self.slack,
+            "rigour": self.rigour,
+        }
+        return row if self.target_delta is None else {**row, "target_delta": self.target_delta}
+
+
+@dataclass(frozen=True)
+class Curve:
+    """delta(epsilon) by one method, for a picture."""
+
+    method: str
+    holds: str
+    delta: Callable[[float], float]
+
+
+def conversions(given: AnyGuarantee, deltas: Sequence[float], orders: Sequence[float]) -> list[Conversion]:
+    """What a guarantee implies on every other scale.
+
+    Args:
+        given: the guarantee.
+        deltas: where epsilon is wanted, each in (0, 1).
+        orders: at which Renyi divergences are wanted, each above 1.
+
+    Raises:
+        InvalidParameter: a delta or an order outside its range.
+        CannotBound: a figure past the largest double.
+    """
+    match given:
+        case ZCDP(rho=rho):
+            return list(_from_zcdp(rho, deltas, orders))
+        case GDP(mu=mu):
+            return list(_from_gdp(mu, deltas, orders))
+        case PureDP(epsilon=epsilon):
+            return list(_from_pure(epsilon, deltas, orders))
+        case RDP(alpha=alpha, epsilon=epsilon):
+            return list(_from_renyi(alpha, epsilon, deltas))
+        case ApproxDP(epsilon=epsilon, delta=delta):
+            return list(_from_approximate(epsilon, delta, deltas))
+        case _:
+            assert_never(given)
+
+
+def largest_gaussian(epsilon: float, delta: float) -> list[Conversion]:
+    """What Gaussian noise meets (epsilon, delta): exactly as much mu, and rho = mu^2 / 2, rounded down."""
+    mu = gaussian_mu(epsilon, delta)
+    rho = down(Fraction(mu) ** 2 / 2)
+    return [
+        Conversion(GDP(mu=mu), "gdp", BALLE_WANG, LARGEST, target_delta=delta),
+        Conversion(ZCDP(rho=rho), "gdp", BALLE_WANG, LARGEST, target_delta=delta),
+    ]
+
+
+def curves(given: AnyGuarantee) -> list[Curve]:
+    """delta(epsilon) by every method known for a guarantee."""
+    match given:
+        case ZCDP(rho=rho):
+            mu = sqrt_up(2 * Fraction(rho))
+            return [
+                Curve("zcdp", ALWAYS, lambda e: zcdp_delta(rho, e)),
+                Curve("bun-steinke", COMPARISON, lambda e: _bun_steinke_delta(rho, e)),
+                Curve("gdp", IF_GAUSSIAN, lambda e: gaussian_delta(e, mu)),
+            ]
+        case GDP(mu=mu):
+            return [Curve("gdp", ALWAYS, lambda e: gaussian_delta(e, mu))]
+        case PureDP(epsilon=epsilon):
+            return [Curve("pure", ALWAYS, PureProfile(epsilon).delta)]
+        case RDP(alpha=alpha, epsilon=epsilon):
+            mu = sqrt_down(2 * Fraction(epsilon) / Fraction(alpha))
+            return [
+                Curve("rdp", ALWAYS, lambda e: _renyi_delta(alpha, epsilon, e)),
+                Curve("mironov", COMPARISON, lambda e: _exp((alpha - 1.0) * (epsilon - e))),
+                Curve("gdp", IF_GAUSSIAN, lambda e: gaussian_delta(e, mu)),
+            ]
+        case ApproxDP(epsilon=epsilon, delta=delta):
+            loss = PrivacyLoss.compose([(ApproxTerm(epsilon, delta), 1)])
+            mu = gaussian_mu(epsilon, delta)
+            return [
+                Curve("approximate", ALWAYS, lambda e: loss.delta(e).upper),
+                Curve("gdp", LARGEST, lambda e: gaussian_delta(e, mu)),
+            ]
+        case _:
+            assert_never(given)
+
+
+def _from_zcdp(rho: float, deltas: Sequence[float], orders: Sequence[float]) -> Iterator[Conversion]:
+    mu = sqrt_up(2 * Fraction(rho))
+    for delta in deltas:
+        least = _least_epsilon(GaussianTerm(sqrt_down(2 * Fraction(rho))), delta)
+        best, first = zcdp_epsilon(rho, delta), bun_steinke_epsilon(rho, delta)
+        exact = gaussian_epsilon(delta, mu)
+        yield Conversion(_approx(best, delta), "zcdp", CANONNE, slack=_slack(best, least))
+        yield Conversion(_approx(first, delta), "bun-steinke", BUN_STEINKE, COMPARISON, _slack(first, least))
+        yield Conversion(_approx(exact, delta), "gdp", BALLE_WANG, IF_GAUSSIAN, _slack(exact, least))
+    source = "mu = sqrt(2 rho) of Gaussian noise"
+    yield Conversion(GDP(mu=mu), "gdp", source, IF_GAUSSIAN, _slack(mu, sqrt_down(2 * Fraction(rho))))
+    for alpha in orders:
+        yield _exactly(alpha, Fraction(rho) * Fraction(alpha), "zcdp", "Bun, Steinke 2016, Definition 1.1")
+
+
+def _from_gdp(mu: float, deltas: Sequence[float], orders: Sequence[float]) -> Iterator[Conversion]:
+    for delta in deltas:
+        epsilon = gaussian_epsilon(delta, mu)
+        least = _least_epsilon(GaussianTerm(mu), delta)
+        yield Conversion(_approx(epsilon, delta), "gdp", BALLE_WANG, slack=_slack(epsilon, least))
+    half = Fraction(mu) ** 2 / 2
+    yield Conversion(ZCDP(rho=up(half)), "gdp", DONG, slack=_slack(up(half), down(half)))
+    for alpha in orders:
+        yield _exactly(alpha, half * Fraction(alpha), "gdp", DONG)
+
+
+def _from_pure(epsilon: float, deltas: Sequence[float], orders: Sequence[float]) -> Iterator[Conversion]:
+    pair: Term = ApproxTerm(epsilon, 0.0)
+    for delta in deltas:
+        figure = PureProfile(epsilon).epsilon(delta)
+        slack = _slack(figure, _least_epsilon(pair, delta))
+        yield Conversion(_approx(figure, delta), "pure", KAIROUZ, slack=slack)
+    rho = pure_to_zcdp(epsilon)
+    least = epsilon * math.tanh(0.5 * epsilon) * (1.0 - 1e-15)
+    source = "sharpens Bun, Steinke 2016, Proposition 1.4"
+    yield Conversion(ZCDP(rho=rho), "pure", source, slack=_slack(rho, least))
+    first = up(Fraction(epsilon) ** 2 / 2)
+    yield Conversion(
+        ZCDP(rho=first), "bun-steinke", "Bun, Steinke 2016, Proposition 1.4", COMPARISON, _slack(first, least)
+    )
+    mu = pure_to_gdp(epsilon)
+    yield Conversion(
+        GDP(mu=mu), "pure", "Dong, Roth, Su 2022, Proposition 2.4", slack=_slack(mu, mu * (1.0 - 2e-13))
+    )
+    for alpha in orders:
+        figure = min(epsilon, _response_renyi(epsilon, alpha))
+        source = "randomized response (Kairouz, Oh, Viswanath 2015)"
+        guarantee = RDP(alpha=alpha, epsilon=figure)
+        yield Conversion(guarantee, "pure", source, slack=_slack(figure, figure * (1.0 - 1e-12)))
+
+
+def _from_renyi(alpha: float, epsilon: float, deltas: Sequence[float]) -> Iterator[Conversion]:
+    # Gaussian noise with this divergence at this order has the guarantee.
+    term = GaussianTerm(sqrt_down(2 * Fraction(epsilon) / Fraction(alpha)))
+    for delta in deltas:
+        least = _least_epsilon(term, delta)
+        best = rdp_epsilon(alpha, epsilon, delta)
+        first = math.nextafter((epsilon - math.log(delta) / (alpha - 1.0)) * (1.0 + 1e-15), math.inf)
+        first = first if epsilon > 0.0 else 0.0
+        exact = gaussian_epsilon(delta, sqrt_up(2 * Fraction(epsilon) / Fraction(alpha)))
+        yield Conversion(_approx(best, delta), "rdp", CANONNE, slack=_slack(best, least))
+        yield Conversion(_approx(first, delta), "mironov", MIRONOV, COMPARISON, _slack(first, least))
+        yield Conversion(_approx(exact, delta), "gdp", BALLE_WANG, IF_GAUSSIAN, _slack(exact, least))
+
+
+def _from_approximate(epsilon: float, delta: float, deltas: Sequence[float]) -> Iterator[Conversion]:
+    """At other deltas; it implies nothing on the scales that bound every moment."""
+    loss = PrivacyLoss.compose([(ApproxTerm(epsilon, delta), 1)])
+    for other in deltas:
+        if other < delta:
+            continue
+        lower, upper = loss.epsilon(other) if other > loss.least_delta.upper else (epsilon, epsilon)
+        yield Conversion(_approx(upper, other), "approximate", KAIROUZ, slack=_slack(upper, lower))
+
+
+def _exactly(alpha: float, divergence: Fraction, method: str, source: str) -> Conversion:
+    figure = up(divergence)
+    return Conversion(
+        RDP(alpha=alpha, epsilon=figure), method, source, slack=_slack(figure, down(divergence))
+    )
+
+
+def _approx(epsilon: float, delta: float) -> ApproxDP:
+    return ApproxDP(epsilon=epsilon, delta=delta)
+
+
+def _least_epsilon(term: Term, delta: float) -> float:
+    return PrivacyLoss.compose([(term, 1)]).epsilon(delta).lower
+
+
+def _slack(figure: float, least: float) -> float | None:
+    if figure <= least:
+        return 0.0
+    return figure / least - 1.0 if least > 0.0 else None
+
+
+def _response_renyi(epsilon: float, alpha: float) -> float:
+    """Randomized response's divergence: [log cosh((2a - 1) e / 2) - log cosh(e / 2)] / (a - 1), rounded up.
+
+    The quotient of the two is 1 + 2 sinh(a e / 2) sinh((a - 1) e / 2) / cosh(e / 2), where nothing cancels.
+    """
+    t = alpha - 1.0
+    if alpha * epsilon <= 600.0:
+        growth = 2.0 * math.sinh(0.5 * alpha * epsilon) * math.sinh(0.5 * t * epsilon)
+        figure = math.log1p(growth / math.cosh(0.5 * epsilon)) / t
+    else:  # log cosh x = x + log1p(e^-2x) - log 2; the linear parts differ by t e, the first rest vanishes
+        figure = epsilon - math.log1p(math.exp(-epsilon)) / t + 1e-300
+    # The largest argument, 600, magnifies its own rounding in sinh.
+    return math.nextafter(figure * (1.0 + 4e-13), math.inf) if epsilon > 0.0 else 0.0
+
+
+def _bun_steinke_delta(rho: float, epsilon: float) -> float:
+    return 1.0 if epsilon <= rho else _exp(-((epsilon - rho) ** 2) / (4.0 * rho))
+
+
+def _renyi_delta(alpha: float, divergence: float, epsilon: float) -> float:
+    return _exp((alpha - 1.0) * (divergence - epsilon + math.log1p(-1.0 / alpha)) - math.log(alpha))
+
+
+def _exp(logarithm: float) -> float:
+    return math.exp(min(logarithm, 0.0))

@@ -1,0 +1,136 @@
+"""The curves of all accountants that can bound a composition, from cheap to dear."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from fractions import Fraction
+
+from dpaudit.accountants.closed_forms.ranges import representable
+from dpaudit.accountants.closed_forms.rounding import sqrt_up
+from dpaudit.accountants.composition.columns import Column, quotients_up
+from dpaudit.accountants.composition.composition import Composition
+from dpaudit.accountants.composition.costs import mu_squared, pure_epsilon, rho
+from dpaudit.accountants.composition.exposures import Exposure
+from dpaudit.accountants.curves.profiles import (
+    GaussianProfile,
+    LeastProfile,
+    LossProfile,
+    PrivacyProfile,
+    PureProfile,
+    ZCDPProfile,
+)
+from dpaudit.accountants.curves.rdp import RenyiProfile
+from dpaudit.accountants.pairs.adaptive_ranges import adaptive_terms
+from dpaudit.accountants.pairs.dominating_pairs import Losses, closer_by_divergences, losses
+from dpaudit.accountants.privacy_loss import Composed, PrivacyLoss, Term
+from dpaudit.errors import CannotBound
+from dpaudit.ledger.columnar import Kind
+from dpaudit.mechanisms import AnyMechanism, Exponential
+
+
+def zcdp_profile(composition: Composition) -> ZCDPProfile:
+    """The run's total rho and the curve that follows from it."""
+    return ZCDPProfile(representable(composition.total(rho), "rho"))
+
+
+def gdp_profile(composition: Composition) -> GaussianProfile:
+    """The run's total mu and the exact Gaussian curve."""
+    return GaussianProfile(sqrt_up(Fraction(representable(composition.total(mu_squared), "mu^2"))))
+
+
+def pure_profile(composition: Composition) -> PureProfile:
+    """The run's total pure epsilon; raises `CannotBound` where a mechanism has none."""
+    return PureProfile(representable(composition.total(pure_epsilon), "epsilon"))
+
+
+def rdp_profile(composition: Composition) -> RenyiProfile:
+    """The run's Renyi divergences of all orders and the curve that follows from them."""
+    return RenyiProfile.of(composition)
+
+
+def pld_profile(composition: Composition) -> LossProfile | LeastProfile:
+    """The exact curve of the run's worst pairs; raises `CannotBound` where a mechanism has none.
+
+    Where divergences know a mechanism better than its pair (`closer_by_divergences`) the exact curve of the
+    pairs may lie above theirs: then the smaller of both, under both names.
+    """
+    pairs = _pairs_profile(composition)
+    if not any(map(closer_by_divergences, composition.others())):
+        return pairs
+    try:
+        renyi = rdp_profile(composition)
+    except CannotBound:
+        return pairs
+    return LeastProfile((pairs, renyi), f"{pairs.method}+{renyi.method}")
+
+
+def _pairs_profile(composition: Composition) -> LossProfile:
+    exposures = composition.exposures()
+    if len(exposures) > _MOST_EXPOSURES:
+        raise CannotBound(
+            f"{len(exposures)} ways to meet the parts of the splits",
+            where="composition",
+            remedy="use an accountant that adds up part by part: zcdp, gdp or rdp",
+        )
+    # Looked up once for each mechanism, however many exposures share it.
+    relation = composition.sampling_relation
+    terms = {m: losses(m, relation) for exposure in exposures for m in exposure.others()}
+    return LossProfile(
+        [
+            PrivacyLoss.compose(
+                _terms(exposure, terms),
+                Composed(gaussian=_pairs(exposure, "gaussian"), laplace=_pairs(exposure, "laplace")),
+            )
+            for exposure in exposures
+        ]
+    )
+
+
+def _terms(exposure: Exposure, losses_of: Mapping[AnyMechanism, Losses]) -> Iterator[tuple[Term, int]]:
+    """The terms of all but the plain mechanisms; of equal choices of bounded range, all together."""
+    others = exposure.others()
+    choices = [m for m, count in others.items() if isinstance(m, Exponential) and count > 1]
+    for mechanism, count in others.items():
+        if isinstance(mechanism, Exponential) and len(choices) <= _MOST_CHOICES:
+            yield from adaptive_terms(mechanism.epsilon, count)
+        else:
+            yield from ((term, times * count) for term, times in losses_of[mechanism])
+
+
+def _pairs(exposure: Exposure, kind: Kind) -> tuple[Column, Column]:
+    """What `losses` says of all plain mechanisms of a kind: the parameters of their pairs, and counts."""
+    sensitivity, scale, runs = exposure.columns(kind)
+    parameter = quotients_up(sensitivity, scale)
+    representable(float(parameter.max(initial=0.0)), "sensitivity / scale")
+    return parameter, runs
+
+
+#: From cheap to dear.
+ACCOUNTANTS: tuple[Callable[[Composition], PrivacyProfile], ...] = (
+    gdp_profile,
+    zcdp_profile,
+    pure_profile,
+    rdp_profile,
+    pld_profile,
+)
+_MOST_EXPOSURES = 64  # each costs up to a second
+#: Different choices of bounded range whose adaptive curves are computed, a quarter of a second each.
+_MOST_CHOICES = 4
+
+
+def profiles(composition: Composition) -> list[PrivacyProfile]:
+    """The curves of all accountants that can bound this composition.
+
+    Raises:
+        CannotBound: none can.
+    """
+    found: list[PrivacyProfile] = []
+    refused: list[CannotBound] = []
+    for accountant in ACCOUNTANTS:
+        try:
+            found.append(accountant(composition))
+        except CannotBound as error:
+            refused.append(error)
+    if not found:
+        raise refused[-1]
+    return found

@@ -1,0 +1,154 @@
+"""delta(epsilon) of a ledger's releases as points, by every accountant that can bound them."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+
+from dpaudit.accountants.accounting import held
+from dpaudit.accountants.composition.composition import Composition, compose_ledger
+from dpaudit.accountants.curves.curves import ACCOUNTANTS, pld_profile, rdp_profile
+from dpaudit.accountants.curves.profiles import GaussianProfile, PrivacyProfile, PureProfile, ZCDPProfile
+from dpaudit.certificate.curve_points import CurvePoints
+from dpaudit.certificate.verdicts import Accounting, meets, within
+from dpaudit.claims.bounds import as_rigorous
+from dpaudit.claims.guarantees import GDP, ZCDP, AnyGuarantee, ApproxDP, PureDP
+from dpaudit.errors import CannotBound, InvalidParameter
+from dpaudit.ledger.ledger import Ledger
+from dpaudit.mechanisms import Gaussian, SymmetricGaussian
+
+#: Evenly spaced from epsilon 0 to where delta is as small as the first of `_ENDS` that has an epsilon.
+POINTS = 33
+_ENDS = (1e-10, 1e-8, 1e-6, 1e-4, 1e-2)
+
+#: Of so many different mechanisms that are not Gaussian, or ways to meet the parts of splits, the dearer
+#: accountants are asked only where one of them proves the claim: a curve by them takes many seconds.
+_MANY_DIFFERENT = 8
+_MANY_EXPOSURES = 4
+
+
+def profile_points(ledger: Ledger, accounting: Accounting) -> tuple[CurvePoints, ...]:
+    """The curves of all accountants that can bound a ledger in a second or two, cheapest first.
+
+    Args:
+        ledger: the releases; of a filtered one, its budget is what has a curve.
+        accounting: what was made of it; where it claims (epsilon, delta), that epsilon is among the points.
+    """
+    claimed = None if accounting.claim is None else accounting.claim.guarantee
+    found = list(_profiles(ledger, _needed(accounting)))
+    last = _end(found)
+    if last is None:
+        return ()
+    epsilons = {last * step / (POINTS - 1) for step in range(POINTS)}
+    if isinstance(claimed, ApproxDP):
+        epsilons.add(claimed.epsilon)
+    curves = []
+    for profile in found:
+        try:
+            curves.append(_points(profile, sorted(epsilons)))
+        except CannotBound:
+            continue
+    return tuple(curves)
+
+
+def understated(curves: Iterable[CurvePoints], ledger: Ledger, accounting: Accounting) -> Iterator[str]:
+    """What is wrong with curves that somebody states: points below those computed again, or their rigour.
+
+    A curve by an accountant that is not asked today is held against all that are: it may be tighter than
+    each of them, but nobody can tell, so that it is refused where it lies below all.
+    """
+    found = list(_profiles(ledger, _needed(accounting)))
+    for curve in curves:
+        profiles = [profile for profile in found if profile.method == curve.method] or found
+        if not any(as_rigorous(profile.rigour, curve.rigour) for profile in profiles):
+            yield f"its curve by {curve.method} has rigour {curve.rigour}, which no curve computed again has"
+        for epsilon, delta in curve.points:
+            computed = min((_delta(profile, epsilon) for profile in profiles), default=1.0)
+            if not within(computed, delta):
+                yield (
+                    f"its curve by {curve.method} has delta {delta:.12g} at epsilon {epsilon:.12g}; computed "
+                    f"again it is {computed:.12g}"
+                )
+                break
+
+
+def _delta(profile: PrivacyProfile, epsilon: float) -> float:
+    try:
+        return min(profile.delta(epsilon), 1.0)
+    except CannotBound:
+        return 1.0
+
+
+def _needed(accounting: Accounting) -> str | None:
+    """The one accountant without which the claim would not be proved."""
+    meeting = [
+        b.method
+        for b in accounting.bounds
+        if accounting.claim and meets(b.guarantee, accounting.claim.guarantee)
+    ]
+    return meeting[0] if len(meeting) == 1 else None
+
+
+def _profiles(ledger: Ledger, needed: str | None) -> Iterator[PrivacyProfile]:
+    header = ledger.header
+    if header.budget is not None:
+        yield from _of_budget(header.budget, header.group_size)
+        return
+    composition = compose_ledger(ledger)
+    skipped = dear(composition)
+    for accountant in ACCOUNTANTS:
+        if skipped and accountant in _METHODS and needed not in _METHODS[accountant]:
+            continue
+        try:
+            yield accountant(composition)
+        except CannotBound:
+            continue
+
+
+#: The names under which the dear accountants answer.
+_METHODS: dict[object, tuple[str, ...]] = {rdp_profile: ("rdp",), pld_profile: ("pld", "pld+rdp")}
+
+
+def dear(composition: Composition) -> bool:
+    """Whether a curve by the Renyi and privacy-loss accountants takes many seconds."""
+    different = (m for m in composition.mechanisms() if not isinstance(m, Gaussian | SymmetricGaussian))
+    if len(list(itertools.islice(different, _MANY_DIFFERENT + 1))) > _MANY_DIFFERENT:
+        return True
+    try:
+        return len(composition.exposures()) > _MANY_EXPOSURES
+    except CannotBound:
+        return True
+
+
+def _of_budget(budget: AnyGuarantee, group_size: int) -> Iterator[PrivacyProfile]:
+    """As `budget_bounds` has it: a group of k has k^2 times the rho of one unit, and k times the rest."""
+    match budget:
+        case ZCDP(rho=rho):
+            yield ZCDPProfile(held(rho, group_size**2))
+        case GDP(mu=mu):
+            yield GaussianProfile(held(mu, group_size))
+        case PureDP(epsilon=epsilon):
+            yield PureProfile(held(epsilon, group_size))
+        case _:
+            return
+
+
+def _end(profiles: Sequence[PrivacyProfile]) -> float | None:
+    for delta in _ENDS:
+        epsilons = []
+        for profile in profiles:
+            try:
+                epsilons.append(profile.epsilon(delta))
+            except (CannotBound, InvalidParameter):
+                continue
+        if epsilons:
+            return min(epsilons) or 1.0
+    return None
+
+
+def _points(profile: PrivacyProfile, epsilons: Sequence[float]) -> CurvePoints:
+    # Rounding may let a later figure exceed an earlier one, which bounds it too.
+    deltas = itertools.accumulate((min(profile.delta(epsilon), 1.0) for epsilon in epsilons), min)
+    return CurvePoints(
+        method=profile.method, rigour=profile.rigour, points=tuple(zip(epsilons, deltas, strict=True))
+    )

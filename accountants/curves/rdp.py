@@ -1,0 +1,221 @@
+"""Renyi divergences of real order, composed release by release, and the best (epsilon, delta) they imply.
+
+The log moments of all that one unit is exposed to add up in the fold, order by order. For each order
+alpha = 1 + t,
+
+    epsilon = [K(t) + log(1/delta) - log(1 + t)] / t - log(1 + 1/t)
+
+(Canonne, Kamath and Steinke 2020, Proposition 12) is a bound, so that only its evaluation has to be rounded
+up and not the search for the best order, which runs over all real t > 0. For a fixed epsilon log delta is
+convex in t (K is, and t log t - (1 + t) log(1 + t) is), so epsilon has one minimum and a golden section finds
+it. The pointwise bound behind the conversion holds for any finite measure: what may reveal everything with
+a probability delta_0 adds delta_0 to delta, and the rest composes as if it were certain. Rigour:
+`float-pessimistic`.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from dpaudit.accountants.closed_forms.conversions import ROUNDING, renyi_epsilon
+from dpaudit.accountants.closed_forms.ranges import above_one, nonnegative, probability
+from dpaudit.accountants.composition.columns import Cost, gaussian_log_moment, laplace_log_moment
+from dpaudit.accountants.composition.composition import Composition
+from dpaudit.accountants.composition.costs import pure_epsilon
+from dpaudit.accountants.curves.profiles import PureProfile
+from dpaudit.accountants.pairs.moments import LogMoment, failure_cost, log_moment
+from dpaudit.claims.bounds import Rigour
+from dpaudit.errors import CannotBound
+from dpaudit.mechanisms import AnyMechanism, PoissonSampled
+
+#: More distinct mechanisms than this are left to accountants that compress them.
+MOST_DISTINCT = 20000
+_EXTREME = 300.0  # of log t, either way
+
+
+@dataclass(frozen=True, eq=False)
+class RenyiProfile:
+    """The curve that follows from a composition's Renyi divergences of all orders.
+
+    Attributes:
+        pure: the total pure epsilon, where there is one: no curve lies above that of pure DP.
+        revealed: a bound on the probability that everything is revealed: no delta is below it.
+    """
+
+    pure: float
+    revealed: float
+    _directions: tuple[LogMoment, ...] = field(repr=False)
+    method: str = "rdp"
+    rigour: Rigour = "float-pessimistic"
+
+    @classmethod
+    def of(cls, composition: Composition) -> RenyiProfile:
+        """The curve of a composition.
+
+        Raises:
+            CannotBound: a mechanism has no log moment, or there are too many distinct ones.
+        """
+        if composition.distinct > MOST_DISTINCT:
+            raise CannotBound(
+                f"{composition.distinct} distinct mechanisms",
+                where="composition",
+                remedy="use the accountant of privacy losses, which compresses them",
+            )
+        sampled = any(isinstance(mechanism, PoissonSampled) for mechanism in composition.others())
+        directions = [
+            _total(composition, mixture_first=mixture_first)
+            for mixture_first in ((True, False) if sampled else (True,))
+        ]
+        try:
+            pure = composition.total(pure_epsilon)
+        except CannotBound:
+            pure = math.inf
+        revealed = -math.expm1(-composition.total(failure_cost)) * (1.0 + ROUNDING)
+        return cls(pure, revealed, tuple(directions))
+
+    def divergence(self, alpha: float) -> float:
+        """The Renyi divergence of order alpha > 1, in nats, rounded up.
+
+        Raises:
+            InvalidParameter: alpha is not a number in (1, inf).
+            CannotBound: it is infinite, or past every double.
+        """
+        t = above_one("alpha", alpha) - 1.0
+        if self.revealed > 0.0:
+            raise CannotBound(
+                "a release that may reveal everything has no finite Renyi divergence",
+                where="composition",
+                remedy="claim (epsilon, delta)-DP",
+            )
+        # alpha - 1 is exact below 2^53; beyond, the divergence is that of the next order.
+        found = min(self.pure, self._log_moment(math.nextafter(t, math.inf)) / t * (1.0 + ROUNDING))
+        if not math.isfinite(found):
+            raise CannotBound(
+                f"no finite Renyi divergence of order {alpha}",
+                where="composition",
+                remedy="ask for a smaller order",
+            )
+        return found
+
+    def epsilon(self, delta: float) -> float:
+        """The epsilon proved at `delta`, by the best order.
+
+        Raises:
+            InvalidParameter: delta is outside (0, 1).
+            CannotBound: everything may be revealed with a probability of at least `delta`.
+        """
+        left = self._left(probability("delta", delta))
+        target = -math.log(left)
+
+        def at(log_t: float) -> float:
+            t = math.exp(log_t)
+            moment = self._log_moment(t)
+            return renyi_epsilon(t, moment / t, 0.0, target) if math.isfinite(moment / t) else math.inf
+
+        found = max(0.0, _least(at))
+        if math.isfinite(self.pure):
+            found = min(found, PureProfile(self.pure).epsilon(left))
+        if not math.isfinite(found):
+            raise CannotBound("no finite epsilon follows from any order", where=f"delta = {delta!r}")
+        return found
+
+    def delta(self, epsilon: float) -> float:
+        """The delta proved at `epsilon` >= 0, by the best order.
+
+        Raises:
+            InvalidParameter: epsilon is NaN, infinite or negative.
+        """
+        epsilon = nonnegative("epsilon", epsilon)
+
+        def at(log_t: float) -> float:
+            t = math.exp(log_t)
+            terms = (self._log_moment(t), -t * epsilon, -t * math.log1p(1.0 / t), -math.log1p(t))
+            bound = sum(terms) + ROUNDING * sum(abs(term) for term in terms)
+            return bound if math.isfinite(bound) else math.inf
+
+        found = min(1.0, math.exp(min(0.0, _least(at))) * (1.0 + ROUNDING))
+        if math.isfinite(self.pure):
+            found = min(found, PureProfile(self.pure).delta(epsilon))
+        return min(1.0, math.nextafter(found + self.revealed, 2.0)) if self.revealed > 0.0 else found
+
+    def _log_moment(self, t: float) -> float:
+        return max(direction(t) for direction in self._directions)
+
+    def _left(self, delta: float) -> float:
+        left = math.nextafter(delta - self.revealed, 0.0) if self.revealed > 0.0 else delta
+        if left <= 0.0:
+            raise CannotBound(
+                f"delta = {delta!r} is not above {self.revealed!r}, the probability with which the releases "
+                "may reveal everything",
+                where="delta",
+                remedy="ask for a larger delta, or lower the delta of the approximate releases",
+            )
+        return left
+
+
+def _total(composition: Composition, *, mixture_first: bool) -> LogMoment:
+    relation = composition.sampling_relation
+    moments = {
+        mechanism: log_moment(mechanism, relation, mixture_first=mixture_first)
+        for mechanism in composition.others()
+    }
+
+    def moment(mechanism: AnyMechanism) -> LogMoment:
+        # Plain ones are looked up one by one only where their columns could not tell.
+        if mechanism not in moments:
+            moments[mechanism] = log_moment(mechanism, relation, mixture_first=mixture_first)
+        return moments[mechanism]
+
+    def total(t: float) -> float:
+        return composition.total(
+            Cost(
+                lambda mechanism: moment(mechanism)(t),
+                functools.partial(gaussian_log_moment, t),
+                functools.partial(laplace_log_moment, t),
+            )
+        )
+
+    total(1.0)  # what no moment can be computed of is refused now, not when a curve is asked
+    return total
+
+
+def _least(function: Callable[[float], float]) -> float:
+    """The least value found of a function of log t with one minimum; infinite values lie to its right."""
+    low, high = _bracket(function)
+    ratio = 0.5 * (math.sqrt(5.0) - 1.0)
+    first, second = high - ratio * (high - low), low + ratio * (high - low)
+    at_first, at_second = function(first), function(second)
+    least = min(at_first, at_second)
+    while high - low > 2e-6:
+        if at_first <= at_second:
+            high, second, at_second = second, first, at_first
+            first = high - ratio * (high - low)
+            at_first = function(first)
+        else:
+            low, first, at_first = first, second, at_second
+            second = low + ratio * (high - low)
+            at_second = function(second)
+        least = min(least, at_first, at_second)
+    return least
+
+
+def _bracket(function: Callable[[float], float]) -> tuple[float, float]:
+    """Walk downhill from t = e in steps that double, until the function rises again or t is extreme."""
+    low, here, high = 0.0, 1.0, 2.0
+    at_low, at_here, at_high = function(low), function(here), function(high)
+    step = 1.0
+    while (at_low < at_here or not math.isfinite(at_here)) and low > -_EXTREME:
+        step *= 2.0
+        here, high, at_here = low, here, at_low
+        low -= step
+        at_low = function(low)
+        at_high = math.inf
+    while at_high < at_here and high < _EXTREME:
+        step *= 2.0
+        low, here, at_here = here, high, at_high
+        high += step
+        at_high = function(high)
+    return low, high

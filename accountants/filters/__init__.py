@@ -1,0 +1,1 @@
+"""Budgets for runs whose number of releases may depend on what came out before."""

@@ -1,0 +1,125 @@
+"""Privacy filters: budgets for runs whose number of releases may depend on what came out before."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import ClassVar
+
+from dpaudit.accountants.closed_forms.rounding import sqrt_up
+from dpaudit.accountants.composition.columns import Cost
+from dpaudit.accountants.composition.composition import Composition, compose
+from dpaudit.accountants.composition.costs import mu_squared, pure_epsilon, rho
+from dpaudit.certificate.verdicts import CLAIM_TOLERANCE, leading_figure
+from dpaudit.claims.guarantees import GDP, ZCDP, AnyGuarantee, PureDP
+from dpaudit.claims.relations import Neighbouring
+from dpaudit.errors import BudgetExceeded
+from dpaudit.ledger.releases import Release
+
+
+class _AdditiveFilter:
+    """Admits releases as long as a cost that adds up stays within a budget.
+
+    Attributes:
+        budget: what the whole run is held to.
+        neighbouring: the run's relation, which decides what parts of a split cost together.
+    """
+
+    def __init__(self, budget: AnyGuarantee, neighbouring: Neighbouring) -> None:
+        self.budget = budget
+        self.neighbouring = Neighbouring(neighbouring)
+        self._composition = Composition(self.neighbouring, running=self._cost)
+
+    @property
+    def spent(self) -> float:
+        """The figure of all admitted releases, on the budget's scale."""
+        return self._figure(self._composition)
+
+    def spend(self, release: Release) -> None:
+        """Charge one release.
+
+        Raises:
+            BudgetExceeded: it does not fit; nothing is charged.
+            CannotBound: it has no cost on the budget's scale; nothing is charged.
+        """
+        before, alone = self.spent, self._figure(compose([release], self.neighbouring))
+        most = leading_figure(self.budget)
+        self._composition.add(release)
+        if self.spent > most * (1 + CLAIM_TOLERANCE):
+            self._composition.remove(release)
+            raise BudgetExceeded(
+                f"{alone:.6g} requested, {before:.6g} of {most:.6g} spent ({self._scale})",
+                where=f"release {release.label!r}",
+                remedy="add noise, release less, or state a larger budget before the run",
+            )
+
+    #: The budget's figure and scale, for messages.
+    _scale: ClassVar[str]
+
+    #: What adds up; on the budget's scale, but for a mu, which is the root of what adds up.
+    _cost: ClassVar[Cost]
+
+    def _figure(self, composition: Composition) -> float:
+        """The total on the budget's scale, rounded up."""
+        return composition.total(self._cost)
+
+
+class ZCDPFilter(_AdditiveFilter):
+    """Admits releases as long as their zCDP adds up to at most `rho`.
+
+    The whole run is then rho-zCDP even where later mechanisms, and how many there are, are chosen
+    from earlier outputs (Feldman and Zrnic 2021, Theorem 3; Whitehouse et al. 2023).
+
+    Args:
+        rho: the budget.
+        neighbouring: the run's relation, which decides what parts of a split cost together.
+    """
+
+    _scale = "rho, zCDP"
+    _cost = rho
+
+    def __init__(self, rho: float, neighbouring: Neighbouring = Neighbouring.REPLACE_ONE) -> None:
+        super().__init__(ZCDP(rho=rho), neighbouring)
+
+
+class GDPFilter(_AdditiveFilter):
+    """Admits releases as long as the squares of their GDP add up to at most `mu`^2.
+
+    The whole run is then mu-GDP even where later mechanisms, and how many there are, are chosen from
+    earlier outputs (Smith and Thakurta 2022; Koskela, Tobaben and Honkela 2023): the filter has the
+    same parameters as composition without adaptivity. In short: a mu_i-GDP mechanism is a
+    post-processing of a Gaussian shift by mu_i, and shifts chosen from the past are increments of one
+    Brownian path with a drift, observed up to time sum of mu_i^2.
+
+    Args:
+        mu: the budget.
+        neighbouring: the run's relation, which decides what parts of a split cost together.
+    """
+
+    _scale = "mu, GDP"
+    _cost = mu_squared
+
+    def __init__(self, mu: float, neighbouring: Neighbouring = Neighbouring.REPLACE_ONE) -> None:
+        super().__init__(GDP(mu=mu), neighbouring)
+
+    def _figure(self, composition: Composition) -> float:
+        total = super()._figure(composition)
+        return sqrt_up(Fraction(total)) if math.isfinite(total) else total
+
+
+class PureFilter(_AdditiveFilter):
+    """Admits releases as long as their pure epsilons add up to at most `epsilon`.
+
+    The whole run is then epsilon-DP, adaptively chosen releases included: the privacy loss is bounded by
+    the sum on every path (Rogers, Roth, Ullman and Vadhan 2016).
+
+    Args:
+        epsilon: the budget.
+        neighbouring: the run's relation, which decides what parts of a split cost together.
+    """
+
+    _scale = "epsilon, pure DP"
+    _cost = pure_epsilon
+
+    def __init__(self, epsilon: float, neighbouring: Neighbouring = Neighbouring.REPLACE_ONE) -> None:
+        super().__init__(PureDP(epsilon=epsilon), neighbouring)

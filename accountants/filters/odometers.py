@@ -1,0 +1,127 @@
+"""Odometers: what a run has spent so far, valid at every moment at once, without a budget stated before.
+
+What an odometer says is an *ex-post* statement: it is about the releases that happened to be made in one run.
+It is no guarantee of the algorithm, and no claim can rest on it - for that, hold the run to a budget
+(`dpaudit.accountants.filters.filters`). An odometer says when to stop, or how much a finished analysis has
+leaked.
+
+Theorem. Let the i-th release, given all earlier outputs, be rho_i-zCDP, where mechanism and rho_i may be
+chosen from those outputs, and U_t = rho_1 + ... + rho_t. For every a > 0 the Renyi divergence of order 1 +
+a bounds E[exp(a L_i) | past] by exp(a (1 + a) rho_i), L_i the privacy loss, so that exp(a (L_1 + ... + L_t)
+- a (1 + a) U_t) is a supermartingale that starts at 1. By Ville's inequality, with probability at least 1 -
+delta,
+
+    L_1 + ... + L_t <= (1 + a) U_t + log(1 / delta) / a        at all times t at once.
+
+One a is best at one U_t only, so `RUNGS` of them, fixed beforehand, share delta, and the least line holds
+(Whitehouse, Ramdas, Rogers and Wu 2023; a ladder of budgets as in Lecuyer 2021). For mu-GDP
+releases U_t is half the sum of their mu_i^2.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+
+from dpaudit.accountants.closed_forms.conversions import ROUNDING
+from dpaudit.accountants.closed_forms.ranges import probability
+from dpaudit.accountants.closed_forms.rounding import sqrt_up, up
+from dpaudit.accountants.composition.composition import Composition
+from dpaudit.accountants.composition.costs import mu_squared, rho
+from dpaudit.claims.guarantees import GDP, ZCDP
+from dpaudit.claims.relations import Neighbouring
+from dpaudit.errors import CannotBound
+from dpaudit.ledger.releases import Release
+
+#: The ladder's lines are best at U = 2^-20, 2^-19, ..., 2^19: a step of 2 costs at most 1.6 percent.
+RUNGS = 40
+_LOWEST = 2.0**-20
+
+
+@dataclass(frozen=True)
+class ExPostLoss:
+    """Of the releases made so far in this run, with probability at least 1 - delta, at all times at once.
+
+    Attributes:
+        spent: the sum of the releases' own costs; a fact about this run's choices, not about the algorithm.
+        epsilon: the privacy loss of everything released so far is at most this, in nats.
+        delta: the probability, over the run's noise, that this ever fails.
+        theorem: what it rests on.
+    """
+
+    spent: ZCDP | GDP
+    epsilon: float
+    delta: float
+    theorem: str = "Ville's inequality on a ladder of Renyi orders (Whitehouse et al. 2023)"
+
+    def __str__(self) -> str:
+        bound = f"loss at most {self.epsilon:.6g} at all times but for {self.delta:g}"
+        return f"ex post: {self.spent} spent, {bound}"
+
+
+class ZCDPOdometer:
+    """Adds up rho as releases are made.
+
+    Args:
+        delta: the probability with which the figures may ever fail, in (0, 1).
+        neighbouring: the run's relation, which decides what parts of a split cost together.
+
+    Raises:
+        InvalidParameter: delta is outside (0, 1).
+    """
+
+    def __init__(self, delta: float, neighbouring: Neighbouring = Neighbouring.REPLACE_ONE) -> None:
+        self._delta = probability("delta", delta)
+        self._composition = Composition(Neighbouring(neighbouring))
+
+    def add(self, release: Release) -> None:
+        """Take a release in.
+
+        Raises:
+            CannotBound: it has no cost on this scale; nothing is added.
+        """
+        self._require_cost(release)
+        self._composition.add(release)
+
+    @property
+    def reading(self) -> ExPostLoss:
+        """What holds now, and held at every moment before.
+
+        Raises:
+            CannotBound: what was spent exceeds every double.
+        """
+        spent = _finite(self._composition.total(rho))
+        return ExPostLoss(ZCDP(rho=spent), _loss(spent, self._delta), self._delta)
+
+    def _require_cost(self, release: Release) -> None:
+        rho(release.mechanism)
+
+
+class GDPOdometer(ZCDPOdometer):
+    """Adds up mu^2 as releases are made; arguments and errors as of `ZCDPOdometer`."""
+
+    @property
+    def reading(self) -> ExPostLoss:
+        """What holds now, and held at every moment before."""
+        square = Fraction(_finite(self._composition.total(mu_squared)))
+        return ExPostLoss(GDP(mu=sqrt_up(square)), _loss(up(square / 2), self._delta), self._delta)
+
+    def _require_cost(self, release: Release) -> None:
+        mu_squared(release.mechanism)
+
+
+def _loss(spent: float, delta: float) -> float:
+    """The least of the ladder's lines at U = `spent`, rounded up."""
+    if spent == 0.0:
+        return 0.0  # nothing was released that depends on the data
+    target = math.log(RUNGS) - math.log(delta)
+    orders = (math.sqrt(target / (_LOWEST * 2.0**rung)) for rung in range(RUNGS))
+    least = min((1.0 + a) * spent + target / a for a in orders)
+    return math.nextafter(least * (1.0 + ROUNDING), math.inf)
+
+
+def _finite(spent: float) -> float:
+    if not math.isfinite(spent):
+        raise CannotBound("what was spent exceeds every double", where="odometer", remedy="add noise")
+    return spent

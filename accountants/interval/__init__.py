@@ -1,0 +1,1 @@
+"""Bounds proved in ball arithmetic (rigour `interval`)."""

@@ -1,0 +1,104 @@
+"""Ball arithmetic: numbers with proved bounds (Johansson 2017, Arb)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+from dpaudit.accountants.closed_forms.rounding import down, up
+from dpaudit.errors import CannotBound, MissingExtra
+
+
+def flint() -> Any:
+    """The library of balls.
+
+    Raises:
+        MissingExtra: it is not installed.
+    """
+    try:
+        import flint
+    except ImportError:
+        raise MissingExtra(
+            "the library flint is not installed",
+            where="rigour interval",
+            why="enclosures are computed in its ball arithmetic",
+            remedy='pip install "dpaudit[interval]"',
+        ) from None
+    return flint
+
+
+def ball(number: float | Fraction) -> Any:
+    """The exact number as a ball."""
+    exact = Fraction(number)
+    return flint().arb(flint().fmpq(exact.numerator, exact.denominator))
+
+
+def upper_end(enclosure: Any) -> float:
+    """The smallest double that is not below any number in a ball."""
+    return up(_exact(enclosure.upper()))
+
+
+def lower_end(enclosure: Any) -> float:
+    """The largest double that is not above any number in a ball."""
+    return down(_exact(enclosure.lower()))
+
+
+def _exact(number: Any) -> Fraction:
+    if not number.is_finite():
+        raise CannotBound(
+            "a ball without bounds", where="rigour interval", remedy="ask for rigour float-pessimistic"
+        )
+    mantissa, exponent = (int(part) for part in number.man_exp())
+    if exponent < -20_000:  # less than every double, and too long to write out
+        return Fraction((mantissa > 0) - (mantissa < 0), 10**400)
+    return Fraction(mantissa) * Fraction(2) ** exponent
+
+
+def upper_fraction(enclosure: Any) -> Fraction:
+    """A rational number that is not below any number in a ball."""
+    return _exact(enclosure.upper())
+
+
+def blurred(error: Any) -> Any:
+    """The complex numbers whose parts are at most `error`, a ball."""
+    part = flint().arb(0, error.upper())
+    return flint().acb(part, part)
+
+
+def least_versine(lowest: Any, highest: Any) -> Any:
+    """A bound from below on 1 - cos x over lowest <= x <= highest; 0 if a multiple of 2 pi may lie inside."""
+    arb, turn = flint().arb, 2.0 * math.pi
+    low, high = float(lowest.lower()), float(highest.upper())
+    if not high < 1e6 or math.floor(low / turn * (1 - 1e-9)) != math.floor(high / turn * (1 + 1e-9)):
+        return arb(0)
+    return arb.max((1 - arb.max(lowest.cos().upper(), highest.cos().upper())).lower(), arb(0))
+
+
+def precise(formula: Callable[[], Any], bits: int = 80) -> Any:
+    """A formula's value to so many bits, with as many digits as what cancels takes.
+
+    Raises:
+        CannotBound: a million bits were not enough.
+    """
+    precision = max(128, flint().ctx.prec)
+    while precision <= 1 << 20:
+        with flint().ctx.workprec(precision):
+            found = formula()
+            if found.rel_accuracy_bits() >= bits or found.is_exact():
+                return found
+        precision *= 2
+    raise CannotBound("a formula cancels beyond a million bits", where="rigour interval")
+
+
+def gaussian_delta(mu: Any, epsilon: Any) -> Any:
+    """[erfc(x) - e^epsilon erfc(y)] / 2 with x, y = (epsilon / mu -+ mu / 2) / sqrt 2."""
+    x, y = ((epsilon / mu + sign * mu / 2) / flint().arb(2).sqrt() for sign in (-1, 1))
+    return (x.erfc() - epsilon.exp() * y.erfc()) / 2
+
+
+def laplace_delta(loss: Any, epsilon: Any) -> Any:
+    """1 - e^((epsilon - e) / 2) below the largest loss e, 0 beyond."""
+    arb = flint().arb
+    return -arb.min(((epsilon - loss) / 2), arb(0)).expm1()

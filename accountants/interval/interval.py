@@ -1,0 +1,174 @@
+"""delta(epsilon) and epsilon(delta) between ends proved in ball arithmetic (rigour `interval`).
+
+By a closed form where there is one (`ball_curves`), else on the contour (`ball_line`). Where releases are
+Poisson-sampled, the larger of both orders of the pair counts, after composing.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+from dpaudit.accountants.closed_forms.ranges import above_one, nonnegative, probability
+from dpaudit.accountants.closed_forms.rounding import up
+from dpaudit.accountants.interval.ball_arithmetic import ball, flint, lower_end, upper_end
+from dpaudit.accountants.interval.ball_curves import closed_form
+from dpaudit.accountants.interval.ball_factors import BallFactors
+from dpaudit.accountants.interval.ball_line import Line, line
+from dpaudit.accountants.privacy_loss import PrivacyLoss, Term
+from dpaudit.accountants.privacy_loss.factors_from_terms import collect
+from dpaudit.errors import CannotBound
+
+_PRECISION = 128
+_PROVED, _EXCLUDED = 1, -1  # on which side of the truth an epsilon is; 0 if that is not known
+_SHARE = 1 / 16  # of what is not decided, by which each end may be too far out
+
+
+class Enclosure(NamedTuple):
+    """Doubles below and above the true value, and the method's name."""
+
+    lower: float
+    upper: float
+    method: str
+
+
+def enclose_delta(releases: Sequence[tuple[Term, int]], epsilon: float) -> Enclosure:
+    """Enclose delta at `epsilon` >= 0, in nats, of the exact composition of the terms' pairs.
+
+    Raises:
+        InvalidParameter: epsilon is NaN, infinite or negative.
+        CannotBound: more work than is reasonable.
+        MissingExtra: python-flint is not installed.
+    """
+    epsilon = nonnegative("epsilon", epsilon)
+    with flint().ctx.workprec(_PRECISION):
+        curve, method = _curve(releases, epsilon)
+        delta = curve(epsilon)
+        return Enclosure(max(0.0, lower_end(delta)), min(1.0, upper_end(delta)), method)
+
+
+def enclose_epsilon(releases: Sequence[tuple[Term, int]], delta: float) -> Enclosure:
+    """Enclose the least epsilon >= 0 at `delta` in (0, 1); the upper end is finite.
+
+    Raises:
+        InvalidParameter: delta is outside (0, 1).
+        CannotBound: a delta that no epsilon reaches, or more work than is reasonable.
+        MissingExtra: python-flint is not installed.
+    """
+    delta = probability("delta", delta)
+    guess = PrivacyLoss.compose(releases).epsilon(delta)  # a guess: both ends are proved anew
+    with flint().ctx.workprec(_PRECISION):
+        curve, method = _curve(releases, guess.upper)
+        exact = ball(delta)
+
+        def side(epsilon: float) -> int:
+            found = curve(epsilon)
+            return _PROVED if found.upper() <= exact else _EXCLUDED if found.lower() > exact else 0
+
+        if guess.upper == 0.0 and side(0.0) == _PROVED:
+            return Enclosure(0.0, 0.0, method)
+        upper = _outwards(side, guess.upper, _PROVED)
+        ceilings = [factors.ceiling() for factors in BallFactors.orders(releases)]
+        known = [up(ceiling) for ceiling in ceilings if ceiling is not None]
+        if len(known) == len(ceilings) and upper > max(known) and side(max(known)) == _PROVED:
+            upper = max(known)
+        lower = _outwards(side, min(guess.lower, upper), _EXCLUDED)
+        return Enclosure(*_narrowed(side, lower, upper), method)
+
+
+def enclose_divergence(releases: Sequence[tuple[Term, int]], alpha: float) -> Enclosure:
+    """Enclose the Renyi divergence of order `alpha` > 1, in nats, of the exact composition of the pairs.
+
+    It is log M(alpha - 1) / (alpha - 1); the larger of both orders of the pair.
+
+    Raises:
+        InvalidParameter: alpha is not a number in (1, inf).
+        CannotBound: it is infinite, or takes more work than is reasonable.
+        MissingExtra: python-flint is not installed.
+    """
+    t = Fraction(above_one("alpha", alpha)) - 1
+    with flint().ctx.workprec(_PRECISION):
+        most = flint().arb(0)
+        for factors in BallFactors.orders(releases):
+            if factors.revealing:
+                raise CannotBound(
+                    "a release that may reveal everything has no finite Renyi divergence",
+                    where="composition",
+                    remedy="claim (epsilon, delta)-DP",
+                )
+            most = flint().arb.max(most, factors.moment(ball(t), Fraction(0)).log() / ball(t))
+        return Enclosure(max(0.0, lower_end(most)), upper_end(most), "rdp")
+
+
+def _outwards(side: Callable[[float], int], start: float, wanted: int) -> float:
+    """The first of ever farther numbers that lies on one side of the truth; 0 is the last below."""
+    step = math.ulp(start) + 1e-300
+    epsilon = start
+    while side(epsilon) != wanted:
+        epsilon = max(0.0, start + wanted * step)
+        if epsilon == 0.0:
+            return 0.0
+        if step > 1.0 + start:
+            raise CannotBound(
+                f"nothing could be proved near epsilon = {start!r}",
+                where="rigour interval",
+                remedy="ask for a larger delta, or for rigour float-pessimistic",
+            )
+        step *= 8.0
+    return epsilon
+
+
+def _narrowed(side: Callable[[float], int], lower: float, upper: float) -> tuple[float, float]:
+    """Bisection while every middle lies on one side; then both ends towards the one that does not."""
+    while True:
+        middle = 0.5 * (lower + upper)
+        if middle in {lower, upper}:
+            return lower, upper
+        match side(middle):
+            case 0:
+                return _inwards(side, lower, middle, _EXCLUDED), _inwards(side, upper, middle, _PROVED)
+            case found:
+                lower, upper = (middle, upper) if found == _EXCLUDED else (lower, middle)
+
+
+def _inwards(side: Callable[[float], int], good: float, centre: float, wanted: int) -> float:
+    """Closer to what is on no side, about a centre that is not either; the answer is on the wanted side."""
+    bad = centre
+    while abs(good - bad) > _SHARE * abs(bad - centre):
+        middle = 0.5 * (good + bad)
+        if middle in {good, bad}:
+            break
+        good, bad = (middle, bad) if side(middle) == wanted else (good, middle)
+    return good
+
+
+def _curve(releases: Sequence[tuple[Term, int]], about: float) -> tuple[Callable[[float], Any], str]:
+    """delta(epsilon) in balls, sharp near one epsilon."""
+    orders = BallFactors.orders(releases)
+    exact = [closed for factors in orders if (closed := closed_form(factors)) is not None]
+    rests: list[Callable[[float], Any]]
+    if len(exact) == len(orders):
+        method, rests = exact[0].method, [closed.delta for closed in exact]
+    else:
+        chosen = collect(releases).directions()
+        lines = [functools.partial(line, *both, about) for both in zip(orders, chosen, strict=True)]
+        rests = [functools.partial(_laid, functools.cache(lay)) for lay in lines]
+        method = "contour"
+    revealing, ceilings = ball(orders[0].revealing), [factors.ceiling() for factors in orders]
+
+    def delta(epsilon: float) -> Any:
+        most = flint().arb(0)
+        for rest, ceiling in zip(rests, ceilings, strict=True):
+            if ceiling is None or epsilon < ceiling:
+                most = flint().arb.max(most, rest(epsilon))
+        return revealing + (1 - revealing) * most
+
+    return delta, method
+
+
+def _laid(lay: Callable[[], Line], epsilon: float) -> Any:
+    """By a line that is laid when it is first asked for."""
+    return lay()(epsilon)

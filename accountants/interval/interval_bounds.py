@@ -1,0 +1,238 @@
+"""A ledger's total, enclosed in balls or computed in rational numbers (rigour `interval`)."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Any, assert_never
+
+from scipy.optimize import minimize_scalar
+
+from dpaudit.accountants.accounting import account, held
+from dpaudit.accountants.closed_forms.rounding import sqrt_up, up
+from dpaudit.accountants.composition.composition import Composition, compose_ledger
+from dpaudit.accountants.composition.costs import mu_squared, pure_epsilon, squared_mu
+from dpaudit.accountants.interval.ball_arithmetic import ball, flint, precise, upper_end
+from dpaudit.accountants.interval.interval import enclose_divergence, enclose_epsilon
+from dpaudit.accountants.pairs.dominating_pairs import loss_terms
+from dpaudit.accountants.privacy_loss import GaussianTerm, PureTerm, Term
+from dpaudit.certificate.verdicts import Accounting, leading_figure
+from dpaudit.claims.bounds import Bound
+from dpaudit.claims.claims import Claim
+from dpaudit.claims.guarantees import GDP, RDP, ZCDP, AnyGuarantee, ApproxDP, PureDP
+from dpaudit.errors import CannotBound
+from dpaudit.ledger.ledger import Ledger
+from dpaudit.mechanisms import (
+    AnyMechanism,
+    DiscreteGaussian,
+    DiscreteLaplace,
+    Exponential,
+    Gaussian,
+    GaussianProcess,
+    Laplace,
+    OpaqueApproxDP,
+    OpaquePureDP,
+    OpaqueZCDP,
+    PoissonSampled,
+    RandomizedResponse,
+    SmoothGaussian,
+    SymmetricGaussian,
+    Tabulated,
+    TreeAggregation,
+)
+
+
+def account_in_intervals(ledger: Ledger, claim: Claim | None = None) -> Accounting:
+    """As `account`, but the total is judged by its enclosure alone.
+
+    Raises:
+        CannotBound: no enclosure of this total is known.
+        MissingExtra: python-flint is not installed.
+        DpauditError: what `account` refuses.
+    """
+    accounting = account(ledger, claim)
+    wanted: AnyGuarantee = ZCDP(rho=0.0) if accounting.claim is None else accounting.claim.guarantee
+    if ledger.header.budget is not None:
+        bound = _held_to(ledger.header.budget, wanted, ledger.header.group_size)
+    else:
+        bound = interval_bound(compose_ledger(ledger), wanted)
+    single = "that the figures of single releases, which are float-pessimistic, round as they should"
+    return accounting.model_copy(
+        update={"bounds": (bound,), "not_checked": (*accounting.not_checked, single)}
+    )
+
+
+def interval_bound(composition: Composition, wanted: AnyGuarantee) -> Bound:
+    """The upper end of an enclosure, on the scale of a guarantee.
+
+    Raises:
+        CannotBound: no enclosure is known for these mechanisms on that scale.
+        MissingExtra: python-flint is not installed.
+    """
+    flint()
+    match wanted:
+        case ApproxDP(delta=delta):
+            return _approximate(composition, delta)
+        case ZCDP():
+            return _bound(ZCDP(rho=_finite(composition.total(enclosed_rho))), "zcdp")
+        case RDP(alpha=alpha):
+            return _renyi(composition, alpha)
+        case GDP():
+            square = Fraction(_finite(composition.total(_rational_mu_squared)))
+            return _bound(GDP(mu=sqrt_up(square)), "gdp")
+        case PureDP():
+            return _bound(PureDP(epsilon=_finite(composition.total(_enclosed_epsilon))), "pure")
+        case _:
+            assert_never(wanted)
+
+
+def enclosed_rho(mechanism: AnyMechanism) -> float:
+    """The rho of `dpaudit.accountants.composition.costs.rho`, the upper end of its enclosure.
+
+    Raises:
+        CannotBound: no enclosure of it is known.
+    """
+    match mechanism:
+        case Gaussian() | SymmetricGaussian() | TreeAggregation() | GaussianProcess():
+            return up(squared_mu(mechanism) / 2)
+        case DiscreteGaussian():
+            return up((Fraction(mechanism.sensitivity.value) / Fraction(mechanism.sigma)) ** 2 / 2)
+        case OpaqueZCDP():
+            return mechanism.rho
+        case Exponential():
+            return up(Fraction(mechanism.epsilon) ** 2 / 8)
+        case Laplace():
+            e = ball(pure_epsilon(mechanism))
+            return upper_end(precise(lambda: e + (-e).expm1()))
+        case DiscreteLaplace() | RandomizedResponse() | OpaquePureDP() | PoissonSampled(mechanism=Laplace()):
+            e = ball(_enclosed_epsilon(mechanism))
+            return upper_end(precise(lambda: e * (e / 2).tanh()))
+        case PoissonSampled() | Tabulated() | SmoothGaussian() | OpaqueApproxDP():
+            raise _unknown(mechanism)
+        case _:
+            assert_never(mechanism)
+
+
+def enclosed_zcdp_epsilon(rho: float, delta: float) -> float:
+    """The upper end of epsilon by Canonne, Kamath and Steinke 2020, Proposition 12, at a good order."""
+    if rho == 0.0:
+        return 0.0
+
+    def at(log_t: float, number: Any) -> Any:
+        t = number(math.exp(log_t))
+        log = math.log if number is float else (lambda x: x.log())
+        return number(rho) * (1 + t) - (log(number(delta)) + log(1 + t)) / t - log(1 + 1 / t)
+
+    found = minimize_scalar(lambda log_t: at(log_t, float), bounds=(-30.0, 30.0), method="bounded")
+    with flint().ctx.workprec(192):
+        return max(0.0, upper_end(at(float(found.x), ball)))
+
+
+def _approximate(composition: Composition, delta: float) -> Bound:
+    try:
+        exposed = _exposed(composition)
+    except CannotBound:
+        rho = _finite(composition.total(enclosed_rho))
+        return _bound(ApproxDP(epsilon=enclosed_zcdp_epsilon(rho, delta), delta=delta), "zcdp")
+    found = max((enclose_epsilon(terms, delta) for terms in exposed), key=lambda one: one.upper)
+    return _bound(ApproxDP(epsilon=found.upper, delta=delta), found.method, found.lower)
+
+
+def _renyi(composition: Composition, alpha: float) -> Bound:
+    """The lower of the pairs' own divergence and of what rho implies, where both are known."""
+    try:
+        exposed = _exposed(composition)
+        found = max((enclose_divergence(terms, alpha) for terms in exposed), key=lambda one: one.upper)
+        own = [_bound(RDP(alpha=alpha, epsilon=_finite(found.upper)), found.method)]
+    except CannotBound:
+        own = []
+    try:
+        total = Fraction(_finite(composition.total(enclosed_rho)))
+        own.append(_bound(RDP(alpha=alpha, epsilon=_finite(up(total * Fraction(alpha)))), "zcdp"))
+    except CannotBound:
+        if not own:
+            raise
+    return min(own, key=lambda bound: leading_figure(bound.guarantee))
+
+
+def _exposed(composition: Composition) -> list[list[tuple[Term, int]]]:
+    """The pairs of what one unit can be exposed to, for every way to meet the parts of the splits."""
+    relation = composition.sampling_relation
+    return [loss_terms(exposure.items(), relation) for exposure in composition.exposures()]
+
+
+def _held_to(budget: AnyGuarantee, wanted: AnyGuarantee, group_size: int) -> Bound:
+    """What a filter's budget proves of a group; see `dpaudit.accountants.accounting.budget_bounds`."""
+    match budget:
+        case ZCDP():
+            rho = held(budget.rho, group_size**2)
+            match wanted:
+                case ApproxDP(delta=delta):
+                    epsilon = enclosed_zcdp_epsilon(rho, delta)
+                    return _bound(ApproxDP(epsilon=epsilon, delta=delta), "budget")
+                case ZCDP():
+                    return _bound(ZCDP(rho=rho), "budget")
+        case GDP():
+            mu = held(budget.mu, group_size)
+            match wanted:
+                case ApproxDP(delta=delta):
+                    return _of_term(GaussianTerm(mu), delta)
+                case GDP():
+                    return _bound(GDP(mu=mu), "budget")
+                case ZCDP():
+                    return _bound(ZCDP(rho=up(Fraction(mu) ** 2 / 2)), "budget")
+        case PureDP():
+            pure = held(budget.epsilon, group_size)
+            match wanted:
+                case ApproxDP(delta=delta):
+                    return _of_term(PureTerm(pure), delta)
+                case PureDP():
+                    return _bound(PureDP(epsilon=pure), "budget")
+    raise CannotBound(
+        f"no enclosure of {wanted.kind} from a budget of {budget}",
+        where="rigour interval",
+        remedy="claim on the budget's own scale, or ask for rigour float-pessimistic",
+    )
+
+
+def _of_term(term: Term, delta: float) -> Bound:
+    found = enclose_epsilon([(term, 1)], delta)
+    return _bound(ApproxDP(epsilon=found.upper, delta=delta), "budget", found.lower)
+
+
+def _rational_mu_squared(mechanism: AnyMechanism) -> float:
+    match mechanism:
+        case Gaussian() | SymmetricGaussian() | TreeAggregation() | GaussianProcess():
+            return mu_squared(mechanism)
+        case _:
+            raise _unknown(mechanism)
+
+
+def _enclosed_epsilon(mechanism: AnyMechanism) -> float:
+    """The pure epsilon; sampled: log(1 + rate (e^epsilon - 1))."""
+    if isinstance(mechanism, PoissonSampled):
+        whole = pure_epsilon(mechanism.mechanism)
+
+        def amplified() -> Any:
+            return (ball(mechanism.rate) * ball(whole).expm1()).log1p()
+
+        return min(whole, upper_end(precise(amplified)))
+    return pure_epsilon(mechanism)
+
+
+def _bound(guarantee: AnyGuarantee, method: str, at_least: float | None = None) -> Bound:
+    return Bound(guarantee=guarantee, method=method, rigour="interval", at_least=at_least)
+
+
+def _finite(figure: float) -> float:
+    if not math.isfinite(figure):
+        raise CannotBound("the total exceeds every double", where="composition", remedy="add noise")
+    return figure
+
+
+def _unknown(mechanism: AnyMechanism) -> CannotBound:
+    return CannotBound(
+        f"no enclosure of a {mechanism.kind} mechanism's cost on this scale is known",
+        where="rigour interval",
+        remedy="ask for rigour float-pessimistic",
+    )

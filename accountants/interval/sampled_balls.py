@@ -1,0 +1,197 @@
+"""Poisson-sampled releases in balls: what their two families share.
+
+As in `dpaudit.accountants.privacy_loss.contour.sampled`, a release at rate q has M(s) = integral of r^p over
+the law without the unit, r = 1 - q + q e^v with v the loss of the noise itself; p = s + 1 when the mixture is
+P, p = -s when it is Q; a is the real part of p. A quadrature rule turns the integral into a sum of W_j r_j^p.
+Its points are chosen in floating point; its sum, its proved error and what it leaves out are computed in
+balls.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from dpaudit.accountants.interval.ball_arithmetic import ball, blurred, flint, least_versine
+from dpaudit.errors import CannotBound
+
+#: A bound on |M(c + it)| / M(c) of one run, for t between two numbers or, with None, beyond the first.
+Decay = Callable[[Any, Any | None], Any]
+
+#: A rule is off by less than e^-DIGITS / count, relative to M(c).
+DIGITS = 60.0
+_MOST_POINTS = 1 << 17
+_FAINT = 0.05  # a bound this low needs no sharper one beside it
+
+
+@dataclass(frozen=True, eq=False)
+class Rule:
+    """A quadrature rule, tilted to Re p = a.
+
+    Attributes:
+        log_ratio: log r_j, [points].
+        weight: W_j r_j^a, [points].
+        left_out: a bound on what the sum of |W_j r_j^p| lacks at both ends.
+        relative: a bound on the rule's own error at t, relative to M(c); it grows with t.
+    """
+
+    log_ratio: list[Any]
+    weight: list[Any]
+    left_out: Any
+    relative: Callable[[Any], Any]
+
+    def moment(self) -> Any:
+        """M(c): the whole sum S is within relative(0) M(c) of it."""
+        arb = flint().arb
+        total = sum(self.weight, arb(0)) + arb(0, self.left_out.upper())
+        return total / arb(1, self.relative(arb(0)).upper())
+
+
+@dataclass(frozen=True)
+class SampledBalls(ABC):
+    """`count` runs of a release sampled at `rate` < 1; `mixture_first` if the sampled distribution is P."""
+
+    rate: float
+    count: int
+    mixture_first: bool
+
+    @abstractmethod
+    def rule(self, c: Any, end: float) -> Rule:
+        """A rule at abscissa c, fine enough for |t| <= end."""
+
+    @abstractmethod
+    def decay(self, c: Any) -> Decay:
+        """How |M(c + it)| / M(c) of one run is bounded."""
+
+    @abstractmethod
+    def ceiling(self) -> Fraction | None:
+        """The largest loss of all runs, rounded up; None if there is none."""
+
+    @abstractmethod
+    def unsampled(self, epsilon: Any) -> Any:
+        """delta(epsilon) of one run that is not sampled; the same in both orders."""
+
+    @abstractmethod
+    def cost(self, c: float, end: float) -> float:
+        """What one node costs, in formulae."""
+
+    def alone(self, epsilon: Any) -> Any:
+        """delta(epsilon) of one run.
+
+        With P = (1 - q) Q + q P1 it is q delta1 at log(1 + (e^epsilon - 1) / q), delta1 the curve without
+        sampling. With Q = (1 - q) P + q Q1 it is w delta1 at log(q e^epsilon / w) for w = 1 - (1 - q)
+        e^epsilon > 0, else 0.
+        """
+        arb, q = flint().arb, ball(self.rate)
+        if self.mixture_first:
+            return q * self.unsampled((epsilon.expm1() / q).log1p())
+        share = q - (1 - q) * epsilon.expm1()
+        if share > 0:
+            return share * self.unsampled((q * epsilon.exp() / share).log())
+        return arb(0).union(arb.max(share.upper(), arb(0)))
+
+    def moment(self, c: Any) -> Any:
+        """M(c) of all runs at a real c > 0."""
+        return self.rule(c, 0.0).moment() ** self.count
+
+    def along(self, c: Any, step: Fraction, nodes: int) -> list[Any]:
+        """M(c + i k step) of all runs for 0 <= k < nodes: one product of matrices.
+
+        With k = b K + j, e^(i k step l) = e^(i b K step l) e^(i j step l).
+        """
+        acb, acb_mat = flint().acb, flint().acb_mat
+        last = step * (nodes - 1)
+        rule = self.rule(c, float(last))
+        width = math.isqrt(nodes) + 1
+        height = -(-nodes // width)
+        sign = 1 if self.mixture_first else -1
+        fine, coarse = (
+            [_powers(ball(sign * step * pace), log_ratio, many) for log_ratio in rule.log_ratio]
+            for pace, many in ((1, width), (width, height))
+        )
+        left = [
+            weight * row[b] for b in range(height) for weight, row in zip(rule.weight, coarse, strict=True)
+        ]
+        right = [row[j] for row in fine for j in range(width)]
+        points = len(rule.weight)
+        product = acb_mat(height, points, left) * acb_mat(points, width, right)
+        error = blurred(rule.left_out + rule.relative(ball(last)) * rule.moment())
+        found: list[Any] = [(acb(entry) + error) ** self.count for entry in product.entries()[:nodes]]
+        return found
+
+    def exponent(self, c: Any) -> Any:
+        """The real part a of p at Re s = c."""
+        return c + 1 if self.mixture_first else -c
+
+    def log_ratio(self, loss: Any) -> Any:
+        """Log of 1 - q + q e^v; what is added to 1 is at least -1/2."""
+        q = ball(self.rate)
+        if self.rate <= 0.5:
+            return (q * loss.expm1()).log1p()
+        return loss + ((1 - q) * (-loss).expm1()).log1p()
+
+    def allowed(self, points: float) -> int:
+        """Points of a rule, if they are not too many.
+
+        Raises:
+            CannotBound: they are.
+        """
+        if points <= _MOST_POINTS:
+            return math.ceil(points)
+        raise CannotBound(
+            f"a quadrature of {points:.3g} points in balls",
+            where="rigour interval",
+            remedy="ask for rigour float-pessimistic, or for a larger delta",
+        )
+
+
+def _powers(step: Any, log_ratio: Any, many: int) -> list[Any]:
+    """e^(i k step l) for k < many; every 16th anew, as balls grow with each product."""
+    acb = flint().acb
+    turn = acb(0, step * log_ratio).exp()
+    found: list[Any] = []
+    for k in range(many):
+        found.append(acb(0, k * step * log_ratio).exp() if k % 16 == 0 else found[-1] * turn)
+    return found
+
+
+def paired(cells: Sequence[tuple[Any, Any, Any]]) -> Decay:
+    """Two independent copies of the loss in different cells: |M(c + it) / M(c)|^2 = E cos t (L - L').
+
+    Args:
+        cells: in increasing order of loss, each a mass under the tilted law, or less, and the least and the
+            largest |log r| in the cell, signs alike.
+    """
+    arb = flint().arb
+    pairs = []
+    for at, (mass, _, highest) in enumerate(cells):
+        for other, lowest, farthest in cells[at + 1 :]:
+            shortest = (lowest - highest).lower()
+            if shortest > 0:
+                pairs.append((2 * mass * other, shortest, (farthest - cells[at][1]).upper()))
+
+    def bound(first: Any, last: Any | None) -> Any:
+        if last is None:
+            return arb(1)
+        with flint().ctx.workprec(64):
+            gained = arb(0)
+            for weight, shortest, longest in pairs:
+                gained += weight * least_versine(shortest * first, longest * last)
+            return arb.max((1 - gained).upper(), arb(0)).sqrt().upper()
+
+    return bound
+
+
+def least_of(far: Decay, near: Decay) -> Decay:
+    """The lower of two bounds; the second, which costs more, only where the first says little."""
+
+    def bound(first: Any, last: Any | None) -> Any:
+        arb = flint().arb
+        found = arb.min(far(first, last).upper(), arb(1))
+        return found if found < _FAINT else arb.min(found, near(first, last))
+
+    return bound

@@ -1,0 +1,110 @@
+"""Poisson-sampled Laplace noise in balls.
+
+M(s) is two atoms and an integral over 0 < x < e, as in
+`dpaudit.accountants.privacy_loss.contour.sampled_laplace`, whose rule and bounds these are: Gauss and
+Legendre's rule on panels of half-width w, off by at most 64/15 / (1 - R^-2) R^(2 - 2n) w times the largest
+modulus on the ellipse with parameter R (Trefethen 2013, Theorem 19.3). That is at most e^((2 |a| + 1) (2 w +
+g) + 2 y t) (cos 2 y)^min(a, 0) times the least on the panel, whose own integral is at least 2 w times that
+least.
+
+Decay: the two atoms, and V / t for the integral.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+from dpaudit.accountants.interval.ball_arithmetic import ball, flint, laplace_delta, upper_fraction
+from dpaudit.accountants.interval.sampled_balls import DIGITS, Decay, Rule, SampledBalls, least_of, paired
+
+
+class _Layout(NamedTuple):
+    panels: int
+    points: int  # on each panel
+    stretch: float  # R
+
+
+@dataclass(frozen=True)
+class SampledLaplaceBalls(SampledBalls):
+    """Laplace noise of scale 1, moved by `epsilon`."""
+
+    epsilon: float
+
+    def ceiling(self) -> Fraction | None:
+        """The upper atom's loss."""
+        low, high = self._atoms()
+        return self.count * upper_fraction(high if self.mixture_first else -low)
+
+    def unsampled(self, epsilon: Any) -> Any:
+        """Its closed form."""
+        return laplace_delta(ball(self.epsilon), epsilon)
+
+    def cost(self, c: float, end: float) -> float:
+        """A product of matrices is fast."""
+        panels, points, _ = self._layout(c, end)
+        return panels * points / 32.0 + 1.0
+
+    def rule(self, c: Any, end: float) -> Rule:
+        """Gauss and Legendre's rule between the atoms."""
+        arb, a, e = flint().arb, self.exponent(c), ball(self.epsilon)
+        panels, points, stretch = self._layout(float(c), end)
+        self.allowed(panels * points)
+        w, r = e / (2 * panels), ball(stretch)
+        log_ratio, base = list(self._atoms()), [arb(1) / 2, (-e).exp() / 2]
+        for panel in range(panels):
+            for node, weight in _legendre(points, flint().ctx.prec):
+                x = w * (2 * panel + 1 + node)
+                log_ratio.append(self.log_ratio(2 * x - e))
+                base.append(w * weight * (-x).exp() / 2)
+        y, g = w * (r - 1 / r) / 2, w * ((r + 1 / r) / 2 - 1)
+
+        def relative(t: Any) -> Any:
+            growth = (2 * abs(a) + 1) * (2 * w + g) + 2 * y * t
+            if not self.mixture_first:
+                growth += a * (2 * y).cos().log()
+            return ball(Fraction(32, 15)) * growth.exp() / ((1 - r**-2) * r ** (2 * points - 2))
+
+        weight = [one * (a * ratio).exp() for one, ratio in zip(base, log_ratio, strict=True)]
+        return Rule(log_ratio, weight, arb(0), relative)
+
+    def decay(self, c: Any) -> Decay:
+        """The integral decays, the atoms do not; they turn against each other."""
+        a, e, (low, high) = self.exponent(c), ball(self.epsilon), self._atoms()
+        moment = self.rule(c, 0.0).moment()
+        first, second = (a * low).exp() / (2 * moment), (a * high - e).exp() / (2 * moment)
+        ends = ((a + 1) * low + e).exp() + ((a + 1) * high - 2 * e).exp()
+        variation = (ends / (2 * ball(self.rate) * moment)).upper()
+        atoms = (first + second).upper()
+
+        def far(start: Any, last: Any | None) -> Any:
+            del last  # it falls
+            return atoms + variation / start
+
+        return least_of(far, paired([(first.lower(), low, low), (second.lower(), high, high)]))
+
+    def _atoms(self) -> tuple[Any, Any]:
+        e = ball(self.epsilon)
+        return self.log_ratio(-e), self.log_ratio(e)
+
+    def _layout(self, c: float, end: float) -> _Layout:
+        a = float(self.exponent(c))
+        panels = self.allowed(self.epsilon * max(1.0, 0.25 * abs(a), 0.125 * end))
+        w = 0.5 * self.epsilon / panels
+        y = min(0.69, 2.0 * w)
+        stretch = y / w + math.hypot(y / w, 1.0)
+        g = w * (0.5 * (stretch + 1.0 / stretch) - 1.0)
+        growth = (2.0 * abs(a) + 1.0) * (2.0 * w + g) + 2.0 * y * end
+        growth += 0.0 if self.mixture_first else a * math.log(math.cos(2.0 * y))
+        level = DIGITS + 1.0 + math.log(self.count) + growth - math.log1p(-(stretch**-2))
+        return _Layout(panels, 2 + math.ceil(0.5 * level / math.log(stretch)), stretch)
+
+
+@functools.cache
+def _legendre(points: int, precision: int) -> list[tuple[Any, Any]]:
+    del precision  # a key only
+    root = flint().arb.legendre_p_root
+    return [root(points, k, weight=True) for k in range(points)]

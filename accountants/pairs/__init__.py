@@ -1,0 +1,1 @@
+"""The dominating pair of output distributions of each mechanism."""

@@ -1,0 +1,107 @@
+"""Many choices of bounded range, each made after the last one's outcome: one table that dominates them.
+
+The pair of `BoundedRangeTerm` dominates every choice at once; but an adversary has one at a time. For a pair
+of losses h, h - e with probabilities p = (E - e^h) / (E - 1) and 1 - p, E = e^e - the worst for any h, by
+convexity - the largest delta over all strategies is V_n,
+
+    V_0(y) = (1 - y)_+,    V_(j+1)(y) = max over 0 <= h <= e of p V_j(y e^-h) + (1 - p) V_j(y e^(e - h)),
+
+at y = e^epsilon (after Dong, Durfee and Rogers 2020); each V_j is convex in y, hence the curve of a pair that
+dominates j adaptive choices. Others may run in between: what dominates an interactive mechanism also does so
+when it is composed concurrently (Vadhan and Zhang 2023).
+
+V_j is held at y = e^(k e / K): the chord between two neighbours lies above a convex function. Between two
+neighbouring h of the lattice both arguments stay on one chord each, and the sum is a - b z - c / z in z =
+y e^-h with b, c >= 0, concave: its largest value is below where the tangents at both ends meet. Rounding, of
+a few u a step, is covered by 1e-12.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+
+import numpy as np
+
+from dpaudit.accountants.privacy_loss.contour.factors import Vector
+from dpaudit.accountants.privacy_loss.terms import BoundedRangeTerm, DiscreteTerm
+
+#: The longest block; several follow on each other like different mechanisms.
+LONGEST = 64
+_POINTS = 2048  # lattice points to either side
+_SMALLEST, _LARGEST = 1e-4, 8.0  # choices of another epsilon are taken one by one
+_SHARE = 1e-10  # by which probabilities are raised, so that no rounding lowers the curve
+_LOST = 1e-290
+
+
+def adaptive_terms(epsilon: float, count: int) -> list[tuple[BoundedRangeTerm | DiscreteTerm, int]]:
+    """Terms that dominate so many >= 1 adaptive choices of bounded range epsilon > 0, in blocks alike."""
+    blocks = -(-count // LONGEST)
+    some, more = divmod(count, blocks)  # so many of the longer blocks
+    terms: list[tuple[BoundedRangeTerm | DiscreteTerm, int]] = []
+    for runs, times in ((some, blocks - more), (some + 1, more)):
+        term = block_term(epsilon, runs) if runs > 1 and times else None
+        if term is not None:
+            terms.append((term, times))
+        elif times:
+            terms.append((BoundedRangeTerm(epsilon), times * runs))
+    return terms
+
+
+@functools.lru_cache(maxsize=256)
+def block_term(epsilon: float, runs: int) -> DiscreteTerm | None:
+    """A term that dominates a block of adaptive choices; None where rounding is in the way."""
+    if not _SMALLEST <= epsilon <= _LARGEST:
+        return None
+    loss, curve = _largest_delta(epsilon, runs, max(8, _POINTS // runs))
+    y = np.exp(loss)
+    slope = np.append(np.diff(curve) / np.diff(y), 0.0)
+    # Losses up to one are raised to it, so that it has a probability that can be told from rounding.
+    least = int(np.flatnonzero(y * slope - curve + 1.0 >= 1e-6)[0])
+    rest = np.maximum(y[least + 1 :] * np.diff(slope[least:]), 0.0) * (1.0 + _SHARE)
+    probabilities = np.append(1.0 - rest.sum(), rest)
+    kept, wanted = loss[least:], curve[least:]
+    above = np.cumsum(probabilities[::-1])[::-1]
+    neighbour = np.cumsum((probabilities * np.exp(-kept))[::-1])[::-1]
+    reached = above - y[least:] * neighbour
+    some = wanted > 1e-200
+    if probabilities[0] <= 0.0 or np.any(reached[some] < wanted[some]):
+        return None
+    positive = probabilities > 0.0
+    return DiscreteTerm(tuple(kept[positive].tolist()), tuple(probabilities[positive].tolist()), _LOST)
+
+
+def _largest_delta(epsilon: float, runs: int, cells: int) -> tuple[Vector, Vector]:
+    """Upper bounds on V at loss k epsilon / cells, for |loss| <= (runs + 1) epsilon."""
+    zero, odds = (runs + 1) * cells, math.expm1(epsilon)
+    loss: Vector = np.arange(-zero, zero + 1, dtype=np.float64) * (epsilon / cells)
+    y = np.exp(loss)
+    curve = np.maximum(-np.expm1(loss), 0.0)
+    for run in range(1, runs + 1):
+        inside = np.arange(-run * cells + 1, run * cells) + zero
+        slope = np.diff(curve) / np.diff(y)
+        best = np.zeros(len(inside))
+        for cell in range(cells):
+            low = inside - cell - 1
+            high = low + cells  # where the loss is h - epsilon
+            value, rise = [], []
+            for end in (0, 1):
+                # With h = (cell + 1 - end) epsilon / cells.
+                share = -math.expm1((cell + 1 - end - cells) * (epsilon / cells)) * math.exp(epsilon) / odds
+                one, other = curve[low + end], curve[high + end]
+                value.append(share * one + (1.0 - share) * other)
+                turn = np.exp(loss[inside] - 2.0 * loss[low + end]) / odds
+                rise.append(
+                    turn * (one - other)
+                    + share * slope[low]
+                    + (1.0 - share) * math.exp(epsilon) * slope[high]
+                )
+            meets = (rise[0] > 0.0) & (rise[1] < 0.0)
+            bend = np.where(meets, rise[0] - rise[1], 1.0)
+            width = y[low + 1] - y[low]
+            peak = value[0] + rise[0] * (value[1] - value[0] - rise[1] * width) / bend
+            best = np.maximum(best, np.maximum(value[0], value[1]))
+            best = np.where(meets, np.maximum(best, peak), best)
+        curve = curve.copy()
+        curve[inside] = np.minimum(best * (1.0 + 1e-12), 1.0)
+    return loss, np.asarray(curve)

@@ -1,0 +1,195 @@
+"""From mechanisms to privacy-loss terms: the worst pair of output distributions of each, with its theorem.
+
+A term stands for a dominating pair; composing dominating pairs dominates the composition, adaptive or
+not (Zhu, Dong and Wang 2022, Theorem 10). Parameters are rational quotients of the ledger's doubles,
+rounded up: every family here is monotone in its parameter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from fractions import Fraction
+from typing import TypeAlias, assert_never
+
+from dpaudit.accountants.closed_forms.rounding import sqrt_up, up
+from dpaudit.accountants.composition.costs import finite, pure_epsilon, rho
+from dpaudit.accountants.pairs.smooth import smooth_delta
+from dpaudit.accountants.pairs.tables import discrete_laplace_term, response_term, table_term
+from dpaudit.accountants.privacy_loss.terms import (
+    ApproxTerm,
+    BoundedRangeTerm,
+    GaussianTerm,
+    LaplaceTerm,
+    PureTerm,
+    SampledGaussianTerm,
+    SampledLaplaceTerm,
+    Term,
+)
+from dpaudit.claims.relations import Neighbouring
+from dpaudit.errors import CannotBound
+from dpaudit.mechanisms import (
+    AnyMechanism,
+    DiscreteGaussian,
+    DiscreteLaplace,
+    Exponential,
+    Gaussian,
+    GaussianProcess,
+    Laplace,
+    OpaqueApproxDP,
+    OpaquePureDP,
+    OpaqueZCDP,
+    PoissonSampled,
+    RandomizedResponse,
+    SmoothGaussian,
+    SymmetricGaussian,
+    Tabulated,
+    TreeAggregation,
+)
+
+#: Terms that one run of a mechanism is worth, each with how many times.
+Losses: TypeAlias = Sequence[tuple[Term, int]]
+
+
+def losses(mechanism: AnyMechanism, neighbouring: Neighbouring) -> Losses:
+    """The dominating pairs of one run of a mechanism.
+
+    Gaussian noise: N(mu, 1) against N(0, 1), in a tree once for each node of an item.
+
+    Laplace: the pair of one coordinate moved by the whole L1 sensitivity e. It dominates every split of
+    it over coordinates. Proof for a split e = a + b, a <= b; the rest by induction, since domination
+    survives composition. Clamp a coordinate's output to [0, a]: a sufficient statistic x with dP/dQ =
+    e^(a - 2x) and P(x > t) = e^-t/2 for 0 <= t < a. Both the pair's w = x + y and the single
+    coordinate's z have the ratio e^(e - 2 .), so delta(epsilon) is E_P[(u0 - u)_+] times a constant, for
+    u = e^(2w) or e^(2z), u0 = e^(e - epsilon): the claim is that u(w) precedes u(z) in the convex order.
+    Their means are equal, as Q is a probability; and P(w > t)/P(z > t) is 3/2 + t/2 for t < a, 1 + a/2
+    for a <= t < b and 1/2 + (e - t)/2 for b <= t < e, hence crosses 1 once, from above. That is the cut
+    criterion (Shaked and Shanthikumar 2007, Theorem 3.A.44). The other order of the pair is its mirror
+    image; a smaller total is a split with one part dropped.
+
+    Discrete Laplace, randomized response, a table: see `dpaudit.accountants.pairs.tables`. Exponential: the
+    supremum over all choices of its bounded range. Sampled: see `_sampled`. Smooth noise: its exact delta at
+    its own epsilon.
+
+    Raises:
+        CannotBound: the mechanism has no dominating pair here.
+    """
+    match mechanism:
+        case Gaussian() | SymmetricGaussian() | GaussianProcess():
+            return [(GaussianTerm(_quotient(mechanism, mechanism.sigma)), 1)]
+        case TreeAggregation():
+            return [(GaussianTerm(_quotient(mechanism, mechanism.sigma)), mechanism.levels)]
+        case Laplace():
+            return [(LaplaceTerm(_quotient(mechanism, mechanism.scale)), 1)]
+        case DiscreteLaplace():
+            return [(term, 1) for term in discrete_laplace_term(mechanism)]
+        case RandomizedResponse():
+            return [(response_term(mechanism), 1)]
+        case Exponential():
+            return [(BoundedRangeTerm(mechanism.epsilon), 1)]
+        case OpaquePureDP():
+            return [(PureTerm(mechanism.epsilon), 1)]
+        case PoissonSampled():
+            return [(_sampled(mechanism, neighbouring), 1)]
+        case OpaqueApproxDP():
+            return [(ApproxTerm(mechanism.epsilon, mechanism.delta), 1)]
+        case Tabulated():
+            return [(table_term(mechanism), 1)]
+        case SmoothGaussian():
+            delta = smooth_delta(mechanism.epsilon, mechanism.alpha, mechanism.beta, mechanism.dimension)
+            return [(ApproxTerm(mechanism.epsilon, delta), 1)]
+        case DiscreteGaussian():
+            if mechanism.sensitivity.value == 0:
+                return []
+            raise _no_pair(mechanism)
+        case OpaqueZCDP():
+            if mechanism.rho == 0:
+                return []
+            raise _no_pair(mechanism)
+        case _:
+            assert_never(mechanism)
+
+
+def closer_by_divergences(mechanism: AnyMechanism) -> bool:
+    """Whether Renyi divergences (`log_moment`) know a mechanism better than its pair above does.
+
+    They take smooth noise's own curve, and for each order the one worst choice of the exponential mechanism's
+    range: the pair, which dominates all at once, has a variance larger by a third. (Of many equal choices
+    `adaptive_ranges` leaves little of that.)
+    """
+    return isinstance(mechanism, Exponential | SmoothGaussian)
+
+
+def loss_terms(
+    runs: Iterable[tuple[AnyMechanism, int]], neighbouring: Neighbouring
+) -> list[tuple[Term, int]]:
+    """The dominating pairs of mechanisms, each with how often it runs on one unit's data.
+
+    Raises:
+        CannotBound: a mechanism has none.
+    """
+    return [
+        (term, times * count) for mechanism, count in runs for term, times in losses(mechanism, neighbouring)
+    ]
+
+
+def renyi_terms(
+    runs: Iterable[tuple[AnyMechanism, int]], neighbouring: Neighbouring
+) -> list[tuple[Term, int]]:
+    """As `loss_terms`, but dominating in every Renyi divergence only.
+
+    That admits zCDP as such, the exponential mechanism by its bounded range (Cesar and Rogers 2021), and the
+    discrete Gaussian, whose divergences are at most the continuous one's (Canonne, Kamath and Steinke 2020,
+    Theorem 4).
+
+    Raises:
+        CannotBound: a mechanism has no zCDP.
+    """
+    found: list[tuple[Term, int]] = []
+    for mechanism, count in runs:
+        if isinstance(mechanism, DiscreteGaussian | Exponential | OpaqueZCDP):
+            found.append((GaussianTerm(sqrt_up(2 * Fraction(rho(mechanism)))), count))
+        else:
+            found += loss_terms([(mechanism, count)], neighbouring)
+    return found
+
+
+def _sampled(mechanism: PoissonSampled, neighbouring: Neighbouring) -> Term:
+    """The pair of a Poisson sample.
+
+    Where a unit is added, removed or zeroed, the output is the inner mechanism's on the sum with or
+    without the unit's row: the mixture (1 - rate) P0 + rate P1 against P0, whatever the others' sample,
+    by joint convexity; and the inner dominating pair carries over (Zhu, Dong and Wang 2022, Theorem 11).
+
+    Where a unit is replaced, both outputs are mixtures with the same P0. Their sampled parts are within
+    the inner sensitivity of each other, so the inner pair dominates, without amplification; Laplace
+    noise keeps the amplified pure epsilon (Balle, Barthe and Gaboardi 2018, section 4).
+    """
+    inner, rate = mechanism.mechanism, mechanism.rate
+    match inner:
+        case Gaussian():
+            mu = _quotient(inner, inner.sigma)
+            if neighbouring is Neighbouring.REPLACE_ONE:
+                return GaussianTerm(mu)
+            return SampledGaussianTerm(mu, rate)
+        case Laplace():
+            if neighbouring is Neighbouring.REPLACE_ONE:
+                return PureTerm(pure_epsilon(mechanism))
+            return SampledLaplaceTerm(_quotient(inner, inner.scale), rate)
+        case _:
+            assert_never(inner)
+
+
+def _quotient(
+    mechanism: Gaussian | SymmetricGaussian | GaussianProcess | TreeAggregation | Laplace | DiscreteLaplace,
+    scale: float,
+) -> float:
+    return finite(up(Fraction(mechanism.sensitivity.value) / Fraction(scale)), mechanism)
+
+
+def _no_pair(mechanism: DiscreteGaussian | OpaqueZCDP) -> CannotBound:
+    return CannotBound(
+        f"no dominating pair of a {mechanism.kind} mechanism is known",
+        where=f"mechanism {mechanism.kind}",
+        why="its Renyi divergences are bounded, not its privacy loss",
+        remedy="use the accountant of Renyi divergences, or claim zCDP",
+    )

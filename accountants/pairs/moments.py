@@ -1,0 +1,238 @@
+"""The log moment of one run's privacy loss, log E_P[e^(tL)] = t D_(1+t)(P || Q), at any real t > 0.
+
+Log moments add up over releases; divided by t they are the Renyi divergence of order 1 + t. These functions
+never see a count. Each value is an upper bound: it is raised by `ROUNDING` (32 u) times the sum of the
+magnitudes of the terms that were added, each of which takes fewer than ten roundings and calls of log1p,
+expm1 or sinh (4 u each), or by the quadrature's own bound.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import assert_never
+
+import numpy as np
+
+from dpaudit.accountants.closed_forms.conversions import ROUNDING
+from dpaudit.accountants.closed_forms.rounding import sqrt_up
+from dpaudit.accountants.composition.columns import Column, additive
+from dpaudit.accountants.composition.costs import finite, infinite_mass, pure_epsilon, rho, squared_mu
+from dpaudit.accountants.pairs.smooth import smooth_log_moment
+from dpaudit.accountants.privacy_loss.contour.sampled import SampledGaussianFactor
+from dpaudit.accountants.privacy_loss.contour.sampled_laplace import SampledLaplaceFactor
+from dpaudit.accountants.privacy_loss.terms import SampledGaussianTerm, SampledLaplaceTerm
+from dpaudit.claims.relations import Neighbouring
+from dpaudit.errors import CannotBound
+from dpaudit.mechanisms import (
+    AnyMechanism,
+    DiscreteGaussian,
+    DiscreteLaplace,
+    Exponential,
+    Gaussian,
+    GaussianProcess,
+    Laplace,
+    OpaqueApproxDP,
+    OpaquePureDP,
+    OpaqueZCDP,
+    PoissonSampled,
+    RandomizedResponse,
+    SmoothGaussian,
+    SymmetricGaussian,
+    Tabulated,
+    TreeAggregation,
+)
+
+#: t -> an upper bound on the log moment.
+LogMoment = Callable[[float], float]
+
+
+def log_moment(mechanism: AnyMechanism, neighbouring: Neighbouring, *, mixture_first: bool) -> LogMoment:
+    """The log moment of one run, outside the event that reveals everything (`failure`).
+
+    Gaussian noise and the discrete Gaussian: rho t (t + 1) (Canonne, Kamath and Steinke 2020, Theorem 4;
+    Bun and Steinke 2016, Proposition 1.6), as for what is known to be rho-zCDP. Laplace: Mironov 2017,
+    Table II; for vectors too, as one coordinate is the worst split (`losses`). Randomized response: the
+    sum over its answers. Exponential: `bounded_range_log_moment`. What is known to be pure: randomized
+    response's (Kairouz, Oh and Viswanath 2015). Sampled: quadrature of the mixture, in the order of the
+    pair that `mixture_first` names (Mironov, Talwar and Zhang 2019). Smooth: `smooth_log_moment`. A
+    table: the sum.
+
+    Args:
+        mechanism: the mechanism.
+        neighbouring: the relation; under replace-one a sampled unit gains less (`losses`).
+        mixture_first: for sampled mechanisms, whether P is the mixture.
+
+    Raises:
+        CannotBound: a parameter past what can be computed.
+    """
+    match mechanism:
+        case Gaussian() | SymmetricGaussian() | TreeAggregation() | GaussianProcess():
+            return _quadratic(rho(mechanism))
+        case DiscreteGaussian() | OpaqueZCDP():
+            return _quadratic(rho(mechanism))
+        case Laplace():
+            epsilon = pure_epsilon(mechanism)
+            return lambda t: laplace_log_moment(t, epsilon)
+        case DiscreteLaplace() | OpaquePureDP() | OpaqueApproxDP():
+            epsilon = mechanism.epsilon if isinstance(mechanism, OpaqueApproxDP) else pure_epsilon(mechanism)
+            return lambda t: response_log_moment(t, epsilon)
+        case RandomizedResponse():
+            return lambda t: response_log_moment(t, mechanism.epsilon, mechanism.categories)
+        case Exponential():
+            return lambda t: bounded_range_log_moment(t, mechanism.epsilon)
+        case SmoothGaussian():
+            return lambda t: smooth_log_moment(t, mechanism.alpha, mechanism.beta, mechanism.dimension)
+        case PoissonSampled():
+            return _sampled(mechanism, neighbouring, mixture_first=mixture_first)
+        case Tabulated():
+            return lambda t: _tabulated(mechanism, t)
+        case _:
+            assert_never(mechanism)
+
+
+def failure(mechanism: AnyMechanism) -> float:
+    """The probability with which one run may reveal everything; its log moment speaks of all else."""
+    if isinstance(mechanism, OpaqueApproxDP):
+        return mechanism.delta
+    return min(1.0, infinite_mass(mechanism)) if isinstance(mechanism, Tabulated) else 0.0
+
+
+def _never(sensitivity: Column, scale: Column) -> Column:
+    del scale
+    return np.zeros_like(sensitivity)
+
+
+@additive(_never, _never)
+def failure_cost(mechanism: AnyMechanism) -> float:
+    """-log(1 - failure), which adds up; rounded up, and infinite for a certain failure."""
+    probability = failure(mechanism)
+    if probability >= 1.0:
+        raise CannotBound(
+            f"a {mechanism.kind} mechanism that may reveal everything",
+            where=f"mechanism {mechanism.kind}",
+            remedy="give a table whose mass at finite losses is positive",
+        )
+    return (
+        math.nextafter(-math.log1p(-probability) * (1.0 + ROUNDING), math.inf) if probability > 0.0 else 0.0
+    )
+
+
+def response_log_moment(t: float, epsilon: float, categories: int = 2) -> float:
+    """Randomized response: log of (e^((t+1) epsilon) + (k - 2) + e^(-t epsilon)) / (e^epsilon + k - 1).
+
+    For two categories log(1 + 2 sinh((t+1) epsilon/2) sinh(t epsilon/2) / cosh(epsilon/2)), in which nothing
+    cancels; with more, the loss is 0 with probability 1 - w, w = (1 + e^epsilon)/(e^epsilon + k - 1).
+    """
+    a, b = t * epsilon, (t + 1.0) * epsilon
+    if b < 30.0:
+        excess = 2.0 * math.sinh(0.5 * b) * math.sinh(0.5 * a) / math.cosh(0.5 * epsilon)
+        binary = math.log1p(excess) * (1.0 + ROUNDING)
+    else:
+        terms = (a, math.log1p(math.exp(-a - b)), -math.log1p(math.exp(-epsilon)))
+        binary = _raised(*terms)
+    if categories == 2:
+        return binary
+    shrunk = math.exp(-epsilon)
+    # More categories make w smaller; an integer past every double is none that a float can be multiplied by.
+    w = (1.0 + shrunk) / (1.0 + (min(categories, 10**300) - 1) * shrunk)
+    if binary < 30.0:
+        return math.log1p(w * math.expm1(binary)) * (1.0 + ROUNDING)
+    return min(binary, _raised(binary, math.log(w), math.log1p((1.0 / w - 1.0) * math.exp(-binary))))
+
+
+def laplace_log_moment(t: float, epsilon: float) -> float:
+    """Laplace noise: log of ((t+1) e^(t epsilon) + t e^(-(t+1) epsilon)) / (2t + 1)."""
+    a, b = t * epsilon, (t + 1.0) * epsilon
+    if a < 30.0:
+        # As (t + 1) a = t b, the first-order terms of expm1 cancel exactly; what is left is positive.
+        excess = ((t + 1.0) * _second_order(a) + t * _second_order(-b)) / (2.0 * t + 1.0)
+        return math.log1p(excess) * (1.0 + 2.0 * ROUNDING)
+    ratio = t / (t + 1.0)
+    return _raised(a, -math.log1p(ratio), math.log1p(ratio * math.exp(-a - b)))
+
+
+def bounded_range_log_moment(t: float, epsilon: float) -> float:
+    """A choice of bounded range: the losses lie in [h - epsilon, h] for some h.
+
+    E_P[e^(tL)] is convex in e^-L, whose mean is 1, so the two ends are the worst case; over h the largest
+    value is (E - w)^(t+1) t^t / ((t+1)^(t+1) (1 - w)^t (E - 1)) with E = e^epsilon, w = e^(-t epsilon) (after
+    Dong, Durfee and Rogers 2020). Never above epsilon^2/8 t (t + 1) (Cesar and Rogers 2021), which is
+    used where the closed form's rounding is larger than its value.
+    """
+    quadratic = epsilon * epsilon / 8.0 * t * (t + 1.0) * (1.0 + ROUNDING)
+    lost = -math.expm1(-t * epsilon)  # 1 - w
+    if epsilon > 700.0 or lost == 0.0:
+        return min(quadratic, response_log_moment(t, epsilon))
+    gained = math.expm1(epsilon)  # E - 1
+    terms = (
+        (t + 1.0) * math.log(gained + lost),
+        -(t + 1.0) * math.log1p(t),
+        t * math.log(t),
+        -t * math.log(lost),
+        -math.log(gained),
+    )
+    slack = ROUNDING * (2.0 * t + 1.0)  # the logarithms' arguments are good to a few u
+    return min(quadratic, response_log_moment(t, epsilon), _raised(*terms) + slack)
+
+
+def _quadratic(cost: float) -> LogMoment:
+    return lambda t: cost * t * (t + 1.0) * (1.0 + ROUNDING) if cost > 0.0 else 0.0
+
+
+def _sampled(mechanism: PoissonSampled, neighbouring: Neighbouring, *, mixture_first: bool) -> LogMoment:
+    inner, rate = mechanism.mechanism, mechanism.rate
+    if inner.sensitivity.value == 0.0:
+        return _quadratic(0.0)
+    if isinstance(inner, Laplace):
+        epsilon = pure_epsilon(mechanism)
+        if neighbouring is Neighbouring.REPLACE_ONE:
+            return lambda t: response_log_moment(t, epsilon)
+        if rate == 1.0:
+            return lambda t: laplace_log_moment(t, epsilon)
+        whole = pure_epsilon(inner)
+        SampledLaplaceTerm(whole, rate)  # refuses what cannot be computed
+        return _by_quadrature(SampledLaplaceFactor(whole, rate, 1.0, mixture_first))
+    if neighbouring is Neighbouring.REPLACE_ONE or rate == 1.0:
+        return _quadratic(rho(inner))
+    mu = finite(sqrt_up(squared_mu(inner)), inner)
+    SampledGaussianTerm(mu, rate)  # as above
+    return _by_quadrature(SampledGaussianFactor(mu, rate, 1.0, mixture_first))
+
+
+def _by_quadrature(factor: SampledGaussianFactor | SampledLaplaceFactor) -> LogMoment:
+    def bound(t: float) -> float:
+        cumulant = factor.cumulant(t)
+        return max(0.0, cumulant.value + cumulant.error)
+
+    return bound
+
+
+def _tabulated(mechanism: Tabulated, t: float) -> float:
+    pairs = [(loss, p) for loss, p in zip(mechanism.losses, mechanism.probabilities, strict=True) if p > 0.0]
+    if not pairs:
+        return 0.0
+    logs = [t * loss + math.log(p) for loss, p in pairs]
+    sizes = [t * abs(loss) + abs(math.log(p)) for loss, p in pairs]
+    # Each exponent's own rounding is moved into it, so that a long table adds no more than its terms do.
+    raised = [log + ROUNDING * size for log, size in zip(logs, sizes, strict=True)]
+    peak = max(raised)
+    if not math.isfinite(peak):
+        return math.inf
+    total = math.fsum(math.exp(log - peak) for log in raised)
+    # A table may end short of 1: no log moment of a loss that Q knows is negative.
+    return max(0.0, _raised(peak, math.log(total)) + ROUNDING)
+
+
+def _second_order(x: float) -> float:
+    """e^x - 1 - x, at least 0, without cancellation."""
+    if abs(x) > 0.5:
+        return math.expm1(x) - x
+    series = 0.0
+    for order in range(20, 2, -1):
+        series = (1.0 + series) * x / order
+    return 0.5 * x * x * (1.0 + series)
+
+
+def _raised(*terms: float) -> float:
+    return sum(terms) + ROUNDING * sum(abs(term) for term in terms)

@@ -1,0 +1,255 @@
+"""Gaussian noise whose scale follows the data smoothly: its exact worst case and divergence.
+
+The pairs are P = N(q, s^2 I), Q = N(q', s'^2 I) in d dimensions with b = |log s^2 - log s'^2| <= beta and
+|q - q'| <= min(s, s')/alpha. With k = s^2/s'^2 - 1 and lambda = |q - q'|^2/s'^2,
+
+    log E_P[e^(sL)] = -(d/2) [s log(1 + k) + log(1 - k s)] + s (s + 1) lambda / (2 (1 - k s)),    k s < 1,
+
+(Gil, Alajaji and Linder 2013, Table 2) and infinite beyond. From it follow, for one pair, delta(epsilon)
+by the contour integral, and the Renyi divergence. Over all pairs:
+
+* delta grows with |q - q'|: the best event is a ball or the outside of one, on the axis of q and q', and
+  moving P's mean changes P of that event by the distance to a centre that only gets farther, or nearer
+  (Anderson 1955; the event itself may be held fixed, as it is optimal).
+* Larger scale first, |q - q'| fixed in units of s: delta grows with b. The best event is the outside of
+  a ball around q', since log P/Q <= 0 <= epsilon at q', and shrinking s' shrinks Q there.
+* Smaller scale first: from s^2 to a smaller r^2 the density of P grows at most by (s/r)^d.
+* The Renyi divergence of every order is largest for the larger scale first, b = beta, |q - q'| = s'/alpha:
+  its shift term is alpha_R lambda/(2 (1 - k (alpha_R - 1))), and the derivatives of both orders' other
+  terms over b differ only in a denominator, alpha_R e^b - alpha_R + 1 >= 1 against alpha_R -
+  (alpha_R - 1) e^b <= 1.
+
+Where delta is not monotone in b on its own, the interval [0, beta] is cut into cells, each bounded by these
+facts, until the largest bound is attained up to a stated slack. Rigour: `float-pessimistic`.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from scipy.optimize import brentq
+
+from dpaudit.accountants.closed_forms.conversions import ROUNDING
+from dpaudit.accountants.closed_forms.gaussian import gaussian_log_delta
+from dpaudit.accountants.closed_forms.ranges import nonnegative, positive, probability
+from dpaudit.accountants.privacy_loss.contour.contour import lay
+from dpaudit.accountants.privacy_loss.contour.factors import UNIT, Along, Cumulant, Vector
+from dpaudit.accountants.privacy_loss.contour.planning import chernoff_constant
+from dpaudit.accountants.privacy_loss.contour.saddle import saddle_for_epsilon
+from dpaudit.accountants.privacy_loss.solve import SEARCH, contour_log_delta
+from dpaudit.accountants.privacy_loss.terms import LARGEST_PARAMETER
+from dpaudit.errors import CannotBound
+
+#: The cells are refined until log delta is known to this.
+SLACK = 1e-6
+_MOST_CELLS = 200
+
+#: Beyond it the square of alpha overflows: a larger one, which hides more, counts as this.
+_LARGEST_ALPHA = 1e150
+#: Below this log delta there is no double, and nothing sharper than Chernoff's bound is sought.
+_VANISHING = -800.0
+#: In more dimensions nothing is computed.
+_MOST_DIMENSIONS = 10**12
+
+
+def smooth_log_moment(t: float, alpha: float, beta: float, dimension: int) -> float:
+    """Upper bound on t times the divergence of order 1 + t over all pairs; infinite past 1/(e^beta - 1)."""
+    if beta > 700.0 or not math.expm1(beta) * t < 1.0 - 1e-9 or dimension > _MOST_DIMENSIONS:
+        return math.inf
+    alpha = min(alpha, _LARGEST_ALPHA)
+    cumulant = _Pair(math.expm1(beta), alpha**-2.0, dimension).cumulant(t)
+    return cumulant.value + cumulant.error
+
+
+@lru_cache(maxsize=4096)
+def smooth_delta(epsilon: float, alpha: float, beta: float, dimension: int) -> float:
+    """Upper bound on the delta at `epsilon` of smooth Gaussian noise, over all pairs it allows.
+
+    Args:
+        epsilon: in [0, inf), nats.
+        alpha: the least ratio of scale to shift, in (0, inf).
+        beta: the largest change of the log variance, in [0, inf).
+        dimension: d >= 1.
+
+    Returns:
+        delta in (0, 1], above the worst pair's by `SLACK` relative, or more where the cells run out.
+
+    Raises:
+        InvalidParameter: an argument is out of range.
+    """
+    epsilon, alpha, beta = (
+        nonnegative("epsilon", epsilon),
+        positive("alpha", alpha),
+        nonnegative("beta", beta),
+    )
+    if alpha < 1e-6 or beta > 30.0 or dimension > _MOST_DIMENSIONS:  # nothing is hidden
+        return 1.0
+    # Less hidden, or less allowed, is what is computed in place of what is past every double.
+    alpha, epsilon = min(alpha, _LARGEST_ALPHA), min(epsilon, LARGEST_PARAMETER)
+    best = max(
+        gaussian_log_delta(epsilon, 1.0 / alpha),
+        _log_delta(epsilon, math.expm1(beta), alpha**-2.0, dimension),
+    )
+    cells: list[tuple[float, float, float, int]] = []
+
+    # A cell is widened by more than its ends' exponentials are rounded.
+    def larger_first(low: float, high: float) -> float:
+        high *= 1.0 + 1e-14
+        return _log_delta(epsilon, math.expm1(high), math.exp(high - low) / alpha**2, dimension, best)
+
+    def smaller_first(low: float, high: float) -> float:
+        low *= 1.0 - 1e-14
+        growth = 0.5 * dimension * (high - low) * (1.0 + 1e-12)
+        left = epsilon - growth
+        shift = math.exp(-low) / alpha**2
+        log_delta = _log_delta(max(left, 0.0), math.expm1(-low), shift, dimension, best - growth)
+        if left < 0.0:  # P(A) - e^left Q(A) <= P(A) - Q(A) + 1 - e^left
+            log_delta = math.log(math.exp(log_delta) - math.expm1(left)) + 1e-15
+        return min(0.0, log_delta + growth)
+
+    orders: tuple[Callable[[float, float], float], ...] = (larger_first, smaller_first)
+    for order, bound in enumerate(orders):
+        heapq.heappush(cells, (-bound(0.0, beta), 0.0, beta, order))
+    for _ in range(_MOST_CELLS):
+        worst, low, high, order = cells[0]
+        middle = 0.5 * (low + high)
+        if -worst <= best + SLACK or not low < middle < high:
+            break
+        bound = orders[order]
+        best = max(best, bound(high, high))
+        heapq.heapreplace(cells, (-bound(low, middle), low, middle, order))
+        heapq.heappush(cells, (-bound(middle, high), middle, high, order))
+    # Above 0, where the exponential underflows too.
+    return min(1.0, math.nextafter(math.exp(-cells[0][0]) * (1.0 + ROUNDING), 1.0))
+
+
+def smooth_alpha(epsilon: float, delta: float, dimension: int, beta: float) -> float:
+    """The least alpha, up to 1e-6 relative, for which smooth Gaussian noise is (epsilon, delta)-DP.
+
+    Args:
+        epsilon: the target, in (0, inf), nats.
+        delta: the target, in (0, 1).
+        dimension: d >= 1.
+        beta: the largest change of the log variance, in [0, inf).
+
+    Returns:
+        alpha > 0 with `smooth_delta` at most `delta`.
+
+    Raises:
+        InvalidParameter: an argument is out of range.
+        CannotBound: with this beta no alpha meets the target: the change of scale alone shows too much.
+    """
+    epsilon, delta = positive("epsilon", epsilon), probability("delta", delta)
+    beta = nonnegative("beta", beta)
+    k, target = math.expm1(min(beta, 700.0)), math.log(delta)
+
+    def excess(log_alpha: float) -> float:
+        return _log_delta(epsilon, k, math.exp(-2.0 * log_alpha), dimension) - target
+
+    low, high = 0.0, 0.0
+    while excess(high) > 0.0:
+        high += 2.0
+        if high > 60.0:
+            raise CannotBound(
+                f"no alpha meets ({epsilon}, {delta}) in {dimension} dimensions at beta = {beta}",
+                where="beta",
+                remedy="use a smoother bound on the local sensitivity: a smaller beta",
+            )
+    while excess(low) <= 0.0 and low > -13.0:
+        low -= 2.0
+    log_alpha = float(brentq(excess, low, high, xtol=1e-9)) if low > -13.0 else low
+    step = 1e-8
+    while True:  # the search looked at one pair; what is returned is verified over all
+        alpha = math.exp(log_alpha)
+        if smooth_delta(epsilon, alpha, beta, dimension) <= delta:
+            return alpha
+        log_alpha, step = log_alpha + step, 2.0 * step
+        if log_alpha > 60.0:
+            raise CannotBound(f"no alpha meets ({epsilon}, {delta}) at beta = {beta}", where="beta")
+
+
+def _log_delta(
+    epsilon: float, k: float, squared_shift: float, dimension: int, enough: float = -math.inf
+) -> float:
+    """Upper bound on log delta of one pair; Chernoff's where that is at most `enough`, or no double."""
+    if k == 0.0:
+        return gaussian_log_delta(epsilon, math.sqrt(squared_shift) * (1.0 + 1e-15))
+    pair = _Pair(k, squared_shift * (1.0 + 1e-15), dimension)
+    point = saddle_for_epsilon([pair], epsilon)
+    # Past the largest loss, or at the pole, there is no saddle; any tilt gives a bound.
+    settled = math.isfinite(point.log_delta) and point.c < 1e12
+    c = point.c if settled else 0.5 / abs(k)
+    cumulant = pair.cumulant(c)
+    chernoff = chernoff_constant(cumulant.value + cumulant.error, c) - c * epsilon * (1.0 - 4.0 * UNIT)
+    if chernoff <= max(enough, _VANISHING) or not settled:
+        return min(0.0, chernoff)
+    quick = lay([pair], point, epsilon, math.inf, SEARCH).curve(epsilon)
+    if quick.log_upper <= enough or quick.log_upper - quick.log_lower <= 0.1 * SLACK:
+        return quick.log_upper
+    return min(0.0, contour_log_delta([pair], epsilon, math.inf).upper)
+
+
+@dataclass(frozen=True)
+class _Pair:
+    """N(q, (1 + k) I) against N(0, I), |q|^2 = squared_shift, as a factor on the contour."""
+
+    k: float
+    squared_shift: float
+    dimension: int
+
+    def cost(self, c: float, end: float) -> float:
+        """A few formulas a node."""
+        del c, end
+        return 4.0
+
+    def cumulant(self, c: float) -> Cumulant:
+        """The module's formula and its derivatives."""
+        k, d, shift = self.k, self.dimension, self.squared_shift
+        left = 1.0 - k * c
+        if left <= 1e-9:
+            return Cumulant(math.inf, math.inf, math.inf, 0.0)
+        terms = (
+            -0.5 * d * c * math.log1p(k),
+            -0.5 * d * math.log1p(-k * c),
+            0.5 * shift * c * (c + 1.0) / left,
+        )
+        slope = -0.5 * d * (math.log1p(k) - k / left) + 0.5 * shift * (2.0 * c + 1.0 - k * c * c) / left**2
+        curvature = 0.5 * d * (k / left) ** 2 + shift * (1.0 + k) / left**3
+        # 1 - k c loses a factor 1/left where it cancels.
+        error = 32.0 * UNIT / min(left, 1.0) * (sum(abs(term) for term in terms) + 0.5 * d)
+        return Cumulant(sum(terms), slope, curvature, error)
+
+    def along(self, c: float, t: Vector) -> Along:
+        """With 1 - k s = (1 - k c) (1 - i w), w = k t/(1 - k c)."""
+        k, d, shift = self.k, self.dimension, self.squared_shift
+        left = 1.0 - k * c
+        w = k / left * t
+        log_modulus = self._log_modulus(left, t)
+        turn, bend = 0.5 * d * math.log1p(k) * t, 0.5 * d * np.arctan(w)
+        first = 0.5 * shift * (2.0 * c + 1.0 - k * c * c) / left**2 * t / (1.0 + w * w)
+        second = 0.5 * shift * k / left**2 * t**3 / (1.0 + w * w)
+        phase = bend - turn + first - second
+        size = np.abs(turn) + np.abs(bend) + np.abs(first) + np.abs(second) - log_modulus
+        return Along(log_modulus, phase, 64.0 * UNIT / min(left, 1.0) * size)
+
+    def decay(self, c: float, lower: Vector, upper: Vector) -> Vector:
+        """The modulus falls in t: its largest value is at `lower`."""
+        del upper
+        left = 1.0 - self.k * c
+        bound: Vector = self._log_modulus(left, np.minimum(lower, 1e100)) * (
+            1.0 - 64.0 * UNIT / min(left, 1.0)
+        )
+        return np.minimum(bound, 0.0)
+
+    def _log_modulus(self, left: float, t: Vector) -> Vector:
+        """-(d/4) log(1 + w^2) - (shift/2) t^2 (1 + k)/(left^3 (1 + w^2)), at most 0."""
+        w = self.k / left * t
+        modulus: Vector = -0.25 * self.dimension * np.log1p(w * w) - (
+            0.5 * self.squared_shift * (1.0 + self.k) / left**3 * t * t / (1.0 + w * w)
+        )
+        return modulus

@@ -1,0 +1,100 @@
+"""Mechanisms with finitely many losses as tables of them: their own worst pairs, loss by loss."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+
+import numpy as np
+
+from dpaudit.accountants.closed_forms.rounding import up
+from dpaudit.accountants.composition.costs import finite, infinite_mass, largest_loss
+from dpaudit.accountants.privacy_loss.terms import (
+    ApproxTerm,
+    DiscreteTerm,
+    PureTerm,
+    RandomizedResponseTerm,
+)
+from dpaudit.mechanisms import DiscreteLaplace, RandomizedResponse, Tabulated
+
+#: Noise that is moved further has its pair replaced by any of the same epsilon.
+MOST_MOVES = 1024
+#: Probabilities are raised to this, so that none vanishes.
+_LEAST = 1e-300
+
+
+def response_term(mechanism: RandomizedResponse) -> RandomizedResponseTerm | DiscreteTerm:
+    """Two inputs' answers: either input itself, or, with loss 0, one of the other categories.
+
+    For any two inputs the law is the same, hence it is the worst pair in either order.
+    """
+    epsilon, others = mechanism.epsilon, mechanism.categories - 2
+    if not others:
+        return RandomizedResponseTerm(epsilon)
+    shrunk = math.exp(-epsilon)
+    # A number of categories past every double is none that a float can be multiplied by.
+    among = min(others, 10**300)
+    total = 1.0 + (among + 1) * shrunk
+    probabilities = (shrunk / total, among * shrunk / total, 1.0 / total)
+    return DiscreteTerm((-epsilon, 0.0, epsilon), tuple(max(p, _LEAST) for p in probabilities))
+
+
+def discrete_laplace_term(mechanism: DiscreteLaplace) -> tuple[PureTerm | DiscreteTerm, ...]:
+    """The pair of one coordinate moved by the whole sensitivity d, an integer; none for d = 0.
+
+    Clamp the output to [0, d], a sufficient statistic x with dP/dQ = e^((d - 2 x) q), q = 1 / scale, r = e^-q
+    and P(x >= t) = r^t / (1 + r) for 1 <= t <= d. It dominates every split over coordinates, as in
+    `dpaudit.accountants.pairs.dominating_pairs` for continuous noise: for a split d = a + b, 1 <= a <= b, P(x
+    + y >= t) / P(z >= t) is (2 + (t - 1)(1 - r)) / (1 + r) for 1 <= t <= a, (2 + (a - 1)(1 - r)) / (1 + r)
+    for a < t <= b and (1 + (d - t)(1 - r)) / (1 + r) for b < t <= d: it crosses 1 once, from above.
+    """
+    moves = math.floor(mechanism.sensitivity.value)
+    if moves == 0:
+        return ()
+    step = finite(up(1 / Fraction(mechanism.scale)), mechanism)
+    if moves == 1 or moves > MOST_MOVES:
+        return (PureTerm(finite(up(moves / Fraction(mechanism.scale)), mechanism)),)
+    # Rounded up to so few bits that all multiples are exact.
+    bits = 53 - moves.bit_length()
+    mantissa, power = math.frexp(step)
+    step = math.ldexp(math.ceil(math.ldexp(mantissa, bits)), power - bits)
+    ratio = math.exp(-step)
+    between = [-math.expm1(-step) / (1.0 + ratio) * math.exp(-step * k) for k in range(1, moves)]
+    probabilities = [1.0 / (1.0 + ratio), *between, math.exp(-step * moves) / (1.0 + ratio)]
+    losses = [(moves - 2 * k) * step for k in range(moves + 1)]
+    return (DiscreteTerm(tuple(losses[::-1]), tuple(max(p, _LEAST) for p in reversed(probabilities))),)
+
+
+def table_term(mechanism: Tabulated) -> ApproxTerm | DiscreteTerm:
+    """The table's rows: the table dominates both orders of every pair (its obligation), so one order will do.
+
+    A mechanism whose largest loss in both orders is e, but for a probability, is (e, delta)-DP: where the
+    table says no more than that - Q may have what P has not -, that pair is the better one.
+    """
+    infinite = min(1.0, infinite_mass(mechanism))
+    # Masses that add up to more than 1 beyond rounding: what they exceed it by is counted as infinite loss.
+    total = sum(map(Fraction, mechanism.probabilities)) + Fraction(mechanism.infinity)
+    if total > 1 + len(mechanism.losses) * Fraction(1, 2**52):
+        infinite = min(1.0, up(Fraction(infinite) + total - 1))
+    crude = ApproxTerm(largest_loss(mechanism), infinite)
+    rows = [(loss, p) for loss, p in zip(mechanism.losses, mechanism.probabilities, strict=True) if p > 0.0]
+    if infinite == 1.0 or crude.epsilon == 0.0 or _says_no_more(rows, crude):
+        return crude
+    losses, probabilities = zip(*rows, strict=True)
+    return DiscreteTerm(losses, probabilities, infinite)
+
+
+def _says_no_more(rows: Sequence[tuple[float, float]], crude: ApproxTerm) -> bool:
+    """Whether delta by the rows is nowhere below (1 - y e^-e) / (1 + e^-e), y = e^x: a choice, not a bound.
+
+    For |x| <= e that is a line in y, at y = e^-e never above the rows' curve; and that is convex in y: its
+    kinks decide.
+    """
+    loss, probability = np.array(rows).T
+    above = np.cumsum(probability[::-1])[::-1]
+    neighbour = np.cumsum((probability * np.exp(-loss))[::-1])[::-1]
+    inside = np.abs(loss) <= crude.epsilon
+    delta = (above - np.exp(np.minimum(loss, 700.0)) * neighbour)[inside] / probability.sum()
+    line = -np.expm1(loss[inside] - crude.epsilon) / (1.0 + math.exp(-crude.epsilon))
+    return bool(np.all(delta >= line - 1e-9))

@@ -1,0 +1,1 @@
+"""The composition of privacy losses by a contour integral."""

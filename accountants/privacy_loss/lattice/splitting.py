@@ -1,0 +1,242 @@
+"""Few releases with slowly falling transforms: their losses split onto a lattice, and convolved there.
+
+Splitting. A loss L between two neighbouring lattice points a < b = a + h is moved to b with probability
+theta = (1 - e^(a - L)) / (1 - e^-h), else to a. Both P and Q are kept (Q has e^-L of P), so that merging
+turns the split pair back into the true one: it dominates. Moving more to b, raising a loss to a higher one
+or to infinity only increases every delta, so that all rounding goes that way.
+
+Lower bound. Of n runs none moves by more than h: delta(epsilon) is at least delta(epsilon + n h) there.
+
+Convolution. By the fast Fourier transform of the laws tilted by e^(c L), c > 0: their errors are then
+relative to e^(K(c) - c epsilon). With |phi| <= 1 and n runs, the l2 error of the tilted law is below
+(n + 1) (10 log2 N + 40) u (after Higham 2002, Theorem 24.2, with a margin for the powers). The transform is
+cyclic: what lies above the window is bounded by Chernoff's inequality and added, what lies below it
+reappears at the top, where it only adds.
+
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy.linalg import solve_banded
+from scipy.optimize import brentq
+
+from dpaudit.accountants.privacy_loss.contour.contour import Curve
+from dpaudit.accountants.privacy_loss.contour.factors import UNIT, Vector
+from dpaudit.accountants.privacy_loss.lattice.split_losses import Law, Part, ends_of, law_of
+from dpaudit.accountants.privacy_loss.solve import Bracket, verified
+
+#: Lattice points of the window.
+_POINTS, _COARSE = 1 << 18, 1 << 14
+#: More runs or more different ones are left to the contour.
+MOST_RUNS, MOST_PARTS = 4096, 8
+#: So few are asked of the lattice first: their contours are the longest.
+FEW_RUNS = 64
+#: Largest parameter of a release whose density the nodes resolve.
+MOST_SHIFT = 100.0
+#: Probabilities below it are not asked for.
+LEAST_LOG_DELTA = -400.0
+
+
+def resolved(parts: Sequence[Part]) -> bool:
+    """Whether the lattice and its nodes resolve these parts, in a second or so."""
+    runs = sum(part.count for part in parts)
+    shifts = (part.parameter for part in parts)
+    return 0 < len(parts) <= MOST_PARTS and runs <= MOST_RUNS and all(1e-6 < e <= MOST_SHIFT for e in shifts)
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """The sum of split losses on the window: loss (lowest + i) h, tilted weight; [points]."""
+
+    tilt: float
+    step: float
+    lowest: int
+    weight: Vector
+    log_total: float  # log of the sum of untilted weights times e^(tilt loss)
+    runs: int
+    infinite: float  # delta of what was made infinite or lies above the window
+    stray: float  # tilted, relative: what reappears at the top
+    raised: float  # probability that a loss was raised to the least one that is told apart
+    rounding: float  # l2, relative
+
+    def curve(self, epsilon: float) -> Curve:
+        """Bounds on log delta(epsilon), epsilon >= 0."""
+        slack = self.runs * 64.0 * UNIT * (1.0 + abs(epsilon) + len(self.weight) * self.step)
+        moved = self.runs * self.step + slack
+        estimate, slope = self._sum(epsilon)
+        high, low = self._sum(epsilon - slack)[0], self._sum(epsilon + moved)[0]
+        steps = min(float(len(self.weight)), 80.0 / (self.tilt * self.step))
+        summing = 16.0 * UNIT * (steps + 16.0)
+        high = high * (1.0 + summing) + self.rounding * self._norm + math.exp(-80.0)
+        low = low * (1.0 - summing) - self.rounding * self._norm - self.stray
+        scale = self.log_total - self.tilt * epsilon
+        upper = float(np.logaddexp(_log(high) + scale + self.tilt * slack, _log(self.infinite)))
+        lower = _log(low) + scale - self.tilt * moved
+        lower = _log(math.exp(min(lower, 0.0)) - self.raised)
+        return Curve(lower, _log(estimate) + scale, min(0.0, upper), slope)
+
+    def _sum(self, epsilon: float) -> tuple[float, float]:
+        """delta(epsilon) over e^(log_total - tilt epsilon), and its slope."""
+        place = epsilon / self.step - self.lowest
+        first = 0 if place < 0.0 else math.floor(min(place, 1e15)) + 1
+        if first >= len(self.weight):
+            return 0.0, 1.0
+        gap = max(0.0, (self.lowest + first) * self.step - epsilon)
+        at, above = self._sums
+        decay = math.exp(-self.tilt * gap)
+        delta = decay * (float(above[first]) - math.expm1(-gap) * float(at[first]))
+        return delta, self.tilt + decay * math.exp(-gap) * float(at[first]) / max(delta, 1e-300)
+
+    @cached_property
+    def _norm(self) -> float:
+        """The l2 norm of e^(-tilt g) (1 - e^-g) over all lattice gaps g >= 0, from above."""
+        cubic = 0.25 / (self.tilt**3 * self.step) + 1.0 / self.tilt**2
+        return math.sqrt(min(cubic, 0.5 / (self.tilt * self.step) + 1.0))
+
+    @cached_property
+    def _sums(self) -> tuple[Vector, Vector]:
+        """Sums from every lattice point on, at gaps g, of weights e^(-(c + 1) g) and e^(-c g) (1 - e^-g)."""
+        at = _running(math.exp(-(self.tilt + 1.0) * self.step), self.weight[::-1])
+        # When gaps grow by h, the second is e^(-c h) times what it was, and (1 - e^-h) times the first.
+        fall = math.exp(-self.tilt * self.step)
+        fresh = -fall * math.expm1(-self.step) * np.concatenate([[0.0], at[:-1]])
+        above = _running(fall, fresh)
+        return at[::-1], above[::-1]
+
+
+def split_log_delta(parts: Sequence[Part], epsilon: float, *, mixture_first: bool) -> Bracket:
+    """Bounds on log delta at epsilon >= 0: one lattice says how small it is, the next is laid there."""
+    found, log_delta = Bracket(-math.inf, 0.0), math.log(1e-6)
+    for _ in range(2):
+        law = split(parts, log_delta, mixture_first=mixture_first, epsilon=epsilon)
+        if law is None:
+            break
+        curve = law.curve(epsilon)
+        found = Bracket(max(found.lower, curve.log_lower), min(found.upper, curve.log_upper))
+        log_delta = max(LEAST_LOG_DELTA, curve.log_estimate, 1.5 * curve.log_upper)
+        if log_delta > -0.1:
+            break
+    return found
+
+
+def split_epsilon(law: Split, log_delta: float, highest: float) -> Bracket:
+    """Bounds on the least epsilon >= 0 with delta(epsilon) <= exp(log_delta), which is at most `highest`."""
+
+    def excess(epsilon: float) -> float:
+        return max(law.curve(epsilon).log_estimate, -1e6) - log_delta
+
+    if law.curve(0.0).log_upper <= log_delta or excess(0.0) <= 0.0:
+        guess = 0.0
+    else:
+        top = min(highest, (law.lowest + len(law.weight)) * law.step)
+        guess = brentq(excess, 0.0, top, xtol=1e-300, rtol=1e-13) if excess(top) < 0.0 else top
+    bracket = verified(law, guess, log_delta)
+    return Bracket(bracket.lower, min(bracket.upper, highest))
+
+
+def split(
+    parts: Sequence[Part], log_delta: float, *, mixture_first: bool, epsilon: float | None = None
+) -> Split | None:
+    """Split every release on one lattice and convolve.
+
+    To be sharp at `epsilon`, where delta is about exp(log_delta), or wherever it is so small.
+    None where no lattice of this length resolves the sum.
+    """
+    runs = int(sum(part.count for part in parts))
+    negligible = log_delta + math.log(1e-10)
+    ends = [ends_of(part, negligible - math.log(runs), mixture_first=mixture_first) for part in parts]
+    if any(high - max(low, -100.0 * high) <= 1e-9 * abs(high) for low, high in ends):
+        return None  # a loss that is all but constant
+    # A coarse lattice says how far the sum reaches and where to tilt; these are choices, not bounds.
+    coarse = [
+        law_of(part, (end[1] - low) / _COARSE, (low, end[1]), mixture_first=mixture_first)
+        for part, end in zip(parts, ends, strict=True)
+        for low in [max(end[0], -100.0 * end[1])]  # what lies further left no tilt notices
+    ]
+    least = sum(part.count * end[0] for part, end in zip(parts, ends, strict=True))
+    most = sum(part.count * end[1] for part, end in zip(parts, ends, strict=True))
+    tilts = np.geomspace(1e-2, 1e9, 120) / max(most, 1e-300)
+    cumulants = np.array([_total(parts, coarse, c) for c in tilts.tolist()])
+    chernoff = (cumulants - log_delta - tilts * np.log1p(1.0 / tilts) - np.log1p(tilts)) / tilts
+    reach = min(most, float(((cumulants - negligible) / tilts).min()))
+    if epsilon is not None:
+        chernoff = cumulants - tilts * epsilon - np.log(tilts) - np.log1p(tilts)
+    best = int(np.argmin(chernoff))
+    while True:
+        tilt, cumulant = float(tilts[best]), float(cumulants[best])
+        lowest = max(least, min((cumulant - 27.0) / tilt, reach - 27.0 / tilt))
+        # Neither the law nor the tilted law has more than a trifle above the window.
+        steeper = slice(best + 1, None)
+        tilted = (cumulants[steeper] - cumulant + 27.0) / (tilts[steeper] - tilt)
+        highest = max(reach, min(most, float(tilted.min(initial=math.inf))))
+        if tilt * (highest - lowest) < 3000.0 or best == 0:  # the window resolves the tilted law
+            break
+        best -= 1
+    step = (highest - lowest) / (_POINTS - 4.0 * runs - 8.0)
+    if not 1e-12 * (most - least) / _POINTS < step < math.inf:
+        return None
+
+    # Losses that the tilt makes negligible are raised to a common one: that keeps the lattice short.
+    ends = [
+        (max(end[0], min((law.cumulant(tilt) - 33.0 - math.log(runs)), tilt * end[1] - 33.0) / tilt), end[1])
+        for end, law in zip(ends, coarse, strict=True)
+    ]
+    total = np.ones(_POINTS // 2 + 1, dtype=np.complex128)
+    laws = [
+        law_of(part, step, end, mixture_first=mixture_first) for part, end in zip(parts, ends, strict=True)
+    ]
+    log_total, first = 0.0, 0
+    for part, law in zip(parts, laws, strict=True):
+        index = np.arange(len(law.weight))
+        single = law.cumulant(tilt)
+        with np.errstate(divide="ignore"):
+            tilted = np.exp(np.log(law.weight) + tilt * step * (law.first + index) - single)
+        transform = np.fft.rfft(np.bincount(index % _POINTS, tilted, _POINTS))
+        total *= transform if part.count == 1 else transform**part.count
+        first += law.first * int(part.count)
+        log_total += part.count * single
+    begin = math.floor(lowest / step) - 2 * runs  # each run's least loss is rounded down once
+    # What lies above the window: nothing, or what Chernoff's inequality says.
+    above = 0.0
+    if (
+        sum(p.count * (law.first + len(law.weight)) for p, law in zip(parts, laws, strict=True))
+        > begin + _POINTS
+    ):
+        top = (begin + _POINTS) * step
+        steepest = int(np.argmin(cumulants - tilts * top))
+        logs = [_total(parts, laws, c) - c * top for c in tilts[max(0, steepest - 1) : steepest + 2].tolist()]
+        above = math.exp(min(0.0, min(logs) + 1e-9))
+    return Split(
+        tilt=tilt,
+        step=step,
+        lowest=begin,
+        weight=np.roll(np.fft.irfft(total, _POINTS), first - begin),
+        log_total=log_total + runs * 1e-12 * (1.0 + tilt * (highest - lowest)),
+        runs=runs,
+        infinite=above + sum(part.count * law.infinite for part, law in zip(parts, laws, strict=True)),
+        stray=math.exp(-32.0)
+        + (0.0 if lowest == least else math.exp(min(0.0, tilt * begin * step - log_total))),
+        raised=math.exp(negligible),
+        rounding=(runs + 1.0) * (10.0 * math.log2(_POINTS) + 40.0) * UNIT,
+    )
+
+
+def _total(parts: Sequence[Part], laws: Sequence[Law], tilt: float) -> float:
+    return math.fsum(part.count * law.cumulant(tilt) for part, law in zip(parts, laws, strict=True))
+
+
+def _running(ratio: float, values: Vector) -> Vector:
+    """x[i] = values[i] + ratio x[i - 1], as a bidiagonal system."""
+    bands = np.stack([np.ones(len(values)), np.full(len(values), -ratio)])
+    found: Vector = solve_banded((1, 0), bands, values)
+    return found
+
+
+def _log(x: float) -> float:
+    return math.log(x) if x > 0.0 else -math.inf

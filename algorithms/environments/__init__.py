@@ -1,0 +1,1 @@
+"""The decision processes that data are drawn from."""

@@ -1,0 +1,172 @@
+"""A walk on [0, 1] whose rewards are private: the environment of Wang and Hegde (2019), appendix E.1.
+
+The unit of privacy is the whole reward function: two of them are neighbours when they differ by at most 1
+at every state. What the states do is public.
+
+Wang, B. and Hegde, N. (2019). Privacy-preserving Q-Learning with Functional Noise in Continuous Spaces.
+NeurIPS.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dpaudit.algorithms.data.trajectories import public_size
+from dpaudit.errors import DataError, InvalidParameter
+
+Array = NDArray[np.float64]
+
+#: From states [n] to the values of the actions, [n, 2].
+Values = Callable[[Array], Array]
+
+UNIT = "reward function"
+#: What no computation checks of a pair of reward functions.
+NEIGHBOURS = "two reward functions are neighbours when they differ by at most 1 at every state"
+
+#: Left and right.
+N_ACTIONS = 2
+#: The largest move of one step.
+REACH = 0.25
+#: Steps of an episode, and episodes of the paper's runs.
+HORIZON, EPISODES = 50, 100
+
+
+@dataclass(frozen=True, eq=False)
+class RewardFunction:
+    """What a step earns by the state that it reaches: straight between evenly spaced states. Private.
+
+    Args:
+        values: [n], n >= 2, at the states 0, 1/(n-1), ..., 1.
+
+    Raises:
+        DataError: the values are not finite numbers, or fewer than two (for the data's holder).
+    """
+
+    values: Array
+
+    def __post_init__(self) -> None:
+        try:
+            values = np.array(self.values, dtype=np.float64)
+        except (TypeError, ValueError):
+            values = np.empty(0)
+        if values.ndim != 1 or values.size < 2 or not np.isfinite(values).all():
+            raise DataError(
+                "a reward function that is no list of finite numbers",
+                where="RewardFunction.values",
+                remedy="give [n] values at evenly spaced states, from 0 to 1",
+            )
+        values.setflags(write=False)
+        object.__setattr__(self, "values", values)
+
+    def __call__(self, states: ArrayLike) -> Array:
+        """Rewards of states of any shape: of the same shape."""
+        return np.interp(np.asarray(states, dtype=np.float64), self._places, self.values)
+
+    def plus(self, amount: float) -> RewardFunction:
+        """As much more everywhere."""
+        return RewardFunction(self.values + amount)
+
+    @property
+    def _places(self) -> Array:
+        return np.linspace(0.0, 1.0, self.values.size)
+
+
+def middle_rewards() -> RewardFunction:
+    """0.5 - |s - 0.5|."""
+    return RewardFunction(np.array([0.0, 0.5, 0.0]))
+
+
+def moved(state: float, action: int, uniform: float) -> float:
+    """Where an action leads: left for 0, right for 1, by ``uniform`` in [0, 1] of the reach, clamped."""
+    step = REACH * uniform if action else -REACH * uniform
+    return min(1.0, max(0.0, state + step))
+
+
+class Walk:
+    """Episodes of 50 steps, each from a uniform state; all of its randomness is public.
+
+    Args:
+        generator: a public stream.
+    """
+
+    def __init__(self, generator: np.random.Generator) -> None:
+        self._generator = generator
+        self._steps = 0
+        self.state = float(generator.random())
+
+    def explored(self, action: int, chance: float) -> int:
+        """An action, or with some chance a random one."""
+        random = self._generator.random(2)
+        return int(random[1] * N_ACTIONS) if random[0] < chance else action
+
+    def step(self, action: int) -> float:
+        """Act, and return the state that this reaches; after the episode's last step the next one begins."""
+        reached = moved(self.state, action, float(self._generator.random()))
+        self._steps += 1
+        self.state = float(self._generator.random()) if self._steps % HORIZON == 0 else reached
+        return reached
+
+
+def episode_returns(reached: Array, rewards: RewardFunction) -> Array:
+    """The sum of rewards of each whole episode of a walk, from the states [n] that its steps reached."""
+    whole = len(reached) // HORIZON * HORIZON
+    totals: Array = rewards(reached[:whole]).reshape(-1, HORIZON).sum(axis=1)
+    return totals
+
+
+def greedy_return(values: Values, rewards: RewardFunction, episodes: int, seed: int) -> float:
+    """The mean return of the greedy policy over episodes of one seed."""
+    generator = np.random.default_rng(seed)
+    states = generator.random(episodes)
+    total = 0.0
+    for _ in range(HORIZON):
+        right = values(states).argmax(axis=1) == 1
+        steps = REACH * generator.random(episodes)
+        states = np.clip(states + np.where(right, steps, -steps), 0.0, 1.0)
+        total += float(rewards(states).mean())
+    return total
+
+
+def explored(
+    walk: Walk, values: Values, steps: int, exploration: float = 0.0
+) -> tuple[Array, NDArray[np.int64], Array]:
+    """Act greedily or at random: the states [n], the actions, and the states reached.
+
+    Args:
+        walk: goes on where it is.
+        values: from states [n] to [n, actions].
+        steps: n.
+        exploration: the chance of a random action.
+    """
+    states, reached = np.empty(steps), np.empty(steps)
+    actions = np.empty(steps, dtype=np.int64)
+    for b in range(steps):
+        states[b] = walk.state
+        best = int(values(states[b : b + 1])[0].argmax())
+        actions[b] = best if exploration == 0.0 else walk.explored(best, exploration)
+        reached[b] = walk.step(int(actions[b]))
+    return states, actions, reached
+
+
+def late_return(reached: Array) -> dict[str, float]:
+    """The mean return of the last tenth of a walk's whole episodes, under the built-in rewards."""
+    returns = episode_returns(reached, middle_rewards())
+    return (
+        {"return, last tenth": float(returns[-max(1, len(returns) // 10) :].mean())} if len(returns) else {}
+    )
+
+
+def require_learning(discount: float, exploration: float, nodes: int) -> None:
+    """Raise `InvalidParameter` unless gamma is in [0, 1), the share in [0, 1], and nodes at least 2."""
+    if not 0.0 <= exploration <= 1.0:
+        raise InvalidParameter(
+            f"exploration {exploration!r}", where="exploration", remedy="give a number in [0, 1]"
+        )
+    if not 0.0 <= discount < 1.0:
+        raise InvalidParameter(f"discount {discount!r}", where="discount", remedy="give a number in [0, 1)")
+    if public_size(nodes, "nodes") < 2:
+        raise InvalidParameter(f"nodes {nodes!r}", where="nodes", remedy="give a whole number, 2 or more")

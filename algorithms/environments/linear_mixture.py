@@ -1,0 +1,156 @@
+"""Linear mixture Markov decision processes on finitely many states and actions.
+
+The kernel is linear in a public feature map over triples: P_h(s'|s,a) = <phi(s'|s,a), theta_h>, and rewards
+are public (Liao, He and Gu 2023, Definition 3.1). Algorithms regress on phi_V(s,a) = sum_s' phi(s'|s,a)
+V(s'); how long these vectors can get is the number on which every sensitivity rests.
+
+Liao, C., He, J. and Gu, Q. (2023). Locally Differentially Private Reinforcement Learning for Linear Mixture
+Markov Decision Processes. ACML.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dpaudit.algorithms.data.trajectories import public_size
+from dpaudit.algorithms.environments.tabular import TabularMDP, random_mdp
+from dpaudit.errors import InvalidParameter
+
+#: Up to this many states the largest norm of phi_V is found by trying every corner of the values' cube.
+_CORNERS = 14
+
+
+@dataclass(frozen=True, eq=False)
+class LinearMixtureMDP:
+    """A linear mixture process.
+
+    Attributes:
+        features: phi, [S, A, S, d]; the third axis is the next state. Public.
+        parameters: theta_h, [H, d].
+        rewards: [H, S, A] in [0, 1]. Public.
+        initial: [S], the distribution of the first state.
+
+    Raises:
+        InvalidParameter: for shapes that do not fit, or numbers that span no probabilities.
+    """
+
+    features: NDArray[np.float64]
+    parameters: NDArray[np.float64]
+    rewards: NDArray[np.float64]
+    initial: NDArray[np.float64]
+
+    def __post_init__(self) -> None:
+        features = triple_features(self.features)
+        parameters = np.array(self.parameters, dtype=np.float64)
+        if parameters.ndim != 2 or parameters.shape[1] != features.shape[3]:
+            raise InvalidParameter(
+                f"features of shape {features.shape}, parameters of shape {parameters.shape}",
+                where="LinearMixtureMDP",
+                remedy="give [S, A, S, d] and [H, d]",
+            )
+        for name, values in (("features", features), ("parameters", parameters)):
+            values.setflags(write=False)
+            object.__setattr__(self, name, values)
+        _ = self.tabular  # refuses what spans no probabilities
+
+    @cached_property
+    def tabular(self) -> TabularMDP:
+        """The same process as a table, which knows the exact optimum."""
+        kernel = np.einsum("satd,hd->hsat", self.features, self.parameters)  # [H, S, A, S]
+        # What the product's rounding pushes below 0 is put back; anything more is refused there.
+        return TabularMDP(np.where(np.abs(kernel) <= 1e-12, 0.0, kernel), self.rewards, self.initial)
+
+    @property
+    def horizon(self) -> int:
+        """H."""
+        return int(self.parameters.shape[0])
+
+    @property
+    def dimension(self) -> int:
+        """The features' dimension d."""
+        return int(self.parameters.shape[1])
+
+
+def triple_features(features: ArrayLike) -> NDArray[np.float64]:
+    """A copy of a feature map over (s, a, s') as finite doubles [S, A, S, d].
+
+    Raises:
+        InvalidParameter: it is nothing of the kind, or zero everywhere.
+    """
+    table = np.array(features, dtype=np.float64)
+    if table.ndim != 4 or not table.size or table.shape[0] != table.shape[2]:
+        raise InvalidParameter(
+            f"features of shape {table.shape}",
+            where="features",
+            remedy="give [S, A, S, d], s' on the third axis",
+        )
+    if not np.isfinite(table).all() or not table.any():
+        raise InvalidParameter(
+            "features that are not finite, or zero everywhere",
+            where="features",
+            why="every release's sensitivity is computed from them",
+            remedy="give finite numbers, not all zero",
+        )
+    return table
+
+
+def triple_one_hot(n_states: int, n_actions: int) -> NDArray[np.float64]:
+    """The features of a tabular process: each (s, a, s') its own coordinate, [S, A, S, S^2 A]."""
+    size = n_states * n_states * n_actions
+    return np.eye(size).reshape(n_states, n_actions, n_states, size)
+
+
+def one_hot_mixture(mdp: TabularMDP) -> LinearMixtureMDP:
+    """A tabular process as a linear mixture (Example 3.3): d = S^2 A, theta_h the kernel itself."""
+    features = triple_one_hot(mdp.n_states, mdp.n_actions)
+    return LinearMixtureMDP(features, mdp.transitions.reshape(mdp.horizon, -1), mdp.rewards, mdp.initial)
+
+
+def random_linear_mixture(
+    n_states: int, n_actions: int, horizon: int, dimension: int, seed: int
+) -> LinearMixtureMDP:
+    """Mixtures of d fixed kernels with weights that change from step to step, fixed by the seed.
+
+    The features are scaled so that phi_V has norm at most 1 for values in [0, 1], as (3.1) asks.
+    """
+    dimension = public_size(dimension, "dimension")
+    table = random_mdp(n_states, n_actions, horizon, seed)
+    rng = np.random.default_rng([seed, 1])
+    kernels = rng.dirichlet(np.ones(n_states), size=(dimension, n_states, n_actions))  # [d, S, A, S]
+    weights = rng.dirichlet(np.ones(dimension), size=horizon)  # [H, d]
+    features = np.moveaxis(kernels, 0, 3)
+    norm = largest_value_norm(features) * (1.0 + 1e-12)  # no rounding may leave it above 1
+    return LinearMixtureMDP(features / norm, weights * norm, table.rewards, table.initial)
+
+
+def largest_value_norm(features: NDArray[np.float64]) -> float:
+    """The largest norm of phi_V(s, a) over every (s, a) and every V with values in [0, 1].
+
+    (3.1) asks that it be at most 1. The norm is convex in V, so that a corner of the cube attains it: all
+    ones where no two features of one (s, a) are opposed, else the best of all corners. Beyond 14 states the
+    corners are too many; then a bound from above, taken coordinate by coordinate.
+
+    Args:
+        features: [S, A, S, d].
+    """
+    n_states = features.shape[2]
+    rows = features.reshape(-1, n_states, features.shape[3])  # [S A, S, d]
+    if not opposed(features):
+        return float(np.linalg.norm(rows.sum(axis=1), axis=1).max())
+    if n_states > _CORNERS:
+        positive, negative = (np.maximum(sign * rows, 0.0).sum(axis=1) for sign in (1.0, -1.0))
+        return float(np.linalg.norm(np.maximum(positive, negative), axis=1).max())
+    corners = (np.arange(2**n_states)[:, None] >> np.arange(n_states)) & 1  # [2^S, S]
+    return max(float(np.linalg.norm(corners @ row, axis=1).max()) for row in rows)
+
+
+def opposed(features: NDArray[np.float64]) -> bool:
+    """Whether any two features have a negative inner product, so that two phi_V may point apart."""
+    if (features >= 0.0).all():
+        return False
+    rows = features.reshape(-1, features.shape[3])
+    return bool((rows @ rows.T < 0.0).any())

@@ -1,0 +1,210 @@
+"""Finite-horizon tabular Markov decision processes: exact values, and trajectories drawn from them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dpaudit.algorithms.data.trajectories import TrajectoryData, public_size
+from dpaudit.errors import InvalidParameter
+
+_TOLERANCE = 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class TabularMDP:
+    """A Markov decision process whose kernel may change from step to step.
+
+    Attributes:
+        transitions: [H, S, A, S], the probability of each next state.
+        rewards: [H, S, A] in [0, 1], the expected immediate reward. Public.
+        initial: [S], the distribution of the first state.
+
+    Raises:
+        InvalidParameter: for shapes that do not fit, or numbers that are no probabilities or rewards.
+    """
+
+    transitions: NDArray[np.float64]
+    rewards: NDArray[np.float64]
+    initial: NDArray[np.float64]
+
+    def __post_init__(self) -> None:
+        transitions = _numbers(self.transitions, "transitions", 4)
+        horizon, n_states, n_actions = transitions.shape[:3]
+        rewards = _numbers(self.rewards, "rewards", 3)
+        initial = _numbers(self.initial, "initial", 1)
+        expected = ((horizon, n_states, n_actions, n_states), (horizon, n_states, n_actions), (n_states,))
+        found = (transitions.shape, rewards.shape, initial.shape)
+        if found != expected or min(horizon, n_states, n_actions) < 1:
+            raise InvalidParameter(
+                f"transitions, rewards, initial of shapes {found}",
+                where="TabularMDP",
+                remedy="give [H, S, A, S], [H, S, A] and [S]",
+            )
+        _check_distribution(transitions, "transitions")
+        _check_distribution(initial, "initial")
+        if (rewards < 0.0).any() or (rewards > 1.0).any():
+            raise InvalidParameter(
+                "a reward outside [0, 1]",
+                where="rewards",
+                why="penalties and clipping at H - h + 1 assume it",
+                remedy="rescale the rewards by public bounds",
+            )
+        for name, values in (("transitions", transitions), ("rewards", rewards), ("initial", initial)):
+            values.setflags(write=False)
+            object.__setattr__(self, name, values)
+
+    @property
+    def horizon(self) -> int:
+        """H."""
+        return int(self.rewards.shape[0])
+
+    @property
+    def n_states(self) -> int:
+        """S."""
+        return int(self.rewards.shape[1])
+
+    @property
+    def n_actions(self) -> int:
+        """A."""
+        return int(self.rewards.shape[2])
+
+    def optimal_values(self) -> NDArray[np.float64]:
+        """V*_h(s), [H+1, S], by backward induction; the last row is zero."""
+        values = np.zeros((self.horizon + 1, self.n_states))
+        for h in reversed(range(self.horizon)):
+            values[h] = self._action_values(h, values[h + 1]).max(axis=1)
+        return values
+
+    def optimal_policy(self) -> NDArray[np.int64]:
+        """An optimal deterministic policy, [H, S]; the lowest action where several are optimal."""
+        values = self.optimal_values()
+        return np.stack([self._action_values(h, values[h + 1]).argmax(axis=1) for h in range(self.horizon)])
+
+    def evaluate(self, policy: ArrayLike) -> NDArray[np.float64]:
+        """V^policy_h(s), [H+1, S].
+
+        Args:
+            policy: [H, S] actions, or [H, S, A] probabilities of actions.
+
+        Raises:
+            InvalidParameter: if it is neither.
+        """
+        probabilities = self.action_probabilities(policy)
+        values = np.zeros((self.horizon + 1, self.n_states))
+        for h in reversed(range(self.horizon)):
+            values[h] = (probabilities[h] * self._action_values(h, values[h + 1])).sum(axis=1)
+        return values
+
+    def suboptimality(self, policy: ArrayLike) -> float:
+        """v* - v^policy from the initial distribution, never below zero. ``policy`` as in `evaluate`."""
+        gap = self.initial @ (self.optimal_values()[0] - self.evaluate(policy)[0])
+        return max(0.0, float(gap))
+
+    def action_probabilities(self, policy: ArrayLike) -> NDArray[np.float64]:
+        """A policy given as [H, S] actions or [H, S, A] probabilities, as [H, S, A] probabilities.
+
+        Raises:
+            InvalidParameter: if it is neither.
+        """
+        table = np.asarray(policy)
+        if table.shape == (self.horizon, self.n_states) and table.dtype.kind in "iu":
+            if (table < 0).any() or (table >= self.n_actions).any():
+                raise InvalidParameter(
+                    "an action outside the range",
+                    where="policy",
+                    remedy=f"give actions 0..{self.n_actions - 1}",
+                )
+            chosen: NDArray[np.float64] = np.eye(self.n_actions)[table]
+            return chosen
+        probabilities = _numbers(table, "policy", 3)
+        if probabilities.shape != self.rewards.shape:
+            raise InvalidParameter(
+                f"a policy of shape {table.shape}, type {table.dtype}",
+                where="policy",
+                remedy=f"give integers [H, S] or probabilities [H, S, A], here {self.rewards.shape}",
+            )
+        _check_distribution(probabilities, "policy")
+        return probabilities
+
+    def sample_trajectories(self, n: int, behaviour: ArrayLike, rng: np.random.Generator) -> TrajectoryData:
+        """Independent trajectories of the behaviour policy; rewards are the expected ones of (h, s, a).
+
+        Args:
+            n: how many.
+            behaviour: a policy as in `evaluate`.
+            rng: public randomness.
+        """
+        n = public_size(n, "n")
+        probabilities = self.action_probabilities(behaviour)
+        states = np.empty((n, self.horizon + 1), dtype=np.int64)
+        actions = np.empty((n, self.horizon), dtype=np.int64)
+        rewards = np.empty((n, self.horizon))
+        states[:, 0] = _draw(self.initial[None], np.zeros(n, dtype=np.int64), rng)
+        for h in range(self.horizon):
+            s = states[:, h]
+            a = _draw(probabilities[h], s, rng)
+            actions[:, h], rewards[:, h] = a, self.rewards[h, s, a]
+            rows = self.transitions[h].reshape(-1, self.n_states)  # [S * A, S]
+            states[:, h + 1] = _draw(rows, s * self.n_actions + a, rng)
+        return TrajectoryData(states, actions, rewards, self.n_states, self.n_actions)
+
+    def _action_values(self, h: int, next_values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """r_h + P_h V, [S, A]."""
+        values: NDArray[np.float64] = self.rewards[h] + self.transitions[h] @ next_values
+        return values
+
+
+def random_mdp(n_states: int, n_actions: int, horizon: int, seed: int) -> TabularMDP:
+    """A process with uniform Dirichlet kernels and first state and uniform rewards, fixed by its seed."""
+    sizes = [public_size(size, name) for size, name in ((horizon, "horizon"), (n_states, "n_states"))]
+    sizes.append(public_size(n_actions, "n_actions"))  # [H, S, A]
+    rng = np.random.default_rng(seed)
+    return TabularMDP(
+        transitions=rng.dirichlet(np.ones(n_states), size=sizes),
+        rewards=rng.random(sizes),
+        initial=rng.dirichlet(np.ones(n_states)),
+    )
+
+
+def cumulative(rows: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Cumulative probabilities along the last axis, for drawing by inversion: u >= c, summed."""
+    sums = rows.cumsum(axis=-1)
+    # Divided, it is exactly 1 from the last possible outcome on: none of probability 0 is drawn.
+    normalised: NDArray[np.float64] = sums / sums[..., -1:]
+    return normalised
+
+
+def uniform_policy(mdp: TabularMDP) -> NDArray[np.float64]:
+    """The policy [H, S, A] that takes every action with the same probability."""
+    return np.full(mdp.rewards.shape, 1.0 / mdp.n_actions)
+
+
+def _numbers(values: ArrayLike, where: str, dimensions: int) -> NDArray[np.float64]:
+    table: NDArray[Any] = np.array(values)
+    if table.ndim != dimensions or table.dtype.kind not in "iuf" or not np.isfinite(table).all():
+        raise InvalidParameter(
+            f"{table.ndim} dimensions, type {table.dtype}, or numbers that are not finite",
+            where=where,
+            remedy=f"give finite numbers in {dimensions} dimensions",
+        )
+    return table.astype(np.float64)
+
+
+def _check_distribution(rows: NDArray[np.float64], where: str) -> None:
+    if (rows < 0.0).any() or (np.abs(rows.sum(axis=-1) - 1.0) > _TOLERANCE).any():
+        raise InvalidParameter(
+            "a row that is no probability distribution",
+            where=where,
+            why="values computed from it would mean nothing",
+            remedy="give non-negative rows that sum to 1",
+        )
+
+
+def _draw(rows: NDArray[np.float64], index: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
+    """One draw from the distribution ``rows[i]`` for each i in ``index``, by inversion."""
+    drawn: NDArray[np.int64] = (rng.random(index.size)[:, None] >= cumulative(rows)[index]).sum(axis=1)
+    return drawn

@@ -1,0 +1,1 @@
+"""Policy evaluation: DP-LSW and DP-LSL."""

@@ -1,0 +1,253 @@
+"""How much noise each release of DP-VAPVI gets, and what is claimed for it.
+
+Each step makes two ridge regressions: for variances a Gram matrix and two vectors (lines 4 to 6), for values
+a Gram matrix and one vector (lines 9 and 10). With norm(phi) <= R, values in [0, H-h] after step h and
+variances of at least 1, one trajectory adds
+
+    a matrix of Frobenius norm  R^2          to each Gram matrix (lines 4 and 9),
+    a vector of norm            R (H-h)^2    to the second moment (line 5),
+                                R (H-h)      to the first moment (line 6),
+                                R (H-h+1)    to the regression target (line 10),
+
+h from 1, and replacing a trajectory moves at most one such summand at each step.
+
+``sound`` releases the matrix and the vectors of a regression together, each over its largest norm and times
+the root of its share, under the exact sensitivity of them all (`linear_sensitivity`). Every regression gives
+its Gram matrix the same share, so that for most maps the same two trajectories are worst for all. After
+the last step nothing is earned: V = 0 is public and so is the variance 1, so that lines 4 to 6 release
+nothing at h = H.
+Not split, a step's variances get 3/(5H-3) of the budget and its values 2/(5H-3), as 5H-3 equal releases
+would; split, 1/(H-1) and 1/H.
+
+``as-published`` releases each by itself under rho/(5H), with R = 1, 2H^2 and 2H for the vectors, and 1 for
+the Gram matrices (Lemma D.1), which is true when a trajectory is added or removed, and short by sqrt(2) when
+one is replaced. What a ledger declares for these is what the norms above imply: sqrt(2) times the bound where
+no two contributions are opposed - always for Gram matrices, and for vectors where no feature has a negative
+entry - and twice the bound elsewhere.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpaudit.algorithms.offline.linear_sensitivity import value_sensitivity, variance_sensitivity
+from dpaudit.certificate.verdicts import CLAIM_TOLERANCE
+from dpaudit.claims.guarantees import ZCDP
+from dpaudit.claims.relations import Neighbouring
+from dpaudit.claims.sensitivity import L2, Sensitivity
+from dpaudit.errors import InvalidParameter
+from dpaudit.mechanisms import Gaussian, SymmetricGaussian
+
+CalibrationName: TypeAlias = Literal["sound", "as-published"]
+
+#: g, what Gram matrices get of each regression's budget; docs/vapvi.md says why.
+GRAM_SHARE = 0.4
+
+
+@dataclass(frozen=True)
+class JointNoise:
+    """One release of a Gram matrix and its vectors.
+
+    Attributes:
+        mechanism: on all blocks together, each over its scale.
+        claimed: of the release.
+        dimension: d.
+        gram_scale: R^2/sqrt(g).
+        vector_scales: R times the largest weight, over the root of the vector's share.
+        largest: the largest weight that a feature gets in each vector.
+        least: the least weight 1/sigma^2 of a record; the most is 1.
+    """
+
+    mechanism: Gaussian
+    claimed: ZCDP
+    dimension: int
+    gram_scale: float
+    vector_scales: tuple[float, ...]
+    largest: tuple[float, ...]
+    least: float
+
+    @property
+    def gram_sigma(self) -> float:
+        """Of the Gram matrix's noise, isotropic in the Frobenius norm."""
+        return self.gram_scale * self.mechanism.sigma
+
+    @property
+    def vector_sigmas(self) -> tuple[float, ...]:
+        """Of each vector's noise."""
+        return tuple(scale * self.mechanism.sigma for scale in self.vector_scales)
+
+
+@dataclass(frozen=True)
+class SeparateNoise:
+    """A release of the Gram matrix and one of each vector.
+
+    Attributes:
+        gram: of the matrix.
+        vectors: of each vector.
+        claimed: of each release.
+        norm: the norm to which features are clipped; None where they are not.
+        largest: as in `JointNoise`.
+        acute: whether no two public features are opposed.
+    """
+
+    gram: SymmetricGaussian
+    vectors: tuple[Gaussian, ...]
+    claimed: ZCDP
+    norm: float | None
+    largest: tuple[float, ...]
+    acute: bool
+
+    @property
+    def gram_sigma(self) -> float:
+        """Of the Gram matrix's noise."""
+        return self.gram.sigma
+
+    @property
+    def vector_sigmas(self) -> tuple[float, ...]:
+        """Of each vector's noise."""
+        return tuple(mechanism.sigma for mechanism in self.vectors)
+
+
+RegressionNoise: TypeAlias = JointNoise | SeparateNoise
+
+
+@dataclass(frozen=True)
+class StepNoise:
+    """What one step releases; `variance` is None where nothing is left to estimate."""
+
+    variance: RegressionNoise | None
+    value: RegressionNoise
+
+
+@dataclass(frozen=True, eq=False)
+class LinearCalibration:
+    """The noise of all steps.
+
+    Attributes:
+        name: which calibration.
+        rho: the whole budget.
+        horizon: H.
+        features: the rows of the public feature map, [S A, d].
+        split: whether variances and values are estimated on different halves.
+    """
+
+    name: CalibrationName
+    rho: float
+    horizon: int
+    features: NDArray[np.float64]
+    split: bool
+
+    @cached_property
+    def largest_norm(self) -> float:
+        """The largest norm of a public feature."""
+        return float(np.linalg.norm(self.features, axis=1).max())
+
+    @property
+    def norm(self) -> float:
+        """R, the largest norm of a feature that the releases' sensitivities are for.
+
+        As published 1, or a norm that rounding put above 1: sensitivities are that much larger then.
+        """
+        if self.name == "sound" or 1.0 < self.largest_norm <= 1.0 + CLAIM_TOLERANCE:
+            return self.largest_norm
+        return 1.0
+
+    @cached_property
+    def kinds(self) -> tuple[NDArray[np.float64], NDArray[np.intp]]:
+        """The distinct features, [n, d], and which of them each row of `features` is, [S A]."""
+        distinct, kind = np.unique(self.features, axis=0, return_inverse=True)
+        return distinct, kind.reshape(-1)
+
+    @cached_property
+    def moved(self) -> tuple[float, tuple[float, ...]]:
+        """The sensitivity of a joint release for variances, and of one for values at each step.
+
+        Raises:
+            InvalidParameter: features so long or so short that their norm's fourth power is no double.
+        """
+        if not 1e-70 < self.norm < 1e70:
+            raise InvalidParameter(
+                f"features of norm {self.norm:g}",
+                where="features",
+                why="how far a Gram matrix moves is computed from their fourth power",
+                remedy="give features with a norm nearer to 1",
+            )
+        features = self.kinds[0] / self.norm
+        variances = variance_sensitivity(features, GRAM_SHARE)
+        values = [
+            # At the last step all weights are 1; and elsewhere no others move more if that is 1 or more.
+            variances if least == 1.0 or variances >= 1.0 else value_sensitivity(features, GRAM_SHARE, least)
+            for least in map(self.least_weight, range(self.horizon))
+        ]
+        return variances, tuple(values)
+
+    def least_weight(self, h: int) -> float:
+        """1/sigma^2 for the largest variance that lines 7 and 8 allow at step h, counted from 0."""
+        return 1.0 / float(self.horizon - h) ** 2
+
+    def step(self, h: int) -> StepNoise:
+        """The noise at step h, counted from 0."""
+        H, left = self.horizon, float(self.horizon - h - 1)  # the most that V_{h+1} can be
+        moments, earned = (left**2, left), (left + 1.0,)
+        if self.name == "as-published":
+            return StepNoise(self._apart(moments, (2.0 * H**2, 2.0 * H)), self._apart(earned, (2.0 * H,)))
+        rest = 5 * H - 3
+        variance_share = 1 / max(H - 1, 1) if self.split else 3 / rest
+        value_share = 1 / H if self.split else 2 / rest
+        variances, values = self.moved
+        return StepNoise(
+            self._joint(moments, self.rho * variance_share, variances, 1.0) if left else None,
+            self._joint(earned, self.rho * value_share, values[h], self.least_weight(h)),
+        )
+
+    def _joint(self, largest: tuple[float, ...], rho: float, moved: float, least: float) -> JointNoise:
+        share = (1.0 - GRAM_SHARE) / len(largest)
+        return JointNoise(
+            mechanism=Gaussian(sigma=_sigma(moved, rho), sensitivity=L2(moved, "proved")),
+            claimed=ZCDP(rho=rho),
+            dimension=self.features.shape[1],
+            gram_scale=self.norm**2 / math.sqrt(GRAM_SHARE),
+            vector_scales=tuple(self.norm * weight / math.sqrt(share) for weight in largest),
+            largest=largest,
+            least=least,
+        )
+
+    def _apart(self, largest: tuple[float, ...], published: tuple[float, ...]) -> SeparateNoise:
+        rho = self.rho / (5 * self.horizon)
+        moved = Neighbouring.REPLACE_ONE.sum_sensitivity
+        acute = bool((self.features >= 0.0).all())
+        return SeparateNoise(
+            gram=SymmetricGaussian(
+                sigma=_sigma(
+                    1.0, rho
+                ),  # Z_ij of variance 1/(4 rho0) in (Z + Z')/sqrt 2: sigma^2 = 1/(2 rho0)
+                dimension=self.features.shape[1],
+                sensitivity=Sensitivity(value=moved(self.norm**2, "frobenius", acute=True), norm="frobenius"),
+            ),
+            vectors=tuple(
+                Gaussian(
+                    sigma=_sigma(sensitivity, rho),
+                    # After the last step the sum is zero whatever the records say.
+                    sensitivity=L2(
+                        moved(self.norm * weight, "l2", acute=acute), "declared" if weight else "proved"
+                    ),
+                )
+                for weight, sensitivity in zip(largest, published, strict=True)
+            ),
+            claimed=ZCDP(rho=rho),
+            # The published algorithm does not clip longer features: what it assumes is all it rests on.
+            norm=self.norm if self.largest_norm <= self.norm else None,
+            largest=largest,
+            acute=acute,
+        )
+
+
+def _sigma(sensitivity: float, rho: float) -> float:
+    """Gaussian noise that makes a release of that sensitivity rho-zCDP (Bun and Steinke 2016, Prop. 1.6)."""
+    return sensitivity / math.sqrt(2.0 * rho)

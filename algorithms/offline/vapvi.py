@@ -1,0 +1,184 @@
+"""VAPVI: variance-aware pessimistic value iteration with linear features (Yin, Duan, Wang and Wang 2022).
+
+Not private: what DP-VAPVI (Algorithm 2 of Qiao and Wang 2023) becomes with no noise at all. It is computed
+here from the records themselves, without a curator, so that the two can be compared.
+
+Yin, M., Duan, Y., Wang, M. and Wang, Y.-X. (2022). Near-optimal Offline Reinforcement Learning with Linear
+Representation: Leveraging Variance Information with Pessimism. ICLR.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpaudit.algorithms.data.trajectories import TrajectoryData
+from dpaudit.algorithms.offline.offline import Policy
+from dpaudit.algorithms.offline.pevi import pessimistic_action_values, require_sizes, solved
+from dpaudit.errors import DataError, InvalidParameter
+
+
+@dataclass(frozen=True)
+class LinearConstants:
+    """What the paper leaves open: "a universal constant C", D "up to constants". None of it touches privacy.
+
+    Attributes:
+        bonus: C, of C sqrt(d) times the elliptical uncertainty; published without a value.
+        lower_order: multiplies D of the term D/K. With 1 the penalty exceeds all that can be earned, and
+            nothing is learnt, until K is far beyond the paper's own experiment (see docs/vapvi.md); 0 gives
+            up the theorem's promise on suboptimality and nothing of its privacy.
+        coverage: kappa, the least eigenvalue of the expected feature covariance, as far as it is publicly
+            known; it enters D only.
+        ridge: lambda.
+        noise_shift: multiplies L and E, what is added to the Gram matrices' diagonals and to D on account
+            of the noise: 1 as published; 0 belongs to no noise.
+
+    Raises:
+        InvalidParameter: one is negative or not finite, or kappa or lambda is zero.
+    """
+
+    bonus: float = 0.1
+    lower_order: float = 0.0
+    coverage: float = 0.1
+    ridge: float = 1.0
+    noise_shift: float = 1.0
+
+    def __post_init__(self) -> None:
+        for name in ("bonus", "lower_order", "coverage", "ridge", "noise_shift"):
+            value = getattr(self, name)
+            if not 0.0 <= value < math.inf or (value == 0.0 and name in {"coverage", "ridge"}):
+                raise InvalidParameter(
+                    f"{name} = {value!r}",
+                    where="LinearConstants",
+                    why="a negative penalty is optimism; without a ridge the Gram matrix has no inverse",
+                    remedy="give bonus >= 0, lower_order >= 0, noise_shift >= 0, coverage > 0, ridge > 0",
+                )
+
+    def offset(self, horizon: int, dimension: int, noise: float = 0.0, shift: float = 0.0) -> float:
+        """D: H^2 L/kappa + H^4 E sqrt(d)/kappa^(3/2) + H^3 sqrt(d), times `lower_order` (appendix A).
+
+        Args:
+            horizon: H.
+            dimension: d.
+            noise: L, the likely largest norm of a regression target's noise over H; 0 without noise.
+            shift: E, twice the likely largest eigenvalue of a Gram matrix's noise; 0 without noise.
+        """
+        root = math.sqrt(dimension)
+        return self.lower_order * (
+            horizon**2 * noise / self.coverage
+            + horizon**4 * shift * root / math.pow(self.coverage, 1.5)
+            + horizon**3 * root
+        )
+
+
+def vapvi(
+    data: TrajectoryData,
+    features: NDArray[np.float64],
+    *,
+    split: bool = False,
+    constants: LinearConstants | None = None,
+) -> Policy:
+    """VAPVI on the records themselves.
+
+    Args:
+        data: trajectories; K of them, or 2 K where they are split.
+        features: phi, [S, A, d].
+        split: estimate variances on the second half and values on the first, as the analysis does; else
+            both on all, as the experiments do.
+        constants: of the penalty.
+
+    Raises:
+        DataError: the data are of other sizes than the feature map, or too few to split.
+    """
+    require_sizes(data, features)
+    constants = constants or LinearConstants()
+    main, auxiliary = halves(data) if split else (data, data)
+    ridge = constants.ridge * np.eye(features.shape[-1])
+
+    def variance(h: int, next_values: NDArray[np.float64]) -> NDArray[np.float64]:
+        phi = features[auxiliary.states[:, h], auxiliary.actions[:, h]]  # [K, d]
+        reached = next_values[auxiliary.states[:, h + 1]]  # [K]
+        gram = phi.T @ phi + ridge
+        return conditional_variance(
+            features,
+            solved(gram, phi.T @ reached**2),
+            solved(gram, phi.T @ reached),
+            data.horizon - h,
+        )
+
+    return variance_weighted_value_iteration(main, features, variance, constants)
+
+
+def variance_weighted_value_iteration(
+    data: TrajectoryData,
+    features: NDArray[np.float64],
+    variance: Callable[[int, NDArray[np.float64]], NDArray[np.float64]],
+    constants: LinearConstants,
+) -> Policy:
+    """Value iteration by weighted ridge regression; with unit variance it is PEVI.
+
+    Args:
+        data: K trajectories.
+        features: phi, [S, A, d].
+        variance: from step h (from 0) and V_{h+1} [S] to sigma_h^2 [S, A], positive.
+        constants: of the penalty.
+    """
+    n_states, _, dimension = features.shape
+    horizon = data.horizon
+    bonus = constants.bonus * math.sqrt(dimension)
+    offset = constants.offset(horizon, dimension) / len(data)
+    actions = np.zeros((horizon, n_states), dtype=np.int64)
+    values = np.zeros((horizon + 1, n_states))
+    for h in reversed(range(horizon)):
+        cells = data.states[:, h], data.actions[:, h]
+        phi = features[cells]  # [K, d]
+        weighted = phi / variance(h, values[h + 1])[cells][:, None]  # [K, d]
+        gram = weighted.T @ phi + constants.ridge * np.eye(dimension)
+        target = data.rewards[:, h] + values[h + 1, data.states[:, h + 1]]  # [K]
+        weights = solved(gram, weighted.T @ target)  # [d]
+        action_values = pessimistic_action_values(features, weights, gram, bonus, offset, horizon - h)
+        actions[h], values[h] = action_values.argmax(axis=1), action_values.max(axis=1)
+    return Policy(actions, values)
+
+
+def conditional_variance(
+    features: NDArray[np.float64], beta: NDArray[np.float64], theta: NDArray[np.float64], cap: float
+) -> NDArray[np.float64]:
+    """Lines 7 and 8: max(1, <phi, beta> in [0, cap^2] - (<phi, theta> in [0, cap])^2).
+
+    Args:
+        features: phi, [..., d].
+        beta: [d], of the second moment.
+        theta: [d], of the first.
+        cap: the most that the remaining steps can earn.
+
+    Returns:
+        [...]; 1 where an inner product is no number, which overflow makes it.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        second = np.clip(features @ beta, 0.0, cap**2)
+        first = np.clip(features @ theta, 0.0, cap)
+        variance: NDArray[np.float64] = np.fmax(1.0, second - first**2)  # the other one, for a NaN
+    return variance
+
+
+def halves(data: TrajectoryData) -> tuple[TrajectoryData, TrajectoryData]:
+    """D and D': the first half of the records and the second, by position alone; an odd last one is in D'.
+
+    Raises:
+        DataError: there is only one record.
+    """
+    middle = len(data) // 2
+    if middle == 0:
+        raise DataError("one trajectory", where="trajectories", remedy="give two or more, or do not split")
+    first, second = (
+        TrajectoryData(
+            data.states[part], data.actions[part], data.rewards[part], data.n_states, data.n_actions
+        )
+        for part in (slice(None, middle), slice(middle, None))
+    )
+    return first, second

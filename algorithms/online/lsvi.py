@@ -1,0 +1,247 @@
+"""Least-squares value iteration with optimism for linear processes, and when its policy is updated.
+
+What LSVI-UCB and Private LSVI-UCB share: the whole of Algorithm 1 of Ngo, Vietri and Wu (2022), whose line
+numbers are used here, but for the noise. Without noise it is LSVI-UCB (Jin et al. 2020) with rare updates
+(Wang, Zhou and Gu 2021).
+
+Jin, C., Yang, Z., Wang, Z. and Jordan, M. (2020). Provably efficient reinforcement learning with linear
+function approximation. COLT.
+Wang, T., Zhou, D. and Gu, Q. (2021). Provably efficient reinforcement learning with linear function
+approximation under adaptivity constraints. NeurIPS.
+Ngo, D., Vietri, G. and Wu, Z. S. (2022). Improved Regret for Differentially Private Exploration in Linear
+MDP. ICML.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, TypeAlias, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpaudit.algorithms.data.trajectories import public_size
+from dpaudit.algorithms.environments.linear_mdp import feature_map
+from dpaudit.algorithms.environments.tabular import TabularMDP
+from dpaudit.algorithms.offline.noisy_solve import solve_noisy
+from dpaudit.algorithms.online.online import Episode, OnlineUsers
+from dpaudit.algorithms.online.update_times import Doubling, UpdateTimes
+from dpaudit.algorithms.online.value_targeted import Array, cumulative_regret, require_positive
+from dpaudit.curator.views import UserViews
+from dpaudit.errors import BudgetExceeded, DataError, InvalidParameter
+
+#: Where V_h lies: in [0, H - h + 1], in [0, H], or at most H as line 14 prints it, unbounded below.
+ValueRange: TypeAlias = Literal["to-go", "horizon", "unclipped"]
+
+
+class Seen(NamedTuple):
+    """What one user sees: what stands on the billboard when their turn comes, and their own actions.
+
+    Attributes:
+        updates: how many updates were made before.
+        policy: [H, S] int, one array for all users between two updates.
+        actions: [H] int, what the policy says in the user's own states.
+    """
+
+    updates: int
+    policy: NDArray[np.int64]
+    actions: NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class LinearModel:
+    """What is public about a linear process: features and horizon, no kernel and no rewards.
+
+    Attributes:
+        features: phi, [S, A, d].
+        horizon: H.
+        values: where V_h lies.
+
+    Raises:
+        InvalidParameter: no feature map, no horizon, or an unknown range.
+    """
+
+    features: Array
+    horizon: int
+    values: ValueRange = "to-go"
+
+    def __post_init__(self) -> None:
+        features = feature_map(self.features)
+        features.setflags(write=False)
+        object.__setattr__(self, "features", features)
+        public_size(self.horizon, "horizon")
+        if self.values not in get_args(ValueRange):
+            raise InvalidParameter(
+                f"values {self.values!r}", where="values", remedy=f"give {' or '.join(get_args(ValueRange))}"
+            )
+
+    @property
+    def dimension(self) -> int:
+        """d."""
+        return int(self.features.shape[2])
+
+    @property
+    def norm(self) -> float:
+        """The largest norm of a feature."""
+        return float(np.linalg.norm(self.features, axis=2).max())
+
+    def most(self, step: int) -> float:
+        """The largest value of V at a step, from 0; 0 after the last."""
+        left = self.horizon - step
+        return float(left if self.values == "to-go" or left == 0 else self.horizon)
+
+    def plan(self, grams: Array, bonus: float, target: Callable[[int, Array], Array]) -> NDArray[np.int64]:
+        """Lines 9 to 16: the greedy policy [H, S] of optimistic regressions, the last step first.
+
+        Args:
+            grams: [H, d, d].
+            bonus: beta.
+            target: y_h, [d], from the step, from 0, and the values V_{h+1}, [S].
+        """
+        n_states, n_actions, dimension = self.features.shape
+        rows = self.features.reshape(-1, dimension)  # [S A, d]
+        policy = np.empty((self.horizon, n_states), dtype=np.int64)
+        values = np.zeros(n_states)
+        for h in reversed(range(self.horizon)):
+            solved = solve_noisy(grams[h], np.column_stack([target(h, values), rows.T]))  # [d, 1 + S A]
+            variances = (rows.T * solved[:, 1:]).sum(axis=0)
+            optimistic = rows @ solved[:, 0] + bonus * np.sqrt(np.maximum(variances, 0.0))
+            # Where outputs are too large to compute with nothing is known, and everything is hoped for.
+            capped = np.fmin(optimistic, self.most(h)).reshape(n_states, n_actions)
+            if self.values != "unclipped":
+                capped = np.maximum(capped, 0.0)
+            policy[h] = capped.argmax(axis=1)
+            values = capped.max(axis=1)
+        policy.setflags(write=False)
+        return policy
+
+    def require_users(self, users: OnlineUsers) -> None:
+        """Raise `DataError` (for the data's holder) where users do not answer in this process's sizes."""
+        sizes = (self.horizon, *self.features.shape[:2])
+        if users.mdp.rewards.shape != sizes:
+            raise DataError(
+                "users of a process of other sizes",
+                where="users",
+                remedy=f"give OnlineUsers with H, S, A = {sizes}",
+            )
+
+
+class _Visited:
+    """What the regressions need of all users so far, in a table: their number never enters its size."""
+
+    def __init__(self, model: LinearModel) -> None:
+        n_states, n_actions, dimension = model.features.shape
+        self._rows = model.features.reshape(-1, dimension)
+        self._steps = np.arange(model.horizon)
+        self._counts = np.zeros((model.horizon, n_states, n_actions, n_states))
+        self._earned = np.zeros((model.horizon, n_states, n_actions))
+
+    def add(self, episode: Episode) -> None:
+        """One user's course."""
+        states, actions, rewards = episode
+        self._counts[self._steps, states[:-1], actions, states[1:]] += 1.0
+        self._earned[self._steps, states[:-1], actions] += rewards
+
+    def target(self, step: int, values: Array) -> Array:
+        """Line 10: the sum of phi (r + V_{h+1}(x')) over all users so far, [d]."""
+        sums = self._earned[step] + self._counts[step] @ values  # [S, A]
+        found: Array = sums.ravel() @ self._rows
+        return found
+
+
+def learn(
+    users: OnlineUsers,
+    model: LinearModel,
+    *,
+    ridge: float,
+    bonus: float,
+    updates: UpdateTimes,
+    summed: Callable[[Array], Array],
+    released: Callable[[int, Array], Array],
+) -> UserViews:
+    """Algorithm 1, with what leaves it in the caller's hands.
+
+    Before the first update the policy is that of line 14 on no data: w = 0.
+
+    Args:
+        users: K users.
+        model: what is public.
+        ridge: lambda; matrices begin at 2 lambda I.
+        bonus: beta.
+        updates: when to update.
+        summed: from a user's outer products phi phi', [H, d, d], to the sum over all so far, or a noisy one.
+        released: from a step and y_h to y_h, or a noisy one; a budget that it exceeds ends all updates.
+
+    Returns:
+        A `Seen` for each user.
+    """
+    model.require_users(users)
+    visited = _Visited(model)
+    shift = 2.0 * ridge * np.eye(model.dimension)
+    grams = np.tile(shift, (model.horizon, 1, 1))  # line 4
+    policy = model.plan(grams, bonus, lambda *_: np.zeros(model.dimension))
+    volumes = reference = _log_volumes(grams)
+    made, ended = 0, False
+    seen = []
+    for k, user in enumerate(users, start=1):
+        if not ended and updates.due(k, made, volumes - reference):  # line 8
+            try:
+                policy = model.plan(grams, bonus, lambda step, v: released(step, visited.target(step, v)))
+            except BudgetExceeded:
+                ended = True
+            else:
+                made += 1
+                reference = np.where(np.isfinite(volumes), volumes, reference)
+        # Lines 18 to 24.
+        told = policy.tolist()
+        episode = user.episode(lambda step, state, told=told: told[step][state])  # type: ignore[misc]
+        visited.add(episode)
+        vectors = model.features[episode.states[:-1], episode.actions]  # [H, d]
+        grams = summed(vectors[:, :, None] * vectors[:, None, :]) + shift
+        volumes = _log_volumes(grams)
+        seen.append(Seen(made, policy, episode.actions))
+    return UserViews(tuple(seen))
+
+
+def lsvi_ucb(
+    users: OnlineUsers, model: LinearModel, *, ridge: float, bonus: float, updates: UpdateTimes | None = None
+) -> UserViews:
+    """LSVI-UCB on a sequence of users; not private.
+
+    Args:
+        users: K users.
+        model: what is public.
+        ridge: lambda > 0; matrices begin at 2 lambda I.
+        bonus: beta.
+        updates: when to update; left out, wherever a determinant has doubled.
+    """
+    total = np.zeros((model.horizon, model.dimension, model.dimension))
+
+    def summed(products: Array) -> Array:
+        nonlocal total
+        total = total + products
+        return total
+
+    return learn(
+        users,
+        model,
+        ridge=require_positive(ridge, "ridge"),
+        bonus=bonus,
+        updates=updates or Doubling(),
+        summed=summed,
+        released=lambda _, target: target,
+    )
+
+
+def views_regret(mdp: TabularMDP, views: UserViews) -> Array:
+    """The sum over the first k users of v* - v^policy from the initial distribution, [K], exact."""
+    return cumulative_regret(mdp, np.stack([view.policy for view in views.views]))
+
+
+def _log_volumes(grams: Array) -> Array:
+    """log det of each matrix, [H]; of one that noise left no volume, minus infinity."""
+    signs, logs = np.linalg.slogdet(grams)
+    found: Array = np.where((signs > 0.0) & np.isfinite(logs), logs, -math.inf)
+    return found

@@ -1,0 +1,249 @@
+"""Upper confidence reinforcement learning with value-targeted regression, for linear mixture processes.
+
+What UCRL-VTR and LDP-UCRL-VTR share: optimistic planning on a regression (lines 5 to 8 of Algorithm 1), and
+UCRL-VTR itself, which is not private.
+
+Jia, Z., Yang, L., Szepesvari, C. and Wang, M. (2020). Model-based reinforcement learning with value-targeted
+regression. L4DC.
+Liao, C., He, J. and Gu, Q. (2023). Locally Differentially Private Reinforcement Learning for Linear Mixture
+Markov Decision Processes. ACML.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpaudit.algorithms.environments.linear_mixture import triple_features
+from dpaudit.algorithms.environments.tabular import TabularMDP
+from dpaudit.algorithms.online.online import OnlineUsers, User
+from dpaudit.errors import DataError, InvalidParameter
+
+Array = NDArray[np.float64]
+
+
+class Plan(NamedTuple):
+    """What one user is told to do.
+
+    Attributes:
+        actions: [H, S] int, the action of each state.
+        values: V_{k,h}, [H+1, S]; the last row is zero.
+        contexts: phi_{V_{k,h+1}}(s, a), [H, S, A, d].
+    """
+
+    actions: NDArray[np.int64]
+    values: Array
+    contexts: Array
+
+
+class Walked(NamedTuple):
+    """What one user contributes to the regressions: contexts x [H, d] and targets y [H]."""
+
+    contexts: Array
+    targets: Array
+
+
+class OnlinePolicies(NamedTuple):
+    """What the server knows at the end.
+
+    Attributes:
+        policies: [K, H, S] int, what each user was told to do; no user's own course.
+        estimates: theta_h, [H, d], after the last user.
+    """
+
+    policies: NDArray[np.int64]
+    estimates: Array
+
+
+class Regress(Protocol):
+    """One step's regression, asked about contexts."""
+
+    def __call__(self, step: int, contexts: Array, /) -> tuple[Array, Array]:
+        """<theta_h, x> and |Sigma_h^{-1/2} x|, both [n], for contexts [n, d]; steps from 0."""
+
+
+@dataclass(frozen=True, eq=False)
+class MixtureModel:
+    """What is public about a linear mixture process: everything but its parameters theta_h.
+
+    Attributes:
+        features: phi, [S, A, S, d].
+        rewards: [H, S, A] in [0, 1].
+        clip_below: whether values are clipped at 0 from below, as they are from above at what can still be
+            earned. The published line 6 does not: then no value is bounded.
+    """
+
+    features: Array
+    rewards: Array
+    clip_below: bool = True
+
+    def __post_init__(self) -> None:
+        features, rewards = triple_features(self.features), np.array(self.rewards, dtype=np.float64)
+        if rewards.ndim != 3 or rewards.shape[1:] != features.shape[:2] or not rewards.shape[0]:
+            raise InvalidParameter(
+                f"features of shape {features.shape}, rewards of shape {rewards.shape}",
+                where="MixtureModel",
+                remedy="give [S, A, S, d] and [H, S, A]",
+            )
+        if not ((rewards >= 0.0) & (rewards <= 1.0)).all():
+            raise InvalidParameter(
+                "a reward outside [0, 1]", where="rewards", why="values rest on it", remedy="rescale them"
+            )
+        for name, values in (("features", features), ("rewards", rewards)):
+            values.setflags(write=False)
+            object.__setattr__(self, name, values)
+
+    @property
+    def horizon(self) -> int:
+        """H."""
+        return int(self.rewards.shape[0])
+
+    @property
+    def dimension(self) -> int:
+        """d."""
+        return int(self.features.shape[3])
+
+    @property
+    def reward_bound(self) -> float:
+        """R, the largest reward."""
+        return float(self.rewards.max())
+
+    def plan(self, regress: Regress, widths: Array) -> Plan:
+        """Lines 5 to 8: optimistic values from the last step to the first.
+
+        Args:
+            regress: the steps' regressions.
+            widths: beta_h, [H].
+        """
+        horizon, n_states, n_actions = self.rewards.shape
+        by_pair = self.features.reshape(n_states * n_actions, n_states, self.dimension)  # [S A, S, d]
+        actions = np.empty((horizon, n_states), dtype=np.int64)
+        values = np.zeros((horizon + 1, n_states))
+        contexts = np.empty((horizon, n_states, n_actions, self.dimension))
+        most = self.reward_bound
+        for h in reversed(range(horizon)):
+            context = values[h + 1] @ by_pair  # [S A, d]
+            means, deviations = regress(h, context)
+            optimistic = self.rewards[h] + (means + widths[h] * deviations).reshape(n_states, n_actions)
+            # Where outputs are too large to compute with nothing is known, and everything is hoped for.
+            capped = np.fmin(optimistic, (horizon - h) * most)  # [S, A]
+            if self.clip_below:
+                capped = np.maximum(capped, 0.0)
+            actions[h] = capped.argmax(axis=1)
+            values[h] = capped.max(axis=1)
+            contexts[h] = context.reshape(n_states, n_actions, -1)
+        return Plan(actions, values, contexts)
+
+    def walk(self, user: User, plan: Plan) -> Walked:
+        """Lines 9 to 13, on the user's side and before any noise."""
+        told = plan.actions.tolist()
+        states, actions, _ = user.episode(lambda step, state: told[step][state])
+        steps = np.arange(self.horizon)
+        return Walked(plan.contexts[steps, states[:-1], actions], plan.values[steps + 1, states[1:]])
+
+    def require_users(self, users: OnlineUsers) -> None:
+        """Raise `DataError` (for the data's holder) where users do not answer in this process's sizes."""
+        if users.mdp.rewards.shape != self.rewards.shape:
+            raise DataError(
+                "users of a process of other sizes",
+                where="users",
+                remedy=f"give OnlineUsers with H, S, A = {self.rewards.shape}",
+            )
+
+
+class RankOneRidge:
+    """Ridge regressions of all steps at once, whose inverses follow each observation by a rank-one update.
+
+    Args:
+        horizon: H.
+        dimension: d.
+        ridge: lambda.
+    """
+
+    def __init__(self, horizon: int, dimension: int, ridge: float) -> None:
+        self._inverse = np.tile(np.eye(dimension) / ridge, (horizon, 1, 1))  # [H, d, d]
+        self._target = np.zeros((horizon, dimension))
+        self.estimates = np.zeros((horizon, dimension))
+        #: log det Sigma_h - d log lambda, [H].
+        self.log_growth = np.zeros(horizon)
+
+    def __call__(self, step: int, contexts: Array, /) -> tuple[Array, Array]:
+        """As `Regress`."""
+        variances = ((contexts @ self._inverse[step]) * contexts).sum(axis=1)
+        return contexts @ self.estimates[step], np.sqrt(np.maximum(variances, 0.0))
+
+    def add(self, contexts: Array, targets: Array) -> None:
+        """One observation at each step (Sherman and Morrison 1950): contexts [H, d], targets [H]."""
+        moved = (self._inverse @ contexts[:, :, None])[:, :, 0]  # [H, d]
+        growth = 1.0 + (moved * contexts).sum(axis=1)  # [H]
+        self._inverse -= moved[:, :, None] * (moved / growth[:, None])[:, None, :]
+        self.log_growth += np.log(growth)
+        self._target += contexts * targets[:, None]
+        self.estimates = (self._inverse @ self._target[:, :, None])[:, :, 0]
+
+
+def ucrl_vtr(
+    users: OnlineUsers,
+    model: MixtureModel,
+    *,
+    ridge: float = 1.0,
+    widths: Callable[[int, Array], Array],
+) -> OnlinePolicies:
+    """UCRL-VTR on a sequence of users; not private.
+
+    Args:
+        users: K users.
+        model: what is public.
+        ridge: lambda > 0.
+        widths: beta_h, [H], from the user's number k, from 1, and log det Sigma_h - d log lambda, [H].
+    """
+    model.require_users(users)
+    regressions = RankOneRidge(model.horizon, model.dimension, require_positive(ridge, "ridge"))
+    policies = np.empty((len(users), *model.rewards.shape[:2]), dtype=np.int64)
+    for k, user in enumerate(users):
+        plan = model.plan(regressions, widths(k + 1, regressions.log_growth))
+        policies[k] = plan.actions
+        regressions.add(*model.walk(user, plan))
+    return OnlinePolicies(policies, regressions.estimates)
+
+
+def jia_widths(model: MixtureModel, n_users: int, scale: float) -> Callable[[int, Array], Array]:
+    """sqrt(beta) = c (sqrt(S A) + v_h sqrt(2 log K + log det M)), after section 6.2, v_h = R (H - h + 1).
+
+    The text has c before the first term alone: then even c = 0 is far too wide to learn anything in its 10000
+    episodes. It has v_h = H - h + 1, for rewards up to 1, and log(1/K), which is negative.
+    """
+    horizon, n_states, n_actions = model.rewards.shape
+    spans = model.reward_bound * np.arange(horizon, 0, -1.0)
+    constant = math.sqrt(n_states * n_actions)
+
+    def widths(k: int, log_growth: Array) -> Array:
+        del k
+        found: Array = scale * (constant + spans * np.sqrt(2.0 * math.log(n_users) + log_growth))
+        return found
+
+    return widths
+
+
+def require_positive(value: float, where: str) -> float:
+    """The value, if it is a positive finite number; else raises `InvalidParameter`."""
+    if not math.isfinite(value) or value <= 0.0:
+        raise InvalidParameter(f"{where} = {value!r}", where=where, remedy="give a positive number")
+    return float(value)
+
+
+def cumulative_regret(mdp: TabularMDP, policies: NDArray[np.int64]) -> Array:
+    """The sum over the first k users of v* - v^policy from the initial distribution, [K], exact."""
+    known: dict[bytes, float] = {}
+    gaps = np.empty(len(policies))
+    for k, policy in enumerate(policies):
+        key = policy.tobytes()
+        if key not in known:
+            known[key] = mdp.suboptimality(policy)
+        gaps[k] = known[key]
+    return gaps.cumsum()

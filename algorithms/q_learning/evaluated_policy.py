@@ -1,0 +1,108 @@
+"""Control by private policy evaluation: what Wang and Hegde (2019) compare with as Balle and others.
+
+Episodes of random actions on [0, 1], cut into bins; DP-LSW of Balle, Gomrokchi and Precup (2016) evaluates
+them, and the policy looks one step ahead with the public moves. The claim is theirs, about one trajectory
+replaced by another. A reward function has a part in every trajectory: about it, nothing is claimed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from dpaudit.algorithms.data.episodes import Episodes
+from dpaudit.algorithms.data.trajectories import public_size
+from dpaudit.algorithms.environments.line_world import (
+    HORIZON,
+    N_ACTIONS,
+    RewardFunction,
+    Walk,
+    explored,
+    moved,
+)
+from dpaudit.algorithms.evaluation.dp_lsw import DPLSW
+from dpaudit.algorithms.q_learning.dp_q_learning import NodeValues
+from dpaudit.algorithms.q_learning.functional_q import LearnedQ
+from dpaudit.claims.claims import Claim
+from dpaudit.claims.guarantees import ApproxDP
+from dpaudit.curator.curator import Curator
+from dpaudit.mechanisms import Array
+
+#: The values of a step ahead are means over so many moves, evenly spread; they are kept at so many nodes.
+_MOVES, _NODES = 20, 41
+
+
+@dataclass(frozen=True, eq=False)
+class EvaluatedPolicy:
+    """Frozen with its public parameters: ``(RewardFunction, curator) -> LearnedQ``.
+
+    Args:
+        guarantee: (epsilon, delta), per trajectory.
+        episodes: of random actions.
+        bins: of [0, 1].
+        discount: gamma.
+        largest_reward: public bound on a reward; returns are clipped to what it allows.
+
+    Raises:
+        InvalidParameter: numbers out of range.
+    """
+
+    guarantee: ApproxDP = field(default_factory=lambda: ApproxDP(epsilon=0.9, delta=1e-4))
+    episodes: int = 100
+    bins: int = 10
+    discount: float = 0.5
+    largest_reward: float = 0.5
+
+    name = "policy-evaluation-and-one-step"
+
+    def __post_init__(self) -> None:
+        public_size(self.episodes, "episodes")
+        _ = self.evaluation  # refuses what it cannot use
+
+    @cached_property
+    def evaluation(self) -> DPLSW:
+        """DP-LSW with one parameter a bin, with as much noise as it needs."""
+        return DPLSW(
+            np.eye(public_size(self.bins, "bins")),
+            self.discount,
+            self.largest_reward / (1.0 - self.discount),
+            guarantee=self.guarantee,
+            calibration="exact",
+        )
+
+    @property
+    def claim(self) -> Claim:
+        """Per trajectory."""
+        return self.evaluation.claim
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """Public parameters, for the ledger's header."""
+        return {**self.evaluation.parameters, "episodes": self.episodes}
+
+    def __call__(self, data: RewardFunction, curator: Curator) -> LearnedQ:
+        """Walk at random, evaluate, and look one step ahead: values at evenly spaced nodes [41, actions]."""
+        walk = Walk(curator.public("walk"))
+        nothing = NodeValues(np.zeros((2, N_ACTIONS)))
+        states, _, reached = explored(walk, nothing, self.episodes * HORIZON, 1.0)
+        lengths = np.full(self.episodes, HORIZON)
+        values = self.evaluation(
+            Episodes(self._bin(states), data(reached), lengths, self.bins), curator
+        ).values
+        shares = (np.arange(_MOVES) + 0.5) / _MOVES
+        ahead = np.array(
+            [
+                [
+                    values[self._bin(np.array([moved(node, action, u) for u in shares]))].mean()
+                    for action in (0, 1)
+                ]
+                for node in np.linspace(0.0, 1.0, _NODES)
+            ]
+        )
+        return LearnedQ(reached, ahead)
+
+    def _bin(self, states: Array) -> Any:
+        return np.minimum((states * self.bins).astype(np.int64), self.bins - 1)

@@ -1,0 +1,1 @@
+"""Whether two outputs or data sets are the same, and how neighbouring ones are found."""

@@ -1,0 +1,253 @@
+"""A fingerprint of an algorithm or of data: the same content, the same digest, in any process.
+
+Pickles will not do: their bytes depend on which objects happen to be shared. A function is its code, its
+defaults, what it closes over and what it names of its own package or of any module that is not installed;
+a class is what it and its bases of that kind define. Rewording a comment changes nothing.
+"""
+
+from __future__ import annotations
+
+import copyreg
+import dataclasses
+import functools
+import hashlib
+import logging
+import os
+import random
+import struct
+import sys
+from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
+from enum import Enum
+from pathlib import Path, PurePath
+from types import (
+    CodeType,
+    FunctionType,
+    GetSetDescriptorType,
+    MemberDescriptorType,
+    MethodType,
+    ModuleType,
+)
+from typing import Any
+
+import numpy as np
+from pydantic import BaseModel
+
+from dpaudit.auditors.comparison.value_state import EXACT, HEAP_TYPE, carried, held_state
+from dpaudit.errors import InvalidParameter
+
+_PLAIN = (bool, int, str, bytes, type(None), PurePath)
+_CACHED = type(functools.cache(len))
+_BY_NAME = {"builtins", "dpaudit", "numpy", *sys.stdlib_module_names}
+_LIBRARY = Path(os.__file__).resolve().parent  # the standard library's folder
+_SLOTS = (GetSetDescriptorType, MemberDescriptorType)
+#: Generators that all share: every trial seeds them, so that where they stand says nothing.
+_SHARED = tuple(getattr(draw, "__self__") for draw in (random.random, np.random.random))  # noqa: B009
+
+
+def fingerprint(value: object) -> str:
+    """The SHA-256 digest, in hexadecimal, of what a value holds.
+
+    An object with a ``fingerprint`` attribute that is a string is taken at its word.
+
+    Raises:
+        InvalidParameter: the content of some part cannot be seen.
+    """
+    return _digest(value, {}).hex()
+
+
+def _digest(value: Any, known: dict[int, bytes]) -> bytes:
+    """The digest of one value; `known` has the functions and classes met so far, and what is open."""
+    if id(value) in known:
+        return known[id(value)]
+    if isinstance(value, _PLAIN):
+        return _hash(type(value).__name__, str(value).encode(errors="surrogatepass"))
+    if isinstance(value, float):
+        return _hash("float", struct.pack("<d", value))
+    if isinstance(value, complex):
+        return _hash("complex", struct.pack("<dd", value.real, value.imag))
+    if isinstance(value, np.ndarray) and not value.dtype.hasobject:
+        return _hash("array", str(value.dtype).encode(), str(value.shape).encode(), value.tobytes())
+    if isinstance(value, np.generic):
+        return _hash("number", str(value.dtype).encode(), value.tobytes())
+    own = None if isinstance(value, type) else getattr(value, "fingerprint", None)
+    if isinstance(own, str):
+        return _hash("stated", own.encode())
+    known[id(value)] = _hash("met before", str(len(known)).encode())  # stands for it inside itself
+    digest = _compound(value, known)
+    if isinstance(value, (FunctionType, type)):
+        known[id(value)] = digest
+    else:
+        del known[id(value)]  # it may be gone soon, and its id with it
+    return digest
+
+
+def _compound(value: Any, known: dict[int, bytes]) -> bytes:
+    def several(kind: str, values: Iterable[Any]) -> bytes:
+        return _hash(kind, *(_digest(each, known) for each in values))
+
+    def items(kind: str, values: Iterable[Any]) -> bytes:
+        # A subclass may carry more than its items.
+        more = () if type(value) in EXACT else (type(value), sorted(getattr(value, "__dict__", {}).items()))
+        return several(kind, (*more, *values))
+
+    if isinstance(value, Enum):
+        return several("enum", (type(value), value.name, value.value))
+    if isinstance(value, np.ndarray):
+        return several(f"array {value.shape}", value.ravel().tolist())
+    if isinstance(value, Mapping):
+        return items("mapping", (each for pair in value.items() for each in pair))
+    if isinstance(value, (list, tuple)):
+        return items(type(value).__name__, value)
+    if isinstance(value, AbstractSet):
+        # In an order of its own, and so that no member's digest depends on those met before it.
+        return _hash("set", *sorted(_digest(each, dict(known)) for each in value))
+    if isinstance(value, FunctionType):
+        return several("function", _function_parts(value))
+    if isinstance(value, CodeType):
+        # Constants include the code of functions defined inside; line numbers are left out.
+        return several("code", (value.co_code, value.co_names, value.co_varnames, value.co_consts))
+    if isinstance(value, MethodType):
+        return several("method", (value.__func__, value.__self__))
+    if isinstance(value, functools.partial):
+        return several("partial", (value.func, value.args, value.keywords))
+    if isinstance(value, _CACHED):
+        return several("cached", (value.__wrapped__,))
+    if isinstance(value, functools.cached_property):
+        return several("cached property", (value.func,))
+    if isinstance(value, property):
+        return several("property", (value.fget, value.fset))
+    if isinstance(value, (staticmethod, classmethod)):
+        return several(type(value).__name__, (value.__func__,))
+    if isinstance(value, (ModuleType, np.ufunc, logging.Logger)) or any(value is each for each in _SHARED):
+        return _hash("name", _name(value), _name(type(value)))
+    if isinstance(value, type):
+        return several("class", (_name(value), *_class_parts(value)))
+    if isinstance(value, np.random.Generator):
+        return several("generator", (value.bit_generator.state,))
+    if callable(value) and hasattr(value, "__qualname__") and not type(value).__flags__ & HEAP_TYPE:
+        # Written in C, perhaps bound to a value: `", ".join`.
+        owner = getattr(value, "__self__", None)
+        return several("name", (_name(value), None if isinstance(owner, (ModuleType, type)) else owner))
+    return several("object", (type(value), *_state(value)))
+
+
+def _function_parts(function: FunctionType) -> list[Any]:
+    package = (function.__module__ or "").partition(".")[0]
+    names = _names(function.__code__)
+    return [function.__code__, *carried(function), *_named(function.__globals__, names, package, ())]
+
+
+def _named(
+    namespace: Mapping[str, Any], names: set[str], package: str, above: tuple[ModuleType, ...]
+) -> list[Any]:
+    """What code that uses these names finds in a namespace; in a module of the user's own, what of it."""
+    parts: list[Any] = []
+    for name in sorted(names & namespace.keys()):
+        value = namespace[name]
+        if not _inside(value, package):
+            parts += [name, _name(value)]
+        elif not isinstance(value, ModuleType):
+            parts += [name, value]
+        elif value not in above:
+            parts += [name, _code(value), *_named(vars(value), names, package, (*above, value))]
+    return parts
+
+
+def _names(code: CodeType) -> set[str]:
+    inner = (_names(constant) for constant in code.co_consts if isinstance(constant, CodeType))
+    return set(code.co_names).union(*inner)
+
+
+def _code(module: ModuleType) -> Any:
+    """A module's code, since its functions may be fetched by name too; of one in C the file."""
+    try:
+        code = module.__loader__.get_code(module.__name__)  # type: ignore[union-attr]
+    except (AttributeError, ImportError):
+        code = None
+    return Path(str(module.__file__)).read_bytes() if code is None else code
+
+
+def _inside(value: Any, package: str) -> bool:
+    """Whether a value that a function names counts by its content, not by its name."""
+    if isinstance(value, ModuleType):
+        return _own(value.__name__)
+    if not hasattr(value, "__qualname__"):
+        return True
+    module = getattr(value, "__module__", None)
+    if not isinstance(module, str):
+        return True  # a method of a builtin
+    # dpaudit's own version is part of a store's configuration.
+    return (package != "dpaudit" and module.partition(".")[0] == package) or _own(module)
+
+
+def _own(module: str) -> bool:
+    """Whether a module is the user's own: neither dpaudit's, nor the standard library's, nor installed."""
+    file = getattr(sys.modules.get(module), "__file__", None)
+    if file is None or module.partition(".")[0] == "dpaudit":
+        return False
+    path = Path(file).resolve()
+    return not path.is_relative_to(_LIBRARY) and not {"site-packages", "dist-packages"} & {*path.parts}
+
+
+def _class_parts(kind: type) -> list[Any]:
+    """What a class and its bases define, as far as they are the user's own."""
+    parts: list[Any] = []
+    for each in kind.__mro__:
+        package = each.__module__.partition(".")[0]
+        if (each is not kind or package in _BY_NAME) and not _own(each.__module__):
+            parts.append(_name(each))
+            continue
+        for name, value in sorted(vars(each).items()):
+            function = isinstance(value, (FunctionType, property, staticmethod, classmethod))
+            # What Python keeps in a class for itself has names like __doc__; a slot's value is its object's.
+            if function or not (name[:2] == "__" or name == "_abc_impl" or isinstance(value, _SLOTS)):
+                parts += [name, value if _inside(value, package) else _name(value)]
+    return parts
+
+
+def _state(value: Any) -> list[Any]:
+    if dataclasses.is_dataclass(value):
+        return [(field.name, getattr(value, field.name)) for field in dataclasses.fields(value)]
+    if isinstance(value, BaseModel):
+        return [(name, getattr(value, name)) for name in type(value).model_fields]
+    if type(value) is object:
+        raise _unseen(value)
+    try:
+        reduce = copyreg.dispatch_table.get(type(value))
+        reduced = value.__reduce_ex__(2) if reduce is None else reduce(value)
+    except Exception as error:
+        raise _unseen(value) from error
+    if isinstance(reduced, str):
+        return [reduced]
+    make, arguments, *rest = reduced
+    state, *others = held_state(rest)
+    # In which order attributes were set says nothing.
+    if type(state) is dict:
+        state = sorted(state.items(), key=lambda item: str(item[0]))
+    return [_name(make), arguments, state, *others]
+
+
+def _unseen(value: Any) -> InvalidParameter:
+    return InvalidParameter(
+        f"a {type(value).__module__}.{type(value).__qualname__}",
+        where="fingerprint",
+        why="trials are kept only for what can be recognised when they are resumed",
+        remedy="give the object that holds it an attribute `fingerprint`, a string that names its content",
+    )
+
+
+def _name(value: Any) -> bytes:
+    module = getattr(value, "__module__", "") or ""
+    name = (
+        getattr(value, "__qualname__", None) or getattr(value, "__name__", None) or getattr(value, "name", "")
+    )
+    return f"{module}.{name}".encode()
+
+
+def _hash(kind: str, *parts: bytes) -> bytes:
+    digest = hashlib.sha256(kind.encode())
+    for part in parts:
+        digest.update(len(part).to_bytes(8, "little"))
+        digest.update(part)
+    return digest.digest()

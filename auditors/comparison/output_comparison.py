@@ -1,0 +1,280 @@
+"""Whether two outputs are the same, bit for bit, and where they first differ."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from enum import Enum
+from types import BuiltinFunctionType, FunctionType
+from typing import Any
+
+import numpy as np
+from pydantic import BaseModel
+
+from dpaudit.auditors.comparison.loaded_names import global_names, written_names
+from dpaudit.auditors.comparison.pandas_parts import pandas_parts
+from dpaudit.auditors.comparison.value_state import (
+    EXACT,
+    SCALARS,
+    NotComparable,
+    carried,
+    constant,
+    entries,
+    foreign,
+    full_name,
+    held_state,
+    members,
+    named,
+    names,
+    scalars,
+)
+from dpaudit.curator.curator import Curator
+
+__all__ = ["NotComparable", "first_difference"]
+
+_MISSING = object()
+
+
+def first_difference(one: Any, other: Any, place: str = "output") -> str | None:
+    """Where two values first differ, without saying what they hold; None if they are the same.
+
+    Floats are the same if their bits are, so that NaN equals itself and 0.0 differs from -0.0. Everything
+    that can be compared is, before anything is said to be incomparable.
+
+    Raises:
+        NotComparable: nothing differs, and a value is of a type whose content cannot be seen, contains
+            itself, or is one object in both runs, which shows only what the last run left in it.
+    """
+    try:
+        return _Comparison().difference(one, other, place)
+    except RecursionError:
+        raise NotComparable(f"{place} is nested too deeply") from None
+
+
+_Check = Callable[[], str | None]
+
+
+def _first(checks: Iterable[_Check]) -> str | None:
+    """The first difference; where there is none, what could not be compared is raised."""
+    refused: NotComparable | None = None
+    for check in checks:
+        try:
+            difference = check()
+        except NotComparable as error:
+            refused = refused or error
+        else:
+            if difference is not None:
+                return difference
+    if refused is not None:
+        raise refused
+    return None
+
+
+class _Comparison:
+    """One comparison of two outputs: what is being compared, and what was found to be the same."""
+
+    def __init__(self) -> None:
+        self._open: set[tuple[int, int]] = set()
+        #: Pairs without a difference; kept, so that no other object takes their place in memory.
+        self._same: dict[tuple[int, int], tuple[Any, Any]] = {}
+
+    def difference(self, one: Any, other: Any, place: str) -> str | None:
+        kind = type(one)
+        if kind is not type(other):
+            if full_name(kind) == full_name(type(other)):
+                raise NotComparable(f"{place} is of a type that every run makes anew, {kind.__name__}")
+            return f"{place} (types {kind.__name__} and {type(other).__name__})"
+        if kind in SCALARS:
+            return scalars(one, other, place)
+        pair = (id(one), id(other))
+        if pair in self._same:
+            return None
+        if pair in self._open:
+            raise NotComparable(f"{place} contains itself")
+        self._open.add(pair)
+        try:
+            found = self._content(one, other, place)
+        finally:
+            self._open.discard(pair)
+        if found is None:
+            self._same[pair] = (one, other)
+        return found
+
+    def _content(self, one: Any, other: Any, place: str) -> str | None:
+        if isinstance(one, weakref.ref):
+            return self._owners(one(), other(), f"{place} (referent)")
+        if isinstance(one, np.ndarray):
+            return self._arrays(one, other, place)
+        if isinstance(one, np.generic):
+            return _first(
+                [lambda: self._dtypes(one.dtype, other.dtype, place), lambda: entries(one, other, place)]
+            )
+        if isinstance(one, np.dtype):
+            return self._dtypes(one, other, place)
+        if isinstance(one, np.random.Generator):
+            return self.difference(one.bit_generator.state, other.bit_generator.state, place)
+        if isinstance(one, Enum):
+            return None if one is other else place
+        if isinstance(one, Curator):
+            # It holds queries, and its noise is live on one side and replayed on the other.
+            raise NotComparable(f"{place} is the curator itself")
+        if isinstance(one, FunctionType):
+            return self._functions(one, other, place)
+        if isinstance(one, type | BuiltinFunctionType):
+            return named(one, other, place)
+        parts = pandas_parts(one), pandas_parts(other)
+        if parts[0] is not None and parts[1] is not None:
+            return self._parts(parts[0], parts[1], place)
+        return self._containers(one, other, place)
+
+    def _containers(self, one: Any, other: Any, place: str) -> str | None:
+        whole = type(one) in EXACT
+        checks: list[_Check] = []
+        if isinstance(one, Mapping):
+            checks = [
+                lambda: self._sequences(list(one), list(other), f"{place} (keys)"),
+                lambda: _first(
+                    self._later(a, b, f"{place}[{key!r}]")
+                    for (key, a), b in zip(one.items(), other.values(), strict=False)
+                ),
+            ]
+        elif isinstance(one, str | bytes | int | float | complex):
+            checks = [lambda: scalars(one, other, place)]
+        elif isinstance(one, Sequence):
+            checks = [lambda: self._sequences(one, other, place)]
+        elif isinstance(one, AbstractSet):
+            checks = [lambda: None if members(one, place) == members(other, place) else place]
+        elif isinstance(one, BaseModel):
+            whole = True
+            private = f"{place} (private)"
+            checks = [lambda: self.difference(one.__pydantic_private__, other.__pydantic_private__, private)]
+        checks.append(lambda: self._attributes(one, other, names(one, other), place))
+        if not whole:
+            checks.append(lambda: self._reduced(one, other, place))
+        return _first(checks)
+
+    def _later(self, one: Any, other: Any, place: str) -> _Check:
+        return lambda: self.difference(one, other, place)
+
+    def _owners(self, one: Any, other: Any, place: str) -> str | None:
+        # A weak reference to something that is being compared, a parent, leads to nothing new; nor does a
+        # view into it.
+        if (id(one), id(other)) in self._open:
+            return None
+        return self.difference(one, other, place)
+
+    def _arrays(self, one: np.ndarray[Any, Any], other: np.ndarray[Any, Any], place: str) -> str | None:
+        if one.dtype != other.dtype or one.shape != other.shape:
+            return f"{place} (shapes {one.shape} and {other.shape}, types {one.dtype} and {other.dtype})"
+
+        def held() -> str | None:
+            if one.dtype.hasobject:
+                return self._sequences(one.ravel().tolist(), other.ravel().tolist(), place)
+            return entries(one.view(np.ndarray), other.view(np.ndarray), place)
+
+        return _first(
+            [
+                held,
+                lambda: self._dtypes(one.dtype, other.dtype, place),
+                # A subclass may carry more than its entries: a masked array its mask.
+                lambda: self._attributes(one, other, names(one, other), place),
+                # Whoever holds a view holds all that it is a view of.
+                lambda: self._owners(one.base, other.base, f"{place} (base)"),
+            ]
+        )
+
+    def _dtypes(self, one: np.dtype[Any], other: np.dtype[Any], place: str) -> str | None:
+        """Types of entries are equal whatever their metadata say, or those of their fields."""
+        if one != other:
+            return f"{place} (types {one} and {other})"
+        parts = [(one.fields[name][0], other.fields[name][0]) for name in one.names] if one.names else []  # type: ignore[index]
+        if one.subdtype is not None and other.subdtype is not None:
+            parts.append((one.subdtype[0], other.subdtype[0]))
+        metadata = f"{place} (metadata)"
+        return _first(
+            [
+                lambda: self.difference(one.metadata, other.metadata, metadata),
+                *(lambda a=a, b=b: self._dtypes(a, b, place) for a, b in parts),
+            ]
+        )
+
+    def _parts(self, one: Mapping[str, Any], other: Mapping[str, Any], place: str) -> str | None:
+        """A pandas object's public parts."""
+        if list(one) != list(other):
+            return f"{place} (shapes or attributes)"
+        return _first(self._later(one[name], other[name], f"{place} ({name})") for name in one)
+
+    def _reduced(self, one: Any, other: Any, place: str) -> str | None:
+        """Any other object is what pickling would write of it, which shows also what lies below Python."""
+        try:
+            shown = [value.__reduce_ex__(4) for value in (one, other)]
+        except Exception:  # noqa: BLE001  (a type refuses in whatever way it likes)
+            raise NotComparable(f"{place} is a {full_name(type(one))}") from None
+        if not all(isinstance(value, tuple) for value in shown):
+            # The name of a global: nothing of its content.
+            return named(one, other, place)
+        (make, arguments, *rest), (make_other, arguments_other, *rest_other) = shown
+        if make is not make_other:
+            return f"{place} (made otherwise)"
+        # The object's own class stands among the arguments, and was compared.
+        own = [tuple(a for a in given if a is not type(one)) for given in (arguments, arguments_other)]
+        state, items, pairs = held_state(rest)
+        state_other, items_other, pairs_other = held_state(rest_other)
+        return _first(
+            [
+                lambda: self._sequences(own[0], own[1], f"{place} (arguments)"),
+                lambda: self.difference(state, state_other, f"{place} (state)"),
+                lambda: self.difference(items, items_other, f"{place} (items)"),
+                lambda: self.difference(pairs, pairs_other, f"{place} (items)"),
+            ]
+        )
+
+    def _sequences(self, one: Sequence[Any], other: Sequence[Any], place: str) -> str | None:
+        if len(one) != len(other):
+            return f"{place} (lengths {len(one)} and {len(other)})"
+        names = getattr(one, "_fields", range(len(one)))
+        return _first(
+            self._later(a, b, f"{place}[{name!r}]") for name, a, b in zip(names, one, other, strict=True)
+        )
+
+    def _attributes(self, one: Any, other: Any, names: Sequence[str], place: str) -> str | None:
+        return _first(
+            self._later(getattr(one, name, _MISSING), getattr(other, name, _MISSING), f"{place}.{name}")
+            for name in names
+        )
+
+    def _functions(self, one: FunctionType, other: FunctionType, place: str) -> str | None:
+        """A function is its code, what it closes over, and the globals that its code names."""
+        if one.__code__ != other.__code__:
+            return f"{place} (code)"
+        names = sorted(global_names(one.__code__))
+        closure = f"{place} (closure)"
+        return _first(
+            [
+                lambda: self._shared(carried(one), carried(other), closure, shared=one is other),
+                *(lambda name=name: self._global(one, other, name, place) for name in names),
+            ]
+        )
+
+    def _shared(self, one: Any, other: Any, place: str, *, shared: bool) -> str | None:
+        difference = self.difference(one, other, place)
+        if difference is None and shared and not constant(one):
+            raise NotComparable(f"{place} belongs to one function in both runs, and holds what may change")
+        return difference
+
+    def _global(self, one: FunctionType, other: FunctionType, name: str, place: str) -> str | None:
+        place = f"{place} (global {name})"
+        mine, theirs = (function.__globals__.get(name, _MISSING) for function in (one, other))
+        if mine is _MISSING and theirs is _MISSING:
+            return None  # a builtin, or a name that would raise
+        if (id(mine), id(theirs)) in self._open or (id(mine), id(theirs)) in self._same:
+            return None  # functions that call themselves or each other
+        module = one.__globals__
+        if module is not other.__globals__:
+            return self.difference(mine, theirs, place)
+        if isinstance(mine, FunctionType) and mine.__globals__ is module:
+            return self.difference(mine, theirs, place)
+        if not (constant(mine) or foreign(mine, module)) or name in written_names(module):
+            raise NotComparable(f"{place} is one variable in both runs, which a run may have changed")
+        return None

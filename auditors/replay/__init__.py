@@ -1,0 +1,1 @@
+"""The white-box audit: an algorithm run again on both data sets with the same noise."""

@@ -1,0 +1,138 @@
+"""Recordings drawn where the loss is large, and how likely they were.
+
+The loss of a pair shows where outputs lie far from the data's query on the side away from the
+neighbour's; honest recordings hardly ever do. Here noise is shifted along the difference of the
+queries that a pilot found, by one of several multiples drawn for each recording. Whatever the pilot,
+the recording's likelihood under the mixture is known exactly, and so is its importance weight
+(Owen and Zhou 2000: the deterministic mixture).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from scipy.special import logsumexp
+
+from dpaudit.auditors.replay.likelihood import Queries, log_ratio, queries_of
+from dpaudit.auditors.statistics.gaussian_pair import epsilon_below
+from dpaudit.curator.noise import Entry, LiveNoise, Question
+from dpaudit.ledger.ledger import Noise
+from dpaudit.mechanisms import (
+    AnyMechanism,
+    Array,
+    DiscreteGaussian,
+    DiscreteLaplace,
+    Gaussian,
+    GaussianProcess,
+    Laplace,
+    SmoothGaussian,
+    SymmetricGaussian,
+    TreeAggregation,
+)
+
+
+@dataclass(frozen=True)
+class Tilts:
+    """The multiples of the pilot's difference by which recordings are shifted, and how often.
+
+    Attributes:
+        multiples: [k]; the last is the one meant, 0 keeps every weight below 1 over its share.
+        shares: [k], adding up to 1.
+    """
+
+    multiples: tuple[float, ...] = (0.0,)
+    shares: tuple[float, ...] = (1.0,)
+
+    @classmethod
+    def toward(cls, mu: float, delta: float) -> Tilts:
+        """Those that make the loss of a Gaussian pair `mu` apart about its epsilon at `delta`."""
+        if not 0.0 < mu < 1e6:
+            return cls()
+        multiple = epsilon_below(delta, mu) / mu**2 - 0.5
+        # A third of a standard deviation beyond: the loss must exceed epsilon to count.
+        multiple = max(0.0, multiple) + 1.0 / (3.0 * mu)
+        return cls((0.0, multiple), (0.05, 0.95))
+
+
+@dataclass
+class TiltedNoise:
+    """Live noise, shifted along known directions.
+
+    Args:
+        seed: of the noise.
+        directions: the pilot's differences of queries, in the order of its questions; one that does
+            not fit the question at its place counts as none.
+        pilot: the pilot's entries.
+        multiple: of the directions.
+    """
+
+    seed: np.random.SeedSequence
+    directions: Sequence[Array]
+    pilot: Sequence[Entry]
+    multiple: float
+    description: Noise = field(default_factory=lambda: Noise(source="live", seeded=True))
+    #: The direction of every question answered so far.
+    used: list[Array] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._live = LiveNoise(self.seed)
+        self._sums: dict[int, Array] = {}
+
+    def answer(self, question: Question) -> Array:
+        """The live answer, moved as if the query had been moved."""
+        direction = self._direction(question)
+        self.used.append(direction)
+        mechanism = question.release.mechanism
+        moved = shift(mechanism, direction, self.multiple)
+        if isinstance(mechanism, TreeAggregation) and question.query.size:
+            # What comes out is the sum of the items so far.
+            moved = self._sums[question.number] = moved + self._sums.get(question.number, 0.0)
+        output = self._live.answer(question)
+        return output + moved if moved.any() else output
+
+    def _direction(self, question: Question) -> Array:
+        position = len(self.used)
+        if position < len(self.pilot):
+            entry, direction = self.pilot[position], self.directions[position]
+            same_points = entry.at is question.at or (
+                entry.at is not None and question.at is not None and np.array_equal(entry.at, question.at)
+            )
+            fits = type(entry.release.mechanism) is type(question.release.mechanism)
+            fits = fits and direction.shape == question.query.shape and bool(np.isfinite(direction).all())
+            if fits and same_points:
+                return direction
+        return np.zeros_like(question.query)
+
+    def log_weight(self, entries: Sequence[Entry], tilts: Tilts) -> float:
+        """Log of how likely the recording was without a shift over how likely it was made here."""
+        asked = queries_of(entries)
+        ratios = [
+            log_ratio(entries, _moved(entries, self.used, multiple), asked) if multiple else 0.0
+            for multiple in tilts.multiples
+        ]
+        return -float(logsumexp(ratios, b=np.asarray(tilts.shares)))
+
+
+def _moved(entries: Sequence[Entry], directions: Sequence[Array], multiple: float) -> Queries:
+    return [
+        (entry.query + shift(entry.release.mechanism, direction, multiple), entry.scale)
+        for entry, direction in zip(entries, directions, strict=True)
+    ]
+
+
+def shift(mechanism: AnyMechanism, direction: Array, multiple: float) -> Array:
+    """By how much a query is moved: not at all where noise is not added, and in whole numbers on integers."""
+    moved = multiple * direction
+    match mechanism:
+        case Gaussian() | SymmetricGaussian() | TreeAggregation() | GaussianProcess() | SmoothGaussian():
+            return moved
+        case Laplace() | DiscreteLaplace():
+            # Its loss is bounded, and largest from the query on: further out only the weights vary.
+            moved = np.clip(moved, -0.5 * mechanism.scale, 0.5 * mechanism.scale)
+            return np.rint(moved) if isinstance(mechanism, DiscreteLaplace) else moved
+        case DiscreteGaussian():
+            return np.rint(moved)
+        case _:
+            return np.zeros_like(direction)

@@ -1,0 +1,261 @@
+"""One run of an algorithm with everything it asked, and how two runs differ."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dpaudit.auditors.comparison.output_comparison import NotComparable, first_difference
+from dpaudit.auditors.replay.movement import movements
+from dpaudit.certificate.verdicts import Finding
+from dpaudit.claims.relations import Neighbouring, TrustModel
+from dpaudit.curator.curator import Curator
+from dpaudit.curator.noise import Entry, NoiseSource, ReplayDiverged, ReplayedNoise, Transcript
+from dpaudit.curator.running import run
+from dpaudit.curator.views import UserViews
+
+#: A measured sensitivity may exceed the declared one by this relative amount: sums are rounded.
+SENSITIVITY_TOLERANCE = 1e-9
+
+
+@dataclass(frozen=True)
+class Recording:
+    """One run: what it returned, what it released, and how it ended early if it did.
+
+    Attributes:
+        output: a copy of what was returned, made at once.
+        held: what was returned itself, with all that a copy leaves out: what an array is a view of, and
+            what an object keeps from being pickled.
+    """
+
+    output: Any
+    transcript: Transcript
+    error: Exception | None = None
+    held: Any = None
+
+    @property
+    def entries(self) -> Sequence[Entry]:
+        """Every question with its answer."""
+        return self.transcript.entries
+
+
+@dataclass(frozen=True)
+class Runs:
+    """How an algorithm is run on either side of a pair.
+
+    Attributes:
+        algorithm: any callable ``(data, curator) -> output``; data sets are copied before each run.
+        options: further arguments of `dpaudit.run`.
+        trust_model: under joint trust the changed user's own view is not compared; under local trust
+            only one user's releases may move.
+        neighbouring: how many parts of a split one unit can touch.
+        unit: the position of the changed user.
+    """
+
+    algorithm: Callable[[Any, Curator], Any]
+    options: Mapping[str, Any]
+    trust_model: TrustModel = TrustModel.CENTRAL
+    neighbouring: Neighbouring = Neighbouring.REPLACE_ONE
+    unit: int | None = None
+
+    def record(self, data: Any, noise: NoiseSource) -> Recording:
+        """Run once; an error is kept with what had been released by then."""
+        transcript = Transcript()
+        try:
+            # A deep copy: an algorithm that changes its data in place must not change the other side's.
+            # And of the options: a budget is spent by one run, and must be whole again for the next.
+            # And of the algorithm: what it keeps from one run must not reach the next.
+            options = copy.deepcopy(dict(self.options))
+            result = run(
+                fresh(self.algorithm), copy.deepcopy(data), noise=noise, transcript=transcript, **options
+            )
+        except Exception as error:  # noqa: BLE001  (an error on one side only is a finding, whatever it is)
+            return Recording(None, transcript, error)
+        try:
+            # An algorithm may hand out the same object again, changed, from its next run.
+            output = copy.deepcopy(result.output)
+        except Exception:  # noqa: BLE001  (what cannot be copied is compared as it is)
+            output = result.output
+        return Recording(output, transcript, held=result.output)
+
+    def replay(self, data: Any, recorded: Recording) -> Recording:
+        """Run with every release forced to return what was recorded."""
+        noise = ReplayedNoise(recorded.transcript)
+        result = self.record(data, noise)
+        # An algorithm may have caught the divergence and gone on; it diverged all the same.
+        error = noise.divergence or result.error
+        return Recording(result.output, result.transcript, error, result.held)
+
+    def between_sides(
+        self, recorded: Recording, other: Recording, *, circumstance: str = "", rounding: float = 0.0
+    ) -> list[Finding]:
+        """What differs in the releases on the neighbour although every one returned the same.
+
+        Args:
+            recorded: the run on the data.
+            other: its replay on the neighbour.
+            circumstance: added to each detail: what was special about the recording.
+            rounding: relative to the queries' own size, what a sensitivity may exceed besides.
+        """
+        findings = _sensitivities(recorded.entries, other.entries, rounding)
+        findings += _parts(recorded.entries, other.entries, self.neighbouring)
+        if self.trust_model is TrustModel.LOCAL:
+            findings += _users(recorded.entries, other.entries)
+        flow = flow_difference(recorded, other)
+        if flow is not None:
+            at = min(len(other.entries), len(recorded.entries) - 1)
+            entry = recorded.entries[at] if recorded.entries else None
+            label, where = (entry.release.label, entry.where) if entry else (None, "")
+            findings.append(Finding(kind="control-flow", label=label, detail=flow, where=where))
+        if circumstance:
+            findings = [f.model_copy(update={"detail": f"{f.detail} ({circumstance})"}) for f in findings]
+        return findings
+
+    def leaks(self, recorded: Recording, other: Recording) -> list[Finding]:
+        """What differs in the outputs although the releases were the same.
+
+        Raises:
+            NotComparable: an output whose content cannot be seen.
+        """
+        if flow_difference(recorded, other) is not None:
+            return []
+        leak = self._output_difference(recorded.output, other.output)
+        if leak is None:
+            self._require_nothing_else(recorded.held, other.held)
+            return []
+        detail = f"every release was the same, yet the neighbour's output differs: {leak}"
+        return [Finding(kind="leak", detail=detail)]
+
+    def _require_nothing_else(self, one: Any, other: Any) -> None:
+        """Refuse outputs whose copies are the same, and that themselves are not.
+
+        That is no finding: a view's base may be memory that nobody has written to, and a later run may
+        have changed what an earlier one returned.
+        """
+        try:
+            hidden = self._output_difference(one, other)
+        except NotComparable:
+            return
+        if hidden is not None:
+            raise NotComparable(f"{hidden} differs, which a copy of the output does not hold: return a copy")
+
+    def _output_difference(self, one: Any, other: Any) -> str | None:
+        if self.trust_model is not TrustModel.JOINT:
+            return first_difference(one, other)
+        both_views = isinstance(one, UserViews) and isinstance(other, UserViews)
+        if both_views and self.unit is not None:
+            # A user that only one side has is out of that side's views; the others keep their order.
+            most = max(len(one.views), len(other.views))
+            left, right = (v.without(self.unit) if len(v.views) == most else v.views for v in (one, other))
+            return first_difference(left, right, "another user's view")
+        difference = first_difference(one, other)
+        if difference is not None:
+            lacking = "the pair names no unit" if both_views else "the output is no UserViews"
+            raise NotComparable(f"under joint trust {lacking}, so nobody's own view can be told apart")
+        return None
+
+
+def fresh(algorithm: Callable[[Any, Curator], Any]) -> Callable[[Any, Curator], Any]:
+    """A copy of an algorithm, without what it may have kept from a run; itself, if it cannot be copied."""
+    try:
+        return copy.deepcopy(algorithm)
+    except Exception:  # noqa: BLE001  (whatever an object's own copying raises)
+        return algorithm
+
+
+def repeat_difference(recorded: Recording, again: Recording) -> str | None:
+    """How the releases of a replay on the same data differ from the recording's, or None."""
+    return flow_difference(recorded, again) or _query_difference(recorded, again)
+
+
+def flow_difference(recorded: Recording, other: Recording) -> str | None:
+    """How the sequence of releases differs, or None."""
+    if isinstance(other.error, ReplayDiverged):
+        return other.error.what
+    if type(other.error) is not type(recorded.error):
+        raised = [type(error).__name__ for error in (recorded.error, other.error) if error is not None]
+        # Of an error its kind alone: what it says may be about private records.
+        return f"one side raises {' and the other '.join(raised)}"
+    made, expected = len(other.entries), len(recorded.entries)
+    if made != expected:
+        return f"{made} releases where {expected} were recorded"
+    return None
+
+
+def _query_difference(recorded: Recording, again: Recording) -> str | None:
+    """Which query a second run on the same data computes otherwise, or None."""
+    for one, two in zip(recorded.entries, again.entries, strict=True):
+        if first_difference(one.query, two.query) is not None:
+            return f"the query of {one.release.label!r}"
+    return None
+
+
+def _users(recorded: Sequence[Entry], other: Sequence[Entry]) -> list[Finding]:
+    """Releases of other users that move, under local trust, when one user's data change."""
+    moved = {
+        move.entry.user: move.entry
+        for move in movements(recorded, other)
+        if move.measured > SENSITIVITY_TOLERANCE * move.declared
+    }
+    if len(moved) < 2:
+        return []
+    entry = list(moved.values())[-1]
+    return [
+        Finding(
+            kind="sensitivity",
+            label=entry.release.label,
+            detail=f"one user's data move the releases of {len(moved)} users",
+            where=entry.where,
+            declared=1.0,
+            measured=float(len(moved)),
+        )
+    ]
+
+
+def _parts(recorded: Sequence[Entry], other: Sequence[Entry], neighbouring: Neighbouring) -> list[Finding]:
+    """Releases that move although the unit is in other parts of their split."""
+    moved: dict[str, dict[str, Entry]] = {}
+    by_values: set[str] = set()
+    for move in movements(recorded, other):
+        partition = move.entry.release.partition
+        if partition is not None and move.measured > SENSITIVITY_TOLERANCE * move.declared:
+            moved.setdefault(partition.split, {}).setdefault(partition.part, move.entry)
+            if partition.by == "values":
+                by_values.add(partition.split)
+    findings = []
+    for split, parts in moved.items():
+        touched = neighbouring.parts_touched(split_by_values=split in by_values)
+        if len(parts) > touched:
+            entry = list(parts.values())[-1]
+            findings.append(
+                Finding(
+                    kind="sensitivity",
+                    label=entry.release.label,
+                    detail=f"one unit moves {len(parts)} parts of split {split!r}, "
+                    f"of which it can touch {touched}: {', '.join(map(repr, parts))}",
+                    where=entry.where,
+                    declared=float(touched),
+                    measured=float(len(parts)),
+                )
+            )
+    return findings
+
+
+def _sensitivities(recorded: Sequence[Entry], other: Sequence[Entry], rounding: float) -> list[Finding]:
+    size = max((float(np.abs(entry.query).sum()) for entry in recorded), default=0.0) if rounding else 0.0
+    return [
+        Finding(
+            kind="sensitivity",
+            label=move.entry.release.label,
+            detail=f"the query moves by {move.measured:.6g} {move.measure}, declared are {move.declared:.6g}",
+            where=move.entry.where,
+            declared=move.declared,
+            measured=move.measured,
+        )
+        for move in movements(recorded, other)
+        if not move.measured <= move.declared * (1 + SENSITIVITY_TOLERANCE) + rounding * size
+    ]

@@ -1,0 +1,328 @@
+"""Replay: the white-box audit.
+
+Run the algorithm on one data set and record every release; run it on a neighbour with each release
+forced to return what was recorded. Whatever then still differs got past the ledger, and how likely the
+recording was on either side is the pair's exact privacy loss. The method goes back to DPCheck (Zhang,
+Roth, Haeberlen, Pierce, Roth 2020) and dp-recorder (Cebere et al. 2026).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from dpaudit.auditors.comparison.output_comparison import NotComparable, first_difference
+from dpaudit.auditors.replay.exact_loss import DEFAULT_DELTA, Losses
+from dpaudit.auditors.replay.fixed_pair import FixedPair
+from dpaudit.auditors.replay.forced_outputs import extremes
+from dpaudit.auditors.replay.importance_sampling import TiltedNoise, Tilts
+from dpaudit.auditors.replay.likelihood import (
+    NoDensity,
+    gaussian_share,
+    log_ratio,
+    queries_of,
+    require_densities,
+)
+from dpaudit.auditors.replay.loss_evidence import Direction, loss_figures
+from dpaudit.auditors.replay.recording import Recording, Runs, flow_difference, fresh, repeat_difference
+from dpaudit.auditors.replay.rng_tripwire import Locate, Watch
+from dpaudit.auditors.replay.sampler_check import DRAWS, SamplerProbe
+from dpaudit.certificate.verdicts import Audit, Finding
+from dpaudit.claims.claims import Claim
+from dpaudit.claims.guarantees import ApproxDP
+from dpaudit.claims.pairs import Pair
+from dpaudit.claims.relations import Neighbouring, TrustModel
+from dpaudit.curator.curator import Curator
+from dpaudit.curator.noise import LiveNoise
+from dpaudit.errors import InvalidParameter
+
+#: At extreme outputs a query may exceed its sensitivity by this much of its own size besides: later
+#: queries that are computed from such outputs are rounded as coarsely.
+ROUNDING = 2.0**-48
+
+_NOISE_LIMIT = (
+    f"the noise of a mechanism is compared with its stated distribution over {DRAWS} draws at most, which "
+    "do not show an error of the scale below some 3%"
+)
+_SEEN_LIMIT = (
+    "only releases and the returned value are compared: not files, prints, global variables, or what the "
+    "algorithm does where it is not audited"
+)
+LIMITS = (
+    "replay speaks of the pairs it was given, and of the outputs the noise happened to take or was made to",
+    "a bound on the transcript is none on a final output that reveals less",
+    _SEEN_LIMIT,
+    _NOISE_LIMIT,
+)
+NOTHING_RELEASED = (
+    "nothing was released through the curator, so that replay compared empty transcripts: account for what "
+    "comes out by releasing it there, or audit it by sampling (method sequential)"
+)
+ONLY_HONEST = "branches that the noise takes too rarely for any recording to show"
+FIXED_QUERIES = "that no query depends on an earlier output, as was stated; it did not in any recording"
+
+
+def replay(
+    algorithm: Callable[[Any, Curator], Any],
+    pairs: Sequence[Pair],
+    *,
+    claim: Claim | None = None,
+    seed: int = 0,
+    run_options: Mapping[str, Any] | None = None,
+    replays: int = 100,
+    delta: float | None = None,
+    confidence: float = 0.95,
+    fixed_queries: bool = False,
+    extreme_outputs: bool = True,
+) -> Audit:
+    """Replay an algorithm on neighbouring pairs, in both directions.
+
+    Args:
+        algorithm: any callable ``(data, curator) -> output``; data sets are copied before each run.
+        pairs: neighbouring pairs.
+        claim: what to refute; left out, the algorithm's own ``claim``, if it has one.
+        seed: root seed; all noise is drawn from it.
+        run_options: further arguments of `dpaudit.run` (unit, neighbouring, trust_model, users, ...).
+        replays: recordings, of which each is replayed, in each direction; what the exact loss is from.
+        delta: where to bound epsilon; left out, the claim's own, or 1e-5.
+        confidence: of the bound and the verdict together, over all pairs and both directions.
+        fixed_queries: the caller states that no query depends on what came out before: then the loss
+            of all Gaussian releases is known in closed form. Every recording is held against it.
+        extreme_outputs: also make recordings whose outputs are set to what noise does once in a
+            lifetime: up to 42 in each direction.
+
+    Returns:
+        The audit, REFUTED by any finding or where the exact loss contradicts the claim; INCONCLUSIVE
+        where an output cannot be compared, a release has no density, or nothing is released on a pair.
+
+    Raises:
+        Exception: whatever the algorithm raises on both data sets of a pair, after the same releases;
+            raised on one of them alone it is a ``control-flow`` finding.
+        InvalidParameter: `replays` below 1, or `delta` or `confidence` out of range.
+    """
+    if replays < 1 or not 0.0 < confidence < 1.0 or not (delta is None or 0.0 <= delta < 1.0):
+        raise InvalidParameter(
+            f"{replays} replays, confidence {confidence}, delta {delta}",
+            where="replay",
+            remedy="at least 1 replay, a confidence in (0, 1), a delta in [0, 1)",
+        )
+    options = {"claim": claim, **(run_options or {})}
+    claim = claim if claim is not None else getattr(algorithm, "claim", None)
+    trust = options.get("trust_model") or (claim and claim.trust_model) or TrustModel.CENTRAL
+    relation = options.get("neighbouring") or (claim and claim.neighbouring) or Neighbouring.REPLACE_ONE
+    runs = Runs(algorithm, options, trust_model=TrustModel(trust), neighbouring=Neighbouring(relation))
+    audited = _Audited(
+        runs,
+        replays,
+        _target(claim, delta),
+        fixed_queries=fixed_queries,
+        extreme_outputs=extreme_outputs,
+    )
+    limits = [
+        *LIMITS,
+        *([FIXED_QUERIES] if fixed_queries else []),
+        *([] if extreme_outputs else [ONLY_HONEST]),
+    ]
+    if pairs:
+        audited.test_samplers(pairs[0].data, np.random.SeedSequence([seed, 2 * len(pairs)]))
+    for index, pair in enumerate(pairs):
+        if _same(pair):
+            audited.reasons.append(f"both data sets of the pair {pair.description!r} are the same")
+        for turn, (data, neighbour) in enumerate(((pair.data, pair.neighbour), (pair.neighbour, pair.data))):
+            audited.unit = pair.unit
+            audited.direction(data, neighbour, np.random.SeedSequence([seed, 2 * index + turn]))
+    figures: dict[str, Any] = {}
+    if audited.directions:
+        figures = loss_figures(audited.directions, claim, delta, confidence)
+    reasons = list(dict.fromkeys([*audited.reasons, *filter(None, [figures.pop("inconclusive", None)])]))
+    if not pairs:
+        reasons.append("no neighbouring pair was given")
+    return Audit(
+        method="replay",
+        claim=claim,
+        pairs=len(pairs),
+        trials=replays,
+        seed=seed,
+        speaks_of="transcript",
+        findings=tuple(audited.findings.values()),
+        inconclusive="; ".join(reasons) or None,
+        not_checked=tuple(limits),
+        **figures,
+    )
+
+
+def _same(pair: Pair) -> bool:
+    """Whether a pair's data sets are visibly the same, so that nothing can be told by them."""
+    try:
+        return first_difference(pair.data, pair.neighbour) is None
+    except NotComparable:
+        return False
+
+
+def _target(claim: Claim | None, delta: float | None) -> float:
+    """The delta at which recordings should tell most."""
+    own = claim.guarantee.delta if claim and isinstance(claim.guarantee, ApproxDP) else DEFAULT_DELTA
+    return delta or own
+
+
+@dataclass
+class _Audited:
+    """What has been found so far."""
+
+    runs: Runs
+    replays: int
+    target_delta: float
+    fixed_queries: bool
+    extreme_outputs: bool
+    unit: int | None = None
+    findings: dict[tuple[str, str | None, str], Finding] = field(default_factory=dict)
+    directions: list[Direction] = field(default_factory=list)
+    reasons: list[str] = field(default_factory=list)
+
+    def note(self, found: Iterable[Finding]) -> None:
+        """Keep one finding of each kind and place: the first, or of sensitivities the largest."""
+        for finding in found:
+            key = finding.kind, finding.label, finding.where
+            known = self.findings.get(key)
+            if known is None or (finding.measured or 0.0) > (known.measured or 0.0):
+                self.findings[key] = finding
+
+    def test_samplers(self, data: Any, seed: np.random.SeedSequence) -> None:
+        """Hold every mechanism's live noise against its stated distribution."""
+        probe = SamplerProbe(seed)
+        recorded = self.runs.record(data, probe)
+        places = {entry.release.label: entry.where for entry in reversed(recorded.entries)}
+        for label, p_value in probe.faulty():
+            detail = f"the noise is not distributed as stated: p = {p_value:.3g} over {DRAWS} draws"
+            self.note([Finding(kind="sampler", label=label, detail=detail, where=places.get(label, ""))])
+
+    def direction(self, data: Any, neighbour: Any, seed: np.random.SeedSequence) -> None:
+        """Everything about one pair in one direction."""
+        runs = replace(self.runs, unit=self.unit)
+        pilot_seed, extreme_seed, *seeds = seed.spawn(2 + self.replays)
+        pilot = self._watched(runs, data, pilot_seed)
+        before = len(self.findings)
+        try:
+            other = self._first_look(runs, pilot, data, neighbour)
+            if other is None:
+                return
+            if pilot.error is not None:
+                if len(self.findings) == before:
+                    raise pilot.error
+                return
+            if self.extreme_outputs:
+                self._extremes(runs, pilot, other, data, neighbour, extreme_seed)
+            self._losses(runs, pilot, other, data, neighbour, seeds)
+        except NoDensity as error:
+            self.reasons.append(f"the exact loss is not known: {error}")
+
+    def _compare(self, runs: Runs, recorded: Recording, twin: Recording, found: list[Finding]) -> None:
+        """Keep what was found in the releases, then what the outputs show, as far as they can be seen."""
+        self.note(found)
+        try:
+            self.note(runs.leaks(recorded, twin))
+        except NotComparable as error:
+            self.reasons.append(f"outputs cannot be compared bit for bit: {error}")
+
+    def _watched(self, runs: Runs, data: Any, seed: np.random.SeedSequence) -> Recording:
+        """The first recording, during which other randomness than the curator's trips a wire."""
+        watch = Watch(fresh(runs.algorithm))
+        pilot = replace(runs, algorithm=watch).record(data, LiveNoise(seed))
+        if watch.drawn is not None:
+            source, where = watch.drawn
+            if not where:
+                locate = Locate(fresh(runs.algorithm))
+                replace(runs, algorithm=locate).record(data, LiveNoise(seed))
+                where = locate.where
+            detail = f"randomness was drawn from {source}, which no ledger accounts for"
+            self.note([Finding(kind="nondeterminism", detail=detail, where=where)])
+        return pilot
+
+    def _first_look(self, runs: Runs, pilot: Recording, data: Any, neighbour: Any) -> Recording | None:
+        """The pilot's replays on both sides; None where nothing more can be told."""
+        again = runs.replay(data, pilot)
+        repeated = repeat_difference(pilot, again)
+        if repeated is None:
+            try:
+                repeated = first_difference(pilot.output, again.output)
+            except NotComparable as error:
+                self.reasons.append(f"outputs cannot be compared bit for bit: {error}")
+        if repeated is not None:
+            # With randomness of its own the algorithm differs from itself: nothing more can be told.
+            detail = (
+                f"same data and same noise, yet different: {repeated}; "
+                "the algorithm draws randomness that is not the curator's"
+            )
+            self.note([Finding(kind="nondeterminism", detail=detail)])
+            return None
+        other = runs.replay(neighbour, pilot)
+        self._compare(runs, pilot, other, runs.between_sides(pilot, other))
+        return None if flow_difference(pilot, other) is not None else other
+
+    def _extremes(
+        self,
+        runs: Runs,
+        pilot: Recording,
+        other: Recording,
+        data: Any,
+        neighbour: Any,
+        seed: np.random.SeedSequence,
+    ) -> None:
+        """Recordings with outputs as no honest one has them, each replayed on the neighbour."""
+        for noise in extremes(seed, pilot.entries, other.entries):
+            with np.errstate(all="ignore"):  # what overflows there is no news
+                recorded = runs.record(data, noise)
+                twin = runs.replay(neighbour, recorded)
+            found = runs.between_sides(recorded, twin, circumstance=noise.circumstance, rounding=ROUNDING)
+            self._compare(runs, recorded, twin, found)
+
+    def _losses(
+        self,
+        runs: Runs,
+        pilot: Recording,
+        other: Recording,
+        data: Any,
+        neighbour: Any,
+        seeds: Sequence[np.random.SeedSequence],
+    ) -> None:
+        """Recordings tilted to where the loss is large, each replayed on the neighbour."""
+        differences = _differences(pilot, other)
+        mu = float(np.sqrt(sum(share for share, _ in gaussian_share(pilot.entries, differences))))
+        tilts = Tilts.toward(mu, self.target_delta)
+        losses, log_weights = np.zeros(len(seeds)), np.zeros(len(seeds))
+        same = True
+        for i, seed in enumerate(seeds):
+            noise_seed, choice = seed.spawn(2)
+            multiple = np.random.default_rng(choice).choice(tilts.multiples, p=tilts.shares)
+            noise = TiltedNoise(noise_seed, differences, pilot.entries, float(multiple))
+            recorded = runs.record(data, noise)
+            twin = runs.replay(neighbour, recorded)
+            self._compare(runs, recorded, twin, runs.between_sides(recorded, twin))
+            if flow_difference(recorded, twin) is not None:
+                return
+            require_densities(recorded.entries)
+            losses[i] = log_ratio(recorded.entries, queries_of(recorded.entries), queries_of(twin.entries))
+            log_weights[i] = noise.log_weight(recorded.entries, tilts)
+            same = same and _agree(_differences(recorded, twin), differences)
+        if not pilot.entries:
+            self.reasons.append(NOTHING_RELEASED)
+            return
+        fixed = FixedPair.of(pilot.entries, other.entries, whole=self.fixed_queries and same)
+        self.directions.append(Direction(Losses(losses, log_weights, 1.0 + tilts.multiples[-1]), fixed))
+
+
+def _differences(recorded: Recording, other: Recording) -> list[np.ndarray[Any, np.dtype[np.float64]]]:
+    """How far each query of the data is from the neighbour's."""
+    with np.errstate(over="ignore"):
+        return [one.query - two.query for one, two in zip(recorded.entries, other.entries, strict=True)]
+
+
+def _agree(one: Sequence[Any], other: Sequence[Any]) -> bool:
+    """Whether two recordings' differences are the same, up to the rounding of the queries."""
+    return len(one) == len(other) and all(
+        a.shape == b.shape and np.allclose(a, b, rtol=1e-9, atol=1e-12)
+        for a, b in zip(one, other, strict=True)
+    )

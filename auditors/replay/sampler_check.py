@@ -1,0 +1,182 @@
+"""Whether the curator's noise is distributed as the ledger says: a chi-square test of every sampler.
+
+Each mechanism of a recording is asked again and again for the same query; every draw is placed in a bin
+that is equally likely under the stated distribution. The true scale passes; one 5% off does not.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+from scipy.special import ndtr
+from scipy.stats import chi2
+
+from dpaudit.curator.noise import LiveNoise, Question
+from dpaudit.ledger.ledger import Noise
+from dpaudit.mechanisms import (
+    AnyMechanism,
+    Array,
+    DiscreteGaussian,
+    DiscreteLaplace,
+    Exponential,
+    Gaussian,
+    GaussianProcess,
+    Laplace,
+    Path,
+    RandomizedResponse,
+    SmoothGaussian,
+    SymmetricGaussian,
+    TreeAggregation,
+)
+from dpaudit.mechanisms.randomness import Randomness
+from dpaudit.mechanisms.values import ValueMechanism, noisy
+
+#: How often, at most, a true sampler is called wrong: in one audit, over all its mechanisms.
+FALSE_ALARM = 1e-6
+#: Draws of each mechanism: enough for an error of 5% in the scale, which moves the statistic of Gaussian
+#: noise by some 400 and that of Laplace noise by 200; it is called wrong past 60.
+DRAWS = 80_000
+#: Exact samplers are slow: fewer draws, which an error of 5% still moves by some 150.
+EXACT_GAUSSIAN_DRAWS, EXACT_LAPLACE_DRAWS = 30_000, 60_000
+CHOICES = 20_000
+_MECHANISMS = 16
+_BINS = 12
+
+
+@dataclass
+class SamplerProbe:
+    """Answers live, and keeps one question to every mechanism that is asked.
+
+    Attributes:
+        asked: each mechanism, with the first question it was asked.
+    """
+
+    seed: np.random.SeedSequence
+    description: Noise = field(default_factory=lambda: Noise(source="live", seeded=True))
+    asked: dict[AnyMechanism, Question] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        live, self._probing = self.seed.spawn(2)
+        self._live = LiveNoise(live)
+
+    def answer(self, question: Question) -> Array:
+        """The live answer."""
+        if len(self.asked) < _MECHANISMS:
+            self.asked.setdefault(question.release.mechanism, question)
+        return self._live.answer(question)
+
+    def faulty(self) -> Iterator[tuple[str, float]]:
+        """The labels and p-values of the releases whose noise is not as stated; draws the samples."""
+        randomness = Randomness.live(self._probing)
+        for mechanism, question in self.asked.items():
+            tested = _table(mechanism, question, randomness)
+            if tested is not None and (p_value := _p_value(*tested)) < FALSE_ALARM / _MECHANISMS:
+                yield question.release.label, p_value
+
+
+def _p_value(counts: Array, probabilities: Array) -> float:
+    expected = counts.sum() * probabilities
+    # Bins that hardly anything falls into would make the statistic no chi-square: they are put together.
+    rare = expected < 20.0
+    counts, expected = (
+        np.append(values[~rare], values[rare].sum()) if rare.any() else values
+        for values in (counts, expected)
+    )
+    if expected[-1] < 1.0:
+        if counts[-1] > 30.0:
+            return 0.0
+        counts, expected = counts[:-1], expected[:-1]
+    statistic = float(((counts - expected) ** 2 / expected).sum())
+    return float(chi2.sf(statistic, max(len(expected) - 1, 1)))
+
+
+def _table(mechanism: AnyMechanism, question: Question, randomness: Randomness) -> tuple[Array, Array] | None:
+    """How often draws fell into each bin, and how likely each bin is; None where no density is known."""
+    query = question.query
+    opens = isinstance(mechanism, TreeAggregation | GaussianProcess)
+    if not (query.size or opens):
+        return None
+    match mechanism:
+        case Gaussian():
+            return _equal_bins(ndtr(_noise(question, mechanism, randomness, DRAWS) / mechanism.sigma))
+        case SmoothGaussian():
+            if question.scale is None:
+                return None
+            values = np.repeat(query[np.newaxis], -(-DRAWS // query.size), axis=0)
+            drawn = mechanism.sample(values, question.scale, randomness.generator)
+            return _equal_bins(ndtr((drawn - values) / question.scale))
+        case Laplace():
+            noise = _noise(question, mechanism, randomness, DRAWS) / mechanism.scale
+            tail = 0.5 * np.exp(-np.abs(noise))
+            return _equal_bins(np.where(noise < 0, tail, 1.0 - tail))
+        case SymmetricGaussian():
+            rows, columns = np.triu_indices(query.shape[-1])
+            draws = _noise(question, mechanism, randomness, DRAWS)[..., rows, columns]
+            sigmas = mechanism.sigma * np.where(rows == columns, 1.0, math.sqrt(0.5))
+            return _equal_bins(ndtr(draws / sigmas))
+        case TreeAggregation():
+            shape = (DRAWS, 1, 1) if mechanism.norm == "frobenius" else (DRAWS,)
+            return _equal_bins(ndtr(mechanism.node_noise(shape, randomness.generator) / mechanism.sigma))
+        case GaussianProcess():
+            path = Path(mechanism, (DRAWS,)).noise(0.0, randomness.generator)
+            return _equal_bins(ndtr(path / mechanism.sigma))
+        case DiscreteGaussian() | DiscreteLaplace():
+            gaussian = isinstance(mechanism, DiscreteGaussian)
+            least = EXACT_GAUSSIAN_DRAWS if gaussian else EXACT_LAPLACE_DRAWS
+            return _integers(mechanism, _noise(question, mechanism, randomness, least))
+        case RandomizedResponse():
+            same = float((_noise(question, mechanism, randomness, DRAWS) == 0).sum())
+            total = float(query.size * -(-DRAWS // query.size))
+            keep = 1.0 / (1.0 + (mechanism.categories - 1) * math.exp(-mechanism.epsilon))
+            return np.array([same, total - same]), np.array([keep, 1.0 - keep])
+        case Exponential():
+            draws = np.array([question.draw(randomness) for _ in range(CHOICES)])
+            chosen = draws.astype(np.int64)
+            weights = np.exp(query - query.max())
+            return np.bincount(chosen, minlength=query.size).astype(np.float64), weights / weights.sum()
+        case _:
+            return None
+
+
+def _noise(question: Question, mechanism: ValueMechanism, randomness: Randomness, least: int) -> Array:
+    """The noise on many copies of one query at once, [n, ...]: at least so many numbers."""
+    copies = -(-least // question.query.size)
+    values = np.repeat(question.query[np.newaxis], copies, axis=0)
+    return noisy(mechanism, values, randomness) - values
+
+
+def _equal_bins(levels: Array) -> tuple[Array, Array]:
+    places = np.clip((levels.ravel() * _BINS).astype(np.int64), 0, _BINS - 1)
+    return np.bincount(places, minlength=_BINS).astype(np.float64), np.full(_BINS, 1.0 / _BINS)
+
+
+def _integers(mechanism: DiscreteGaussian | DiscreteLaplace, noise: Array) -> tuple[Array, Array]:
+    """Bins of equal width over three scales to either side, and one for each of the tails."""
+    scale = mechanism.sigma if isinstance(mechanism, DiscreteGaussian) else mechanism.scale
+    reach = math.ceil(3.0 * scale)
+    width = max(1, math.ceil(2 * reach / _BINS))
+    support = np.arange(-reach, reach + 1, dtype=np.float64)
+    zero = np.zeros(1)
+    step = max(1, len(support) // 100_000)
+    if step > 1:
+        return _wide(mechanism, noise, scale)
+    masses = np.array([math.exp(mechanism.log_density(np.array([k]), zero)) for k in support])
+    bins = (support.astype(np.int64) + reach) // width
+    probabilities = np.bincount(bins, weights=masses)
+    inside = np.abs(noise) <= reach
+    counts = np.bincount(
+        (noise[inside].astype(np.int64).ravel() + reach) // width, minlength=len(probabilities)
+    ).astype(np.float64)
+    outside = float((~inside).sum())
+    return np.append(counts, outside), np.append(probabilities, max(0.0, 1.0 - probabilities.sum()))
+
+
+def _wide(mechanism: DiscreteGaussian | DiscreteLaplace, noise: Array, scale: float) -> tuple[Array, Array]:
+    """Noise so wide that the integers are as good as the line: 1e-5 of a scale is one of them."""
+    if isinstance(mechanism, DiscreteGaussian):
+        return _equal_bins(ndtr(noise / scale))
+    tail = 0.5 * np.exp(-np.abs(noise) / scale)
+    return _equal_bins(np.where(noise < 0, tail, 1.0 - tail))

@@ -1,0 +1,1 @@
+"""Audits by many runs on either side of a pair: made, scored, stored and resumed."""

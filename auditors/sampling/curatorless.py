@@ -1,0 +1,57 @@
+"""Auditing what was not written for dpaudit: any callable that draws its own noise."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import numpy as np
+
+from dpaudit.claims.claims import Claim
+from dpaudit.curator.curator import Curator
+from dpaudit.curator.running import name_of
+from dpaudit.errors import UsageError
+
+#: Many independent runs at once: ``(data, generator, trials) -> outputs``, each [trials, ...].
+Rows = Callable[[Any, np.random.Generator, int], Any]
+
+
+@dataclass(frozen=True)
+class Plain:
+    """A mechanism ``(data, generator) -> output`` that knows no curator.
+
+    It keeps no ledger, so there is nothing to account for and nothing to replay: it can only be
+    sampled, and a sampled audit sees its final output alone.
+
+    Attributes:
+        function: the mechanism. One that ignores the generator and takes its noise from the operating
+            system can be audited too, but its trials cannot be repeated.
+        rows: many independent runs at once, ``(data, generator, trials) -> outputs [trials, ...]``.
+        claim: what is claimed for it.
+        fingerprint: names the mechanism in a store of trials, where its content cannot be seen.
+    """
+
+    function: Callable[[Any, np.random.Generator], Any]
+    rows: Rows | None = None
+    claim: Claim | None = None
+    fingerprint: str | None = None
+
+    @property
+    def name(self) -> str:
+        """The function's own name."""
+        return name_of(self.function)
+
+    def __call__(self, data: Any, curator: Curator) -> NoReturn:
+        """Refuse to run under a curator.
+
+        Raises:
+            UsageError: always; noise that the curator did not draw is in no ledger.
+        """
+        del data, curator
+        raise UsageError(
+            f"{self.name!r} draws its own noise",
+            where="run",
+            why="what the curator did not draw is in no ledger: it cannot be accounted for or replayed",
+            remedy="audit it by sampling (threshold, sequential), or release through a curator",
+        )

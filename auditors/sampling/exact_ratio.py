@@ -1,0 +1,108 @@
+"""The best score there is: the log-likelihood ratio of a run's releases, from the algorithm itself.
+
+By Neyman and Pearson no other function of the transcript tells two data sets apart better. It is a function
+of the transcript alone: after each run, both data sets are replayed with every release forced to return
+what it returned there, whichever side the run was on. So an audit with this score speaks of the transcript.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.random import SeedSequence
+
+from dpaudit.auditors.replay.likelihood import NoDensity, log_ratio, queries_of, require_densities
+from dpaudit.auditors.replay.recording import Runs, flow_difference
+from dpaudit.auditors.sampling.curatorless import Plain
+from dpaudit.auditors.sampling.trial import require_seed, seed_global_generators
+from dpaudit.claims.pairs import Pair
+from dpaudit.curator.curator import Curator
+from dpaudit.curator.noise import LiveNoise
+from dpaudit.errors import CannotBound
+
+#: What hidden randomness of the algorithm's own is set to in a replay: the same for every transcript.
+_CANONICAL = SeedSequence(0)
+
+
+def exact_ratio(
+    algorithm: Callable[[Any, Curator], Any],
+    pair: Pair,
+    *,
+    seed: int = 0,
+    run_options: Mapping[str, Any] | None = None,
+) -> Plain:
+    """An algorithm and a pair as a mechanism that returns each run's log-likelihood ratio.
+
+    Args:
+        algorithm: any callable ``(data, curator) -> output``.
+        pair: the neighbouring data sets.
+        seed: of the one run that is tried beforehand.
+        run_options: further arguments of `dpaudit.run`.
+
+    Returns:
+        Trial i of it makes the very releases that trial i of the algorithm makes. Infinite where one of
+        the data sets could not have released that at all.
+
+    Raises:
+        CannotBound: a release has no density, or nothing is released.
+    """
+    ratio = TranscriptRatio(algorithm, pair.data, pair.neighbour, dict(run_options or {}))
+    first = SeedSequence((require_seed(seed), 0, 0))
+    tried = Runs(algorithm, ratio.options).record(pair.data, LiveNoise(first))
+    if tried.error is None and not tried.entries:
+        raise CannotBound(
+            "nothing was released through the curator",
+            where="score exact",
+            why="the likelihood ratio of an empty transcript is 1, whatever the output reveals",
+            remedy="give a score of the output, or have one learned; or release through the curator",
+        )
+    try:
+        ratio(pair.data, np.random.default_rng(first))
+    except NoDensity as error:
+        raise CannotBound(
+            str(error),
+            where="score exact",
+            why="a likelihood ratio needs the densities of all releases",
+            remedy="give a score of the output, or have one learned",
+        ) from None
+    except (Exception, SystemExit):  # noqa: BLE001, S110  (its trials say which of them raised what)
+        pass
+    return Plain(ratio)
+
+
+@dataclass(frozen=True)
+class TranscriptRatio:
+    """Run once, replay both data sets, compare; arguments as in `exact_ratio`."""
+
+    algorithm: Callable[[Any, Curator], Any]
+    data: Any
+    neighbour: Any
+    options: Mapping[str, Any]
+
+    def __call__(self, data: Any, generator: np.random.Generator) -> float:
+        """The log-likelihood ratio of one run on `data`, the one side or the other.
+
+        Raises:
+            NoDensity: of a release that moves no density is known.
+            Exception: whatever the algorithm raises.
+        """
+        runs = Runs(self.algorithm, self.options)
+        sequence = generator.bit_generator.seed_seq
+        recorded = runs.record(data, LiveNoise(sequence if isinstance(sequence, SeedSequence) else None))
+        if recorded.error is not None:
+            raise recorded.error
+        require_densities(recorded.entries)
+        replays = []
+        for side in (self.data, self.neighbour):
+            seed_global_generators(_CANONICAL)
+            replays.append(runs.replay(side, recorded))
+        possible = [flow_difference(recorded, replayed) is None for replayed in replays]
+        if not all(possible):
+            return math.inf if possible[0] else -math.inf if possible[1] else 0.0
+        one, other = (queries_of(replayed.entries) for replayed in replays)
+        ratio = log_ratio(recorded.entries, one, other)
+        return 0.0 if math.isnan(ratio) else ratio  # impossible on both sides, as far as floats can tell

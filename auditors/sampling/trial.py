@@ -1,0 +1,237 @@
+"""One side of an experiment: how a trial is seeded, run and scored.
+
+Trial i on side s (0 the data, 1 the neighbour) draws from ``SeedSequence((root seed, s, i))`` and from
+nothing else, so that any one of them can be run again. A batch of n trials that starts at trial i draws
+from ``SeedSequence((root seed, s, i), spawn_key=(n,))``.
+"""
+
+from __future__ import annotations
+
+import copy
+import random
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import numpy as np
+from numpy.random import SeedSequence
+
+from dpaudit.auditors.sampling.curatorless import Plain, Rows
+from dpaudit.auditors.sampling.scores import (
+    Array,
+    Score,
+    flatten,
+    require_one_structure,
+    score_batch,
+    stack,
+    structure,
+)
+from dpaudit.claims.claims import Claim
+from dpaudit.curator.curator import Curator
+from dpaudit.curator.noise import LiveNoise
+from dpaudit.curator.running import name_of, run
+from dpaudit.errors import DpauditError, InvalidParameter, ScoreShape, TrialFailed
+
+#: Any callable ``(data, curator) -> output``, or a `Plain`.
+Auditable = Callable[[Any, Curator], Any]
+
+
+@dataclass(frozen=True)
+class Side:
+    """An algorithm on one of the two data sets, ready to run any of its trials.
+
+    Attributes:
+        algorithm: what is audited.
+        data: this side's data; copied before each run, so that no trial sees what another did to it.
+        side: 0 or 1.
+        seed: the root seed.
+        score: from an output to a number or a vector.
+        batched: whether chunks are run by the algorithm's batch form.
+        options: further arguments of `dpaudit.run`.
+    """
+
+    algorithm: Auditable
+    data: Any
+    side: int
+    seed: int
+    score: Score = flatten
+    batched: bool = False
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def chunk(self, first: int, trials: int) -> Array:
+        """The scores of trials ``first`` to ``first + trials - 1``.
+
+        Returns:
+            [trials] or [trials, k].
+
+        Raises:
+            TrialFailed: the algorithm or the score raised; it names the trial.
+            ScoreShape: scores that are not numbers of one shape.
+        """
+        return self.scored(first, trials)[0]
+
+    def scored(self, first: int, trials: int) -> tuple[Array, str | None]:
+        """The same, and the structure of all these outputs; None where a score of the caller's own tells."""
+        with _global_generators_kept():
+            if self.batched:
+                return self._score_batch(first, trials)
+            found = [self._score_trial(index) for index in range(first, first + trials)]
+            last = first + trials - 1
+            one = require_one_structure(
+                (own for _, own in found), f"side {self.side}, trials {first} to {last}"
+            )
+            return stack([score for score, _ in found]), one
+
+    def trial(self, index: int) -> Any:
+        """The output of one trial of the single form."""
+        sequence = SeedSequence((self.seed, self.side, index))
+        seed_global_generators(sequence)
+        data = copy.deepcopy(self.data)
+        if isinstance(self.algorithm, Plain):
+            return self.algorithm.function(data, np.random.default_rng(sequence))
+        return run(self.algorithm, data, noise=LiveNoise(sequence), **self.options).output
+
+    def batch(self, first: int, trials: int) -> Any:
+        """The outputs of one run of the batch form, each array with a leading axis over the trials."""
+        require_batch_form(self.algorithm)
+        sequence = SeedSequence((self.seed, self.side, first), spawn_key=(trials,))
+        seed_global_generators(sequence)
+        data = copy.deepcopy(self.data)
+        if isinstance(self.algorithm, Plain):
+            rows = cast("Rows", self.algorithm.rows)
+            return rows(data, np.random.default_rng(sequence), trials)
+        return run(_Batch(self.algorithm, trials), data, noise=LiveNoise(sequence), **self.options).output
+
+    def _score_trial(self, index: int) -> tuple[Any, str | None]:
+        with self._named(index, 1):
+            output = self.trial(index)
+            return self.score(output), structure(output) if self.score is flatten else None
+
+    def _score_batch(self, first: int, trials: int) -> tuple[Array, str | None]:
+        with self._named(first, trials):
+            outputs = self.batch(first, trials)
+            scores = score_batch(self.score, outputs, trials)
+            return scores, structure(outputs, batch=True) if self.score is flatten else None
+
+    @contextmanager
+    def _named(self, index: int, trials: int) -> Iterator[None]:
+        """Name the trial in whatever is raised."""
+        try:
+            yield
+        except ScoreShape:
+            raise
+        except (Exception, SystemExit) as error:
+            # Of another's error the kind alone: what it says may be about private records.
+            kind = error.code if isinstance(error, DpauditError) else type(error).__name__
+            raise TrialFailed.in_trial(
+                kind, seed=self.seed, side=self.side, index=index, trials=trials
+            ) from error
+
+
+def has_batch_form(algorithm: Auditable) -> bool:
+    """Whether many trials can be run at once.
+
+    An algorithm's batch form is a method ``batch(data, curator, trials) -> outputs`` that does what
+    `trials` independent runs do and releases each query with ``count=trials``, its first axis over the
+    trials. Each array of its outputs has that leading axis too.
+    """
+    if isinstance(algorithm, Plain):
+        return algorithm.rows is not None
+    return callable(getattr(algorithm, "batch", None))
+
+
+def require_batch_form(algorithm: Auditable) -> None:
+    """Raises `InvalidParameter` where the algorithm has no batch form."""
+    if not has_batch_form(algorithm):
+        raise InvalidParameter(
+            f"{name_of(algorithm)!r} has no batch form",
+            where="batch",
+            why="many trials at once are what only the algorithm knows how to run",
+            remedy="leave batch out, or give the algorithm a method batch(data, curator, trials)",
+        )
+
+
+def repeat_trial(algorithm: Auditable, data: Any, *, seed: int, side: int, index: int, **options: Any) -> Any:
+    """The output of one trial, run again exactly as it was run in the audit.
+
+    Args:
+        algorithm: what was audited.
+        data: that side's data.
+        seed: the audit's root seed.
+        side: 0 for the data, 1 for the neighbour.
+        index: the trial.
+        options: the audit's ``run_options``.
+    """
+    with _global_generators_kept():
+        return Side(algorithm, data, side, require_seed(seed), options=options).trial(index)
+
+
+def repeat_batch(
+    algorithm: Auditable, data: Any, *, seed: int, side: int, index: int, trials: int, **options: Any
+) -> Any:
+    """The outputs of one batch of trials, run again; arguments as in `repeat_trial`."""
+    with _global_generators_kept():
+        return Side(algorithm, data, side, require_seed(seed), options=options).batch(index, trials)
+
+
+def require_seed(seed: object) -> int:
+    """The seed, if it is one.
+
+    Raises:
+        InvalidParameter: it is negative or no integer.
+    """
+    if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0:
+        raise InvalidParameter(
+            f"seed {seed!r}",
+            where="seed",
+            why="a trial that cannot be seeded cannot be repeated",
+            remedy="give a non-negative integer",
+        )
+    return int(seed)
+
+
+@dataclass(frozen=True)
+class _Batch:
+    """An algorithm's batch form as an algorithm; the ledger's header is the single form's."""
+
+    algorithm: Any
+    trials: int
+
+    def __call__(self, data: Any, curator: Curator) -> Any:
+        return self.algorithm.batch(data, curator, self.trials)
+
+    @property
+    def name(self) -> str:
+        return name_of(self.algorithm)
+
+    @property
+    def claim(self) -> Claim | None:
+        claim: Claim | None = getattr(self.algorithm, "claim", None)
+        return claim
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        parameters: Mapping[str, Any] = getattr(self.algorithm, "parameters", {})
+        return parameters
+
+
+def seed_global_generators(sequence: SeedSequence) -> None:
+    """Seed the generators that every library shares: an algorithm may draw from them by mistake.
+
+    Its trials are then repeatable all the same; that it does so is for a replay to find.
+    """
+    words = sequence.generate_state(8)
+    np.random.seed(words[:4])  # noqa: NPY002  (the shared generator is what is to be seeded)
+    random.seed(words[4:].tobytes())
+
+
+@contextmanager
+def _global_generators_kept() -> Iterator[None]:
+    """Leave the caller's shared generators as they were."""
+    numpy_state, python_state = np.random.get_state(), random.getstate()  # noqa: NPY002  (as above)
+    try:
+        yield
+    finally:
+        np.random.set_state(numpy_state)  # noqa: NPY002  (as above)
+        random.setstate(python_state)

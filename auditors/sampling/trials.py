@@ -1,0 +1,197 @@
+"""Rerun an algorithm many times on either side of a neighbouring pair, and keep a score of each run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dpaudit.auditors.sampling.scores import Array, Score, flatten, require_one_structure
+from dpaudit.auditors.sampling.trial import Auditable, Side, has_batch_form, require_batch_form, require_seed
+from dpaudit.auditors.sampling.workers import Chunk, compute
+from dpaudit.claims.pairs import Pair
+from dpaudit.errors import InvalidParameter, ScoreShape, TrialFailed
+
+#: Trials in a chunk: what a worker runs before it reports, and what a resumed run does again at most.
+SINGLE_CHUNK = 250
+BATCH_CHUNK = 10_000
+
+
+@dataclass(frozen=True)
+class Trials:
+    """The scores of the trials that were run; row i of either side is trial i.
+
+    Attributes:
+        data: [n] or [n, k], read-only.
+        neighbour: of the same shape.
+        seed: the root seed.
+        requested: how many trials a side were asked for.
+    """
+
+    data: Array
+    neighbour: Array
+    seed: int
+    requested: int
+
+    def __len__(self) -> int:
+        return len(self.data)
+
+    @property
+    def complete(self) -> bool:
+        """Whether every trial asked for was run."""
+        return len(self) == self.requested
+
+
+#: Told after each chunk: trials done and asked for, a side, and the scores so far. Answering True ends
+#: the run there.
+Progress = Callable[[int, int, Trials], bool | None]
+
+
+def run_trials(
+    algorithm: Auditable,
+    pair: Pair,
+    trials: int,
+    *,
+    seed: int = 0,
+    score: Score = flatten,
+    batch: bool | None = None,
+    chunk: int | None = None,
+    workers: int = 1,
+    cluster: str | None = None,
+    progress: Progress | None = None,
+    resume: str | Path | None = None,
+    fixed_size: bool = False,
+    run_options: Mapping[str, Any] | None = None,
+) -> Trials:
+    """Run an algorithm `trials` times on either side of a pair.
+
+    The result depends on the algorithm, the pair, the seed and, in batch form, the chunk; never on
+    the number of workers, on where they run, or on how often the run was interrupted. The algorithm's
+    public random streams are the same in every trial, and may be chosen by ``public_seed`` in
+    `run_options`: what an audit varies is the noise.
+
+    Ctrl-C, or a `progress` that answers True, ends the run; what was done until then is returned. A
+    fixed-sample test is valid only if the moment was chosen without a look at the scores; a sequential
+    one always.
+
+    Args:
+        algorithm: any callable ``(data, curator) -> output``, or a `Plain`.
+        pair: the neighbouring data sets.
+        trials: how many runs on each side.
+        seed: the root seed; trial i on side s is seeded by ``SeedSequence((seed, s, i))``.
+        score: from an output to a number or a vector; left out, every number of the output.
+        batch: whether to use the algorithm's batch form; left out, where it has one.
+        chunk: trials a worker runs before it reports; left out, 250, and 10 000 in batch form.
+        workers: processes on this machine.
+        cluster: the address of a `distributed` scheduler, such as ``"tcp://10.0.0.1:8786"``.
+        progress: told after each chunk.
+        resume: a file that keeps finished chunks; where it has some of this same configuration, they
+            are taken from there.
+        fixed_size: whether a test of a fixed number of trials will judge them: a file whose trials were
+            looked at when they were fewer or more is refused then.
+        run_options: further arguments of `dpaudit.run` (unit, neighbouring, users, public_seed, ...).
+
+    Raises:
+        InvalidParameter: no trials, no chunk, a seed that is none, or no batch form.
+        TrialFailed: a trial raised; the error names it and carries the scores before it as ``partial``.
+        ScoreShape: scores of several lengths, or outputs of several structures that no score tells apart.
+        StoreMismatch: `resume` holds the trials of another configuration.
+        UsageError: it was looked at at another size, or is no such file.
+        WorkersLost: worker processes died again and again.
+    """
+    require_seed(seed)
+    batched = has_batch_form(algorithm) if batch is None else batch
+    size = chunk if chunk is not None else BATCH_CHUNK if batched else SINGLE_CHUNK
+    _require_counts(trials, size)
+    if batched:
+        require_batch_form(algorithm)
+    options = dict(run_options or {})
+    sides = (
+        Side(algorithm, pair.data, 0, seed, score, batched, options),
+        Side(algorithm, pair.neighbour, 1, seed, score, batched, options),
+    )
+    plan = [
+        Chunk(first, side, min(size, trials - first)) for first in range(0, trials, size) for side in (0, 1)
+    ]
+    scores, known = _Scores(trials, seed), None
+    with ExitStack() as stack:
+        try:
+            store = None
+            if resume is not None:
+                from dpaudit.auditors.sampling.store import Store
+
+                store = stack.enter_context(Store(resume, sides, size))
+                if fixed_size:
+                    store.require_one_size(trials)
+            kept = store.chunks() if store is not None else frozenset()
+            missing = [part for part in plan if part not in kept]
+            computed = stack.enter_context(closing(compute(sides, missing, workers=workers, cluster=cluster)))
+            for part in plan:
+                if store is not None and part in kept:
+                    scores.put(part, store.read(part))
+                else:
+                    found, structure = next(computed)
+                    scores.put(part, found)
+                    last = part.first + part.trials - 1
+                    where = f"side {part.side}, trials {part.first} to {last}"
+                    known = require_one_structure([known or structure, structure], where)
+                    if store is not None:
+                        store.write(part, found)
+                if part.side == 1 and progress is not None:
+                    so_far = scores.so_far()
+                    if progress(len(so_far), trials, so_far):
+                        break
+        except KeyboardInterrupt:
+            return scores.so_far()
+        except TrialFailed as error:
+            error.partial = scores.so_far()
+            raise
+    return scores.so_far()
+
+
+class _Scores:
+    """Room for every score, filled from the front on both sides."""
+
+    def __init__(self, trials: int, seed: int) -> None:
+        self._trials, self._seed = trials, seed
+        self._sides: tuple[Array, Array] | None = None
+        self._done = [0, 0]
+
+    def put(self, part: Chunk, scores: Array) -> None:
+        if self._sides is None:
+            if scores.ndim == 2 and scores.shape[1] == 0:
+                raise ScoreShape(
+                    "nothing to compare: an output without numbers",
+                    where=f"side {part.side}, trials {part.first} to {part.first + part.trials - 1}",
+                    remedy="return what is released, or give a score that makes a number of it",
+                )
+            shape = (self._trials, *scores.shape[1:])
+            self._sides = np.empty(shape), np.empty(shape)
+        room = self._sides[part.side]
+        if scores.shape != (part.trials, *room.shape[1:]):
+            raise ScoreShape(
+                f"scores of shape {scores.shape[1:]} after scores of shape {room.shape[1:]}",
+                where=f"side {part.side}, trials {part.first} to {part.first + part.trials - 1}",
+                remedy="give a score whose length does not depend on the output",
+            )
+        room[part.first : part.first + part.trials] = scores
+        self._done[part.side] = part.first + part.trials
+
+    def so_far(self) -> Trials:
+        """The trials that were run on both sides: views, which later chunks leave as they are."""
+        count = min(self._done)
+        sides = self._sides or (np.empty(0), np.empty(0))
+        views = [side[:count] for side in sides]
+        for view in views:
+            view.setflags(write=False)
+        return Trials(views[0], views[1], self._seed, self._trials)
+
+
+def _require_counts(trials: object, chunk: object) -> None:
+    for name, count in (("trials", trials), ("chunk", chunk)):
+        if isinstance(count, bool) or not isinstance(count, (int, np.integer)) or count < 1:
+            raise InvalidParameter(f"{name} = {count!r}", where="run_trials", remedy="give 1 or more")

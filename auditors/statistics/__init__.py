@@ -1,0 +1,1 @@
+"""Statistically valid lower bounds from scores of runs."""

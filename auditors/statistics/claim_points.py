@@ -1,0 +1,125 @@
+"""What a claim says of any one event: p <= e^epsilon q + delta for every point of its curve."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+
+from dpaudit.auditors.sampling.samples import Array
+from dpaudit.claims.claims import Claim
+from dpaudit.claims.guarantees import ApproxDP, PureDP
+from dpaudit.errors import InvalidParameter
+
+#: delta(epsilon): what a guarantee of zCDP, GDP or RDP implies; an upper bound will do.
+Curve: TypeAlias = Callable[[float], float]
+
+#: Where a bound on epsilon is stated if neither the claim nor the caller names a delta.
+DEFAULT_DELTA = 1e-5
+_POINTS = 200
+_SMALLEST_DELTA = 1e-12
+
+
+@dataclass(frozen=True)
+class ClaimedPoints:
+    """Points (epsilon, delta) that all hold if the claim does.
+
+    Attributes:
+        epsilons: [k].
+        deltas: [k].
+        report_delta: the delta at which the audit states its bound.
+        report_epsilon: what the claim says there; None without a claim.
+    """
+
+    epsilons: Array
+    deltas: Array
+    report_delta: float
+    report_epsilon: float | None
+
+    def ceiling(self, q: Array) -> Array:
+        """The largest probability that the claim allows an event beside q, [n] -> [n]."""
+        lines = np.exp(np.minimum(self.epsilons, 700.0)) * q[..., None] + self.deltas
+        highest: Array = np.min(lines, axis=-1)
+        return highest
+
+
+def claimed_points(claim: Claim | None, curve: Curve | None, delta: float | None) -> ClaimedPoints:
+    """The points to test for a claim.
+
+    Args:
+        claim: what is claimed; None to bound epsilon at `delta` only.
+        curve: delta(epsilon) of the claimed guarantee, nonincreasing; needed for zCDP, GDP and RDP,
+            not used for pure and approximate DP.
+        delta: where to state the bound; left out, the claim's own delta, or 1e-5.
+
+    Raises:
+        InvalidParameter: no curve where one is needed, a curve that is NaN, increases or leaves
+            [0, 1], one that says nothing at any epsilon looked at, or a delta outside [0, 1).
+    """
+    if delta is not None and not 0 <= delta < 1:
+        raise InvalidParameter(f"delta {delta} is not in [0, 1)", where="delta")
+    if claim is None:
+        at = DEFAULT_DELTA if delta is None else delta
+        return ClaimedPoints(np.zeros(1), np.full(1, at), at, None)
+    guarantee = claim.guarantee
+    if isinstance(guarantee, PureDP | ApproxDP):
+        own = guarantee.delta if isinstance(guarantee, ApproxDP) else 0.0
+        at = own if delta is None else delta
+        # (epsilon, delta)-DP says nothing of a smaller delta.
+        stated = guarantee.epsilon if at >= own else None
+        return ClaimedPoints(np.array([guarantee.epsilon]), np.array([own]), at, stated)
+    if curve is None:
+        raise InvalidParameter(
+            f"a claim of {guarantee} comes without its curve",
+            where="curve",
+            why="an event is tested against every (epsilon, delta) that the claim implies",
+            remedy="pass the accountant's delta(epsilon) for the claimed guarantee",
+        )
+    at = DEFAULT_DELTA if delta is None else delta
+    top = 1.0
+    while _value(curve, top) > _SMALLEST_DELTA and top < 500:
+        top *= 2
+    epsilons = np.concatenate([np.linspace(0.0, top, _POINTS), np.geomspace(top / 1e4, top, _POINTS)])
+    epsilons = np.unique(epsilons)
+    deltas = np.array([_value(curve, float(epsilon)) for epsilon in epsilons])
+    if np.any(np.diff(deltas) > 1e-9):
+        raise InvalidParameter("delta(epsilon) of the claim increases", where="curve")
+    stated = _claimed_epsilon(curve, at)
+    if stated is not None:
+        # The reported point is tested with the others: whatever refutes it refutes the whole.
+        epsilons, deltas = np.append(epsilons, stated), np.append(deltas, at)
+    useful = deltas < 1
+    if not useful.any():
+        raise InvalidParameter(
+            f"a claim of {guarantee} says nothing at any epsilon up to {top:g}",
+            where="claim",
+            why="with a delta of 1 everything may be revealed: no outcome could refute it",
+            remedy="claim less: a smaller mu, rho or epsilon",
+        )
+    return ClaimedPoints(epsilons[useful], deltas[useful], at, stated)
+
+
+def _value(curve: Curve, epsilon: float) -> float:
+    value = float(curve(epsilon))
+    if not 0 <= value <= 1:
+        raise InvalidParameter(f"delta({epsilon}) of the claim is {value}", where="curve")
+    return value
+
+
+def _claimed_epsilon(curve: Curve, delta: float) -> float | None:
+    """The least epsilon that the claim states at delta, rounded up; None where it states none."""
+    high = 1.0
+    while _value(curve, high) > delta:
+        high *= 2
+        if high > 1e4:
+            return None
+    low = 0.0
+    if _value(curve, low) <= delta:
+        return 0.0
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (low, middle) if _value(curve, middle) <= delta else (middle, high)
+    return high if math.isfinite(high) else None

@@ -1,0 +1,163 @@
+"""An exact test of two proportions against a ceiling p <= F(q): no Bonferroni, no approximation.
+
+Clopper-Pearson bounds each proportion on its own and pays for it twice. Here the pair of counts is
+tested as one. The counts are ordered by how strongly they speak against the claim; the p-value is the
+largest probability, over all (p, q) that the claim allows, of counts at least as strong as the ones
+seen (Barnard 1945). The search over q is confined to an interval that misses the true q with a small
+probability, which is added to the p-value (Berger and Boos 1994). The region of stronger counts grows
+with x and shrinks with y, so its probability on a cell [q_low, q_high] is at most that of x drawn with
+F(q_high) and y with q_low: finitely many cells bound the supremum from above, with nothing left out.
+
+References:
+    G. A. Barnard. A new test for 2x2 tables. Nature 156, 1945.
+    R. L. Berger, D. D. Boos. P values maximized over a confidence set for the nuisance parameter.
+    Journal of the American Statistical Association 89, 1994.
+    I. S. F. Chan, Z. Zhang. Test-based exact confidence intervals for the difference of two binomial
+    proportions. Biometrics 55, 1999.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+from scipy.special import bdtr, bdtrc, ndtri
+
+from dpaudit.auditors.sampling.samples import Array
+from dpaudit.auditors.statistics.clopper_pearson import proportion_lower, proportion_upper
+
+#: F, nondecreasing: the largest p that a claim allows beside each q; may exceed 1.
+Ceiling: TypeAlias = Callable[[Array], Array]
+#: How strongly counts (x, y) speak against the claim; nondecreasing in x.
+Ordering: TypeAlias = Callable[[Array, Array], Array]
+
+_CELLS = 128
+_GROUPS = 256
+#: Share of the error that the interval for q may spend.
+_NUISANCE = 1e-3
+
+
+@dataclass(frozen=True)
+class Region:
+    """The counts at least as strong as those seen, as the staircase x >= start of y's group.
+
+    Attributes:
+        trials: of x.
+        edges: [cells + 1] of q.
+        mass: [cells, groups], the probability of y's group at each cell's lower edge.
+        starts: [groups], the least x in the region.
+        nuisance: the probability with which q lies outside the cells.
+    """
+
+    trials: int
+    edges: Array
+    mass: Array
+    starts: Array
+    nuisance: float
+
+    def p_value(self, ceiling: Ceiling) -> float:
+        """The largest probability of the region under any q and any p <= ceiling(q)."""
+        p = np.clip(ceiling(self.edges[1:]), 0.0, 1.0)[:, None]  # [cells, 1]
+        tail = np.where(
+            self.starts > 0, bdtrc(np.maximum(self.starts - 1, 0), self.trials, p), 1.0
+        )  # [cells, groups]
+        tail = np.where(self.starts > self.trials, 0.0, tail)
+        worst = float(np.max(np.sum(self.mass * tail, axis=1)))
+        return min(1.0, worst * (1 + 1e-9) + self.nuisance)
+
+    def largest_refuted(self, family: Callable[[float], Ceiling], highest: float, error: float) -> float:
+        """The largest theta in [0, highest] with p-value at most `error` for all smaller theta.
+
+        Args:
+            family: theta -> ceiling, each above the ones of smaller theta.
+            highest: where to stop.
+            error: the level of the test.
+
+        Returns:
+            A lower bound on theta that fails with probability at most `error`; 0 if none is refuted.
+        """
+        if self.p_value(family(0.0)) > error:
+            return 0.0
+        if self.p_value(family(highest)) <= error:
+            return highest
+        low, high = 0.0, highest
+        for _ in range(22):
+            middle = (low + high) / 2
+            if self.p_value(family(middle)) <= error:
+                low = middle
+            else:
+                high = middle
+        return low
+
+
+def region(x: int, y: int, trials: int, ordering: Ordering, error: float) -> Region:
+    """The region of counts at least as strong as (x, y), out of `trials` on either side.
+
+    Raises:
+        InvalidParameter: a count outside 0..trials or an error outside (0, 1).
+    """
+    nuisance = error * _NUISANCE
+    q_low, q_high = proportion_lower(y, trials, nuisance / 2), proportion_upper(y, trials, nuisance / 2)
+    # Equal steps of arcsin sqrt(q) are equal parts of a standard deviation, wherever q lies.
+    angles = np.linspace(np.arcsin(np.sqrt(q_low)), np.arcsin(np.sqrt(q_high)), _CELLS + 1)
+    edges = np.sin(angles) ** 2
+    edges[0], edges[-1] = q_low, q_high
+    first = _groups(q_low, q_high, trials)
+    # Made monotone in y: the strength of (x, y) is its least over all smaller y.
+    strength = float(np.min(ordering(np.full(y + 1, float(x)), np.arange(y + 1.0))))
+    starts = np.maximum.accumulate(_staircase(first, trials, ordering, strength))
+    below = bdtr(np.maximum(first - 1, 0), trials, edges[:-1, None])  # P(Y < first), [cells, groups]
+    below = np.where(first > 0, below, 0.0)
+    mass = np.diff(below, axis=1, append=1.0)
+    return Region(trials, edges, np.maximum(mass, 0.0), starts, nuisance)
+
+
+def _groups(q_low: float, q_high: float, trials: int) -> Array:
+    """The first y of each group: 0, then a fine grid where y is likely, the rest in the last."""
+
+    def reach(q: float, sign: int) -> float:
+        return trials * q + sign * (7.0 * math.sqrt(trials * q * (1 - q)) + 12.0)
+
+    grid = np.linspace(max(0.0, reach(q_low, -1)), min(trials, reach(q_high, 1)), _GROUPS)
+    return np.unique(np.concatenate([[0.0], np.floor(grid)]))
+
+
+def _staircase(y: Array, trials: int, ordering: Ordering, strength: float) -> Array:
+    """The least x in 0..trials at least as strong, for each y; trials + 1 where there is none."""
+    low, high = np.zeros(len(y)), np.full(len(y), trials + 1.0)
+    while np.any(low < high):
+        middle = np.floor((low + high) / 2)
+        enough = ordering(middle, y) >= strength
+        high = np.where(enough, middle, high)
+        low = np.where(enough, low, np.minimum(middle + 1, high))
+    return low
+
+
+def by_epsilon(trials: int, delta: float, error: float) -> Ordering:
+    """Counts in the order of an approximate lower bound on log((p - delta) / q)."""
+    width = float(-ndtri(error))
+
+    def order(x: Array, y: Array) -> Array:
+        excess = x - trials * delta
+        above = np.maximum(excess, 1e-9)
+        share = (1 / np.maximum(x, 1.0) - 1 / (trials + 1.0)) * (x / above) ** 2
+        variance = share + 1 / (y + 1) - 1 / (trials + 2.0)
+        bound = np.log(above / (y + 1)) - width * np.sqrt(variance)
+        return np.where(excess > 0, bound, -np.inf)
+
+    return order
+
+
+def by_mu(trials: int) -> Ordering:
+    """Counts in the order of the distance between the normal quantiles of p and q."""
+
+    def order(x: Array, y: Array) -> Array:
+        distance: Array = ndtri(np.minimum(x + 0.5, trials + 0.75) / (trials + 1)) - ndtri(
+            (y + 0.5) / (trials + 1)
+        )
+        return distance
+
+    return order

@@ -1,0 +1,1 @@
+"""Mechanisms with known faults, and innocent ones, to hold auditors against."""

@@ -1,0 +1,86 @@
+"""Every auditor against every mechanism of a zoo: who is refuted, by how much, at what cost.
+
+All bounds of a table hold together with its confidence: the error is split evenly over its audits.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from dpaudit.auditors.replay.replay import replay
+from dpaudit.auditors.sampling.curatorless import Plain
+from dpaudit.auditors.sampling.samples import Samples
+from dpaudit.auditors.sampling.trials import run_trials
+from dpaudit.auditors.statistics.sequential_feed import sequential
+from dpaudit.auditors.statistics.threshold import check_confidence, threshold
+from dpaudit.auditors.zoo.zoo import ZOO, Specimen
+from dpaudit.certificate.verdicts import Audit, Experiment
+
+
+@dataclass(frozen=True)
+class ZooRow:
+    """One mechanism under every auditor that can be brought to bear on it.
+
+    Attributes:
+        name: in the zoo.
+        specimen: what was audited, its claim and its truth.
+        audits: by method: threshold and sequential on the same trials, and replay where the mechanism
+            draws its noise from a curator.
+        trials: runs on each side.
+        seconds: for all of it.
+    """
+
+    name: str
+    specimen: Specimen
+    audits: tuple[Audit, ...]
+    trials: int
+    seconds: float
+
+    @property
+    def refuted(self) -> bool:
+        """Whether any auditor refutes the claim."""
+        return any(audit.verdict is Experiment.REFUTED for audit in self.audits)
+
+    @property
+    def right(self) -> bool:
+        """Whether it is refuted if the claim is false on the pair, and only then."""
+        return self.refuted is not self.specimen.innocent
+
+    def epsilon_lower(self, method: str) -> float | None:
+        """The bound by one method; None where it was not used."""
+        return next((audit.epsilon_lower for audit in self.audits if audit.method == method), None)
+
+
+def zoo_rows(
+    zoo: Mapping[str, Specimen] = ZOO, *, trials: int, seed: int = 0, confidence: float = 0.95
+) -> Iterator[ZooRow]:
+    """Audit every mechanism of a zoo, one row after the other.
+
+    Args:
+        zoo: the mechanisms, by name.
+        trials: runs on each side; fewer of a mechanism that is slow to run.
+        seed: root seed; each audit draws from it alone.
+        confidence: with which all bounds and verdicts of the table hold together.
+
+    Raises:
+        InvalidParameter: no trials, a seed that is none, or a confidence outside (0, 1).
+    """
+    check_confidence(confidence)
+    audits = sum(2 if isinstance(specimen.algorithm, Plain) else 3 for specimen in zoo.values())
+    return _rows(zoo, trials, seed, 1 - (1 - confidence) / audits)
+
+
+def _rows(zoo: Mapping[str, Specimen], trials: int, seed: int, confidence: float) -> Iterator[ZooRow]:
+    for name, specimen in zoo.items():
+        began = time.perf_counter()
+        count = min(trials, specimen.most_trials or trials)
+        drawn = run_trials(specimen.algorithm, specimen.pair, count, seed=seed, score=specimen.score)
+        samples = Samples(drawn.data, drawn.neighbour, seed)
+        audits = [
+            audit(samples, claim=specimen.claim, confidence=confidence) for audit in (threshold, sequential)
+        ]
+        if not isinstance(specimen.algorithm, Plain):
+            audits.append(replay(specimen.algorithm, [specimen.pair], seed=seed, confidence=confidence))
+        yield ZooRow(name, specimen, tuple(audits), count, time.perf_counter() - began)

@@ -1,0 +1,242 @@
+"""A zoo of mechanisms to hold auditors against: broken ones with known faults, and innocents.
+
+Each comes with a neighbouring pair on which it shows what it is, a score that tells the two sides apart,
+its claim, and the epsilon that holds exactly on that pair. An auditor whose lower bound exceeds it is
+wrong; one whose bound stays below the claim of a broken one is weak.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import NDArray
+
+from dpaudit.auditors.sampling.curatorless import Plain, Rows
+from dpaudit.auditors.sampling.scores import RowScore, Score, flatten
+from dpaudit.auditors.sampling.trial import Auditable
+from dpaudit.auditors.zoo import mechanisms as zoo_mechanisms
+from dpaudit.auditors.zoo.mechanisms import QUERIES
+from dpaudit.claims.claims import Claim
+from dpaudit.claims.guarantees import ApproxDP, PureDP
+from dpaudit.claims.pairs import Pair
+from dpaudit.claims.sensitivity import L1, L2
+from dpaudit.curator.curator import Curator
+from dpaudit.curator.running import name_of
+from dpaudit.mechanisms import DiscreteGaussian, DiscreteLaplace, Gaussian
+
+Array = NDArray[np.float64]
+
+DELTA = 1e-5
+
+
+@dataclass(frozen=True)
+class Specimen:
+    """One mechanism of the zoo.
+
+    Attributes:
+        algorithm: what is audited; it carries its claim.
+        pair: where it shows its fault.
+        pair_epsilon: the least epsilon that holds on the pair at the claim's delta, rounded up; the
+            mechanism's own may be larger.
+        source: where it is from, and what is wrong with it.
+        score: from an output to a number or a vector that tells the sides apart.
+        most_trials: of a mechanism that is slow to run: more trials are not worth the wait.
+    """
+
+    algorithm: Auditable
+    pair: Pair
+    pair_epsilon: float
+    source: str
+    score: Score = flatten
+    most_trials: int | None = None
+
+    @property
+    def claim(self) -> Claim:
+        """What is claimed."""
+        claim: Claim = self.algorithm.claim  # type: ignore[attr-defined]  # every specimen's has one
+        return claim
+
+    @property
+    def guarantee(self) -> PureDP | ApproxDP:
+        """The guarantee that is claimed.
+
+        Raises:
+            TypeError: it is no point (epsilon, delta).
+        """
+        if not isinstance(self.claim.guarantee, PureDP | ApproxDP):
+            raise TypeError(name_of(self.algorithm))
+        return self.claim.guarantee
+
+    @property
+    def delta(self) -> float:
+        """The claim's delta."""
+        return self.guarantee.delta if isinstance(self.guarantee, ApproxDP) else 0.0
+
+    @property
+    def innocent(self) -> bool:
+        """Whether the pair is within the claim."""
+        return self.pair_epsilon <= self.guarantee.epsilon
+
+
+@dataclass(frozen=True)
+class Released:
+    """The answer to the one query with noise from the curator, so that it can be replayed, too."""
+
+    mechanism: Gaussian | DiscreteGaussian | DiscreteLaplace
+    claim: Claim
+
+    def __call__(self, data: Array, curator: Curator) -> Any:
+        """One noisy answer, []."""
+        return curator.release(data[0], self.mechanism, label="answer")
+
+    def batch(self, data: Array, curator: Curator, trials: int) -> Any:
+        """As many, [trials]."""
+        answers = np.full(trials, data[0])
+        return curator.release(answers, self.mechanism, label="answer", count=trials)
+
+
+def _on_the_grid_of_one(outputs: Array) -> Array:
+    """Whether an output is a multiple of 2^-53, as every 1.0 + noise is and few a 0.0 + noise are."""
+    scaled = outputs * 2.0**53
+    return np.asarray(scaled == np.round(scaled), dtype=np.float64)
+
+
+@dataclass(frozen=True)
+class _Single:
+    """The single form of a mechanism written for many runs at once."""
+
+    rows: Rows
+
+    def __call__(self, data: Any, generator: Generator) -> Any:
+        return self.rows(data, generator, 1)[0]
+
+    @property
+    def name(self) -> str:
+        return name_of(self.rows)
+
+
+def _plain(rows: Rows, guarantee: PureDP | ApproxDP | None = None) -> Plain:
+    return Plain(_Single(rows), rows=rows, claim=_claim(guarantee or PureDP(epsilon=1.0)))
+
+
+def _claim(guarantee: PureDP | ApproxDP) -> Claim:
+    return Claim(guarantee, unit="record", neighbouring="replace-one")
+
+
+_HALF = QUERIES // 2
+_SAME = np.zeros(QUERIES)
+_LOW_THEN_HIGH = np.repeat([-1.0, 0.0], _HALF)
+_HIGH_THEN_LOW = np.repeat([0.0, -1.0], _HALF)
+#: Two by two the same; then each pair's first moved down and its second up, so that they meet the next.
+_STAIRS = np.repeat(np.arange(1.0 - _HALF, _HALF, 2.0), 2)
+_CROSSED_STAIRS = _STAIRS + np.tile([-1.0, 1.0], _HALF)
+_APART = Pair(np.ones(1), np.zeros(1), "the answers 1 and 0")
+
+_negated = RowScore(np.negative)
+# The positions in the order in which they speak for the neighbour, the last (5, then 6, ...) most.
+_position = RowScore(lambda outputs: np.array([0, 1, 3, 4, 5, 10, 9, 8, 7, 6, 2])[outputs])
+_second_half_more = RowScore(lambda yes: yes[:, _HALF:].sum(axis=1) - yes[:, :_HALF].sum(axis=1))
+
+#: Every specimen under its name.
+ZOO: Mapping[str, Specimen] = {
+    "sparse-vector-1": Specimen(
+        _plain(zoo_mechanisms.sparse_vector_1),
+        Pair(_HIGH_THEN_LOW, _LOW_THEN_HIGH),
+        0.8389,
+        "Lyu et al. Algorithm 1: correct",
+        _position,
+    ),
+    "sparse-vector-2": Specimen(
+        _plain(zoo_mechanisms.sparse_vector_1),
+        Pair(_HIGH_THEN_LOW, _LOW_THEN_HIGH),
+        0.8389,
+        "Lyu et al. Algorithm 2: correct",
+        _position,
+    ),
+    "sparse-vector-3": Specimen(
+        _plain(zoo_mechanisms.sparse_vector_3),
+        Pair(np.ones(QUERIES), np.zeros(QUERIES)),
+        QUERIES / 2,
+        "Lyu et al. Algorithm 3: returns the noisy answer",
+        RowScore(zoo_mechanisms.sparse_vector_3_log_ratio),
+    ),
+    "sparse-vector-4": Specimen(
+        _plain(zoo_mechanisms.sparse_vector_4),
+        Pair(_HIGH_THEN_LOW, _LOW_THEN_HIGH),
+        1.6595,
+        "Lyu et al. Algorithm 4: too little noise on the queries",
+        _position,
+    ),
+    "sparse-vector-5": Specimen(
+        _plain(zoo_mechanisms.sparse_vector_5),
+        Pair(_CROSSED_STAIRS, _STAIRS),
+        math.inf,
+        "Lyu et al. Algorithm 5: no noise on the queries",
+        # A no to the lower of two and a yes to the higher: on the neighbour they are the same.
+        RowScore(lambda yes: (yes[:, 1::2] & ~yes[:, ::2]).any(axis=1)),
+    ),
+    "sparse-vector-6": Specimen(
+        _plain(zoo_mechanisms.sparse_vector_6),
+        # Over all pairs the epsilon comes as close to 5 as one likes, on outputs as rare as one likes.
+        Pair(_SAME, _SAME + np.repeat([-1.0, 1.0], _HALF)),
+        4.4862,
+        "Lyu et al. Algorithm 6: answers without end",
+        _second_half_more,
+    ),
+    "noisy-maximum": Specimen(
+        _plain(zoo_mechanisms.noisy_maximum),
+        Pair(np.zeros(5), np.full(5, -1.0)),
+        2.5,
+        "Ding, Wang, Wang, Zhang, Kifer 2018: returns the largest noisy answer instead of its position",
+        _negated,
+    ),
+    "laplace-on-the-grid": Specimen(
+        _plain(zoo_mechanisms.laplace),
+        Pair(np.zeros(1), np.ones(1)),
+        math.inf,
+        "Mironov 2012: Laplace noise in floating point, whose last bits tell the answer",
+        RowScore(_on_the_grid_of_one),
+    ),
+    "half-the-noise": Specimen(
+        Released(Gaussian(sigma=0.5, sensitivity=L2(1.0)), _claim(ApproxDP(epsilon=4.3772, delta=DELTA))),
+        _APART,
+        9.9973,
+        "Gaussian noise of half the sigma that the claim needs",
+    ),
+    "laplace": Specimen(
+        _plain(zoo_mechanisms.laplace),
+        _APART,
+        1.0,
+        "Dwork, McSherry, Nissim, Smith 2006: correct",
+        RowScore(lambda outputs: np.round(outputs, 6)),  # away from the grid
+    ),
+    "randomized-response": Specimen(
+        _plain(zoo_mechanisms.randomized_response), _APART, 1.0, "Warner 1965: correct"
+    ),
+    "own-variance": Specimen(
+        _plain(zoo_mechanisms.own_variance, ApproxDP(epsilon=1.0, delta=DELTA)),
+        Pair(np.zeros(1), np.ones(1)),
+        0.7153,
+        "Gaussian noise whose variance depends on the data, within its claim at delta 1e-5",
+        RowScore(np.abs),
+    ),
+    "discrete-laplace": Specimen(
+        Released(DiscreteLaplace(scale=1.0, sensitivity=L1(1.0)), _claim(PureDP(epsilon=1.0))),
+        _APART,
+        1.0,
+        "Ghosh, Roughgarden, Sundararajan 2009: correct",
+    ),
+    "discrete-gaussian": Specimen(
+        Released(
+            DiscreteGaussian(sigma=1.0, sensitivity=L2(1.0)), _claim(ApproxDP(epsilon=4.4303, delta=DELTA))
+        ),
+        _APART,
+        4.4303,
+        "Canonne, Kamath, Steinke 2020: correct",
+    ),
+}

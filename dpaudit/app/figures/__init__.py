@@ -1,0 +1,1 @@
+"""Papers' figures drawn again: runs, panels, and the published sentences, judged."""

@@ -1,0 +1,271 @@
+"""Judging what a configuration names: targets are run, accounted for and audited, ledgers accounted for."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import inspect
+import re
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from dpaudit.accountants.accounting import account
+from dpaudit.app.gate.audit_plan import Plan, Profile, audited, root_seed
+from dpaudit.app.gate.configuration import Configuration
+from dpaudit.app.gate.policy import Source, not_checked, policy_findings, today, waiver_findings
+from dpaudit.app.gate.proofs import MOST_RELEASES, lines_of_failing, proof_findings
+from dpaudit.app.gate.report import Checked, Finding, Place, Report, error_finding, waived
+from dpaudit.app.gate.settings import Check, Gate, LedgerFile, Target
+from dpaudit.app.options.claim_options import stated_budget
+from dpaudit.app.options.foreign_code import foreign_code
+from dpaudit.app.options.targets import load_pair, load_target, pairs_of
+from dpaudit.app.text.output import lower
+from dpaudit.app.text.tables import bound_figure, figure
+from dpaudit.app.verbs.certify import data_for
+from dpaudit.certificate.certificate import judge
+from dpaudit.certificate.verdicts import Accounting, Audit, Experiment
+from dpaudit.claims.claims import Claim
+from dpaudit.curator.running import run
+from dpaudit.errors import DpauditError, NotCertifiable, UsageError
+from dpaudit.ledger.file import LedgerStream
+from dpaudit.ledger.ledger import Ledger
+
+_PLACE = re.compile(r"(?P<file>[^:\n]+):(?P<line>[0-9]{1,9})(?::|$)")
+
+
+def run_gate(
+    configuration: Configuration, *, profile: Profile, seed: int | None, strict: bool, root: Path
+) -> Report:
+    """Judge everything that a configuration names; the present folder is where its paths start.
+
+    An error in one check leaves the others to be judged.
+
+    Args:
+        configuration: what to judge.
+        profile: how hard to audit.
+        seed: the root seed; left out, the configuration's.
+        strict: whether what is inconclusive fails.
+        root: the folder that places in the report are relative to.
+    """
+    gate = configuration.gate or Gate()
+    judge_one = _Judge(configuration, gate, profile, root_seed(gate, profile, seed), root)
+    checks = [judge_one.check(name, target) for name, target in gate.targets.items()]
+    checks += [judge_one.check(name, ledger) for name, ledger in gate.ledgers.items()]
+    valid = [waiver for waiver in gate.waivers if waiver.expires >= today()]
+    findings = tuple(waiver_findings(configuration, checks, judge_one.at))
+    covered = tuple(replace(check, findings=waived(check.findings, valid)) for check in checks)
+    return Report(profile, judge_one.seed if gate.targets else None, covered, findings, strict)
+
+
+class _Judge:
+    """Judges one check after another, under one configuration."""
+
+    def __init__(
+        self, configuration: Configuration, gate: Gate, profile: Profile, seed: int, root: Path
+    ) -> None:
+        self.configuration, self.gate, self.profile, self.seed, self.root = (
+            configuration,
+            gate,
+            profile,
+            seed,
+            root,
+        )
+
+    def at(self, *key: str | int) -> Place:
+        """The place of a key of the configuration."""
+        return Place.of(self.configuration.path, self.configuration.line(*key), self.root)
+
+    def check(self, name: str, check: Target | LedgerFile) -> Checked:
+        """Judge a target or a ledger; what cannot be judged is a finding that no waiver can name."""
+        begun = time.perf_counter()
+        is_target = isinstance(check, Target)
+        table = "targets" if is_target else "ledgers"
+        subject = check.target if isinstance(check, Target) else check.ledger
+        try:
+            found = self._target(name, check) if isinstance(check, Target) else self._ledger(name, check)
+        except DpauditError as error:
+            place = self._place_of(error) or self.at(table, name)
+            found = Checked(
+                name,
+                "target" if is_target else "ledger",
+                subject,
+                findings=(error_finding(error, name, place),),
+            )
+        return replace(found, seconds=time.perf_counter() - begun)
+
+    def _target(self, name: str, settings: Target) -> Checked:
+        chosen = load_target(
+            settings.target,
+            data_file=None if settings.data is None else Path(settings.data),
+            parameters=settings.parameters,
+        )
+        claim = self._claim("targets", name, settings, chosen.claim)
+        if claim is None:
+            raise UsageError(
+                "nothing is claimed",
+                where=self.configuration.place("targets", name),
+                why="a gate says of a claim whether it is proved",
+                remedy='add claim = { rho = ... }, or { epsilon = ..., delta = ... }, with unit = "..."',
+            )
+        pair = None if settings.pair is None else load_pair(settings.pair)
+        data = data_for(chosen, pair)
+        plan = Plan.of(self.gate, self.profile, settings.audit, self.seed)
+        options: dict[str, Any] = {
+            "users": settings.users,
+            "budget": stated_budget(settings.budget_rho, settings.budget_mu, claim),
+        }
+        with foreign_code(settings.target, "running it"):
+            ledger = run(chosen.algorithm, data, claim=claim, seed=plan.seed, **options).ledger
+        found = Checked(name, "target", settings.target, claim=str(claim))
+        here = _definition(chosen.algorithm, self.root) or self.at("targets", name, "target")
+        if not ledger.releases:
+            reason = f"{settings.target} released nothing through its curator"
+            return replace(found, findings=(Finding("nothing-to-check", name, reason, here),))
+        accounting = account(ledger)
+        pairs = pairs_of(chosen, pair)
+        # The budget is spent by each run anew.
+        options["budget"] = stated_budget(settings.budget_rho, settings.budget_mu, claim)
+        audits: list[Audit] = []
+        if pairs:
+            with foreign_code(settings.target, "auditing it"):
+                audits = audited(chosen.algorithm, pairs, claim=claim, plan=plan, run_options=options)
+        certificate = judge(ledger, accounting, audits, command=f"dpaudit gate --profile {self.profile}")
+        findings = [*proof_findings(name, accounting, lambda _: here, here)]
+        findings += self._audit_findings(name, audits, here)
+        source: Source = lambda: contextlib.nullcontext(ledger)  # noqa: E731
+        findings += policy_findings(
+            self.gate, name, settings, source=source, claim=certificate.claim, at=self.at
+        )
+        return replace(
+            found,
+            findings=tuple(findings),
+            claim=str(certificate.claim),
+            proof=certificate.proof,
+            experiment=certificate.experiment,
+            cost=_cost(accounting),
+            audits=tuple(_audit_words(audit) for audit in audits),
+            not_checked=(*certificate.not_checked, *not_checked(settings)),
+        )
+
+    def _ledger(self, name: str, settings: LedgerFile) -> Checked:
+        source: Source = functools.partial(
+            LedgerStream, settings.ledger, allow_unhashed=settings.allow_unhashed
+        )
+        first = Place.of(settings.ledger, 1, self.root)
+        found = Checked(name, "ledger", settings.ledger)
+        with source() as ledger:
+            try:
+                claim = self._claim("ledgers", name, settings, ledger.claim)
+                accounting = account(ledger, claim, most_rows=MOST_RELEASES + 1)
+            except DpauditError:
+                # A file that was cut short or edited is told first, whatever else is wrong with it.
+                if isinstance(ledger, LedgerStream):
+                    ledger.read_to_the_end()
+                raise
+            certifiable = _certifiable(ledger)
+        found = replace(
+            found,
+            claim="" if accounting.claim is None else str(accounting.claim),
+            cost=_cost(accounting),
+            not_checked=(*accounting.not_checked, *not_checked(settings)),
+        )
+        overview = accounting.overview
+        if overview.total == 0 or (accounting.claim is None and overview.claimed == 0):
+            reason = "no claim, in total or for any release" if overview.total else "no releases"
+            finding = Finding("nothing-to-check", name, f"{settings.ledger}: {reason}", first)
+            return replace(found, findings=(finding,))
+        lines = lines_of_failing(source, accounting) if overview.failed else []
+        findings = [
+            *proof_findings(
+                name,
+                accounting,
+                lambda position: Place.of(settings.ledger, lines[position], self.root),
+                first,
+            )
+        ]
+        if certifiable is not None:
+            findings.append(Finding("inconclusive", name, certifiable, first))
+        findings += policy_findings(
+            self.gate, name, settings, source=source, claim=accounting.claim, at=self.at
+        )
+        return replace(found, findings=tuple(findings), proof=accounting.verdict)
+
+    def _claim(self, table: str, name: str, settings: Check, own: Claim | None) -> Claim | None:
+        """The configuration's claim, completed by the target's or ledger's own; else that."""
+        if settings.claim is None:
+            return own
+        try:
+            return settings.claim.stated().claim(own)
+        except DpauditError as error:
+            error.where = self.configuration.place(table, name, "claim")
+            raise
+
+    def _audit_findings(self, name: str, audits: Sequence[Audit], here: Place) -> Iterator[Finding]:
+        if not audits:
+            reason = "not audited: no pair of neighbouring data; add pair = MODULE:CALLABLE"
+            yield Finding("inconclusive", name, reason, here)
+        for audit in audits:
+            for finding in audit.findings:
+                label = f" in {finding.label!r}" if finding.label else ""
+                place = self._place_in(finding.where) or here
+                yield Finding("refuted", name, f"{finding.kind}{label}: {finding.detail}", place)
+            if audit.verdict is Experiment.REFUTED and set(audit.refuted_by) != {"findings"}:
+                yield Finding("refuted", name, _audit_words(audit), here)
+            elif audit.verdict is Experiment.INCONCLUSIVE:
+                yield Finding("inconclusive", name, f"{audit.method}: {audit.inconclusive}", here)
+
+    def _place_of(self, error: DpauditError) -> Place | None:
+        """Where an error says that it is, if that is a line of a file here."""
+        return self._place_in(error.where) or self._place_in(error.where.rpartition("(")[2].rstrip(")"))
+
+    def _place_in(self, text: str) -> Place | None:
+        found = _PLACE.match(text)
+        if found is None or not Path(found["file"]).is_file():
+            return None
+        place = Place.of(found["file"], int(found["line"]), self.root)
+        return None if Path(place.file).is_absolute() else place
+
+
+def _certifiable(ledger: Ledger | LedgerStream) -> str | None:
+    """Why a ledger can never be certified, or None."""
+    try:
+        ledger.require_certifiable()
+    except NotCertifiable as error:
+        return error.what
+    return None
+
+
+def _cost(accounting: Accounting) -> str:
+    if not accounting.bounds:
+        return ""
+    return f"{bound_figure(accounting.bounds[0])} by {accounting.bounds[0].method}"
+
+
+def _audit_words(audit: Audit) -> str:
+    pairs = "1 pair" if audit.pairs == 1 else f"{audit.pairs} pairs"
+    words = f"{audit.verdict} by {audit.method} on {pairs}, {audit.trials} trials, seed {audit.seed}"
+    if audit.epsilon_lower is not None:
+        words += f"; epsilon >= {lower(audit.epsilon_lower)} at delta {audit.delta:g}"
+        words += "" if audit.epsilon_claimed is None else f", claimed {audit.epsilon_claimed:.6g}"
+    if audit.claim is not None and audit.refuted_by:
+        words += f"; claimed {figure(audit.claim.guarantee)}, refuted by {', '.join(audit.refuted_by)}"
+    return words
+
+
+def _definition(algorithm: Any, root: Path) -> Place | None:
+    """Where an algorithm is defined, if that is below the root."""
+    while isinstance(algorithm, functools.partial):
+        algorithm = algorithm.func
+    plain = inspect.unwrap(algorithm)
+    defined = plain if inspect.isroutine(plain) else type(plain)
+    try:
+        file = inspect.getsourcefile(defined)
+        _, line = inspect.getsourcelines(defined)
+    except (OSError, TypeError):
+        return None
+    if file is None or not Path(file).absolute().is_relative_to(root):
+        return None
+    return Place.of(file, line, root)

@@ -1,0 +1,225 @@
+"""Reading `[tool.dpaudit]`: every mistake is named with its file, line, table and key."""
+
+from __future__ import annotations
+
+import difflib
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import UnionType
+from typing import Any, get_args
+
+from pydantic import BaseModel, ValidationError
+
+from dpaudit.app.gate.settings import Gate
+from dpaudit.app.gate.toml_lines import line_of
+from dpaudit.errors import UsageError
+
+TABLE = ("tool", "dpaudit")
+
+_Key = tuple[str | int, ...]
+
+
+class ConfigurationError(UsageError):
+    """A configuration that cannot be followed, with the line to look at.
+
+    Attributes:
+        line: of the configuration file, from 1.
+    """
+
+    line: int = 1
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """What a file says, and where in it.
+
+    Attributes:
+        path: the file, absolute.
+        text: its content, for the lines of its keys.
+        gate: its `[tool.dpaudit]`; None where it has none.
+    """
+
+    path: Path
+    text: str
+    gate: Gate | None
+
+    def line(self, *key: str | int) -> int:
+        """The line of a key below `[tool.dpaudit]`, or of the nearest table around it."""
+        return line_of(self.text, (*TABLE, *key))
+
+    def place(self, *key: str | int) -> str:
+        """A key with its file and line, for error messages."""
+        return _place(self.path, self.line(*key), key)
+
+
+def read_configuration(path: Path) -> Configuration:
+    """Read a configuration file.
+
+    Raises:
+        ConfigurationError: it cannot be read, is no TOML, or says what the gate does not know.
+    """
+    try:
+        text = path.read_bytes().decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise _error(path, 1, (), f"not UTF-8 text: {error.reason}", "save it as UTF-8") from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        remedy = "run in the folder that holds it, name it with --config, or make one with `dpaudit init`"
+        raise _error(path, 1, (), f"cannot be read: {reason}", remedy) from None
+    try:
+        document = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        message = str(error)
+        raise _error(path, _toml_line(message, text), (), f"not TOML: {message}", "correct it") from None
+    except (ValueError, RecursionError) as error:
+        raise _error(path, 1, (), f"not TOML that can be read: {error}", "correct it") from None
+    for key in _misspelled(document):
+        what = f"{'.'.join(key)} is nearly [{'.'.join(TABLE)}]"
+        raise _error(path, line_of(text, key), (), what, "correct the name: it would be passed over")
+    table: Any = document
+    for depth, name in enumerate(TABLE):
+        if name not in table:
+            return Configuration(path.resolve(), text, None)
+        table = table[name]
+        if not isinstance(table, dict):
+            line = line_of(text, TABLE[: depth + 1])
+            raise _error(path, line, (), f"{name} is no table", f"write [{'.'.join(TABLE)}]")
+    configuration = Configuration(path.resolve(), text, _validated(path, text, table))
+    _require_consistent(configuration)
+    return configuration
+
+
+def _validated(path: Path, text: str, table: Mapping[str, Any]) -> Gate:
+    try:
+        return Gate.model_validate(table)
+    except ValidationError as error:
+        # A misspelled key first: what it was meant to be is then often reported as missing.
+        complaints = sorted(
+            error.errors(include_url=False), key=lambda found: found["type"] != "extra_forbidden"
+        )
+        key = tuple(part for part in complaints[0]["loc"] if part != "[key]")
+        what, remedy = _words(complaints[0], key)
+        if len(complaints) > 1:
+            what += f" (and {len(complaints) - 1} more after it)"
+        raise _error(path, line_of(text, (*TABLE, *key)), key, what, remedy) from None
+    except (OverflowError, RecursionError) as error:
+        raise _error(path, line_of(text, TABLE), (), str(error), "give numbers of ordinary size") from None
+
+
+def _words(complaint: Mapping[str, Any], key: _Key) -> tuple[str, str]:
+    """What is wrong, and what to do about it."""
+    if complaint["type"] == "extra_forbidden":
+        known = _known_keys(key[:-1])
+        near = difflib.get_close_matches(str(key[-1]), known, n=1)
+        remedy = f"did you mean {near[0]!r}? " if near else ""
+        return f"unknown key {key[-1]!r}", f"{remedy}known keys are {', '.join(known)}"
+    if complaint["type"] == "missing":
+        return f"the key {key[-1]!r} is missing", "add it"
+    message = str(complaint["msg"]).removeprefix("Value error, ")
+    shown = repr(complaint.get("input"))
+    shown = shown if len(shown) <= 60 else shown[:57] + "..."
+    return f"{message} (got {shown})", "give a value of that kind"
+
+
+def _known_keys(key: Sequence[str | int]) -> list[str]:
+    """The keys of the table at a place in the configuration."""
+    kind: Any = Gate
+    for part in key:
+        if _is_table(kind):
+            kind = {field.alias: field.annotation for field in kind.model_fields.values()}.get(str(part))
+        else:  # a table of named tables, or an array of them
+            kind = get_args(kind)[-1] if get_args(kind) else None
+        tables = [kind, *get_args(kind)] if isinstance(kind, UnionType) else [kind]
+        kind = next((table for table in tables if _is_table(table)), kind)
+    return [str(field.alias) for field in kind.model_fields.values()] if _is_table(kind) else []
+
+
+def _is_table(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, BaseModel)
+
+
+def _misspelled(document: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
+    """Tables that somebody meant as ours: the rest of a policy must not be lost to a slip in a header."""
+    outer, own = TABLE
+    for name, table in document.items():
+        if any(name == ours or _nearly(name, ours) for ours in (own, ".".join(TABLE))):
+            yield (name,)
+        if not isinstance(table, dict) or not (name == outer or _nearly(name, outer)):
+            continue
+        for inner in table:
+            if _nearly(inner, own) or (inner == own and name != outer):
+                yield name, inner
+
+
+def _nearly(name: str, right: str) -> bool:
+    """Whether a name is another with a slip: two letters wrong or swapped, one more or less, or a tail."""
+    if name == right:
+        return False
+    if len(name) == len(right):
+        return sum(a != b for a, b in zip(name.casefold(), right, strict=False)) <= 2
+    shorter, longer = sorted((name.casefold(), right), key=len)
+    one_more = len(longer) == len(shorter) + 1
+    return name.startswith(right) or (
+        one_more and any(longer[:i] + longer[i + 1 :] == shorter for i in range(len(longer)))
+    )
+
+
+def _require_consistent(configuration: Configuration) -> None:
+    """What no table can tell by itself.
+
+    Raises:
+        ConfigurationError: a setting that another one contradicts, or that nothing would come of.
+    """
+    for key, what, remedy in _contradictions(configuration.gate):
+        line = configuration.line(*key)
+        raise _error(configuration.path, line, key, what, remedy)
+
+
+def _contradictions(gate: Gate | None) -> Iterator[tuple[_Key, str, str]]:
+    if gate is None:
+        return
+    policy = gate.policy
+    if policy.max_epsilon is not None and policy.delta_at_most is None:
+        yield (
+            ("policy", "max-epsilon"),
+            "max-epsilon without delta-at-most",
+            "say at which delta epsilon is meant: delta-at-most = 1e-6",
+        )
+    for name in gate.targets.keys() & gate.ledgers.keys():
+        yield ("ledgers", name), f"{name!r} is a target as well as a ledger", "give it another name"
+    for kind, checks in (("targets", gate.targets), ("ledgers", gate.ledgers)):
+        for name, check in checks.items():
+            if policy.delta_at_most == "1/n" and check.n is None:
+                yield (kind, name), 'no n, and policy.delta-at-most = "1/n"', "add n, the number of units"
+            if policy.fail_on_increase and check.baseline is None:
+                remedy = "add baseline = FILE, a certificate that `dpaudit certify -o` wrote"
+                yield (kind, name), "no baseline, and policy.fail-on-increase = true", remedy
+            if check.baseline is not None and not policy.fail_on_increase:
+                remedy = "set fail-on-increase = true in [tool.dpaudit.policy]"
+                yield (kind, name, "baseline"), "a baseline that nothing is held against", remedy
+    known = [*gate.targets, *gate.ledgers]
+    for position, waiver in enumerate(gate.waivers):
+        if waiver.check not in known:
+            near = difflib.get_close_matches(waiver.check, known, n=1)
+            remedy = f"did you mean {near[0]!r}?" if near else f"checks are {', '.join(known) or 'none'}"
+            yield ("waivers", position, "check"), f"no check is called {waiver.check!r}", remedy
+
+
+def _toml_line(message: str, text: str) -> int:
+    """The line that a TOML error names; at the end of the document, the last."""
+    _, found, rest = message.rpartition("(at line ")
+    number = rest.partition(",")[0]
+    return int(number) if found and number.isdigit() else max(1, text.count("\n"))
+
+
+def _error(path: Path, line: int, key: _Key, what: str, remedy: str) -> ConfigurationError:
+    error = ConfigurationError(what, where=_place(path, line, key), remedy=f"{remedy}; see docs/gate.md")
+    error.line = line
+    return error
+
+
+def _place(path: Path, line: int, key: Sequence[str | int]) -> str:
+    dotted = ".".join(map(str, (*TABLE, *key)))
+    return f"{path.name}:{line}: {dotted}"

@@ -1,0 +1,153 @@
+"""What the policy says of a ledger, whatever it claims; and what waivers let pass."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import TypeAlias
+
+from dpaudit.accountants.accounting import account
+from dpaudit.app.gate.configuration import Configuration
+from dpaudit.app.gate.report import Checked, Finding, Place
+from dpaudit.app.gate.settings import Check, Gate
+from dpaudit.app.text.computed_again import LEDGER, require_figures
+from dpaudit.app.text.tables import bound_figure, figure
+from dpaudit.certificate.certificate import Certificate
+from dpaudit.certificate.verdicts import Accounting, leading_figure, within
+from dpaudit.claims.claims import Claim
+from dpaudit.claims.guarantees import ApproxDP
+from dpaudit.errors import CannotBound, ClaimMismatch
+from dpaudit.ledger.file import LedgerStream
+from dpaudit.ledger.ledger import Ledger
+
+#: Opens a ledger from its beginning: a run's, in memory, or a file, which is read once for each question.
+Source: TypeAlias = Callable[[], AbstractContextManager[Ledger | LedgerStream]]
+
+At = Callable[..., Place]
+
+
+def policy_findings(
+    gate: Gate, name: str, check: Check, *, source: Source, claim: Claim | None, at: At
+) -> Iterator[Finding]:
+    """Hold one ledger against the policy.
+
+    Args:
+        gate: the configuration.
+        name: the check's name.
+        check: the check.
+        source: its ledger.
+        claim: what was judged, if anything.
+        at: from a key below ``[tool.dpaudit]`` to its place.
+
+    Raises:
+        ClaimMismatch: the baseline is about another unit, relation or trust model.
+        CertificateMismatch: its figures do not follow from the ledger beside it.
+        DpauditError: the baseline cannot be read, or the ledger not bounded on its scale.
+    """
+    policy = gate.policy
+    delta = None
+    if policy.delta_at_most is not None:
+        delta = 1 / (check.n or 1) if isinstance(policy.delta_at_most, str) else policy.delta_at_most
+    guarantee = None if claim is None else claim.guarantee
+    if delta is not None and isinstance(guarantee, ApproxDP) and guarantee.delta > delta:
+        message = f"claimed delta {guarantee.delta:g}, the policy allows {delta:g}"
+        yield Finding("delta-at-most", name, message, at("policy", "delta-at-most"))
+    if policy.max_epsilon is not None and delta is not None:
+        wanted = ApproxDP(epsilon=policy.max_epsilon, delta=delta)
+        message = _above(source, wanted)
+        if message:
+            yield Finding("max-epsilon", name, message, at("policy", "max-epsilon"))
+    if policy.allowed_samplers is not None:
+        with source() as ledger:
+            sampler = ledger.header.noise.sampler
+        if sampler not in policy.allowed_samplers:
+            message = (
+                f"the noise was drawn by {sampler}, the policy allows {', '.join(policy.allowed_samplers)}"
+            )
+            yield Finding("allowed-samplers", name, message, at("policy", "allowed-samplers"))
+    if check.baseline is not None:
+        message = _increase(source, Certificate.read(check.baseline), check.baseline)
+        if message:
+            yield Finding("fail-on-increase", name, message, at("policy", "fail-on-increase"))
+
+
+def not_checked(check: Check) -> tuple[str, ...]:
+    """What of the policy is believed as it is read."""
+    if check.baseline is None or Path(check.baseline).with_name(LEDGER).is_file():
+        return ()
+    believed = f"that the figures of the baseline {check.baseline} follow from its ledger"
+    return (f"{believed}: no {LEDGER} stands beside it",)
+
+
+def _above(source: Source, wanted: ApproxDP) -> str:
+    """Why the ledger is not proved to meet a guarantee; empty where it is."""
+    try:
+        accounting = _bounded(source, Claim(wanted))
+    except CannotBound as error:
+        return (
+            f"no epsilon at delta {wanted.delta:g} is proved, the policy allows {wanted.epsilon:g}\n{error}"
+        )
+    if any(within(leading_figure(bound.guarantee), wanted.epsilon) for bound in accounting.bounds):
+        return ""
+    best = bound_figure(accounting.bounds[0]) if accounting.bounds else "no finite epsilon"
+    return f"proved is {best}, the policy allows {figure(wanted)}"
+
+
+def _bounded(source: Source, claim: Claim) -> Accounting:
+    with source() as ledger:
+        return account(ledger, claim, most_rows=1)
+
+
+def _increase(source: Source, baseline: Certificate, path: str) -> str:
+    """How much more the ledger costs than its baseline did; empty where it costs no more."""
+    with source() as ledger:
+        header = ledger.header
+    theirs = (baseline.unit, baseline.neighbouring, baseline.trust_model)
+    ours = (header.unit, header.neighbouring, header.trust_model)
+    if theirs != ours:
+        raise ClaimMismatch(
+            f"the baseline is about {', '.join(map(str, theirs))}; this about {', '.join(map(str, ours))}",
+            where=path,
+            remedy="certify the baseline anew",
+        )
+    scale = Claim(baseline.claim.guarantee)
+    now, before = _bounded(source, scale).bounds, baseline.bounds
+    own = Path(path).with_name(LEDGER)
+    if own.is_file():
+        ledger = Ledger.read(own)
+        baseline.require_ledger(ledger)
+        require_figures(baseline, ledger)
+        # A certificate may state more than it has to, and would let as much pass.
+        before = _bounded(lambda: nullcontext(ledger), scale).bounds
+    if not before:
+        return ""
+    if not now:
+        return f"no bound is known any more; the baseline {path} has {bound_figure(before[0])}"
+    cost, limit = leading_figure(now[0].guarantee), leading_figure(before[0].guarantee)
+    if within(cost, limit):
+        return ""
+    return f"costs {bound_figure(now[0])}; the baseline {path} costs {bound_figure(before[0])}"
+
+
+def today() -> dt.date:
+    """The day by which waivers expire, in UTC wherever the gate runs."""
+    return dt.datetime.now(dt.UTC).date()
+
+
+def waiver_findings(configuration: Configuration, checks: list[Checked], at: At) -> Iterator[Finding]:
+    """Waivers that have expired, which fails, and such as cover nothing, which is said."""
+    waivers = configuration.gate.waivers if configuration.gate is not None else []
+    day = today()
+    used = {(finding.check, finding.rule) for check in checks for finding in check.findings}
+    for position, waiver in enumerate(waivers):
+        words = f"the waiver of {waiver.finding} ({waiver.reason})"
+        if waiver.expires < day:
+            message = (
+                f"{words} expired on {waiver.expires}: mend the finding and delete the waiver, or renew it"
+            )
+            yield Finding("expired-waiver", waiver.check, message, at("waivers", position, "expires"))
+        elif (waiver.check, waiver.finding) not in used:
+            message = f"{words} covers no finding: delete it"
+            yield Finding("unused-waiver", waiver.check, message, at("waivers", position))

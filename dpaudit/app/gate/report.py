@@ -1,0 +1,259 @@
+"""What a gate found: checks, findings, and the one exit code that follows from them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from dpaudit.app.gate.settings import Waiver
+from dpaudit.app.text.failures import EXIT_INCONCLUSIVE, EXIT_INPUT, EXIT_NOT_PROVED, EXIT_NOTHING
+from dpaudit.app.text.output import printable
+from dpaudit.certificate.verdicts import Experiment, Proof
+from dpaudit.errors import DpauditError, IntegrityError
+
+Level = Literal["error", "warning", "note"]
+
+_EXIT_INTEGRITY: Final = IntegrityError.exit_status
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A kind of finding: what it means, and the exit code it stands for where it is not waived."""
+
+    meaning: str
+    exit_status: int
+
+    @property
+    def level(self) -> Level:
+        """How loud a finding of this kind is."""
+        if self.exit_status == EXIT_INCONCLUSIVE:
+            return "warning"
+        return "error" if self.exit_status else "note"
+
+
+RULES: Final = {
+    "not-proved": Rule("No accountant proves the claim, or one of its premises fails.", EXIT_NOT_PROVED),
+    "release-not-proved": Rule("A release costs more than is claimed for it.", EXIT_NOT_PROVED),
+    "refuted": Rule("An experiment contradicts the claim, or the ledger behind it.", EXIT_NOT_PROVED),
+    "max-epsilon": Rule(
+        "The ledger is not proved (max-epsilon, delta-at-most)-DP, which the policy demands.", EXIT_NOT_PROVED
+    ),
+    "delta-at-most": Rule("The claim's delta is larger than the policy allows.", EXIT_NOT_PROVED),
+    "allowed-samplers": Rule("The noise was drawn by a sampler that the policy bars.", EXIT_NOT_PROVED),
+    "fail-on-increase": Rule("The ledger costs more than the baseline certificate.", EXIT_NOT_PROVED),
+    "expired-waiver": Rule("A waiver's last day is over.", EXIT_NOT_PROVED),
+    "inconclusive": Rule("The check could not have told; it fails under --strict.", EXIT_INCONCLUSIVE),
+    "nothing-to-check": Rule("There was no release, or no claim.", EXIT_NOTHING),
+    "unused-waiver": Rule("A waiver covers no finding.", 0),
+    "input": Rule("The configuration, a file or an algorithm cannot be used.", EXIT_INPUT),
+    "integrity": Rule("A ledger was cut short or edited.", _EXIT_INTEGRITY),
+}
+
+
+def _clean(text: str) -> str:
+    """Foreign text as every format can hold it: no character commands a terminal or has no encoding."""
+    return "\n".join(map(printable, text.split("\n")))
+
+
+@dataclass(frozen=True)
+class Place:
+    """A file, relative to the root of the report where it lies below it, and a line from 1."""
+
+    file: str
+    line: int = 1
+
+    @classmethod
+    def of(cls, file: str | Path, line: int, root: Path) -> Place:
+        """A place in a file, seen from a root."""
+        path = Path(file).absolute()
+        inside = path.is_relative_to(root)
+        return cls(_clean((path.relative_to(root) if inside else path).as_posix()), max(1, line))
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that a check found.
+
+    Attributes:
+        rule: a key of `RULES`.
+        check: the check's name; empty for the configuration as a whole.
+        message: what was found, with its figures; the first line says it, more may follow.
+        place: what to look at.
+        waiver: what lets it pass, if anything does.
+    """
+
+    rule: str
+    check: str
+    message: str
+    place: Place
+    waiver: Waiver | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "message", _clean(self.message))
+
+    @property
+    def exit_status(self) -> int:
+        """What the finding alone would make the gate exit with, but for --strict; 0 where it is waived."""
+        return 0 if self.waiver is not None else RULES[self.rule].exit_status
+
+    @property
+    def level(self) -> Level:
+        """How loud it is: what is waived stays visible as a warning."""
+        return "warning" if self.waiver is not None else RULES[self.rule].level
+
+    def to_json(self) -> dict[str, Any]:
+        """The finding as plain JSON types."""
+        return {
+            "rule": self.rule,
+            "check": self.check,
+            "level": self.level,
+            "message": self.message,
+            "file": self.place.file,
+            "line": self.place.line,
+            "waiver": None if self.waiver is None else self.waiver.model_dump(mode="json"),
+        }
+
+
+@dataclass(frozen=True)
+class Checked:
+    """One target or ledger, judged.
+
+    Attributes:
+        name: in the configuration.
+        kind: ``target`` or ``ledger``.
+        subject: the reference or file.
+        findings: what is wrong, or could not be told.
+        claim: what was judged, in words.
+        proof: what accounting says of it; None where it did not come to that.
+        experiment: what the audits say of it, likewise.
+        cost: the tightest bound, in words.
+        audits: each audit in one line.
+        not_checked: what is taken on trust.
+        seconds: how long it took.
+    """
+
+    name: str
+    kind: Literal["target", "ledger"]
+    subject: str
+    findings: tuple[Finding, ...] = ()
+    claim: str = ""
+    proof: Proof | None = None
+    experiment: Experiment | None = None
+    cost: str = ""
+    audits: tuple[str, ...] = ()
+    not_checked: tuple[str, ...] = ()
+    seconds: float = 0.0
+
+    def __post_init__(self) -> None:
+        for name in ("subject", "claim", "cost"):
+            object.__setattr__(self, name, _clean(getattr(self, name)))
+        for name in ("audits", "not_checked"):
+            object.__setattr__(self, name, tuple(map(_clean, getattr(self, name))))
+
+    @property
+    def outcome(self) -> str:
+        """The check in one word."""
+        return outcome(self.findings)
+
+    def to_json(self) -> dict[str, Any]:
+        """The check as plain JSON types."""
+        return {
+            "name": self.name,
+            "kind": self.kind,
+            "subject": self.subject,
+            "outcome": self.outcome,
+            "claim": self.claim or None,
+            "proof": self.proof,
+            "experiment": self.experiment,
+            "cost": self.cost or None,
+            "audits": list(self.audits),
+            "findings": [finding.to_json() for finding in self.findings],
+            "not_checked": list(self.not_checked),
+            "seconds": round(self.seconds, 3),
+        }
+
+
+@dataclass(frozen=True)
+class Report:
+    """A whole gate.
+
+    Attributes:
+        profile: which one ran.
+        seed: the root seed of every audit that has none of its own.
+        checks: in the configuration's order, targets first.
+        findings: about the configuration and its waivers, beside those of the checks.
+        strict: whether what is inconclusive fails.
+    """
+
+    profile: str
+    seed: int | None
+    checks: tuple[Checked, ...]
+    findings: tuple[Finding, ...] = ()
+    strict: bool = False
+
+    @property
+    def all_findings(self) -> list[Finding]:
+        """Those of the configuration, then those of each check."""
+        return [*self.findings, *(finding for check in self.checks for finding in check.findings)]
+
+    @property
+    def exit_status(self) -> int:
+        """Integrity before bad input before a failed claim before nothing checked before inconclusive."""
+        found = {finding.exit_status for finding in self.all_findings}
+        for status in (_EXIT_INTEGRITY, EXIT_INPUT, EXIT_NOT_PROVED):
+            if status in found:
+                return status
+        if EXIT_NOTHING in found or not self.checks:
+            return EXIT_NOTHING
+        return EXIT_INCONCLUSIVE if self.strict and EXIT_INCONCLUSIVE in found else 0
+
+    @property
+    def summary(self) -> str:
+        """The gate in one line."""
+        counts: dict[str, int] = {}
+        for check in self.checks:
+            counts[check.outcome] = counts.get(check.outcome, 0) + 1
+        total = len(self.checks)
+        parts = [f"{number} {name}" for name, number in sorted(counts.items())]
+        waived = sum(finding.waiver is not None for finding in self.all_findings)
+        parts += [f"{waived} finding{'s' if waived > 1 else ''} waived"] if waived else []
+        general = sorted({f.rule for f in self.findings if f.exit_status})
+        parts += [f"configuration: {', '.join(general)}"] if general else []
+        return f"{total} check{'' if total == 1 else 's'}: {', '.join(parts or ['nothing to check'])}"
+
+    def to_json(self) -> dict[str, Any]:
+        """The report as plain JSON types."""
+        return {
+            "schema": "dpaudit.gate/1",
+            "profile": self.profile,
+            "seed": self.seed,
+            "strict": self.strict,
+            "exit_status": self.exit_status,
+            "summary": self.summary,
+            "checks": [check.to_json() for check in self.checks],
+            "findings": [finding.to_json() for finding in self.findings],
+        }
+
+
+def outcome(findings: Iterable[Finding]) -> str:
+    """Findings in one word: the worst there is."""
+    statuses = {finding.exit_status for finding in findings}
+    if statuses & {_EXIT_INTEGRITY, EXIT_INPUT}:
+        return "error"
+    for status, word in ((EXIT_NOT_PROVED, "failed"), (EXIT_NOTHING, "unchecked")):
+        if status in statuses:
+            return word
+    return "inconclusive" if EXIT_INCONCLUSIVE in statuses else "passed"
+
+
+def error_finding(error: DpauditError, check: str, place: Place) -> Finding:
+    """An error as a finding that no waiver can name."""
+    return Finding("integrity" if error.exit_status == _EXIT_INTEGRITY else "input", check, str(error), place)
+
+
+def waived(findings: Sequence[Finding], waivers: Sequence[Waiver]) -> tuple[Finding, ...]:
+    """The findings, each with the waiver that covers it, if one does."""
+    covering = {(waiver.check, waiver.finding): waiver for waiver in waivers}
+    return tuple(replace(f, waiver=covering.get((f.check, f.rule))) for f in findings)  # type: ignore[arg-type]

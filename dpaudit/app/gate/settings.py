@@ -1,0 +1,185 @@
+"""What may stand under `[tool.dpaudit]`: a closed model, in which nothing unknown is passed over."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+
+from dpaudit.app.options.claim_options import StatedClaim
+from dpaudit.claims.relations import Neighbouring, TrustModel
+from dpaudit.mechanisms import Sampler
+from dpaudit.models import Count, Fraction, NonNegative, Positive
+
+#: What a finding of the gate may be about, and so what a waiver may name.
+Waivable = Literal[
+    "not-proved",
+    "release-not-proved",
+    "refuted",
+    "inconclusive",
+    "max-epsilon",
+    "delta-at-most",
+    "allowed-samplers",
+    "fail-on-increase",
+]
+
+#: One line of text, as file names and references are.
+Line = Annotated[str, Field(min_length=1, max_length=1000, pattern=r"^[^\x00-\x1f\x7f]+$")]
+Name = Annotated[str, Field(max_length=100, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
+
+
+def _kebab(name: str) -> str:
+    return name.replace("_", "-")
+
+
+class Settings(BaseModel):
+    """A table of the configuration; its keys are written with hyphens."""
+
+    model_config: ClassVar[ConfigDict] = ConfigDict(
+        frozen=True, extra="forbid", strict=True, alias_generator=_kebab
+    )
+
+
+class ClaimSettings(Settings):
+    """What is claimed: one guarantee, and optionally for whom."""
+
+    epsilon: NonNegative | None = None
+    delta: Fraction | None = None
+    rho: NonNegative | None = None
+    mu: NonNegative | None = None
+    unit: Line | None = None
+    neighbouring: Annotated[Neighbouring, Field(strict=False)] | None = None
+    trust_model: Annotated[TrustModel, Field(strict=False)] | None = None
+
+    @model_validator(mode="after")
+    def _one_guarantee(self) -> Self:
+        given = [name for name in ("epsilon", "rho", "mu") if getattr(self, name) is not None]
+        if len(given) != 1:
+            raise ValueError(f"a claim has one of epsilon, rho and mu, not {' and '.join(given) or 'none'}")
+        if self.delta is not None and self.epsilon is None:
+            raise ValueError(f"delta belongs to epsilon, not to {given[0]}")
+        return self
+
+    def stated(self) -> StatedClaim:
+        """The claim as the command line's options would state it."""
+        return StatedClaim(**{name: getattr(self, name) for name in StatedClaim.__dataclass_fields__})
+
+
+def _natural(seed: Any) -> Any:
+    if seed != "fresh" and (isinstance(seed, str) or seed < 0):
+        raise ValueError(f'a seed is a whole number from 0 on, or "fresh", not {seed!r}')
+    return seed
+
+
+class Effort(Settings):
+    """How hard one target is audited; what is left out, the next wider table says.
+
+    Attributes:
+        method: replay, or a sampling audit of the final output.
+        trials: recordings to replay; of a sampling audit, runs on each side.
+        time_limit: seconds for one target's audit; what it could not finish is inconclusive.
+        seed: the root seed, or ``"fresh"`` for another one each time, which the report names.
+    """
+
+    method: Literal["replay", "threshold", "sequential"] | None = None
+    trials: Annotated[Count, Field(le=100_000_000)] | None = None
+    time_limit: Annotated[Positive, Field(le=1e6)] | None = None
+    seed: Annotated[int | str, AfterValidator(_natural)] | None = None
+
+
+class GateEffort(Effort):
+    """The effort of a whole gate.
+
+    Attributes:
+        confidence: with at least this probability no true claim is refuted, all audits taken together.
+    """
+
+    confidence: Fraction | None = None
+
+
+class Profiles(Settings):
+    """What differs from `[tool.dpaudit.audit]` in one profile."""
+
+    pr: GateEffort = GateEffort()
+    nightly: GateEffort = GateEffort()
+
+
+class Check(Settings):
+    """What targets and ledgers have in common.
+
+    Attributes:
+        claim: what is judged; left out, the target's or ledger's own.
+        n: the public number of units, for ``delta-at-most = "1/n"``.
+        baseline: a certificate whose cost must not be exceeded.
+    """
+
+    claim: ClaimSettings | None = None
+    n: Count | None = None
+    baseline: Line | None = None
+
+
+class Target(Check):
+    """An algorithm to run, account for and audit; the keys are those of `dpaudit certify`."""
+
+    target: Line
+    data: Line | None = None
+    pair: Line | None = None
+    parameters: dict[Line, int | float | Line] = {}
+    users: Count | None = None
+    budget_rho: NonNegative | None = None
+    budget_mu: NonNegative | None = None
+    audit: Effort = Effort()
+
+
+class LedgerFile(Check):
+    """A ledger to account for."""
+
+    ledger: Line
+    allow_unhashed: bool = False
+
+
+def _delta_or_1_over_n(delta: Any) -> Any:
+    if delta != "1/n" and (isinstance(delta, str) or not 0 < delta < 1):
+        raise ValueError(f'a delta is a number between 0 and 1, or "1/n", not {delta!r}')
+    return delta
+
+
+class Policy(Settings):
+    """What holds for every check, whatever it claims.
+
+    Attributes:
+        max_epsilon: every ledger must be proved (max-epsilon, delta-at-most)-DP.
+        delta_at_most: no claim may have a larger delta; a number, or ``"1/n"`` with each check's n.
+        allowed_samplers: what may have drawn the noise.
+        fail_on_increase: no ledger may cost more than the baseline certificate of its check.
+    """
+
+    max_epsilon: NonNegative | None = None
+    delta_at_most: Annotated[float | str, AfterValidator(_delta_or_1_over_n)] | None = None
+    allowed_samplers: Annotated[list[Sampler], Field(min_length=1)] | None = None
+    fail_on_increase: bool = False
+
+
+class Waiver(Settings):
+    """A finding that is let pass until a day, and why; it stays visible.
+
+    Attributes:
+        expires: the last day on which it holds, in UTC.
+    """
+
+    check: Name
+    finding: Waivable
+    reason: Annotated[str, Field(min_length=1, max_length=2000, pattern=r"\S")]
+    expires: dt.date
+
+
+class Gate(Settings):
+    """The whole of `[tool.dpaudit]`."""
+
+    targets: dict[Name, Target] = {}
+    ledgers: dict[Name, LedgerFile] = {}
+    policy: Policy = Policy()
+    audit: GateEffort = GateEffort()
+    profile: Profiles = Profiles()
+    waivers: list[Waiver] = []

@@ -1,0 +1,197 @@
+"""The options of `dpaudit audit` that say how runs are made and scored, and which method takes which."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from dpaudit.app.options.foreign_code import foreign_code, load
+from dpaudit.auditors.statistics.canaries import Canaries
+from dpaudit.errors import UsageError
+
+METHODS = {
+    "replay": "force the same noise on both data sets, see what still differs",
+    "sequential": "sample; true at every moment, shown while it runs",
+    "threshold": "sample; one event, tested exactly at the end",
+    "gdp": "sample; bound mu, and nothing but mu",
+    "one-run": "one run with many canaries",
+}
+SAMPLING = ("sequential", "threshold", "gdp")
+
+#: Left out: replays in each direction, runs on each side, canaries.
+TRIALS = {"replay": 100, "sequential": 5_000, "threshold": 5_000, "gdp": 5_000, "one-run": 1_000}
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the command line says of how runs are made; None for the options left out."""
+
+    trials: int | None = None
+    score: str | None = None
+    workers: int | None = None
+    dask: str | None = None
+    chunk: int | None = None
+    time_limit: float | None = None
+    resume: Path | None = None
+    stop_when_refuted: bool | None = None
+    canaries: str | None = None
+    guesses: int | None = None
+
+    def number(self, method: str) -> int:
+        """How many trials."""
+        return TRIALS[method] if self.trials is None else self.trials
+
+    def require_used(self, method: str) -> None:
+        """Refuse an option that the method would pass over.
+
+        Raises:
+            UsageError: there is one.
+        """
+        for name, methods in _USED_BY.items():
+            if getattr(self, name) is not None and method not in methods:
+                option = "--" + name.replace("_", "-")
+                raise UsageError(
+                    f"{option} with --method {method}",
+                    where=option,
+                    why="an option that does nothing would look like one that was honoured",
+                    remedy=f"leave it out, or use --method {' or '.join(methods)}",
+                )
+        if self.dask is not None and self.workers is not None:
+            raise UsageError(
+                "--dask and --workers at once",
+                where="--workers",
+                why="the cluster decides how many workers there are",
+                remedy="give one of them",
+            )
+
+    def scored(self) -> Any:
+        """What ``--score`` stands for: a word that the auditors know, a callable, or None."""
+        if self.score is None or self.score in {"exact", "logistic", "boosting"}:
+            return self.score
+        if ":" not in self.score:
+            raise UsageError(
+                f"no score {self.score!r}",
+                where="--score",
+                remedy="give exact, logistic, boosting, path.py:NAME or package.module:NAME",
+            )
+        return _callable(self.score, "--score", "it is called with each output")
+
+    def canaries_for(self, number: int) -> Canaries:
+        """Call what ``--canaries`` names with their number."""
+        if self.canaries is None:
+            raise UsageError(
+                "no canaries",
+                where="--method one-run",
+                why="a one-run audit guesses which of them were in the data",
+                remedy="add --canaries MODULE:CALLABLE, which is called with their number and returns "
+                "dpaudit.auditors.statistics.canaries.Canaries",
+            )
+        make = _callable(self.canaries, "--canaries", "it is called with the number of canaries")
+        with foreign_code(self.canaries, "making the canaries"):
+            made = make(number)
+        if not isinstance(made, Canaries) or made.number != number:
+            what = f"{made.number} canaries" if isinstance(made, Canaries) else f"a {type(made).__name__}"
+            raise UsageError(
+                f"{self.canaries} returned {what}, asked for {number}",
+                where="--canaries",
+                remedy="return dpaudit.auditors.statistics.canaries.Canaries(number, insert, score)",
+            )
+        return made
+
+
+_USED_BY: dict[str, tuple[str, ...]] = {
+    "score": SAMPLING,
+    "workers": SAMPLING,
+    "dask": SAMPLING,
+    "chunk": SAMPLING,
+    "time_limit": SAMPLING,
+    "resume": SAMPLING,
+    "stop_when_refuted": ("sequential",),
+    "canaries": ("one-run",),
+    "guesses": ("one-run",),
+}
+
+
+def _callable(reference: str, option: str, why: str) -> Callable[..., Any]:
+    found = load(reference, option)
+    if not callable(found):
+        raise UsageError(
+            f"{reference} is of type {type(found).__name__}, not callable",
+            where=option,
+            why=why,
+            remedy="name a function",
+        )
+    called: Callable[..., Any] = found
+    return called
+
+
+_OPTIONS = (
+    click.option(
+        "--trials",
+        type=click.IntRange(min=1),
+        metavar="N",
+        help="Runs on each side of a pair, default 5000; of replay, recordings in each direction, 100; of "
+        "one-run, canaries, 1000.",
+    ),
+    click.option(
+        "--score",
+        metavar="SCORE",
+        help="What of a run is compared. path.py:NAME: a number or a vector of each output. logistic, "
+        "boosting: learned from the numbers of the output (extra `learn`). exact: the log-likelihood ratio "
+        "of all releases. Default: the output, if it is one number, else logistic.",
+    ),
+    click.option("--workers", type=click.IntRange(min=1), help="Processes on this machine; default 1."),
+    click.option("--dask", metavar="ADDRESS", help="Run on a cluster: tcp://HOST:8786 (extra `dask`)."),
+    click.option(
+        "--chunk",
+        type=click.IntRange(min=1),
+        help="Runs between two reports; default 250, and 10000 of a batch form.",
+    ),
+    click.option(
+        "--time-limit",
+        type=click.FloatRange(min=0, min_open=True),
+        metavar="SECONDS",
+        help="Begin no chunk of runs after that.",
+    ),
+    click.option(
+        "--resume",
+        type=click.Path(dir_okay=False, path_type=Path),
+        metavar="FILE",
+        help="Keep finished runs in this SQLite file, and go on from those it holds (extra `resume`).",
+    ),
+    click.option(
+        "--stop-when-refuted",
+        is_flag=True,
+        default=None,
+        help="End a sequential audit as soon as the claim is refuted.",
+    ),
+    click.option(
+        "--canaries",
+        metavar="MODULE:CALLABLE",
+        help="For one-run: called with their number, returns dpaudit.auditors.statistics.canaries.Canaries.",
+    ),
+    click.option(
+        "--guesses",
+        type=click.IntRange(min=1),
+        help="For one-run: how many coins are guessed; default a fifth of the canaries.",
+    ),
+)
+
+
+def settings_options(verb: Callable[..., None]) -> Callable[..., None]:
+    """Give a verb these options; it receives them together, as ``settings``."""
+
+    @functools.wraps(verb)
+    def with_settings(*args: Any, **options: Any) -> None:
+        fields = {name: options.pop(name) for name in Settings.__dataclass_fields__}
+        verb(*args, settings=Settings(**fields), **options)
+
+    decorated: Callable[..., None] = with_settings
+    for option in reversed(_OPTIONS):
+        decorated = option(decorated)
+    return decorated

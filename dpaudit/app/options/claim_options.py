@@ -1,0 +1,213 @@
+"""The options that state a claim, shared by every verb that judges one."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from dpaudit.accountants.accounting import account
+from dpaudit.accountants.filters.filters import GDPFilter, ZCDPFilter
+from dpaudit.certificate.statement import NOTHING_STATED, Statement
+from dpaudit.certificate.verdicts import Accounting
+from dpaudit.claims.claims import Claim
+from dpaudit.claims.guarantees import GDP, ZCDP, AnyGuarantee, ApproxDP, PureDP
+from dpaudit.claims.relations import Neighbouring, TrustModel
+from dpaudit.curator.curator import Filter
+from dpaudit.errors import ClaimMismatch, UsageError
+from dpaudit.ledger.ledger import Ledger
+
+
+@dataclass(frozen=True)
+class StatedClaim:
+    """What the command line says of the claim to judge; None for the options left out."""
+
+    epsilon: float | None = None
+    delta: float | None = None
+    rho: float | None = None
+    mu: float | None = None
+    unit: str | None = None
+    neighbouring: str | None = None
+    trust_model: str | None = None
+
+    def guarantee(self) -> AnyGuarantee | None:
+        """The guarantee that was stated, if one was.
+
+        Raises:
+            UsageError: more than one guarantee, or half of one.
+            InvalidParameter: a figure outside its range.
+        """
+        return stated_guarantee(epsilon=self.epsilon, delta=self.delta, rho=self.rho, mu=self.mu)
+
+    def claim(self, own: Claim | None) -> Claim | None:
+        """The claim to judge: the options', completed by the algorithm's or ledger's own; else the own.
+
+        The own claim's premises and assumptions stay: another figure does not make them true.
+
+        Raises:
+            UsageError: contradictory options, or a unit without any guarantee.
+            ClaimMismatch: the options name another unit, relation or trust model than that claim.
+        """
+        guarantee = self.guarantee()
+        about = {"unit": self.unit, "neighbouring": self.neighbouring, "trust_model": self.trust_model}
+        named = {name: value for name, value in about.items() if value is not None}
+        if guarantee is None and own is None:
+            if named:
+                option = "--" + next(iter(named)).replace("_", "-")
+                raise UsageError(
+                    f"{option} without a guarantee",
+                    where=option,
+                    why="there is no claim that it could be part of",
+                    remedy="add --rho, --mu or --epsilon with --delta",
+                )
+            return None
+        if own is None:
+            return Claim(guarantee, **named)
+        for name, value in named.items():
+            meant = getattr(own, name)
+            if meant is not None and value != meant:
+                raise ClaimMismatch(
+                    f"{name} {value!r} was asked for, its own claim speaks of {str(meant)!r}",
+                    where="--" + name.replace("_", "-"),
+                    remedy=f"claim {name} {str(meant)!r}",
+                )
+        fields = {name: getattr(own, name) for name in type(own).model_fields}
+        return Claim(**{**fields, **named, "guarantee": guarantee or own.guarantee})
+
+
+def stated_guarantee(
+    *, epsilon: float | None, delta: float | None, rho: float | None, mu: float | None
+) -> AnyGuarantee | None:
+    """One guarantee from the options that state it, or None.
+
+    Raises:
+        UsageError: more than one, or a delta without its epsilon.
+        InvalidParameter: a figure outside its range.
+    """
+    given = [
+        f"--{name}" for name, value in (("epsilon", epsilon), ("rho", rho), ("mu", mu)) if value is not None
+    ]
+    if len(given) > 1:
+        raise UsageError(
+            f"{' and '.join(given)} at once",
+            where=" ".join(given),
+            why="they state different guarantees, and one claim has one",
+            remedy=f"give one of them; `dpaudit convert {given[0]} ...` states it on the other scales",
+        )
+    if delta is not None and epsilon is None:
+        beside = f"with {given[0]}" if given else "without --epsilon"
+        raise UsageError(
+            f"--delta {beside}",
+            where="--delta",
+            why="delta belongs to (epsilon, delta)-DP",
+            remedy="leave --delta out" if given else "add --epsilon",
+        )
+    if rho is not None:
+        return ZCDP(rho=rho)
+    if mu is not None:
+        return GDP(mu=mu)
+    if epsilon is not None:
+        return PureDP(epsilon=epsilon) if delta is None else ApproxDP(epsilon=epsilon, delta=delta)
+    return None
+
+
+_OPTIONS = (
+    click.option("--epsilon", type=float, help="Claim epsilon-DP; with --delta, (epsilon, delta)-DP."),
+    click.option("--delta", type=float, help="Goes with --epsilon."),
+    click.option("--rho", type=float, help="Claim rho-zCDP."),
+    click.option("--mu", type=float, help="Claim mu-GDP."),
+    click.option("--unit", help="Unit of privacy: trajectory, user, row, ..."),
+    click.option(
+        "--neighbouring",
+        type=click.Choice([str(relation) for relation in Neighbouring]),
+        help="How two data sets that must look alike differ: by one unit more or less, one replaced, or one "
+        "set to zero.",
+    ),
+    click.option(
+        "--trust-model",
+        type=click.Choice([str(model) for model in TrustModel]),
+        help="Who sees private data: a central curator; nobody but each user (local); or a curator whose "
+        "answers each user sees beside their own (joint).",
+    ),
+)
+
+
+def users_option(verb: Callable[..., None]) -> Callable[..., None]:
+    """``--users``, for the verbs that run an algorithm."""
+    return click.option(
+        "--users",
+        type=click.IntRange(min=1),
+        metavar="N",
+        help="Under local trust: how many users there are, each held to the one that the ledger describes.",
+    )(verb)
+
+
+def rigour_option(verb: Callable[..., None]) -> Callable[..., None]:
+    """``--rigour float-pessimistic|interval``."""
+    decorated: Callable[..., None] = click.option(
+        "--rigour",
+        type=click.Choice(["float-pessimistic", "interval"]),
+        default="float-pessimistic",
+        show_default=True,
+        help="interval: judge the total by a proved enclosure alone; needs the extra `interval`.",
+    )(verb)
+    return decorated
+
+
+def statement_option(verb: Callable[..., None]) -> Callable[..., None]:
+    """``--statement FILE``, read at once: what cannot be followed stops the verb before anything runs."""
+    decorated: Callable[..., None] = click.option(
+        "--statement",
+        type=click.Path(path_type=Path),
+        metavar="FILE",
+        callback=_read_statement,
+        help="TOML: what you state of the deployment, for the certificate's reader; see docs/certificate.md.",
+    )(verb)
+    return decorated
+
+
+def _read_statement(ctx: click.Context, option: click.Parameter, path: Path | None) -> Statement:
+    del ctx, option
+    return NOTHING_STATED if path is None else Statement.read(path)
+
+
+def accounted(ledger: Ledger, claim: Claim | None, rigour: str) -> Accounting:
+    """The ledger's accounting at the rigour that was asked for."""
+    if rigour == "interval":
+        from dpaudit.accountants.interval.interval_bounds import account_in_intervals
+
+        return account_in_intervals(ledger, claim)
+    return account(ledger, claim)
+
+
+def claim_options(verb: Callable[..., None]) -> Callable[..., None]:
+    """Give a verb the claim options; it receives them together, as ``stated``."""
+
+    @functools.wraps(verb)
+    def with_claim(*args: Any, **options: Any) -> None:
+        fields = {name: options.pop(name) for name in StatedClaim.__dataclass_fields__}
+        verb(*args, stated=StatedClaim(**fields), **options)
+
+    decorated: Callable[..., None] = with_claim
+    for option in reversed(_OPTIONS):
+        decorated = option(decorated)
+    return decorated
+
+
+def stated_budget(rho: float | None, mu: float | None, claim: Claim) -> Filter | None:
+    """A whole budget, for one run, under the claim's relation."""
+    neighbouring = claim.neighbouring or Neighbouring.REPLACE_ONE
+    if rho is not None and mu is not None:
+        raise UsageError(
+            "--budget-rho and --budget-mu at once",
+            where="--budget-rho",
+            why="a curator holds one budget",
+            remedy="give one of them",
+        )
+    if mu is not None:
+        return GDPFilter(mu, neighbouring)
+    return None if rho is None else ZCDPFilter(rho, neighbouring)

@@ -1,0 +1,164 @@
+"""Loading and running what a user wrote: its faults are reported as its own, and its prints go to stderr."""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import hashlib
+import importlib
+import importlib.util
+import os
+import sys
+import traceback
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from dpaudit.app.text.failures import NobodyReads
+from dpaudit.errors import DpauditError, UsageError
+
+_OWN_FOLDER = str(Path(__file__).resolve().parents[2])
+
+
+@contextlib.contextmanager
+def foreign_code(reference: str, doing: str) -> Iterator[None]:
+    """Blame on `reference` whatever goes wrong inside; stdout stays free for the answer.
+
+    Raises:
+        UsageError: the code raised an exception of its own, or asked the interpreter to exit.
+    """
+    try:
+        with contextlib.redirect_stdout(sys.stderr), _descriptor_redirected():
+            yield
+    except (DpauditError, KeyboardInterrupt, NobodyReads):
+        raise
+    except BaseException as error:  # also what is no Exception: SystemExit, a framework's cancellation
+        text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+        raise UsageError(
+            f"{text} while {doing}",
+            where=f"{reference} ({_place(error)})",
+            why="nothing can be said of an algorithm that fails",
+            remedy="mend it; --traceback shows where it failed",
+        ) from error
+
+
+@contextlib.contextmanager
+def _descriptor_redirected() -> Iterator[None]:
+    """What child processes and compiled libraries write to stdout goes to stderr as well."""
+    try:
+        kept = os.dup(1)
+    except OSError:  # stdout is closed: nobody reads it
+        yield
+        return
+    try:
+        with contextlib.suppress(OSError):  # stderr is closed
+            os.dup2(2, 1)
+        yield
+    finally:
+        os.dup2(kept, 1)
+        os.close(kept)
+
+
+def _place(error: BaseException) -> str:
+    """File and line of the innermost frame outside dpaudit, where there is one."""
+    if isinstance(error, SyntaxError) and error.filename is not None:
+        return f"{error.filename}:{error.lineno}"
+    frames = traceback.extract_tb(error.__traceback__)
+    outside = [
+        f
+        for f in frames
+        if not f.filename.startswith((_OWN_FOLDER, "<frozen")) and "contextlib" not in f.filename
+    ]
+    chosen = (outside or list(frames))[-1]
+    return f"{chosen.filename}:{chosen.lineno}"
+
+
+def load(reference: str, option: str, suits: Callable[[Any], bool] = callable) -> Any:
+    """The object that ``path.py:name`` or ``package.module:name`` refers to.
+
+    Args:
+        reference: as typed.
+        option: what it was given for, for error messages.
+        suits: whether an object could be what is asked for; where the name is not there, others are
+            suggested if they could.
+
+    Raises:
+        UsageError: there is no such file, module or name, or importing it fails.
+    """
+    location, colon, name = reference.rpartition(":")
+    if not colon or not location or not name:
+        raise UsageError(
+            f"{option} {reference!r} names no object",
+            where=option,
+            why="a file or module holds many objects",
+            remedy="write path.py:NAME or package.module:NAME",
+        )
+    is_file = location.endswith(".py") or "/" in location
+    module = _from_file(location, reference, option) if is_file else _by_name(location, reference, option)
+    if not hasattr(module, name):
+        known = [own for own, value in vars(module).items() if not own.startswith("_") and suits(value)]
+        near = difflib.get_close_matches(name, known, n=3)
+        raise UsageError(
+            f"{location} has no {name!r}",
+            where=f"{option} {reference}",
+            why="there is nothing to run",
+            remedy=f"did you mean {', '.join(near)}?" if near else "name something that it defines",
+        )
+    return getattr(module, name)
+
+
+def _from_file(location: str, reference: str, option: str) -> ModuleType:
+    path = Path(location)
+    if not path.is_file():
+        raise UsageError(
+            f"{location} is {'a folder' if path.is_dir() else 'not there'}",
+            where=f"{option} {reference}",
+            why="there is nothing to run",
+            remedy="name a Python file that exists",
+        )
+    path = path.resolve()
+    # One file is one module, however often it is named: TARGET and --pair share its classes.
+    name = f"dpaudit_target_{hashlib.sha256(str(path).encode('utf-8', 'surrogateescape')).hexdigest()[:16]}"
+    if name in sys.modules:
+        return sys.modules[name]
+    specification = importlib.util.spec_from_file_location(name, path)
+    if specification is None or specification.loader is None:
+        raise UsageError(
+            f"{location} is no Python file",
+            where=f"{option} {reference}",
+            remedy="name a file that ends in .py",
+        )
+    module = importlib.util.module_from_spec(specification)
+    sys.modules[name] = module
+    _search_first(str(path.parent))  # as `python path.py` does: its neighbours can be imported
+    try:
+        with foreign_code(reference, "importing it"):
+            specification.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return module
+
+
+def _by_name(location: str, reference: str, option: str) -> ModuleType:
+    _search_first(str(Path.cwd()))  # as `python -m` does
+    try:
+        with foreign_code(reference, "importing it"):
+            return importlib.import_module(location)
+    except UsageError as error:
+        cause = error.__cause__
+        missing = cause.name if isinstance(cause, ModuleNotFoundError) else None
+        if missing is not None and (location == missing or location.startswith(f"{missing}.")):
+            raise UsageError(
+                f"no module named {missing!r}",
+                where=f"{option} {reference}",
+                why="there is nothing to run",
+                remedy="run from the folder that holds it, or install it; a file is named with its .py",
+            ) from None
+        raise
+
+
+def _search_first(folder: str) -> None:
+    if folder not in sys.path:
+        sys.path.insert(0, folder)

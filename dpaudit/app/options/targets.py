@@ -1,0 +1,233 @@
+"""What TARGET, --pair, --data and -P stand for."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from dpaudit.algorithms.catalogue import CATALOGUE
+from dpaudit.app.options.arrays import read_array
+from dpaudit.app.options.foreign_code import foreign_code, load
+from dpaudit.auditors.sampling.curatorless import Plain
+from dpaudit.claims.claims import Claim
+from dpaudit.claims.pairs import Pair
+from dpaudit.errors import UsageError
+
+
+@dataclass(frozen=True)
+class Target:
+    """An algorithm ready to run, and the data to run it on.
+
+    Attributes:
+        reference: as typed.
+        algorithm: any callable ``(data, curator) -> output``.
+        data: what to run it on; None where there is none.
+        claim: the algorithm's own claim, if it carries one.
+    """
+
+    reference: str
+    algorithm: Callable[..., Any]
+    data: Any
+    claim: Claim | None
+
+
+def load_target(
+    reference: str, *, data_file: Path | None, parameters: Mapping[str, Any], plain: bool = False
+) -> Target:
+    """A built-in algorithm with its data, or one of the user's own.
+
+    With `plain` it is called as ``(data, generator)`` and draws its own noise. A `Plain` and an OpenDP
+    measurement say so of themselves.
+
+    Raises:
+        UsageError: there is no such target, it cannot be called, or parameters it does not take.
+        DataError: the data file cannot be used.
+    """
+    if reference in CATALOGUE:
+        _refuse_plain(reference, plain)
+        builtin = CATALOGUE[reference]
+        with foreign_code(reference, "preparing it"):
+            if data_file is None:
+                algorithm, data = builtin.example(**parameters)
+            else:
+                algorithm, data = builtin.fit(data_file, **parameters)
+        return Target(reference, algorithm, data, algorithm.claim)
+    if ":" not in reference:
+        near = difflib.get_close_matches(reference, CATALOGUE, n=1)
+        hint = f"did you mean {near[0]}? " if near else ""
+        raise UsageError(
+            f"no built-in algorithm {reference!r}",
+            where="TARGET",
+            why="there is nothing to run",
+            remedy=f"{hint}built in: {', '.join(CATALOGUE)}; your own: path.py:NAME or package.module:NAME",
+        )
+    if parameters:
+        raise UsageError(
+            f"-P {next(iter(parameters))} for {reference}",
+            where="-P",
+            why="only built-in algorithms take parameters here",
+            remedy="set them where you define the algorithm: functools.partial keeps it callable",
+        )
+    algorithm = load(reference, "TARGET", _could_be_called)
+    if _is_measurement(algorithm):
+        algorithm = Plain(_Measured(algorithm))
+    if isinstance(algorithm, type) or not callable(algorithm):
+        kind = "a class" if isinstance(algorithm, type) else f"of type {type(algorithm).__name__}"
+        raise UsageError(
+            f"{reference} is {kind}, not an algorithm",
+            where="TARGET",
+            why="an algorithm is called with data and a curator",
+            remedy="name a function or an instance that is callable as (data, curator)",
+        )
+    if plain and not isinstance(algorithm, Plain):
+        algorithm = Plain(algorithm, claim=getattr(algorithm, "claim", None))
+    with foreign_code(reference, "asking for its claim"):
+        claim = getattr(algorithm, "claim", None)
+    if claim is not None and not isinstance(claim, Claim):
+        raise UsageError(
+            f"{reference} carries a claim of type {type(claim).__name__}",
+            where=f"{reference}.claim",
+            why="only a Claim can be judged",
+            remedy="set it to dpaudit.Claim(...)",
+        )
+    return Target(reference, algorithm, None if data_file is None else read_array(data_file), claim)
+
+
+def _could_be_called(value: object) -> bool:
+    return callable(value) and not isinstance(value, type)
+
+
+def _refuse_plain(reference: str, plain: bool) -> None:
+    if plain:
+        raise UsageError(
+            f"--plain for {reference}",
+            where="--plain",
+            why="built-in algorithms release through a curator",
+            remedy="leave it out",
+        )
+
+
+def _is_measurement(value: object) -> bool:
+    """Whether it is an OpenDP measurement; told by its class, so that OpenDP need not be there."""
+    kind = type(value)
+    return kind.__name__ == "Measurement" and kind.__module__.partition(".")[0] == "opendp"
+
+
+@dataclass(frozen=True)
+class _Measured:
+    """An OpenDP measurement, which takes the data alone: its noise is the operating system's."""
+
+    measurement: Callable[[Any], Any]
+
+    name = "OpenDP measurement"
+
+    def __call__(self, data: Any, generator: object) -> Any:
+        del generator
+        return self.measurement(data)
+
+
+def _could_make_pair(value: object) -> bool:
+    """Whether it is a `Pair`, or can be called without arguments."""
+    if isinstance(value, Pair) or not (callable(value) and _could_be_called(value)):
+        return isinstance(value, Pair)
+    try:
+        inspect.signature(value).bind()
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def load_pair(reference: str) -> Pair:
+    """Call what ``--pair`` names; it returns ``(data, neighbour)`` or a `dpaudit.claims.pairs.Pair`.
+
+    A `Pair` may also be named itself.
+
+    Raises:
+        UsageError: there is no such callable, it fails, or it returns something else.
+    """
+    make = load(reference, "--pair", _could_make_pair)
+    if isinstance(make, Pair):
+        return make
+    if not callable(make):
+        raise UsageError(
+            f"{reference} is of type {type(make).__name__}, not callable",
+            where="--pair",
+            why="it is called for the two data sets",
+            remedy="name a function without arguments that returns (data, neighbour)",
+        )
+    with foreign_code(reference, "making the pair"):
+        pair = make()
+    if isinstance(pair, Pair):
+        return pair
+    if isinstance(pair, tuple) and len(pair) == 2:
+        return Pair(*pair)
+    raise UsageError(
+        f"{reference} returned a {type(pair).__name__}",
+        where="--pair",
+        why="an audit needs two data sets that differ in one unit of privacy",
+        remedy="return the tuple (data, neighbour)",
+    )
+
+
+def pairs_of(target: Target, pair: Pair | None) -> Sequence[Pair]:
+    """The pair given, else the algorithm's own worst pairs, else none."""
+    if pair is not None:
+        return (pair,)
+    if not hasattr(target.algorithm, "worst_pairs"):
+        return ()
+    with foreign_code(target.reference, "making its worst pairs"):
+        return tuple(target.algorithm.worst_pairs())
+
+
+def parse_parameters(ctx: click.Context, option: click.Parameter, given: tuple[str, ...]) -> dict[str, Any]:
+    """``name=value`` options to a dictionary; numbers are parsed, anything else is a string."""
+    del ctx, option
+    parameters: dict[str, Any] = {}
+    for text in given:
+        name, equals, value = text.partition("=")
+        if not equals or not name.isidentifier() or name in parameters:
+            raise UsageError(
+                f"-P {text}: " + ("given twice" if name in parameters else "not of the form name=value"),
+                where="-P",
+                why="which value was meant cannot be told",
+                remedy="write each parameter once, as -P name=value",
+            )
+        parameters[name] = _number(value)
+    return parameters
+
+
+def _number(text: str) -> int | float | str:
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
+
+
+def parameter_option(verb: Callable[..., None]) -> Callable[..., None]:
+    """``-P name=value``, any number of times."""
+    return click.option(
+        "-P",
+        "parameters",
+        metavar="NAME=VALUE",
+        multiple=True,
+        callback=parse_parameters,
+        help="A parameter of a built-in algorithm; repeatable.",
+    )(verb)
+
+
+def pair_option(verb: Callable[..., None]) -> Callable[..., None]:
+    """``--pair``."""
+    return click.option(
+        "--pair",
+        "pair_reference",
+        metavar="MODULE:CALLABLE",
+        help="Returns (data, neighbour); default: the algorithm's own worst pairs.",
+    )(verb)

@@ -1,0 +1,1 @@
+"""The report about a certificate: one self-contained page with pictures."""

@@ -1,0 +1,267 @@
+"""A page of headings, sentences, tables and pictures, as HTML, as Markdown and as LaTeX."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias, assert_never
+
+#: Longer words are broken where a table needs the room.
+_LONGEST_WORD = 24
+
+#: How a badge looks; its words say the same without colour.
+Tone = Literal["good", "bad", "unclear"]
+
+
+@dataclass(frozen=True)
+class Heading:
+    """A heading; the first of a page is its title."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Paragraph:
+    """Sentences; a lead stands out."""
+
+    text: str
+    lead: bool = False
+
+
+@dataclass(frozen=True)
+class Badges:
+    """Verdicts, each with what it is about and how it looks: (subject, verdict, tone)."""
+
+    verdicts: Sequence[tuple[str, str, Tone]]
+
+
+@dataclass(frozen=True)
+class Items:
+    """A list of sentences."""
+
+    lines: Sequence[str]
+
+
+@dataclass(frozen=True)
+class Code:
+    """Text to be copied."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A table; columns named in `numbers` are aligned to the right."""
+
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    numbers: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A picture in the file `name`."""
+
+    name: str
+    caption: str
+
+
+Block: TypeAlias = Heading | Paragraph | Badges | Items | Code | Grid | Picture
+
+
+def html_page(blocks: Sequence[Block], pictures: Mapping[str, str]) -> str:
+    """The page as one file that needs no other, no script and no network.
+
+    Args:
+        blocks: the page.
+        pictures: the SVG of each picture by its name, as `dpaudit.app.report.chart.svg` makes it.
+    """
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+    from markupsafe import Markup
+
+    environment = Environment(
+        loader=PackageLoader("dpaudit.app.report", "."),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["words"] = _html_words
+    environment.tests["long"] = lambda cell: max(map(len, cell.split()), default=0) > _LONGEST_WORD
+    title = next(block.text for block in blocks if isinstance(block, Heading))
+    drawn = {
+        name: Markup(_own_names(picture, f"picture-{number}-"))  # noqa: S704  (vl-convert escapes its texts)
+        for number, (name, picture) in enumerate(pictures.items())
+    }
+    page = environment.get_template("page.html.j2")
+    shown = [(type(block).__name__, block) for block in blocks]
+    return page.render(title=title, blocks=shown, pictures=drawn) + "\n"
+
+
+def _html_words(text: str) -> str:
+    """Text as HTML, with code between backticks as code."""
+    from markupsafe import Markup, escape
+
+    return Markup(re.sub("`([^`]+)`", r"<code>\1</code>", str(escape(text))))  # noqa: S704  (escaped before)
+
+
+def _own_names(picture: str, prefix: str) -> str:
+    """The SVG with identifiers of its own, the same every time: Vega counts on from picture to picture."""
+    names = list(dict.fromkeys(re.findall(r'\sid="([^"]+)"', picture)))
+    numbers = {name: f"{prefix}{number}" for number, name in enumerate(names)}
+
+    def renamed(found: re.Match[str]) -> str:
+        return found[1] + numbers.get(found[2], found[2])
+
+    return re.sub(r'(\sid="|url\(#)([^")]+)', renamed, picture)
+
+
+def markdown(blocks: Iterable[Block], *, pictures: bool = True) -> str:
+    """The page as Markdown; pictures are files beside it, or left out."""
+    parts: list[str] = []
+    for block in blocks:
+        match block:
+            case Heading():
+                parts.append(f"{'##' if parts else '#'} {_md(block.text)}")
+            case Paragraph():
+                parts.append(_md(block.text))
+            case Badges():
+                parts.append(
+                    "\n".join(f"- {_md(about)}: **{_md(word)}**" for about, word, _ in block.verdicts)
+                )
+            case Items():
+                parts.append("\n".join(f"- {_md(text)}" for text in block.lines))
+            case Code():
+                # Longer than any run of backticks inside, which could end it.
+                fence = "`" * max(3, 1 + max(map(len, re.findall("`+", block.text)), default=0))
+                parts.append(f"{fence}\n{block.text}\n{fence}")
+            case Grid():
+                rule = ["---:" if name in block.numbers else "---" for name in block.columns]
+                lines = [
+                    [_md(name) for name in block.columns],
+                    rule,
+                    *([_md(cell) for cell in row] for row in block.rows),
+                ]
+                parts.append("\n".join(f"| {' | '.join(line)} |" for line in lines))
+            case Picture():
+                if pictures:
+                    parts.append(f"![{_md(block.caption)}]({block.name})")
+            case _:
+                assert_never(block)
+    return "\n\n".join(parts) + "\n"
+
+
+_CODE = re.compile("(`[^`]+`)")
+
+#: What Markdown, the HTML that it may hold, or mathematics in dollars would read as more than a character.
+_MARKED = re.compile(r"[\\`*\[\]<>|$~]|(?<![^\W_])_|_(?![^\W_])")
+_ENTITY = re.compile(r"&(?=#?\w+;)")
+_LEADING = re.compile(r"(#+|[-+]|\d+(?=[.)]))(?=[.)]?(\s|$))|[=-]+$")
+
+
+def _md(text: str) -> str:
+    """Text of one line that Markdown shows as it is; code between backticks stays code."""
+    parts = _CODE.split(" ".join(text.split()))
+    return "".join(
+        part.replace("|", "\\|") if index % 2 else _escaped(part, first=index == 0)
+        for index, part in enumerate(parts)
+    )
+
+
+def _escaped(text: str, *, first: bool) -> str:
+    shown = _ENTITY.sub("&amp;", _MARKED.sub(r"\\\g<0>", text))
+    opening = _LEADING.match(shown) if first else None
+    if opening is None:
+        return shown
+    # Of a number the point behind it makes a list, of anything else the first character makes more.
+    place = opening.end(1) if opening.group(1) and opening.group(1).isdigit() else 0
+    return f"{shown[:place]}\\{shown[place:]}"
+
+
+def latex(blocks: Iterable[Block]) -> str:
+    """The page's words and tables as LaTeX; needs the package booktabs; pictures are left out."""
+    parts: list[str] = []
+    for block in blocks:
+        match block:
+            case Heading():
+                parts.append(rf"\{'subsection' if parts else 'section'}*{{{_tex(block.text)}}}")
+            case Paragraph():
+                parts.append(_tex(block.text))
+            case Badges():
+                parts.append(
+                    _tex_list(rf"{_tex(about)}: \textbf{{{_tex(word)}}}" for about, word, _ in block.verdicts)
+                )
+            case Items():
+                parts.append(_tex_list(map(_tex, block.lines)))
+            case Code():
+                lines = (rf"\texttt{{{_tex(line)}}}" for line in block.text.splitlines())
+                parts.append("\\begin{flushleft}\n" + "\\\\\n".join(lines) + "\n\\end{flushleft}")
+            case Grid():
+                parts.append(_tabular(block))
+            case Picture():
+                continue
+            case _:
+                assert_never(block)
+    return "\n\n".join(parts) + "\n"
+
+
+_TEX = {
+    "\\": r"\textbackslash{}",
+    "{": r"\{",
+    "}": r"\}",
+    "$": r"\$",
+    "&": r"\&",
+    "#": r"\#",
+    "%": r"\%",
+    "_": r"\_",
+    "^": r"\textasciicircum{}",
+    "~": r"\textasciitilde{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    '"': r"\textquotedbl{}",
+    "[": "{[}",  # after a line's end it would be an optional argument
+    "]": "{]}",
+    "*": "{*}",  # after a line's end it would be swallowed
+    "≥": r"\ensuremath{\geq}",
+}
+
+
+def _tex(text: str) -> str:
+    parts = _CODE.split(" ".join(text.split()))
+    return "".join(
+        rf"\texttt{{{_characters(part[1:-1])}}}" if index % 2 else _characters(part)
+        for index, part in enumerate(parts)
+    )
+
+
+def _characters(text: str) -> str:
+    return "".join(_TEX.get(character, character) for character in text)
+
+
+def _tex_list(lines: Iterable[str]) -> str:
+    items = "\n".join(rf"\item {line}" for line in lines)
+    return f"\\begin{{itemize}}\n{items}\n\\end{{itemize}}" if items else ""
+
+
+def _tabular(grid: Grid) -> str:
+    columns = list(zip(grid.columns, *grid.rows, strict=True))
+    # Long texts share the line's width; everything else takes what it needs.
+    long = [max(map(len, cells)) > _LONGEST_WORD for cells in columns]
+    width = 0.8 / max(1, sum(long))
+    form = "".join(
+        "r" if cells[0] in grid.numbers else rf"p{{{width:.2f}\linewidth}}" if wide else "l"
+        for cells, wide in zip(columns, long, strict=True)
+    )
+    head, *rows = [" & ".join(map(_tex, row)) + r" \\" for row in (grid.columns, *grid.rows)]
+    lines = [
+        rf"\begin{{tabular}}{{{form}}}",
+        r"\toprule",
+        head,
+        r"\midrule",
+        *rows,
+        r"\bottomrule",
+        r"\end{tabular}",
+    ]
+    return "\n".join(lines)

@@ -1,0 +1,121 @@
+"""How every picture of a page looks: colours, fonts, and the way from a chart to SVG.
+
+The colours are those of Okabe and Ito, told apart by people who see fewer; lines also differ in their dashes.
+The style sheet of a page knows them by their values, and lightens them where the page is dark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+from dpaudit.app.text.output import printable
+
+#: For data, in this order; the last one is for claims and for what goes wrong, where there are any.
+COLOURS = ("#0072b2", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#d55e00")
+
+#: For lines, in the same order.
+DASHES = ([1, 0], [2, 2], [8, 3, 2, 3], [12, 3], [4, 2, 1, 2], [6, 3])
+
+#: For what is no data: words and claims, axes, the grid.
+INK, AXIS, RULE = "#1f2328", "#8c959f", "#e4e7eb"
+
+GOOD, BAD, BAD_DASH = COLOURS[0], COLOURS[-1], DASHES[-1]
+
+WIDTH, HEIGHT = 560, 280
+
+#: An Altair chart, and the words under it.
+Drawn: TypeAlias = tuple[Any, str]
+
+# Vega measures words with a font of these metrics; one that is wider would run words into each other.
+_FONT = "Arial, Liberation Sans, Helvetica, sans-serif"
+
+_CONFIG: dict[str, Any] = {
+    "background": None,
+    "padding": {"left": 8, "right": 16, "top": 6, "bottom": 6},
+    "font": _FONT,
+    "view": {"stroke": None},
+    "axis": {
+        "labelColor": INK,
+        "titleColor": INK,
+        "domainColor": AXIS,
+        "tickColor": AXIS,
+        "gridColor": RULE,
+        "labelFontSize": 12,
+        "titleFontSize": 12,
+        "titleFontWeight": "normal",
+        "titlePadding": 8,
+        "labelLimit": 220,
+    },
+    "legend": {
+        "labelColor": INK,
+        "titleColor": INK,
+        "labelFontSize": 12,
+        "labelLimit": 400,
+        "orient": "bottom",
+        "direction": "horizontal",
+        "columns": 3,
+        "columnPadding": 22,
+        "symbolStrokeWidth": 2,
+        "symbolSize": 200,
+        "symbolOpacity": 1,
+        "title": None,
+    },
+    "title": {"color": INK, "fontSize": 13, "anchor": "start"},
+    "text": {"color": INK, "fontSize": 12},
+    "line": {"strokeWidth": 2},
+    "rule": {"color": INK},
+    "range": {"category": list(COLOURS)},
+}
+
+
+def colour(names: Sequence[str], field: str = "name") -> Any:
+    """One colour a name, in the order given."""
+    import altair as alt
+
+    scale = alt.Scale(domain=list(names), range=[COLOURS[i % len(COLOURS)] for i in range(len(names))])
+    return alt.Color(f"{field}:N", scale=scale, legend=alt.Legend(title=None))
+
+
+def chart_of(rows: Iterable[Mapping[str, Any]]) -> Any:
+    """A chart with its data inside, to be given marks."""
+    import altair as alt
+
+    library: Any = alt  # one of its classes has no annotations
+    return library.Chart(library.Data(values=list(rows)))
+
+
+def specification(chart: Any) -> dict[str, Any]:
+    """An Altair chart as Vega-Lite, its data inside and in the one style."""
+    made: dict[str, Any] = _printable(chart.to_dict())
+    made["config"] = _CONFIG
+    return made
+
+
+def _printable(value: Any) -> Any:
+    """The same with every text printable: half of a surrogate pair would kill vl-convert, and us with it."""
+    if isinstance(value, dict):
+        return {name: _printable(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_printable(item) for item in value]
+    return printable(value) if isinstance(value, str) else value
+
+
+def svg(picture: dict[str, Any], background: str | None = None) -> str:
+    """A specification as SVG, on nothing: the page around it has a colour of its own."""
+    import vl_convert
+
+    drawn: str = vl_convert.vegalite_to_svg(_on(background, picture))
+    return drawn
+
+
+def png(picture: dict[str, Any]) -> bytes:
+    """A specification as PNG on white, two pixels to a point."""
+    import vl_convert
+
+    drawn: bytes = vl_convert.vegalite_to_png(_on("white", picture), scale=2)
+    return drawn
+
+
+def _on(background: str | None, picture: dict[str, Any]) -> dict[str, Any]:
+    return {**picture, "config": {**picture["config"], "background": background}}

@@ -1,0 +1,120 @@
+"""What each release costs of the whole, and what a run had cost after each of its releases."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dpaudit.accountants.accounting import bounds
+from dpaudit.accountants.composition.composition import Composition
+from dpaudit.accountants.composition.costs import rho
+from dpaudit.accountants.curves.profile_points import dear
+from dpaudit.certificate.certificate import Certificate
+from dpaudit.certificate.verdicts import Proof, ReleaseAccount, leading_figure
+from dpaudit.claims.guarantees import AnyGuarantee
+from dpaudit.errors import DpauditError
+from dpaudit.ledger.releases import Release
+
+_NUMBER = re.compile("[0-9]+")
+
+#: Of more releases than this, those that differ in a number alone share a line.
+MOST_LINES = 25
+
+#: A course is computed after no more releases than this, evenly spread.
+_MOST_STEPS = 48
+
+
+@dataclass(frozen=True)
+class Share:
+    """A release, or several whose labels differ in a number alone.
+
+    Attributes:
+        label: theirs, each number in it as ``#`` where there are several.
+        number: how many releases.
+        dearest: the one with the largest figure.
+        share: of the sum of all releases' costs; None where they have none in common.
+        verdict: NOT_PROVED if any of their own claims is not; None where none has one.
+    """
+
+    label: str
+    number: int
+    dearest: ReleaseAccount
+    share: float | None
+    verdict: Proof | None
+
+
+def shares(releases: Sequence[ReleaseAccount]) -> list[Share]:
+    """Every release's share, in the run's order; of very many, the largest, and one line for the rest."""
+    costs = _costs(releases)
+    whole = sum(costs) if costs else 0.0
+    groups: dict[str, list[int]] = {}
+    for index, release in enumerate(releases):
+        several = len(releases) > MOST_LINES
+        # A line of its own for each of few releases, also where they share a label.
+        key = _NUMBER.sub("#", release.label) if several else f"{index}"
+        groups.setdefault(key, []).append(index)
+    found = []
+    for key, members in groups.items():
+        chosen = [releases[index] for index in members]
+        part = sum(costs[index] for index in members) / whole if costs and whole > 0 else None
+        label = key if len(members) > 1 else chosen[0].label
+        dearest = max(chosen, key=lambda release: leading_figure(release.proved))
+        found.append(Share(label, len(members), dearest, part, _verdict(chosen)))
+    if len(found) <= MOST_LINES:
+        return found
+    # Those that fail are never among the rest.
+    order = sorted(found, key=lambda s: (s.verdict is not Proof.NOT_PROVED, -(s.share or 0.0)))
+    kept, rest = order[:MOST_LINES], order[MOST_LINES:]
+    part = sum(s.share for s in rest if s.share is not None) if costs else None
+    dearest = max((s.dearest for s in rest), key=lambda release: leading_figure(release.proved))
+    verdict = _verdict([s.dearest for s in rest])
+    kept.append(Share("all others", sum(s.number for s in rest), dearest, part, verdict))
+    return kept
+
+
+def course(certificate: Certificate) -> tuple[AnyGuarantee, list[tuple[int, float]]] | None:
+    """What is held (the claim, or a filter's budget), and the total after so many releases on its scale.
+
+    None where that takes an accountant too dear to be asked again and again, or there is none.
+    """
+    held = certificate.budget or certificate.claim.guarantee
+    group = certificate.group_size if certificate.budget is None else 1
+    releases = [
+        Release(label=r.label, mechanism=r.mechanism, count=r.count, partition=r.partition)
+        for r in certificate.releases
+    ]
+    whole = Composition(certificate.neighbouring, group)
+    for release in releases:
+        whole.add(release)
+    method = certificate.bounds[0].method if certificate.bounds else ""
+    if method in {"pld", "pld+rdp", "rdp"} and dear(whole):
+        return None
+    stops = {round(len(releases) * step / _MOST_STEPS) for step in range(1, _MOST_STEPS + 1)}
+    so_far = Composition(certificate.neighbouring, group)
+    totals = []
+    try:
+        for number, release in enumerate(releases, start=1):
+            so_far.add(release)
+            if number in stops or len(releases) <= _MOST_STEPS:
+                totals.append((number, leading_figure(bounds(so_far, held)[0].guarantee)))
+    except (DpauditError, IndexError):
+        return None
+    return held, totals
+
+
+def _costs(releases: Sequence[ReleaseAccount]) -> list[float]:
+    """What adds up: every release's rho, or their figures where these are all on one scale that does."""
+    try:
+        return [rho(release.mechanism) * release.count for release in releases]
+    except DpauditError:
+        kinds = {release.proved.kind for release in releases}
+        return [leading_figure(release.proved) for release in releases] if len(kinds) == 1 else []
+
+
+def _verdict(releases: Sequence[ReleaseAccount]) -> Proof | None:
+    verdicts = {release.verdict for release in releases}
+    for verdict in (Proof.NOT_PROVED, Proof.PROVED):
+        if verdict in verdicts:
+            return verdict
+    return None

@@ -1,0 +1,223 @@
+"""The pytest plugin: claims as tests. Nothing is loaded, and nothing said, where no test uses it.
+
+A test with ``@pytest.mark.dp_claim(...)`` takes ``dp_curator``, and fails unless everything it releases is
+proved to meet the claim; or it takes ``dp_audit``, which tries to refute the claim by experiment.
+
+Statistical tests err with probability `SESSION_ERROR` at most, a whole session of them taken together: each
+test that takes ``dp_audit`` has an equal share, fixed once all tests are collected, and so the same for every
+worker of a distributed session. They are never rerun on failure: that would let a false claim try again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+if TYPE_CHECKING:
+    from dpaudit.app.testing.testing import ClaimedRun, Method
+    from dpaudit.certificate.verdicts import Audit
+    from dpaudit.claims.claims import Claim
+    from dpaudit.claims.pairs import Pair
+    from dpaudit.curator.curator import Curator
+
+#: The probability, at most, with which any true claim at all is refuted in a session.
+SESSION_ERROR: Final = 1e-6
+
+_MARK: Final = "dp_claim"
+
+_AUDITING: Final = pytest.StashKey[frozenset[str]]()
+_RUN: Final[pytest.StashKey[ClaimedRun]] = pytest.StashKey()
+_AUDITS: Final = pytest.StashKey[int]()
+_FAILED: Final = pytest.StashKey[bool]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """``--dp-seed``."""
+    parser.getgroup("dpaudit").addoption(
+        "--dp-seed",
+        type=int,
+        default=0,
+        metavar="N",
+        help="root seed of all noise in tests with dp_curator and dp_audit (default: 0)",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Make the marker known."""
+    config.addinivalue_line(
+        "markers",
+        f"{_MARK}(claim or rho=, mu=, epsilon=, delta=, unit=, neighbouring=, trust_model=): what dp_curator "
+        "must prove and dp_audit tries to refute",
+    )
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Take statistical tests out of the hands of pytest-rerunfailures, whatever its options say."""
+    plugins = config.pluginmanager.get_plugins()
+    if any(getattr(plugin, "__name__", "") == "pytest_rerunfailures" for plugin in plugins):
+        for item in items:
+            if "dp_audit" in getattr(item, "fixturenames", ()):
+                item.add_marker(pytest.mark.flaky(reruns=0, condition=False), append=False)
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Count the tests that will audit: deselected ones no longer, and on every worker the same."""
+    auditing = [item.nodeid for item in session.items if "dp_audit" in getattr(item, "fixturenames", ())]
+    session.config.stash[_AUDITING] = frozenset(auditing)
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Refuse a claim that nothing would judge, and a statistical test that failed before."""
+    names = getattr(item, "fixturenames", ())
+    if item.get_closest_marker(_MARK) is not None and not {"dp_curator", "dp_audit"} & set(names):
+        pytest.fail(f"{_MARK}: the test takes neither dp_curator nor dp_audit, so nothing is judged", False)
+    if item.stash.get(_FAILED, False):
+        pytest.fail(_NEVER_RERUN, pytrace=False)
+
+
+_NEVER_RERUN: Final = (
+    "a statistical test that failed is not run again\n"
+    "  a false claim would have as many tries as there are reruns\n"
+    "    do: leave this test out of what is rerun, or mend what it found"
+)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Remember which statistical test failed."""
+    report = yield
+    if call.when == "call" and call.excinfo is not None and _AUDITS in item.stash:
+        item.stash[_FAILED] = True
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, object]:
+    """After a test: prove its claim of what dp_curator released; fail where nothing was audited."""
+    result = yield
+    if pyfuncitem.stash.get(_AUDITS, 1) == 0:
+        pytest.fail("nothing to check: dp_audit was never called", pytrace=False)
+    run = pyfuncitem.stash.get(_RUN, None)
+    if run is not None:
+        failure = run.failure()
+        if failure is not None:
+            pytest.fail(failure, pytrace=False)
+    return result
+
+
+@contextmanager
+def _told(*more: type[Exception]) -> Generator[None]:
+    """A mistake in a test fails it with the four parts of its error, and without our own frames."""
+    from dpaudit.errors import UsageError
+
+    kinds: tuple[type[Exception], ...] = (UsageError, *more)
+    try:
+        yield
+    except kinds as error:
+        raise pytest.fail.Exception(str(error), pytrace=False) from None
+
+
+def _claim(node: pytest.Item) -> Claim | None:
+    from dpaudit.app.testing.testing import marked_claim
+    from dpaudit.errors import InvalidParameter
+
+    mark = node.get_closest_marker(_MARK)
+    if mark is None:
+        return None
+    with _told(InvalidParameter):
+        return marked_claim(mark.args, mark.kwargs)
+
+
+@pytest.fixture
+def dp_curator(request: pytest.FixtureRequest) -> Curator:
+    """A curator whose releases must all together be proved to meet the test's ``dp_claim``."""
+    from dpaudit.app.testing.testing import ClaimedRun, audit_seed
+    from dpaudit.errors import UsageError
+
+    node = request.node
+    claim = _claim(node)
+    if claim is None:
+        with _told():
+            raise UsageError(
+                "dp_curator without a claim",
+                where=node.nodeid,
+                why="there is nothing that its releases could be held to",
+                remedy="mark the test with @pytest.mark.dp_claim(rho=..., unit=...)",
+            )
+    run = ClaimedRun(node.name, claim, audit_seed(node.nodeid, 0, request.config.getoption("--dp-seed")))
+    node.stash[_RUN] = run
+    return run.curator
+
+
+@pytest.fixture
+def dp_neighbours(request: pytest.FixtureRequest) -> Callable[..., list[Pair]]:
+    """``dp_neighbours(data, lower=0, upper=1, row=-1)``: pairs that differ as the test's claim says."""
+    from dpaudit.app.testing.testing import neighbours
+    from dpaudit.curator.running import terms
+
+    _, relation, _ = terms(_claim(request.node))
+
+    def make(data: Any, *, lower: Any = 0.0, upper: Any = 1.0, row: int = -1) -> list[Pair]:
+        return neighbours(data, relation, lower=lower, upper=upper, row=row)
+
+    return make
+
+
+@pytest.fixture
+def dp_audit(request: pytest.FixtureRequest) -> Callable[..., Audit]:
+    """``dp_audit(algorithm, pairs)``: try to refute the test's claim, or the algorithm's own.
+
+    ``method`` is replay (the default), threshold or sequential; ``trials`` the number of recordings, or of
+    runs on each side; further arguments are those of `dpaudit.run`. Returns the audit if it does not refute.
+    """
+    from dpaudit.app.testing.testing import audit, audit_failure, audit_seed
+    from dpaudit.errors import UsageError
+
+    node = request.node
+    auditing = request.config.stash[_AUDITING]
+    if node.nodeid not in auditing:
+        with _told():
+            raise UsageError(
+                "dp_audit asked for while the test runs",
+                where=node.nodeid,
+                why="each audit's share of the error is fixed when all tests are collected",
+                remedy="name dp_audit among the test's arguments",
+            )
+    claim = _claim(node)
+    node.stash[_AUDITS] = 0
+
+    def run(
+        algorithm: Callable[..., Any],
+        pairs: object = None,
+        *,
+        method: Method = "replay",
+        trials: int | None = None,
+        allow_inconclusive: bool = False,
+        **run_options: Any,
+    ) -> Audit:
+        number = node.stash[_AUDITS] = node.stash[_AUDITS] + 1
+        with _told():
+            found = audit(
+                algorithm,
+                pairs,
+                claim=claim,
+                method=method,
+                trials=trials,
+                seed=audit_seed(node.nodeid, number, request.config.getoption("--dp-seed")),
+                # 1/2 + 1/6 + 1/12 + ... = 1: nobody knows how many audits one test will make.
+                error=SESSION_ERROR / len(auditing) / (number * (number + 1)),
+                run_options=run_options,
+            )
+        node.user_properties.append(("dp_audit", f"{found.verdict} by {found.method}, seed {found.seed}"))
+        failure = audit_failure(found, allow_inconclusive=allow_inconclusive)
+        if failure is not None:
+            pytest.fail(failure, pytrace=False)
+        return found
+
+    return run

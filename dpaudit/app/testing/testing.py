@@ -1,0 +1,277 @@
+"""What the pytest plugin does, without pytest: a marker's claim, a curator whose ledger is judged, an audit.
+
+Failures are told as an assertion is: what was claimed, what came out, and what would make it true.
+"""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Literal
+
+from dpaudit.accountants.accounting import account
+from dpaudit.accountants.calibration.calibration import scale_ledger
+from dpaudit.algorithms.data.neighbours import trajectory_pairs
+from dpaudit.algorithms.data.trajectories import TrajectoryData
+from dpaudit.app.gate.audit_plan import TRIALS, Plan, audited
+from dpaudit.app.options.claim_options import StatedClaim
+from dpaudit.app.text.output import lower, upper
+from dpaudit.app.text.tables import bound_figure, figure, shortfall
+from dpaudit.auditors.comparison.neighbours import table_pairs
+from dpaudit.certificate.verdicts import Accounting, Audit, Experiment, Proof
+from dpaudit.claims.claims import Claim
+from dpaudit.claims.guarantees import AnyGuarantee
+from dpaudit.claims.pairs import Pair
+from dpaudit.claims.relations import Neighbouring
+from dpaudit.curator.curator import Curator
+from dpaudit.curator.noise import LiveNoise
+from dpaudit.curator.running import terms
+from dpaudit.errors import CannotBound, InvalidParameter, UsageError
+from dpaudit.ledger.ledger import Header, Ledger
+from dpaudit.ledger.releases import Release
+
+Method = Literal["replay", "threshold", "sequential"]
+
+_MARKER = "@pytest.mark.dp_claim"
+
+#: What of an algorithm to change for each kind of finding.
+_MENDS: Mapping[str, str] = {
+    "sensitivity": "clip every unit's contribution, or declare what was measured and add noise to match",
+    "control-flow": "make the same releases whatever the data are, or hold the run to a budget",
+    "leak": "let nothing out but through the curator",
+    "nondeterminism": "take public randomness from curator.public(name)",
+    "sampler": "draw the noise as the mechanism states it",
+}
+
+
+def marked_claim(arguments: tuple[object, ...], fields: Mapping[str, object]) -> Claim:
+    """The claim that a marker states: a `Claim`, or the fields of one.
+
+    Raises:
+        UsageError: both, neither, or a field that nobody knows.
+        InvalidParameter: a figure outside its range.
+    """
+    if len(arguments) == 1 and isinstance(arguments[0], Claim) and not fields:
+        return arguments[0]
+    known = list(StatedClaim.__dataclass_fields__)
+    unknown = [name for name in fields if name not in known]
+    if arguments or unknown:
+        near = difflib.get_close_matches(unknown[0], known, n=1) if unknown else []
+        hint = f"did you mean {near[0]}? " if near else ""
+        raise UsageError(
+            f"{unknown[0]!r} is no part of a claim" if unknown else f"{arguments!r} is no Claim",
+            where=_MARKER,
+            why="what is not understood cannot be judged",
+            remedy=f"{hint}give a dpaudit.Claim alone, or some of {', '.join(known)}",
+        )
+    guarantees = [name for name in ("epsilon", "rho", "mu") if fields.get(name) is not None]
+    if len(guarantees) != 1 or (fields.get("delta") is not None and guarantees != ["epsilon"]):
+        given = [*guarantees, *(["delta"] if fields.get("delta") is not None else [])]
+        raise UsageError(
+            f"it states {' and '.join(given) or 'no guarantee'}",
+            where=_MARKER,
+            why="a claim is one guarantee",
+            remedy="give one of rho, mu and epsilon, and delta beside epsilon where it is meant",
+        )
+    claim = StatedClaim(**fields).claim(None)  # type: ignore[arg-type]
+    assert claim is not None  # noqa: S101  (it has a guarantee)
+    return claim
+
+
+def audit_seed(test: str, number: int, root: int) -> int:
+    """The seed of one test's n-th audit: the same in whatever order, and by whatever worker, tests run."""
+    digest = hashlib.sha256(json.dumps([test, number, root]).encode()).digest()
+    return int.from_bytes(digest[:4], "big")
+
+
+class ClaimedRun:
+    """A curator for one test, and the judgement of what was released through it.
+
+    Args:
+        name: the test's.
+        claim: what must hold of everything the test releases.
+        seed: of the noise.
+    """
+
+    def __init__(self, name: str, claim: Claim, seed: int) -> None:
+        unit, neighbouring, trust_model = terms(claim)
+        noise = LiveNoise(seed)
+        header = Header(
+            algorithm=name,
+            unit=unit,
+            neighbouring=neighbouring,
+            trust_model=trust_model,
+            claim=claim,
+            noise=noise.description,
+        )
+        self._ledger = Ledger(header)
+        self.curator = Curator(self._ledger, noise)
+
+    def failure(self) -> str | None:
+        """Why the claim is not proved, or None; the run ends here.
+
+        Raises:
+            CannotBound: no accountant has a bound for what was released.
+        """
+        self.curator.end()
+        self._ledger.finish()
+        if not self._ledger.releases:
+            return "nothing to check: nothing was released through dp_curator"
+        accounting = account(self._ledger)
+        return None if accounting.all_proved else _not_proved(self._ledger, accounting)
+
+
+def _not_proved(ledger: Ledger, accounting: Accounting) -> str:
+    claim = accounting.claim
+    assert claim is not None  # noqa: S101  (the header has one)
+    lines = [f"not proved: {claim}"]
+    relation = ledger.header.neighbouring
+    for release, made in zip(accounting.releases, ledger.releases, strict=True):
+        if release.verdict is Proof.NOT_PROVED and release.claimed is not None:
+            lines.append(f"  release {release.label!r}: {shortfall(release.proved, release.claimed)}")
+            lines.append(
+                f"    {_would_hold(figure(release.proved, proved=True), [made], made.claimed, relation)}"
+            )
+    lines += [f"  premise fails: {premise}" for premise in claim.premises if not premise.holds]
+    met = Proof.PROVED is accounting.verdict
+    if not met and accounting.bounds:
+        lines.append(f"  total: {shortfall(accounting.bounds[0].guarantee, claim.guarantee)}")
+        cost = bound_figure(accounting.bounds[0])
+        lines.append(f"    {_would_hold(cost, ledger.releases, claim.guarantee, relation)}")
+    elif not met:
+        lines.append(f"  total: claimed {claim.guarantee}; no accountant has a finite bound on that scale")
+    return "\n".join(lines)
+
+
+def _would_hold(
+    cost: str, releases: Iterable[Release], claimed: AnyGuarantee | None, relation: Neighbouring
+) -> str:
+    """What would make a claim true."""
+    words = f"would hold: claim {cost}"
+    if claimed is None:
+        return words
+    try:
+        factor = scale_ledger(releases, claimed, neighbouring=relation).factor
+    except (CannotBound, InvalidParameter):
+        return words
+    # A premise may fail where the noise would suffice.
+    return f"{words}, or multiply the noise by {upper(factor)}" if factor > 1 else words
+
+
+def neighbours(
+    data: Any, relation: Neighbouring, *, lower: Any = 0.0, upper: Any = 1.0, row: int = -1
+) -> list[Pair]:
+    """Neighbouring pairs of a table [n, d], or of trajectories, in which one unit is changed.
+
+    Args:
+        data: the table or the `TrajectoryData`.
+        relation: how neighbours differ.
+        lower: the least value a record of a table may hold, one number or [d]; public.
+        upper: the greatest one.
+        row: which unit changes.
+
+    Raises:
+        InvalidParameter: as `dpaudit.auditors.comparison.neighbours.table_pairs` says.
+    """
+    if isinstance(data, TrajectoryData):
+        return list(trajectory_pairs(data, neighbouring=relation, index=row))
+    return list(table_pairs(data, neighbouring=relation, lower=lower, upper=upper, row=row))
+
+
+def audit(
+    algorithm: Callable[..., Any],
+    pairs: object,
+    *,
+    claim: Claim | None,
+    method: Method,
+    trials: int | None,
+    seed: int,
+    error: float,
+    run_options: Mapping[str, Any],
+) -> Audit:
+    """Audit an algorithm on pairs; of several audits, one that refutes, else one that could not tell.
+
+    Args:
+        algorithm: any callable ``(data, curator) -> output``.
+        pairs: a `Pair`, a tuple ``(data, neighbour)``, several pairs, or None for the algorithm's own.
+        claim: what to refute; left out, the algorithm's own.
+        method: as ``dpaudit audit --method``.
+        trials: recordings, or runs on each side; left out, the method's usual number.
+        seed: of all noise.
+        error: the probability, at most, of refuting a true claim.
+        run_options: further arguments of `dpaudit.run`.
+
+    Raises:
+        UsageError: no pairs, or a method that nobody knows.
+    """
+    if ("pr", method) not in TRIALS:
+        raise UsageError(
+            f"no method {method!r}",
+            where="dp_audit",
+            remedy=f"methods are {', '.join(known for profile, known in TRIALS if profile == 'pr')}",
+        )
+    claim = claim if claim is not None else getattr(algorithm, "claim", None)
+    found = audited(
+        algorithm,
+        _pairs(algorithm, pairs),
+        claim=None if claim is None else claim.about(*terms(claim)),
+        plan=Plan(method, trials or TRIALS["pr", method], None, seed, 1 - error),
+        run_options=run_options,
+    )
+    ranks = (Experiment.REFUTED, Experiment.INCONCLUSIVE, Experiment.NOT_REFUTED)
+    return min(found, key=lambda one: ranks.index(one.verdict))
+
+
+def _pairs(algorithm: object, pairs: object) -> list[Pair]:
+    if pairs is None and hasattr(algorithm, "worst_pairs"):
+        pairs = algorithm.worst_pairs()
+    if isinstance(pairs, Pair):
+        return [pairs]
+    if isinstance(pairs, tuple) and len(pairs) == 2 and not isinstance(pairs[0], Pair):
+        return [Pair(*pairs)]
+    found = list(pairs) if isinstance(pairs, Iterable) else []
+    if not found or not all(isinstance(pair, Pair) for pair in found):
+        raise UsageError(
+            "no pairs of neighbouring data" if not found else f"pairs of type {type(found[0]).__name__}",
+            where="dp_audit",
+            why="an audit compares two data sets that differ in one unit of privacy",
+            remedy="give a Pair, (data, neighbour), or what dp_neighbours(data) returns",
+        )
+    return found
+
+
+def audit_failure(found: Audit, *, allow_inconclusive: bool) -> str | None:
+    """Why an audit fails its test, or None."""
+    if found.verdict is Experiment.NOT_REFUTED:
+        return None
+    about = "" if found.claim is None else f": {found.claim}"
+    repeat = f"  audit by {found.method}, {found.trials} trials, seed {found.seed}, error {_error(found)}"
+    if found.verdict is Experiment.INCONCLUSIVE:
+        if allow_inconclusive:
+            return None
+        return (
+            f"inconclusive{about}\n  {found.inconclusive}\n"
+            f"    would tell: more trials, or another method; allow_inconclusive=True lets it pass\n{repeat}"
+        )
+    lines = [f"refuted{about}"]
+    for finding in found.findings:
+        label = f" in {finding.label!r}" if finding.label else ""
+        place = f" ({finding.where})" if finding.where else ""
+        lines.append(f"  {finding.kind}{label}: {finding.detail}{place}")
+        lines.append(f"    would hold: {_MENDS[finding.kind]}")
+    if found.epsilon_lower is not None and "epsilon" in found.refuted_by:
+        claimed = "" if found.epsilon_claimed is None else f"claimed {found.epsilon_claimed:.6g}, "
+        least = lower(found.epsilon_lower)
+        lines.append(f"  epsilon at delta {found.delta:g}: {claimed}at least {least}")
+        lines.append("    would hold: more noise, or a claim above that bound")
+    elif "p-value" in found.refuted_by:
+        lines.append(
+            f"  what was seen has a probability of at most {found.p_value:.3g} where the claim is true"
+        )
+    return "\n".join([*lines, repeat])
+
+
+def _error(found: Audit) -> str:
+    return "none" if found.confidence is None else f"{1 - found.confidence:.3g}"

@@ -1,0 +1,217 @@
+"""What changed in privacy between two runs: terms, claim, total, and each release's share in it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from dpaudit.app.text.tables import bound_figure, figure
+from dpaudit.certificate.certificate import Certificate
+from dpaudit.certificate.verdicts import Accounting, ReleaseAccount, leading_figure, within
+from dpaudit.claims.bounds import Bound
+from dpaudit.claims.guarantees import RDP, AnyGuarantee, ApproxDP
+from dpaudit.claims.relations import View
+from dpaudit.ledger.ledger import Header
+
+#: None: nobody can tell.
+Grew = bool | None
+
+Status = Literal["new", "dearer", "changed", "cheaper", "gone"]
+
+
+@dataclass(frozen=True)
+class Side:
+    """One of the two runs.
+
+    Attributes:
+        terms: what a figure is about; figures under different terms are not compared.
+        claim: the guarantee that it claims.
+        total: its tightest bound.
+        releases: its accounts.
+    """
+
+    terms: Mapping[str, str]
+    claim: AnyGuarantee | None
+    total: Bound | None
+    releases: Sequence[ReleaseAccount]
+
+    @classmethod
+    def of_certificate(cls, certificate: Certificate) -> Side:
+        """What a certificate says."""
+        total = certificate.bounds[0] if certificate.bounds else None
+        terms = _terms(certificate, certificate.view)
+        return cls(terms, certificate.claim.guarantee, total, certificate.releases)
+
+    @classmethod
+    def of_ledger(cls, header: Header, accounting: Accounting) -> Side:
+        """What accounting makes of a ledger."""
+        claim, own = accounting.claim, header.claim
+        view = View.ALL_RELEASES if claim is None else claim.view
+        total = accounting.bounds[0] if accounting.bounds else None
+        return cls(_terms(header, view), None if own is None else own.guarantee, total, accounting.releases)
+
+
+@dataclass(frozen=True)
+class Change:
+    """One release that is not what it was.
+
+    Attributes:
+        growth: by how much its own cost grew; None where the two are on different scales.
+        why: what of it changed.
+    """
+
+    label: str
+    status: Status
+    base: str
+    head: str
+    growth: float | None
+    why: str
+
+    def to_json(self) -> dict[str, Any]:
+        """The change as plain JSON types."""
+        return dict(self.__dict__)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Everything that differs between two runs."""
+
+    base: Side
+    head: Side
+
+    @property
+    def terms(self) -> list[tuple[str, str, str]]:
+        """Name, before and after, of each term that changed."""
+        names = self.base.terms
+        return [(n, names[n], self.head.terms[n]) for n in names if names[n] != self.head.terms[n]]
+
+    @property
+    def claim_grew(self) -> Grew:
+        """Whether less is promised; a claim that was taken back promises nothing."""
+        base, head = self.base.claim, self.head.claim
+        if base is None or head is None:
+            return base is not None
+        return _grew(base, head)
+
+    @property
+    def total_grew(self) -> Grew:
+        """Whether the proved total is larger."""
+        base, head = self.base.total, self.head.total
+        if base is None or head is None:
+            return None if head is base else head is None
+        return _grew(base.guarantee, head.guarantee)
+
+    @property
+    def grew(self) -> Grew:
+        """Whether the budget grew, claimed or proved; None where terms or scales differ."""
+        if self.terms:
+            return None
+        answers = {self.claim_grew, self.total_grew}
+        return True if True in answers else None if None in answers else False
+
+    def changes(self) -> list[Change]:
+        """The releases that changed, those that grew most first."""
+        base, head = _by_label(self.base.releases), _by_label(self.head.releases)
+        found = [_change(base.get(key), head.get(key)) for key in {**head, **base}]
+        return sorted((c for c in found if c is not None), key=_order)
+
+
+def _terms(of: Certificate | Header, view: View) -> dict[str, str]:
+    terms = {name: str(getattr(of, name)) for name in ("unit", "neighbouring", "trust_model", "group_size")}
+    budget = of.budget
+    schedule = "fixed" if budget is None else f"filtered, held to a {budget.kind} budget"
+    return {**terms, "view": str(view), "schedule": schedule}
+
+
+def _grew(base: AnyGuarantee, head: AnyGuarantee) -> Grew:
+    """Whether a guarantee is weaker than another, beyond the tolerance of claims."""
+    if base.kind != head.kind or (
+        isinstance(base, RDP) and isinstance(head, RDP) and base.alpha != head.alpha
+    ):
+        return None
+    pairs = [(leading_figure(base), leading_figure(head))]
+    if isinstance(base, ApproxDP) and isinstance(head, ApproxDP):
+        pairs.append((base.delta, head.delta))
+    more = [not within(after, before) for before, after in pairs]
+    less = [not within(before, after) for before, after in pairs]
+    return None if any(more) and any(less) else any(more)
+
+
+def _by_label(releases: Sequence[ReleaseAccount]) -> dict[tuple[str, int], ReleaseAccount]:
+    """Releases by label; those that share one are told apart by their order."""
+    seen: Counter[str] = Counter()
+    found = {}
+    for release in releases:
+        found[release.label, seen[release.label]] = release
+        seen[release.label] += 1
+    return found
+
+
+def _change(base: ReleaseAccount | None, head: ReleaseAccount | None) -> Change | None:
+    if base is None or head is None:
+        if head is not None:
+            return Change(head.label, "new", "", _cost(head), leading_figure(head.proved), _mechanism(head))
+        assert base is not None  # noqa: S101  (one of the two has the label)
+        return Change(base.label, "gone", _cost(base), "", -leading_figure(base.proved), _mechanism(base))
+    grew = _grew(base.proved, head.proved)
+    why = ", ".join(_differences(base, head))
+    if grew is False and not _grew(head.proved, base.proved) and not why:
+        return None
+    growth = None if grew is None else leading_figure(head.proved) - leading_figure(base.proved)
+    status: Status = "changed"
+    if grew:
+        status = "dearer"
+    elif grew is False and _grew(head.proved, base.proved):
+        status = "cheaper"
+    return Change(head.label, status, _cost(base), _cost(head), growth, why)
+
+
+def _order(change: Change) -> tuple[bool, float]:
+    """What cannot be compared first, then by growth."""
+    return change.growth is not None, -(change.growth or 0.0)
+
+
+def _cost(release: ReleaseAccount) -> str:
+    return figure(release.proved, proved=True)
+
+
+def _mechanism(release: ReleaseAccount) -> str:
+    return ", ".join(f"{name} {value}" for name, value in _facts(release).items())
+
+
+def _differences(base: ReleaseAccount, head: ReleaseAccount) -> Iterator[str]:
+    before, after = _facts(base), _facts(head)
+    for name in {**before, **after}:
+        if before.get(name) != after.get(name):
+            yield f"{name} {before.get(name, 'none')} -> {after.get(name, 'none')}"
+
+
+def _facts(release: ReleaseAccount) -> dict[str, str]:
+    facts = dict(_flat("", release.mechanism.to_json()))
+    facts["mechanism"] = facts.pop("kind")
+    if release.partition is not None:
+        facts |= {f"partition {k}": str(v) for k, v in release.partition.to_json().items()}
+    return {"count": str(release.count), **facts}
+
+
+def _flat(prefix: str, fields: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    for name, value in fields.items():
+        place = f"{prefix} {name}".strip()
+        if isinstance(value, Mapping):
+            yield from _flat(place, value)
+        elif isinstance(value, list):
+            yield place, f"[{len(value)}]"
+        else:
+            yield place, f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def total_words(side: Side) -> str:
+    """A side's proved total."""
+    return "none known" if side.total is None else bound_figure(side.total)
+
+
+def claim_words(side: Side) -> str:
+    """A side's claim."""
+    return "none" if side.claim is None else figure(side.claim)

@@ -1,0 +1,187 @@
+"""What is printed: answers on stdout, everything else on stderr."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from typing import IO, Any, TypeVar
+
+import click
+from rich import box
+from rich.cells import cell_len
+from rich.console import Console, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from dpaudit.app.text.failures import NobodyReads
+
+_Verb = TypeVar("_Verb", bound=Callable[..., Any])
+
+#: A table shows no more rows than this, and says how many it leaves out.
+MOST_ROWS = 40
+
+#: Below this width no column of a table is kept from wrapping, else the others would vanish.
+_ROOM = 78
+_NARROWEST = 40
+
+_STYLES = {
+    "PROVED": "green",
+    "NOT_REFUTED": "green",
+    "holds": "green",
+    "NOT_PROVED": "bold red",
+    "REFUTED": "bold red",
+    "FAILS": "bold red",
+    "DISAGREES:": "bold red",
+    "INCONCLUSIVE": "yellow",
+}
+
+
+def output_format_option(verb: _Verb) -> _Verb:
+    """``--output-format text|json``."""
+    return click.option(
+        "--output-format",
+        type=click.Choice(["text", "json"]),
+        default="text",
+        show_default=True,
+        help="json: JSON alone on stdout.",
+    )(verb)
+
+
+def print_json(answer: Any) -> None:
+    """JSON alone on stdout; NaN and infinities have no place in it."""
+    _write(sys.stdout, json.dumps(answer, indent=2, allow_nan=False) + "\n")
+
+
+def print_text(*parts: RenderableType) -> None:
+    """Tables and lines on stdout, as wide as the terminal, or 80 columns (or COLUMNS) where there is none.
+
+    Colour follows the terminal and NO_COLOR.
+    """
+    console = Console(highlight=False, markup=False, emoji=False, width=_columns())
+    with (
+        console.capture() as captured
+    ):  # written by us: rich would exit with 1, "not proved", on a closed pipe
+        for part in parts:
+            console.print(part, soft_wrap=isinstance(part, Text) and part.no_wrap is True)
+    text = "\n".join(line.rstrip() for line in captured.get().split("\n"))
+    _write(sys.stdout, text)
+
+
+def note(text: str) -> None:
+    """A line for people, on stderr."""
+    _write(sys.stderr, "\n".join(printable(line) for line in text.split("\n")) + "\n")
+
+
+def printable(text: str) -> str:
+    """The text without characters that would command the terminal: file names and labels are foreign."""
+    return "".join(
+        c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in text
+    )
+
+
+def line(*words: object) -> Text:
+    """One line of text; verdicts stand out."""
+    text = Text(overflow="fold")
+    for position, word in enumerate(words):
+        shown = printable(str(word))
+        text.append((" " if position else "") + shown, style=_STYLES.get(shown, ""))
+    return text
+
+
+def unwrapped(text: str) -> Text:
+    """Lines that stay whole however wide they are: paths, to be copied."""
+    return Text("\n".join(map(printable, text.split("\n"))), no_wrap=True, overflow="ignore")
+
+
+def bullets(head: Text | str, lines: Iterable[object]) -> list[RenderableType]:
+    """A heading and indented lines under it; nothing where there are none."""
+    table = Table.grid(padding=(0, 1))
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    for text in lines:
+        table.add_row("  -", line(text))
+    return [head if isinstance(head, Text) else line(head), table] if table.row_count else []
+
+
+def table(columns: Iterable[str], rows: Iterable[Iterable[object]], *, whole: Iterable[str] = ()) -> Table:
+    """A table whose `whole` columns stay on one line while the others wrap, if there is room for that.
+
+    Nor is a word of a heading broken, if there is room.
+    """
+    names, kept = list(columns), set(whole) if _columns() >= _ROOM else set()
+    cells = [[line("" if cell is None else cell) for cell in row] for row in rows]
+    natural = [max(map(cell_len, (name, *(row[i].plain for row in cells)))) for i, name in enumerate(names)]
+    words = [max(map(cell_len, name.split()), default=0) for name in names]
+    least = [width if name in kept else word for name, width, word in zip(names, natural, words, strict=True)]
+    gap = 3 if sum(least) + 3 * (len(names) - 1) <= _columns() else 2
+    widths = _shared(natural, least, _columns() - gap * (len(names) - 1))
+    result = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, collapse_padding=gap == 2)
+    for name, width in zip(names, widths, strict=True):
+        result.add_column(name, overflow="fold", no_wrap=name in kept, max_width=width)
+    for row in cells:
+        result.add_row(*row)
+    return result
+
+
+def _shared(natural: Sequence[int], least: Sequence[int], room: int) -> Sequence[int | None]:
+    """Widths of columns, narrowed from the widest on, none below its least; None where not even that fits."""
+    if sum(least) > room:
+        return [None] * len(natural)
+
+    def narrowed(most: int) -> list[int]:
+        return [max(low, min(width, most)) for width, low in zip(natural, least, strict=True)]
+
+    widths = narrowed(max(most for most in range(room + 1) if sum(narrowed(most)) <= room))
+    for index, width in enumerate(natural):
+        if widths[index] < width and sum(widths) < room:
+            widths[index] += 1
+    return widths
+
+
+def upper(figure: float) -> str:
+    """An upper bound in six digits, rounded up but for differences within a claim's tolerance, 1e-9."""
+    return _digits(figure, 1.0 - 1e-9, Context(prec=6, rounding=ROUND_CEILING))
+
+
+def lower(figure: float) -> str:
+    """A lower bound in six digits, rounded down."""
+    return _digits(figure, 1.0 + 1e-9, Context(prec=6, rounding=ROUND_FLOOR))
+
+
+def assured(confidence: float) -> str:
+    """A confidence in ten digits, or in all it has where ten would say more, such as 1."""
+    text = f"{confidence:.10g}"
+    return text if float(text) <= confidence else repr(float(confidence))
+
+
+def counted(number: int, one: str, several: str) -> str:
+    """A number and its noun."""
+    return f"{number} {one if number == 1 else several}"
+
+
+def _digits(figure: float, slack: float, context: Context) -> str:
+    return f"{float(context.create_decimal(Decimal(figure) * Decimal(slack))):.6g}"
+
+
+def _columns() -> int:
+    """The terminal's width; where stdout is none, COLUMNS, else 80."""
+    stated = os.environ.get("COLUMNS", "")
+    if stated.isascii() and stated.isdigit() and int(stated) > 0:
+        return max(int(stated), _NARROWEST)
+    if not sys.stdout.isatty():
+        return 80
+    return max(shutil.get_terminal_size().columns, _NARROWEST)
+
+
+def _write(stream: IO[str], text: str) -> None:
+    # A label may hold characters that the terminal's encoding lacks: an escape is better than a traceback.
+    encoding = getattr(stream, "encoding", None) or "utf-8"
+    try:
+        stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
+        stream.flush()
+    except BrokenPipeError as error:
+        raise NobodyReads(*error.args) from None

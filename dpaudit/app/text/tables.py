@@ -1,0 +1,234 @@
+"""How an accounting, an audit and a ledger read as text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, assert_never
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from dpaudit.app.text.output import MOST_ROWS, bullets, counted, line, lower, table, upper
+from dpaudit.auditors.statistics.gaussian_pair import LARGEST_EPSILON
+from dpaudit.certificate.verdicts import (
+    Accounting,
+    Audit,
+    Experiment,
+    Finding,
+    Proof,
+    ReleaseAccount,
+    ReleaseGroup,
+    leading_figure,
+)
+from dpaudit.claims.bounds import Bound
+from dpaudit.claims.claims import Claim
+from dpaudit.claims.guarantees import GDP, RDP, ZCDP, AnyGuarantee, ApproxDP, PureDP
+from dpaudit.ledger.releases import Release
+from dpaudit.mechanisms import AnyMechanism, sensitivity_of
+
+
+def accounting_table(accounting: Accounting) -> list[RenderableType]:
+    """Every release with its mechanism, sensitivity, claimed and computed cost; and the total.
+
+    Of more than a screenful, those whose labels differ in a number alone share a row, and those that fail
+    have their own.
+    """
+    overview, notes = accounting.overview, []
+    if overview.total <= MOST_ROWS:
+        rows = [_account_row(release) for release in accounting.releases]
+    else:
+        groups = overview.groups[:MOST_ROWS]
+        failing = _not_proved(accounting)[:MOST_ROWS]
+        # A failing release that is alone in its group has its row already.
+        alone = {group.dearest.label for group in groups if group.number == 1}
+        rows = [_group_row(group) for group in groups]
+        rows += [_account_row(release) for release in failing if release.label not in alone]
+        others = overview.total - sum(group.number for group in groups)
+        if others:
+            notes.append(f"... and {others} more releases")
+        notes.append(
+            f"{overview.total} releases; where labels differ in a number alone, a row has the dearest one's "
+            f"cost, and --output-format json lists {len(accounting.releases)}"
+        )
+    if accounting.claim is not None:
+        best = f"{bound_figure(accounting.bounds[0])}" if accounting.bounds else "none known"
+        rows.append(["total", "", "", figure(accounting.claim.guarantee), best, accounting.verdict])
+    elif accounting.bounds:
+        rows.append(["total", "", "", "", bound_figure(accounting.bounds[0]), ""])
+    columns = ("release", "mechanism", "sensitivity", "claimed", "computed", "verdict")
+    return [table(columns, rows, whole=("claimed", "computed", "verdict")), *map(line, notes)]
+
+
+def bound_words(accounting: Accounting) -> list[str]:
+    """Each bound on the total, tightest first."""
+    words = [f"{bound_figure(bound)} by {bound.method} ({bound.rigour})" for bound in accounting.bounds]
+    return words or ["no accountant has a finite bound on the claim's scale"]
+
+
+def _not_proved(accounting: Accounting) -> list[ReleaseAccount]:
+    return [release for release in accounting.releases if release.verdict is Proof.NOT_PROVED]
+
+
+def _group_row(group: ReleaseGroup) -> list[object]:
+    """Releases that differ in a number: how many, their kind, and the dearest one's figure."""
+    if group.number == 1:
+        return _account_row(group.dearest)
+    verdict = None
+    if group.claimed:
+        verdict = Proof.NOT_PROVED if group.failed else Proof.PROVED
+    return [
+        f"{group.pattern} ({group.number})",
+        group.dearest.mechanism.kind,
+        "",
+        "",
+        f"<= {figure(group.dearest.proved, proved=True)}",
+        verdict,
+    ]
+
+
+def _account_row(release: ReleaseAccount) -> list[object]:
+    return [
+        times(release.label, release.count),
+        mechanism_words(release.mechanism),
+        sensitivity_words(release.mechanism),
+        "" if release.claimed is None else figure(release.claimed),
+        figure(release.proved, proved=True),
+        release.verdict,
+    ]
+
+
+def shortfalls(accounting: Accounting) -> list[RenderableType]:
+    """For each claim that is not proved: claimed, computed and their ratio; then the premises that fail."""
+    lines = [
+        f"release {release.label!r}: {shortfall(release.proved, release.claimed)}"
+        for release in _not_proved(accounting)[:MOST_ROWS]
+        if release.claimed is not None
+    ]
+    if accounting.overview.failed > len(lines):
+        lines.append(f"and {accounting.overview.failed - len(lines)} more releases")
+    claim = accounting.claim
+    if claim is not None and accounting.verdict is Proof.NOT_PROVED:
+        if accounting.bounds:
+            lines.append(f"total: {shortfall(accounting.bounds[0].guarantee, claim.guarantee)}")
+        else:
+            lines.append(f"total: claimed {claim.guarantee}; no accountant has a finite bound on that scale")
+    return bullets("Not proved", lines)
+
+
+def premises(claim: Claim | None) -> list[RenderableType]:
+    """The premises of a claim, each with whether it holds."""
+    stated = () if claim is None else claim.premises
+    lines = [
+        f"{'holds' if p.holds else 'FAILS'}  {p}" + (f"  ({p.source})" if p.source else "") for p in stated
+    ]
+    return bullets("Premises", lines)
+
+
+def shortfall(proved: AnyGuarantee, claimed: AnyGuarantee) -> str:
+    """What is claimed, what was computed, and their ratio."""
+    if proved.kind != claimed.kind:
+        return f"claimed {claimed}; computed {figure(proved, proved=True)}, which does not imply it"
+    computed, stated = leading_figure(proved), leading_figure(claimed)
+    if computed <= stated:  # the total meets its figure, and another part of the claim fails
+        return f"claimed {claimed}, computed {computed!r}"
+    ratio = f"{upper(computed / stated)} times the claim" if stated > 0 else "the claim is 0"
+    return f"claimed {stated!r}, computed {computed!r}: {ratio}"
+
+
+def could_refute_any(audit: Audit) -> bool:
+    """Whether nothing limited which epsilon could be refuted: the figure is where computing ends."""
+    return (audit.largest_refutable_epsilon or 0.0) >= LARGEST_EPSILON
+
+
+def audit_line(audit: Audit) -> Text:
+    """The audit's verdict, what it compared, and its seed."""
+    compared = counted(audit.pairs, "pair", "pairs") + " of neighbouring data"
+    if audit.method == "one-run":
+        compared = counted(audit.trials, "canary", "canaries")
+    return line("audit", audit.verdict, f"by {audit.method} on {compared}, audit seed {audit.seed}")
+
+
+def audit_words(audit: Audit) -> list[RenderableType]:
+    """The audit's verdict, its seed, its findings and why it could not tell, where that is so."""
+    parts: list[RenderableType] = [audit_line(audit)]
+    if audit.epsilon_lower is not None:
+        parts.append(line(f"epsilon >= {lower(audit.epsilon_lower)} at delta {audit.delta}"))
+    parts += bullets("Findings", map(finding_words, audit.findings))
+    if audit.verdict is Experiment.INCONCLUSIVE:
+        parts += bullets("Inconclusive", [audit.inconclusive])
+    return parts
+
+
+def finding_words(finding: Finding) -> str:
+    """A finding's kind, release, detail and place."""
+    label = f" in {finding.label!r}" if finding.label else ""
+    place = f" ({finding.where})" if finding.where else ""
+    return f"{finding.kind}{label}: {finding.detail}{place}"
+
+
+def release_rows(releases: Sequence[Release]) -> list[list[object]]:
+    """A ledger's releases as they stand there: nothing computed."""
+    return [
+        [
+            times(release.label, release.count),
+            mechanism_words(release.mechanism),
+            sensitivity_words(release.mechanism),
+            "" if release.partition is None else f"{release.partition.split}/{release.partition.part}",
+            "" if release.claimed is None else figure(release.claimed),
+        ]
+        for release in releases
+    ]
+
+
+def mechanism_words(mechanism: AnyMechanism) -> str:
+    """A mechanism's kind and parameters; of a table of losses only how long it is."""
+    return _words(mechanism.to_json())
+
+
+def _words(fields: Mapping[str, Any]) -> str:
+    words = [str(fields["kind"])]
+    for name, value in fields.items():
+        if name in {"kind", "sensitivity", "justification"}:
+            continue
+        if isinstance(value, Mapping):
+            words.append(f"{name}=({_words(value)})")
+        elif isinstance(value, list):
+            words.append(f"{name}=[{len(value)}]")
+        else:
+            words.append(f"{name}={value:.6g}" if isinstance(value, float) else f"{name}={value}")
+    return " ".join(words)
+
+
+def sensitivity_words(mechanism: AnyMechanism) -> str:
+    """Sensitivity, norm, and on what ground it is believed."""
+    sensitivity = sensitivity_of(mechanism)
+    return "" if sensitivity is None else f"{sensitivity.value:.6g} {sensitivity.norm} {sensitivity.basis}"
+
+
+def times(label: str, count: int) -> str:
+    """A label, and how often the release was made."""
+    return label if count == 1 else f"{label} x{count}"
+
+
+def bound_figure(bound: Bound) -> str:
+    """An upper bound's figure, rounded up."""
+    return figure(bound.guarantee, proved=True)
+
+
+def figure(guarantee: AnyGuarantee, *, proved: bool = False) -> str:
+    """A guarantee in a table's cell; proved ones rounded up."""
+    number = leading_figure(guarantee)
+    shown = upper(number) if proved else f"{number:.6g}"
+    match guarantee:
+        case ZCDP():
+            return f"rho {shown}"
+        case GDP():
+            return f"mu {shown}"
+        case PureDP():
+            return f"epsilon {shown}"
+        case ApproxDP():
+            return f"({shown}, {guarantee.delta:g})"
+        case RDP():
+            return f"({guarantee.alpha:g}, {shown})-RDP"
+        case _:
+            assert_never(guarantee)

@@ -1,0 +1,121 @@
+"""`dpaudit audit --zoo`: every auditor against mechanisms whose faults are known."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from dpaudit.algorithms.environments.tabular import random_mdp
+from dpaudit.algorithms.offline.dp_apvi import DPAPVI
+from dpaudit.app.text.failures import EXIT_NOT_PROVED
+from dpaudit.app.text.output import assured, line, note, print_json, print_text, table
+from dpaudit.auditors.zoo.table import ZooRow, zoo_rows
+from dpaudit.auditors.zoo.zoo import ZOO, Specimen
+from dpaudit.claims.guarantees import PureDP
+
+#: Runs a side that refuted every broken one: docs/zoo.md.
+ENOUGH_TRIALS = 100_000
+
+METHODS = ("threshold", "sequential", "replay")
+
+
+def zoo() -> Mapping[str, Specimen]:
+    """The auditors' zoo, and a whole algorithm among the innocents."""
+    algorithm = DPAPVI(random_mdp(2, 2, 2, seed=1).rewards, PureDP(epsilon=1.0))
+    apvi = Specimen(
+        algorithm,
+        algorithm.worst_pairs()[0],
+        1.0,
+        "Qiao and Wang 2023: correct; the truth is that of all its releases",
+        most_trials=500,
+    )
+    return {**ZOO, "dp-apvi": apvi}
+
+
+def show_zoo(*, trials: int, seed: int, confidence: float, output_format: str) -> int:
+    """Print the table: mechanism, claim, truth, each auditor's bound, runs and time.
+
+    Args:
+        trials: runs on each side; 100 000 refute every broken one.
+        seed: root seed.
+        confidence: with which everything in the table holds together.
+        output_format: ``text`` or ``json``.
+
+    Returns:
+        The exit code: 0 if every broken mechanism is refuted and no innocent is, else 1.
+
+    Raises:
+        InvalidParameter: no trials, a seed that is none, or a confidence outside (0, 1).
+    """
+    rows = []
+    for row in zoo_rows(zoo(), trials=trials, seed=seed, confidence=confidence):
+        note(f"{row.name}: {row.seconds:.1f} s")
+        rows.append(row)
+    right = sum(row.right for row in rows)
+    if output_format == "json":
+        print_json({"right": right, "confidence": confidence, "rows": [_json(row) for row in rows]})
+    else:
+        columns = ("mechanism", "claim", "truth", *METHODS, "refuted", "runs", "s")
+        print_text(
+            table(columns, map(_cells, rows)),
+            line(),
+            line(f"{right} of {len(rows)} verdicts are right; figures are epsilons at the claim's delta"),
+            *map(line, _wrong(rows, trials)),
+            line(
+                f"all bounds hold together with confidence {assured(confidence)}; "
+                f"runs on each side; seed {seed}"
+            ),
+        )
+    return 0 if right == len(rows) else EXIT_NOT_PROVED
+
+
+def _wrong(rows: Sequence[ZooRow], trials: int) -> list[str]:
+    """Which verdicts are not right, and what that says."""
+    missed = [row.name for row in rows if not row.right and not row.specimen.innocent]
+    blamed = [row.name for row in rows if not row.right and row.specimen.innocent]
+    words = []
+    if missed:
+        why = (
+            "That many runs refuted every one when this was written: an auditor has lost power"
+            if trials >= ENOUGH_TRIALS
+            else f"What tells may be too rare for so few runs: --trials {ENOUGH_TRIALS} refuted every one"
+        )
+        words.append(f"broken, and not refuted: {', '.join(missed)}. {why}")
+    if blamed:
+        words.append(
+            f"innocent, and refuted: {', '.join(blamed)}. By chance that happens in a table with no "
+            "more than the probability that the confidence leaves; with another --seed too, it is a fault"
+        )
+    return words
+
+
+def _cells(row: ZooRow) -> list[object]:
+    bounds = [row.epsilon_lower(method) for method in METHODS]
+    return [
+        row.name,
+        f"{row.specimen.guarantee.epsilon:g}",
+        f"{row.specimen.pair_epsilon:g}",
+        *("" if bound is None else f"{math.floor(1000 * bound) / 1000:g}" for bound in bounds),
+        "yes" if row.refuted else "no",
+        row.trials,
+        f"{row.seconds:.1f}",
+    ]
+
+
+def _json(row: ZooRow) -> dict[str, Any]:
+    truth = row.specimen.pair_epsilon
+    return {
+        "mechanism": row.name,
+        "source": row.specimen.source,
+        "epsilon_claimed": row.specimen.guarantee.epsilon,
+        "delta": row.specimen.delta,
+        "innocent": row.specimen.innocent,
+        # Infinities have no place in JSON.
+        "epsilon_truth": truth if math.isfinite(truth) else None,
+        "refuted": row.refuted,
+        "right": row.right,
+        "trials": row.trials,
+        "seconds": row.seconds,
+        "audits": [audit.model_dump(mode="json", by_alias=True) for audit in row.audits],
+    }

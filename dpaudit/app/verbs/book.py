@@ -1,0 +1,207 @@
+"""`dpaudit book`: what a data set may still be asked, over all runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+
+from dpaudit.accountants.book import Book
+from dpaudit.app.options.claim_options import stated_guarantee
+from dpaudit.app.text.book_text import about, account_json, account_text
+from dpaudit.app.text.failures import EXIT_NOT_PROVED, traceback_option
+from dpaudit.app.text.output import (
+    note,
+    output_format_option,
+    print_json,
+    print_text,
+    unwrapped,
+)
+from dpaudit.claims.guarantees import AnyGuarantee, ApproxDP
+from dpaudit.claims.relations import Neighbouring, TrustModel
+from dpaudit.errors import BudgetExceeded, UsageError
+from dpaudit.ledger.ledger import Ledger
+
+DEFAULT_BOOK = "dpaudit-book.sqlite"
+
+#: Where budgets are shown as (epsilon, delta), unless other deltas are asked for.
+DEFAULT_DELTAS = (1e-6,)
+
+_Verb = Callable[..., Any]
+
+_book_option = click.option(
+    "--book",
+    "address",
+    envvar="DPAUDIT_BOOK",
+    default=DEFAULT_BOOK,
+    show_default=True,
+    help="A file, or postgresql://user@host/database (or set DPAUDIT_BOOK).",
+)
+
+
+def _cost_options(verb: _Verb) -> _Verb:
+    for option in (
+        click.option("--epsilon", type=float, help="Pure epsilon."),
+        click.option("--mu", type=float, help="mu, Gaussian DP."),
+        click.option("--rho", type=float, help="rho, zCDP."),
+    ):
+        verb = option(verb)
+    return verb
+
+
+@click.group(epilog="Example: dpaudit book open patients --rho 1 --unit patient --neighbouring replace-one")
+def book() -> None:
+    """Keep a data set's budget over many runs: reserve, spend, refuse.
+
+    A reservation counts until it is spent or cancelled, so a crash between the two leaks nothing. Several
+    processes may use one book at once: no two can have the same budget.
+    """
+
+
+@book.command("open", epilog="Example: dpaudit book open patients --rho 1 --unit patient")
+@click.argument("dataset")
+@_cost_options
+@click.option("--unit", required=True, help="Unit of privacy: trajectory, user, row, ...")
+@click.option(
+    "--neighbouring",
+    type=click.Choice([str(relation) for relation in Neighbouring]),
+    default=str(Neighbouring.REPLACE_ONE),
+    show_default=True,
+    help="How two data sets that must look alike differ.",
+)
+@click.option(
+    "--trust-model",
+    type=click.Choice([str(model) for model in TrustModel]),
+    default=str(TrustModel.CENTRAL),
+    show_default=True,
+    help="Who sees private data.",
+)
+@_book_option
+@traceback_option
+def open_account(
+    *,
+    dataset: str,
+    rho: float | None,
+    mu: float | None,
+    epsilon: float | None,
+    unit: str,
+    neighbouring: str,
+    trust_model: str,
+    address: str,
+) -> None:
+    """Give DATASET a budget, once and for all."""
+    budget = _stated(rho=rho, mu=mu, epsilon=epsilon)
+    with Book(address) as found:
+        account = found.open_account(
+            dataset, budget, unit=unit, neighbouring=neighbouring, trust_model=trust_model
+        )
+    note(f"opened {about(account)}")
+
+
+@book.command(epilog="Example: dpaudit book reserve patients --rho 0.1 --note 'mortality by ward'")
+@click.argument("dataset")
+@_cost_options
+@click.option("--note", "words", default="", help="What the run is for.")
+@_book_option
+@traceback_option
+def reserve(
+    *, dataset: str, rho: float | None, mu: float | None, epsilon: float | None, words: str, address: str
+) -> None:
+    """Set a run's cost aside before it is started; prints the reservation's name.
+
+    Exits 1 if it does not fit.
+    """
+    cost = _stated(rho=rho, mu=mu, epsilon=epsilon)
+    with _refusals(), Book(address, make=False) as found:
+        reservation = found.reserve(dataset, cost, note=words)
+        left = found.account(dataset).remaining
+    print_text(unwrapped(reservation))
+    note(f"reserved {cost} of {dataset}; {left} is left")
+
+
+@book.command(
+    epilog="""\b
+Examples:
+  dpaudit book spend 1f0c3a9e out/ledger.jsonl
+  dpaudit book spend 1f0c3a9e                   (the whole reservation: the run was cut short)
+"""
+)
+@click.argument("reservation")
+@click.argument("ledger", required=False, type=click.Path(path_type=Path))
+@click.option(
+    "--published",
+    is_flag=True,
+    help="The output is known already: enter the cost even if it does not fit.",
+)
+@_book_option
+@traceback_option
+def spend(*, reservation: str, ledger: Path | None, published: bool, address: str) -> None:
+    """Turn RESERVATION into what its run cost by its LEDGER.
+
+    Exits 1 if the run cost more than was reserved and the rest does not fit: its output must then not be
+    published. Nor must it where nothing bounds the cost: a premise of the claim fails, or the noise had a
+    seed. A ledger given twice counts once.
+    """
+    read = None if ledger is None else Ledger.read(ledger)
+    with _refusals(), Book(address, make=False) as found:
+        account = found.spend(reservation, read, published=published)
+    entry = next(entry for entry in account.entries if entry.reservation == reservation)
+    note(f"spent {entry.cost} of {account.dataset}; {account.remaining} is left")
+
+
+@book.command(epilog="Example: dpaudit book cancel 1f0c3a9e --note 'the run never started'")
+@click.argument("reservation")
+@click.option("--note", "words", required=True, help="How it is known that nothing was released.")
+@_book_option
+@traceback_option
+def cancel(*, reservation: str, words: str, address: str) -> None:
+    """Give RESERVATION back, if nothing was released under it."""
+    with Book(address, make=False) as found:
+        account = found.cancel(reservation, note=words)
+    note(f"cancelled; {account.remaining} of {account.dataset} is left")
+
+
+@book.command(epilog="Example: dpaudit book show patients --delta 1e-6")
+@click.argument("dataset", required=False)
+@click.option(
+    "--delta", "deltas", type=float, multiple=True, help="Repeatable; show (epsilon, delta) there too."
+)
+@click.option("--history", is_flag=True, help="List every event, not only how reservations stand.")
+@_book_option
+@output_format_option
+@traceback_option
+def show(
+    *, dataset: str | None, deltas: tuple[float, ...], history: bool, address: str, output_format: str
+) -> None:
+    """Print budget, spent, reserved and remaining, on every scale."""
+    for delta in deltas:
+        ApproxDP(epsilon=0.0, delta=delta)  # refuses what is no probability
+    with Book(address, make=False) as found:
+        accounts = [found.account(name) for name in ([dataset] if dataset else found.datasets)]
+    if output_format == "json":
+        print_json([account_json(account, deltas or DEFAULT_DELTAS) for account in accounts])
+        return
+    if not accounts:
+        note(f"no accounts in {address}; open one with `dpaudit book open`")
+    for account in accounts:
+        print_text(*account_text(account, deltas or DEFAULT_DELTAS, history=history))
+
+
+def _stated(*, rho: float | None, mu: float | None, epsilon: float | None) -> AnyGuarantee:
+    found = stated_guarantee(rho=rho, mu=mu, epsilon=epsilon, delta=None)
+    if found is None:
+        raise UsageError("no figure", where="--rho", remedy="give --rho, --mu or --epsilon")
+    return found
+
+
+@contextmanager
+def _refusals() -> Iterator[None]:
+    """A refusal is an answer, no mistake of the caller's: it exits with 1."""
+    try:
+        yield
+    except BudgetExceeded as error:
+        note(f"refused: {error}")
+        click.get_current_context().exit(EXIT_NOT_PROVED)

@@ -1,0 +1,277 @@
+"""`dpaudit calibrate`: the least noise that meets a target."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import RenderableType
+
+from dpaudit.accountants.calibration.calibration import Calibrated, Rescaled, calibrate, scale_ledger
+from dpaudit.accountants.calibration.scaling import noise_parameter
+from dpaudit.app.options.claim_options import stated_guarantee
+from dpaudit.app.text.failures import traceback_option
+from dpaudit.app.text.output import (
+    MOST_ROWS,
+    line,
+    output_format_option,
+    print_json,
+    print_text,
+    table,
+    unwrapped,
+)
+from dpaudit.app.text.tables import bound_figure, figure, mechanism_words, times
+from dpaudit.claims.guarantees import figures
+from dpaudit.claims.relations import Neighbouring
+from dpaudit.claims.sensitivity import L1, L2, Frobenius
+from dpaudit.errors import UsageError
+from dpaudit.ledger.ledger import Ledger
+from dpaudit.mechanisms import (
+    AnyMechanism,
+    DiscreteGaussian,
+    DiscreteLaplace,
+    Exponential,
+    Gaussian,
+    Laplace,
+    PoissonSampled,
+    RandomizedResponse,
+    SymmetricGaussian,
+    TreeAggregation,
+)
+
+KINDS = (
+    "gaussian",
+    "laplace",
+    "discrete-gaussian",
+    "discrete-laplace",
+    "symmetric-gaussian",
+    "tree-aggregation",
+    "randomized-response",
+    "exponential",
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Options:
+    """What describes the mechanism; None for what was left out."""
+
+    count: int | None
+    sensitivity: float | None
+    rate: float | None
+    steps: int | None
+    neighbouring: str | None
+
+    def given(self) -> list[str]:
+        return [f"--{name}" for name, value in dataclasses.asdict(self).items() if value is not None]
+
+
+@click.command(
+    "calibrate",
+    epilog="""\b
+Examples:
+  dpaudit calibrate gaussian --epsilon 1 --delta 1e-6
+  dpaudit calibrate laplace --rho 0.5 --count 100 --sensitivity 2
+  dpaudit calibrate gaussian --epsilon 2 --delta 1e-6 --rate 0.01 --count 1000
+  dpaudit calibrate out/ledger.jsonl --epsilon 1 --delta 1e-6
+
+One accountant finds the answer and another confirms it; where they disagree
+there is none. The noise shown meets the target to its last digit.
+""",
+)
+@click.argument("subject", metavar="MECHANISM|LEDGER")
+@click.option("--epsilon", type=float, help="Target epsilon-DP; with --delta, (epsilon, delta)-DP.")
+@click.option("--delta", type=float, help="Goes with --epsilon.")
+@click.option("--rho", type=float, help="Target rho-zCDP.")
+@click.option("--mu", type=float, help="Target mu-GDP.")
+@click.option("--count", type=click.IntRange(min=1), help="How many runs together meet it.  [default: 1]")
+@click.option("--sensitivity", type=float, help="In the mechanism's own norm.  [default: 1]")
+@click.option("--rate", type=float, help="Each unit is in the sum with this probability (Poisson sampling).")
+@click.option("--steps", type=click.IntRange(min=1), help="Of tree-aggregation: how many items.")
+@click.option(
+    "--neighbouring",
+    type=click.Choice([str(relation) for relation in Neighbouring]),
+    help="Matters under --rate.  [default: add-or-remove-one]",
+)
+@click.option("--allow-unhashed", is_flag=True, help="Take a LEDGER written by hand.")
+@output_format_option
+@traceback_option
+def calibrate_command(
+    *,
+    subject: str,
+    epsilon: float | None,
+    delta: float | None,
+    rho: float | None,
+    mu: float | None,
+    allow_unhashed: bool,
+    output_format: str,
+    **described: Any,
+) -> None:
+    """The least noise of MECHANISM that meets a target, or the factor that makes a LEDGER meet it.
+
+    MECHANISM is gaussian, laplace, discrete-gaussian, discrete-laplace, symmetric-gaussian, tree-aggregation,
+    randomized-response or exponential; of the last two the largest epsilon is found.
+    """
+    target = stated_guarantee(epsilon=epsilon, delta=delta, rho=rho, mu=mu)
+    if target is None:
+        raise UsageError(
+            "no target",
+            where="dpaudit calibrate",
+            why="without one, no noise at all would do",
+            remedy="give --epsilon with --delta, --rho, --mu, or --epsilon alone",
+        )
+    options = _Options(**described)
+    if subject in KINDS:
+        relation = Neighbouring(options.neighbouring or Neighbouring.ADD_OR_REMOVE_ONE)
+        found = calibrate(
+            _prototype(subject, options), target, count=options.count or 1, neighbouring=relation
+        )
+        answer, parts = _mechanism_answer(found), _mechanism_text(found)
+    else:
+        rescaled = scale_ledger(_ledger(subject, options, allow_unhashed=allow_unhashed), target)
+        answer, parts = _ledger_answer(subject, rescaled), _ledger_text(subject, rescaled)
+    if output_format == "json":
+        print_json(answer)
+    else:
+        print_text(*parts)
+
+
+def _prototype(kind: str, options: _Options) -> AnyMechanism:
+    value = 1.0 if options.sensitivity is None else options.sensitivity
+    if (options.steps is not None) != (kind == "tree-aggregation"):
+        raise UsageError(
+            f"--steps {'is missing' if options.steps is None else f'with {kind}'}",
+            where="--steps",
+            why="an item sits in one node for each level of a tree, and only a tree has levels",
+            remedy="give --steps with tree-aggregation, and nowhere else",
+        )
+    if kind in {"randomized-response", "exponential"} and options.sensitivity is not None:
+        raise UsageError(
+            f"--sensitivity with {kind}",
+            where="--sensitivity",
+            why="its epsilon speaks of the whole mechanism already",
+            remedy="leave --sensitivity out",
+        )
+    prototypes: dict[str, AnyMechanism] = {
+        "gaussian": Gaussian(sigma=1.0, sensitivity=L2(value)),
+        "laplace": Laplace(scale=1.0, sensitivity=L1(value)),
+        "discrete-gaussian": DiscreteGaussian(sigma=1.0, sensitivity=L2(value)),
+        "discrete-laplace": DiscreteLaplace(scale=1.0, sensitivity=L1(value)),
+        "symmetric-gaussian": SymmetricGaussian(sigma=1.0, dimension=1, sensitivity=Frobenius(value)),
+        "tree-aggregation": TreeAggregation(sigma=1.0, steps=options.steps or 1, sensitivity=L2(value)),
+        "randomized-response": RandomizedResponse(epsilon=1.0),
+        "exponential": Exponential(epsilon=1.0),
+    }
+    prototype = prototypes[kind]
+    if options.rate is None:
+        return prototype
+    if not isinstance(prototype, Gaussian | Laplace):
+        raise UsageError(
+            f"--rate with {kind}",
+            where="--rate",
+            why="what sampling amplifies is known for sums with gaussian or laplace noise",
+            remedy="leave --rate out, or calibrate gaussian or laplace",
+        )
+    return PoissonSampled(rate=options.rate, mechanism=prototype)
+
+
+def _ledger(subject: str, options: _Options, *, allow_unhashed: bool) -> Ledger:
+    path = Path(subject)
+    if not path.exists():
+        raise UsageError(
+            f"{subject!r} is neither a mechanism nor a ledger file",
+            where="MECHANISM|LEDGER",
+            why="there is nothing to calibrate",
+            remedy=f"name one of {', '.join(KINDS)}, or a file",
+        )
+    if options.given():
+        raise UsageError(
+            f"{' and '.join(options.given())} with a ledger",
+            where=options.given()[0],
+            why="the ledger says what its releases are",
+            remedy="leave these options out",
+        )
+    return Ledger.read(path, allow_unhashed=allow_unhashed)
+
+
+def _confirmation(found: Calibrated | Rescaled) -> dict[str, Any]:
+    opinion = found.opinion
+    return {
+        "found_by": found.bound.row(),
+        "verified_by": {
+            "accountant": opinion.method,
+            **figures(opinion.guarantee),
+            "proves": opinion.proves,
+            "resolution": opinion.resolution,
+        },
+        "slack": found.slack,
+    }
+
+
+def _mechanism_answer(found: Calibrated) -> dict[str, Any]:
+    return {
+        "target": found.target.to_json(),
+        "mechanism": found.mechanism.to_json(),
+        "parameter": found.parameter,
+        "value": found.value,
+        "count": found.count,
+        **_confirmation(found),
+    }
+
+
+def _ledger_answer(subject: str, found: Rescaled) -> dict[str, Any]:
+    return {
+        "target": found.target.to_json(),
+        "ledger": subject,
+        "factor": found.factor,
+        "fixed": list(found.fixed),
+        "releases": [
+            {"label": r.label, "count": r.count, "mechanism": r.mechanism.to_json()} for r in found.releases
+        ],
+        **_confirmation(found),
+    }
+
+
+def _mechanism_text(found: Calibrated) -> list[RenderableType]:
+    runs = "1 run" if found.count == 1 else f"{found.count} runs"
+    largest = "largest" if found.parameter == "epsilon" else "least"
+    return [
+        line(f"{found.target} by {runs} of {mechanism_words(found.mechanism)}"),
+        line(),
+        line(f"{largest} {found.parameter}: {found.value!r}"),
+        *_confirmation_text(found),
+    ]
+
+
+def _ledger_text(subject: str, found: Rescaled) -> list[RenderableType]:
+    left_out = max(0, len(found.releases) - MOST_ROWS)
+    rows = []
+    for release in found.releases[:MOST_ROWS]:
+        noise = noise_parameter(release.mechanism)
+        words = "stays as it is" if noise is None else f"{noise[0]} {noise[1]!r}"
+        rows.append([times(release.label, release.count), release.mechanism.kind, words])
+    parts: list[RenderableType] = [
+        unwrapped(subject),
+        line(f"{found.target} with all noise times {found.factor!r}"),
+        line(),
+        table(("release", "mechanism", "noise"), rows, whole=("noise",)),
+    ]
+    if left_out:
+        parts.append(line(f"... and {left_out} more releases; --output-format json lists them"))
+    return [*parts, line(), *_confirmation_text(found)]
+
+
+def _confirmation_text(found: Calibrated | Rescaled) -> list[RenderableType]:
+    opinion = found.opinion
+    if opinion.proves:
+        said = f"{figure(opinion.guarantee, proved=True)}, a proof of its own"
+    elif opinion.resolution > 0.0:
+        said = f"{figure(opinion.guarantee)}, an estimate resolved to {opinion.resolution:.1g}"
+    else:
+        said = f"{figure(opinion.guarantee)}, which does not exceed it"
+    return [
+        line(f"found by {found.bound.method}: {bound_figure(found.bound)} ({found.bound.rigour})"),
+        line(f"verified by {opinion.method}: {said}"),
+        line(f"slack: {found.slack:.1e} of the target is left unused"),
+    ]

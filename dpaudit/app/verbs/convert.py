@@ -1,0 +1,192 @@
+"""`dpaudit convert`: one guarantee on every other scale."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from dpaudit.accountants.curves.conversion_table import LARGEST, Conversion, conversions, largest_gaussian
+from dpaudit.app.options.claim_options import stated_guarantee
+from dpaudit.app.report.blocks import Block, Grid, latex, markdown
+from dpaudit.app.text.failures import traceback_option
+from dpaudit.app.text.output import line, lower, note, print_json, print_text, table, unwrapped, upper
+from dpaudit.certificate.verdicts import leading_figure
+from dpaudit.claims.guarantees import RDP, AnyGuarantee, ApproxDP, PureDP
+from dpaudit.errors import CannotBound, InvalidParameter, UsageError
+
+DEFAULT_DELTAS = (1e-5, 1e-6, 1e-9)
+DEFAULT_ORDERS = (2.0, 32.0)
+
+_SCALES = {"approx-dp": "epsilon", "zcdp": "rho", "gdp": "mu", "pure-dp": "epsilon", "rdp": "RDP epsilon"}
+_HEADER = ("guarantee", "delta", "figure", "slack", "method and source", "holds")
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  dpaudit convert --rho 0.5 --delta 1e-6
+  dpaudit convert --epsilon 1 --delta 1e-6    (what Gaussian noise meets it)
+  dpaudit convert --alpha 8 --epsilon 1       (from Renyi DP)
+  dpaudit convert --rho 0.5 --output-format latex --plot curve.svg
+
+Figures are rounded to the safe side. The slack of a bound is by how much it
+exceeds, relatively, what no conversion that always holds can be below.
+"""
+)
+@click.option("--rho", type=float, help="From rho-zCDP.")
+@click.option("--mu", type=float, help="From mu-GDP.")
+@click.option(
+    "--epsilon", type=float, help="From epsilon-DP; with --delta, what Gaussian noise meets the target."
+)
+@click.option("--alpha", type=float, help="With --epsilon: from (alpha, epsilon)-Renyi DP.")
+@click.option(
+    "--delta",
+    "deltas",
+    type=float,
+    multiple=True,
+    help="Repeatable; default 1e-5, 1e-6 and 1e-9 where one is needed.",
+)
+@click.option(
+    "--order", "orders", type=float, multiple=True, help="To Renyi DP of this order; default 2 and 32."
+)
+@click.option(
+    "--output-format",
+    type=click.Choice(["text", "json", "csv", "markdown", "latex"]),
+    default="text",
+    show_default=True,
+    help="json and csv: every digit.",
+)
+@click.option(
+    "--plot",
+    "picture",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Also draw delta(epsilon), into an .svg, .png or .html file.",
+)
+@traceback_option
+def convert(
+    *,
+    rho: float | None,
+    mu: float | None,
+    epsilon: float | None,
+    alpha: float | None,
+    deltas: tuple[float, ...],
+    orders: tuple[float, ...],
+    output_format: str,
+    picture: Path | None,
+) -> None:
+    """State one guarantee on every other scale, each with its theorem, rigour and slack."""
+    given = _given(rho=rho, mu=mu, epsilon=epsilon, alpha=alpha)
+    for delta in deltas:
+        ApproxDP(epsilon=0.0, delta=delta)  # refuses what is no probability before anything is computed
+    for order in orders:
+        RDP(alpha=order, epsilon=0.0)
+    drawn: list[AnyGuarantee] = [given]
+    if isinstance(given, PureDP) and deltas:
+        rows = [row for delta in deltas for row in largest_gaussian(given.epsilon, delta)]
+        drawn = [ApproxDP(epsilon=given.epsilon, delta=delta) for delta in deltas]
+        targets = " or ".join(str(target) for target in drawn)
+        name = f"the least Gaussian noise that meets {targets}"
+        start: dict[str, Any] = {"kind": "approx-dp", "epsilon": given.epsilon, "deltas": list(deltas)}
+    else:
+        try:
+            rows = conversions(given, deltas or DEFAULT_DELTAS, orders or DEFAULT_ORDERS)
+        except (CannotBound, InvalidParameter) as error:
+            raise CannotBound(
+                f"{given} on every other scale: {error.what}",
+                where="dpaudit convert",
+                remedy="convert a smaller figure: no bound is known for one as large",
+            ) from None
+        name, start = str(given), given.to_json()
+    if picture is not None:
+        from dpaudit.app.text.plot import draw_curves
+
+        draw_curves(drawn, rows, name, picture)
+        note(f"drawn: {picture}")
+    match output_format:
+        case "json":
+            print_json({"given": start, "rows": [row.to_json() for row in rows]})
+        case "csv":
+            click.echo(_csv(rows), nl=False)
+        case "markdown":
+            print_text(unwrapped(markdown(_grid(rows)).rstrip()))
+        case "latex":
+            print_text(unwrapped(latex(_grid(rows)).rstrip()))
+        case _:
+            shown = table(_HEADER, [_cells(row) for row in rows], whole=_HEADER[:4])
+            print_text(line(name), line(), shown, line())
+            print_text(line(f"rigour: {rows[0].rigour}; bounds are rounded up, largest figures down"))
+
+
+def _given(
+    *, rho: float | None, mu: float | None, epsilon: float | None, alpha: float | None
+) -> AnyGuarantee:
+    given = stated_guarantee(epsilon=epsilon, delta=None, rho=rho, mu=mu)
+    if given is None:
+        raise UsageError(
+            "no guarantee to convert",
+            where="dpaudit convert",
+            why="there is nothing to state on other scales",
+            remedy="give one of --rho, --mu and --epsilon",
+        )
+    if alpha is None:
+        return given
+    if not isinstance(given, PureDP):
+        raise UsageError(
+            "--alpha without --epsilon",
+            where="--alpha",
+            why="a Renyi divergence of order alpha has a size of its own",
+            remedy="add --epsilon, or use --order to convert to Renyi DP",
+        )
+    return RDP(alpha=alpha, epsilon=given.epsilon)
+
+
+def _cells(row: Conversion) -> list[str]:
+    """A row as text, figures rounded to their safe side."""
+    guarantee, number = row.guarantee, leading_figure(row.guarantee)
+    delta = guarantee.delta if isinstance(guarantee, ApproxDP) else row.target_delta
+    scale = _SCALES[guarantee.kind]
+    return [
+        f"{scale} at {guarantee.alpha:g}" if isinstance(guarantee, RDP) else scale,
+        "" if delta is None else f"{delta:g}",
+        lower(number) if row.holds == LARGEST else upper(number),
+        _slack(row.slack),
+        f"{row.method}: {row.source}",
+        row.holds,
+    ]
+
+
+def _slack(slack: float | None) -> str:
+    if slack is None:
+        return ""
+    return "exact" if slack < 1e-9 else f"{100.0 * slack:.2g}%"
+
+
+def _csv(rows: Sequence[Conversion]) -> str:
+    text = io.StringIO()
+    names = (
+        "kind",
+        "alpha",
+        "delta",
+        "target_delta",
+        "figure",
+        "slack",
+        "method",
+        "source",
+        "holds",
+        "rigour",
+    )
+    writer = csv.DictWriter(text, names, restval="", lineterminator="\n", extrasaction="ignore")
+    writer.writeheader()
+    for row in rows:
+        writer.writerow({**row.to_json(), **row.guarantee.to_json()})
+    return text.getvalue()
+
+
+def _grid(rows: Sequence[Conversion]) -> list[Block]:
+    return [Grid(_HEADER, [_cells(row) for row in rows], numbers=_HEADER[1:4])]

@@ -1,0 +1,159 @@
+"""`dpaudit diff` and `dpaudit ledger diff`: which release made the budget grow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+from rich.console import RenderableType
+
+from dpaudit.accountants.accounting import account
+from dpaudit.app.text.compared import Comparison, Grew, Side, claim_words, total_words
+from dpaudit.app.text.failures import EXIT_NOT_PROVED, traceback_option
+from dpaudit.app.text.output import (
+    MOST_ROWS,
+    bullets,
+    line,
+    output_format_option,
+    print_json,
+    print_text,
+    table,
+    upper,
+)
+from dpaudit.certificate.certificate import CERTIFICATE_SCHEMA, Certificate
+from dpaudit.claims.claims import Claim
+from dpaudit.claims.guarantees import AnyGuarantee
+from dpaudit.errors import DpauditError, UnhashedLedger
+from dpaudit.ledger.ledger import Ledger
+
+_EXITS = "Exits 0 if the budget did not grow, 1 if it grew or nobody can tell."
+
+#: The JSON answer lists no more releases than this, those that grew most first.
+MOST_ROWS_OF_JSON = 10_000
+
+
+@click.command(epilog=f"Example: dpaudit diff main/certificate.json out/certificate.json\n\n{_EXITS}")
+@click.argument("base", type=click.Path(path_type=Path))
+@click.argument("head", type=click.Path(path_type=Path))
+@output_format_option
+@traceback_option
+@click.pass_context
+def diff(ctx: click.Context, *, base: Path, head: Path, output_format: str) -> None:
+    """Say which release made the budget grow from BASE to HEAD: certificates or ledgers."""
+    _answer(ctx, base, head, _read, output_format)
+
+
+@click.command(name="diff", epilog=f"Example: dpaudit ledger diff main.jsonl out/ledger.jsonl\n\n{_EXITS}")
+@click.argument("base", type=click.Path(path_type=Path))
+@click.argument("head", type=click.Path(path_type=Path))
+@output_format_option
+@traceback_option
+@click.pass_context
+def ledger_diff(ctx: click.Context, *, base: Path, head: Path, output_format: str) -> None:
+    """Say which release made the budget grow from BASE to HEAD."""
+    _answer(ctx, base, head, _ledger, output_format)
+
+
+def _answer(
+    ctx: click.Context,
+    base: Path,
+    head: Path,
+    read: Callable[[Path], Ledger | Certificate],
+    output_format: str,
+) -> None:
+    before, after = read(base), read(head)
+    # Ledgers are accounted for on one scale: the one that HEAD is claimed on, if it claims anything.
+    wanted = _claimed(after) or _claimed(before)
+    found = Comparison(_side(before, wanted, base), _side(after, wanted, head))
+    if output_format == "json":
+        print_json(
+            {
+                "base": str(base),
+                "head": str(head),
+                "grew": found.grew,
+                "terms": [{"name": n, "base": b, "head": h} for n, b, h in found.terms],
+                "claim": _pair(found, claim_words, found.claim_grew),
+                "total": _pair(found, total_words, found.total_grew),
+                "releases": [change.to_json() for change in found.changes()[:MOST_ROWS_OF_JSON]],
+            }
+        )
+    else:
+        print_text(*_text(found))
+    if found.grew is not False:
+        ctx.exit(EXIT_NOT_PROVED)
+
+
+def _read(path: Path) -> Ledger | Certificate:
+    """A certificate or a ledger; which of the two, its first line tells."""
+    if path.is_file():
+        with path.open("rb") as file:
+            first = file.readline(1 << 20)
+        if first.strip() != b"{" and CERTIFICATE_SCHEMA.encode() not in first:
+            return _ledger(path)
+    return Certificate.read(path)
+
+
+def _ledger(path: Path) -> Ledger:
+    try:
+        return Ledger.read(path)
+    except UnhashedLedger as error:
+        error.remedy = "compare the hashed file that `Ledger.write` or `dpaudit certify -o DIR` wrote"
+        raise
+
+
+def _claimed(of: Ledger | Certificate) -> AnyGuarantee | None:
+    claim = of.claim
+    return None if claim is None else claim.guarantee
+
+
+def _side(of: Ledger | Certificate, wanted: AnyGuarantee | None, path: Path) -> Side:
+    if isinstance(of, Certificate):
+        return Side.of_certificate(of)
+    claim = of.claim
+    if wanted is not None:
+        claim = Claim(wanted) if claim is None else claim.model_copy(update={"guarantee": wanted})
+    try:
+        return Side.of_ledger(of.header, account(of, claim))
+    except DpauditError as error:
+        error.where = f"{path}: {error.where}" if error.where else str(path)
+        raise
+
+
+def _pair(found: Comparison, words: Callable[[Side], str], grew: Grew) -> dict[str, str | bool | None]:
+    return {"base": words(found.base), "head": words(found.head), "grew": grew}
+
+
+_VERDICTS: dict[Grew, str] = {
+    True: "the budget GREW",
+    False: "the budget did not grow",
+    None: "cannot be compared",
+}
+_ANSWERS: dict[Grew, str] = {True: "grew", False: "no", None: "cannot tell"}
+
+
+def _text(found: Comparison) -> list[RenderableType]:
+    rows: list[list[object]] = [
+        ["claimed", claim_words(found.base), claim_words(found.head), _ANSWERS[found.claim_grew]],
+        ["total", total_words(found.base), total_words(found.head), _ANSWERS[found.total_grew]],
+    ]
+    rows += [[name, before, after, "another term"] for name, before, after in found.terms]
+    parts: list[RenderableType] = [line(_VERDICTS[found.grew]), line()]
+    parts.append(table(("", "base", "head", "grew"), rows))
+    changes = found.changes()
+    if not changes:
+        return [*parts, line(), line("every release is the same")]
+    shown = [
+        [c.label, c.status, c.base, c.head, "" if c.growth is None else _signed(c.growth)]
+        for c in changes[:MOST_ROWS]
+    ]
+    columns = ("release", "", "base", "head", "growth")
+    parts += [line(), table(columns, shown, whole=("", "base", "head", "growth"))]
+    if len(changes) > MOST_ROWS:
+        parts.append(line(f"... and {len(changes) - MOST_ROWS} more; --output-format json lists them"))
+    words = [f"{c.label}: {c.why}" for c in changes[:MOST_ROWS] if c.why]
+    return [*parts, line(), *bullets("What changed in them", words)]
+
+
+def _signed(growth: float) -> str:
+    return f"+{upper(growth)}" if growth > 0 else f"{growth:.6g}"

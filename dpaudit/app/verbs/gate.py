@@ -1,0 +1,175 @@
+"""`dpaudit gate`: everything under `[tool.dpaudit]` in pyproject.toml; the merge gate."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from dpaudit.app.gate.audit_plan import Profile
+from dpaudit.app.gate.checks import run_gate
+from dpaudit.app.gate.configuration import Configuration, ConfigurationError, read_configuration
+from dpaudit.app.gate.github import markdown, workflow_commands
+from dpaudit.app.gate.gitlab import gitlab
+from dpaudit.app.gate.junit import junit
+from dpaudit.app.gate.report import Finding, Place, Report
+from dpaudit.app.gate.sarif import sarif
+from dpaudit.app.gate.text import text
+from dpaudit.app.text.failures import EXIT_INPUT, EXIT_NOTHING, traceback_option
+from dpaudit.app.text.output import note, print_text
+from dpaudit.errors import UsageError
+from dpaudit.ledger.files import replace_file, require_folder
+
+_SUMMARY: Final = "GITHUB_STEP_SUMMARY"
+
+
+def _json(report: Report) -> str:
+    return json.dumps(report.to_json(), indent=2, allow_nan=False) + "\n"
+
+
+#: Format -> the whole report in it.
+FORMATS: Final[dict[str, Callable[[Report], str]]] = {
+    "json": _json,
+    "github": workflow_commands,
+    "markdown": markdown,
+    "sarif": sarif,
+    "junit": junit,
+    "gitlab": gitlab,
+}
+
+
+def _parse_reports(
+    ctx: click.Context, option: click.Parameter, given: tuple[str, ...]
+) -> list[tuple[str, Path]]:
+    """``FORMAT=FILE``, each file once and in a folder that can be written to, before anything is judged."""
+    del ctx, option
+    reports: list[tuple[str, Path]] = []
+    for words in given:
+        kind, equals, file = words.partition("=")
+        path = Path(file).absolute()
+        if kind not in FORMATS or not equals or not file or path in [other for _, other in reports]:
+            raise UsageError(
+                f"--report {words}",
+                where="--report",
+                why="which report was meant to go where cannot be told",
+                remedy=f"write each file once, as --report FORMAT=FILE with one of {', '.join(FORMATS)}",
+            )
+        require_folder(path.parent)
+        reports.append((kind, path))
+    return reports
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  dpaudit gate
+  dpaudit gate --output-format github --report sarif=dpaudit.sarif
+  dpaudit gate --profile nightly --strict
+
+`dpaudit init` writes a configuration to begin with; docs/gate.md has all keys.
+Exits 0 if every check passes, 1 if a finding is left that no waiver covers,
+2 or 3 if something could not be judged, 4 if inconclusive under --strict,
+5 if there is nothing to check.
+"""
+)
+@click.option(
+    "--config",
+    type=click.Path(path_type=Path),
+    default=Path("pyproject.toml"),
+    show_default=True,
+    metavar="FILE",
+    help="The file with [tool.dpaudit]; the paths in it start from its folder.",
+)
+@click.option(
+    "--profile",
+    type=click.Choice(["pr", "nightly"]),
+    default="pr",
+    show_default=True,
+    help="pr: minutes, always the same seeds. nightly: longer, a fresh seed each time.",
+)
+@click.option(
+    "--seed", type=click.IntRange(min=0), help="Root seed of all audits, in place of the profile's."
+)
+@click.option(
+    "--output-format",
+    type=click.Choice(["text", *FORMATS]),
+    default="text",
+    show_default=True,
+    help="What stands on stdout, alone. github: annotations, and a job summary in "
+    f"the file that ${_SUMMARY} names.",
+)
+@click.option(
+    "--report",
+    "reports",
+    multiple=True,
+    metavar="FORMAT=FILE",
+    callback=_parse_reports,
+    help="Also write the report to FILE in one of these formats; repeatable.",
+)
+@click.option("--exit-zero", is_flag=True, help="Exit 0 whatever the verdicts; never hides 2 or 3.")
+@click.option("--strict", is_flag=True, help="Exit 4 if a check is inconclusive.")
+@traceback_option
+@click.pass_context
+def gate(
+    ctx: click.Context,
+    *,
+    config: Path,
+    profile: Profile,
+    seed: int | None,
+    output_format: str,
+    reports: list[tuple[str, Path]],
+    exit_zero: bool,
+    strict: bool,
+) -> None:
+    """Judge every target and ledger that pyproject.toml names, and hold it against the policy."""
+    root = _root()
+    summary = _summary_file() if output_format == "github" else None
+    report = _judged(config, root, {"profile": profile, "seed": seed, "strict": strict})
+    for kind, path in reports:
+        replace_file(path, FORMATS[kind](report).encode())
+    if output_format == "text":
+        print_text(*text(report))
+    else:
+        click.echo(FORMATS[output_format](report), nl=False)
+    if summary is not None:
+        # Appended to: earlier steps of the job have written there too.
+        with summary.open("a", encoding="utf-8") as file:
+            file.write(markdown(report))
+    status = report.exit_status
+    if status == EXIT_NOTHING and not report.checks:
+        note(f"nothing to check: {config} names no target and no ledger; `dpaudit init` writes a beginning")
+    ctx.exit(0 if exit_zero and status not in {EXIT_INPUT, 3} else status)
+
+
+def _judged(config: Path, root: Path, options: dict[str, Any]) -> Report:
+    """The report; a configuration that cannot be followed is its only finding."""
+    try:
+        configuration: Configuration = read_configuration(config)
+    except ConfigurationError as error:
+        note(f"error: {error}")
+        finding = Finding("input", "", str(error), Place.of(config, error.line, root))
+        return Report(options["profile"], None, (), (finding,), options["strict"])
+    with contextlib.chdir(configuration.path.parent):
+        return run_gate(configuration, root=root, **options)
+
+
+def _root() -> Path:
+    """What the places in a report are relative to: the checkout, where there is one, else this folder."""
+    here = Path.cwd()
+    stated = os.environ.get("GITHUB_WORKSPACE") or os.environ.get("CI_PROJECT_DIR")
+    workspace = Path(stated).resolve() if stated else here
+    return workspace if here.is_relative_to(workspace) else here
+
+
+def _summary_file() -> Path | None:
+    """The job summary, if there is one to write; looked at before anything is judged."""
+    stated = os.environ.get(_SUMMARY)
+    if not stated:
+        return None
+    require_folder(Path(stated).absolute().parent)
+    return Path(stated).absolute()

@@ -1,0 +1,205 @@
+"""`dpaudit import`: a ledger from what another library recorded."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from dpaudit.accountants.bridges.from_diffprivlib import from_diffprivlib
+from dpaudit.accountants.bridges.from_opacus import IN_CHECKPOINT, from_opacus, read_checkpoint
+from dpaudit.accountants.bridges.from_opendp import from_opendp
+from dpaudit.app.options.output_path import require_no_input
+from dpaudit.app.text.failures import traceback_option
+from dpaudit.app.text.output import note, print_text, unwrapped
+from dpaudit.claims.relations import Neighbouring
+from dpaudit.errors import DpauditError, UsageError
+from dpaudit.json_text import strictly_parsed
+from dpaudit.ledger.ledger import Ledger
+
+LIBRARIES = ("opacus", "opendp", "diffprivlib")
+
+#: How a file begins that `torch.save` wrote: a zip archive, or a pickle in the old format.
+_TORCH = (b"PK\x03\x04", b"\x80\x02")
+
+#: A field that only one library's records have, and that library.
+_TELLING = {
+    "history": "opacus",
+    IN_CHECKPOINT: "opacus",
+    "__function__": "opendp",
+    "spent_budget": "diffprivlib",
+}
+
+
+class _Number(click.ParamType[int | float]):
+    """A whole number as it is, however large: as a float it might become a smaller one."""
+
+    name = "number"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | float:
+        """An int where the text is one, else a float."""
+        try:
+            return int(value)
+        except ValueError:
+            return click.FLOAT.convert(value, param, ctx)
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  dpaudit import checkpoint.pt --unit example -o ledger.jsonl
+  dpaudit import measurement.json --unit row --neighbouring replace-one \\
+      -o ledger.jsonl
+  dpaudit verify ledger.jsonl --allow-unhashed --epsilon 8 --delta 1e-6
+
+SOURCE: a checkpoint of Opacus, or an accountant's state_dict() as JSON; what
+OpenDP's serialize() wrote; {"spent_budget": [[epsilon, delta], ...]} of
+diffprivlib. See docs/importing.md.
+"""
+)
+@click.argument("source", type=click.Path(path_type=Path))
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(dir_okay=False, path_type=Path),
+    required=True,
+    metavar="LEDGER",
+    help="The ledger file to write.",
+)
+@click.option(
+    "--from",
+    "library",
+    type=click.Choice(LIBRARIES),
+    help="Whose record it is; left out, what the content says.",
+)
+@click.option("--unit", required=True, help="Unit of privacy: no source names it.")
+@click.option(
+    "--neighbouring",
+    type=click.Choice([str(relation) for relation in Neighbouring]),
+    help="The relation; Opacus has add-or-remove-one alone, the others name none.",
+)
+@click.option(
+    "--d-in",
+    type=_Number(),
+    help="OpenDP: how far neighbouring inputs lie apart; left out, as far as one record makes.",
+)
+@click.option(
+    "--count", type=click.IntRange(min=1), help="OpenDP: how often the measurement ran; left out, once."
+)
+@traceback_option
+def import_ledger(
+    *,
+    source: Path,
+    output: Path,
+    library: str | None,
+    unit: str,
+    neighbouring: str | None,
+    d_in: float | None,
+    count: int | None,
+) -> None:
+    """Write a ledger of what another library recorded in SOURCE.
+
+    It has no hashes and no footer: `dpaudit verify --allow-unhashed` accounts for
+    it, and no certificate is ever made of it.
+    """
+    require_no_input(output, source)
+    try:
+        record = _record(source)
+        library = library or _library(record)
+        own = {"--d-in": d_in, "--count": count} if library != "opendp" else {}
+        _refuse_unused(own, library)
+        ledger = _ledger(record, library, unit, neighbouring, d_in, count)
+    except DpauditError as error:
+        if str(source) not in error.where:
+            error.where = f"{source}: {error.where}" if error.where else str(source)
+        raise
+    ledger.write(output)
+    runs = sum(release.count for release in ledger)
+    print_text(unwrapped(f"{output}: {_many(len(ledger.releases), 'release')}, {_many(runs, 'run')}"))
+    note("accounted for with `dpaudit verify --allow-unhashed`, never certified; taken on trust:")
+    for line in ledger.header.to_json()["parameters"]["taken on trust"]:
+        note(f"  - {line}")
+
+
+def _ledger(
+    record: Any,
+    library: str,
+    unit: str,
+    neighbouring: str | None,
+    d_in: float | None,
+    count: int | None,
+) -> Ledger:
+    if library == "opacus":
+        return from_opacus(
+            record, unit=unit, neighbouring=neighbouring or str(Neighbouring.ADD_OR_REMOVE_ONE)
+        )
+    if neighbouring is None:
+        raise UsageError(
+            f"no relation, and {library} records none",
+            where="--neighbouring",
+            why="the same figure protects otherwise against a record added than against one replaced",
+            remedy="state the one that the figures are meant for",
+        )
+    if library == "diffprivlib":
+        spent = record.get("spent_budget") if isinstance(record, dict) else record
+        return from_diffprivlib(spent, unit=unit, neighbouring=neighbouring)
+    if not isinstance(record, dict):
+        raise UsageError(
+            f"a {type(record).__name__} where OpenDP writes an object",
+            remedy="give what opendp.mod.serialize(measurement) returned",
+        )
+    return from_opendp(record, unit=unit, neighbouring=neighbouring, d_in=d_in, count=count or 1)
+
+
+def _record(source: Path) -> Any:
+    """What the file holds: as torch reads weights, or as JSON."""
+    with source.open("rb") as file:
+        content = file.read(4)
+        if content.startswith(_TORCH):
+            return read_checkpoint(source)
+        content += file.read()
+    try:
+        return strictly_parsed(content)
+    except (ValueError, RecursionError) as error:
+        raise UsageError(
+            f"neither a checkpoint nor JSON: {error}",
+            where=str(source),
+            why="what cannot be read cannot be accounted for",
+            remedy="see docs/importing.md for how each library's record is written",
+        ) from None
+
+
+def _library(record: Any) -> str:
+    """The only library whose records have what this one has.
+
+    Raises:
+        UsageError: none, or more than one.
+    """
+    keys = record if isinstance(record, dict) else ()
+    found = {library for field, library in _TELLING.items() if field in keys}
+    if len(found) != 1:
+        raise UsageError(
+            "nothing that tells whose record it is"
+            if not found
+            else f"fields of {' and of '.join(sorted(found))}",
+            where="--from",
+            why="a figure means another mechanism in each library",
+            remedy=f"give --from {'|'.join(LIBRARIES)}",
+        )
+    return found.pop()
+
+
+def _refuse_unused(options: dict[str, Any], library: str) -> None:
+    for name, value in options.items():
+        if value is not None:
+            raise UsageError(
+                f"{name} with a record of {library}",
+                where=name,
+                why="it says so itself: only a measurement of OpenDP leaves that open",
+                remedy="leave it out",
+            )
+
+
+def _many(number: int, what: str) -> str:
+    return f"1 {what}" if number == 1 else f"{number} {what}s"

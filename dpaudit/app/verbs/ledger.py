@@ -1,0 +1,104 @@
+"""`dpaudit ledger show|check|diff`: look at a ledger, at its hash chain alone, or at two."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+from rich.console import RenderableType
+
+from dpaudit.app.text.failures import traceback_option
+from dpaudit.app.text.output import (
+    MOST_ROWS,
+    line,
+    output_format_option,
+    print_json,
+    print_text,
+    table,
+    unwrapped,
+)
+from dpaudit.app.text.reading import progress_on
+from dpaudit.app.text.tables import release_rows
+from dpaudit.app.verbs.diff import ledger_diff
+from dpaudit.errors import UnhashedLedger
+from dpaudit.ledger.file import LedgerStream
+from dpaudit.ledger.ledger import Ledger
+
+
+@click.group(epilog="Example: dpaudit ledger show out/ledger.jsonl")
+def ledger() -> None:
+    """Show a ledger, check its integrity, or compare two."""
+
+
+ledger.add_command(ledger_diff)
+
+
+@ledger.command(epilog="Example: dpaudit ledger show out/ledger.jsonl")
+@click.argument("file", type=click.Path(path_type=Path))
+@output_format_option
+@traceback_option
+def show(file: Path, *, output_format: str) -> None:
+    """Print FILE's header and releases.
+
+    An unfinished or unhashed ledger is shown too, and said to be one.
+    """
+    found = Ledger.read(file, allow_unhashed=True, allow_truncated=True)
+    if output_format == "json":
+        print_json(
+            {
+                "header": found.header.to_json(),
+                "releases": [release.to_json() for release in found.releases],
+                "complete": found.complete,
+                "hashed": found.hashed,
+                "hash": found.hash if found.hashed else None,
+            }
+        )
+    else:
+        print_text(*_text(found))
+
+
+@ledger.command(epilog="Example: dpaudit ledger check out/ledger.jsonl")
+@click.argument("file", type=click.Path(path_type=Path))
+@traceback_option
+def check(file: Path) -> None:
+    """Check FILE's format and hash chain.
+
+    Exits 0 if it is whole, 2 if it is no ledger, 3 if it was truncated or edited.
+    """
+    try:
+        with progress_on(file) as progress, LedgerStream(file, progress=progress) as stream:
+            stream.read_to_the_end()
+    except UnhashedLedger as error:
+        error.remedy = "nothing can be checked here; `dpaudit verify --allow-unhashed` still accounts for it"
+        raise
+    print_text(unwrapped(f"{file}: whole, {_number(stream.number)}, hash {stream.hash}"))
+
+
+def _text(found: Ledger) -> list[RenderableType]:
+    header = found.header
+    parts: list[RenderableType] = [
+        line(f"{header.algorithm} per {header.unit} ({header.neighbouring}, {header.trust_model})"),
+        line(f"claim: {header.claim.guarantee if header.claim else 'none'}"),
+        line(f"schedule: {header.schedule}" + (f", budget {header.budget}" if header.budget else "")),
+        line(
+            f"noise: {header.noise.source}, {header.noise.sampler}"
+            + (", seeded" if header.noise.seeded else "")
+        ),
+    ]
+    parts += [line(f"  {name} = {value}") for name, value in header.to_json()["parameters"].items()]
+    left_out = max(0, len(found.releases) - MOST_ROWS)
+    rows = release_rows(found.releases[:MOST_ROWS])
+    columns = ("release", "mechanism", "sensitivity", "partition", "claimed")
+    parts += [line(), table(columns, rows, whole=("claimed",))]
+    if left_out:
+        parts.append(line(f"... and {left_out} more; --output-format json lists them all"))
+    parts += [line(), line(_number(len(found.releases)))]
+    if not found.hashed:
+        parts.append(line("unhashed: nobody can tell whether it was edited; never certifiable"))
+    elif not found.complete:
+        parts.append(line("truncated: no footer, so releases may be missing; never certifiable"))
+    return parts
+
+
+def _number(releases: int) -> str:
+    return "1 release" if releases == 1 else f"{releases} releases"

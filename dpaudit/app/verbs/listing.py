@@ -1,0 +1,42 @@
+"""`dpaudit list`: what is built in."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+import click
+
+from dpaudit.algorithms.catalogue import CATALOGUE
+from dpaudit.algorithms.data.datasets import BUILTIN_DATA
+from dpaudit.app.main import VERBS
+from dpaudit.app.text.failures import traceback_option
+from dpaudit.app.text.output import line, output_format_option, print_json, print_text, table
+from dpaudit.mechanisms import AnyMechanism
+
+_DATA = {
+    "treatment": "20 000 simulated patients, 4 states of health, 4 visits",
+    "frozen-lake": "800 recorded episodes of Gymnasium's FrozenLake-v1",
+}
+
+
+@click.command("list", epilog="Example: dpaudit list")
+@output_format_option
+@traceback_option
+def listing(*, output_format: str) -> None:
+    """Name every built-in algorithm with its parameters, data set, mechanism and verb."""
+    parameters = {name: dict(builtin.parameters) for name, builtin in CATALOGUE.items()}
+    found = {
+        "algorithms": {name: builtin.summary for name, builtin in CATALOGUE.items()},
+        "data": {name: _DATA.get(name, "") for name in BUILTIN_DATA},
+        "mechanisms": {
+            kind.model_fields["kind"].default: (kind.__doc__ or "").partition("\n")[0]
+            for kind in get_args(AnyMechanism)
+        },
+        "verbs": {verb: summary for verb, (_, _, summary) in VERBS.items()},
+    }
+    if output_format == "json":
+        print_json({**found, "parameters": parameters})
+        return
+    of_algorithms = {f"-P of {name}": entries for name, entries in parameters.items()}
+    for title, entries in {**found, **of_algorithms}.items():
+        print_text(table((title, ""), entries.items(), whole=(title,)), line())

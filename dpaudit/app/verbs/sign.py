@@ -1,0 +1,136 @@
+"""`dpaudit keygen`, `sign` and `verify-cert`: who vouches for a certificate, and whether it still stands."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import click
+
+from dpaudit.app.options.output_path import require_no_input
+from dpaudit.app.text.computed_again import AS_STATED, LEDGER, require_figures
+from dpaudit.app.text.failures import EXIT_NOT_PROVED, traceback_option
+from dpaudit.app.text.output import line, note, output_format_option, print_json, print_text, unwrapped
+from dpaudit.certificate.certificate import Certificate
+from dpaudit.certificate.keys import PASSWORD
+from dpaudit.certificate.signatures import generate_keys, opened, require_file
+from dpaudit.certificate.signatures import sign as signed
+from dpaudit.certificate.verdicts import Experiment
+from dpaudit.errors import UsageError
+from dpaudit.ledger.files import replace_file
+from dpaudit.ledger.ledger import Ledger
+
+
+@click.command(epilog="Example: dpaudit keygen signing-key")
+@click.argument("key", type=click.Path(path_type=Path))
+@traceback_option
+def keygen(key: Path) -> None:
+    """Write a new Ed25519 key pair: KEY, for its owner alone, and KEY.pub, for everybody."""
+    private, public = generate_keys(key)
+    note(f"wrote {private} (keep it secret: it is not encrypted) and {public} (give it to reviewers)")
+
+
+@click.command(epilog="Example: dpaudit sign out/certificate.json --key signing-key")
+@click.argument("certificate", type=click.Path(path_type=Path))
+@click.option("--key", type=click.Path(path_type=Path), required=True, help="The private key's PEM file.")
+@click.option(
+    "--ledger",
+    type=click.Path(path_type=Path),
+    help="Its ledger, if not ledger.jsonl beside the certificate.",
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    help="The envelope; if not given, CERTIFICATE's name with .dsse.json.",
+)
+@traceback_option
+def sign(*, certificate: Path, key: Path, ledger: Path | None, output: Path | None) -> None:
+    """Sign CERTIFICATE together with its ledger file: a DSSE envelope over an in-toto statement.
+
+    The certificate is held against the ledger first, and its figures are computed again. An encrypted key's
+    password is read from the environment variable DPAUDIT_KEY_PASSWORD.
+    """
+    path, written = ledger or certificate.with_name(LEDGER), output or certificate.with_suffix(".dsse.json")
+    require_no_input(written, key, certificate, path)
+    stated = Certificate.read(certificate)
+    if not path.is_file():
+        raise UsageError(
+            f"no ledger at {path}",
+            where=str(certificate) if ledger is None else "--ledger",
+            why="a signature binds a certificate to its ledger's file, and the figures follow from it",
+            remedy="put the ledger that was written with it beside it, or name it with --ledger",
+        )
+    # An empty variable is none; the bytes are the environment's own, whatever they encode.
+    envelope = signed(stated, path, key, password=os.fsencode(os.environ.get(PASSWORD, "")) or None)
+    require_figures(stated, Ledger.read(path))
+    note(f"wrote {replace_file(written, envelope)}")
+    note(f"as stated, not checked: {'; '.join(AS_STATED)}: of these the ledger says nothing")
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  dpaudit verify-cert c.dsse.json --key key.pub
+  dpaudit verify-cert c.dsse.json --key key.pub --ledger ledger.jsonl
+
+Exits 0 if the certificate stands and proves its claim, 1 if it stands and does not (or an audit refuted it),
+3 if it does not stand: a wrong key, an edited envelope, another ledger, figures that do not follow;
+2 if it cannot be judged: a file or key that cannot be read, a signature over what is no sound certificate.
+"""
+)
+@click.argument("envelope", type=click.Path(path_type=Path))
+@click.option("--key", type=click.Path(path_type=Path), required=True, help="The public key that is trusted.")
+@click.option(
+    "--ledger",
+    type=click.Path(path_type=Path),
+    help="Hold it against the ledger too: the file's digest, every release, and the figures, computed again.",
+)
+@output_format_option
+@traceback_option
+@click.pass_context
+def verify_cert(
+    ctx: click.Context, *, envelope: Path, key: Path, ledger: Path | None, output_format: str
+) -> None:
+    """Check ENVELOPE's signature, and that what it says follows from its ledger.
+
+    Audits are not run again, and no other library is asked: what they found stands as it is stated.
+    """
+    certificate, digest = opened(envelope, key)
+    checked = ["signature", "the certificate against itself"]
+    if ledger is not None:
+        require_file(ledger, digest)
+        found = Ledger.read(ledger, allow_unhashed=True)  # which can carry no certificate, as is said then
+        certificate.require_ledger(found)
+        require_figures(certificate, found)
+        checked += ["the ledger's digest and hash chain", "every release", "the figures, computed again"]
+        checked += ["what the proof takes on trust"]
+    answer = {
+        "verdict": certificate.proof,
+        "experiment": certificate.experiment,
+        "algorithm": certificate.algorithm,
+        "claim": certificate.claim.to_json(),
+        "ledger_sha256": digest,
+        "checked": checked,
+        "as_stated": AS_STATED,
+    }
+    if output_format == "json":
+        print_json(answer)
+    else:
+        print_text(*_text(envelope, certificate, checked))
+    if ledger is None:
+        note("not checked: whether its figures follow from a ledger; give it with --ledger")
+    refuted = certificate.experiment is Experiment.REFUTED
+    ctx.exit(EXIT_NOT_PROVED if refuted or not certificate.all_proved else 0)
+
+
+def _text(envelope: Path, certificate: Certificate, checked: list[str]) -> list[Any]:
+    return [
+        unwrapped(str(envelope)),
+        line(f"{certificate.algorithm}: {certificate.claim}"),
+        line("proof", certificate.proof),
+        line("experiment", certificate.experiment, "(as stated, not run again)"),
+        line(f"checked: {'; '.join(checked)}"),
+        line(f"as stated, not checked: {'; '.join(AS_STATED)}"),
+    ]

@@ -1,0 +1,158 @@
+"""`dpaudit verify`: account for ledgers, and judge the claim given or their own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import RenderableType
+
+from dpaudit.accountants.accounting import account
+from dpaudit.app.options.claim_options import StatedClaim, accounted, claim_options, rigour_option
+from dpaudit.app.text.failures import EXIT_INCONCLUSIVE, EXIT_NOT_PROVED, EXIT_NOTHING, traceback_option
+from dpaudit.app.text.output import (
+    bullets,
+    line,
+    note,
+    output_format_option,
+    print_json,
+    print_text,
+    unwrapped,
+)
+from dpaudit.app.text.reading import progress_on
+from dpaudit.app.text.tables import accounting_table, bound_words, premises, shortfalls
+from dpaudit.certificate.verdicts import Accounting
+from dpaudit.errors import DpauditError, NotCertifiable
+from dpaudit.ledger.file import LedgerStream
+from dpaudit.ledger.ledger import Ledger, LedgerFacts
+
+#: The JSON answer holds no more rows than this, failing ones first, and says how many releases there are.
+MOST_ROWS_OF_JSON = 10_000
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  dpaudit verify out/ledger.jsonl
+  dpaudit verify a.jsonl b.jsonl --epsilon 1 --delta 1e-6 --output-format json
+
+Exits 1 if the total or any release's own claim is not proved.
+"""
+)
+@click.argument("ledgers", metavar="LEDGER...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@claim_options
+@rigour_option
+@click.option("--allow-unhashed", is_flag=True, help="Account for files written by hand; never certifiable.")
+@click.option("--exit-zero", is_flag=True, help="Exit 0 whatever the verdict; never hides 2 or 3.")
+@click.option("--strict", is_flag=True, help="Exit 4 for a ledger that can never be certified.")
+@output_format_option
+@traceback_option
+@click.pass_context
+def verify(
+    ctx: click.Context,
+    *,
+    ledgers: tuple[Path, ...],
+    stated: StatedClaim,
+    rigour: str,
+    allow_unhashed: bool,
+    exit_zero: bool,
+    strict: bool,
+    output_format: str,
+) -> None:
+    """Bound each LEDGER's releases and judge the claim given, else the ledger's own."""
+    stated.guarantee()  # a contradiction among the options is no ledger's fault
+    judged = [_judge(path, stated, rigour, allow_unhashed=allow_unhashed) for path in ledgers]
+    if output_format == "json":
+        answers = [_answer(*one) for one in judged]
+        print_json(answers[0] if len(answers) == 1 else answers)
+    else:
+        for position, one in enumerate(judged):
+            print_text(*([line()] if position else []), *_text(*one))
+    for path, _, accounting in judged:
+        if _nothing(accounting):
+            reason = "no claim, in total or for any release" if accounting.overview.total else "no releases"
+            note(f"nothing to check in {path}: {reason}")
+    if not exit_zero:
+        ctx.exit(_status(judged, strict=strict))
+
+
+_Judged = tuple[Path, LedgerFacts, Accounting]
+
+
+def _judge(path: Path, stated: StatedClaim, rigour: str, *, allow_unhashed: bool) -> _Judged:
+    with (
+        progress_on(path) as progress,
+        LedgerStream(path, allow_unhashed=allow_unhashed, progress=progress) as ledger,
+    ):
+        try:
+            if rigour == "interval":
+                whole = Ledger.read(path, allow_unhashed=allow_unhashed)
+                return path, whole, accounted(whole, stated.claim(whole.claim), rigour)
+            return path, ledger, account(ledger, stated.claim(ledger.claim), most_rows=MOST_ROWS_OF_JSON)
+        except DpauditError as error:
+            # A file that was cut short or edited is told first, whatever else is wrong with it.
+            ledger.read_to_the_end()
+            if error.where != str(path) and not error.where.startswith(("--", f"{path}:")):
+                error.where = f"{path}: {error.where}" if error.where else str(path)
+            raise
+
+
+def _nothing(accounting: Accounting) -> bool:
+    overview = accounting.overview
+    return overview.total == 0 or (accounting.claim is None and overview.claimed == 0)
+
+
+def _status(judged: list[_Judged], *, strict: bool) -> int:
+    if not all(accounting.all_proved for _, _, accounting in judged):
+        return EXIT_NOT_PROVED
+    if any(_nothing(accounting) for _, _, accounting in judged):
+        return EXIT_NOTHING
+    if strict and not all(_certifiable(ledger) for _, ledger, _ in judged):
+        return EXIT_INCONCLUSIVE
+    return 0
+
+
+def _certifiable(ledger: LedgerFacts) -> bool:
+    try:
+        ledger.require_certifiable()
+    except NotCertifiable:
+        return False
+    return True
+
+
+def _answer(path: Path, ledger: LedgerFacts, accounting: Accounting) -> dict[str, Any]:
+    claim = accounting.claim
+    return {
+        "ledger": str(path),
+        # Of a ledger without releases every claim would be proved; there was nothing to prove it from.
+        "verdict": accounting.verdict if accounting.overview.total else None,
+        "claim": None if claim is None else claim.to_json(),
+        "bounds": [bound.row() for bound in accounting.bounds],
+        "releases": [release.row() for release in accounting.releases],
+        "releases_total": accounting.overview.total,
+        "releases_shown": len(accounting.releases),
+        "releases_not_proved": accounting.overview.failed,
+        "premises": [] if claim is None else [{**p.to_json(), "holds": p.holds} for p in claim.premises],
+        "certifiable": _certifiable(ledger),
+        "not_checked": list(accounting.not_checked),
+    }
+
+
+def _text(path: Path, ledger: LedgerFacts, accounting: Accounting) -> list[RenderableType]:
+    claim = accounting.claim
+    parts: list[RenderableType] = [
+        unwrapped(str(path)),
+        line(f"{ledger.header.algorithm}: {claim or 'nothing claimed in total'}"),
+    ]
+    if not _certifiable(ledger):
+        parts.append(line("certifiable: no; accounted for, but it can never carry a certificate"))
+    parts += [line(), *accounting_table(accounting), line()]
+    judged = accounting.verdict is not None and accounting.overview.total
+    parts += bullets(line("proof", accounting.verdict) if judged else "Bounds", bound_words(accounting))
+    return [
+        *parts,
+        *shortfalls(accounting),
+        *premises(claim),
+        *bullets("Not checked", accounting.not_checked),
+    ]

@@ -1,0 +1,301 @@
+"""The certificate: claim, proof and experiment side by side, with everything that was not checked."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal, Self
+
+from pydantic import Field, computed_field, model_validator
+
+from dpaudit.certificate.curve_points import CurvePoints
+from dpaudit.certificate.noise_provenance import Numerics, versions
+from dpaudit.certificate.second_opinion import SecondOpinion
+from dpaudit.certificate.statement import NOTHING_STATED, Statement
+from dpaudit.certificate.verdicts import (
+    Accounting,
+    Audit,
+    Experiment,
+    Proof,
+    ReleaseAccount,
+    describes,
+    leading_figure,
+    left_on_trust,
+    proof_of,
+)
+from dpaudit.claims.bounds import Bound
+from dpaudit.claims.claims import Claim, left_out
+from dpaudit.claims.guarantees import Guarantee
+from dpaudit.claims.relations import Neighbouring, TrustModel, View
+from dpaudit.errors import CertificateFormat, CertificateMismatch, InputError, NotCertifiable
+from dpaudit.json_text import strictly_parsed
+from dpaudit.ledger.files import replace_file
+from dpaudit.ledger.ledger import Ledger
+from dpaudit.mechanisms import PoissonSampled
+from dpaudit.models import Count, Model, Parameters, without_computed
+
+CERTIFICATE_SCHEMA: Final = "dpaudit.certificate/1"
+
+_STAYS: Final = "what a claim rests on stays, whatever figure is claimed"
+
+NO_AUDIT = "no audit was run"
+
+
+class Certificate(Model):
+    """Everything a reviewer needs to believe, reproduce or refute a claim.
+
+    Attributes:
+        group_size: the guarantee is for groups of so many units.
+        budget: what a filter held the run to, where its number of releases may depend on the data.
+        ledger_hash: the last hash of the ledger's chain.
+        bounds: upper bounds, tightest first, on the claim's scale.
+        profile: the whole curve delta(epsilon) by every accountant that has one; empty where none has.
+        releases: every release with its claimed and its computed cost.
+        audits: what experiments found; they never change the proof's verdict.
+        second_opinion: what another library's accountant says, or why it says nothing; it proves nothing.
+        not_checked: what is taken on trust.
+        command: the command that reproduces the certificate.
+        statement: what its author states about the deployment; nothing of it was checked.
+    """
+
+    schema_: Annotated[Literal["dpaudit.certificate/1"], Field(alias="schema")] = CERTIFICATE_SCHEMA
+    algorithm: str
+    claim: Claim
+    unit: str
+    neighbouring: Neighbouring
+    trust_model: TrustModel
+    view: View
+    group_size: Count
+    budget: Guarantee | None = None
+    parameters: Parameters
+    ledger_hash: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+    bounds: tuple[Bound, ...]
+    profile: tuple[CurvePoints, ...]
+    releases: tuple[ReleaseAccount, ...]
+    proof: Proof
+    audits: tuple[Audit, ...]
+    numerics: Numerics
+    not_checked: tuple[str, ...]
+    publishable: bool
+    versions: dict[str, str]
+    command: str
+    statement: Statement
+    second_opinion: SecondOpinion | None = None
+
+    @computed_field  # type: ignore[prop-decorator]  # pydantic documents this order of decorators
+    @property
+    def experiment(self) -> Experiment:
+        """The audits together: one refutation refutes, and no audit at all is inconclusive."""
+        verdicts = {audit.verdict for audit in self.audits}
+        for verdict in (Experiment.REFUTED, Experiment.INCONCLUSIVE):
+            if verdict in verdicts:
+                return verdict
+        return Experiment.NOT_REFUTED if verdicts else Experiment.INCONCLUSIVE
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def sampling(self) -> tuple[str, ...]:
+        """Which releases saw a secret random part of the records, and how it was drawn."""
+        sampled = [(r.label, r.mechanism) for r in self.releases if isinstance(r.mechanism, PoissonSampled)]
+        lines = [f"{label}: each unit independently with probability {m.rate:g}" for label, m in sampled]
+        return tuple(lines) or ("no release is of a random part of the records",)
+
+    @property
+    def all_proved(self) -> bool:
+        """Whether the total and each release's own claim are proved."""
+        return self.proof is Proof.PROVED and all(r.verdict is not Proof.NOT_PROVED for r in self.releases)
+
+    @model_validator(mode="after")
+    def _follows(self) -> Self:
+        for wrong, complaint in self._contradictions():
+            if wrong:
+                raise CertificateFormat(complaint, where="Certificate")
+        return self
+
+    def _contradictions(self) -> Iterator[tuple[bool, str]]:
+        """Everything that can be told without the ledger: whether it is wrong, and how to say so."""
+        claim, numerics = self.claim, self.numerics
+        yield not self.releases, "a certificate without releases"
+        if any(bound.direction != "upper" or bound.confidence is not None for bound in self.bounds):
+            yield True, "a bound that is no upper bound: only an accountant's figures prove"
+        order = [leading_figure(bound.guarantee) for bound in self.bounds]
+        yield order != sorted(order), "its bounds do not stand tightest first"
+        about = (claim.unit, claim.neighbouring, claim.trust_model, claim.view)
+        meant = (self.unit, self.neighbouring, self.trust_model, self.view)
+        yield about != meant, "its claim is about another unit, relation, trust model or view than it is"
+        follows = Numerics.of(
+            numerics.sampler, (release.mechanism for release in self.releases), seeded=numerics.seeded
+        )
+        yield numerics != follows, f"its numerics do not follow: they would be {follows.to_json()}"
+        yield self.publishable == numerics.seeded, "publishable is what is not seeded, and nothing else"
+        limits = _limits(numerics, self.audits, self.second_opinion, self.statement)
+        missing = [line for line in limits if line not in self.not_checked]
+        yield bool(missing), f"not_checked lacks {missing[:1]}"
+        proof = proof_of(claim, self.bounds)
+        yield proof is not self.proof, f"says {self.proof}, but its bounds and premises make it {proof}"
+
+    def require_ledger(self, ledger: Ledger) -> None:
+        """Hold the certificate against the ledger that it speaks of, line by line.
+
+        It may claim another figure than the header, with the header's premises, assumptions and view. Its
+        figures are not computed again: for that, account for the ledger and judge anew.
+
+        Raises:
+            CertificateMismatch: it speaks of another ledger or of one that carries no certificate, or
+                describes this one's header or releases otherwise.
+        """
+        where = f"certificate of {self.algorithm!r}"
+        try:
+            ledger.require_certifiable()
+        except NotCertifiable as error:
+            raise CertificateMismatch(error.what, where=where, why=error.why, remedy=error.remedy) from None
+        if self.ledger_hash != ledger.hash:
+            raise CertificateMismatch(
+                f"made from the ledger with hash {self.ledger_hash[:16]}, not from {ledger.hash[:16]}",
+                where=where,
+                why="its figures are about another run",
+            )
+        header = ledger.header
+        names = ("algorithm", "unit", "neighbouring", "trust_model", "group_size", "budget", "parameters")
+        own, theirs = ([getattr(of, name) for name in names] for of in (self, header))
+        noise = (self.numerics.sampler, self.numerics.seeded) == (header.noise.sampler, header.noise.seeded)
+        if own != theirs or not noise or not describes(self.releases, ledger.releases):
+            raise CertificateMismatch("describes its ledger otherwise than the ledger does", where=where)
+        missing = left_out(self.claim, ledger.claim)
+        if missing:
+            raise CertificateMismatch(missing, where=where, why=_STAYS)
+
+    def write(self, path: str | Path) -> Path:
+        """Write the certificate as JSON, whole or not at all."""
+        text = json.dumps(self.to_json(), indent=2, ensure_ascii=False, allow_nan=False)
+        return replace_file(path, text.encode() + b"\n")
+
+    @classmethod
+    def read(cls, path: str | Path) -> Certificate:
+        """Read a certificate and hold what it states against what follows from its content.
+
+        Whether its figures follow from its ledger only the ledger can tell: see `require_ledger`.
+
+        Raises:
+            CertificateFormat: not a certificate this version reads, or it contradicts itself.
+        """
+        try:
+            record = strictly_parsed(Path(path).read_bytes())
+        except (OSError, ValueError, RecursionError) as error:
+            reason = error.strerror if isinstance(error, OSError) and error.strerror else error
+            raise CertificateFormat(
+                f"cannot be read: {reason}",
+                where=str(path),
+                why="only a certificate's own file says what was proved",
+                remedy="name a certificate.json that `dpaudit certify -o` wrote; a ledger is none",
+            ) from None
+        return cls.from_record(record, where=str(path))
+
+    @classmethod
+    def from_record(cls, record: Any, *, where: str) -> Certificate:
+        """As `read`, of a parsed file."""
+        if not isinstance(record, dict):
+            raise CertificateFormat(f"a {type(record).__name__} where a certificate should be", where=where)
+        try:
+            certificate = cls(**_stated(record))
+        except InputError as error:
+            raise CertificateFormat(error.what, where=f"{where}: {error.where}") from None
+        if certificate.to_json() != record:
+            raise CertificateFormat("its verdicts do not follow from its content", where=where)
+        return certificate
+
+
+def judge(
+    ledger: Ledger,
+    accounting: Accounting,
+    audits: Sequence[Audit],
+    *,
+    command: str,
+    profile: Sequence[CurvePoints] = (),
+    second_opinion: SecondOpinion | None = None,
+    statement: Statement = NOTHING_STATED,
+) -> Certificate:
+    """Put proof and experiment side by side, with the curve behind the proof and what its author states.
+
+    Raises:
+        NotCertifiable: the ledger is truncated, unhashed, noiseless or without releases, or nothing is
+            claimed, or the accounting was made from another ledger.
+    """
+    ledger.require_certifiable()
+    where = f"ledger of {ledger.header.algorithm!r}"
+    if not ledger.releases:
+        raise NotCertifiable(
+            "it has no releases",
+            where=where,
+            why="every claim would be proved of a run in which nothing left through the curator",
+            remedy="release through the curator",
+        )
+    if accounting.ledger_hash != ledger.hash or not describes(accounting.releases, ledger.releases):
+        raise NotCertifiable(
+            "the accounting was made from another ledger",
+            where=where,
+            why="its figures say nothing about this run",
+            remedy="account for the ledger that is to be certified",
+        )
+    if accounting.claim is None or accounting.verdict is None:
+        raise NotCertifiable(
+            "nothing is claimed",
+            where=where,
+            why="a certificate says of a claim whether it is proved",
+            remedy="state a claim, with --rho, --mu or --epsilon and --delta, or in the ledger's header",
+        )
+    missing = left_out(accounting.claim, ledger.claim)
+    if missing:
+        raise NotCertifiable(missing, where=where, why=_STAYS, remedy="claim these too")
+    header = ledger.header
+    noise = header.noise
+    numerics = Numerics.of(noise.sampler, (r.mechanism for r in ledger.releases), seeded=noise.seeded)
+    not_checked = left_on_trust(accounting.not_checked, audits)
+    limits = _limits(numerics, audits, second_opinion, statement)
+    not_checked += [line for line in limits if line not in not_checked]
+    return Certificate(
+        algorithm=header.algorithm,
+        claim=accounting.claim,
+        unit=header.unit,
+        neighbouring=header.neighbouring,
+        trust_model=header.trust_model,
+        view=accounting.claim.view,
+        group_size=header.group_size,
+        budget=header.budget,
+        parameters=header.parameters,
+        ledger_hash=ledger.hash,
+        bounds=accounting.bounds,
+        profile=tuple(profile),
+        releases=accounting.releases,
+        proof=accounting.verdict,
+        audits=tuple(audits),
+        numerics=numerics,
+        not_checked=tuple(not_checked),
+        publishable=not numerics.seeded,
+        versions=versions(),
+        command=command,
+        statement=statement,
+        second_opinion=second_opinion,
+    )
+
+
+def _limits(
+    numerics: Numerics, audits: Sequence[Audit], opinion: SecondOpinion | None, statement: Statement
+) -> list[str]:
+    """What noise, audits, a second opinion and assumptions leave open, beside what is taken on trust."""
+    lines = [*numerics.warnings(), *(line for audit in audits for line in audit.not_checked)]
+    lines += [] if opinion is None else opinion.warnings()
+    lines += statement.limits()
+    return list(dict.fromkeys(lines if audits else [*lines, NO_AUDIT]))
+
+
+def _stated(record: dict[str, Any]) -> dict[str, Any]:
+    """The record without the verdicts that follow from it, and so are never read."""
+    rest: dict[str, Any] = without_computed(record, Certificate)
+    for name, kind in (("audits", Audit), ("releases", ReleaseAccount)):
+        if isinstance(rest.get(name), list):
+            rest[name] = [without_computed(item, kind) for item in rest[name]]
+    if "second_opinion" in rest:
+        rest["second_opinion"] = without_computed(rest["second_opinion"], SecondOpinion)
+    return rest

@@ -1,0 +1,64 @@
+"""A privacy curve as points, for those who have no accountant, and the trade-off that it implies."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable
+from typing import Annotated, Self
+
+from pydantic import Field, model_validator
+
+from dpaudit.certificate.verdicts import Probability
+from dpaudit.claims.bounds import Rigour
+from dpaudit.errors import InvalidParameter
+from dpaudit.models import Model, NonNegative
+
+#: A curve has at least so many points.
+LEAST_POINTS = 20
+
+_LARGEST_EXPONENT = 700.0  # beyond it e^epsilon is no double
+
+
+class CurvePoints(Model):
+    """Points of one accountant's upper bound on delta(epsilon).
+
+    Attributes:
+        method: the accountant.
+        rigour: how far rounding is controlled.
+        points: pairs (epsilon, delta); epsilon increases from one to the next and delta never does.
+    """
+
+    method: str
+    rigour: Rigour
+    points: Annotated[tuple[tuple[NonNegative, Probability], ...], Field(min_length=LEAST_POINTS)]
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        for (epsilon, delta), (further, less) in itertools.pairwise(self.points):
+            if further <= epsilon or less > delta:
+                raise InvalidParameter(
+                    f"({further!r}, {less!r}) after ({epsilon!r}, {delta!r})",
+                    where=f"curve by {self.method}",
+                    why="delta never grows with epsilon",
+                    remedy="order the points by epsilon",
+                )
+        return self
+
+
+def trade_off(points: Iterable[tuple[float, float]], alpha: float) -> float:
+    """The least error of the second kind that (epsilon, delta)-DP leaves to a test that errs by `alpha`.
+
+    The largest of 1 - delta - e^epsilon alpha and e^-epsilon (1 - delta - alpha) over the points, and 0
+    (Kairouz, Oh and Viswanath 2015; Dong, Roth and Su 2022, equation (5)).
+
+    >>> trade_off([(0.0, 0.25)], 0.25)
+    0.5
+    """
+    best = 0.0
+    for epsilon, delta in points:
+        if epsilon > _LARGEST_EXPONENT:
+            continue
+        factor = math.exp(epsilon)
+        best = max(best, 1.0 - delta - factor * alpha, (1.0 - delta - alpha) / factor)
+    return best

@@ -1,0 +1,60 @@
+"""How noise was drawn, how figures are compared, by which versions, and what follows for the reader."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Iterable
+from importlib.metadata import PackageNotFoundError, version
+
+from dpaudit.certificate.verdicts import CLAIM_TOLERANCE
+from dpaudit.mechanisms import FLOATING_POINT_SAMPLER, AnyMechanism, Sampler, floating_point
+from dpaudit.models import Model
+
+FLOATING_POINT_WARNING = (
+    "the noise was drawn in floating point, whose grid can reveal more than the real-valued mechanism "
+    "(Mironov 2012); the bounds are those of the real-valued mechanism"
+)
+
+
+SEEDED_WARNING = (
+    "the noise came from a seed of the caller's choosing: whoever knows it can subtract the noise, "
+    "so this run's output must not be published"
+)
+
+
+class Numerics(Model):
+    """How the noise was drawn and how figures are compared.
+
+    Attributes:
+        sampler: as in the ledger's header.
+        floating_point: whether that sampler drew any of the releases in floating point.
+        seeded: as in the ledger's header.
+        claim_tolerance: by how much, relatively, a bound may exceed a claim and still meet it.
+    """
+
+    sampler: Sampler
+    floating_point: bool
+    seeded: bool
+    claim_tolerance: float = CLAIM_TOLERANCE
+
+    @classmethod
+    def of(cls, sampler: Sampler, mechanisms: Iterable[AnyMechanism], *, seeded: bool) -> Numerics:
+        """What a sampler makes of a run's mechanisms."""
+        in_floats = sampler == FLOATING_POINT_SAMPLER and any(map(floating_point, mechanisms))
+        return cls(sampler=sampler, floating_point=in_floats, seeded=seeded)
+
+    def warnings(self) -> list[str]:
+        """What follows for the reader."""
+        lines = [FLOATING_POINT_WARNING] if self.floating_point else []
+        return [*lines, SEEDED_WARNING] if self.seeded else lines
+
+
+def versions() -> dict[str, str]:
+    """The versions that the figures depend on."""
+    found = {"python": platform.python_version()}
+    for package in ("dpaudit", "numpy", "scipy", "pydantic"):
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            found[package] = "not installed as a package"
+    return found

@@ -1,0 +1,255 @@
+"""Signed certificates: Ed25519 over an in-toto statement in a DSSE envelope.
+
+The statement's subject is the ledger file, by the SHA-256 of its bytes; its predicate is the certificate.
+So one signature binds the figures to the file that they were computed from. Formats: Dead Simple Signing
+Envelope 1.0, in-toto Attestation Framework 1, keys in PEM (PKCS #8 and SubjectPublicKeyInfo), as `openssl
+genpkey -algorithm ed25519` writes them too. What a signature does not say: that the figures are right
+(account for the ledger again), or that the key is whose one thinks (learn it some other way).
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar
+
+from pydantic import BaseModel, BeforeValidator, Field, ValidationError
+
+from dpaudit.certificate.certificate import Certificate
+from dpaudit.certificate.keys import private_key, public_key, require_library
+from dpaudit.errors import CertificateFormat, CertificateMismatch, SignatureInvalid, UsageError
+from dpaudit.json_text import strictly_parsed
+from dpaudit.ledger.files import replace_file
+from dpaudit.ledger.ledger import Ledger
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+
+def _decoded(text: Any) -> bytes:
+    """Base64, standard or for addresses: an envelope may hold either."""
+    if not isinstance(text, str):
+        raise ValueError("must be base64")  # noqa: TRY004  (pydantic reports ValueErrors)
+    return base64.b64decode(text.translate(str.maketrans("-_", "+/")), validate=True)
+
+
+_Base64 = Annotated[bytes, BeforeValidator(_decoded)]
+
+PAYLOAD_TYPE: Final = "application/vnd.in-toto+json"
+STATEMENT_TYPE: Final = "https://in-toto.io/Statement/v1"
+PREDICATE_TYPE: Final = "urn:dpaudit:certificate:1"
+
+_OURS: Final = "the .dsse.json file that `dpaudit sign` wrote"
+
+
+def generate_keys(path: str | Path) -> tuple[Path, Path]:
+    """Write a new private key, readable by its owner alone, and ``<path>.pub`` beside it.
+
+    Raises:
+        UsageError: one of the files exists already.
+        MissingExtra: the library `cryptography` is not installed.
+    """
+    private, public = Path(path), Path(f"{path}.pub")
+    require_library()
+    from cryptography.hazmat.primitives import serialization
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    for file in (private, public):
+        if file.exists():
+            raise UsageError(
+                "exists already",
+                where=str(file),
+                why="what was signed with a key that is overwritten can be signed by nobody again",
+                remedy="name another file, or move this one away",
+            )
+    key = Ed25519PrivateKey.generate()
+    encoding = serialization.Encoding.PEM
+    secret = key.private_bytes(encoding, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    shown = key.public_key().public_bytes(encoding, serialization.PublicFormat.SubjectPublicKeyInfo)
+    replace_file(public, shown)
+    replace_file(private, secret, mode=0o600)
+    return private, public
+
+
+def sign(
+    certificate: Certificate, ledger: str | Path, key: str | Path, *, password: bytes | None = None
+) -> bytes:
+    """The envelope, as JSON, that binds a certificate to its ledger's file under a private key.
+
+    Args:
+        certificate: what is signed.
+        ledger: the ledger's file; the certificate must be about it.
+        key: a PEM file with an Ed25519 private key.
+        password: the key's, if it is encrypted.
+
+    Raises:
+        CertificateMismatch: the certificate is about another ledger.
+        UsageError: the key cannot be used.
+        MissingExtra: the library `cryptography` is not installed.
+    """
+    signing = private_key(Path(key), password)
+    certificate.require_ledger(Ledger.read(ledger, allow_unhashed=True))
+    statement = {
+        "_type": STATEMENT_TYPE,
+        "subject": [{"name": Path(ledger).name, "digest": {"sha256": _digest(Path(ledger))}}],
+        "predicateType": PREDICATE_TYPE,
+        "predicate": certificate.to_json(),
+    }
+    payload = json.dumps(statement, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+    signature = signing.sign(pre_authentication_encoding(PAYLOAD_TYPE, payload))
+    envelope = {
+        "payloadType": PAYLOAD_TYPE,
+        "payload": base64.b64encode(payload).decode(),
+        "signatures": [{"keyid": key_id(signing.public_key()), "sig": base64.b64encode(signature).decode()}],
+    }
+    return json.dumps(envelope, indent=2).encode() + b"\n"
+
+
+def opened(envelope: str | Path, key: str | Path) -> tuple[Certificate, str]:
+    """The certificate in an envelope that the key has signed, and its ledger file's SHA-256.
+
+    One valid signature by the key is enough: others, by keys that nobody here knows or no signatures at all,
+    are passed over, as the standard asks. Nothing of the payload is looked at before.
+
+    Args:
+        envelope: the file.
+        key: a PEM file with the Ed25519 public key that is trusted.
+
+    Raises:
+        SignatureInvalid: no signature of the envelope is by this key, or it is cut short, edited or none.
+        CertificateFormat: what the key signed is something else than a certificate.
+        UsageError: the key cannot be used, or the envelope not be read.
+        MissingExtra: the library `cryptography` is not installed.
+    """
+    trusted = public_key(Path(key))
+    where = str(envelope)
+    try:
+        text = Path(envelope).read_bytes()
+    except OSError as error:
+        raise UsageError(
+            f"cannot be read: {error.strerror}",
+            where=where,
+            why="there is no signature to check",
+            remedy=f"name {_OURS}",
+        ) from None
+    try:
+        found = _parsed(_Envelope, text)
+    except ValueError as error:
+        raise SignatureInvalid(
+            f"no DSSE envelope over an in-toto statement: {error}",
+            where=where,
+            why="what is no whole envelope carries no signature: it was cut short or edited",
+            remedy=f"give {_OURS}, or ask the signer for it again",
+        ) from None
+    if not any(_is_signed(trusted, found.payload, signature) for signature in found.signatures):
+        raise SignatureInvalid(
+            f"none of its {len(found.signatures)} signatures is by the key {key_id(trusted)[:16]}",
+            where=where,
+        )
+    try:
+        statement = _parsed(_Statement, found.payload)
+    except ValueError as error:
+        raise CertificateFormat(
+            f"signed, and no in-toto statement about one ledger's certificate: {error}",
+            where=where,
+            why="a signature under something else says nothing about a privacy claim",
+            remedy=f"give {_OURS}",
+        ) from None
+    certificate = Certificate.from_record(statement.predicate, where=f"{where}: predicate")
+    return certificate, statement.subject[0].digest.sha256
+
+
+def require_file(ledger: str | Path, digest: str) -> None:
+    """Raise `CertificateMismatch` unless the ledger's file is the one that was signed for.
+
+    Raises:
+        UsageError: it cannot be read.
+    """
+    try:
+        found = _digest(Path(ledger))
+    except OSError as error:
+        raise UsageError(
+            f"cannot be read: {error.strerror}",
+            where=str(ledger),
+            why="there is no ledger to hold the certificate against",
+            remedy="name the ledger that was written beside the certificate",
+        ) from None
+    if found != digest:
+        raise CertificateMismatch(
+            f"its SHA-256 is {found[:16]}..., the one signed for is {digest[:16]}...", where=str(ledger)
+        )
+
+
+def pre_authentication_encoding(payload_type: str, payload: bytes) -> bytes:
+    """What is really signed: type and content with their lengths, so that neither passes for the other."""
+    name = payload_type.encode()
+    return b"DSSEv1 %d %s %d %s" % (len(name), name, len(payload), payload)
+
+
+def key_id(key: Ed25519PublicKey) -> str:
+    """SHA-256 of the public key's DER form, in hexadecimal: a hint which key it was, never a proof."""
+    from cryptography.hazmat.primitives import serialization
+
+    encoded = key.public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
+    return hashlib.sha256(encoded).hexdigest()
+
+
+class _Envelope(BaseModel):
+    """A DSSE envelope; fields that it does not know are ignored, as its standard asks.
+
+    So are entries among the signatures that are none.
+    """
+
+    payloadType: Literal["application/vnd.in-toto+json"]  # noqa: N815  (the standard's name)
+    payload: _Base64
+    signatures: list[Any]
+
+
+class _Digests(BaseModel):
+    sha256: str
+
+
+class _Subject(BaseModel):
+    digest: _Digests
+
+
+class _Statement(BaseModel):
+    """An in-toto statement about one file."""
+
+    type: Literal["https://in-toto.io/Statement/v1"] = Field(alias="_type")
+    subject: tuple[_Subject]
+    predicateType: Literal["urn:dpaudit:certificate:1"]  # noqa: N815  (the standard's name)
+    predicate: dict[str, Any]
+
+
+_Record = TypeVar("_Record", bound=BaseModel)
+
+
+def _parsed(kind: type[_Record], text: bytes) -> _Record:
+    """The record; what is none is a ``ValueError`` that says what is wrong with it."""
+    try:
+        return kind.model_validate(strictly_parsed(text))
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        place = ".".join(map(str, first["loc"]))
+        raise ValueError(f"{place}: {first['msg']}" if place else "no JSON object") from None
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+
+
+def _is_signed(key: Ed25519PublicKey, payload: bytes, entry: Any) -> bool:
+    from cryptography.exceptions import InvalidSignature
+
+    try:
+        signature = _decoded(entry["sig"])
+        key.verify(signature, pre_authentication_encoding(PAYLOAD_TYPE, payload))
+    except (InvalidSignature, ValueError, TypeError, LookupError):
+        return False
+    return True
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,0 +1,276 @@
+"""What accounting and audits find, and how a verdict follows from it.
+
+Proof and experiment are never merged: accounting proves a claim or does not, an audit refutes it,
+does not refute it, or cannot tell. Verdicts are computed from bounds, premises and findings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from enum import StrEnum
+from typing import Annotated, Any, Final, Literal, overload
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, computed_field
+
+from dpaudit.claims.bounds import Bound
+from dpaudit.claims.claims import Claim
+from dpaudit.claims.guarantees import GDP, RDP, ZCDP, AnyGuarantee, ApproxDP, Guarantee, PureDP, figures
+from dpaudit.claims.guarantees import leading_figure as leading_figure  # noqa: PLC0414  (lent on)
+from dpaudit.ledger.releases import Partition, Release
+from dpaudit.mechanisms import Mechanism
+from dpaudit.models import Count, Fraction, Model, NonNegative
+
+#: A claim's figures are decimal numbers that somebody typed or computed in floating point: a bound
+#: meets them if it exceeds them by at most this relative amount. Every certificate states it.
+CLAIM_TOLERANCE = 1e-9
+
+
+#: What an accounting adds to conditions that an audit by replay tests, for a reader who has none.
+REPLAY_HINT: Final = " (an audit by replay tests it)"
+
+
+class Proof(StrEnum):
+    """What accounting says of a claim."""
+
+    PROVED = "PROVED"
+    NOT_PROVED = "NOT_PROVED"
+
+
+class Experiment(StrEnum):
+    """What an audit says of a claim. It can refute one; it can never prove one."""
+
+    REFUTED = "REFUTED"
+    NOT_REFUTED = "NOT_REFUTED"
+    INCONCLUSIVE = "INCONCLUSIVE"
+
+
+@overload
+def within(bound: float, figure: float) -> bool: ...
+@overload
+def within(bound: NDArray[np.float64], figure: NDArray[np.float64]) -> NDArray[np.bool_]: ...
+def within(bound: Any, figure: Any) -> Any:
+    """Whether a bound, or each of many, is at most the claimed figure but for the tolerance."""
+    return bound <= figure * (1 + CLAIM_TOLERANCE)
+
+
+def meets(proved: AnyGuarantee, claimed: AnyGuarantee) -> bool:
+    """Whether a proved guarantee is at least as strong as a claimed one on the same scale."""
+    match proved, claimed:
+        case (PureDP(), PureDP() | ApproxDP()):
+            return within(proved.epsilon, claimed.epsilon)
+        case (ApproxDP(), ApproxDP()):
+            return within(proved.epsilon, claimed.epsilon) and within(proved.delta, claimed.delta)
+        case (ZCDP(), ZCDP()):
+            return within(proved.rho, claimed.rho)
+        case (RDP(), RDP()):
+            return proved.alpha >= claimed.alpha and within(proved.epsilon, claimed.epsilon)
+        case (GDP(), GDP()):
+            return within(proved.mu, claimed.mu)
+        case _:
+            return False
+
+
+class ReleaseAccount(Model):
+    """One release's cost beside what its author claims for it; `proved` is on the claim's scale."""
+
+    label: Annotated[str, Field(min_length=1)]
+    mechanism: Mechanism
+    count: Count
+    partition: Partition | None = None
+    proved: Guarantee
+    claimed: Guarantee | None = None
+
+    @computed_field  # type: ignore[prop-decorator]  # pydantic documents this order of decorators
+    @property
+    def verdict(self) -> Proof | None:
+        """Whether the release's own claim holds; None where nothing is claimed for it."""
+        if self.claimed is None:
+            return None
+        return Proof.PROVED if meets(self.proved, self.claimed) else Proof.NOT_PROVED
+
+    def row(self) -> dict[str, Any]:
+        """The release as one flat row; ``claimed`` is the claim's leading figure."""
+        claimed = None if self.claimed is None else leading_figure(self.claimed)
+        return {"label": self.label, **figures(self.proved), "claimed": claimed, "verdict": self.verdict}
+
+
+def describes(accounts: Sequence[ReleaseAccount], releases: Sequence[Release]) -> bool:
+    """Whether accounts are about exactly these releases, in their order."""
+    return len(accounts) == len(releases) and all(
+        (account.label, account.mechanism, account.count, account.partition, account.claimed)
+        == (release.label, release.mechanism, release.count, release.partition, release.claimed)
+        for account, release in zip(accounts, releases, strict=True)
+    )
+
+
+class ReleaseGroup(Model):
+    """Releases whose labels differ in their digits alone, under one kind of mechanism.
+
+    Attributes:
+        pattern: their label, each number in it as ``#``.
+        number: how many there are.
+        claimed: how many of them something is claimed for.
+        failed: how many of these claims are not proved.
+        dearest: the one with the largest proved figure.
+    """
+
+    pattern: str
+    number: int
+    claimed: int
+    failed: int
+    dearest: ReleaseAccount
+
+
+class Overview(Model):
+    """All of a run's releases, shown or not: how many, and how many claims for one of them fail.
+
+    Attributes:
+        total: how many releases there are.
+        claimed: how many of them something is claimed for.
+        failed: how many of these claims are not proved.
+        groups: in the order in which they first appear; past a thousand no more are told apart.
+    """
+
+    total: int
+    claimed: int
+    failed: int
+    groups: tuple[ReleaseGroup, ...]
+
+
+class Accounting(Model):
+    """What the accountants make of a ledger, and of a claim about it.
+
+    Attributes:
+        ledger_hash: the last hash of the ledger it was made from.
+        claim: the claim that was judged, if there is one.
+        bounds: upper bounds, tightest first.
+        releases: release by release: all, in order; or as many as were asked for, failing ones first.
+        overview: what all releases come to, those not among `releases` too.
+        not_checked: what the proof takes on trust.
+    """
+
+    ledger_hash: str
+    claim: Claim | None
+    bounds: tuple[Bound, ...]
+    releases: tuple[ReleaseAccount, ...]
+    overview: Overview
+    not_checked: tuple[str, ...]
+
+    @computed_field  # type: ignore[prop-decorator]  # pydantic documents this order of decorators
+    @property
+    def verdict(self) -> Proof | None:
+        """Whether the total meets the claim and every premise holds; None where nothing is claimed."""
+        return None if self.claim is None else proof_of(self.claim, self.bounds)
+
+    @property
+    def all_proved(self) -> bool:
+        """Whether the total and each release's own claim are proved."""
+        return self.verdict is not Proof.NOT_PROVED and self.overview.failed == 0
+
+
+def proof_of(claim: Claim, bounds: Iterable[Bound]) -> Proof:
+    """PROVED where a bound meets the claim and every one of its premises holds."""
+    premises = all(premise.holds for premise in claim.premises)
+    total = any(meets(bound.guarantee, claim.guarantee) for bound in bounds)
+    return Proof.PROVED if premises and total else Proof.NOT_PROVED
+
+
+#: A p-value, or a delta where 0 stands for pure differential privacy.
+Probability = Annotated[float, Field(ge=0, le=1, strict=True, allow_inf_nan=False)]
+
+
+class Finding(Model):
+    """One way in which a replay shows that the ledger does not describe the algorithm.
+
+    Attributes:
+        kind: ``sensitivity`` (measured over declared), ``control-flow`` (the sequence of releases
+            differs), ``leak`` (outputs differ although every release was the same),
+            ``nondeterminism`` (same data, same noise, different output; or randomness that no curator
+            handed out), or ``sampler`` (noise is not distributed as its mechanism states).
+        label: the release concerned, if there is one.
+        detail: what was seen, without any private value.
+        where: file and line of the release.
+    """
+
+    kind: Literal["sensitivity", "control-flow", "leak", "nondeterminism", "sampler"]
+    label: str | None = None
+    detail: str
+    where: str = ""
+    declared: float | None = None
+    measured: float | None = None
+
+
+class Audit(Model):
+    """What one auditor found on one or more neighbouring pairs.
+
+    Attributes:
+        pairs: how many were compared; a one-run audit compares its canaries, and no pair.
+        trials: runs on each side (of a replay, recordings in each direction); of a one-run audit, the
+            number of its canaries.
+        speaks_of: whether the result is about the transcript of releases or about the final output.
+        epsilon_lower: a lower bound on epsilon at `delta` with probability `confidence`, if the
+            method gives one.
+        epsilon_claimed: what the claim says at `delta`, if it says anything there.
+        mu_lower: a lower bound on mu with probability `confidence`, if the method gives one.
+        p_value: of the claim as a whole: where the claim is true, at most a with probability at
+            most a, for every a. With `epsilon_lower` and `mu_lower` it shares one budget of error.
+        largest_refutable_epsilon: what the method could have refuted at most with these trials.
+        event: what was tested, in words.
+        inconclusive: why nothing can be said, where that is so.
+    """
+
+    method: str
+    claim: Claim | None
+    pairs: int
+    trials: int
+    seed: int
+    speaks_of: Literal["transcript", "final-output"]
+    findings: tuple[Finding, ...] = ()
+    epsilon_lower: NonNegative | None = None
+    epsilon_claimed: NonNegative | None = None
+    mu_lower: NonNegative | None = None
+    delta: Probability | None = None
+    confidence: Fraction | None = None
+    p_value: Probability | None = None
+    largest_refutable_epsilon: NonNegative | None = None
+    event: str | None = None
+    inconclusive: str | None = None
+    not_checked: tuple[str, ...] = ()
+
+    @computed_field  # type: ignore[prop-decorator]  # pydantic documents this order of decorators
+    @property
+    def refuted_by(self) -> tuple[Literal["findings", "epsilon", "mu", "p-value"], ...]:
+        """Everything that contradicts the claim; the one place where that is decided."""
+        mu_claimed = self.claim.guarantee.mu if self.claim and isinstance(self.claim.guarantee, GDP) else None
+        against: list[Literal["findings", "epsilon", "mu", "p-value"]] = []
+        if self.findings:
+            against.append("findings")
+        if _exceeds(self.epsilon_lower, self.epsilon_claimed):
+            against.append("epsilon")
+        if _exceeds(self.mu_lower, mu_claimed):
+            against.append("mu")
+        if self.p_value is not None and self.confidence is not None and self.p_value <= 1 - self.confidence:
+            against.append("p-value")
+        return tuple(against)
+
+    @computed_field  # type: ignore[prop-decorator]  # pydantic documents this order of decorators
+    @property
+    def verdict(self) -> Experiment:
+        """REFUTED by anything; INCONCLUSIVE where the audit could not have refuted; else NOT_REFUTED."""
+        if self.refuted_by:
+            return Experiment.REFUTED
+        return Experiment.NOT_REFUTED if self.inconclusive is None else Experiment.INCONCLUSIVE
+
+
+def left_on_trust(conditions: Iterable[str], audits: Iterable[Audit]) -> list[str]:
+    """What an accounting takes on trust, beside audits: a replay may have tested some of it."""
+    replayed = any(audit.method == "replay" and audit.inconclusive is None for audit in audits)
+    tested = " (the audit by replay tested it on its pairs)"
+    return [line.replace(REPLAY_HINT, tested) if replayed else line for line in conditions]
+
+
+def _exceeds(bound: float | None, claimed: float | None) -> bool:
+    """Whether a lower bound lies above what is claimed; False where either is missing."""
+    return bound is not None and claimed is not None and bound > claimed * (1 + CLAIM_TOLERANCE)

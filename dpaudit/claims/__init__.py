@@ -1,0 +1,1 @@
+"""What is claimed: guarantees, the data sets they compare, sensitivities and bounds."""

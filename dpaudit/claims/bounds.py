@@ -1,0 +1,62 @@
+"""Upper bounds from accounting and lower bounds from audits, each with its method and rigour."""
+
+from __future__ import annotations
+
+from typing import Any, Final, Literal, Self, get_args
+
+from pydantic import model_validator
+
+from dpaudit.claims.guarantees import Guarantee, figures, leading_figure
+from dpaudit.errors import InvalidParameter
+from dpaudit.models import Fraction, Model, NonNegative
+
+#: interval: enclosed in ball arithmetic; float-pessimistic: every rounding goes the safe way or is
+#: covered by a stated slack; float: ordinary rounding.
+Rigour = Literal["interval", "float-pessimistic", "float"]
+
+_STRICTEST_FIRST: Final = get_args(Rigour)
+
+
+def as_rigorous(found: Rigour, stated: Rigour) -> bool:
+    """Whether a figure's rounding is controlled as far as somebody states."""
+    return _STRICTEST_FIRST.index(found) <= _STRICTEST_FIRST.index(stated)
+
+
+class Bound(Model):
+    """A guarantee that holds (upper) or a smaller one that does not (lower).
+
+    Attributes:
+        direction: ``upper`` from an accountant, ``lower`` from an audit.
+        guarantee: the bound's figures.
+        method: the accountant or auditor.
+        rigour: how far rounding is controlled.
+        confidence: for lower bounds, the probability with which it holds.
+        at_least: for upper bounds, a leading figure below which the same method could not have gone:
+            the exact composition of the worst pairs lies between the two. Left out where the method
+            does not enclose it.
+    """
+
+    direction: Literal["upper", "lower"] = "upper"
+    guarantee: Guarantee
+    method: str
+    rigour: Rigour = "float-pessimistic"
+    confidence: Fraction | None = None
+    at_least: NonNegative | None = None
+
+    @model_validator(mode="after")
+    def _encloses(self) -> Self:
+        if self.at_least is None:
+            return self
+        if self.direction != "upper" or self.at_least > leading_figure(self.guarantee):
+            raise InvalidParameter(
+                f"{self.guarantee} as an {self.direction} bound, and at_least {self.at_least!r}",
+                where="Bound.at_least",
+                why="the exact figure lies between at_least and an upper bound",
+                remedy="leave at_least out, or give what the same method found",
+            )
+        return self
+
+    def row(self) -> dict[str, Any]:
+        """The bound as one flat row of a table."""
+        row = {"accountant": self.method, **figures(self.guarantee), "rigour": self.rigour}
+        return row if self.at_least is None else {**row, "at_least": self.at_least}

@@ -1,0 +1,96 @@
+"""A claim: a guarantee, for whom and against whom, and the premises its theorem needs."""
+
+from __future__ import annotations
+
+import operator
+from typing import Literal
+
+from dpaudit.claims.guarantees import AnyGuarantee, Guarantee
+from dpaudit.claims.relations import Neighbouring, TrustModel, View
+from dpaudit.errors import ClaimMismatch
+from dpaudit.models import Model, Number
+
+_RELATIONS = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
+
+
+class Premise(Model):
+    """A named condition that a claim's theorem needs: an inequality between two public numbers.
+
+    Whether it holds is computed from the numbers whenever it is asked, never stored.
+    """
+
+    name: str
+    left: Number
+    relation: Literal["<", "<=", ">", ">="]
+    right: Number
+    source: str = ""
+
+    @property
+    def holds(self) -> bool:
+        """Whether the inequality is true; a NaN on either side makes it false."""
+        return bool(_RELATIONS[self.relation](self.left, self.right))
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.left:.6g} {self.relation} {self.right:.6g}"
+
+
+class Claim(Model):
+    """What somebody states about an algorithm, and what dpaudit proves or tries to break.
+
+    Args:
+        guarantee: the guarantee claimed.
+        unit: the unit of privacy (``"row"``, ``"trajectory"``, ``"user"``); left out, the ledger's.
+        neighbouring: the neighbouring relation; left out, the ledger's.
+        trust_model: central, local or joint; left out, the ledger's.
+        view: what the adversary sees.
+        premises: conditions that the claim's theorem needs, each checked and able to fail.
+        assumptions: conditions that no computation here can check; the certificate repeats them.
+    """
+
+    guarantee: Guarantee
+    unit: str | None = None
+    neighbouring: Neighbouring | None = None
+    trust_model: TrustModel | None = None
+    view: View = View.ALL_RELEASES
+    premises: tuple[Premise, ...] = ()
+    assumptions: tuple[str, ...] = ()
+
+    def __init__(self, guarantee: AnyGuarantee | None = None, /, **fields: object) -> None:
+        if guarantee is not None:
+            fields["guarantee"] = guarantee
+        super().__init__(**fields)
+
+    def about(self, unit: str, neighbouring: Neighbouring, trust_model: TrustModel) -> Claim:
+        """This claim, made about a ledger's unit, relation and trust model.
+
+        Raises:
+            ClaimMismatch: the claim names another unit, relation or trust model.
+        """
+        stated = {"unit": self.unit, "neighbouring": self.neighbouring, "trust_model": self.trust_model}
+        meant = {"unit": unit, "neighbouring": neighbouring, "trust_model": trust_model}
+        for name, value in stated.items():
+            if value is not None and value != meant[name]:
+                raise ClaimMismatch(
+                    f"the claim speaks of {name} {str(value)!r}, the ledger of {str(meant[name])!r}",
+                    where=f"claim.{name}",
+                    remedy=f"claim {name} {str(meant[name])!r}, or run the algorithm for the claim's {name}",
+                )
+        return self.model_copy(update=meant)
+
+    def __str__(self) -> str:
+        words = [str(self.guarantee)]
+        if self.unit:
+            words.append(f"per {self.unit}")
+        if self.neighbouring:
+            words.append(f"({self.neighbouring}, {self.trust_model})")
+        return " ".join(words)
+
+
+def left_out(claim: Claim, own: Claim | None) -> str:
+    """What a claim about a ledger leaves out of the ledger's own, in words; empty where that is nothing."""
+    if own is None:
+        return ""
+    words = [f"the premise {premise}" for premise in own.premises if premise not in claim.premises]
+    words += [f"the assumption {line!r}" for line in own.assumptions if line not in claim.assumptions]
+    words += [f"the view {str(own.view)!r}"] if own.view is not claim.view else []
+    return f"its claim leaves out, of its ledger's own, {', '.join(words)}" if words else ""

@@ -1,0 +1,1 @@
+"""The curator: the only way by which private data leaves an algorithm."""

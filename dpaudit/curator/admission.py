@@ -1,0 +1,184 @@
+"""The one door: what every release goes through, whatever its shape.
+
+A release is charged, written to the ledger, answered by the noise source, and kept for the auditor.
+"""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from dpaudit.claims.guarantees import AnyGuarantee
+from dpaudit.claims.relations import Neighbouring, TrustModel
+from dpaudit.curator.clipping import doubles
+from dpaudit.curator.noise import Entry, LiveNoise, NoiseSource, Question, Transcript
+from dpaudit.errors import InvalidParameter, ScheduleBroken
+from dpaudit.ledger.ledger import Ledger
+from dpaudit.ledger.releases import Partition, Release
+from dpaudit.mechanisms import AnyMechanism, Array
+
+_CORE = str(Path(__file__).parent)
+
+
+class Filter(Protocol):
+    """A budget that decides, before anything is sampled, whether a release may happen.
+
+    A privacy filter (Rogers, Roth, Ullman, Vadhan 2016): the whole run satisfies `budget` although
+    the releases and their number may depend on earlier outputs.
+    """
+
+    @property
+    def budget(self) -> AnyGuarantee:
+        """The guarantee that the whole run is held to."""
+
+    @property
+    def neighbouring(self) -> Neighbouring:
+        """The relation under which releases are charged."""
+
+    def spend(self, release: Release) -> None:
+        """Charge one release; raises `BudgetExceeded`, and charges nothing, where too little is left."""
+
+
+class Door:
+    """Holds the noise, the ledger and, if there is one, the budget of one run.
+
+    Args:
+        ledger: where every release is written before its output is handed out.
+        noise: live noise by default, seeded by the operating system.
+        budget: a privacy filter; asked for more than is left, it raises before anything is sampled.
+        transcript: where questions and answers are kept for an auditor; private.
+    """
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        noise: NoiseSource | None = None,
+        *,
+        budget: Filter | None = None,
+        transcript: Transcript | None = None,
+    ) -> None:
+        self.ledger = ledger
+        self._noise = noise if noise is not None else LiveNoise()
+        self._budget = budget
+        self._transcript = transcript
+        #: Whose door this is, under local trust.
+        self._user: int | None = None
+        #: Counts the run's releases; all doors of one run share it.
+        self._numbers: Iterator[int] = itertools.count()
+
+    def for_user(self) -> tuple[NoiseSource, Transcript | None, Iterator[int]]:
+        """For the core alone: the noise, transcript and numbering that every user's local curator shares."""
+        return self._noise, self._transcript, self._numbers
+
+    def admit(self, release: Release) -> int:
+        """For the core alone: charge and write a release before it is sampled.
+
+        The ledger never holds less than came out.
+
+        Returns:
+            The release's number in the run.
+        """
+        if self.ledger.header.trust_model is TrustModel.LOCAL:
+            raise ScheduleBroken(
+                f"release {release.label!r} outside any user",
+                where=f"ledger of {self.ledger.header.algorithm!r}",
+                why="under local trust every release is some user's own",
+                remedy="release through curator.user(index)",
+            )
+        self.charge(release)
+        return next(self._numbers)
+
+    def charge(self, release: Release) -> None:
+        """For the core alone: take a release out of the budget, then write it, if the budget allows it."""
+        if self._budget is not None:
+            self._budget.spend(release)
+        self.ledger.append(release)
+
+    def ask(self, question: Question) -> Array:
+        """For the core alone: the answer about an admitted release, kept for the auditor if there is one."""
+        # A view would carry along what it is a view of; an answer is nothing but itself.
+        output = self._noise.answer(question).copy()
+        if self._transcript is not None:
+            self._transcript.entries.append(
+                Entry(
+                    release=question.release,
+                    query=question.query,
+                    output=output.copy(),
+                    where=_call_site(),
+                    number=question.number,
+                    at=question.at,
+                    scale=question.scale,
+                    user=self._user,
+                )
+            )
+        return output
+
+
+def new_release(
+    label: str,
+    mechanism: AnyMechanism,
+    partition: Partition | str | None,
+    claimed: AnyGuarantee | None,
+    count: int = 1,
+) -> Release:
+    """A ledger line; a partition given as a bare name is a part of the run's one split by position.
+
+    Raises:
+        InvalidParameter: the mechanism is not exactly what a reader of that line would make of it, such
+            as an instance of a subclass, whose sampler nothing accounts for.
+    """
+    part = Partition(part=partition) if isinstance(partition, str) else partition
+    release = Release(label=label, mechanism=mechanism, count=count, partition=part, claimed=claimed)
+    read_back = Release(**{name: value for name, value in release.to_json().items() if name != "record"})
+    if read_back != release:
+        raise InvalidParameter(
+            f"a mechanism of type {type(mechanism).__name__} that its ledger line does not tell",
+            where=f"release {label!r}",
+            why="what is accounted for is the mechanism that the line names, not a subclass of it",
+            remedy="use the mechanism itself, or release_opaque with a sampler and a justification",
+        )
+    return release
+
+
+def as_query(value: ArrayLike, label: str) -> Array:
+    """A copy of the data's answer as finite doubles.
+
+    Raises:
+        InvalidParameter: it is not an array of numbers, or not finite.
+    """
+    where = f"release {label!r}"
+    query = doubles(value, where)
+    if not np.isfinite(query).all():
+        raise InvalidParameter(
+            "a value that is not finite",
+            where=where,
+            why="NaN and infinity pass through the noise unchanged and tell the data apart",
+            remedy="clip each unit's contribution, as release_sum does",
+        )
+    return query
+
+
+def require_count(query: Array, count: int, label: str) -> None:
+    """Raise `InvalidParameter` where a value does not hold the stated number of repetitions."""
+    if count > 1 and (query.ndim == 0 or query.shape[0] != count):
+        raise InvalidParameter(
+            f"count {count} for a value of shape {query.shape}",
+            where=f"release {label!r}",
+            why="the ledger would account for another number of repetitions than were made",
+            remedy="let the first axis run over the repetitions",
+        )
+
+
+def _call_site() -> str:
+    """File and line of the nearest frame outside the core: where the algorithm released."""
+    frame = inspect.currentframe()
+    while frame is not None and os.path.dirname(frame.f_code.co_filename) == _CORE:  # noqa: PTH120  (quick)
+        frame = frame.f_back
+    return "" if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno}"

@@ -1,0 +1,177 @@
+"""Where a curator's noise comes from: drawn live, left out, or repeated from a transcript."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+
+from dpaudit.errors import InvalidParameter, ScheduleBroken
+from dpaudit.ledger.ledger import Noise
+from dpaudit.ledger.releases import Release
+from dpaudit.mechanisms import Array
+from dpaudit.mechanisms.randomness import Randomness
+
+
+@dataclass(frozen=True)
+class Question:
+    """What a release asks of the noise: one value, one more item of a stream, or points of a function.
+
+    Attributes:
+        release: the ledger's line.
+        number: the place of that line in the run; all items of one stream, all points of one function
+            share it.
+        query: what the data say: the value, the item, the log weights, the function's values.
+        exact: the answer without noise.
+        draw: the answer with noise.
+        at: what is public about the question: the step of a stream, the points of a function.
+        scale: a noise scale that the data chose; private like the query.
+    """
+
+    release: Release
+    number: int
+    query: Array
+    exact: Array
+    draw: Callable[[Randomness], Array]
+    at: Array | None = None
+    scale: float | None = None
+
+
+class NoiseSource(Protocol):
+    """Answers a question with the output that leaves the curator."""
+
+    @property
+    def description(self) -> Noise:
+        """What the ledger's header says of this source."""
+
+    def answer(self, question: Question) -> Array:
+        """The output of one question."""
+
+
+class LiveNoise:
+    """Noise drawn from a generator of its own.
+
+    Args:
+        seed: left out, the operating system chooses it, and supplies every bit of the exact samplers;
+            given, the run can be repeated, and whoever knows the seed can subtract the noise.
+    """
+
+    def __init__(self, seed: int | np.random.SeedSequence | None = None) -> None:
+        self.description = Noise(source="live", seeded=seed is not None)
+        try:
+            self._randomness = Randomness.live(seed)
+        except (TypeError, ValueError) as error:
+            raise InvalidParameter(
+                f"seed {seed!r}: {error}", where="seed", remedy="give a whole number >= 0"
+            ) from None
+
+    def answer(self, question: Question) -> Array:
+        """The answer with noise of the release's mechanism."""
+        return question.draw(self._randomness)
+
+
+class NoNoise:
+    """Every question answered exactly, for debugging; its ledger can never be certified."""
+
+    description = Noise(source="none", seeded=False)
+
+    def answer(self, question: Question) -> Array:
+        """A copy of the exact answer."""
+        return question.exact.copy()
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One question as it was answered: what was asked, what came out, and from where in the code.
+
+    `number`, `at` and `scale` are those of `Question`; `user` is whose release it is, under local trust.
+    A stream or a function begins with an entry without values, where it was opened.
+    """
+
+    release: Release
+    query: Array
+    output: Array
+    where: str
+    number: int = 0
+    at: Array | None = None
+    scale: float | None = None
+    user: int | None = None
+
+
+@dataclass
+class Transcript:
+    """Every question of one run with its answer: private, and for the auditor alone."""
+
+    entries: list[Entry] = field(default_factory=list)
+
+
+class ReplayDiverged(ScheduleBroken):
+    """A replayed run asked for another release than the recorded one."""
+
+    default_why = "which releases are made, and how, must not depend on the data"
+
+
+class ReplayedNoise:
+    """Forces each release to return what the transcript recorded, as long as the releases agree."""
+
+    description = Noise(source="replayed", seeded=False)
+
+    def __init__(self, transcript: Transcript) -> None:
+        self._entries = transcript.entries
+        self._position = 0
+        #: The first divergence, kept although the algorithm may have caught it.
+        self.divergence: ReplayDiverged | None = None
+
+    def answer(self, question: Question) -> Array:
+        """The recorded answer to the question at this position.
+
+        Raises:
+            ReplayDiverged: the question differs from the recorded one in anything but its query.
+        """
+        self._require_same(question)
+        output = self._entries[self._position].output
+        self._position += 1
+        return output.copy()
+
+    def _require_same(self, question: Question) -> None:
+        difference = self._difference(question)
+        if difference is not None and self.divergence is None:
+            self.divergence = ReplayDiverged(difference, where=f"release {self._position + 1}")
+        if self.divergence is not None:
+            raise self.divergence
+
+    def _difference(self, question: Question) -> str | None:
+        release, query = question.release, question.query
+        if self._position >= len(self._entries):
+            return f"release {release.label!r} is one more than the {len(self._entries)} recorded"
+        recorded = self._entries[self._position]
+        if release != recorded.release:
+            return f"{describe(release)} where {describe(recorded.release)} was recorded"
+        if query.shape != recorded.query.shape:
+            return f"{release.label!r} has shape {query.shape} where {recorded.query.shape} was recorded"
+        if question.number != recorded.number:
+            return f"{release.label!r} is release {question.number + 1}, recorded as {recorded.number + 1}"
+        if not _same_place(question.at, recorded.at):
+            return f"{release.label!r} is asked at another point than was recorded"
+        return None
+
+
+def _same_place(one: Array | None, other: Array | None) -> bool:
+    if one is None or other is None:
+        return one is other
+    return one.shape == other.shape and one.tobytes() == other.tobytes()
+
+
+def describe(release: Release) -> str:
+    """A release in one short phrase."""
+    fields = release.to_json()["mechanism"]
+    numbers = ", ".join(f"{name}={_short(value)}" for name, value in fields.items() if name != "kind")
+    times = f" x{release.count}" if release.count > 1 else ""
+    return f"{release.label!r} by {release.mechanism.kind}({numbers}){times}"
+
+
+def _short(value: object) -> str:
+    text = str(value)
+    return text if len(text) <= 80 else text[:77] + "..."

@@ -1,0 +1,155 @@
+"""Releases that are opened once and then asked many times: streams and functions.
+
+Each is one line of the ledger, written when it is opened; every item and every point is recorded and
+replayed by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from dpaudit.curator.admission import Door, as_query
+from dpaudit.curator.noise import Question
+from dpaudit.errors import InvalidParameter, ScheduleBroken
+from dpaudit.ledger.releases import Release
+from dpaudit.mechanisms import Array, GaussianProcess, Path, Tree, TreeAggregation
+from dpaudit.mechanisms.matrices import require_symmetric
+from dpaudit.mechanisms.randomness import Randomness
+
+
+class Stream:
+    """A stream of items and its noisy prefix sums; made by `Curator.stream`.
+
+    Args:
+        door: the curator it was opened at.
+        release: its line of the ledger.
+        mechanism: the tree.
+        shape: an item's shape.
+    """
+
+    def __init__(
+        self, door: Door, release: Release, mechanism: TreeAggregation, shape: tuple[int, ...]
+    ) -> None:
+        self._door = door
+        self._release = release
+        self._mechanism = mechanism
+        self._shape = shape
+        self._tree = Tree(mechanism, shape)
+        self._number = _opened(door, release)
+
+    def add(self, item: ArrayLike) -> Array:
+        """Take one more item in, and return the noisy sum of all so far; both of the stream's shape.
+
+        Raises:
+            InvalidParameter: the item is not finite numbers of the stream's shape (under a
+                ``frobenius`` sensitivity: symmetric).
+            ScheduleBroken: as many items as the mechanism has steps were added before.
+        """
+        where = f"release {self._release.label!r}"
+        query = as_query(item, self._release.label)
+        if query.shape != self._shape:
+            raise InvalidParameter(
+                f"an item of shape {query.shape} in a stream of {self._shape}",
+                where=where,
+                remedy="give every item the shape that the stream was opened with",
+            )
+        if self._mechanism.norm == "frobenius":
+            require_symmetric(query, where)
+        if self._tree.taken == self._mechanism.steps:
+            raise ScheduleBroken(
+                f"item {self._tree.taken + 1} of a stream of {self._mechanism.steps} steps",
+                where=where,
+                why="a longer tree has more levels, so an item would cost more than the ledger says",
+                remedy="open the stream for as many steps as it may take",
+            )
+        self._tree.push(query)
+
+        def draw(randomness: Randomness) -> Array:
+            return self._tree.noisy(randomness.generator)
+
+        question = Question(
+            self._release,
+            self._number,
+            query,
+            self._tree.exact(),
+            draw,
+            at=np.array(float(self._tree.taken)),
+        )
+        return self._door.ask(question)
+
+
+class NoisyFunction:
+    """A function with a Gaussian-process path added, drawn where it is called; made by `Curator.function`.
+
+    Args:
+        door: the curator it was opened at.
+        release: its line of the ledger.
+        mechanism: the process.
+        mean: the private function of one point; it must not change while this object lives.
+        shape: the shape of its value at one point; every component has a path of its own.
+    """
+
+    def __init__(
+        self,
+        door: Door,
+        release: Release,
+        mechanism: GaussianProcess,
+        mean: Callable[[float], ArrayLike],
+        shape: tuple[int, ...],
+    ) -> None:
+        self._door = door
+        self._release = release
+        self._mean = mean
+        self._shape = shape
+        self._path = Path(mechanism, shape)
+        self._number = _opened(door, release)
+        self._answers: dict[float, Array] = {}
+
+    def __call__(self, points: ArrayLike) -> Array:
+        """The noisy values at points of any shape [...]: [..., *shape].
+
+        A point asked for again has the answer that it had before, without a new question.
+
+        Raises:
+            InvalidParameter: a point or a value is not a finite number, or a value has another shape.
+        """
+        asked = as_query(points, self._release.label)
+        flat = [float(point) for point in asked.ravel().tolist()]
+        new = list(dict.fromkeys(point for point in flat if point not in self._answers))
+        if new:
+            self._answers.update(zip(new, self._draw(new), strict=True))
+        values = [self._answers[point] for point in flat]
+        return np.array(values, dtype=np.float64).reshape(asked.shape + self._shape)
+
+    def _draw(self, points: list[float]) -> Array:
+        """The answers at points that were never asked for: [n, *shape]."""
+        query = np.array([self._value(point) for point in points])
+
+        def draw(randomness: Randomness) -> Array:
+            path: Array = np.array([self._path.noise(point, randomness.generator) for point in points])
+            return query + path
+
+        question = Question(self._release, self._number, query, query, draw, at=np.array(points))
+        return self._door.ask(question)
+
+    def _value(self, point: float) -> Array:
+        """The function's own value at one point."""
+        value = as_query(self._mean(point), self._release.label)
+        if value.shape != self._shape:
+            raise InvalidParameter(
+                f"a value of shape {value.shape} of a function opened with {self._shape}",
+                where=f"release {self._release.label!r}",
+                remedy="open the function with the shape of its values",
+            )
+        return value
+
+
+def _opened(door: Door, release: Release) -> int:
+    """Admit a release and record that it was opened, so that opening alone can be replayed."""
+    number = door.admit(release)
+    nothing = np.empty(0)
+    door.ask(Question(release, number, nothing, nothing, lambda _: nothing.copy()))
+    return number

@@ -1,0 +1,1 @@
+"""The ledger: every release of a run, written, hashed and read back."""

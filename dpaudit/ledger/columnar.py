@@ -1,0 +1,89 @@
+"""Releases of the commonest noise as plain numbers: what a ledger of a million lines is held in.
+
+A validated model costs some kilobytes and ten microseconds, a tuple of numbers a hundred bytes and none.
+A plain release says exactly what its `Release` says, and either can be made from the other.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+from dpaudit.claims.guarantees import ZCDP, AnyGuarantee, PureDP
+from dpaudit.claims.sensitivity import L1, L2, Basis
+from dpaudit.ledger.releases import Partition, Release
+from dpaudit.mechanisms import AnyMechanism, Gaussian, Laplace
+
+Kind = Literal["gaussian", "laplace"]
+ClaimKind = Literal["zcdp", "pure-dp"]
+
+#: A plain release was made fewer times than this, so that a billion of them are counted without rounding.
+MOST_RUNS = 10**9
+
+
+class PlainNoise(NamedTuple):
+    """A Gaussian (`scale` is sigma) or Laplace mechanism: equal ones are equal, and hash alike."""
+
+    kind: Kind
+    basis: Basis
+    sensitivity: float
+    scale: float
+
+    def mechanism(self) -> Gaussian | Laplace:
+        """The mechanism that these numbers stand for."""
+        if self.kind == "gaussian":
+            return Gaussian(sigma=self.scale, sensitivity=L2(self.sensitivity, self.basis))
+        return Laplace(scale=self.scale, sensitivity=L1(self.sensitivity, self.basis))
+
+
+class PlainRelease(NamedTuple):
+    """`runs` independent runs of plain noise; `claimed` is rho or epsilon, and nothing without its kind."""
+
+    label: str
+    noise: PlainNoise
+    runs: int = 1
+    partition: Partition | None = None
+    claim_kind: ClaimKind | None = None
+    claimed: float = 0.0
+
+    def release(self) -> Release:
+        """The ledger line that this stands for."""
+        return Release(
+            label=self.label,
+            mechanism=self.noise.mechanism(),
+            count=self.runs,
+            partition=self.partition,
+            claimed=self._guarantee(),
+        )
+
+    def _guarantee(self) -> AnyGuarantee | None:
+        if self.claim_kind is None:
+            return None
+        return ZCDP(rho=self.claimed) if self.claim_kind == "zcdp" else PureDP(epsilon=self.claimed)
+
+
+def plain_noise(mechanism: AnyMechanism) -> PlainNoise | None:
+    """A mechanism as plain numbers; None if it is neither Gaussian nor Laplace."""
+    match mechanism:
+        case Gaussian():
+            scale = mechanism.sigma
+        case Laplace():
+            scale = mechanism.scale
+        case _:
+            return None
+    sensitivity = mechanism.sensitivity
+    return PlainNoise(mechanism.kind, sensitivity.basis, sensitivity.value, scale)
+
+
+def plain_release(release: Release) -> PlainRelease | None:
+    """A release as plain numbers; None if its mechanism, count or claim has no place among them."""
+    noise = plain_noise(release.mechanism)
+    if noise is None or release.count >= MOST_RUNS:
+        return None
+    match release.claimed:
+        case None:
+            return PlainRelease(release.label, noise, release.count, release.partition)
+        case ZCDP(rho=figure) | PureDP(epsilon=figure):
+            kind = release.claimed.kind
+            return PlainRelease(release.label, noise, release.count, release.partition, kind, figure)
+        case _:
+            return None

@@ -1,0 +1,264 @@
+"""Reading a ledger file: every line checked against its hash before it is believed.
+
+One reader goes through the file line by line and holds no more than the line it is at. `Ledger.read`
+collects what it yields; accounting folds it as it comes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Generator, Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+import rfc8785
+
+from dpaudit.errors import (
+    DpauditError,
+    LedgerFormat,
+    LedgerTampered,
+    LedgerTruncated,
+    LedgerVersion,
+    RecordAfterFooter,
+    UnhashedLedger,
+)
+from dpaudit.ledger.columnar import PlainRelease
+from dpaudit.ledger.ledger import SCHEMA, Header, Ledger, LedgerFacts, chained
+from dpaudit.ledger.lines import read_plain
+from dpaudit.ledger.numbers import require_exact_numbers, with_doubles
+from dpaudit.ledger.releases import Release
+
+_Record = TypeVar("_Record", Header, Release)
+
+#: Progress is told once in so many lines.
+_LINES_BETWEEN_PROGRESS = 4096
+
+
+def read(path: str | Path, *, allow_unhashed: bool = False, allow_truncated: bool = False) -> Ledger:
+    """Read a ledger file into memory.
+
+    Args:
+        path: the file.
+        allow_unhashed: accept a file written by hand, without hashes or footer; it is marked as such
+            and can never be certified.
+        allow_truncated: accept a file without its footer, to look at; it is not `complete`.
+
+    Raises:
+        LedgerFormat, LedgerVersion, UnhashedLedger: the file is not a ledger this version reads.
+        LedgerTruncated, LedgerTampered, RecordAfterFooter: the file is not what was written.
+    """
+    with LedgerStream(path, allow_unhashed=allow_unhashed, allow_truncated=allow_truncated) as stream:
+        releases = [line if isinstance(line, Release) else line.release() for line in stream]
+        return Ledger.restored(
+            stream.header, releases, complete=stream.complete, hashed=stream.hashed, digest=stream.hash
+        )
+
+
+class LedgerStream(LedgerFacts):
+    """A ledger file, read once from its first line to its last; a context, in which the file is open.
+
+    The header is there at once. Iterating yields the releases in order, those of the commonest mechanisms
+    as plain numbers; `complete`, `hash` and `number` speak of what has been read so far.
+
+    Args:
+        path: the file.
+        allow_unhashed: as in `read`.
+        allow_truncated: as in `read`.
+        progress: called now and then with the number of bytes read since the last call.
+
+    Raises:
+        LedgerFormat, LedgerVersion, UnhashedLedger, LedgerTruncated, LedgerTampered, RecordAfterFooter:
+            as `read` does; from the constructor what is wrong with the header, the rest while iterating.
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        allow_unhashed: bool = False,
+        allow_truncated: bool = False,
+        progress: Callable[[int], None] | None = None,
+    ) -> None:
+        self.path = Path(path)
+        #: How many releases have been read.
+        self.number = 0
+        self._allow_truncated = allow_truncated
+        self._progress = progress
+        self._lines = self._read_lines()
+        try:
+            header, hashed, digest = self._first(allow_unhashed=allow_unhashed)
+        except BaseException:
+            self._lines.close()
+            raise
+        super().__init__(header, hashed=hashed)
+        self._hash = digest
+        self._releases = self._read_releases()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._releases.close()
+        self._lines.close()
+
+    def __iter__(self) -> Iterator[Release | PlainRelease]:
+        return self._releases
+
+    def read_to_the_end(self) -> None:
+        """Read what is left, for nothing but what may be wrong with it."""
+        for _ in self:
+            pass
+
+    def _read_lines(self) -> Generator[tuple[str, bytes], None, None]:
+        """Each line with its newline, and where it stands."""
+        unreported = 0
+        try:
+            with self.path.open("rb") as file:
+                for number, line in enumerate(file, start=1):
+                    yield f"{self.path}:{number}", line
+                    unreported += len(line)
+                    if self._progress is not None and number % _LINES_BETWEEN_PROGRESS == 0:
+                        self._progress(unreported)
+                        unreported = 0
+        except OSError as error:
+            raise LedgerFormat(
+                f"cannot be read: {error.strerror}", where=str(self.path), remedy="name a ledger file"
+            ) from None
+
+    def _first(self, *, allow_unhashed: bool) -> tuple[Header, bool, str]:
+        """The header, whether the file has hashes, and the header's own."""
+        where, line = next(self._lines, ("", b""))
+        if not line:
+            raise LedgerTruncated("the file is empty", where=str(self.path))
+        try:
+            record = _parse(line, where)
+        except LedgerFormat:
+            if line.endswith(b"\n") or not line.startswith(b"{"):
+                raise
+            raise LedgerTruncated("no header", where=str(self.path)) from None
+        if record.get("record") != "header":
+            raise LedgerFormat(f"the first record is {record.get('record')!r}, not a header", where=where)
+        if record.get("schema") != SCHEMA:
+            raise LedgerVersion(
+                f"schema {record.get('schema')!r}",
+                where=where,
+                remedy=f"this version of dpaudit reads {SCHEMA!r}",
+            )
+        hashed = "hash" in record
+        if not hashed and not allow_unhashed:
+            raise UnhashedLedger("the header carries no hash", where=where)
+        if hashed:
+            record = with_doubles(record, line, where)
+        digest = _checked_hash(record, "", where, hashed=hashed)
+        header = _build(Header, record, where)
+        if hashed:
+            require_exact_numbers(line, where)
+        return header, hashed, digest
+
+    def _read_releases(self) -> Generator[Release | PlainRelease, None, None]:
+        for where, line in self._lines:
+            plain = read_plain(line, self._hash) if self.hashed and not self.complete else None
+            if plain is not None:
+                release, self._hash = plain
+                self.number += 1
+                yield release
+                continue
+            last_and_open = not line.endswith(b"\n")
+            try:
+                record = _parse(line, where)
+            except LedgerFormat:
+                if not (last_and_open and self.hashed):
+                    raise
+                if self.complete:
+                    raise RecordAfterFooter("half a line after the footer", where=where) from None
+                break  # a killed run leaves its last line half written
+            if self.hashed:
+                record = with_doubles(record, line, where)
+            taken = self._take(record, where)
+            if self.hashed:
+                require_exact_numbers(line, where)
+                if last_and_open and line != line.rstrip():
+                    # A last line without its newline is whole all the same; one with something else there
+                    # was edited.
+                    self.complete = False
+            if taken is not None:
+                self.number += 1
+                yield taken
+        if not self.complete and self.hashed and not self._allow_truncated:
+            raise LedgerTruncated(
+                f"no footer after {self.number} releases: the run was cut short, or lines are gone",
+                where=str(self.path),
+            )
+
+    def _take(self, record: dict[str, Any], where: str) -> Release | None:
+        """Hold a record's hash against the chain; return it if it is a release, note it if the footer."""
+        kind = record.get("record")
+        if self.complete:
+            raise RecordAfterFooter(f"a {kind} record after the footer", where=where)
+        if kind == "release":
+            self._hash = _checked_hash(record, self._hash, where, hashed=self.hashed)
+            return _build(Release, record, where)
+        if kind != "footer":
+            raise LedgerFormat(
+                f"unknown record {kind!r}", where=where, remedy="release and footer may follow the header"
+            )
+        self._hash = _checked_hash(record, self._hash, where, hashed=self.hashed)
+        stated = record.get("releases")
+        if set(record) != {"record", "releases"} or isinstance(stated, bool) or not isinstance(stated, int):
+            raise LedgerFormat(f"a footer with fields {sorted(record)}", where=where)
+        if stated != self.number:
+            raise LedgerTampered(
+                f"the footer counts {stated} releases, the file holds {self.number}", where=where
+            )
+        self.complete = True
+        return None
+
+
+def _checked_hash(record: dict[str, Any], previous: str, where: str, *, hashed: bool) -> str:
+    """Take the hash out of the record and hold it against the chain; return the chain's new end."""
+    stated = record.pop("hash", None)
+    if not hashed:
+        if stated is not None:
+            raise LedgerTampered("a hash in a file whose header has none", where=where)
+        return ""
+    try:
+        expected = chained(previous, rfc8785.dumps(record))
+    except (rfc8785.CanonicalizationError, ValueError, RecursionError) as error:
+        raise LedgerFormat(f"not canonical JSON: {error}", where=where) from None
+    if stated != expected:
+        raise LedgerTampered(
+            f"the hash {str(stated)[:16]!r} does not follow from this line and the one before", where=where
+        )
+    return expected
+
+
+def _parse(line: bytes, where: str) -> dict[str, Any]:
+    try:
+        record = json.loads(line, parse_constant=_refuse_constant, object_pairs_hook=_unique)
+    except (ValueError, RecursionError) as error:
+        raise LedgerFormat(f"not a line of JSON: {error}", where=where) from None
+    if not isinstance(record, dict):
+        raise LedgerFormat(f"a {type(record).__name__} where a record should be", where=where)
+    return record
+
+
+def _refuse_constant(name: str) -> float:
+    raise ValueError(f"{name} is not a number JSON knows")
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    record = dict(pairs)
+    if len(record) != len(pairs):
+        raise ValueError("a field stands twice in one object")
+    return record
+
+
+def _build(kind: type[_Record], record: dict[str, Any], where: str) -> _Record:
+    try:
+        return kind(**{name: value for name, value in record.items() if name != "record"})
+    except DpauditError as error:
+        error.where = f"{where}: {error.where}" if error.where else where
+        raise

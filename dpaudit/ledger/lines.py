@@ -1,0 +1,98 @@
+"""The quick way through a hashed ledger line: one regular expression for parser, writer and model.
+
+It takes only what is beyond doubt: a line of the commonest mechanisms that is byte for byte as
+`dpaudit.ledger.ledger.encode` writes it and whose hash follows from its own bytes. Such bytes are the
+record's canonical JSON, so the hash over them is the hash over the record. Every other line, right or wrong,
+is left to the full reading, which accepts it or says what is the matter with it.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import re
+from typing import Final, Literal, cast
+
+from dpaudit.claims.sensitivity import Basis
+from dpaudit.ledger.columnar import ClaimKind, Kind, PlainNoise, PlainRelease
+from dpaudit.ledger.numbers import canonical
+from dpaudit.ledger.releases import Partition
+
+_NUMBER = r"([0-9][0-9.e+-]*)"
+_TEXT = r'[^"\\\x00-\x1f]'  # all that canonical JSON writes as it is
+_SENSITIVITY = rf'"sensitivity":{{"basis":"(proved|clipped|declared)","norm":"(l[12])","value":{_NUMBER}}}'
+
+_LINE = re.compile(
+    r"\{"
+    rf'(?:"claimed":\{{(?:"kind":"(zcdp)","rho":{_NUMBER}|"epsilon":{_NUMBER},"kind":"(pure-dp)")\}},)?'
+    r'"count":([1-9][0-9]{0,8}),'
+    rf'"label":"({_TEXT}+)",'
+    rf'"mechanism":\{{"kind":"(gaussian|laplace)",(?:"scale":{_NUMBER},)?{_SENSITIVITY}(?:,"sigma":{_NUMBER})?\}},'
+    rf'(?:"partition":\{{"by":"(position|values)","part":"({_TEXT}*)","split":"({_TEXT}*)"\}},)?'
+    r'"record":"release",'
+    r'"hash":"([0-9a-f]{64})"\}\n'
+)
+
+#: What follows the record's last field: `,"hash":"` and 64 digits and `"}` and the newline.
+_TAIL: Final = 9 + 64 + 2 + 1
+
+
+def read_plain(line: bytes, previous: str) -> tuple[PlainRelease, str] | None:
+    """A line of the commonest kind as plain numbers, with its hash; None where there is any doubt.
+
+    Args:
+        line: the whole line with its newline.
+        previous: the hash of the line before.
+    """
+    try:
+        found = _LINE.fullmatch(line.decode())
+    except UnicodeDecodeError:
+        return None
+    if found is None:
+        return None
+    (
+        zcdp,
+        rho,
+        epsilon,
+        pure,
+        count,
+        label,
+        kind,
+        laplace,
+        basis,
+        norm,
+        value,
+        gaussian,
+        by,
+        part,
+        split,
+        stated,
+    ) = found.groups()
+    if hashlib.sha256(previous.encode() + line[:-_TAIL] + b"}").hexdigest() != stated:
+        return None
+    if kind == "gaussian":
+        if laplace is not None or gaussian is None or norm != "l2":
+            return None
+        scale = canonical(gaussian)
+    else:
+        if gaussian is not None or laplace is None or norm != "l1":
+            return None
+        scale = canonical(laplace)
+    sensitivity = _recurring(value)
+    if not scale or sensitivity is None:  # a scale of 0 is refused elsewhere
+        return None
+    noise = PlainNoise(cast("Kind", kind), cast("Basis", basis), sensitivity, scale)
+    partition = None if by is None else Partition(part=part, split=split, by=cast("_By", by))
+    if zcdp is None and pure is None:
+        return PlainRelease(label, noise, int(count), partition), stated
+    claimed = _recurring(rho or epsilon)
+    if claimed is None:
+        return None
+    return PlainRelease(label, noise, int(count), partition, cast("ClaimKind", zcdp or pure), claimed), stated
+
+
+_By = Literal["position", "values"]
+
+
+#: Sensitivities and claims recur from line to line: neither checked again nor kept twice.
+_recurring = functools.lru_cache(maxsize=256)(canonical)

@@ -1,0 +1,50 @@
+"""One line of the ledger: a noisy release, its mechanism and its place in the composition."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field
+
+from dpaudit.claims.guarantees import Guarantee
+from dpaudit.mechanisms import Mechanism
+from dpaudit.models import Count, Model
+
+
+class Partition(Model):
+    """The part of a split that a release touches; it depends on no record outside that part.
+
+    `by` says what decided a record's part: its ``position`` (a public index), or its ``values``, in
+    which case a replaced record may leave one part and enter another.
+    """
+
+    part: str
+    split: str = "split"
+    by: Literal["position", "values"] = "position"
+
+
+def _from_name(value: object) -> object:
+    return {"part": value} if isinstance(value, str) else value
+
+
+class Release(Model):
+    """`count` independent runs of one mechanism under one label.
+
+    Attributes:
+        label: what was released.
+        mechanism: the mechanism with its parameters; the sensitivity carries its basis.
+        count: how many times the mechanism ran; composition honours it in one place.
+        partition: the part of a split this release touches; left out, all records. A bare name in a
+            ledger file means that part of the ledger's only split, made by position.
+        claimed: the guarantee that the author claims for the `count` runs together.
+    """
+
+    label: Annotated[str, Field(min_length=1)]
+    mechanism: Mechanism
+    count: Count = 1
+    partition: Annotated[Partition | None, BeforeValidator(_from_name)] = None
+    claimed: Guarantee | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """The ledger's record of this release, without its hash."""
+        return {"record": "release", **super().to_json()}

@@ -1,0 +1,438 @@
+"""Ledgers to and from dp-accounting's events: exact where they can be, never cheaper, else refused."""
+
+from __future__ import annotations
+
+import math
+import subprocess
+import sys
+from fractions import Fraction
+from typing import Any
+
+import dp_accounting
+import pytest
+from dp_accounting import NeighboringRelation, dp_event
+from dp_accounting.pld import PLDAccountant
+from dp_accounting.rdp import RdpAccountant
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dpaudit import L1, L2, Claim, Neighbouring
+from dpaudit.accountants.accounting import account, bounds
+from dpaudit.accountants.bridges.from_dp_events import from_dp_event
+from dpaudit.accountants.bridges.to_dp_events import to_dp_event
+from dpaudit.accountants.composition.composition import Composition
+from dpaudit.accountants.composition.costs import mu_squared, pure_epsilon, rho
+from dpaudit.claims.guarantees import ZCDP, ApproxDP
+from dpaudit.claims.sensitivity import RKHS, Frobenius
+from dpaudit.errors import CannotBound, ClaimMismatch, InputError, InvalidParameter, NotCertifiable
+from dpaudit.ledger.ledger import Header, Ledger, Noise
+from dpaudit.ledger.releases import Partition, Release
+from dpaudit.mechanisms import (
+    AnyMechanism,
+    DiscreteGaussian,
+    DiscreteLaplace,
+    Exponential,
+    ExponentialKernel,
+    Gaussian,
+    GaussianProcess,
+    Laplace,
+    OpaqueApproxDP,
+    OpaquePureDP,
+    OpaqueZCDP,
+    PoissonSampled,
+    RandomizedResponse,
+    SmoothGaussian,
+    SymmetricGaussian,
+    Tabulated,
+    TreeAggregation,
+)
+
+ADD, SPECIAL, REPLACE = (
+    NeighboringRelation.ADD_OR_REMOVE_ONE,
+    NeighboringRelation.REPLACE_SPECIAL,
+    NeighboringRelation.REPLACE_ONE,
+)
+
+
+def ledger_of(*releases: Release, neighbouring: str = "add-or-remove-one", **header: Any) -> Ledger:
+    ledger = Ledger(Header(algorithm="a", unit="row", neighbouring=Neighbouring(neighbouring), **header))
+    for release in releases:
+        ledger.append(release)
+    ledger.finish()
+    return ledger
+
+
+def one(mechanism: AnyMechanism, count: int = 1, **header: Any) -> Ledger:
+    return ledger_of(Release(label="x", mechanism=mechanism, count=count), **header)
+
+
+def epsilon(ledger: Ledger, delta: float = 1e-6) -> float:
+    guarantee = account(ledger, Claim(ApproxDP(epsilon=0.0, delta=delta))).bounds[0].guarantee
+    assert isinstance(guarantee, ApproxDP)
+    return guarantee.epsilon
+
+
+TABLE = Tabulated(
+    losses=(-0.5, 0.5), probabilities=(1 / (1 + math.exp(0.5)), 1 / (1 + math.exp(-0.5))), justification="x"
+)
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "expected"),
+    [
+        (Gaussian(sigma=3.0, sensitivity=L2(1.5)), dp_event.GaussianDpEvent(2.0)),
+        (
+            SymmetricGaussian(sigma=2.0, dimension=3, sensitivity=Frobenius(1.0)),
+            dp_event.GaussianDpEvent(2.0),
+        ),
+        (
+            TreeAggregation(sigma=2.0, steps=5, sensitivity=L2(1.0)),
+            dp_event.SelfComposedDpEvent(dp_event.GaussianDpEvent(2.0), 3),
+        ),
+        (
+            GaussianProcess(sigma=2.0, kernel=ExponentialKernel(beta=1.0), sensitivity=RKHS(1.0)),
+            dp_event.GaussianDpEvent(2.0),
+        ),
+        (Laplace(scale=2.0, sensitivity=L1(0.5)), dp_event.LaplaceDpEvent(4.0)),
+        (DiscreteLaplace(scale=2.0, sensitivity=L1(3.5)), dp_event.DiscreteLaplaceDpEvent(0.5, 3)),
+        (DiscreteGaussian(sigma=2.0, sensitivity=L2(2.0)), dp_event.ZCDpEvent(0.5)),
+        (Exponential(epsilon=2.0), dp_event.ZCDpEvent(0.5)),
+        (OpaqueZCDP(rho=0.25, justification="x"), dp_event.ZCDpEvent(0.25)),
+        (
+            PoissonSampled(rate=0.1, mechanism=Gaussian(sigma=2.0, sensitivity=L2(1.0))),
+            dp_event.PoissonSampledDpEvent(0.1, dp_event.GaussianDpEvent(2.0)),
+        ),
+        (Gaussian(sigma=1.0, sensitivity=L2(0.0)), dp_event.NoOpDpEvent()),
+        (DiscreteLaplace(scale=1.0, sensitivity=L1(0.5)), dp_event.NoOpDpEvent()),
+    ],
+)
+def test_each_mechanism_has_its_event(mechanism: Any, expected: Any) -> None:
+    found = to_dp_event(one(mechanism))
+    assert found.event == expected
+    assert found.relation is ADD
+
+
+@pytest.mark.parametrize("mechanism", [OpaquePureDP(epsilon=0.5, justification="x"), TABLE])
+def test_a_pure_guarantee_becomes_the_zcdp_that_follows_from_it(mechanism: Any) -> None:
+    event = to_dp_event(one(mechanism)).event
+    assert isinstance(event, dp_event.ZCDpEvent)
+    assert event.rho == pytest.approx(0.5 * math.tanh(0.25), rel=1e-9)  # Bun and Steinke's 0.125 is looser
+    assert event.rho >= 0.5 * math.tanh(0.25)
+
+
+def test_counts_and_order_are_kept() -> None:
+    gaussian, laplace = Gaussian(sigma=2.0, sensitivity=L2(1.0)), Laplace(scale=3.0, sensitivity=L1(1.0))
+    ledger = ledger_of(
+        Release(label="x", mechanism=gaussian, count=7),
+        Release(label="y", mechanism=laplace),
+        Release(label="z", mechanism=gaussian),
+    )
+    assert to_dp_event(ledger).event == dp_event.ComposedDpEvent(
+        [
+            dp_event.SelfComposedDpEvent(dp_event.GaussianDpEvent(2.0), 7),
+            dp_event.LaplaceDpEvent(3.0),
+            dp_event.GaussianDpEvent(2.0),
+        ]
+    )
+
+
+def test_groups_cost_what_groups_cost() -> None:
+    ledger = one(Gaussian(sigma=4.0, sensitivity=L2(1.0)), group_size=2)
+    assert to_dp_event(ledger).event == dp_event.GaussianDpEvent(2.0)
+
+
+@pytest.mark.parametrize(
+    ("neighbouring", "mechanism", "relation"),
+    [
+        ("add-or-remove-one", Gaussian(sigma=1.0, sensitivity=L2(1.0)), ADD),
+        ("zero-out", Gaussian(sigma=1.0, sensitivity=L2(1.0)), SPECIAL),
+        ("replace-one", Gaussian(sigma=1.0, sensitivity=L2(1.0)), SPECIAL),
+        ("replace-one", RandomizedResponse(epsilon=1.0), REPLACE),
+        (
+            "replace-one",
+            PoissonSampled(rate=0.5, mechanism=Gaussian(sigma=1.0, sensitivity=L2(1.0))),
+            REPLACE,
+        ),
+    ],
+)
+def test_events_come_with_a_relation_that_covers_the_ledgers(
+    neighbouring: str, mechanism: Any, relation: NeighboringRelation
+) -> None:
+    assert to_dp_event(one(mechanism, neighbouring=neighbouring)).relation is relation
+
+
+def test_their_accountants_find_what_a_replace_one_ledger_costs() -> None:
+    """N(0, 1) against N(1, 1) at 1e-6: 4.886554 (Balle and Wang); theirs are upper bounds."""
+    ledger = one(Gaussian(sigma=2.0, sensitivity=L2(2.0)), neighbouring="replace-one")
+    events = to_dp_event(ledger)
+    by_losses = PLDAccountant(events.relation).compose(events.event).get_epsilon(1e-6)
+    by_orders = RdpAccountant(neighboring_relation=events.relation).compose(events.event).get_epsilon(1e-6)
+    assert by_losses == pytest.approx(4.886554, rel=1e-4)
+    assert by_losses <= by_orders <= 5.3
+
+
+MULTIPLIER = st.floats(1e-3, 1e3)
+MECHANISM = st.one_of(
+    st.builds(lambda s, d: Gaussian(sigma=s, sensitivity=L2(d)), MULTIPLIER, MULTIPLIER),
+    st.builds(lambda s, d: Laplace(scale=s, sensitivity=L1(d)), MULTIPLIER, MULTIPLIER),
+    st.builds(lambda s, d: DiscreteLaplace(scale=s, sensitivity=L1(float(d))), MULTIPLIER, st.integers(1, 9)),
+    st.builds(
+        lambda e, k: RandomizedResponse(epsilon=e, categories=k), st.floats(1e-6, 30), st.integers(2, 9)
+    ),
+    st.builds(lambda r: OpaqueZCDP(rho=r, justification="x"), st.floats(0, 10)),
+    st.builds(
+        lambda q, s, d: PoissonSampled(rate=q, mechanism=Gaussian(sigma=s, sensitivity=L2(d))),
+        st.floats(1e-6, 1),
+        MULTIPLIER,
+        MULTIPLIER,
+    ),
+    st.builds(
+        lambda q, s, d: PoissonSampled(rate=q, mechanism=Laplace(scale=s, sensitivity=L1(d))),
+        st.floats(1e-6, 1),
+        MULTIPLIER,
+        MULTIPLIER,
+    ),
+)
+
+
+def parameter(mechanism: AnyMechanism) -> tuple[Any, ...]:
+    """What a mechanism's cost depends on, as far as events can tell it, exactly."""
+    match mechanism:
+        case Gaussian():
+            return ("gaussian", Fraction(mechanism.sensitivity.value) / Fraction(mechanism.sigma))
+        case Laplace() | DiscreteLaplace():
+            return (mechanism.kind, Fraction(mechanism.sensitivity.value) / Fraction(mechanism.scale))
+        case RandomizedResponse():
+            return ("response", mechanism.categories, Fraction(mechanism.epsilon))
+        case OpaqueZCDP():
+            return ("zcdp", Fraction(mechanism.rho))
+        case PoissonSampled():
+            return ("sampled", mechanism.rate, *parameter(mechanism.mechanism))
+        case _:
+            raise AssertionError(mechanism)
+
+
+@given(
+    st.lists(st.tuples(MECHANISM, st.integers(1, 50)), min_size=1, max_size=5),
+    st.sampled_from(list(Neighbouring)),
+)
+def test_there_and_back_again_is_the_same_but_for_roundings_upwards(
+    releases: list[tuple[AnyMechanism, int]], neighbouring: Neighbouring
+) -> None:
+    if neighbouring is not Neighbouring.REPLACE_ONE:
+        releases = [(m, n) for m, n in releases if not isinstance(m, RandomizedResponse)]
+    ledger = ledger_of(
+        *(Release(label="x", mechanism=m, count=n) for m, n in releases), neighbouring=neighbouring
+    )
+    there = to_dp_event(ledger)
+    back = from_dp_event(there.event, there.relation, whole=True, neighbouring=neighbouring, unit="row")
+    assert back.header.neighbouring is neighbouring
+    assert [release.count for release in back] == [count for _, count in releases]
+    for (before, _), after in zip(releases, back, strict=True):
+        *kind, cost = parameter(before)
+        *same, dearer = parameter(after.mechanism)
+        assert same == kind
+        assert cost <= dearer <= cost * (1 + Fraction(1, 10**12)) + Fraction(1, 10**12)
+        sensitivity = getattr(after.mechanism, "sensitivity", None)
+        assert sensitivity is None or sensitivity.basis == "declared"
+    again = to_dp_event(back)
+    assert again.relation is there.relation
+
+
+def test_a_replaced_unit_moves_a_sum_twice_unless_multipliers_hold_the_whole() -> None:
+    event = dp_event.GaussianDpEvent(2.0)
+    for relation, moves in ((ADD, 1.0), (SPECIAL, 1.0), (REPLACE, 2.0)):
+        [release] = from_dp_event(event, relation)
+        assert release.mechanism == Gaussian(sigma=2.0, sensitivity=L2(moves))
+        [release] = from_dp_event(event, relation, whole=True)
+        assert release.mechanism == Gaussian(sigma=2.0, sensitivity=L2(1.0))
+
+
+def test_a_ledger_from_events_is_accounted_for_and_never_certified() -> None:
+    ledger = from_dp_event(dp_event.GaussianDpEvent(1.0), ADD)
+    assert epsilon(ledger) == pytest.approx(4.886554117462212, rel=1e-9)
+    with pytest.raises(NotCertifiable, match="footer"):
+        ledger.require_certifiable()
+    assert any("declared" in line for line in account(ledger, Claim(ZCDP(rho=1.0))).not_checked)
+
+
+def test_nested_compositions_multiply_their_counts_and_keep_their_places() -> None:
+    inner = dp_event.ComposedDpEvent([dp_event.LaplaceDpEvent(1.0), dp_event.NoOpDpEvent()])
+    event = dp_event.ComposedDpEvent(
+        [
+            dp_event.SelfComposedDpEvent(dp_event.SelfComposedDpEvent(inner, 3), 4),
+            dp_event.GaussianDpEvent(2.0),
+        ]
+    )
+    ledger = from_dp_event(event, ADD)
+    assert [(r.label, r.mechanism.kind, r.count) for r in ledger] == [
+        ("event[0][0]", "laplace", 12),
+        ("event[1]", "gaussian", 1),
+    ]
+
+
+def test_what_only_events_can_say() -> None:
+    both = dp_event.ComposedDpEvent([dp_event.GaussianDpEvent(3.0), dp_event.GaussianDpEvent(4.0)])
+    [release] = from_dp_event(dp_event.PoissonSampledDpEvent(0.1, both), ADD)
+    assert isinstance(release.mechanism, PoissonSampled)
+    assert mu_squared(release.mechanism.mechanism) == pytest.approx(1 / 9 + 1 / 16)
+    [release] = from_dp_event(dp_event.SingleEpochTreeAggregationDpEvent(2.0, [3, 8, 5]), SPECIAL)
+    assert release.mechanism == TreeAggregation(sigma=2.0, steps=8, sensitivity=L2(1.0))
+    [release] = from_dp_event(dp_event.ZCDpEvent(0.5, 0.25), ADD)
+    assert rho(release.mechanism) == 0.75
+    [release] = from_dp_event(dp_event.RandomizedResponseDpEvent(0.5, 2), REPLACE)
+    assert pure_epsilon(release.mechanism) == pytest.approx(math.log(3))
+    for nothing in (
+        dp_event.NoOpDpEvent(),
+        dp_event.ComposedDpEvent([]),
+        dp_event.RandomizedResponseDpEvent(1.0, 2),
+        dp_event.RandomizedResponseDpEvent(0.5, 1),
+        dp_event.PoissonSampledDpEvent(0.0, dp_event.GaussianDpEvent(1.0)),
+    ):
+        assert from_dp_event(nothing, REPLACE).releases == ()
+
+
+def test_randomized_response_against_a_uniform_answer_costs_no_more_than_against_another() -> None:
+    """The pair of ``REPLACE_SPECIAL``, enumerated, lies below delta(epsilon) of the release made of it."""
+    p, k = 0.4, 5
+    [release] = from_dp_event(dp_event.RandomizedResponseDpEvent(p, k), SPECIAL)
+    composition = Composition(Neighbouring.ZERO_OUT)
+    composition.add(release)
+    answer = [1 - p + p / k] + [p / k] * (k - 1)
+    uniform = [1 / k] * k
+    for delta in (0.2, 0.05, 1e-3):
+        proved = bounds(composition, ApproxDP(epsilon=0.0, delta=delta))[0].guarantee
+        assert isinstance(proved, ApproxDP)
+        for first, second in ((answer, uniform), (uniform, answer)):
+            true = sum(max(0.0, a - math.exp(proved.epsilon) * b) for a, b in zip(first, second, strict=True))
+            assert true <= delta
+
+
+@pytest.mark.parametrize(
+    "mechanism",
+    [
+        OpaqueApproxDP(epsilon=1.0, delta=1e-9, justification="x"),
+        SmoothGaussian(alpha=5.0, beta=0.1, dimension=1, epsilon=1.0, delta=1e-6),
+        Tabulated(losses=(0.5,), probabilities=(0.9,), infinity=0.1, justification="x"),
+        RandomizedResponse(epsilon=1.0),  # the relation is add-or-remove-one here
+        Laplace(scale=1e-300, sensitivity=L1(1e300)),
+    ],
+)
+def test_what_has_no_event_is_refused_by_name(mechanism: Any) -> None:
+    with pytest.raises(CannotBound) as caught:
+        to_dp_event(one(mechanism))
+    error = caught.value
+    assert mechanism.kind in error.what
+    assert "'x'" in error.where
+    assert error.why
+    assert error.remedy
+
+
+def test_parts_budgets_and_noiseless_runs_are_refused() -> None:
+    gaussian = Gaussian(sigma=1.0, sensitivity=L2(1.0))
+    parted = ledger_of(Release(label="x", mechanism=gaussian, partition=Partition(part="a")))
+    with pytest.raises(CannotBound, match="parallel"):
+        to_dp_event(parted)
+    with pytest.raises(CannotBound, match="budget"):
+        to_dp_event(one(gaussian, schedule="filtered", budget=ZCDP(rho=1.0)))
+    with pytest.raises(NotCertifiable):
+        to_dp_event(one(gaussian, noise=Noise(source="none")))
+
+
+@pytest.mark.parametrize(
+    ("event", "relation", "kind"),
+    [
+        (dp_event.NonPrivateDpEvent(), ADD, CannotBound),
+        (dp_event.UnsupportedDpEvent(), ADD, CannotBound),
+        (
+            dp_event.SampledWithoutReplacementDpEvent(9, 3, dp_event.GaussianDpEvent(1.0)),
+            REPLACE,
+            CannotBound,
+        ),
+        (dp_event.SampledWithReplacementDpEvent(9, 3, dp_event.GaussianDpEvent(1.0)), REPLACE, CannotBound),
+        (dp_event.RepeatAndSelectDpEvent(dp_event.GaussianDpEvent(1.0), 2.0, 1.0), ADD, CannotBound),
+        (dp_event.MixtureOfGaussiansDpEvent(1.0, [1.0], [1.0]), ADD, CannotBound),
+        (dp_accounting.TruncatedSubsampledGaussianDpEvent(9, 0.1, 3, 1.0), ADD, CannotBound),
+        (dp_event.RandomizedResponseDpEvent(0.5, 2), ADD, CannotBound),
+        (dp_event.SingleEpochTreeAggregationDpEvent(1.0, 4), ADD, CannotBound),
+        (
+            dp_event.PoissonSampledDpEvent(
+                0.5, dp_event.SelfComposedDpEvent(dp_event.LaplaceDpEvent(1.0), 2)
+            ),
+            ADD,
+            CannotBound,
+        ),
+        (dp_event.PoissonSampledDpEvent(0.5, dp_event.ZCDpEvent(1.0)), ADD, CannotBound),
+        (dp_event.PoissonSampledDpEvent(math.nan, dp_event.GaussianDpEvent(1.0)), ADD, InvalidParameter),
+        (dp_event.PoissonSampledDpEvent(1.5, dp_event.GaussianDpEvent(1.0)), ADD, InvalidParameter),
+        (dp_event.GaussianDpEvent(math.nan), ADD, InvalidParameter),
+        (dp_event.GaussianDpEvent(0.0), ADD, InvalidParameter),
+        (dp_event.GaussianDpEvent(-1.0), ADD, InvalidParameter),
+        (dp_event.GaussianDpEvent(math.inf), ADD, InvalidParameter),
+        (dp_event.GaussianDpEvent("1.0"), ADD, InvalidParameter),
+        (dp_event.LaplaceDpEvent(math.nan), ADD, InvalidParameter),
+        (dp_event.DiscreteLaplaceDpEvent(math.nan, 1), ADD, InvalidParameter),
+        (dp_event.DiscreteLaplaceDpEvent(1.0, -1), ADD, InvalidParameter),
+        (dp_event.RandomizedResponseDpEvent(0.0, 2), REPLACE, InvalidParameter),
+        (dp_event.RandomizedResponseDpEvent(math.nan, 2), REPLACE, InvalidParameter),
+        (dp_event.RandomizedResponseDpEvent(1.5, 2), REPLACE, InvalidParameter),
+        (dp_event.RandomizedResponseDpEvent(0.5, 2.5), REPLACE, InvalidParameter),
+        (dp_event.ZCDpEvent(math.nan), ADD, InvalidParameter),
+        (dp_event.ZCDpEvent(1.0, math.nan), ADD, InvalidParameter),
+        (dp_event.ZCDpEvent(1.0, -0.5), ADD, InvalidParameter),
+        (dp_event.SelfComposedDpEvent(dp_event.GaussianDpEvent(1.0), 0), ADD, InvalidParameter),
+        (dp_event.SelfComposedDpEvent(dp_event.GaussianDpEvent(1.0), 1.5), ADD, InvalidParameter),
+        (dp_event.SelfComposedDpEvent(dp_event.GaussianDpEvent(1.0), True), ADD, InvalidParameter),
+        (dp_event.SingleEpochTreeAggregationDpEvent(1.0, []), SPECIAL, InvalidParameter),
+        (dp_event.ComposedDpEvent(None), ADD, InvalidParameter),
+        ("an event", ADD, InvalidParameter),
+        (None, ADD, InvalidParameter),
+    ],
+)
+def test_events_without_a_mechanism_and_bad_parameters_are_refused_with_their_place(
+    event: Any, relation: NeighboringRelation, kind: type[InputError]
+) -> None:
+    tree = dp_event.ComposedDpEvent([dp_event.GaussianDpEvent(1.0), event])
+    with pytest.raises(kind) as caught:
+        from_dp_event(tree, relation)
+    assert "event[1]" in caught.value.where
+    assert caught.value.why
+    assert caught.value.remedy
+
+
+def test_a_tree_that_contains_itself_is_refused() -> None:
+    events: list[Any] = []
+    events.append(dp_event.ComposedDpEvent(events))
+    with pytest.raises(InvalidParameter, match="deep"):
+        from_dp_event(dp_event.ComposedDpEvent(events), ADD)
+
+
+@pytest.mark.parametrize(
+    ("relation", "neighbouring", "whole"),
+    [
+        (ADD, "replace-one", True),
+        (ADD, "zero-out", False),
+        (REPLACE, "add-or-remove-one", True),
+        (SPECIAL, "replace-one", False),
+        (SPECIAL, "something", True),
+    ],
+)
+def test_a_relation_that_the_events_are_not_about_is_refused(
+    relation: NeighboringRelation, neighbouring: str, whole: bool
+) -> None:
+    with pytest.raises(ClaimMismatch):
+        from_dp_event(dp_event.GaussianDpEvent(1.0), relation, neighbouring=neighbouring, whole=whole)
+
+
+def test_something_else_than_a_relation_is_refused() -> None:
+    with pytest.raises(InvalidParameter, match="NeighboringRelation"):
+        from_dp_event(dp_event.GaussianDpEvent(1.0), "add-or-remove-one")  # type: ignore[arg-type]
+
+
+def test_dp_accounting_is_loaded_only_when_it_is_asked() -> None:
+    code = (
+        "import sys, dpaudit.app.verbs.certify\n"
+        "import dpaudit.accountants.bridges.to_dp_events, dpaudit.accountants.bridges.from_dp_events\n"
+        "assert 'dp_accounting' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

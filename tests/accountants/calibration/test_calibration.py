@@ -1,0 +1,304 @@
+"""Calibrated noise against published and independently computed values, and answers that must be refused.
+
+The oracles are mpmath at 60 digits, closed forms and published values; none is an accountant of ours.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import mpmath
+import pytest
+
+from dpaudit import L1, L2, Gaussian, Header, Laplace, Ledger, Release
+from dpaudit.accountants.calibration import calibration_check as second_opinion
+from dpaudit.accountants.calibration.calibration import calibrate, scale_ledger, split
+from dpaudit.accountants.calibration.fft_check import grid_delta
+from dpaudit.accountants.privacy_loss import LaplaceTerm, RandomizedResponseTerm, SampledGaussianTerm
+from dpaudit.claims.guarantees import GDP, RDP, ZCDP, AnyGuarantee, ApproxDP, PureDP
+from dpaudit.claims.relations import Neighbouring
+from dpaudit.errors import CannotBound, InvalidParameter
+from dpaudit.ledger.releases import Partition
+from dpaudit.mechanisms import (
+    DiscreteGaussian,
+    Exponential,
+    OpaqueApproxDP,
+    OpaquePureDP,
+    PoissonSampled,
+    RandomizedResponse,
+    TreeAggregation,
+)
+
+GAUSSIAN = Gaussian(sigma=7.0, sensitivity=L2(1.0))
+LAPLACE = Laplace(scale=7.0, sensitivity=L1(1.0))
+
+
+def gaussian_delta(epsilon: float, sigma: float) -> mpmath.mpf:
+    """Balle and Wang 2018, Theorem 8, as it is written there, with 60 digits."""
+    with mpmath.workdps(60):
+        mu, e = 1 / mpmath.mpf(sigma), mpmath.mpf(epsilon)
+        return mpmath.ncdf(mu / 2 - e / mu) - mpmath.exp(e) * mpmath.ncdf(-mu / 2 - e / mu)
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta", "sigma"),
+    [
+        (1.0, 1e-6, 4.22467888933),
+        (1.0, 1e-12, 6.55782206746),
+        (1.0, 1e-30, 11.083102949),
+        (10.0, 1e-6, 0.541086831818),
+    ],
+)
+def test_gaussian_vectors(epsilon: float, delta: float, sigma: float) -> None:
+    found = calibrate(GAUSSIAN, ApproxDP(epsilon=epsilon, delta=delta))
+    assert found.value == pytest.approx(sigma, rel=3e-12)
+    assert gaussian_delta(epsilon, found.value) <= delta
+    assert gaussian_delta(epsilon, found.value * (1 - 1e-11)) > delta
+    assert (found.parameter, found.bound.method, found.opinion.method) == ("sigma", "gaussian", "contour")
+    assert 0.0 <= found.slack < 1e-11
+
+
+def test_where_the_usual_formula_cancels() -> None:
+    # Peers give .3442083 at (20, 1e-9), whose delta is 9.4e-9.
+    sigma = calibrate(GAUSSIAN, ApproxDP(epsilon=20.0, delta=1e-9)).value
+    assert sigma > 0.3442083
+    assert float(gaussian_delta(20.0, 0.3442083)) == pytest.approx(9.4e-9, rel=0.01)
+    assert gaussian_delta(20.0, 0.3442083) > 1e-9 >= gaussian_delta(20.0, sigma)
+
+
+@pytest.mark.parametrize("count", [1, 3, 1000])
+def test_gaussian_closed_forms(count: int) -> None:
+    sigma = calibrate(GAUSSIAN, ZCDP(rho=0.3), count=count).value
+    assert Fraction(sigma) ** 2 * 2 * Fraction(0.3) >= count * (1 - Fraction(1, 10**15))
+    assert sigma == pytest.approx(math.sqrt(count / 0.6), rel=1e-14)
+    assert calibrate(GAUSSIAN, GDP(mu=0.7), count=count).value == pytest.approx(
+        math.sqrt(count) / 0.7, rel=1e-14
+    )
+    assert calibrate(GAUSSIAN, RDP(alpha=4.0, epsilon=0.7), count=count).value == pytest.approx(
+        math.sqrt(count * 4.0 / 1.4), rel=1e-12
+    )
+
+
+def test_a_tree_pays_for_each_level() -> None:
+    tree = TreeAggregation(sigma=1.0, steps=100, sensitivity=L2(2.0))
+    assert calibrate(tree, ZCDP(rho=0.5)).value == pytest.approx(2.0 * math.sqrt(7.0), rel=1e-14)
+
+
+def test_laplace_for_pure() -> None:
+    found = calibrate(LAPLACE, PureDP(epsilon=0.1), count=3)
+    assert found.value == pytest.approx(30.0, rel=1e-14)
+    assert Fraction(3) / Fraction(found.value) <= Fraction(0.1)
+
+
+def test_one_laplace_has_a_closed_form() -> None:
+    # delta(e) = 1 - exp((e - e0) / 2): e0 = e - 2 log(1 - delta)
+    found = calibrate(LAPLACE, ApproxDP(epsilon=1.0, delta=1e-3))
+    assert found.value == pytest.approx(1.0 / (1.0 - 2.0 * math.log1p(-1e-3)), rel=1e-8)
+    assert 1.0 - math.exp((1.0 - 1.0 / found.value) / 2.0) <= 1e-3
+
+
+def test_many_laplace() -> None:
+    # 1e6 releases at .001 have epsilon 4.88561694138 at 1e-6 (ACCOUNTING.md).
+    found = calibrate(LAPLACE, ApproxDP(epsilon=4.88561694138, delta=1e-6), count=10**6)
+    assert found.value == pytest.approx(1000.0, rel=1e-8)
+    assert (found.bound.method, found.opinion.method) == ("contour", "grid")
+
+
+def test_randomized_response_is_given_the_largest_epsilon() -> None:
+    # 50 at log 3 have epsilon 52.6797094088821 at 1e-6.
+    response = RandomizedResponse(epsilon=1.0)
+    found = calibrate(response, ApproxDP(epsilon=52.6797094088821, delta=1e-6), count=50)
+    assert found.parameter == "epsilon"
+    assert found.value == pytest.approx(math.log(3.0), rel=1e-10)
+    assert calibrate(response, PureDP(epsilon=1.0), count=4).value == pytest.approx(0.25, rel=1e-14)
+    largest = calibrate(response, ZCDP(rho=0.5)).value
+    assert largest * math.tanh(largest / 2.0) == pytest.approx(0.5, rel=1e-12)
+    assert calibrate(Exponential(epsilon=1.0), ZCDP(rho=0.5)).value == pytest.approx(2.0, rel=1e-14)
+
+
+def test_near_the_largest_loss_a_proof_takes_the_lattice_s_place() -> None:
+    found = calibrate(RandomizedResponse(epsilon=1.0), ApproxDP(epsilon=1.0, delta=1e-12))
+    assert (found.opinion.method, found.opinion.proves) == ("pure", True)
+    assert found.value == pytest.approx(1.0, abs=1e-11)
+    assert found.value > 1.0
+
+
+def test_sampled_gaussian() -> None:
+    # q = .01, sigma = 1, 1e3 steps: epsilon 2.12451517112 at 1e-6, by adding or removing one.
+    sampled = PoissonSampled(rate=0.01, mechanism=GAUSSIAN)
+    found = calibrate(sampled, ApproxDP(epsilon=2.12451517112, delta=1e-6), count=1000)
+    assert found.value == pytest.approx(1.0, rel=1e-7)
+    assert (found.parameter, found.opinion.method) == ("sigma", "grid")
+    # Under replace-one nothing amplifies Gaussian noise.
+    target, replaced = ApproxDP(epsilon=2.0, delta=1e-6), Neighbouring.REPLACE_ONE
+    whole = calibrate(GAUSSIAN, target, count=1000).value
+    assert calibrate(sampled, target, count=1000, neighbouring=replaced).value == pytest.approx(
+        whole, rel=1e-12
+    )
+
+
+def test_discrete_gaussian_by_its_rho() -> None:
+    discrete = DiscreteGaussian(sigma=1.0, sensitivity=L2(1.0))
+    assert calibrate(discrete, ZCDP(rho=0.5), count=4).value == pytest.approx(2.0, rel=1e-14)
+    found = calibrate(discrete, ApproxDP(epsilon=5.22154, delta=1e-6))
+    assert found.value == pytest.approx(1.0, abs=1e-5)
+    assert (found.bound.method, found.opinion.method) == ("zcdp", "renyi")
+
+
+@pytest.mark.parametrize(
+    ("prototype", "target"),
+    [
+        (GAUSSIAN, PureDP(epsilon=1.0)),
+        (GAUSSIAN, ZCDP(rho=0.0)),
+        (LAPLACE, PureDP(epsilon=0.0)),
+        (DiscreteGaussian(sigma=1.0, sensitivity=L2(1.0)), GDP(mu=1.0)),
+        (OpaquePureDP(epsilon=1.0, justification="proved elsewhere"), PureDP(epsilon=1.0)),
+    ],
+)
+def test_what_no_noise_achieves(prototype: Gaussian, target: AnyGuarantee) -> None:
+    with pytest.raises(CannotBound):
+        calibrate(prototype, target)
+
+
+def test_no_change_needs_no_noise() -> None:
+    with pytest.raises(InvalidParameter, match="no noise"):
+        calibrate(Gaussian(sigma=1.0, sensitivity=L2(0.0)), ZCDP(rho=1.0))
+    with pytest.raises(InvalidParameter):
+        calibrate(GAUSSIAN, ZCDP(rho=1.0), count=0)
+
+
+def test_a_second_accountant_that_disagrees_is_heard(monkeypatch: pytest.MonkeyPatch) -> None:
+    # The planted fault: a lattice that finds three times the delta, well resolved.
+    target = ApproxDP(epsilon=1.0, delta=1e-3)
+    assert calibrate(LAPLACE, target, count=5).opinion.agrees
+
+    def triple(terms: second_opinion.Terms, epsilon: float) -> tuple[float, float]:
+        delta, resolution = grid_delta(terms, epsilon)
+        return 3.0 * delta, resolution
+
+    monkeypatch.setattr(second_opinion, "grid_delta", triple)
+    with pytest.raises(CannotBound, match="grid"):
+        calibrate(LAPLACE, target, count=5)
+
+
+def test_the_lattice_against_exact_values() -> None:
+    e = mpmath.mpf("52.6797094088821")
+    with mpmath.workdps(40):
+        p = mpmath.mpf(3) / 4
+        exact = mpmath.fsum(
+            mpmath.binomial(50, k)
+            * p**k
+            * (1 - p) ** (50 - k)
+            * max(0, 1 - mpmath.exp(e - (2 * k - 50) * mpmath.log(3)))
+            for k in range(51)
+        )
+    found = grid_delta([(RandomizedResponseTerm(math.log(3.0)), 50)], float(e))
+    assert found.delta == pytest.approx(float(exact), rel=1e-9)
+    one = grid_delta([(LaplaceTerm(1.0), 1)], 0.5)
+    assert one.delta == pytest.approx(1.0 - math.exp(-0.25), rel=1e-6)
+    sampled = grid_delta([(SampledGaussianTerm(1.0, 0.01), 1000)], 2.12451517112)
+    assert sampled.delta == pytest.approx(1e-6, rel=1e-5)
+    assert sampled.resolution < 1e-4
+
+
+def test_a_ledger_is_scaled_by_one_factor() -> None:
+    ledger = Ledger(Header(algorithm="mix", unit="row", neighbouring="replace-one"))
+    ledger.append(Release(label="sum", mechanism=Gaussian(sigma=2.0, sensitivity=L2(1.0)), count=4))
+    ledger.append(Release(label="mean", mechanism=Gaussian(sigma=1.0, sensitivity=L2(1.0))))
+    ledger.finish()
+    found = scale_ledger(ledger, ZCDP(rho=0.25))
+    assert found.factor == pytest.approx(2.0, rel=1e-14)  # rho was 4/8 + 1/2
+    assert [release.mechanism.sigma for release in found.releases] == [
+        pytest.approx(4.0, rel=1e-14),
+        pytest.approx(2.0, rel=1e-14),
+    ]
+    assert found.releases[0].count == 4
+    less = scale_ledger(ledger, ApproxDP(epsilon=10.0, delta=1e-6))
+    assert less.factor == pytest.approx(0.541086831818 * math.sqrt(2.0), rel=1e-11)
+    assert (less.bound.method, less.opinion.method) == ("gaussian", "contour")
+
+
+def test_parts_of_a_split_and_mixes_are_scaled_together() -> None:
+    parts = [
+        Release(
+            label=f"part {k}",
+            mechanism=Laplace(scale=1.0, sensitivity=L1(1.0)),
+            partition=Partition(part=str(k)),
+        )
+        for k in range(3)
+    ]
+    noise = RandomizedResponse(epsilon=1.0)
+    found = scale_ledger([*parts, Release(label="answer", mechanism=noise)], PureDP(epsilon=1.0))
+    assert found.factor == pytest.approx(2.0, rel=1e-14)
+    assert found.releases[-1].mechanism.epsilon <= 0.5
+    mixed = scale_ledger(
+        [*parts, Release(label="answer", mechanism=noise)], ApproxDP(epsilon=1.0, delta=1e-6)
+    )
+    assert 1.9 < mixed.factor < found.factor
+
+
+def test_what_is_fixed_stays_and_is_named() -> None:
+    opaque = Release(
+        label="given", mechanism=OpaqueApproxDP(epsilon=0.1, delta=1e-8, justification="a paper")
+    )
+    free = Release(label="sum", mechanism=GAUSSIAN)
+    found = scale_ledger([opaque, free], ApproxDP(epsilon=1.0, delta=1e-6))
+    assert found.fixed == ("given",)
+    assert found.releases[0] == opaque
+    with pytest.raises(CannotBound):
+        scale_ledger([opaque, free], ApproxDP(epsilon=1.0, delta=1e-9))
+    with pytest.raises(CannotBound):
+        scale_ledger([opaque], ApproxDP(epsilon=1.0, delta=1e-6))
+
+
+def test_distinct_noise_that_rounds_to_the_same_is_counted_twice() -> None:
+    near = math.nextafter(1.0, 2.0)
+    releases = [
+        Release(label="a", mechanism=Gaussian(sigma=1.0, sensitivity=L2(1.0))),
+        Release(label="b", mechanism=Gaussian(sigma=near, sensitivity=L2(1.0))),
+    ]
+    found = scale_ledger(releases, ApproxDP(epsilon=1.0, delta=1e-6))
+    assert found.factor == pytest.approx(4.22467888933 * math.sqrt(2.0), rel=1e-11)
+
+
+def test_a_filtered_ledger_is_bounded_by_its_budget_alone() -> None:
+    header = Header(
+        algorithm="f", unit="row", neighbouring="replace-one", schedule="filtered", budget=ZCDP(rho=1.0)
+    )
+    ledger = Ledger(header)
+    ledger.append(Release(label="sum", mechanism=GAUSSIAN))
+    with pytest.raises(CannotBound, match="budget"):
+        scale_ledger(ledger, ZCDP(rho=0.5))
+
+
+@pytest.mark.parametrize("weights", [[1, 1, 1], [0.1, 0.2, 0.7], [1e-300, 1e300, 3.0], [1.0] * 97])
+def test_shares_never_exceed_the_budget(weights: list[float]) -> None:
+    for rho in (1.0, 0.1, 1e-9):
+        shares = split(ZCDP(rho=rho), weights)
+        assert sum(Fraction(share.rho) for share in shares) <= Fraction(rho)
+        assert math.fsum(share.rho for share in shares) == pytest.approx(rho, rel=1e-14)
+        assert sum(Fraction(s.epsilon) for s in split(PureDP(epsilon=rho), weights)) <= Fraction(rho)
+        gdp = split(GDP(mu=rho), weights)
+        assert sum(Fraction(share.mu) ** 2 for share in gdp) <= Fraction(rho) ** 2
+        assert math.fsum(share.mu**2 for share in gdp) == pytest.approx(rho**2, rel=1e-14)
+
+
+def test_shares_follow_the_weights() -> None:
+    assert [share.rho for share in split(ZCDP(rho=1.0), [1, 3])] == [0.25, 0.75]
+    assert [share.mu for share in split(GDP(mu=5.0), [9, 16])] == [3.0, 4.0]
+
+
+@pytest.mark.parametrize("weights", [[], [0.0], [1.0, -1.0], [math.nan], [math.inf]])
+def test_weights_are_positive_numbers(weights: list[float]) -> None:
+    with pytest.raises(InvalidParameter):
+        split(ZCDP(rho=1.0), weights)
+    with pytest.raises(CannotBound):
+        split(ApproxDP(epsilon=1.0, delta=1e-6), [1.0])
+
+
+def test_where_the_lattice_sees_nothing_there_is_no_answer_and_no_crash() -> None:
+    """So rare a sample calls for so little noise that the lattice's points miss it."""
+    prototype = PoissonSampled(rate=1e-9, mechanism=Gaussian(sigma=1.0, sensitivity=L2(1.0)))
+    with pytest.raises(CannotBound, match="no second accountant"):
+        calibrate(prototype, ApproxDP(epsilon=1.0, delta=1e-6), count=10**6)

@@ -1,0 +1,205 @@
+"""The fold against brute force: every record one unit can have been and can have become."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dpaudit import L1, L2, Gaussian, Laplace, Neighbouring, Partition, Release
+from dpaudit.accountants.closed_forms.rounding import sqrt_up, sum_up, up
+from dpaudit.accountants.composition.composition import Composition, compose
+from dpaudit.accountants.composition.costs import mu_squared, rho
+from dpaudit.accountants.composition.exposures import repeated
+from dpaudit.errors import CannotBound, InvalidParameter
+
+MECHANISMS = [
+    Gaussian(sigma=0.7, sensitivity=L2(1.1)),
+    Gaussian(sigma=3.0, sensitivity=L2(1.0)),
+    Laplace(scale=2.0, sensitivity=L1(1.0)),
+]
+COSTS = {mechanism: rho(mechanism) for mechanism in MECHANISMS}
+PARTITION = st.builds(
+    Partition,
+    part=st.sampled_from("abc"),
+    split=st.sampled_from("xyz"),
+    by=st.sampled_from(["position", "values"]),
+)
+RELEASES = st.lists(
+    st.builds(
+        Release,
+        label=st.just("r"),
+        mechanism=st.sampled_from(MECHANISMS),
+        count=st.integers(1, 3),
+        partition=st.none() | PARTITION,
+    ),
+    max_size=8,
+)
+
+
+def exposed(releases: list[Release], relation: Neighbouring) -> list[Counter]:
+    """Every multiset of mechanisms that see a changed record, by enumerating where it lies on either side."""
+    splits: dict[str, set[str]] = {}
+    by_values = set()
+    for release in releases:
+        if release.partition is not None:
+            splits.setdefault(release.partition.split, set()).add(release.partition.part)
+            if release.partition.by == "values":
+                by_values.add(release.partition.split)
+    places = []
+    for split, parts in splits.items():
+        stays = [frozenset([part]) for part in parts]
+        moves = [frozenset(pair) for pair in itertools.product(parts, repeat=2)]
+        free = split in by_values and relation is not Neighbouring.ADD_OR_REMOVE_ONE
+        places.append([(split, place) for place in (moves if free else stays)])
+    found = []
+    for world in itertools.product(*places):
+        where = dict(world)
+        multiset: Counter = Counter()
+        for release in releases:
+            partition = release.partition
+            if partition is None or partition.part in where[partition.split]:
+                multiset[release.mechanism] += release.count
+        found.append(multiset)
+    return found
+
+
+def exact_cost(multiset: Counter) -> Fraction:
+    return sum((Fraction(COSTS[mechanism]) * count for mechanism, count in multiset.items()), Fraction(0))
+
+
+@given(RELEASES, st.sampled_from(list(Neighbouring)))
+def test_totals_and_exposures_are_those_of_the_worst_record(
+    releases: list[Release], relation: Neighbouring
+) -> None:
+    composition = compose(releases, relation)
+    worst = max(map(exact_cost, exposed(releases, relation)))
+    total = composition.total(rho)
+    assert worst <= Fraction(total) <= worst * (1 + Fraction(1, 10**14))
+    exposures = composition.exposures()
+    assert max(exact_cost(Counter(exposure)) for exposure in exposures) == worst
+    possible = [+multiset for multiset in exposed(releases, relation)]
+    assert all(Counter(exposure) in possible for exposure in exposures)
+    # Each possible one is covered: some listed exposure contains it.
+    assert all(any(multiset <= Counter(exposure) for exposure in exposures) for multiset in possible)
+    keys = [frozenset(exposure.items()) for exposure in exposures]
+    assert len(set(keys)) == len(keys)
+
+
+@given(RELEASES, st.sampled_from(list(Neighbouring)))
+def test_parallel_costs_lie_between_the_dearest_part_and_the_sum(
+    releases: list[Release], relation: Neighbouring
+) -> None:
+    total = Fraction(compose(releases, relation).total(rho))
+    costs = [Fraction(COSTS[release.mechanism]) * release.count for release in releases]
+    assert max(costs, default=Fraction(0)) <= total
+    assert total <= sum(costs, Fraction(0)) * (1 + Fraction(1, 10**14))
+
+
+@given(RELEASES, st.randoms())
+def test_neither_order_nor_spelling_of_the_counts_matters(releases: list[Release], random: object) -> None:
+    loop = [r.model_copy(update={"count": 1}) for r in releases for _ in range(r.count)]
+    random.shuffle(loop)  # type: ignore[attr-defined]
+    relation = Neighbouring.REPLACE_ONE
+    one, two = compose(releases, relation), compose(loop, relation)
+    assert one.total(rho) == two.total(rho)
+    assert one.total(mu_squared) == two.total(mu_squared)
+    assert {frozenset(e.items()) for e in one.exposures()} == {frozenset(e.items()) for e in two.exposures()}
+
+
+@pytest.mark.parametrize(
+    ("relation", "by", "expected"),
+    [
+        ("replace-one", "values", 5.0),
+        ("zero-out", "values", 5.0),
+        ("add-or-remove-one", "values", 3.0),
+        ("replace-one", "position", 3.0),
+        ("zero-out", "position", 3.0),
+        ("add-or-remove-one", "position", 3.0),
+    ],
+)
+def test_a_replaced_record_meets_the_two_dearest_parts_of_a_split_by_values(
+    relation: str, by: str, expected: float
+) -> None:
+    noise = Gaussian(sigma=1.0, sensitivity=L2(2.0**0.5))
+    releases = [
+        Release(label=part, mechanism=noise, count=count, partition=Partition(part=part, by=by))
+        for part, count in (("a", 1), ("b", 3), ("c", 2))
+    ]
+    composition = compose(releases, Neighbouring(relation))
+    assert composition.total(lambda mechanism: 1.0) == expected
+    assert composition.total(rho) == pytest.approx(expected, rel=1e-14)
+
+
+def test_nothing_released_costs_nothing() -> None:
+    composition = Composition(Neighbouring.REPLACE_ONE)
+    assert composition.total(rho) == 0.0
+    assert [dict(exposure) for exposure in composition.exposures()] == [{}]
+
+
+@pytest.mark.parametrize("count", [10**6, 10**300])
+def test_any_count_is_added_up_and_never_dropped(count: int) -> None:
+    noise = Gaussian(sigma=1e3, sensitivity=L2(1.0))
+    total = compose([Release(label="x", mechanism=noise, count=count)], Neighbouring.REPLACE_ONE).total(rho)
+    assert total >= Fraction(rho(noise)) * count if count < 10**300 else total > 1e290
+
+
+def test_a_count_past_every_double_is_refused() -> None:
+    with pytest.raises(InvalidParameter, match="too large"):
+        Release(label="x", mechanism=Gaussian(sigma=1e3, sensitivity=L2(1.0)), count=10**400)
+
+
+def many(parts: int, splits: int, *, alike: bool) -> Composition:
+    return compose(
+        [
+            Release(
+                label="x",
+                mechanism=Gaussian(sigma=1.0 + part + (0 if alike else 100 * split), sensitivity=L2(1.0)),
+                partition=Partition(part=str(part), split=str(split)),
+            )
+            for split in range(splits)
+            for part in range(parts)
+        ],
+        Neighbouring.REPLACE_ONE,
+    )
+
+
+def test_more_exposures_than_can_be_tried_are_refused_and_no_more_than_needed_are_told_apart() -> None:
+    assert len(many(2, 12, alike=False).exposures()) == 4096
+    for parts, splits in ((2, 13), (2, 200), (5000, 1)):
+        with pytest.raises(CannotBound, match="4096"):
+            many(parts, splits, alike=False).exposures()
+    # Thirty like splits have 2^30 products but only 31 exposures.
+    assert len(many(2, 30, alike=True).exposures()) == 31
+    assert many(2, 200, alike=False).total(rho) > 0.0
+
+
+@given(st.lists(st.floats(0, 1e300), max_size=20), st.integers(1, 10**6))
+def test_sums_products_and_roots_round_up_by_at_most_one_step(terms: list[float], count: int) -> None:
+    exact = sum(map(Fraction, terms), Fraction(0))
+    total = sum_up(terms)
+    assert exact <= Fraction(total) <= exact * (1 + Fraction(1, 2**52)) + Fraction(5e-324)
+    for term in terms[:3]:
+        product = Fraction(term) * count
+        assert (
+            product
+            <= Fraction(repeated(term, count))
+            <= product * (1 + Fraction(1, 2**52)) + Fraction(5e-324)
+        )
+        root = Fraction(sqrt_up(Fraction(term)))
+        assert Fraction(term) <= root**2 <= Fraction(term) * (1 + Fraction(1, 2**50))
+
+
+@given(st.fractions(0, 10**6))
+def test_a_rational_is_rounded_up_to_the_next_double(exact: Fraction) -> None:
+    assert exact <= Fraction(up(exact)) <= exact * (1 + Fraction(1, 2**52)) + Fraction(5e-324)
+
+
+def test_what_exceeds_every_double_becomes_infinity() -> None:
+    inf = float("inf")
+    assert (sum_up([1e308] * 3), sum_up([inf]), sum_up([inf, 1.0]), repeated(inf, 2)) == (inf,) * 4
+    assert (up(Fraction(10) ** 400), sqrt_up(Fraction(10) ** 800), repeated(1e300, 10**10)) == (inf,) * 3

@@ -1,0 +1,188 @@
+"""Filters admit what fits and nothing more; odometers hold at every moment at once.
+
+The odometers' statistical test has a fixed seed; under the theorem its false-alarm probability is below 1e-6.
+"""
+
+from __future__ import annotations
+
+import math
+from statistics import NormalDist
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dpaudit import L1, L2, Claim, Gaussian, Laplace, Release, run
+from dpaudit.accountants.accounting import account, budget_bounds
+from dpaudit.accountants.filters.filters import GDPFilter, PureFilter, ZCDPFilter
+from dpaudit.accountants.filters.odometers import GDPOdometer, ZCDPOdometer
+from dpaudit.certificate.verdicts import Proof, leading_figure
+from dpaudit.claims.guarantees import GDP, RDP, ZCDP, AnyGuarantee, ApproxDP, PureDP
+from dpaudit.claims.relations import Neighbouring
+from dpaudit.errors import BudgetExceeded, CannotBound, InvalidParameter
+from dpaudit.ledger.releases import Partition
+from dpaudit.mechanisms import DiscreteGaussian
+
+#: mu of a 1-DP release: twice the normal quantile of e / (1 + e).
+PURE_MU = 2.0 * NormalDist().inv_cdf(math.e / (1.0 + math.e))
+
+
+def gaussian(mu: float, **fields: Any) -> Release:
+    return Release(label="sum", mechanism=Gaussian(sigma=1.0, sensitivity=L2(mu)), **fields)
+
+
+def test_squares_of_mu_add_up_to_the_budget_and_no_further() -> None:
+    held = GDPFilter(5.0)
+    held.spend(gaussian(3.0))
+    held.spend(gaussian(2.0, count=4))
+    assert held.spent == 5.0
+    for refused in (gaussian(0.01), gaussian(1e-3, count=1000)):
+        with pytest.raises(BudgetExceeded, match="mu, GDP"):
+            held.spend(refused)
+        assert held.spent == 5.0
+    held.spend(gaussian(0.0))
+
+
+def test_a_mechanism_without_mu_is_refused_and_not_charged() -> None:
+    held = GDPFilter(5.0)
+    held.spend(gaussian(1.0))
+    with pytest.raises(CannotBound):
+        held.spend(Release(label="d", mechanism=DiscreteGaussian(sigma=9.0, sensitivity=L2(1.0))))
+    assert held.spent == 1.0
+    held.spend(Release(label="l", mechanism=Laplace(scale=1.0, sensitivity=L1(1.0))))
+    assert held.spent == pytest.approx(math.hypot(1.0, PURE_MU), rel=1e-10)
+
+
+def test_parts_of_a_split_cost_as_much_as_the_relation_says() -> None:
+    parts = [gaussian(3.0, partition=Partition(part=name, by="values")) for name in "ab"]
+    one, two = GDPFilter(3.0, Neighbouring.ADD_OR_REMOVE_ONE), GDPFilter(3.0)
+    for part in parts:
+        one.spend(part)
+    two.spend(parts[0])
+    with pytest.raises(BudgetExceeded):
+        two.spend(parts[1])
+
+
+def test_pure_filter() -> None:
+    held = PureFilter(1.0)
+    held.spend(Release(label="l", mechanism=Laplace(scale=4.0, sensitivity=L1(1.0)), count=4))
+    assert held.spent == 1.0
+    with pytest.raises(BudgetExceeded, match="pure DP"):
+        held.spend(Release(label="l", mechanism=Laplace(scale=1e6, sensitivity=L1(1.0))))
+
+
+@pytest.mark.parametrize("figure", [math.nan, math.inf, -1.0])
+def test_a_budget_is_a_number(figure: float) -> None:
+    for kind in (GDPFilter, ZCDPFilter, PureFilter):
+        with pytest.raises(InvalidParameter):
+            kind(figure)
+
+
+def until_refused(data: Any, curator: Any) -> float:
+    del data
+    total = 0.0
+    while True:
+        try:
+            total += float(curator.release(0.0, Gaussian(sigma=2.0, sensitivity=L2(1.0)), label="step"))
+        except BudgetExceeded:
+            return total
+
+
+def test_a_run_of_data_dependent_length_is_bounded_by_the_gdp_budget() -> None:
+    claim = Claim(ApproxDP(epsilon=4.8866, delta=1e-6))
+    ledger = run(until_refused, None, claim=claim, budget=GDPFilter(1.0), seed=1).ledger
+    assert len(ledger.releases) == 4
+    found = account(ledger)
+    assert found.verdict is Proof.PROVED
+    (bound,) = found.bounds
+    assert bound.method == "budget"
+    assert bound.guarantee.epsilon == pytest.approx(4.886554117462212, rel=1e-7)  # type: ignore[union-attr]
+    assert bound.guarantee.epsilon >= 4.886554117462212  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("budget", "wanted", "figure"),
+    [
+        (GDP(mu=1.0), GDP(mu=0.0), 1.0),
+        (GDP(mu=1.0), ZCDP(rho=0.0), 0.5),
+        (GDP(mu=1.0), RDP(alpha=3.0, epsilon=0.0), 1.5),
+        (PureDP(epsilon=1.0), PureDP(epsilon=0.0), 1.0),
+        (PureDP(epsilon=1.0), ZCDP(rho=0.0), math.tanh(0.5)),
+        (PureDP(epsilon=1.0), RDP(alpha=100.0, epsilon=0.0), 1.0),
+        (PureDP(epsilon=1.0), GDP(mu=0.0), PURE_MU),
+        (PureDP(epsilon=1.0), ApproxDP(epsilon=0.0, delta=0.1), math.log(math.e - 0.1 * (1.0 + math.e))),
+    ],
+)
+def test_what_a_budget_alone_proves(budget: AnyGuarantee, wanted: AnyGuarantee, figure: float) -> None:
+    (bound,) = budget_bounds(budget, wanted)
+    assert bound.guarantee.kind == wanted.kind
+    assert leading_figure(bound.guarantee) == pytest.approx(figure, rel=1e-8)
+    assert leading_figure(bound.guarantee) >= figure * (1 - 1e-15)
+
+
+def test_a_gaussian_budget_has_no_pure_epsilon() -> None:
+    assert budget_bounds(GDP(mu=1.0), PureDP(epsilon=0.0)) == []
+    with pytest.raises(CannotBound):
+        budget_bounds(ApproxDP(epsilon=1.0, delta=1e-6), ZCDP(rho=0.0))
+
+
+def test_an_odometer_reads_zero_then_rises_and_says_that_it_is_ex_post() -> None:
+    meter = ZCDPOdometer(1e-6)
+    assert meter.reading.epsilon == 0.0
+    readings = []
+    for _ in range(20):
+        meter.add(gaussian(0.3))
+        readings.append(meter.reading)
+    assert [r.epsilon for r in readings] == sorted(r.epsilon for r in readings)
+    assert leading_figure(readings[-1].spent) == pytest.approx(0.9, rel=1e-14)
+    assert "ex post" in str(readings[-1])
+    with pytest.raises(CannotBound):
+        GDPOdometer(1e-6).add(Release(label="d", mechanism=DiscreteGaussian(sigma=1.0, sensitivity=L2(1.0))))
+    with pytest.raises(InvalidParameter):
+        ZCDPOdometer(0.0)
+
+
+def test_both_odometers_agree_on_gaussian_noise() -> None:
+    one, other = ZCDPOdometer(1e-6), GDPOdometer(1e-6)
+    for meter in (one, other):
+        meter.add(gaussian(0.5, count=16))
+    assert other.reading.spent == GDP(mu=2.0)
+    assert one.reading.epsilon == pytest.approx(other.reading.epsilon, rel=1e-14)
+
+
+@pytest.mark.parametrize("rho", [1e-4, 0.1, 0.5, 7.0, 300.0])
+def test_an_odometer_is_above_the_best_bound_at_one_time_and_not_far(rho: float) -> None:
+    meter = ZCDPOdometer(1e-6)
+    meter.add(gaussian(math.sqrt(2.0 * rho)))
+    best = rho + 2.0 * math.sqrt(rho * math.log(1e6))  # with the best order for this rho, known beforehand
+    assert best < meter.reading.epsilon < 1.2 * best
+
+
+def test_the_loss_never_passes_the_odometer_however_the_run_is_stopped() -> None:
+    # 4000 paths of 2000 releases, whose noise grows and shrinks with the loss so far; every moment counts.
+    # Each path fails with probability at most 1/40: more than 180 of 4000 has probability below 1e-11.
+    delta, paths, steps = 0.025, 4000, 2000
+    generator = np.random.default_rng(20240521)
+    loss, spent = np.zeros(paths), np.zeros(paths)
+    failed, naive = np.zeros(paths, dtype=bool), np.zeros(paths, dtype=bool)
+    orders = np.sqrt(math.log(40 / delta) / 2.0 ** np.arange(-20.0, 20.0))[:, None]
+    for _ in range(steps):
+        mu = np.where(loss > 0.0, 0.02, 0.1)
+        loss += 0.5 * mu**2 + mu * generator.normal(size=paths)
+        spent += 0.5 * mu**2
+        lines = ((1.0 + orders) * spent + math.log(40 / delta) / orders).min(axis=0)
+        failed |= loss > lines
+        naive |= loss > spent + 2.0 * np.sqrt(spent * math.log(1.0 / delta))
+    assert failed.sum() <= 180
+    assert naive.sum() > failed.sum()
+    # The lines of this simulation are the odometer's own.
+    meter = ZCDPOdometer(delta)
+    meter.add(gaussian(math.sqrt(2.0 * float(spent[0]))))
+    assert meter.reading.epsilon == pytest.approx(float(lines[0]), rel=1e-12)
+
+
+def test_a_group_costs_more_than_the_unit_that_was_held_to_the_budget() -> None:
+    for budget, factor in ((GDP(mu=1.0), 3), (PureDP(epsilon=1.0), 3), (ZCDP(rho=1.0), 9)):
+        (bound,) = budget_bounds(budget, budget, group_size=3)
+        assert leading_figure(bound.guarantee) == pytest.approx(factor, rel=1e-8)
+        assert leading_figure(bound.guarantee) >= factor

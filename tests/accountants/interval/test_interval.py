@@ -1,0 +1,237 @@
+"""Enclosures hold the value that mpmath or a closed form gives, and agree with the floating-point bounds."""
+
+from __future__ import annotations
+
+import math
+import sys
+from fractions import Fraction
+
+import mpmath
+import pytest
+
+from dpaudit import L1, L2, ZCDP, Claim, Gaussian, Header, Laplace, Ledger, Release
+from dpaudit.accountants.interval.interval import Enclosure, enclose_delta, enclose_epsilon
+from dpaudit.accountants.interval.interval_bounds import (
+    account_in_intervals,
+    enclosed_rho,
+    enclosed_zcdp_epsilon,
+)
+from dpaudit.accountants.privacy_loss import (
+    ApproxTerm,
+    BoundedRangeTerm,
+    DiscreteTerm,
+    GaussianTerm,
+    LaplaceTerm,
+    PrivacyLoss,
+    PureTerm,
+    RandomizedResponseTerm,
+    Term,
+)
+from dpaudit.certificate.verdicts import Proof, leading_figure
+from dpaudit.claims.guarantees import GDP, AnyGuarantee, ApproxDP, PureDP
+from dpaudit.errors import CannotBound, InvalidParameter, MissingExtra
+from dpaudit.mechanisms import DiscreteGaussian, Exponential, RandomizedResponse
+
+Releases = list[tuple[Term, int]]
+
+
+def holds(enclosure: Enclosure, exact: mpmath.mpf, width: float) -> bool:
+    inside = mpmath.mpf(enclosure.lower) <= exact <= mpmath.mpf(enclosure.upper)
+    return bool(inside and enclosure.upper - enclosure.lower <= width * float(exact))
+
+
+def gaussian_delta(epsilon: float, mu: float) -> mpmath.mpf:
+    with mpmath.workdps(400):
+        e, m = mpmath.mpf(epsilon), mpmath.mpf(mu)
+        return mpmath.ncdf(m / 2 - e / m) - mpmath.exp(e) * mpmath.ncdf(-m / 2 - e / m)
+
+
+@pytest.mark.parametrize("mu", [1e-4, 0.5, 1.0, 10.0, 1000.0])
+@pytest.mark.parametrize("share", [0.0, 0.3, 1.0, 6.0, 30.0])
+def test_gaussian_delta(mu: float, share: float) -> None:
+    epsilon = 0.5 * mu * mu + share * mu
+    assert holds(enclose_delta([(GaussianTerm(mu), 1)], epsilon), gaussian_delta(epsilon, mu), 1e-15)
+
+
+@pytest.mark.parametrize(
+    ("mu", "delta", "epsilon"),
+    [
+        (1.0, 1e-6, 4.886554117462212),
+        (1.0, 1e-12, 7.23849442017885),
+        (1.0, 1e-30, 11.743883025231736),
+        (0.5, 1e-6, 2.254084650219742),
+        (10.0, 1e-6, 96.7172719638677),
+        (1000.0, 1e-6, 504752.42667835933),
+    ],
+)
+def test_gaussian_epsilon(mu: float, delta: float, epsilon: float) -> None:
+    found = enclose_epsilon([(GaussianTerm(mu), 1)], delta)
+    assert found.upper == pytest.approx(epsilon, rel=2e-15)
+    assert gaussian_delta(found.upper, mu) <= delta < gaussian_delta(found.lower, mu)
+    assert found.upper - found.lower <= 1e-12 * epsilon
+
+
+def test_equal_gaussians_merge_exactly() -> None:
+    many = enclose_epsilon([(GaussianTerm(0.5), 4)], 1e-6)
+    assert many == enclose_epsilon([(GaussianTerm(1.0), 1)], 1e-6)
+
+
+def test_randomized_response_atom_by_atom() -> None:
+    releases: Releases = [(RandomizedResponseTerm(0.75), 12), (PureTerm(0.5), 5)]
+    epsilon = 3.0
+    with mpmath.workdps(60):
+        exact = mpmath.mpf(0)
+        p, q = (1 / (1 + mpmath.exp(-mpmath.mpf(e))) for e in (0.75, 0.5))
+        for k in range(13):
+            for j in range(6):
+                weight = mpmath.binomial(12, k) * p**k * (1 - p) ** (12 - k)
+                weight *= mpmath.binomial(5, j) * q**j * (1 - q) ** (5 - j)
+                loss = mpmath.mpf(0.75) * (2 * k - 12) + mpmath.mpf(0.5) * (2 * j - 5)
+                exact += weight * max(mpmath.mpf(0), 1 - mpmath.exp(epsilon - loss))
+    found = enclose_delta(releases, epsilon)
+    assert found.method == "lattice"
+    assert holds(found, exact, 1e-14)
+
+
+def test_a_gaussian_and_one_laplace_by_quadrature() -> None:
+    # The Laplace loss has atoms at +-1 and a density between; given it, the rest is the Gaussian curve.
+    mu, epsilon = mpmath.mpf(0.5), mpmath.mpf(2)
+    with mpmath.workdps(40):
+
+        def given(loss: mpmath.mpf) -> mpmath.mpf:
+            e = epsilon - loss
+            first = mpmath.ncdf(mu / 2 - e / mu)
+            return first - mpmath.exp(e) * mpmath.ncdf(-mu / 2 - e / mu)
+
+        between = mpmath.quad(lambda x: mpmath.exp(-x) / 2 * given(1 - 2 * x), [0, 0.25, 0.5, 0.75, 1])
+        exact = given(mpmath.mpf(1)) / 2 + mpmath.exp(-1) / 2 * given(mpmath.mpf(-1)) + between
+    found = enclose_delta([(LaplaceTerm(1.0), 1), (GaussianTerm(0.5), 1)], 2.0)
+    assert found.method == "contour"
+    assert holds(found, exact, 1e-10)
+
+
+def test_one_laplace_whose_atoms_never_fade() -> None:
+    found = enclose_delta([(LaplaceTerm(1.0), 1)], 0.5)
+    assert holds(found, 1 - mpmath.exp(mpmath.mpf("-0.25")), 1e-8)
+
+
+@pytest.mark.parametrize(
+    "releases",
+    [
+        [(GaussianTerm(0.3), 7)],
+        [(RandomizedResponseTerm(math.log(3.0)), 50)],
+        [(LaplaceTerm(0.001), 10**6)],
+        [(LaplaceTerm(0.1), 1000)],
+        [(LaplaceTerm(0.1), 30), (GaussianTerm(0.3), 3), (RandomizedResponseTerm(0.2), 20)],
+        [(LaplaceTerm(0.1), 30), (GaussianTerm(0.3), 3), (ApproxTerm(0.2, 1e-9), 20)],
+    ],
+    ids=["gaussian", "response", "laplace", "strong", "mix", "approximate"],
+)
+@pytest.mark.parametrize("delta", [1e-3, 1e-6, 1e-12, 1e-30])
+def test_it_agrees_with_floating_point(releases: Releases, delta: float) -> None:
+    pessimistic = PrivacyLoss.compose(releases)
+    if delta <= pessimistic.least_delta.upper:
+        with pytest.raises(CannotBound):
+            enclose_epsilon(releases, delta)
+        return
+    bracket, found = pessimistic.epsilon(delta), enclose_epsilon(releases, delta)
+    assert found.lower <= found.upper <= bracket.upper * (1 + 1e-9)
+    assert bracket.lower <= found.upper
+    assert found.lower <= bracket.upper
+
+
+@pytest.mark.parametrize(
+    "releases",
+    [
+        [(BoundedRangeTerm(0.1), 100)],
+        [(BoundedRangeTerm(0.5), 4), (LaplaceTerm(0.5), 2), (GaussianTerm(0.5), 1)],
+        [(DiscreteTerm((-1.0, 0.0, 1.0), (0.1, 0.6, 0.28)), 50), (GaussianTerm(0.5), 1)],
+        [(DiscreteTerm((-1.0, 0.1, 0.9), (0.1, 0.6, 0.28), 1e-9), 9), (BoundedRangeTerm(0.3), 5)],
+    ],
+    ids=["choices", "mix", "table", "revealing"],
+)
+@pytest.mark.parametrize("delta", [1e-3, 1e-6])
+def test_ranges_and_tables_agree_with_floating_point(releases: Releases, delta: float) -> None:
+    bracket, found = PrivacyLoss.compose(releases).epsilon(delta), enclose_epsilon(releases, delta)
+    assert found.lower <= found.upper <= bracket.upper * (1 + 1e-9)
+    assert bracket.lower <= found.upper
+    assert found.lower <= bracket.upper
+    assert found.upper - found.lower <= 1e-7 * found.upper
+
+
+def test_one_choice_of_bounded_range_is_its_closed_form() -> None:
+    found = enclose_delta([(BoundedRangeTerm(1.0), 1)], 0.25)
+    exact = (mpmath.exp(mpmath.mpf("0.5")) - mpmath.exp(mpmath.mpf("0.125"))) ** 2 / mpmath.expm1(1)
+    assert holds(found, exact, 1e-6)
+
+
+def test_no_epsilon_above_the_largest_loss() -> None:
+    assert enclose_epsilon([(RandomizedResponseTerm(0.5), 4)], 1e-300).upper == 2.0
+
+
+def test_what_has_no_enclosure() -> None:
+    for epsilon in (math.nan, math.inf, -1.0):
+        with pytest.raises(InvalidParameter):
+            enclose_delta([(GaussianTerm(1.0), 1)], epsilon)
+    for delta in (math.nan, 0.0, 1.0):
+        with pytest.raises(InvalidParameter):
+            enclose_epsilon([(GaussianTerm(1.0), 1)], delta)
+
+
+def test_without_the_library_the_message_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "flint", None)
+    with pytest.raises(MissingExtra, match="interval"):
+        enclose_delta([(GaussianTerm(1.0), 1)], 1.0)
+
+
+@pytest.mark.parametrize("epsilon", [1e-12, 1e-3, 1.0, 40.0])
+def test_rho_of_each_family(epsilon: float) -> None:
+    with mpmath.workdps(60):
+        e = mpmath.mpf(epsilon)
+        laplace, response = e + mpmath.expm1(-e), e * mpmath.tanh(e / 2)
+        for mechanism, exact in (
+            (Laplace(scale=1.0, sensitivity=L1(epsilon)), laplace),
+            (RandomizedResponse(epsilon=epsilon), response),
+            (Exponential(epsilon=epsilon), e**2 / 8),
+            (Gaussian(sigma=1.0, sensitivity=L2(epsilon)), e**2 / 2),
+            (DiscreteGaussian(sigma=1.0, sensitivity=L2(epsilon)), e**2 / 2),
+        ):
+            assert exact <= enclosed_rho(mechanism) <= exact * (1 + mpmath.mpf("3e-16"))
+
+
+def test_zcdp_alone() -> None:
+    for rho, delta, epsilon in ((0.5, 1e-6, 5.22153), (0.01, 1e-6, 0.62169), (5.0, 1e-6, 20.5519)):
+        assert enclosed_zcdp_epsilon(rho, delta) == pytest.approx(epsilon, rel=1e-5)
+    assert enclosed_zcdp_epsilon(0.0, 1e-6) == 0.0
+
+
+def _ledger(*mechanisms: Gaussian | Laplace, claim: AnyGuarantee) -> Ledger:
+    ledger = Ledger(Header(algorithm="a", unit="row", neighbouring="replace-one", claim=Claim(claim)))
+    for mechanism in mechanisms:
+        ledger.append(Release(label="sum", mechanism=mechanism))
+    ledger.finish()
+    return ledger
+
+
+@pytest.mark.parametrize(
+    ("claim", "expected"),
+    [
+        (ApproxDP(epsilon=4.8866, delta=1e-6), Proof.PROVED),
+        (ApproxDP(epsilon=4.8865, delta=1e-6), Proof.NOT_PROVED),
+        (ZCDP(rho=0.5), Proof.PROVED),
+        (ZCDP(rho=0.49), Proof.NOT_PROVED),
+        (GDP(mu=1.0), Proof.PROVED),
+    ],
+)
+def test_a_ledger_is_judged_by_its_enclosure(claim: AnyGuarantee, expected: Proof) -> None:
+    ledger = _ledger(Gaussian(sigma=1.0, sensitivity=L2(1.0)), claim=claim)
+    found = account_in_intervals(ledger)
+    assert found.verdict is expected
+    assert [bound.rigour for bound in found.bounds] == ["interval"]
+
+
+def test_sums_are_exact() -> None:
+    ledger = _ledger(*[Laplace(scale=3.0, sensitivity=L1(1.0))] * 3, claim=PureDP(epsilon=1.0))
+    (bound,) = account_in_intervals(ledger).bounds
+    third = Fraction(leading_figure(bound.guarantee))
+    assert 1 <= third <= 1 + Fraction(1, 2**51)

@@ -1,0 +1,126 @@
+"""Log moments of one run against sums and integrals at high precision."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import mpmath
+import pytest
+from mpmath import mp, mpf
+
+from dpaudit import L1, L2, Neighbouring
+from dpaudit.accountants.pairs.moments import (
+    bounded_range_log_moment,
+    failure,
+    failure_cost,
+    laplace_log_moment,
+    log_moment,
+    response_log_moment,
+)
+from dpaudit.errors import CannotBound
+from dpaudit.mechanisms import (
+    Gaussian,
+    Laplace,
+    OpaqueApproxDP,
+    PoissonSampled,
+    Tabulated,
+)
+
+ORDERS = [1e-9, 1e-3, 0.5, 1.0, 2.7, 30.0, 1e3, 1e6]
+EPSILONS = [1e-9, 1e-4, 0.1, 1.0, 5.0, 40.0]
+
+
+def near(found: float, exact: Any, slack: float) -> None:
+    assert exact <= mpf(found)
+    assert mpf(found) <= exact * (1 + mpf("1e-12")) + mpf(slack)
+
+
+@pytest.mark.parametrize("t", ORDERS)
+@pytest.mark.parametrize("epsilon", EPSILONS)
+def test_closed_forms_are_rounded_up_and_sharp(t: float, epsilon: float) -> None:
+    with mp.workdps(80):
+        s, e = mpf(t), mpf(epsilon)
+        for categories in (2, 3, 50):
+            total = mp.exp(e) + categories - 1
+            moment = (mp.exp((s + 1) * e) + categories - 2 + mp.exp(-s * e)) / total
+            near(
+                response_log_moment(t, epsilon, categories), mp.log(moment), 0.0 if t * epsilon < 9 else 1e-9
+            )
+        laplace = ((s + 1) * mp.exp(s * e) + s * mp.exp(-(s + 1) * e)) / (2 * s + 1)
+        near(laplace_log_moment(t, epsilon), mp.log(laplace), 0.0)
+
+
+@pytest.mark.parametrize("t", [1e-3, 0.5, 1.0, 2.7, 30.0, 1e3])
+@pytest.mark.parametrize("epsilon", [1e-4, 0.1, 1.0, 5.0, 40.0])
+def test_bounded_range_is_the_worst_of_all_two_point_pairs(t: float, epsilon: float) -> None:
+    found = bounded_range_log_moment(t, epsilon)
+    best = mpf(0)
+    with mp.workdps(60):
+        s, e = mpf(t), mpf(epsilon)
+        for k in range(1, 400):
+            h = e * k / 400
+            p = (mp.exp(e) - mp.exp(h)) / mp.expm1(e)  # p e^-h + (1 - p) e^(e - h) = 1
+            moment = p * mp.exp(s * h) + (1 - p) * mp.exp(s * (h - e))
+            best = max(best, mp.log(moment))
+    assert best <= mpf(found)
+    assert float(best) == pytest.approx(found, rel=2e-2, abs=1e-12)
+    assert found <= response_log_moment(t, epsilon)
+    assert found <= epsilon**2 / 8.0 * t * (t + 1.0) * (1.0 + 1e-12)
+
+
+def mixture_moment(inner: str, parameter: float, rate: float, t: float, *, mixture_first: bool) -> Any:
+    """E of the ratio's power, by integration over the unsampled density."""
+    with mp.workdps(30):
+        m, q, s = mpf(parameter), mpf(rate), mpf(t)
+        power = s + 1 if mixture_first else -s
+
+        def integrand(x: Any) -> Any:
+            if inner == "gaussian":
+                ratio, density = mp.exp(m * x - m * m / 2), mp.npdf(x)
+            else:
+                ratio, density = mp.exp(abs(x) - abs(x - m)), mp.exp(-abs(x)) / 2
+            return density * (1 - q + q * ratio) ** power
+
+        return mp.log(mp.quad(integrand, [-mp.inf, -8, -2, 0, m, m + 3, m * (s + 1) + 8, mp.inf]))
+
+
+@pytest.mark.parametrize("mixture_first", [True, False])
+@pytest.mark.parametrize(
+    ("inner", "t"), [("gaussian", 0.7), ("gaussian", 5.0), ("laplace", 0.7), ("laplace", 5.0)]
+)
+def test_sampled_moments_are_the_integral(inner: str, t: float, mixture_first: bool) -> None:
+    noise: Any = Gaussian(sigma=1.0, sensitivity=L2(0.8))
+    if inner == "laplace":
+        noise = Laplace(scale=1.0, sensitivity=L1(0.8))
+    mechanism = PoissonSampled(rate=0.05, mechanism=noise)
+    moment = log_moment(mechanism, Neighbouring.ADD_OR_REMOVE_ONE, mixture_first=mixture_first)
+    exact = float(mixture_moment(inner, 0.8, 0.05, t, mixture_first=mixture_first))
+    assert exact * (1 - 1e-9) <= moment(t) <= exact * (1 + 1e-6) + 1e-13
+    # Under replace-one nothing is amplified for Gaussian noise.
+    replaced = log_moment(mechanism, Neighbouring.REPLACE_ONE, mixture_first=mixture_first)
+    assert replaced(t) > moment(t)
+
+
+def test_a_table_is_summed_outside_what_it_reveals() -> None:
+    table = Tabulated(
+        losses=(-1.0, 0.0, 2.0), probabilities=(0.1, 0.5, 0.35), infinity=0.05, justification="x"
+    )
+    moment = log_moment(table, Neighbouring.REPLACE_ONE, mixture_first=True)
+    exact = mpmath.log(mpf(0.1) * mp.exp(-3) + mpf(0.5) + mpf(0.35) * mp.exp(6))
+    near(moment(3.0), exact, 1e-14)
+    assert failure(table) == pytest.approx(0.05, rel=1e-12)
+    assert moment(1e308) == math.inf
+
+
+def test_failures_add_up_and_a_certain_one_is_refused() -> None:
+    mechanism = OpaqueApproxDP(epsilon=0.1, delta=1e-9, justification="x")
+    assert failure(mechanism) == 1e-9
+    assert failure_cost(mechanism) >= 1e-9
+    certain = Tabulated(losses=(0.0,), probabilities=(0.0,), infinity=1.0, justification="x")
+    with pytest.raises(CannotBound):
+        failure_cost(certain)
+
+
+def test_more_categories_than_a_double_can_count_cost_no_more_than_fewer() -> None:
+    assert 0.0 <= response_log_moment(2.0, 1.0, 10**400) <= response_log_moment(2.0, 1.0, 10**6)

@@ -1,0 +1,89 @@
+"""Theorem 5's formulas at the paper's own parameters, and the tail of a path's maximum."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import mpmath
+import numpy as np
+import pytest
+from scipy import stats
+
+from dpaudit.accountants.closed_forms.gaussian import gaussian_epsilon
+from dpaudit.algorithms.q_learning.functional_calibration import FunctionalCalibration, path_tail
+from dpaudit.claims.guarantees import ApproxDP
+from dpaudit.claims.sensitivity import RKHS
+from dpaudit.errors import InvalidParameter
+from dpaudit.mechanisms import ExponentialKernel, GaussianProcess, Path
+
+PAPER = FunctionalCalibration()
+#: Chance of a false alarm of each statistical test.
+ALARM = 1e-6
+
+
+def test_the_papers_own_parameters() -> None:
+    with mpmath.workdps(60):
+        v = 4 * mpmath.mpf("3e-4") * mpmath.mpf("3.3") / 64
+        c = (v**2 + v) * 16
+        times = 2 * mpmath.mpf(5000) / 64 * mpmath.log(mpmath.e + mpmath.mpf("0.9") / mpmath.mpf("5e-5"))
+        sigma = mpmath.sqrt(times * c) / mpmath.mpf("0.9")
+        rho = mpmath.mpf(5000) / 64 * c / (2 * mpmath.mpf("0.32") ** 2)
+    assert PAPER.bound == pytest.approx(float(v), rel=1e-14) == pytest.approx(6.1875e-5)
+    assert PAPER.beta == pytest.approx(16161.6, abs=0.05)
+    assert PAPER.squared_sensitivity == pytest.approx(float(c), rel=1e-14) == pytest.approx(9.90061e-4)
+    assert PAPER.stated_sigma == pytest.approx(float(sigma), rel=1e-14) == pytest.approx(1.368, abs=5e-4)
+    assert float(rho) == pytest.approx(0.3777, abs=5e-5)
+    # What that sensitivity really gives, claimed 0.9.
+    assert gaussian_epsilon(1e-4, math.sqrt(2 * float(rho))) == pytest.approx(3.22, abs=5e-3)
+
+
+def test_both_premises_fail_there_and_can_hold() -> None:
+    maximum, formula = PAPER.premises
+    assert not maximum.holds
+    assert (maximum.left, maximum.right) == (4.6, pytest.approx(353.1, abs=0.05))
+    assert not formula.holds
+    enough = FunctionalCalibration(sigma=1.37)
+    assert [premise.holds for premise in enough.premises] == [False, True]
+    # No sigma meets both: what is asked of it from below makes the path too large.
+    slow = FunctionalCalibration(sigma=0.01, k=100.0, step_size=1e-2)
+    assert [premise.holds for premise in slow.premises] == [True, False]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"sigma": 0.0},
+        {"sigma": math.nan},
+        {"step_size": -1.0},
+        {"k": math.inf},
+        {"lipschitz_squared": 0.0},
+        {"batch": 0},
+        {"batch": 5001},
+        {"guarantee": ApproxDP(epsilon=0.0, delta=1e-4)},
+    ],
+)
+def test_bad_numbers_are_refused(options: dict[str, Any]) -> None:
+    with pytest.raises(InvalidParameter):
+        FunctionalCalibration(**options)
+
+
+@pytest.mark.parametrize(("sigma", "excess"), [(3.0, 3.0), (3.0, 6.0), (0.5, 0.6), (1.0, 1.5)])
+def test_the_tail_of_a_paths_maximum(sigma: float, excess: float) -> None:
+    """With sigma^2 in the exponent the bound holds; as printed it is refuted where sigma is above 1."""
+    beta, runs = 1e-3, 20_000
+    mechanism = GaussianProcess(sigma=sigma, kernel=ExponentialKernel(beta=beta), sensitivity=RKHS(1.0))
+    path, generator = Path(mechanism, (runs,)), np.random.default_rng(5)
+    points = generator.permutation(np.linspace(0.0, 1.0, 65))
+    highest = np.max([path.noise(float(point), generator) for point in points], axis=0)
+    level = 8.68 * math.sqrt(beta) * sigma + excess
+    passed = int((highest >= level).sum())
+    bound = path_tail(level, sigma, beta)
+    assert bound == pytest.approx(math.exp(-((excess / sigma) ** 2) / 2), rel=1e-12)
+    assert stats.binom.sf(passed - 1, runs, bound) > ALARM
+    printed = math.exp(-(excess**2) / 2)
+    assert (stats.binom.sf(passed - 1, runs, printed) < ALARM) == (sigma > 1.0)
+
+
+def test_below_the_mean_of_the_maximum_nothing_is_known() -> None:
+    assert path_tail(0.0, 1.0, 1.0) == path_tail(8.68, 1.0, 1.0) == 1.0

@@ -1,0 +1,179 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dpaudit.app.options.arrays import read_array
+from dpaudit.app.options.foreign_code import foreign_code, load
+from dpaudit.app.options.targets import load_pair, load_target
+from dpaudit.errors import DataError, UsageError
+
+Mine = Callable[[str], str]
+
+
+def complaint(target: str) -> str:
+    with pytest.raises(UsageError) as caught:
+        load_target(target, data_file=None, parameters={})
+    error = caught.value
+    assert error.what
+    assert error.where
+    assert error.why
+    assert error.remedy
+    return str(error)
+
+
+@pytest.mark.parametrize(
+    ("target", "said"),
+    [
+        ("dp-apvo", "did you mean dp-apvi?"),
+        ("mine.py", "path.py:NAME"),
+        ("mine.py:", "names no object"),
+        (":sums", "names no object"),
+        ("nowhere.py:sums", "nowhere.py is not there"),
+        ("no_such_module_at_all:sums", "no module named 'no_such_module_at_all'"),
+        ("json.no_such_part:sums", "No module named 'json.no_such_part'"),
+        ("json:dump_it", "json has no 'dump_it'"),
+    ],
+)
+def test_targets_that_are_not_there(target: str, said: str) -> None:
+    assert said.lower() in complaint(target).lower()
+
+
+def test_a_folder_a_number_a_class_and_a_near_miss(mine: Mine, tmp_path: Path) -> None:
+    (tmp_path / "folder.py").mkdir()
+    assert "is a folder" in complaint(f"{tmp_path}/folder.py:sums")
+    assert "of type int" in complaint(mine("number"))
+    assert "is a class" in complaint(mine("Frozen"))
+    assert "did you mean sums?" in complaint(mine("sum"))
+    # A class is no algorithm, and a module no pair.
+    assert "did you mean frozen?" in complaint(mine("Frozn"))
+    with pytest.raises(UsageError) as caught:
+        load_pair(mine("nope"))
+    assert "do:  name something that it defines" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("raise RuntimeError('planted')", "RuntimeError: planted"),
+        ("import no_such_library", "No module named 'no_such_library'"),
+        ("raise SystemExit(0)", "SystemExit"),
+        ("raise GeneratorExit", "GeneratorExit"),
+        ("import asyncio; raise asyncio.CancelledError", "CancelledError"),
+        ("def broken(:", "SyntaxError"),
+    ],
+)
+def test_modules_that_fail_on_import(tmp_path: Path, content: str, said: str) -> None:
+    path = tmp_path / "fails.py"
+    path.write_text(f"\n{content}\n")
+    message = complaint(f"{path}:x")
+    assert said in message
+    assert f"{path}:2" in message
+
+
+def test_modules_by_name_from_the_working_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend("somewhere")
+    package = tmp_path / "a_package_of_mine"
+    package.mkdir()
+    (package / "part.py").write_text("def sums(data, curator): return data\n")
+    assert load("a_package_of_mine.part:sums", "TARGET")(1, None) == 1
+
+
+def test_a_file_is_one_module_and_finds_its_neighbours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend("somewhere")
+    (tmp_path / "beside_it.py").write_text("value = 3\n")
+    path = tmp_path / "one.py"
+    path.write_text("import beside_it\nclass Row: pass\ndef f(data, curator): return Row, beside_it.value\n")
+    one, two = load(f"{path}:f", "TARGET"), load(f"{path}:Row", "--pair")
+    assert one(None, None) == (two, 3)
+
+
+def test_prints_of_a_module_go_to_stderr(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "talks.py"
+    path.write_text("print('hello')\ndef f(data, curator): pass\n")
+    load(f"{path}:f", "TARGET")
+    assert capsys.readouterr() == ("", "hello\n")
+
+
+def test_pairs(mine: Mine) -> None:
+    assert load_pair(mine("pair")).data.shape == (5, 3)
+    assert load_pair(mine("pair_object")).neighbour[0, 0] == -10.0
+
+
+def test_arrays(tmp_path: Path) -> None:
+    np.save(tmp_path / "a.npy", np.arange(6))
+    assert read_array(tmp_path / "a.npy").tolist() == [0, 1, 2, 3, 4, 5]
+    for content in ("1,2\n3,4\n", "height,weight\n1,2\n3,4\n"):
+        (tmp_path / "a.csv").write_text(content)
+        assert read_array(tmp_path / "a.csv").tolist() == [[1, 2], [3, 4]]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "",
+        "a,b\n",
+        "a,b\nc,d\n",
+        "1,2\n3\n",
+        "1,nan\n",
+        "1,inf\n",
+        "1,2\n3,x\n",
+        "1,2\n\n3,4\n",
+        "1,\n3,4\n",
+        "1,x\n3,4\n",
+        "a,1\n3,4\n",
+    ],
+)
+def test_tables_that_are_no_finite_numbers(tmp_path: Path, content: str) -> None:
+    path = tmp_path / "bad.csv"
+    path.write_text(content)
+    with pytest.raises(DataError):
+        read_array(path)
+
+
+@pytest.mark.parametrize(("content", "line"), [("1,2\n3\n", 2), ("a,b\n1,2\n3,\n", 3), ("1,x\n3,4\n", 1)])
+def test_the_line_with_the_fault_is_named(tmp_path: Path, content: str, line: int) -> None:
+    path = tmp_path / "bad.csv"
+    path.write_text(content)
+    with pytest.raises(DataError) as caught:
+        read_array(path)
+    assert caught.value.where == f"--data {path}:{line}"
+
+
+@pytest.mark.parametrize("content", ["1,2\n3,4\n", "a,b\n1,2\n3,4\n", "1,2\r\n3,4\r\n\r\n"])
+def test_a_byte_order_mark_hides_no_record(tmp_path: Path, content: str) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_bytes(b"\xef\xbb\xbf" + content.encode())
+    assert read_array(path).tolist() == [[1, 2], [3, 4]]
+
+
+def test_arrays_that_are_no_numbers(tmp_path: Path) -> None:
+    path = tmp_path / "bad.npy"
+    for array in (np.array(["a"]), np.array([{}], dtype=object), np.array([np.nan]), np.zeros((0, 3))):
+        np.save(path, array)
+        with pytest.raises(DataError):
+            read_array(path)
+    path.write_bytes(b"not numpy")
+    with pytest.raises(DataError):
+        read_array(path)
+    with pytest.raises(UsageError, match=r"\.xlsx"):
+        read_array(tmp_path / "table.xlsx")
+
+
+def test_what_child_processes_print_is_no_part_of_the_answer(capfd: pytest.CaptureFixture[str]) -> None:
+    with foreign_code("mine.py:sums", "running it"):
+        os.write(1, b"from below\n")
+        subprocess.run([sys.executable, "-c", "print('from a child')"], check=True)
+    os.write(1, b"the answer\n")
+    shown = capfd.readouterr()
+    assert shown.out == "the answer\n"
+    assert sorted(shown.err.splitlines()) == ["from a child", "from below"]

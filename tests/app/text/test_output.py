@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dpaudit.app.text.output import assured, counted, lower, print_text, printable, table, upper
+
+
+@given(st.floats(min_value=1e-300, max_value=1e300))
+def test_figures_are_rounded_to_their_safe_side(figure: float) -> None:
+    assert float(upper(figure)) >= figure * (1 - 2e-9)
+    assert float(upper(figure)) <= figure * (1 + 2e-5)
+    assert float(lower(figure)) <= figure * (1 + 2e-9)
+    assert float(lower(figure)) >= figure * (1 - 2e-5)
+
+
+def test_figures_read_as_they_were_meant() -> None:
+    assert upper(0.25) == "0.25"
+    assert upper(0.25000000000000006) == "0.25"
+    assert upper(1.0000011) == "1.00001"
+    assert lower(1.9999999) == "1.99999"
+    assert upper(0.0) == "0"
+
+
+def test_printable() -> None:
+    assert printable("häuser [b]") == "häuser [b]"
+    assert printable("\x1b[2J\udcff\u202e") == "\\x1b[2J\\udcff\\u202e"
+
+
+@pytest.mark.parametrize("columns", [40, 60, 80, 120])
+def test_tables_fit_and_lose_nothing(
+    columns: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    label = "a label as long as anyone would ever write one, and longer"
+    print_text(table(("release", "figure"), [[label, "0.123456"]], whole=("figure",)))
+    text = capsys.readouterr().out
+    assert max(map(len, text.splitlines())) <= columns
+    shown = "".join(text.split())
+    assert all(word.strip(",") in shown for word in label.split())
+    assert "0.123456" in shown
+
+
+LONG = "discrete-gaussian sigma=2.82843 sampled rate=0.001"
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        ["a label of some length", LONG, "1 l2", "mu 0.123456", "mu 0.123456", "NOT_PROVED"],
+        ["total days", "gaussian sigma=120", "60 l2 clipped", "", "rho 0.125", ""],
+        ["total", "gaussian sigma=120", "60 l2", "(2.5, 1e-06)", "(2.25409, 1e-06)", "NOT_PROVED"],
+        ["total", LONG, LONG, "(2, 1e-06)", "(2.25409, 1e-06)", "NOT_PROVED"],
+    ],
+)
+def test_no_word_of_a_heading_is_broken_where_there_is_room(
+    row: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    names = ("release", "mechanism", "sensitivity", "claimed", "computed", "verdict")
+    print_text(table(names, [row], whole=names[3:]))
+    head, *lines = capsys.readouterr().out.splitlines()
+    assert head.split() == list(names)
+    assert max(map(len, [head, *lines])) <= 80
+    shown = "".join("".join(lines).split())
+    assert all(cell.replace(" ", "") in shown for cell in row[3:])
+    assert all(word in shown for cell in row[:2] for word in cell.split() if len(word) < 10)
+
+
+def test_a_confidence_below_1_is_never_printed_as_1_and_one_thing_is_not_several() -> None:
+    assert [assured(value) for value in (0.95, 0.999999, 1 - 1e-10)] == ["0.95", "0.999999", "0.9999999999"]
+    for below in (1 - 1e-12, 1 - 1e-16, 0.9985294117647059):
+        assert below == float(assured(below)) < 1.0
+    assert counted(1, "canary", "canaries") == "1 canary"
+    assert counted(0, "canary", "canaries") == "0 canaries"

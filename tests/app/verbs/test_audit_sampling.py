@@ -1,0 +1,504 @@
+"""`dpaudit audit` by sampling: every method and score on a fault and its innocent twin.
+
+All seeds are fixed. Where an innocent one is not refuted, over seeds it would be with probability 1e-6 at
+most: --confidence 0.999999.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dpaudit.algorithms.catalogue import CATALOGUE
+
+EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
+
+MODULE = """
+import os
+from dataclasses import dataclass
+import numpy as np
+from dpaudit import L1, L2, Claim, Gaussian, Laplace, Pair, PureDP, UserViews
+from dpaudit.auditors.statistics.canaries import Canaries
+from dpaudit.auditors.sampling.curatorless import Plain
+
+def closure(scale):
+    def count(data, curator):
+        print("chatter")
+        return curator.release(data.sum(), Laplace(scale=scale, sensitivity=L1(1.0)), label="count")
+    return count
+
+single = closure(1.0)
+
+@dataclass(frozen=True)
+class Sum:
+    mechanism: object
+    def __call__(self, data, curator):
+        return curator.release(data.sum(), self.mechanism, label="sum")
+    def batch(self, data, curator, trials):
+        print("chatter")
+        return curator.release(np.full(trials, data.sum()), self.mechanism, label="sum", count=trials)
+
+honest, halved = (Sum(Laplace(scale=scale, sensitivity=L1(1.0))) for scale in (1.0, 0.3))
+gaussian = Sum(Gaussian(sigma=1.0, sensitivity=L2(1.0)))
+
+def plain(data, generator):
+    return data.sum() + generator.laplace(scale=0.3)
+wrapped = Plain(plain, claim=Claim(PureDP(epsilon=1.0)))
+lam = Plain(lambda data, generator: data.sum() + generator.laplace())
+
+def spread(data, generator):
+    return generator.normal() * (1.0 + 3.0 * data.sum())
+
+def shifted(data, generator):
+    return generator.normal(size=3) + [0.0, 3.0 * data.sum(), 0.0]
+
+def fails(data, generator):
+    value = generator.normal()
+    if data.sum() and value > 1.0:
+        raise ValueError("a private record")
+    return value
+
+def once(data, curator):
+    if data.sum() and not os.path.exists("@FLAG@"):
+        open("@FLAG@", "w").close()
+        raise OSError("the line was cut")
+    return curator.release(data.sum(), Laplace(scale=1.0, sensitivity=L1(1.0)), label="count")
+
+def absolute(output):
+    return abs(float(output))
+
+def own(data, curator):
+    noisy = curator.release(data.sum(), Laplace(scale=1.0, sensitivity=L1(1.0)), label="count")
+    return UserViews(tuple((noisy, float(row)) for row in data))
+
+def others(data, curator):
+    noisy = curator.release(data.sum(), Laplace(scale=1.0, sensitivity=L1(1.0)), label="count")
+    return UserViews(tuple((noisy, float(row)) for row in data[::-1]))
+
+def local(scale):
+    def randomizer(data, curator):
+        noise = Laplace(scale=scale, sensitivity=L1(1.0))
+        return [curator.user(i).release(row, noise, label="row") for i, row in enumerate(data)]
+    return randomizer
+local_honest, local_halved = local(1.0), local(0.2)
+
+def branching(data, curator):
+    first = curator.release(data.sum(), Laplace(scale=1.0, sensitivity=L1(1.0)), label="first")
+    if data.sum():
+        curator.release(0.0, Laplace(scale=1.0, sensitivity=L1(1.0)), label="second")
+    return first
+
+def pair():
+    return np.array([0.0, 0.0]), np.array([0.0, 1.0])
+PAIR = Pair(*pair())
+def unit_pair():
+    return Pair(*pair(), unit=1)
+
+def total(data, generator):
+    return data + generator.laplace(scale=2.0, size=data.shape)
+def bare(data, generator):
+    return data + generator.laplace(scale=0.1, size=data.shape)
+def claiming(data, curator):
+    return curator.release(data, Laplace(scale=2.0, sensitivity=L1(1.0)), label="all")
+claiming.claim = Claim(PureDP(epsilon=1.0), neighbouring="replace-one")
+def needs_add_or_remove(data, curator):
+    assert curator.ledger.header.neighbouring == "add-or-remove-one"
+    return curator.release(data, Laplace(scale=2.0, sensitivity=L1(1.0)), label="all")
+def silent(data, curator):
+    return 0.0
+def canaries(number):
+    return Canaries(number, lambda coins: coins.astype(float), lambda output: output)
+def too_few(number):
+    return Canaries(number - 1, lambda coins: coins.astype(float), lambda output: output)
+"""
+
+Own = Callable[[str], str]
+Answer = Callable[..., tuple[int, Any]]
+KEYS = {
+    "verdict",
+    "epsilon_lower",
+    "delta",
+    "confidence",
+    "method",
+    "trials",
+    "largest_refutable_epsilon",
+    "findings",
+}
+SURE = ("--confidence", 0.999999)
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Own:
+    path = tmp_path / "audited.py"
+    path.write_text(MODULE.replace("@FLAG@", str(tmp_path / "flag")))
+    return lambda name: f"{path}:{name}"
+
+
+@pytest.fixture
+def audited(answer: Answer, own: Own) -> Answer:
+    """Audit one of the module's mechanisms on its pair, for JSON."""
+
+    def invoke(name: str, *options: object, pair: str = "pair") -> tuple[int, Any]:
+        return answer("audit", own(name), "--pair", own(pair), *options)
+
+    return invoke
+
+
+@pytest.mark.parametrize("method", ["threshold", "sequential"])
+@pytest.mark.parametrize("claim", [("--epsilon", 1), ("--epsilon", 0.99, "--delta", 1e-3), ("--rho", 0.5)])
+def test_a_fault_is_refuted_and_its_twin_is_not(audited: Answer, method: str, claim: Any) -> None:
+    options = ("--method", method, "--trials", 2000, *claim, *SURE)
+    status, found = audited("halved", *options)
+    assert (status, found["verdict"], found["method"]) == (1, "REFUTED", method)
+    assert set(found) >= KEYS
+    assert (found["trials"], found["confidence"], found["findings"]) == (2000, 0.999999, [])
+    assert found["speaks_of"] == "final-output"
+    # Between nothing and the truth, 1 / 0.3; and no more than this method can tell with so many runs.
+    assert 1.0 < found["epsilon_lower"] <= found["largest_refutable_epsilon"]
+    assert found["epsilon_lower"] < 1 / 0.3
+    status, found = audited("honest", *options)
+    assert (status, found["verdict"]) == (0, "NOT_REFUTED")
+    assert found["epsilon_lower"] <= 1.0
+
+
+@pytest.mark.parametrize(("mu", "verdict"), [(0.5, "REFUTED"), (1.0, "NOT_REFUTED")])
+@pytest.mark.parametrize("method", ["threshold", "sequential", "gdp"])
+def test_a_claim_of_gaussian_privacy(
+    audited: Answer, dpaudit: Any, own: Own, method: str, mu: float, verdict: str
+) -> None:
+    options = ("--method", method, "--mu", mu, "--trials", 4000, *SURE)
+    assert audited("gaussian", *options)[1]["verdict"] == verdict
+    text = dpaudit("audit", own("gaussian"), "--pair", own("pair"), *options).stdout
+    assert ("not 0.5-GDP: this speaks of the final output" in text) is (verdict == "REFUTED")
+    assert ("says nothing of any epsilon" in text) is (method == "gdp" and verdict == "REFUTED")
+
+
+def test_a_bound_on_mu_refutes_nothing_but_mu(audited: Answer) -> None:
+    status, found = audited("honest", "--method", "gdp", "--mu", 3, *SURE)
+    assert (status, found["epsilon_lower"], found["largest_refutable_epsilon"]) == (0, None, None)
+    assert 0.0 < found["mu_lower"] < 1.24
+
+
+def test_gdp_of_another_claim_is_refused(dpaudit: Any, own: Own) -> None:
+    result = dpaudit("audit", own("honest"), "--pair", own("pair"), "--method", "gdp", "--epsilon", 1)
+    assert result.exit_code == 2
+    assert "a bound on mu says nothing" in result.stderr
+
+
+def test_delta_without_epsilon_says_where_the_bound_is_stated(audited: Answer) -> None:
+    options = ("--method", "threshold", "--trials", 1000, "--rho", 0.5)
+    assert audited("gaussian", *options, "--delta", 1e-3)[1]["delta"] == 1e-3
+    assert audited("gaussian", *options)[1]["delta"] == 1e-5
+
+
+@pytest.mark.parametrize(("name", "verdict"), [("halved", "REFUTED"), ("honest", "NOT_REFUTED")])
+def test_the_exact_ratio_speaks_of_the_transcript(audited: Answer, name: str, verdict: str) -> None:
+    _, found = audited(
+        name, "--method", "threshold", "--score", "exact", "--epsilon", 1, "--trials", 300, *SURE
+    )
+    assert (found["verdict"], found["speaks_of"]) == (verdict, "transcript")
+
+
+def test_releases_that_one_side_never_makes_are_an_infinite_ratio(audited: Answer) -> None:
+    options = ("--method", "threshold", "--epsilon", 2, "--trials", 300, *SURE)
+    assert audited("branching", *options, "--score", "exact")[1]["verdict"] == "REFUTED"
+    assert audited("branching", *options)[1]["verdict"] != "REFUTED"  # the output alone does not show it
+
+
+def test_boosting_finds_what_no_line_separates(audited: Answer) -> None:
+    options = ("--plain", "--epsilon", 0.5, "--method", "sequential", "--trials", 1200, *SURE)
+    assert audited("spread", *options, "--score", "boosting")[1]["verdict"] == "REFUTED"
+
+
+def test_a_score_of_ones_own(audited: Answer, own: Own) -> None:
+    options = ("--plain", "--epsilon", 0.5, "--method", "threshold", "--trials", 3000, *SURE)
+    assert audited("spread", *options, "--score", own("absolute"))[1]["verdict"] == "REFUTED"
+
+
+def test_a_vector_is_learned_from(audited: Answer) -> None:
+    status, found = audited("shifted", "--plain", "--epsilon", 1, "--trials", 1000, *SURE)
+    assert (status, found["verdict"], found["method"]) == (1, "REFUTED", "sequential")
+
+
+@pytest.mark.parametrize(
+    ("name", "options"), [("plain", ("--plain", "--epsilon", 1)), ("wrapped", ()), ("lam", ("--epsilon", 1))]
+)
+def test_what_draws_its_own_noise_is_sampled(audited: Answer, name: str, options: Any) -> None:
+    status, found = audited(name, *options, "--trials", 1000, "--workers", 2, *SURE, pair="PAIR")
+    assert (status, found["verdict"]) == ((0, "NOT_REFUTED") if name == "lam" else (1, "REFUTED"))
+    assert found["method"] == "sequential"
+
+
+def test_what_draws_its_own_noise_cannot_be_replayed(dpaudit: Any, own: Own) -> None:
+    result = dpaudit("audit", own("wrapped"), "--pair", own("pair"), "--method", "replay")
+    assert result.exit_code == 2
+    assert "draws its own noise" in result.stderr
+
+
+def test_a_batch_form_is_used(audited: Answer) -> None:
+    status, found = audited("honest", "--method", "threshold", "--epsilon", 1, "--trials", 200_000, *SURE)
+    assert (status, found["verdict"], found["trials"]) == (0, "NOT_REFUTED", 200_000)
+    assert 0.5 < found["epsilon_lower"] <= 1.0
+
+
+def test_workers_and_chatter_change_nothing(dpaudit: Any, own: Own) -> None:
+    command = ["audit", own("single"), "--pair", own("pair"), "--method", "threshold", "--trials", 600]
+    command += ["--epsilon", 1, "--output-format", "json"]
+    one, two = dpaudit(*command), dpaudit(*command, "--workers", 2)
+    assert one.stdout == two.stdout
+    assert json.loads(one.stdout)["trials"] == 600
+
+
+@pytest.mark.parametrize("name", ["own", "others"])
+def test_under_joint_trust_ones_own_view_is_not_compared(audited: Answer, name: str) -> None:
+    options = ("--method", "threshold", "--epsilon", 1, "--trust-model", "joint", "--trials", 200, *SURE)
+    _, found = audited(name, *options, pair="unit_pair")
+    # Each user sees their own row; in the faulty one, somebody else's.
+    assert found["verdict"] == ("REFUTED" if name == "others" else "NOT_REFUTED")
+    central = (*options[:4], *options[6:])
+    assert audited(name, *central, pair="unit_pair")[1]["verdict"] == "REFUTED"
+
+
+def test_under_joint_trust_the_changed_user_must_be_known(dpaudit: Any, own: Own) -> None:
+    options = ("--method", "threshold", "--epsilon", 1, "--trust-model", "joint")
+    result = dpaudit("audit", own("own"), "--pair", own("pair"), *options)
+    assert (result.exit_code, "which user is changed" in result.stderr) == (2, True)
+    result = dpaudit("audit", own("honest"), "--pair", own("unit_pair"), *options)
+    assert (result.exit_code, "return UserViews" in result.stderr) == (2, True)
+
+
+@pytest.mark.parametrize(("name", "verdict"), [("local_halved", "REFUTED"), ("local_honest", "NOT_REFUTED")])
+def test_local_randomizers(audited: Answer, name: str, verdict: str) -> None:
+    options = ("--method", "threshold", "--epsilon", 1, "--trust-model", "local", "--users", 2)
+    assert audited(name, *options, "--trials", 400, *SURE)[1]["verdict"] == verdict
+
+
+def test_a_claim_beyond_reach_is_inconclusive_and_says_what_it_takes(dpaudit: Any, own: Own) -> None:
+    for method in ("threshold", "sequential"):
+        command = ["audit", own("honest"), "--pair", own("pair"), "--epsilon", 8, "--trials", 100]
+        assert dpaudit(*command, "--method", method).exit_code == 0
+        result = dpaudit(*command, "--method", method, "--strict")
+        assert result.exit_code == 4
+        assert "audit INCONCLUSIVE" in result.stdout
+        assert "it takes at least" in " ".join(result.stdout.split())
+    result = dpaudit(
+        "audit", own("gaussian"), "--pair", own("pair"), "--mu", 5, "--method", "gdp", "--trials", 50
+    )
+    assert "it takes at least" in " ".join(result.stdout.split())
+
+
+def test_what_it_takes_is_enough(audited: Answer) -> None:
+    options = ("--method", "threshold", "--epsilon", 4)
+    _, found = audited("honest", *options, "--trials", 100)
+    needed = int(found["inconclusive"].split(" runs a side in all")[0].split()[-1])
+    assert audited("honest", *options, "--trials", needed + 5)[1]["inconclusive"] is None
+    assert audited("honest", *options, "--trials", needed - 5)[1]["inconclusive"] is not None
+
+
+def test_a_trial_that_raises_is_named_with_what_repeats_it(dpaudit: Any, own: Own) -> None:
+    command = ["audit", own("fails"), "--plain", "--pair", own("pair"), "--epsilon", 1, "--seed", 8]
+    result = dpaudit(*command)
+    assert (result.exit_code, result.stdout) == (2, "")
+    draws = [np.random.default_rng(np.random.SeedSequence((8, 1, i))).normal() for i in range(60)]
+    index = next(i for i, value in enumerate(draws) if value > 1.0)
+    assert f"repeat_trial(algorithm, data, seed=8, side=1, index={index})" in result.stderr
+    assert "private record" not in result.stderr
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_run_cut_off_and_resumed_says_bit_for_bit_the_same(
+    dpaudit: Any, own: Own, tmp_path: Path, workers: int
+) -> None:
+    command = ["audit", own("once"), "--pair", own("pair"), "--epsilon", 1, "--trials", 300, "--chunk", 50]
+    command += ["--method", "sequential", "--output-format", "json"]
+    kept = ["--resume", tmp_path / "audit.sqlite"]
+    assert dpaudit(*command, *kept, "--workers", workers).exit_code == 2  # the flag is set in the first trial
+    resumed = dpaudit(*command, *kept, "--workers", workers)
+    assert resumed.exit_code == 0
+    assert resumed.stdout == dpaudit(*command).stdout
+    # Another claim is another question about the same runs; another seed is not.
+    assert dpaudit(*command, *kept, "--delta", 1e-6).exit_code == 0
+    refused = dpaudit(*command, *kept, "--seed", 1)
+    assert (refused.exit_code, "seed (0 there, 1 here)" in refused.stderr) == (2, True)
+
+
+def test_time_runs_out(audited: Answer) -> None:
+    options = ("--epsilon", 1, "--trials", 1000, "--chunk", 50, "--time-limit", 1e-9)
+    for method in ("threshold", "sequential"):
+        status, found = audited("lam", "--method", method, *options)
+        assert (status, found["trials"], found["verdict"]) == (0, 50, found["verdict"])
+        assert found["event"].endswith("ended by the time limit after 50 of 1000 runs a side")
+        # A sequential audit may be ended at any moment.
+        caveats = [limit for limit in found["not_checked"] if "the time limit ended the runs" in limit]
+        assert len(caveats) == (method == "threshold")
+
+
+def test_a_sequential_audit_may_stop_when_it_knows(audited: Answer) -> None:
+    options = ("--method", "sequential", "--trials", 5000, "--stop-when-refuted")
+    status, found = audited("wrapped", *options)
+    assert (status, found["verdict"]) == (1, "REFUTED")
+    assert found["trials"] < 1000
+
+
+def test_progress_and_a_live_bound_on_stderr(dpaudit: Any, own: Own) -> None:
+    command = ["audit", own("wrapped"), "--pair", own("pair"), "--trials", 1000, "--chunk", 100]
+    said = dpaudit(*command).stderr.splitlines()
+    assert said[0].startswith("100 of 1000 runs a side")
+    assert said[-1].startswith("1000 of 1000 runs a side")
+    assert any("epsilon >= " in line for line in said)
+    # A test of a fixed number of runs shows nothing before its end.
+    assert "epsilon" not in dpaudit(*command, "--method", "threshold").stderr
+
+
+def test_one_run_is_about_a_unit_more_or_less_unless_told_otherwise(dpaudit: Any, own: Own) -> None:
+    def head(name: str, *options: object) -> tuple[str, str]:
+        result = dpaudit("audit", own(name), "--method", "one-run", "--canaries", own("canaries"), *options)
+        claim, verdict, *_ = result.stdout.splitlines()
+        return claim, verdict
+
+    claim, verdict = head("total", "--plain", "--epsilon", 1)
+    assert claim == "total: 1-DP per record (add-or-remove-one, central)"
+    assert verdict == "audit NOT_REFUTED by one-run on 1000 canaries, audit seed 0"
+    assert "(replace-one, " in head("total", "--plain", "--epsilon", 1, "--neighbouring", "replace-one")[0]
+    assert "(replace-one, " in head("claiming")[0]
+    # The ledger of the one run is about the same relation.
+    assert head("needs_add_or_remove", "--epsilon", 1)[0].endswith("(add-or-remove-one, central)")
+    assert head("needs_add_or_remove")[0].endswith("nothing claimed")
+
+
+def test_one_run(answer: Answer, own: Own) -> None:
+    def run(name: str, *options: object) -> tuple[int, Any]:
+        command = ["audit", own(name), "--plain", "--method", "one-run", "--canaries", own("canaries")]
+        return answer(*command, "--epsilon", 1, *SURE, *options)
+
+    status, found = run("bare", "--trials", 400)
+    assert (status, found["verdict"], found["trials"], found["method"]) == (1, "REFUTED", 400, "one-run")
+    assert set(found) >= KEYS
+    status, found = run("total")
+    assert (status, found["verdict"], found["trials"]) == (0, "NOT_REFUTED", 1000)
+    status, found = run("total", "--trials", 20)
+    assert (status, found["verdict"]) == (0, "INCONCLUSIVE")
+    assert "it takes at least" in found["inconclusive"]
+    # As many guesses as it says are enough, and one fewer is not.
+    needed = int(found["inconclusive"].split("at least ")[1].split()[0])
+    assert run("total", "--trials", 5 * needed, "--guesses", needed)[1]["inconclusive"] is None
+    assert run("total", "--trials", 5 * needed, "--guesses", needed - 1)[1]["inconclusive"] is not None
+
+
+def test_an_opendp_measurement_is_a_target(answer: Answer, tmp_path: Path) -> None:
+    pytest.importorskip("opendp")
+    path = tmp_path / "measured.py"
+    path.write_text(
+        "import opendp.prelude as dp\n"
+        "dp.enable_features('contrib')\n"
+        "count = dp.m.make_laplace(dp.atom_domain(T=int), dp.absolute_distance(T=int), scale=0.2)\n"
+        "def pair(): return 2, 3\n"
+    )
+    command = ("audit", f"{path}:count", "--pair", f"{path}:pair", "--trials", 1000, *SURE)
+    # The truth is 5. The noise is the operating system's: refuting 1 fails less than once in 1e9 runs.
+    assert answer(*command, "--epsilon", 1)[1]["verdict"] == "REFUTED"
+    assert answer(*command, "--epsilon", 5)[1]["verdict"] != "REFUTED"
+
+
+@pytest.mark.filterwarnings("default")  # other libraries' own
+@pytest.mark.parametrize("name", ["audit_opendp", "audit_diffprivlib"])
+def test_the_examples_are_targets(answer: Answer, name: str) -> None:
+    example = EXAMPLES / f"{name}.py"
+    command = ("audit", f"{example}:MECHANISM", "--pair", f"{example}:PAIR", "--trials", 200, *SURE)
+    status, found = answer(*command)
+    assert (status, found["verdict"]) == (0, "NOT_REFUTED")
+
+
+def test_built_in_algorithms_bring_their_pairs(answer: Answer) -> None:
+    options = ("--method", "threshold", "--trials", 60, *SURE)
+    status, found = answer("audit", "dp-apvi", *options)
+    assert (status, found["pairs"], found["speaks_of"]) == (0, 2, "final-output")
+    assert answer("audit", "dp-apvi", *options, "--score", "exact")[1]["speaks_of"] == "transcript"
+
+
+@pytest.mark.parametrize("name", list(CATALOGUE))
+def test_every_built_in_algorithm_can_be_sampled(answer: Answer, name: str) -> None:
+    status, found = answer("audit", name, "--method", "threshold", "--trials", 12, *SURE)
+    assert (status, found["verdict"], found["trials"]) == (0, "INCONCLUSIVE", 12)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--method", "replay", "--workers", 2), "--workers with --method replay"),
+        (("--method", "replay", "--score", "exact"), "--score with --method replay"),
+        (("--method", "threshold", "--canaries", "m:c"), "--canaries with --method threshold"),
+        (("--method", "threshold", "--stop-when-refuted"), "--stop-when-refuted with"),
+        (("--method", "threshold", "--score", "guess"), "no score 'guess'"),
+        (("--method", "threshold", "--score", "json:decoder"), "not callable"),
+        (("--method", "threshold", "--trials", 5), "10 trials or more"),
+        (("--method", "threshold", "--workers", 2, "--dask", "tcp://x:1"), "--dask and --workers"),
+        (("--method", "one-run"), "--pair with --method one-run"),
+        (("--method", "threshold", "--confidence", 1.5), "--confidence"),
+        (("--method", "threshold", "--trials", 0), "--trials"),
+        (("--method", "threshold", "--time-limit", 0), "--time-limit"),
+        (("--method", "threshold", "--resume", "nowhere/a.sqlite"), "no folder"),
+    ],
+)
+def test_what_cannot_be_followed_is_refused(dpaudit: Any, own: Own, options: Any, said: str) -> None:
+    result = dpaudit("audit", own("honest"), "--pair", own("pair"), "--epsilon", 1, *options)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert said in result.stderr
+
+
+def test_an_exact_ratio_of_nothing_is_refused(dpaudit: Any, own: Own) -> None:
+    command = ("audit", own("silent"), "--pair", own("pair"), "--epsilon", 1, "--method", "threshold")
+    refused = dpaudit(*command, "--score", "exact")
+    assert (refused.exit_code, refused.stdout) == (2, "")
+    assert "nothing was released through the curator" in refused.stderr
+    # A score of the output can speak of it.
+    assert dpaudit(*command, "--trials", 200).exit_code == 0
+
+
+def test_wrong_canaries_and_wrong_targets_are_refused(dpaudit: Any, own: Own) -> None:
+    command = ("audit", own("total"), "--plain", "--method", "one-run", "--canaries", own("too_few"))
+    assert "returned 999 canaries, asked for 1000" in dpaudit(*command).stderr
+    without = dpaudit("audit", own("total"), "--plain", "--method", "one-run", "--epsilon", 1)
+    assert "no canaries" in without.stderr
+    assert "--plain for dp-apvi" in dpaudit("audit", "dp-apvi", "--plain").stderr
+    assert "nothing to audit" in dpaudit("audit").stderr
+    assert dpaudit("audit", "dp-apvi", "--zoo").exit_code == 2
+
+
+def test_the_zoo_gets_its_settings(dpaudit: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[dict[str, Any]] = []
+    table = SimpleNamespace(show_zoo=lambda **settings: asked.append(settings) or 1)
+    monkeypatch.setitem(sys.modules, "dpaudit.app.text.zoo_table", table)
+    assert dpaudit("audit", "--zoo", "--trials", 77, "--seed", 3).exit_code == 1
+    assert asked == [{"trials": 77, "seed": 3, "confidence": 0.95, "output_format": "text"}]
+
+
+@pytest.mark.parametrize(
+    "option",
+    ["--epsilon 1", "--method replay", "--pair a.py:b", "--strict", "--plain", "--resume x.sqlite", "-P a=1"],
+)
+def test_the_zoo_refuses_what_it_would_pass_over(dpaudit: Any, option: str) -> None:
+    name, *value = option.split()
+    refused = dpaudit("audit", "--zoo", name, *value)
+    assert refused.exit_code == 2
+    assert f"{name} with --zoo" in refused.stderr
+
+
+def test_one_run_refuses_a_pair_and_what_draws_its_own_noise_an_exact_ratio(
+    dpaudit: Any, tmp_path: Path
+) -> None:
+    path = tmp_path / "own.py"
+    path.write_text("def noisy(data, generator):\n    return data.sum() + generator.laplace()\n")
+    refused = dpaudit("audit", f"{path}:noisy", "--plain", "--method", "one-run", "--pair", "dp-apvi")
+    assert refused.exit_code == 2
+    assert "--pair with --method one-run" in refused.stderr
+    refused = dpaudit("audit", f"{path}:noisy", "--plain", "--score", "exact", "--pair", "dp-apvi")
+    assert refused.exit_code == 2
+    assert "--score exact of what draws its own noise" in refused.stderr

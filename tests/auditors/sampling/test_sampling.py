@@ -1,0 +1,349 @@
+"""A sampling audit from beginning to end, its scores, its looks, and what several pairs say together."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from dpaudit import GDP, L1, L2, ZCDP, Claim, Curator, Gaussian, Laplace, PureDP
+from dpaudit.auditors.sampling.combine_pairs import together
+from dpaudit.auditors.sampling.curatorless import Plain
+from dpaudit.auditors.sampling.exact_ratio import exact_ratio
+from dpaudit.auditors.sampling.plan import Plan, SoFar
+from dpaudit.auditors.sampling.samples import Samples
+from dpaudit.auditors.sampling.sampling import audit_by_sampling
+from dpaudit.auditors.sampling.trial import repeat_trial
+from dpaudit.auditors.sampling.trials import run_trials
+from dpaudit.auditors.statistics.canaries import Canaries, audit_in_one_run
+from dpaudit.auditors.statistics.gdp import gaussian_trade_off
+from dpaudit.auditors.statistics.sequential import begin
+from dpaudit.auditors.statistics.sequential_feed import Looks, sequential
+from dpaudit.auditors.statistics.threshold import threshold
+from dpaudit.certificate.verdicts import Experiment
+from dpaudit.claims.pairs import Pair
+from dpaudit.claims.relations import View
+from dpaudit.errors import CannotBound, DataError, InvalidParameter, ScoreShape, TrialFailed, UsageError
+from dpaudit.mechanisms import OpaquePureDP
+
+PAIR = Pair(np.array([0.0, 0.0]), np.array([0.0, 1.0]))
+SAME = Pair(np.array([0.0, 0.0]), np.array([0.0, 0.0]))
+CLAIM = Claim(PureDP(epsilon=1.0))
+
+
+def rows(scale: float) -> Plain:
+    def single(data: Any, generator: np.random.Generator) -> Any:
+        return data.sum() + generator.laplace(scale=scale)
+
+    def many(data: Any, generator: np.random.Generator, trials: int) -> Any:
+        return data.sum() + generator.laplace(scale=scale, size=trials)
+
+    return Plain(single, rows=many)
+
+
+def two_releases(data: Any, curator: Curator) -> Any:
+    first = curator.release(data.sum(), Gaussian(sigma=1.0, sensitivity=L2(1.0)), label="first")
+    # The second query depends on the first output, and the output keeps neither.
+    second = curator.release(
+        data.sum() * float(first > 0), Laplace(scale=2.0, sensitivity=L1(1.0)), label="second"
+    )
+    return float(second > 1e9)
+
+
+def test_the_exact_ratio_is_the_log_likelihood_ratio_of_the_trials_own_releases() -> None:
+    scores = run_trials(exact_ratio(two_releases, PAIR, seed=5), PAIR, 20, seed=5)
+    for side, sums, found in ((0, 0.0, scores.data), (1, 1.0, scores.neighbour)):
+        for index, score in enumerate(found):
+            # The same draws as the curator's, from the trial's own seed.
+            generator = np.random.default_rng(np.random.SeedSequence((5, side, index)))
+            first = sums + generator.normal(0.0, 1.0)
+            second = sums * float(first > 0) + generator.laplace(0.0, 2.0)
+            moved = float(first > 0)
+            ratio = stats.norm.logpdf(first) - stats.norm.logpdf(first - 1.0)
+            ratio += (abs(second - moved) - abs(second)) / 2.0
+            assert score == pytest.approx(ratio, rel=1e-9, abs=1e-12)
+
+
+def test_the_exact_ratio_does_not_see_which_side_a_run_was_on() -> None:
+    # Hidden randomness is in no release: a score that took it over from the run would refute an innocent.
+    def hidden(data: Any, curator: Curator) -> Any:
+        query = data.sum() * 0.0 + np.random.normal()  # noqa: NPY002  (the fault)
+        return curator.release(query, Laplace(scale=1.0, sensitivity=L1(1.0)), label="hidden")
+
+    scores = run_trials(exact_ratio(hidden, PAIR), PAIR, 20)
+    assert not scores.data.any()
+    assert not scores.neighbour.any()
+
+
+def test_the_exact_ratio_needs_densities() -> None:
+    def opaque(data: Any, curator: Curator) -> Any:
+        mechanism = OpaquePureDP(epsilon=1.0, justification="elsewhere")
+        return curator.release_opaque(
+            data.sum(), lambda value, generator: value + generator.laplace(), mechanism, label="opaque"
+        )
+
+    with pytest.raises(CannotBound, match="densities of all releases"):
+        exact_ratio(opaque, PAIR)
+
+
+def test_the_exact_ratio_is_refused_for_a_claim_about_less() -> None:
+    claim = Claim(PureDP(epsilon=1.0), view=View.FINAL_OUTPUT)
+    with pytest.raises(UsageError, match="may reveal more"):
+        audit_by_sampling(two_releases, [PAIR], Plan(20), score="exact", claim=claim)
+
+
+def test_an_algorithm_that_fails_is_named_by_its_trial_with_an_exact_ratio_too() -> None:
+    def fails(data: Any, curator: Curator) -> Any:
+        raise ZeroDivisionError
+
+    with pytest.raises(TrialFailed, match=r"seed 3, side 0, trial 0"):
+        audit_by_sampling(fails, [PAIR], Plan(20, seed=3), score="exact")
+
+
+@pytest.mark.parametrize("method", ["threshold", "sequential", "gdp"])
+def test_it_is_the_test_of_the_trials_scores(method: Any) -> None:
+    claim = Claim(GDP(mu=3.0)) if method == "gdp" else CLAIM
+    audit = audit_by_sampling(rows(0.5), [PAIR], Plan(3000, seed=4), method=method, claim=claim, delta=None)
+    trials = run_trials(rows(0.5), PAIR, 3000, seed=4)
+    samples = Samples(trials.data, trials.neighbour, 4)
+    tests: dict[str, Any] = {"threshold": threshold, "sequential": sequential, "gdp": gaussian_trade_off}
+    if method == "gdp":
+        with pytest.raises(InvalidParameter):
+            audit_by_sampling(rows(0.5), [PAIR], Plan(20), method="gdp", claim=CLAIM)
+    assert audit == tests[method](samples, claim=claim)
+
+
+def test_a_score_is_learned_of_all_the_outputs_numbers() -> None:
+    def vector(data: Any, generator: np.random.Generator, trials: int) -> Any:
+        return data + generator.laplace(scale=0.5, size=(trials, 2))
+
+    mechanism = Plain(lambda data, generator: vector(data, generator, 1)[0], rows=vector)
+    plan = Plan(2000, seed=1)
+    audit = audit_by_sampling(mechanism, [PAIR], plan, claim=CLAIM)
+    trials = run_trials(mechanism, PAIR, 2000, seed=1)
+    expected = sequential(Samples(trials.data, trials.neighbour, 1), claim=CLAIM)
+    assert (audit.epsilon_lower, audit.p_value) == (expected.epsilon_lower, expected.p_value)
+    assert audit.trials == expected.trials == 2000
+
+
+def test_looks_come_at_the_same_moments_however_the_runs_come() -> None:
+    generator = np.random.default_rng(0)
+    data, neighbour = generator.laplace(size=3000), 1.5 + generator.laplace(size=3000)
+
+    def audits(step: int) -> list[Any]:
+        looks = Looks(begin(claim=CLAIM), "logistic")
+        ends = range(step, 3001, step)
+        found = [looks.look(Samples(data[:end], neighbour[:end])) for end in ends]
+        return [*found, looks.last_look(Samples(data, neighbour))]
+
+    fine, again = audits(100), audits(100)
+    assert fine == again
+    assert fine[-1].verdict is Experiment.REFUTED
+    # A bound that held once is never taken back.
+    bounds = [audit.epsilon_lower for audit in fine if audit is not None]
+    assert bounds == sorted(bounds)
+
+
+def _keeps_half(size: int, seed: int) -> Samples:
+    """A bit told truly with odds e^0.5, all that a claim of 0.5 allows, beside a column of noise."""
+    random = np.random.default_rng(seed)
+    told = random.random((2, size)) < math.exp(0.5) / (1 + math.exp(0.5))
+    columns = [np.where(told[0], 0.0, 1.0), np.where(told[1], 1.0, 0.0)]
+    return Samples(*(np.stack([bit, random.normal(size=size)], axis=1) for bit in columns), seed)
+
+
+@pytest.mark.parametrize("learner", ["logistic", "boosting"])
+def test_evidence_of_a_learned_score_never_shrinks_when_an_audit_is_extended(learner: Any) -> None:
+    """Each size is judged anew from its first run, as by --resume --trials N."""
+    claim = Claim(PureDP(epsilon=0.5))
+    for seed in range(3 if learner == "logistic" else 1):
+        runs = _keeps_half(700, seed)
+        sizes = (30, 65, 128, 150, 300, 513, 700) if learner == "logistic" else (128, 150, 300)
+        found = [
+            sequential(Samples(runs.data[:size], runs.neighbour[:size]), claim=claim, learner=learner)
+            for size in sizes
+        ]
+        p_values = [audit.p_value for audit in found]
+        assert p_values == sorted(p_values, reverse=True)
+        bounds = [audit.epsilon_lower for audit in found]
+        assert bounds == sorted(bounds)
+
+
+def test_an_audit_with_a_learned_score_says_the_same_extended_or_not(tmp_path: Any) -> None:
+    def told(data: Any, generator: np.random.Generator, trials: int) -> Any:
+        return data + generator.laplace(scale=0.9, size=(trials, 2))
+
+    mechanism = Plain(lambda data, generator: told(data, generator, 1)[0], rows=told)
+    kept = [
+        audit_by_sampling(
+            mechanism, [PAIR], Plan(size, seed=3, chunk=70, resume=tmp_path / "kept"), claim=CLAIM
+        )
+        for size in (70, 210, 350, 980, 1400)
+    ]
+    whole = audit_by_sampling(
+        mechanism, [PAIR], Plan(1400, seed=3, chunk=70, resume=tmp_path / "whole"), claim=CLAIM
+    )
+    assert kept[-1] == whole
+    p_values = [audit.p_value for audit in kept]
+    assert p_values == sorted(p_values, reverse=True)
+    assert 1e-3 < p_values[-1] < 1
+
+
+@pytest.mark.nightly
+def test_false_alarms_of_a_learned_score_over_all_extensions_are_no_more_than_stated() -> None:
+    """400 true claims, each judged at 5 sizes; more than 45 refuted has probability below 1e-6 at 5%."""
+    claim = Claim(PureDP(epsilon=0.5))
+    refuted = 0
+    for seed in range(400):
+        runs = _keeps_half(4000, 1000 + seed)
+        sizes = (250, 500, 1000, 2000, 4000)
+        audits = (sequential(Samples(runs.data[:n], runs.neighbour[:n]), claim=claim) for n in sizes)
+        refuted += any(audit.verdict is Experiment.REFUTED for audit in audits)
+    assert refuted <= 45
+
+
+def test_several_pairs_share_one_error() -> None:
+    seen: list[SoFar] = []
+    audit = audit_by_sampling(
+        rows(0.5), [SAME, PAIR], Plan(5000, chunk=2500), claim=CLAIM, method="threshold", progress=seen.append
+    )
+    assert (audit.pairs, audit.verdict, audit.confidence) == (2, Experiment.REFUTED, 0.95)
+    assert [(so_far.pair, so_far.done, so_far.audit) for so_far in seen] == [
+        (0, 2500, None),
+        (0, 5000, None),
+        (1, 2500, None),
+        (1, 5000, None),
+    ]
+    alone = audit_by_sampling(
+        rows(0.5), [PAIR], Plan(5000, chunk=2500), claim=CLAIM, method="threshold", confidence=0.975
+    )
+    assert audit.epsilon_lower == alone.epsilon_lower
+    assert alone.p_value is not None
+    assert audit.p_value == pytest.approx(2 * alone.p_value)
+    innocent = audit_by_sampling(rows(1.0), [SAME, PAIR], Plan(500), claim=CLAIM, confidence=0.999999)
+    assert innocent.verdict is Experiment.NOT_REFUTED
+
+
+def test_ctrl_c_on_the_second_pair_leaves_no_verdict_but_a_refutation() -> None:
+    def interrupted(scale: float) -> Plain:
+        calls = 0
+
+        def mechanism(data: Any, generator: np.random.Generator) -> Any:
+            nonlocal calls
+            calls += 1
+            if calls == 2 * 1000 + 300:  # in the second chunk of the second pair
+                raise KeyboardInterrupt
+            return data.sum() + generator.laplace(scale=scale)
+
+        return Plain(mechanism)
+
+    plan = Plan(1000, chunk=100)
+    audit = audit_by_sampling(interrupted(1.0), [SAME, PAIR], plan, claim=CLAIM, confidence=0.999999)
+    assert audit.verdict is Experiment.INCONCLUSIVE
+    assert audit.inconclusive == "interrupted by Ctrl-C after 100 of 1000 runs a side, on pair 2 of 2"
+    audit = audit_by_sampling(interrupted(0.2), [PAIR, SAME], plan, claim=CLAIM)
+    assert (audit.verdict, audit.inconclusive) == (Experiment.REFUTED, None)
+
+
+def test_an_algorithm_that_exits_is_a_trial_that_failed() -> None:
+    def leaves(data: Any, generator: np.random.Generator) -> Any:
+        raise SystemExit(0)
+
+    with pytest.raises(TrialFailed, match="raised SystemExit"):
+        audit_by_sampling(Plain(leaves), [PAIR], Plan(20))
+
+
+def test_together_is_inconclusive_only_if_nobody_could_tell() -> None:
+    generator = np.random.default_rng(1)
+    samples = Samples(generator.normal(size=200), generator.normal(size=200))
+    could = threshold(samples, claim=CLAIM, confidence=0.975)
+    could_not = threshold(samples, claim=Claim(PureDP(epsilon=9.0)), confidence=0.975)
+    assert together([could, could_not], planned=2, confidence=0.95).inconclusive is None
+    assert together([could_not, could_not], planned=2, confidence=0.95).verdict is Experiment.INCONCLUSIVE
+
+
+def test_two_sides_that_are_the_same_bound_nothing() -> None:
+    # Any bound above 0 would be a false alarm, once in a million.
+    for seed in range(3):
+        audit = audit_by_sampling(rows(1.0), [SAME, SAME], Plan(300, seed=seed), confidence=0.999999)
+        assert audit.epsilon_lower == 0.0
+
+
+@pytest.mark.nightly
+def test_false_alarms_over_two_pairs_are_no_more_than_stated() -> None:
+    # The claim holds with equality on both pairs. 100 audits at a nominal 0.2: more than 41 alarms have
+    # probability 1e-6 or less if each has at most 0.2.
+    claim = Claim(PureDP(epsilon=1.0))
+    alarms = sum(
+        audit_by_sampling(
+            rows(1.0), [PAIR, PAIR], Plan(400, seed=2 * seed), method="threshold", claim=claim, confidence=0.8
+        ).verdict
+        is Experiment.REFUTED
+        for seed in range(100)
+    )
+    assert stats.binom.sf(41, 100, 0.2) < 1e-6
+    assert alarms <= 41
+
+
+@pytest.mark.parametrize(
+    ("plan", "pairs"), [(Plan(9), [PAIR]), (Plan(20), []), (Plan(20, time_limit=math.nan), [PAIR])]
+)
+def test_wrong_plans_are_refused(plan: Plan, pairs: list[Pair]) -> None:
+    with pytest.raises(InvalidParameter):
+        audit_by_sampling(rows(1.0), pairs, plan)
+
+
+@pytest.mark.parametrize("claim", [Claim(GDP(mu=1e9)), Claim(ZCDP(rho=1e9)), Claim(GDP(mu=1e3))])
+@pytest.mark.parametrize("method", ["sequential", "threshold"])
+def test_a_claim_that_says_nothing_is_refused(claim: Claim, method: Any) -> None:
+    with pytest.raises(InvalidParameter, match="says nothing"):
+        audit_by_sampling(rows(1.0), [PAIR], Plan(20), method=method, claim=claim, curve=lambda epsilon: 1.0)
+
+
+@pytest.mark.parametrize("method", ["sequential", "threshold", "gdp"])
+def test_an_output_without_numbers_is_nothing_to_compare(method: Any) -> None:
+    empty: list[Any] = [[], {}, np.zeros((0, 3)), ([], {"a": ()})]
+    for output in empty:
+        with pytest.raises(ScoreShape, match="nothing to compare"):
+            audit_by_sampling(
+                Plain(lambda data, generator, output=output: output), [PAIR], Plan(20), method=method
+            )
+
+
+def test_too_little_time_is_an_error_not_an_audit() -> None:
+    single = Plain(rows(1.0).function)
+    with pytest.raises(UsageError, match="before the time was up"):
+        audit_by_sampling(single, [PAIR], Plan(100, chunk=2, time_limit=1e-9))
+
+
+def test_a_second_pair_keeps_its_runs_in_a_file_of_its_own(tmp_path: Any) -> None:
+    pytest.importorskip("sqlalchemy")
+    plan = Plan(20, resume=tmp_path / "audit.sqlite")
+    first = audit_by_sampling(two_releases, [PAIR, SAME], plan)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["audit-pair-2.sqlite", "audit.sqlite"]
+    assert audit_by_sampling(two_releases, [PAIR, SAME], plan) == first
+
+
+def test_one_run_tosses_fair_coins_that_the_noise_does_not_know() -> None:
+    inserted: list[Any] = []
+
+    def insert(coins: Any) -> Any:
+        inserted.append(coins)
+        return coins.astype(float)
+
+    def noisy(data: Any, generator: np.random.Generator) -> Any:
+        return data + generator.normal(size=data.shape)
+
+    audit = audit_in_one_run(Plain(noisy), Canaries(4000, insert, lambda output: output), seed=6)
+    (coins,) = inserted
+    assert abs(int(coins.sum()) - 2000) < 155  # once in a million
+    noise = repeat_trial(Plain(noisy), coins.astype(float), seed=6, side=0, index=0) - coins
+    assert abs(float(np.corrcoef(noise, coins)[0, 1])) < 0.08
+    assert (audit.trials, audit.pairs) == (4000, 0)
+    with pytest.raises(DataError):
+        audit_in_one_run(Plain(noisy), Canaries(50, insert, lambda output: output[:9]))
+    with pytest.raises(InvalidParameter):
+        audit_in_one_run(Plain(noisy), Canaries(0, insert, lambda output: output))

@@ -1,0 +1,103 @@
+"""Every bet is held against the claim by exact expectation over distributions that just satisfy it."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from dpaudit.auditors.sampling.samples import Array
+from dpaudit.auditors.statistics.betting import (
+    Bets,
+    best_bets,
+    both_directions,
+    log_ratio,
+    most_log_gain,
+    soft_tests,
+)
+
+BINS = 12
+
+
+def _hockey_stick(p: Array, q: Array, epsilon: float) -> float:
+    return float(np.sum(np.maximum(p - math.exp(epsilon) * q, 0)))
+
+
+def _on_the_edge(random: np.random.Generator, epsilon: float, delta: float) -> tuple[Array, Array]:
+    """A random pair moved towards each other until it satisfies the claim in both directions, just."""
+    p, q = random.dirichlet(np.full(BINS, 0.3)), random.dirichlet(np.full(BINS, 0.3))
+    middle, low, high = (p + q) / 2, 0.0, 1.0
+    for _ in range(60):
+        part = (low + high) / 2
+        one, other = middle + part * (p - middle), middle + part * (q - middle)
+        kept = max(_hockey_stick(one, other, epsilon), _hockey_stick(other, one, epsilon)) <= delta
+        low, high = (part, high) if kept else (low, part)
+    return middle + low * (p - middle), middle + low * (q - middle)
+
+
+def _bets(random: np.random.Generator, epsilon: float, delta: float) -> list[Bets]:
+    p, q = random.dirichlet(np.full(BINS, 0.5)) + 1e-4, random.dirichlet(np.full(BINS, 0.5)) + 1e-4
+    p, q = p / p.sum(), q / q.sum()
+    ratio, at, deltas = np.log(p / q), np.array([epsilon]), np.array([delta])
+    forth, _ = best_bets(p, q, soft_tests(ratio, at), at, deltas)
+    back = best_bets(q, p, soft_tests(-ratio, at), at, deltas)[0].swapped()
+    return [forth, back, both_directions(forth, back)]
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(0.0, 0.0), (1.0, 0.0), (0.5, 0.05), (2.0, 1e-5), (0.0, 0.3)])
+def test_no_bet_gains_where_the_claim_is_true(epsilon: float, delta: float) -> None:
+    random = np.random.default_rng(1)
+    staked = 0
+    for _ in range(40):
+        for bets in _bets(random, epsilon, delta):
+            staked += bool(bets.growth[0] > 0)
+            assert bets.data.min() > 0
+            assert bets.neighbour.min() > 0
+            paid = math.log(bets.data.max()) + math.log(bets.neighbour.max())
+            assert paid <= most_log_gain(epsilon, delta) + 1e-9
+            for _ in range(10):
+                p, q = _on_the_edge(random, epsilon, delta)
+                assert float(bets.data[0] @ p) * float(bets.neighbour[0] @ q) <= 1 + 1e-9
+    assert staked > 60
+
+
+@pytest.mark.parametrize(("tail", "share"), [(0.6, 1.1), (0.02, 1.8)])
+def test_a_bet_gains_where_the_claim_is_false(tail: float, share: float) -> None:
+    """P and Q mirror each other; for rare events the other direction is worth nearly as much again."""
+    p = np.array([tail, 0.9 - tail, 0.1]) if tail > 0.1 else np.array([tail, 1 - 1.2 * tail, 0.2 * tail])
+    q = p[::-1]
+    at, delta = np.array([1.0]), np.zeros(1)
+    ratio = np.log(p / q)
+    forth, _ = best_bets(p, q, soft_tests(ratio, at), at, delta)
+    both = both_directions(forth, best_bets(q, p, soft_tests(-ratio, at), at, delta)[0].swapped())
+    one, two = (float(np.log(bets.data[0]) @ p + np.log(bets.neighbour[0]) @ q) for bets in (forth, both))
+    assert one == pytest.approx(float(forth.growth[0]), rel=1e-9)
+    assert one > 0
+    assert two > share * one
+
+
+def test_growth_is_the_information_projection() -> None:
+    """For randomized response the nearest distributions that satisfy the claim are known."""
+    at = np.array([0.5])
+    p, q = np.array([0.2, 0.8]), np.array([0.9, 0.1])
+    test = np.array([[[0.0, 1.0]]])
+    bets, _ = best_bets(p, q, test, at, np.zeros(1))
+    # min over b of KL(p || e^0.5 b) + KL(q || b), by brute force.
+    b = np.linspace(0.1, 0.6, 500_001)
+    a = math.exp(0.5) * b
+    inside = a < 1
+    a, b = a[inside], b[inside]
+    divergence = (
+        0.8 * np.log(0.8 / a)
+        + 0.2 * np.log(0.2 / (1 - a))
+        + 0.1 * np.log(0.1 / b)
+        + 0.9 * np.log(0.9 / (1 - b))
+    )
+    assert bets.growth[0] == pytest.approx(float(divergence.min()), rel=1e-6)
+
+
+def test_log_ratio_finds_the_gaussian_one() -> None:
+    scores = np.linspace(-4, 5, 200)
+    data, neighbour = 1e6 * np.exp(-((scores - 1) ** 2) / 2), 1e6 * np.exp(-(scores**2) / 2)
+    assert log_ratio(scores, data, neighbour) == pytest.approx(scores - 0.5, abs=1e-3)

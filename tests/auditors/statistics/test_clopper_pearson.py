@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+import math
+
+import mpmath
+import pytest
+
+from dpaudit.auditors.statistics.clopper_pearson import (
+    epsilon_lower,
+    largest_refutable_epsilon,
+    proportion_lower,
+    proportion_upper,
+    trials_needed,
+)
+from dpaudit.errors import InvalidParameter
+
+
+def test_published_vectors() -> None:
+    assert proportion_lower(300, 1000, 0.025) == pytest.approx(0.271721, abs=5e-7)
+    assert proportion_upper(100, 1000, 0.025) == pytest.approx(0.120288, abs=5e-7)
+    assert epsilon_lower(300, 1000, 100, 1000, 1e-5, 0.05) == pytest.approx(0.81485, abs=5e-6)
+    assert epsilon_lower(100, 1000, 0, 1000, 1e-5, 0.05) == pytest.approx(3.10440, abs=5e-6)
+    assert [trials_needed(float(epsilon), 1e-5, 0.95) for epsilon in (1, 2, 4, 8)] == [12, 30, 204, 10999]
+
+
+@pytest.mark.parametrize(("successes", "trials", "error"), [(3, 40, 0.025), (900, 1000, 1e-6), (1, 9, 0.5)])
+def test_bounds_solve_the_binomial_tail(successes: int, trials: int, error: float) -> None:
+    with mpmath.workdps(60):
+
+        def at_least(k: int, p: float) -> mpmath.mpf:
+            chance = mpmath.mpf(p)
+            return mpmath.fsum(
+                mpmath.binomial(trials, i) * chance**i * (1 - chance) ** (trials - i)
+                for i in range(k, trials + 1)
+            )
+
+        low = proportion_lower(successes, trials, error)
+        high = proportion_upper(successes, trials, error)
+        assert float(at_least(successes, low)) == pytest.approx(error, rel=1e-9)
+        assert float(1 - at_least(successes + 1, high)) == pytest.approx(error, rel=1e-9)
+        # Rounded the safe way, however little.
+        assert at_least(successes, low) <= error
+        assert 1 - at_least(successes + 1, high) <= error
+
+
+def test_no_evidence_is_no_bound() -> None:
+    assert epsilon_lower(0, 100, 0, 100, 1e-5, 0.05) == 0.0
+    assert epsilon_lower(100, 1000, 100, 1000, 1e-5, 0.05) == 0.0
+    assert epsilon_lower(1000, 1000, 1000, 1000, 0.0, 0.05) == 0.0
+    assert epsilon_lower(5, 1000, 0, 1000, 0.9, 0.05) == 0.0
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-5, 0.2])
+def test_largest_refutable_is_the_formula_and_trials_needed_its_inverse(delta: float) -> None:
+    for epsilon in (0.3, 1.0, 2.0, 6.0):
+        needed = trials_needed(epsilon, delta, 0.95)
+        assert largest_refutable_epsilon(needed, delta, 0.95) >= epsilon
+        assert needed == 1 or largest_refutable_epsilon(needed - 1, delta, 0.95) < epsilon
+        root = 0.025 ** (1 / needed)
+        formula = math.log((root - delta) / (1 - root))
+        assert largest_refutable_epsilon(needed, delta, 0.95) == pytest.approx(formula, rel=1e-9)
+
+
+def test_nonsense_is_refused() -> None:
+    for arguments in [(-1, 10, 0.1), (11, 10, 0.1), (0, 0, 0.1), (1, 10, 0.0), (1, 10, math.nan)]:
+        with pytest.raises(InvalidParameter):
+            proportion_lower(*arguments)
+    for delta in (-0.1, 1.0, math.nan):
+        with pytest.raises(InvalidParameter):
+            epsilon_lower(1, 10, 1, 10, delta, 0.05)
+    for epsilon in (-1.0, math.inf, math.nan):
+        with pytest.raises(InvalidParameter):
+            trials_needed(epsilon, 0.0, 0.95)

@@ -1,0 +1,130 @@
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from dpaudit.accountants.closed_forms.gaussian import gaussian_delta
+from dpaudit.auditors.sampling.samples import Samples
+from dpaudit.auditors.statistics.blocks import FIRST_BLOCK, pairs_needed
+from dpaudit.auditors.statistics.claim_points import Curve
+from dpaudit.auditors.statistics.sequential import Sequential, begin
+from dpaudit.auditors.statistics.sequential_feed import sequential
+from dpaudit.certificate.verdicts import Experiment
+from dpaudit.claims.claims import Claim
+from dpaudit.claims.guarantees import GDP, ApproxDP, PureDP
+from dpaudit.errors import DataError
+
+
+def _gaussian(mu: float, n: int, seed: int) -> Samples:
+    random = np.random.default_rng(seed)
+    return Samples(random.normal(mu, 1, n), random.normal(0, 1, n), seed)
+
+
+def _laplace(shift: float, n: int, seed: int) -> Samples:
+    random = np.random.default_rng(seed)
+    return Samples(shift + random.laplace(size=n), random.laplace(size=n), seed)
+
+
+@pytest.mark.nightly
+def test_yardstick() -> None:
+    bounds = [sequential(_gaussian(1.0, 10_000, seed), delta=1e-5).epsilon_lower for seed in range(20)]
+    assert np.median(bounds) >= 2.2
+    assert max(bounds) < 4.377
+
+
+def test_yardstick_on_five() -> None:
+    bounds = [sequential(_gaussian(1.0, 10_000, seed), delta=1e-5).epsilon_lower for seed in range(5)]
+    assert np.median(bounds) >= 2.2
+    assert max(bounds) < 4.377
+
+
+CLAIMS = [
+    (Claim(PureDP(epsilon=1.0)), None, _laplace, 2000),
+    (Claim(ApproxDP(epsilon=0.5, delta=0.2389)), None, _gaussian, 3000),
+    (Claim(GDP(mu=1.0)), lambda epsilon: gaussian_delta(epsilon, 1.0), _gaussian, 3000),
+]
+
+
+@pytest.mark.parametrize(("claim", "curve", "mechanism", "size"), CLAIMS)
+def test_twice_as_revealing_is_found_and_the_correct_one_is_not(
+    claim: Claim, curve: Curve | None, mechanism: Callable[[float, int, int], Samples], size: int
+) -> None:
+    found = [sequential(mechanism(shift, size, 1), claim=claim, curve=curve) for shift in (2.0, 1.0)]
+    assert [audit.verdict for audit in found] == [Experiment.REFUTED, Experiment.NOT_REFUTED]
+    assert found[0].p_value < 0.05 < found[1].p_value
+
+
+def test_stopped_written_read_and_resumed_is_the_same_audit() -> None:
+    samples = _laplace(2.0, 1200, 4)
+    claim = Claim(PureDP(epsilon=1.0))
+    whole = parts = begin(claim=claim, seed=4)
+    ends = [0, 30, 64, 65, 500, 1200]
+    for start, end in pairwise(ends):
+        whole = whole.update(samples.data[start:end], samples.neighbour[start:end])
+        parts = Sequential.from_bytes(parts.to_bytes())
+        parts = parts.update(samples.data[start:end], samples.neighbour[start:end])
+    assert parts.audit() == whole.audit()
+    assert np.array_equal(parts.wealth, whole.wealth)
+    # The bets depend on the runs alone, not on when somebody looked.
+    at_once = begin(claim=claim).update(samples.data, samples.neighbour)
+    assert np.allclose(at_once.wealth, whole.wealth)
+    assert at_once.begun == whole.begun
+
+
+def test_evidence_never_shrinks() -> None:
+    samples = _laplace(2.0, 900, 2)
+    state, bounds, p_values = begin(claim=Claim(PureDP(epsilon=1.0))), [], []
+    for start in range(0, 900, 300):
+        state = state.update(samples.data[start : start + 300], samples.neighbour[start : start + 300])
+        bounds.append(state.audit().epsilon_lower)
+        p_values.append(state.audit().p_value)
+    assert bounds == sorted(bounds)
+    assert p_values == sorted(p_values, reverse=True)
+
+
+def test_bets_come_from_the_past_alone() -> None:
+    """Two futures that differ utterly leave the wealth at their common past the same."""
+    one, other = _gaussian(1.0, 120, 0), _gaussian(-3.0, 120, 1)
+    first = begin().update(one.data[:100], one.neighbour[:100])
+    at = first.begun
+    assert FIRST_BLOCK < at < 100
+    past = begin().update(one.data[:at], one.neighbour[:at])
+    mixed = begin().update(
+        np.append(one.data[:at], other.data[at:100]), np.append(one.neighbour[:at], other.neighbour[at:100])
+    )
+    assert np.array_equal(first.wealth, mixed.wealth)
+    assert np.array_equal(first.wealth, past.wealth)
+    # The block itself does pay differently.
+    longer = [
+        state.update(side.data[100:], side.neighbour[100:]) for state, side in ((first, one), (mixed, other))
+    ]
+    assert longer[0].begun == longer[1].begun > at
+    assert not np.allclose(longer[0].wealth, longer[1].wealth)
+
+
+def test_before_the_first_bet_nothing_can_be_said() -> None:
+    claim = Claim(PureDP(epsilon=1.0))
+    needed = pairs_needed(1.0, 0.0, 0.95)
+    assert FIRST_BLOCK < needed < FIRST_BLOCK + 12
+    apart = Samples(np.full(needed - 1, 1.0), np.zeros(needed - 1))
+    audit = sequential(apart, claim=claim)
+    assert audit.verdict is Experiment.INCONCLUSIVE
+    assert str(needed) in audit.inconclusive
+    assert begin(claim=claim).audit().verdict is Experiment.INCONCLUSIVE
+
+
+def test_distributions_that_do_not_overlap_are_told_apart_soon() -> None:
+    apart = Samples(np.full(1000, math.inf), np.full(1000, -math.inf))
+    audit = sequential(apart)
+    assert 3.5 < audit.epsilon_lower <= audit.largest_refutable_epsilon
+
+
+def test_scores_come_in_pairs() -> None:
+    with pytest.raises(DataError):
+        begin().update(np.zeros(3), np.zeros(2))
+    with pytest.raises(DataError):
+        begin().update(np.array([math.nan]), np.zeros(1))

@@ -1,0 +1,200 @@
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dpaudit.accountants.closed_forms.conversions import zcdp_delta
+from dpaudit.accountants.closed_forms.gaussian import gaussian_delta
+from dpaudit.auditors.sampling.classifier import Learner
+from dpaudit.auditors.sampling.samples import Rounding, Samples, rounding
+from dpaudit.auditors.statistics.claim_points import Curve
+from dpaudit.auditors.statistics.clopper_pearson import largest_refutable_epsilon
+from dpaudit.auditors.statistics.sequential_feed import sequential
+from dpaudit.auditors.statistics.threshold import threshold
+from dpaudit.certificate.verdicts import Experiment
+from dpaudit.claims.claims import Claim
+from dpaudit.claims.guarantees import GDP, ZCDP, ApproxDP, PureDP
+from dpaudit.errors import DataError, InvalidParameter
+
+
+def gaussian(mu: float, n: int, seed: int) -> Samples:
+    random = np.random.default_rng(seed)
+    return Samples(random.normal(mu, 1, n), random.normal(0, 1, n), seed)
+
+
+def laplace(shift: float, n: int, seed: int) -> Samples:
+    random = np.random.default_rng(seed)
+    return Samples(shift + random.laplace(size=n), random.laplace(size=n), seed)
+
+
+@pytest.mark.parametrize(("n", "bar"), [(10_000, 2.1), (100_000, 2.75)])
+def test_yardstick(n: int, bar: float) -> None:
+    bounds = [threshold(gaussian(1.0, n, seed), delta=1e-5).epsilon_lower for seed in range(20)]
+    assert np.median(bounds) >= bar
+    assert max(bounds) < 4.377
+
+
+def test_a_million_scores_take_seconds() -> None:
+    samples = gaussian(1.0, 1_000_000, 0)
+    began = time.process_time()
+    assert 3.0 < threshold(samples, delta=1e-5).epsilon_lower < 4.377
+    assert time.process_time() - began < 5
+
+
+CLAIMS = [
+    (Claim(PureDP(epsilon=1.0)), None, laplace),
+    (Claim(ApproxDP(epsilon=4.3772, delta=1e-5)), None, gaussian),
+    (Claim(ApproxDP(epsilon=0.5, delta=0.2389)), None, gaussian),
+    (Claim(GDP(mu=1.0)), lambda epsilon: gaussian_delta(epsilon, 1.0), gaussian),
+    (Claim(ZCDP(rho=0.5)), lambda epsilon: zcdp_delta(0.5, epsilon), gaussian),
+]
+
+
+@pytest.mark.parametrize(("claim", "curve", "mechanism"), CLAIMS)
+def test_twice_as_revealing_is_found_and_the_correct_one_is_not(
+    claim: Claim, curve: Curve | None, mechanism: Callable[[float, int, int], Samples]
+) -> None:
+    # Gaussian claims at delta 1e-5 are far from their truth: it takes more noise removed to see it.
+    size = 60_000 if isinstance(claim.guarantee, ApproxDP | ZCDP) else 20_000
+    found = [threshold(mechanism(shift, size, 1), claim=claim, curve=curve) for shift in (2.0, 1.0)]
+    assert [audit.verdict for audit in found] == [Experiment.REFUTED, Experiment.NOT_REFUTED]
+    assert "p-value" in found[0].refuted_by
+    assert found[0].p_value < 1e-3
+    assert found[1].epsilon_lower <= found[1].epsilon_claimed
+
+
+def test_neither_direction_nor_tail_matters() -> None:
+    one = gaussian(1.5, 4000, 5)
+    mirrored = Samples(-one.data, -one.neighbour)
+    exchanged = Samples(one.neighbour, one.data)
+    bounds = [threshold(samples).epsilon_lower for samples in (one, mirrored, exchanged)]
+    assert bounds[0] > 1
+    assert bounds == pytest.approx([bounds[0]] * 3, abs=1e-6)
+
+
+def test_too_few_runs_say_how_many_it_takes() -> None:
+    audit = threshold(laplace(2.0, 100, 1), claim=Claim(PureDP(epsilon=4.0)))
+    assert audit.verdict is Experiment.INCONCLUSIVE
+    assert audit.largest_refutable_epsilon == largest_refutable_epsilon(80, 0.0, 0.95)
+    assert "at least 204" in audit.inconclusive
+    enough = threshold(laplace(2.0, 255, 1), claim=Claim(PureDP(epsilon=4.0)))
+    assert enough.verdict is Experiment.NOT_REFUTED
+
+
+def test_distributions_that_do_not_overlap_reach_the_limit_and_no_further() -> None:
+    apart = Samples(np.full(1000, math.inf), np.full(1000, -math.inf))
+    audit = threshold(apart, claim=Claim(PureDP(epsilon=5.0)))
+    assert audit.epsilon_lower == pytest.approx(largest_refutable_epsilon(800, 0.0, 0.95), abs=1e-5)
+    assert audit.verdict is Experiment.REFUTED
+
+
+def test_equal_constant_scores_refute_nothing() -> None:
+    assert threshold(Samples(np.zeros(100), np.zeros(100))).epsilon_lower == 0.0
+
+
+def test_the_floating_point_grid_is_seen_only_on_request() -> None:
+    random = np.random.default_rng(0)
+    noise = random.laplace(size=(2, 4000)).round(6)
+    # The same number on the real line; the last bits of the float tell the sides apart.
+    leak = Samples(noise[0] * 0 + 1.0 + 2**-50, noise[1] * 0 + 1.0)
+    claim = Claim(PureDP(epsilon=1.0))
+    assert threshold(leak, claim=claim).verdict is Experiment.NOT_REFUTED
+    attack = threshold(leak, claim=claim, attack_grid=True)
+    assert attack.verdict is Experiment.REFUTED
+    assert any("grid" in line for line in threshold(leak, claim=claim).not_checked)
+    assert not any("grid" in line for line in attack.not_checked)
+
+
+def test_rounding_keeps_what_matters() -> None:
+    scores = np.array([-math.inf, -1.5, 1e-17, 0.0, 2.0, 3.0, math.inf])
+    rounded = rounding(scores)
+    assert 0 < rounded.least <= rounded.most < 1e-3
+    assert rounded(scores) == pytest.approx(scores, abs=rounded.most)
+    assert rounded(scores)[2] == 0.0
+    assert rounding(np.zeros(5)) == Rounding(0.0, 0.0)
+    extreme = np.array([-1.7e308, -5e-324, 0.0, 5e-324, 1.7e308])
+    for grid in (rounding(extreme), Rounding(0.0, 0.0)):
+        assert np.all(np.diff(grid(extreme)) >= 0)
+        assert np.isfinite(grid(extreme)).all()
+
+
+@given(
+    st.lists(st.floats(allow_nan=False), min_size=1, max_size=30),
+    st.lists(st.floats(allow_nan=False), min_size=1, max_size=30),
+)
+def test_rounding_keeps_the_order_and_44_bits_are_the_most(known: list[float], others: list[float]) -> None:
+    rounded, scores = rounding(np.array(known)), np.sort(np.array(others))
+    assert np.all(rounded(scores)[1:] >= rounded(scores)[:-1])
+    assert np.array_equal(rounded(rounded(scores)), rounded(scores))
+    finite = scores[np.isfinite(scores) & (np.abs(scores) > 1e-300) & (np.abs(scores) < 1e308)]
+    # A few units in the last place of a number that 30 bits hold are never seen.
+    short = np.ldexp(np.round(np.ldexp(np.frexp(finite)[0], 30)), np.frexp(finite)[1] - 30)
+    assert np.array_equal(rounded(short * (1 + 2**-50)), rounded(short))
+
+
+_RARE = 0.01
+
+
+@pytest.mark.parametrize(
+    "told",
+    {
+        "a far-out number": lambda random, bit, n: np.where(random.random(n) < _RARE, 1e12, bit),
+        "a huge far-out number": lambda random, bit, n: np.where(random.random(n) < 0.4, -1e18, bit),
+        "an offset": lambda random, bit, n: 1e15 + 0.01 * random.normal(size=n) + 100 * bit,
+        "two scales": lambda random, bit, n: np.where(
+            random.random(n) < 0.5, 1e6 * random.normal(size=n), 1e-2 * bit + 1e-3 * random.normal(size=n)
+        ),
+    }.values(),
+    ids=["far out", "huge", "offset", "two scales"],
+)
+def test_one_number_does_not_blind_to_the_others(told: Any) -> None:
+    random = np.random.default_rng(1)
+    sides = [told(random, bit, 3000) for bit in (0.0, 1.0)]
+    claim = Claim(PureDP(epsilon=0.5))
+    for audit in (threshold(Samples(*sides), claim=claim), sequential(Samples(*sides), claim=claim)):
+        assert audit.verdict is Experiment.REFUTED
+    beside = Samples(*(np.stack([side, random.normal(size=3000)], axis=1) for side in sides))
+    learners: tuple[Learner, ...] = ("logistic", "boosting")
+    for learner in learners:
+        assert threshold(beside, claim=claim, learner=learner).verdict is Experiment.REFUTED
+    # Its innocent twin: the same on both sides.
+    alike = Samples(told(random, 1.0, 3000), told(random, 1.0, 3000))
+    assert threshold(alike, claim=claim).verdict is Experiment.NOT_REFUTED
+
+
+@pytest.mark.parametrize("epsilon", [0.01, 1.0])
+def test_the_last_bits_of_a_likelihood_ratio_are_not_seen(epsilon: float) -> None:
+    """On its plateaus the ratio of Laplace noise is one number, up to the rounding of what it was made of."""
+    random = np.random.default_rng(2)
+    outputs = (np.array([[0.0], [1.0]]) + random.laplace(scale=1 / epsilon, size=(2, 4000))).round(9)
+    jitter = np.array([[3.0], [0.0]]) * 2.0**-53
+    ratios = epsilon * (np.abs(outputs - 1) - np.abs(outputs)) + jitter * epsilon
+    claim = Claim(PureDP(epsilon=epsilon))
+    assert threshold(Samples(*ratios), claim=claim).verdict is Experiment.NOT_REFUTED
+    assert threshold(Samples(*ratios), claim=claim, attack_grid=True).verdict is Experiment.REFUTED
+
+
+def test_nonsense_is_refused() -> None:
+    good = gaussian(1.0, 100, 0)
+    for confidence in (0.0, 1.0, math.nan):
+        with pytest.raises(InvalidParameter):
+            threshold(good, confidence=confidence)
+    with pytest.raises(InvalidParameter, match="curve"):
+        threshold(good, claim=Claim(ZCDP(rho=0.5)))
+    with pytest.raises(InvalidParameter):
+        threshold(good, claim=Claim(ZCDP(rho=0.5)), curve=lambda epsilon: math.nan)
+    with pytest.raises(InvalidParameter):
+        threshold(good, claim=Claim(GDP(mu=1.0)), curve=lambda epsilon: min(1.0, epsilon / 100))
+    with pytest.raises(DataError):
+        Samples(np.array([0.0, math.nan]), np.zeros(2))
+    with pytest.raises(DataError):
+        Samples(np.zeros(3), np.zeros(2))
+    with pytest.raises(DataError):
+        Samples(np.array([[0.0], [math.inf]]), np.zeros((2, 1)))
