@@ -1,7 +1,7 @@
 """The least noise that meets a target: one mechanism's, or a whole ledger's by one common factor.
 
 Every answer is found by one accountant and put before another
-(`dpaudit.accountants.calibration.calibration_check`); where they disagree there is no answer. Answers are
+(`dpaudit.accountants.calibration.check`); where they disagree there is no answer. Answers are
 rounded towards more noise, and the accountant that found one has proved the target at exactly the number that
 is returned.
 """
@@ -16,7 +16,7 @@ from typing import assert_never
 
 from scipy.optimize import brentq
 
-from dpaudit.accountants.calibration.calibration_check import Opinion
+from dpaudit.accountants.calibration.check import Opinion
 from dpaudit.accountants.calibration.scaled_composition import ScaledComposition
 from dpaudit.accountants.calibration.scaling import noise_parameter, scaled, with_noise
 from dpaudit.accountants.closed_forms.ranges import nonnegative

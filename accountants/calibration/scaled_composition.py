@@ -6,19 +6,13 @@ import math
 from collections.abc import Callable
 from fractions import Fraction
 
-from dpaudit.accountants.calibration.calibration_check import (
-    Opinion,
-    Terms,
-    approximate,
-    opinion_of_rho,
-    opinions_of_losses,
-)
+from dpaudit.accountants.calibration.check import Opinion, Terms, approximate, opinion, opinion_of_rho
 from dpaudit.accountants.calibration.scaling import scaled
 from dpaudit.accountants.closed_forms.conversions import zcdp_delta, zcdp_epsilon
 from dpaudit.accountants.closed_forms.rounding import sqrt_up, up
 from dpaudit.accountants.composition.composition import Composition
 from dpaudit.accountants.composition.costs import mu_squared, pure_epsilon, rho
-from dpaudit.accountants.pairs.dominating_pairs import loss_terms, renyi_terms
+from dpaudit.accountants.pairs.dominating_pairs import loss_terms
 from dpaudit.accountants.privacy_loss import GaussianTerm, PrivacyLoss
 from dpaudit.certificate.verdicts import leading_figure
 from dpaudit.claims.bounds import Bound
@@ -41,7 +35,6 @@ class ScaledComposition:
         self._relation = composition.sampling_relation
         self._target = target
         self._has_losses = self._losses_are_known()
-        self._lattice_is_blind = False
 
     @property
     def resolution(self) -> float:
@@ -102,17 +95,8 @@ class ScaledComposition:
         target = self._target
         if isinstance(target, ApproxDP) and not self._has_losses:
             return opinion_of_rho(self._total(rho, factor), target)
-        terms_of = renyi_terms if isinstance(target, ZCDP | RDP) else loss_terms
-        found = [self._of_losses(terms_of(runs, self._relation)) for runs in self._runs(factor)]
-        return next((opinion for opinion in found if not opinion.agrees), found[0])
-
-    def _of_losses(self, terms: Terms) -> Opinion:
-        found = opinions_of_losses(terms, self._target, lattice=not self._lattice_is_blind)
-        for opinion in found:
-            if opinion.agrees or opinion.tells:
-                return opinion
-            self._lattice_is_blind = True
-        raise _no_second(self._target)
+        found = [opinion(runs, self._relation, target) for runs in self._runs(factor)]
+        return next((one for one in found if not one.agrees), found[0])
 
     def _runs(self, factor: float) -> list[list[tuple[AnyMechanism, int]]]:
         return [[(scaled(m, factor), count) for m, count in e.items()] for e in self._exposures]
@@ -148,12 +132,3 @@ class ScaledComposition:
         if not math.isfinite(total):
             raise CannotBound("the total exceeds every double", where="composition", remedy="add noise")
         return total
-
-
-def _no_second(target: AnyGuarantee) -> CannotBound:
-    return CannotBound(
-        f"no second accountant can confirm {target} for these mechanisms",
-        where="calibration",
-        why="an answer that only one accountant has seen is not given",
-        remedy="ask for zCDP or (epsilon, delta)-DP, or use Gaussian or Laplace noise",
-    )

@@ -12,7 +12,7 @@ import click
 from rich.console import RenderableType
 
 from dpaudit.accountants.accounting import account
-from dpaudit.accountants.bridges.dp_accounting_opinion import second_opinion
+from dpaudit.accountants.bridges.dp_accounting_check import second_opinion
 from dpaudit.accountants.curves.profile_points import profile_points
 from dpaudit.app.main import COMMAND
 from dpaudit.app.options.claim_options import (
