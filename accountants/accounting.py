@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import math
-from fractions import Fraction
 from functools import lru_cache
 from typing import assert_never
 
 from dpaudit.accountants.bridges.imported_ledger import stated_trust
-from dpaudit.accountants.closed_forms.ranges import representable
-from dpaudit.accountants.closed_forms.rounding import up
 from dpaudit.accountants.composition.composition import Composition, compose
 from dpaudit.accountants.conditions import TrustedConditions
-from dpaudit.accountants.curves.budgets import implied_by_gdp, implied_by_pure
 from dpaudit.accountants.curves.curves import (
     ACCOUNTANTS,
     gdp_profile,
@@ -20,7 +16,8 @@ from dpaudit.accountants.curves.curves import (
     rdp_profile,
     zcdp_profile,
 )
-from dpaudit.accountants.curves.profiles import LossProfile, PrivacyProfile, ZCDPProfile
+from dpaudit.accountants.curves.implied import budget_bounds
+from dpaudit.accountants.curves.profiles import LossProfile, PrivacyProfile
 from dpaudit.accountants.release_accounts import ReleaseAccounts
 from dpaudit.certificate.verdicts import CLAIM_TOLERANCE, REPLAY_HINT, Accounting, leading_figure
 from dpaudit.claims.bounds import Bound
@@ -71,48 +68,6 @@ _DELTAS = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1)
 
 #: Of so many different mechanisms no tighter bound is sought than one that proves the claim.
 _MANY_DIFFERENT = 4096
-
-
-def budget_bounds(budget: AnyGuarantee, wanted: AnyGuarantee, group_size: int = 1) -> list[Bound]:
-    """What a filter's budget alone proves: all that holds for a run of data-dependent length.
-
-    A group of k units has k^2 times the rho of one (Bun and Steinke 2016, Proposition 1.9), k times its mu
-    (Dong, Roth and Su 2022, Theorem 2.14) and k times its pure epsilon.
-    """
-    method = "budget"
-    match budget, wanted:
-        case ZCDP(), ZCDP():
-            return [Bound(guarantee=ZCDP(rho=held(budget.rho, group_size**2)), method=method)]
-        case ZCDP(), ApproxDP():
-            epsilon = ZCDPProfile(held(budget.rho, group_size**2)).epsilon(wanted.delta)
-            return [Bound(guarantee=ApproxDP(epsilon=epsilon, delta=wanted.delta), method=method)]
-        case ZCDP(), RDP():
-            return [Bound(guarantee=_renyi(held(budget.rho, group_size**2), wanted.alpha), method=method)]
-        case ZCDP(), _:
-            return []
-        case GDP(mu=mu), _:
-            implied = implied_by_gdp(held(mu, group_size), wanted)
-            return [] if implied is None else [Bound(guarantee=implied, method=method)]
-        case PureDP(epsilon=epsilon), _:
-            return [Bound(guarantee=implied_by_pure(held(epsilon, group_size), wanted), method=method)]
-        case _:
-            raise CannotBound(
-                f"a budget of {budget}",
-                where="header.budget",
-                remedy="hold the run to a zCDP, GDP or pure-DP budget",
-            )
-
-
-def held(budget: float, factor: int) -> float:
-    """What a run held to a budget may have cost: a filter admits sums that exceed it by a rounding.
-
-    `factor` is what a group costs more than a unit.
-    """
-    return representable(up(Fraction(budget) * (1 + Fraction(CLAIM_TOLERANCE)) * factor), "the budget")
-
-
-def _renyi(rho: float, alpha: float) -> RDP:
-    return RDP(alpha=alpha, epsilon=representable(up(Fraction(rho) * Fraction(alpha)), "epsilon"))
 
 
 def _approximate(composition: Composition, delta: float, enough: float) -> list[Bound]:

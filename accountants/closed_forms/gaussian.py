@@ -27,7 +27,7 @@ import numpy as np
 from scipy.special import erfcx, ndtri
 
 from dpaudit.accountants.closed_forms.ranges import nonnegative, probability
-from dpaudit.accountants.composition.exact import exact_product, exact_sum
+from dpaudit.accountants.closed_forms.rounding import exact_product, exact_sum
 from dpaudit.errors import CannotBound
 
 INFLATION = 2e-14

@@ -18,8 +18,8 @@ from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
 from typing import TypeAlias
 
+from dpaudit.accountants.closed_forms.columns import Cost
 from dpaudit.accountants.closed_forms.rounding import sum_up, up
-from dpaudit.accountants.composition.columns import Cost
 from dpaudit.accountants.composition.exposures import Exposure, Key, key_of, mechanism_of, sums
 from dpaudit.accountants.composition.groups import for_group
 from dpaudit.claims.relations import Neighbouring

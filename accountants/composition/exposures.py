@@ -15,8 +15,8 @@ from typing import NamedTuple, TypeAlias, TypeGuard, cast, get_args
 
 import numpy as np
 
-from dpaudit.accountants.closed_forms.rounding import sum_up, up
-from dpaudit.accountants.composition.columns import Column, Cost, times_up
+from dpaudit.accountants.closed_forms.columns import Cost, times_up
+from dpaudit.accountants.closed_forms.rounding import Vector, sum_up, up
 from dpaudit.ledger.columnar import Kind, PlainNoise, plain_noise
 from dpaudit.mechanisms import AnyMechanism
 
@@ -33,9 +33,9 @@ _EXACT = 2**53
 class Columns(NamedTuple):
     """Many Gaussian or Laplace mechanisms: sensitivity, scale (or sigma) and number of runs, all [n]."""
 
-    sensitivity: Column
-    scale: Column
-    runs: Column
+    sensitivity: Vector
+    scale: Vector
+    runs: Vector
 
 
 class Exposure(Mapping[AnyMechanism, int]):

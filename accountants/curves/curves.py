@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from fractions import Fraction
 
+from dpaudit.accountants.closed_forms.columns import quotients_up
 from dpaudit.accountants.closed_forms.ranges import representable
-from dpaudit.accountants.closed_forms.rounding import sqrt_up
-from dpaudit.accountants.composition.columns import Column, quotients_up
+from dpaudit.accountants.closed_forms.rounding import Vector, sqrt_up
 from dpaudit.accountants.composition.composition import Composition
 from dpaudit.accountants.composition.costs import mu_squared, pure_epsilon, rho
 from dpaudit.accountants.composition.exposures import Exposure
@@ -97,7 +97,7 @@ def _terms(exposure: Exposure, losses_of: Mapping[AnyMechanism, Losses]) -> Iter
             yield from ((term, times * count) for term, times in losses_of[mechanism])
 
 
-def _pairs(exposure: Exposure, kind: Kind) -> tuple[Column, Column]:
+def _pairs(exposure: Exposure, kind: Kind) -> tuple[Vector, Vector]:
     """What `losses` says of all plain mechanisms of a kind: the parameters of their pairs, and counts."""
     sensitivity, scale, runs = exposure.columns(kind)
     parameter = quotients_up(sensitivity, scale)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
 
-from dpaudit.accountants.accounting import held
 from dpaudit.accountants.composition.composition import Composition, compose_ledger
 from dpaudit.accountants.curves.curves import ACCOUNTANTS, pld_profile, rdp_profile
-from dpaudit.accountants.curves.profiles import GaussianProfile, PrivacyProfile, PureProfile, ZCDPProfile
+from dpaudit.accountants.curves.implied import held_to, implied_profile
+from dpaudit.accountants.curves.profiles import PrivacyProfile
 from dpaudit.certificate.curve_points import CurvePoints
 from dpaudit.certificate.verdicts import Accounting, meets, within
 from dpaudit.claims.bounds import as_rigorous
-from dpaudit.claims.guarantees import GDP, ZCDP, AnyGuarantee, ApproxDP, PureDP
+from dpaudit.claims.guarantees import ApproxDP
 from dpaudit.errors import CannotBound, InvalidParameter
 from dpaudit.ledger.ledger import Ledger
 from dpaudit.mechanisms import Gaussian, SymmetricGaussian
@@ -92,7 +92,7 @@ def _needed(accounting: Accounting) -> str | None:
 def _profiles(ledger: Ledger, needed: str | None) -> Iterator[PrivacyProfile]:
     header = ledger.header
     if header.budget is not None:
-        yield from _of_budget(header.budget, header.group_size)
+        yield implied_profile(held_to(header.budget, header.group_size))
         return
     composition = compose_ledger(ledger)
     skipped = dear(composition)
@@ -118,19 +118,6 @@ def dear(composition: Composition) -> bool:
         return len(composition.exposures()) > _MANY_EXPOSURES
     except CannotBound:
         return True
-
-
-def _of_budget(budget: AnyGuarantee, group_size: int) -> Iterator[PrivacyProfile]:
-    """As `budget_bounds` has it: a group of k has k^2 times the rho of one unit, and k times the rest."""
-    match budget:
-        case ZCDP(rho=rho):
-            yield ZCDPProfile(held(rho, group_size**2))
-        case GDP(mu=mu):
-            yield GaussianProfile(held(mu, group_size))
-        case PureDP(epsilon=epsilon):
-            yield PureProfile(held(epsilon, group_size))
-        case _:
-            return
 
 
 def _end(profiles: Sequence[PrivacyProfile]) -> float | None:

@@ -20,9 +20,9 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from dpaudit.accountants.closed_forms.columns import Cost, gaussian_log_moment, laplace_log_moment
 from dpaudit.accountants.closed_forms.conversions import ROUNDING, renyi_epsilon
 from dpaudit.accountants.closed_forms.ranges import above_one, nonnegative, probability
-from dpaudit.accountants.composition.columns import Cost, gaussian_log_moment, laplace_log_moment
 from dpaudit.accountants.composition.composition import Composition
 from dpaudit.accountants.composition.costs import pure_epsilon
 from dpaudit.accountants.curves.profiles import PureProfile

@@ -6,8 +6,8 @@ import math
 from fractions import Fraction
 from typing import ClassVar
 
+from dpaudit.accountants.closed_forms.columns import Cost
 from dpaudit.accountants.closed_forms.rounding import sqrt_up
-from dpaudit.accountants.composition.columns import Cost
 from dpaudit.accountants.composition.composition import Composition, compose
 from dpaudit.accountants.composition.costs import mu_squared, pure_epsilon, rho
 from dpaudit.certificate.verdicts import CLAIM_TOLERANCE, leading_figure

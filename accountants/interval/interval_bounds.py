@@ -8,10 +8,11 @@ from typing import Any, assert_never
 
 from scipy.optimize import minimize_scalar
 
-from dpaudit.accountants.accounting import account, held
+from dpaudit.accountants.accounting import account
 from dpaudit.accountants.closed_forms.rounding import sqrt_up, up
 from dpaudit.accountants.composition.composition import Composition, compose_ledger
 from dpaudit.accountants.composition.costs import mu_squared, pure_epsilon, squared_mu
+from dpaudit.accountants.curves.implied import held
 from dpaudit.accountants.interval.ball_arithmetic import ball, flint, precise, upper_end
 from dpaudit.accountants.interval.interval import enclose_divergence, enclose_epsilon
 from dpaudit.accountants.pairs.dominating_pairs import loss_terms
@@ -162,7 +163,7 @@ def _exposed(composition: Composition) -> list[list[tuple[Term, int]]]:
 
 
 def _held_to(budget: AnyGuarantee, wanted: AnyGuarantee, group_size: int) -> Bound:
-    """What a filter's budget proves of a group; see `dpaudit.accountants.accounting.budget_bounds`."""
+    """What a filter's budget proves of a group; see `dpaudit.accountants.curves.implied.budget_bounds`."""
     match budget:
         case ZCDP():
             rho = held(budget.rho, group_size**2)

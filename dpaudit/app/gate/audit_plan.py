@@ -10,7 +10,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, Final, Literal, Self
 
-from dpaudit.accountants.curves.conversion_table import ALWAYS, curves
+from dpaudit.accountants.curves.implied import implied_curve
 from dpaudit.app.gate.settings import Effort, Gate
 from dpaudit.app.gate.time_limit import TimeOver, time_limit
 from dpaudit.auditors.replay.replay import replay
@@ -20,7 +20,6 @@ from dpaudit.auditors.statistics.sequential_feed import sequential
 from dpaudit.auditors.statistics.threshold import threshold
 from dpaudit.certificate.verdicts import Audit
 from dpaudit.claims.claims import Claim
-from dpaudit.claims.guarantees import AnyGuarantee
 from dpaudit.claims.pairs import Pair
 
 Profile = Literal["pr", "nightly"]
@@ -177,7 +176,7 @@ def _sampled(
     return method(
         samples,
         claim=claim,
-        curve=None if claim is None else claimed_curve(claim.guarantee),
+        curve=None if claim is None else implied_curve(claim.guarantee),
         confidence=1 - (1 - plan.confidence) / share,
     )
 
@@ -185,8 +184,3 @@ def _sampled(
 def _scores(scores: Array) -> Array:
     """An output of a single number is a score, not a row of one feature."""
     return scores[:, 0] if scores.ndim == 2 and scores.shape[1] == 1 else scores
-
-
-def claimed_curve(guarantee: AnyGuarantee) -> Callable[[float], float]:
-    """delta(epsilon) of a guarantee, by a conversion that holds whatever the mechanism is."""
-    return next(curve.delta for curve in curves(guarantee) if curve.holds == ALWAYS)
