@@ -1,8 +1,20 @@
-"""How hard hypothesis tries: repeatably on every change, at length and at random every night."""
+"""What every test can rely on, however the suite is started, and how hard hypothesis tries."""
 
 from __future__ import annotations
 
+import os
+import signal
+
 from hypothesis import HealthCheck, settings
+
+# Tests run on all cores: a linear algebra library that starts threads in each process slows all of them.
+for _threads in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+    os.environ.setdefault(_threads, "1")
+
+# Behind nohup, and under some CI runners, SIGINT is ignored, and so it would be in every program that a test
+# starts and interrupts.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # A red build must be the change's fault: the same examples every time, and no clock.
 settings.register_profile("ci", derandomize=True, deadline=None, max_examples=50)
