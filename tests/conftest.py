@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
+from collections.abc import Callable
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 # Tests run on all cores: a linear algebra library that starts threads in each process slows all of them.
@@ -23,3 +26,28 @@ settings.register_profile(
     "nightly", deadline=None, max_examples=2_000, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("ci")
+
+
+@pytest.fixture
+def python_calls() -> Callable[[Callable[[], object]], int]:
+    """How many functions, Python's own and built-in ones, some work calls: its cost without a clock.
+
+    Work that loops over records where it should use arrays shows here on any machine, however busy.
+    """
+
+    def count(work: Callable[[], object]) -> int:
+        calls = 0
+
+        def note(_frame: object, event: str, _argument: object) -> None:
+            nonlocal calls
+            calls += event in {"call", "c_call"}
+
+        before = sys.getprofile()
+        sys.setprofile(note)
+        try:
+            work()
+        finally:
+            sys.setprofile(before)
+        return calls
+
+    return count
