@@ -19,7 +19,7 @@ from scipy.optimize import brentq
 from dpaudit.accountants.calibration.check import Opinion
 from dpaudit.accountants.calibration.scaled_composition import ScaledComposition
 from dpaudit.accountants.calibration.scaling import noise_parameter, scaled, with_noise
-from dpaudit.accountants.closed_forms.ranges import nonnegative
+from dpaudit.accountants.closed_forms.ranges import positive
 from dpaudit.accountants.closed_forms.rounding import down, sqrt_down
 from dpaudit.accountants.composition.composition import Composition, compose, compose_ledger
 from dpaudit.certificate.verdicts import leading_figure
@@ -37,7 +37,27 @@ _FURTHEST = 1024.0  # powers of two
 
 
 @dataclass(frozen=True)
-class Calibrated:
+class Answer:
+    """What is known of the noise that was found.
+
+    Attributes:
+        target: what was asked for.
+        factor: by which all noise was multiplied.
+        bound: what the accountant that found it proves.
+        opinion: what the other one says.
+        slack: the share of the target that is left unused, by the finder's lower bound: what a perfect
+            accountant might still have saved.
+    """
+
+    target: AnyGuarantee
+    factor: float
+    bound: Bound
+    opinion: Opinion
+    slack: float
+
+
+@dataclass(frozen=True)
+class Calibrated(Answer):
     """One mechanism's least noise for a target.
 
     Attributes:
@@ -45,40 +65,25 @@ class Calibrated:
         parameter: the name of the number that sets it: sigma, scale, or epsilon (the largest).
         value: that number.
         count: how many runs together meet the target.
-        target: what was asked for.
-        bound: what the accountant that found it proves.
-        opinion: what the other one says.
-        slack: the share of the target that is left unused, by the finder's lower bound: what a perfect
-            accountant might still have saved.
     """
 
     mechanism: AnyMechanism
     parameter: str
     value: float
     count: int
-    target: AnyGuarantee
-    bound: Bound
-    opinion: Opinion
-    slack: float
 
 
 @dataclass(frozen=True)
-class Rescaled:
-    """A ledger's releases with all noise multiplied by one factor; other attributes as `Calibrated`.
+class Rescaled(Answer):
+    """A ledger's releases with all noise multiplied by the least common factor; below 1 if less would do.
 
     Attributes:
-        factor: the least common factor; below 1 where less noise would do.
         releases: the releases with their new noise.
         fixed: labels of the releases whose noise cannot be changed, and was not.
     """
 
-    factor: float
     releases: tuple[Release, ...]
     fixed: tuple[str, ...]
-    target: AnyGuarantee
-    bound: Bound
-    opinion: Opinion
-    slack: float
 
 
 def calibrate(
@@ -88,37 +93,30 @@ def calibrate(
     count: int = 1,
     neighbouring: Neighbouring = Neighbouring.ADD_OR_REMOVE_ONE,
 ) -> Calibrated:
-    """The least noise with which `count` runs of a mechanism meet a target.
+    """The least noise with which `count` runs of a mechanism together meet a target.
 
-    Args:
-        prototype: the mechanism with its sensitivity; its own noise does not matter.
-        target: the guarantee that all runs together must meet.
-        count: how many runs.
-        neighbouring: the relation; only what Poisson sampling amplifies depends on it.
+    The prototype's own noise does not matter; only what Poisson sampling amplifies depends on the relation.
 
     Raises:
         InvalidParameter: a count below 1, or a sensitivity of 0, which needs no noise.
         CannotBound: the mechanism cannot meet such a target, has no noise to choose, or two accountants
             disagree.
     """
-    found = noise_parameter(prototype)
-    if found is None:
+    if noise_parameter(prototype) is None:
         raise CannotBound(
             f"the noise of a {prototype.kind} mechanism is not free to choose",
             where=f"mechanism {prototype.kind}",
             remedy="calibrate the mechanism that it stands for",
         )
-    name, _ = found
     sensitivity = sensitivity_of(prototype)
     if sensitivity is not None and sensitivity.value == 0.0:
         raise InvalidParameter("a sensitivity of 0 needs no noise", where="sensitivity")
     release = Release(label=prototype.kind, mechanism=with_noise(prototype, 1.0), count=count)
-    composition = compose([release], neighbouring)
     start = 1.0 if sensitivity is None else sensitivity.value
-    result = _least_factor(composition, target, start)
-    mechanism = scaled(release.mechanism, result.factor)
-    (_, value) = noise_parameter(mechanism) or (name, math.nan)
-    return Calibrated(mechanism, name, value, count, target, result.bound, result.opinion, result.slack)
+    answer = _least_factor(compose([release], neighbouring), target, start)
+    mechanism = scaled(release.mechanism, answer.factor)
+    name, value = noise_parameter(mechanism) or ("", math.nan)
+    return Calibrated(**vars(answer), mechanism=mechanism, parameter=name, value=value, count=count)
 
 
 def scale_ledger(
@@ -129,10 +127,7 @@ def scale_ledger(
 ) -> Rescaled:
     """The least factor on every noise scale such that all releases together meet a target.
 
-    Args:
-        ledger: a ledger of a fixed schedule, or releases.
-        target: the guarantee to meet.
-        neighbouring: the relation of bare releases; a ledger brings its own.
+    A ledger has its own relation; `neighbouring` is that of bare releases.
 
     Raises:
         CannotBound: no factor is enough, there is no noise to scale, the schedule is filtered (its budget
@@ -151,24 +146,15 @@ def scale_ledger(
     else:
         releases = tuple(ledger)
         composition = compose(releases, neighbouring)
-    free = [release for release in releases if noise_parameter(release.mechanism) is not None]
-    if not free:
-        raise CannotBound("no release has noise that could be scaled", where="ledger")
-    result = _least_factor(composition, target, 1.0)
-    new = [r.model_copy(update={"mechanism": scaled(r.mechanism, result.factor)}) for r in releases]
     fixed = tuple(r.label for r in releases if noise_parameter(r.mechanism) is None)
-    return Rescaled(result.factor, tuple(new), fixed, target, result.bound, result.opinion, result.slack)
+    if len(fixed) == len(releases):
+        raise CannotBound("no release has noise that could be scaled", where="ledger")
+    answer = _least_factor(composition, target, 1.0)
+    new = (r.model_copy(update={"mechanism": scaled(r.mechanism, answer.factor)}) for r in releases)
+    return Rescaled(**vars(answer), releases=tuple(new), fixed=fixed)
 
 
-@dataclass(frozen=True)
-class _Found:
-    factor: float
-    bound: Bound
-    opinion: Opinion
-    slack: float
-
-
-def _least_factor(composition: Composition, target: AnyGuarantee, start: float) -> _Found:
+def _least_factor(composition: Composition, target: AnyGuarantee, start: float) -> Answer:
     scale = ScaledComposition(composition, target)
     factor = _smallest(scale.excess, start, target, scale.resolution)
     raise_by = 1e-14
@@ -186,7 +172,7 @@ def _least_factor(composition: Composition, target: AnyGuarantee, start: float) 
     bound, used = scale.bound(factor)
     figure = leading_figure(target)
     slack = 1.0 - used / figure if figure > 0.0 else 0.0
-    return _Found(factor, bound, opinion, min(max(slack, 0.0), 1.0))
+    return Answer(target, factor, bound, opinion, min(max(slack, 0.0), 1.0))
 
 
 def _smallest(
@@ -239,12 +225,8 @@ def split(budget: AnyGuarantee, weights: Sequence[float]) -> tuple[AnyGuarantee,
     Epsilon and rho add up, so each share is budget * weight / sum of weights; of GDP it is mu^2 that adds
     up. The weights are normalised exactly, in rational numbers, and each share is rounded down.
 
-    Args:
-        budget: a pure-DP, zCDP or GDP guarantee.
-        weights: positive numbers, one a release.
-
     Raises:
-        InvalidParameter: no weights, or one that is not a finite number > 0.
+        InvalidParameter: no weights (one a release), or one that is not a finite number > 0.
         CannotBound: a budget whose parts do not compose by adding up.
 
     >>> [share.rho for share in split(ZCDP(rho=1.0), [1, 1, 2])]
@@ -252,7 +234,7 @@ def split(budget: AnyGuarantee, weights: Sequence[float]) -> tuple[AnyGuarantee,
     """
     if not weights:
         raise InvalidParameter("no weights", where="weights", remedy="give one weight a release")
-    exact = [Fraction(_weight(weight)) for weight in weights]
+    exact = [Fraction(positive("weight", weight)) for weight in weights]
     whole = sum(exact)
     match budget:
         case PureDP(epsilon=epsilon):
@@ -270,9 +252,3 @@ def split(budget: AnyGuarantee, weights: Sequence[float]) -> tuple[AnyGuarantee,
             )
         case _:
             assert_never(budget)
-
-
-def _weight(weight: float) -> float:
-    if not nonnegative("weight", weight) > 0.0:
-        raise InvalidParameter("a weight of 0", where="weights", remedy="leave that release out")
-    return float(weight)

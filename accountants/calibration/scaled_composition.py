@@ -20,6 +20,14 @@ from dpaudit.claims.guarantees import GDP, RDP, ZCDP, AnyGuarantee, ApproxDP, Pu
 from dpaudit.errors import CannotBound
 from dpaudit.mechanisms import AnyMechanism
 
+#: The leading figure's name, and the accountant that adds it up.
+_ADDITIVE = {
+    "zcdp": ("rho", "zcdp"),
+    "rdp": ("epsilon", "zcdp"),
+    "gdp": ("mu", "gdp"),
+    "pure-dp": ("epsilon", "pure"),
+}
+
 
 class ScaledComposition:
     """The releases of a run with all noise multiplied by a factor that is still to be chosen.
@@ -62,29 +70,20 @@ class ScaledComposition:
     def bound(self, factor: float) -> tuple[Bound, float]:
         """What is proved at a factor, and how much of the target's leading figure is used at least."""
         target = self._target
-        match target:
-            case ApproxDP() if self._has_losses:
+        if isinstance(target, ApproxDP):
+            if self._has_losses:
                 losses = [PrivacyLoss.compose(terms) for terms in self._terms(factor)]
                 worst = max(losses, key=lambda loss: loss.delta(target.epsilon).upper)
-                delta = worst.delta(target.epsilon).upper
-                guarantee: AnyGuarantee = approximate(target.epsilon, delta)
-                return Bound(guarantee=guarantee, method=worst.method), worst.epsilon(target.delta).lower
-            case ApproxDP():
+                delta, method = worst.delta(target.epsilon).upper, str(worst.method)
+                used = worst.epsilon(target.delta).lower
+            else:
                 total = self._total(rho, factor)
-                guarantee = approximate(target.epsilon, zcdp_delta(total, target.epsilon))
-                return Bound(guarantee=guarantee, method="zcdp"), zcdp_epsilon(total, target.delta)
-            case ZCDP():
-                figure = self._additive(factor)
-                return Bound(guarantee=ZCDP(rho=figure), method="zcdp"), figure
-            case RDP():
-                figure = self._additive(factor)
-                return Bound(guarantee=RDP(alpha=target.alpha, epsilon=figure), method="zcdp"), figure
-            case GDP():
-                figure = self._additive(factor)
-                return Bound(guarantee=GDP(mu=figure), method="gdp"), figure
-            case PureDP():
-                figure = self._additive(factor)
-                return Bound(guarantee=PureDP(epsilon=figure), method="pure"), figure
+                delta, method = zcdp_delta(total, target.epsilon), "zcdp"
+                used = zcdp_epsilon(total, target.delta)
+            return Bound(guarantee=approximate(target.epsilon, delta), method=method), used
+        figure = self._additive(factor)
+        field, method = _ADDITIVE[target.kind]
+        return Bound(guarantee=target.model_copy(update={field: figure}), method=method), figure
 
     def opinion(self, factor: float) -> Opinion:
         """What another accountant says: the least favourable over all exposures.
