@@ -7,7 +7,7 @@ alpha = 1 + t,
 
 (Canonne, Kamath and Steinke 2020, Proposition 12) is a bound, so that only its evaluation has to be rounded
 up and not the search for the best order, which runs over all real t > 0. For a fixed epsilon log delta is
-convex in t (K is, and t log t - (1 + t) log(1 + t) is), so epsilon has one minimum and a golden section finds
+convex in t (K is, and t log t - (1 + t) log(1 + t) is), so epsilon has one minimum and Brent's method finds
 it. The pointwise bound behind the conversion holds for any finite measure: what may reveal everything with
 a probability delta_0 adds delta_0 to delta, and the rest composes as if it were certain. Rigour:
 `float-pessimistic`.
@@ -19,6 +19,9 @@ import functools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+
+import numpy as np
+from scipy.optimize import minimize_scalar
 
 from dpaudit.accountants.closed_forms.columns import Cost, gaussian_log_moment, laplace_log_moment
 from dpaudit.accountants.closed_forms.conversions import ROUNDING, renyi_epsilon
@@ -184,22 +187,14 @@ def _total(composition: Composition, *, mixture_first: bool) -> LogMoment:
 
 def _least(function: Callable[[float], float]) -> float:
     """The least value found of a function of log t with one minimum; infinite values lie to its right."""
-    low, high = _bracket(function)
-    ratio = 0.5 * (math.sqrt(5.0) - 1.0)
-    first, second = high - ratio * (high - low), low + ratio * (high - low)
-    at_first, at_second = function(first), function(second)
-    least = min(at_first, at_second)
-    while high - low > 2e-6:
-        if at_first <= at_second:
-            high, second, at_second = second, first, at_first
-            first = high - ratio * (high - low)
-            at_first = function(first)
-        else:
-            low, first, at_first = first, second, at_second
-            second = low + ratio * (high - low)
-            at_second = function(second)
-        least = min(least, at_first, at_second)
-    return least
+    with np.errstate(invalid="ignore"):  # infinite values have no parabola: those steps are golden sections
+        found = minimize_scalar(
+            lambda log_t: function(float(log_t)),
+            bounds=_bracket(function),
+            method="bounded",
+            options={"xatol": 2e-6},
+        )
+    return float(found.fun)
 
 
 def _bracket(function: Callable[[float], float]) -> tuple[float, float]:
