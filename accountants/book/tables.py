@@ -29,18 +29,7 @@ PATIENCE = 60
 
 
 class Tables:
-    """A database with a book in it, made where there is none.
-
-    Args:
-        address: a file for SQLite, or a URL such as ``postgresql://user@host/database``.
-        make: make the book where there is none.
-
-    Raises:
-        BookUnavailable: the database does not answer, or is none.
-        UsageError: an address of another kind, a database that holds something else under the same names,
-            or no book where none is to be made.
-        MissingExtra: SQLAlchemy, or the database's driver, is not installed.
-    """
+    """A database with a book in it; arguments and errors as `dpaudit.accountants.book.Book` has them."""
 
     def __init__(self, address: str | Path, *, make: bool = True) -> None:
         try:
