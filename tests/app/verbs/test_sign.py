@@ -295,11 +295,11 @@ def test_no_figure_is_believed_that_the_ledger_does_not_bear_out(certified: Path
         (_halve_a_curve, "its curve by"),
         (_add_a_bound_on_another_scale, "its bound by zcdp"),
         (_state_a_release_on_another_scale, "release 'n_sa'"),
-        (_round_more_carefully, "not_checked lacks single-figures-rounded: the rounding"),
+        (_round_more_carefully, "not_checked lacks single-figures-rounded"),
         (_round_a_curve_more_carefully, "has rigour interval, which no curve"),
         (_say_that_it_is_tight, "could not be below 1, which no bound"),
-        (_leave_out_what_is_trusted, "not_checked lacks only-through-ledger: that nothing left"),
-        (_say_that_a_replay_was_not_asked_for, "not_checked lacks fixed-sequence: that the sequence"),
+        (_leave_out_what_is_trusted, "not_checked lacks only-through-ledger"),
+        (_say_that_a_replay_was_not_asked_for, "not_checked lacks fixed-sequence"),
     ):
         record = json.loads((certified / "certificate.json").read_text())
         forge(record)
