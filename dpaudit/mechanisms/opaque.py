@@ -1,18 +1,21 @@
 """Mechanisms known by a guarantee alone, each with a written justification.
 
-Nothing here can be sampled or tested: what stands in `justification` is all that the figures rest on,
-and what is taken on trust repeats it.
+They cannot be sampled or tested here: their figures rest on the `justification` alone, and the certificate
+repeats it.
 """
 
 from __future__ import annotations
 
 import math
+from fractions import Fraction as Exact
 from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from dpaudit.errors import InvalidParameter
-from dpaudit.models import Fraction, Model, NonNegative, Number, finite
+from dpaudit.errors import CannotBound, InvalidParameter
+from dpaudit.mechanisms.base import BaseMechanism, Times
+from dpaudit.mechanisms.dominating import ApproxPair, PurePair, TablePair, ZCDPPair
+from dpaudit.models import Fraction, NonNegative, Number, finite
 
 #: How far a table's probabilities may be from adding up to 1.
 MASS_TOLERANCE = 1e-9
@@ -21,7 +24,13 @@ Justification = Annotated[str, Field(min_length=1, pattern=r"\S")]
 FiniteFloat = Annotated[Number, AfterValidator(finite)]
 
 
-class OpaquePureDP(Model):
+class Opaque(BaseMechanism):
+    """A mechanism known by a guarantee alone."""
+
+    justification: Justification
+
+
+class OpaquePureDP(Opaque):
     """A mechanism of which only epsilon-DP is known.
 
     Obligation: the justification shows epsilon-DP under the ledger's relation, for any earlier outputs.
@@ -29,10 +38,17 @@ class OpaquePureDP(Model):
 
     kind: Literal["pure-dp"] = "pure-dp"
     epsilon: NonNegative
-    justification: Justification
+
+    def dominating_pair(self) -> PurePair:
+        """The guarantee."""
+        return PurePair(self.epsilon)
+
+    def for_group(self, size: int, times: Times) -> tuple[Self, int]:
+        """epsilon times the size (Dwork, Kenthapadi, McSherry, Mironov and Naor 2006)."""
+        return self.model_copy(update={"epsilon": times(self.epsilon, size)}), 1
 
 
-class OpaqueApproxDP(Model):
+class OpaqueApproxDP(Opaque):
     """A mechanism of which only (epsilon, delta)-DP is known.
 
     Obligation: the justification shows (epsilon, delta)-DP under the ledger's relation, for any earlier
@@ -42,10 +58,26 @@ class OpaqueApproxDP(Model):
     kind: Literal["approx-dp"] = "approx-dp"
     epsilon: NonNegative
     delta: Fraction
-    justification: Justification
+
+    def dominating_pair(self) -> ApproxPair:
+        """The guarantee."""
+        return ApproxPair(self.epsilon, self.delta)
+
+    def for_group(self, size: int, times: Times) -> tuple[Self, int]:
+        """(k epsilon, delta (1 + e^epsilon + ... + e^((k-1) epsilon))) (Vadhan 2017, Lemma 2.2)."""
+        # The sum is at most k e^((k-1) epsilon).
+        exponent = (size - 1) * self.epsilon
+        delta = math.inf if exponent > 700.0 else self.delta * size * math.exp(exponent) * (1.0 + 1e-12)
+        if not delta < 1.0:
+            raise CannotBound(
+                f"a group of {size} is not protected by ({self.epsilon}, {self.delta})-DP",
+                where="header.group_size",
+                remedy="use a mechanism with a smaller delta",
+            )
+        return self.model_copy(update={"epsilon": times(self.epsilon, size), "delta": delta}), 1
 
 
-class OpaqueZCDP(Model):
+class OpaqueZCDP(Opaque):
     """A mechanism of which only rho-zCDP is known.
 
     Obligation: the justification shows rho-zCDP under the ledger's relation, for any earlier outputs.
@@ -53,10 +85,17 @@ class OpaqueZCDP(Model):
 
     kind: Literal["zcdp"] = "zcdp"
     rho: NonNegative
-    justification: Justification
+
+    def dominating_pair(self) -> ZCDPPair:
+        """The guarantee."""
+        return ZCDPPair(Exact(self.rho))
+
+    def for_group(self, size: int, times: Times) -> tuple[Self, int]:
+        """rho times the squared size (Bun and Steinke 2016, Proposition 1.9)."""
+        return self.model_copy(update={"rho": times(self.rho, size**2)}), 1
 
 
-class Tabulated(Model):
+class Tabulated(Opaque):
     """A mechanism known by a table of its privacy loss.
 
     Obligation: for the pair P, Q with log(P/Q) = losses[i] where P has mass probabilities[i], and Q
@@ -75,7 +114,10 @@ class Tabulated(Model):
     losses: Annotated[tuple[FiniteFloat, ...], Field(min_length=1)]
     probabilities: tuple[NonNegative, ...]
     infinity: Annotated[NonNegative, Field(le=1)] = 0.0
-    justification: Justification
+
+    def dominating_pair(self) -> TablePair:
+        """The table."""
+        return TablePair(self.losses, self.probabilities, self.infinity)
 
     @model_validator(mode="after")
     def _is_a_distribution(self) -> Self:
