@@ -24,13 +24,7 @@ Justification = Annotated[str, Field(min_length=1, pattern=r"\S")]
 FiniteFloat = Annotated[Number, AfterValidator(finite)]
 
 
-class Opaque(BaseMechanism):
-    """A mechanism known by a guarantee alone."""
-
-    justification: Justification
-
-
-class OpaquePureDP(Opaque):
+class OpaquePureDP(BaseMechanism):
     """A mechanism of which only epsilon-DP is known.
 
     Obligation: the justification shows epsilon-DP under the ledger's relation, for any earlier outputs.
@@ -38,6 +32,7 @@ class OpaquePureDP(Opaque):
 
     kind: Literal["pure-dp"] = "pure-dp"
     epsilon: NonNegative
+    justification: Justification
 
     def dominating_pair(self) -> PurePair:
         """The guarantee."""
@@ -48,7 +43,7 @@ class OpaquePureDP(Opaque):
         return self.model_copy(update={"epsilon": times(self.epsilon, size)}), 1
 
 
-class OpaqueApproxDP(Opaque):
+class OpaqueApproxDP(BaseMechanism):
     """A mechanism of which only (epsilon, delta)-DP is known.
 
     Obligation: the justification shows (epsilon, delta)-DP under the ledger's relation, for any earlier
@@ -58,6 +53,7 @@ class OpaqueApproxDP(Opaque):
     kind: Literal["approx-dp"] = "approx-dp"
     epsilon: NonNegative
     delta: Fraction
+    justification: Justification
 
     def dominating_pair(self) -> ApproxPair:
         """The guarantee."""
@@ -77,7 +73,7 @@ class OpaqueApproxDP(Opaque):
         return self.model_copy(update={"epsilon": times(self.epsilon, size), "delta": delta}), 1
 
 
-class OpaqueZCDP(Opaque):
+class OpaqueZCDP(BaseMechanism):
     """A mechanism of which only rho-zCDP is known.
 
     Obligation: the justification shows rho-zCDP under the ledger's relation, for any earlier outputs.
@@ -85,6 +81,7 @@ class OpaqueZCDP(Opaque):
 
     kind: Literal["zcdp"] = "zcdp"
     rho: NonNegative
+    justification: Justification
 
     def dominating_pair(self) -> ZCDPPair:
         """The guarantee."""
@@ -95,7 +92,7 @@ class OpaqueZCDP(Opaque):
         return self.model_copy(update={"rho": times(self.rho, size**2)}), 1
 
 
-class Tabulated(Opaque):
+class Tabulated(BaseMechanism):
     """A mechanism known by a table of its privacy loss.
 
     Obligation: for the pair P, Q with log(P/Q) = losses[i] where P has mass probabilities[i], and Q
@@ -114,6 +111,7 @@ class Tabulated(Opaque):
     losses: Annotated[tuple[FiniteFloat, ...], Field(min_length=1)]
     probabilities: tuple[NonNegative, ...]
     infinity: Annotated[NonNegative, Field(le=1)] = 0.0
+    justification: Justification
 
     def dominating_pair(self) -> TablePair:
         """The table."""
