@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from dpaudit import ZCDP, run
-from dpaudit.algorithms.data.datasets import treatment_data
+from dpaudit.algorithms.environments.treatment import treatment_data
 from dpaudit.algorithms.offline.dp_apvi import DPAPVI, apvi
 from dpaudit.algorithms.offline.pessimism import PenaltyConstants
 

@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpaudit.algorithms.data.digest import digest
 from dpaudit.algorithms.data.episodes import Episodes, FirstVisits, first_visits
 from dpaudit.algorithms.data.trajectories import TrajectoryData
 from dpaudit.algorithms.evaluation.episode_pairs import worst_episode_pairs
 from dpaudit.algorithms.evaluation.smooth_calibration import CalibrationName, SmoothCalibration
+from dpaudit.algorithms.public_parameters import digest
 from dpaudit.claims.guarantees import ApproxDP
 from dpaudit.claims.pairs import Pair
 from dpaudit.errors import DataError, InvalidParameter

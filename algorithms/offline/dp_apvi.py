@@ -16,16 +16,16 @@ from typing import Any, assert_never
 import numpy as np
 from numpy.typing import NDArray
 
-from dpaudit.algorithms.data.digest import digest
 from dpaudit.algorithms.data.trajectories import Trajectory, TrajectoryData
 from dpaudit.algorithms.environments.tabular import TabularMDP
-from dpaudit.algorithms.offline.offline import Policy, require_failure_probability
+from dpaudit.algorithms.offline.offline import Policy
 from dpaudit.algorithms.offline.pessimism import PenaltyConstants, pessimistic_value_iteration
 from dpaudit.algorithms.offline.private_counts import (
     gaussian_error_bound,
     laplace_error_bound,
     private_counts,
 )
+from dpaudit.algorithms.public_parameters import digest, require_failure_probability
 from dpaudit.claims.claims import Claim
 from dpaudit.claims.guarantees import ZCDP, PureDP
 from dpaudit.claims.pairs import Pair

@@ -17,8 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpaudit.algorithms.data.digest import digest
-from dpaudit.algorithms.data.trajectories import TrajectoryData, public_size
+from dpaudit.algorithms.data.trajectories import TrajectoryData
 from dpaudit.algorithms.environments.linear_mdp import LinearMDP, feature_map
 from dpaudit.algorithms.offline.linear_calibration import (
     CalibrationName,
@@ -28,9 +27,10 @@ from dpaudit.algorithms.offline.linear_calibration import (
 )
 from dpaudit.algorithms.offline.linear_pairs import worst_linear_pairs
 from dpaudit.algorithms.offline.linear_releases import regression_statistics
-from dpaudit.algorithms.offline.offline import Policy, require_failure_probability
+from dpaudit.algorithms.offline.offline import Policy
 from dpaudit.algorithms.offline.pevi import pessimistic_action_values, require_sizes, solved
 from dpaudit.algorithms.offline.vapvi import LinearConstants, conditional_variance, halves
+from dpaudit.algorithms.public_parameters import digest, public_size, require_failure_probability
 from dpaudit.claims.claims import Claim, Premise
 from dpaudit.claims.guarantees import ZCDP
 from dpaudit.claims.pairs import Pair

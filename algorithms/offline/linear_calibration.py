@@ -36,6 +36,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from dpaudit.algorithms.noise_calibration import zcdp_sigma
 from dpaudit.algorithms.offline.linear_sensitivity import value_sensitivity, variance_sensitivity
 from dpaudit.certificate.verdicts import CLAIM_TOLERANCE
 from dpaudit.claims.guarantees import ZCDP
@@ -209,7 +210,7 @@ class LinearCalibration:
     def _joint(self, largest: tuple[float, ...], rho: float, moved: float, least: float) -> JointNoise:
         share = (1.0 - GRAM_SHARE) / len(largest)
         return JointNoise(
-            mechanism=Gaussian(sigma=_sigma(moved, rho), sensitivity=L2(moved, "proved")),
+            mechanism=Gaussian(sigma=zcdp_sigma(moved, rho), sensitivity=L2(moved, "proved")),
             claimed=ZCDP(rho=rho),
             dimension=self.features.shape[1],
             gram_scale=self.norm**2 / math.sqrt(GRAM_SHARE),
@@ -224,15 +225,14 @@ class LinearCalibration:
         acute = bool((self.features >= 0.0).all())
         return SeparateNoise(
             gram=SymmetricGaussian(
-                sigma=_sigma(
-                    1.0, rho
-                ),  # Z_ij of variance 1/(4 rho0) in (Z + Z')/sqrt 2: sigma^2 = 1/(2 rho0)
+                # Z_ij of variance 1/(4 rho0) in (Z + Z')/sqrt 2: sigma^2 = 1/(2 rho0)
+                sigma=zcdp_sigma(1.0, rho),
                 dimension=self.features.shape[1],
                 sensitivity=Sensitivity(value=moved(self.norm**2, "frobenius", acute=True), norm="frobenius"),
             ),
             vectors=tuple(
                 Gaussian(
-                    sigma=_sigma(sensitivity, rho),
+                    sigma=zcdp_sigma(sensitivity, rho),
                     # After the last step the sum is zero whatever the records say.
                     sensitivity=L2(
                         moved(self.norm * weight, "l2", acute=acute), "declared" if weight else "proved"
@@ -246,8 +246,3 @@ class LinearCalibration:
             largest=largest,
             acute=acute,
         )
-
-
-def _sigma(sensitivity: float, rho: float) -> float:
-    """Gaussian noise that makes a release of that sensitivity rho-zCDP (Bun and Steinke 2016, Prop. 1.6)."""
-    return sensitivity / math.sqrt(2.0 * rho)

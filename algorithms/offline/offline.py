@@ -12,7 +12,6 @@ from dpaudit.algorithms.data.trajectories import TrajectoryData
 from dpaudit.claims.claims import Claim
 from dpaudit.claims.pairs import Pair
 from dpaudit.curator.curator import Curator
-from dpaudit.errors import InvalidParameter
 
 
 class Policy(NamedTuple):
@@ -51,13 +50,3 @@ class OfflineAlgorithm(Protocol):
 
     def utility(self, output: Policy, /) -> dict[str, float]:
         """The policy's suboptimality, where the process is known; else empty."""
-
-
-def require_failure_probability(probability: float) -> None:
-    """Raise `InvalidParameter` unless the delta of a utility theorem lies in (0, 1)."""
-    if not 0.0 < probability < 1.0:
-        raise InvalidParameter(
-            f"failure_probability = {probability!r}",
-            where="failure_probability",
-            remedy="give one in (0, 1)",
-        )

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpaudit.algorithms.offline.offline import require_failure_probability
+from dpaudit.algorithms.public_parameters import require_failure_probability
 from dpaudit.errors import InvalidParameter
 
 

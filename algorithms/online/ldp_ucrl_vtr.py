@@ -19,19 +19,13 @@ from typing import Any
 
 import numpy as np
 
-from dpaudit.algorithms.data.digest import digest
 from dpaudit.algorithms.environments.linear_mixture import largest_value_norm, opposed
 from dpaudit.algorithms.environments.tabular import TabularMDP
 from dpaudit.algorithms.offline.noisy_solve import solve_noisy
 from dpaudit.algorithms.online.mixture_calibration import MixtureCalibration, MixtureCalibrationName
 from dpaudit.algorithms.online.online import UNIT, OnlineUsers, constant_user, online_users
-from dpaudit.algorithms.online.value_targeted import (
-    Array,
-    MixtureModel,
-    OnlinePolicies,
-    cumulative_regret,
-    require_positive,
-)
+from dpaudit.algorithms.online.value_targeted import Array, MixtureModel, OnlinePolicies, cumulative_regret
+from dpaudit.algorithms.public_parameters import digest, require_positive
 from dpaudit.claims.claims import Claim, Premise
 from dpaudit.claims.guarantees import ApproxDP
 from dpaudit.claims.pairs import Pair

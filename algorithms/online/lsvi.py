@@ -22,13 +22,13 @@ from typing import Literal, NamedTuple, TypeAlias, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from dpaudit.algorithms.data.trajectories import public_size
 from dpaudit.algorithms.environments.linear_mdp import feature_map
 from dpaudit.algorithms.environments.tabular import TabularMDP
 from dpaudit.algorithms.offline.noisy_solve import solve_noisy
 from dpaudit.algorithms.online.online import Episode, OnlineUsers
 from dpaudit.algorithms.online.update_times import Doubling, UpdateTimes
-from dpaudit.algorithms.online.value_targeted import Array, cumulative_regret, require_positive
+from dpaudit.algorithms.online.value_targeted import Array, cumulative_regret
+from dpaudit.algorithms.public_parameters import public_size, require_positive
 from dpaudit.curator.views import UserViews
 from dpaudit.errors import BudgetExceeded, DataError, InvalidParameter
 

@@ -34,9 +34,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, TypeAlias, get_args
 
-from dpaudit.algorithms.data.trajectories import public_size
 from dpaudit.algorithms.online.lsvi import ValueRange
-from dpaudit.algorithms.online.value_targeted import require_positive
+from dpaudit.algorithms.public_parameters import public_size, require_positive
 from dpaudit.claims.guarantees import ZCDP
 from dpaudit.claims.sensitivity import L2, Frobenius
 from dpaudit.errors import InvalidParameter

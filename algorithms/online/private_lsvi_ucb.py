@@ -24,8 +24,6 @@ from typing import Any
 
 import numpy as np
 
-from dpaudit.algorithms.data.digest import digest
-from dpaudit.algorithms.data.trajectories import public_size
 from dpaudit.algorithms.environments.tabular import TabularMDP
 from dpaudit.algorithms.online.lsvi import LinearModel, learn, views_regret
 from dpaudit.algorithms.online.lsvi_calibration import (
@@ -37,7 +35,8 @@ from dpaudit.algorithms.online.lsvi_calibration import (
 )
 from dpaudit.algorithms.online.online import UNIT, OnlineUsers, constant_user, online_users
 from dpaudit.algorithms.online.update_times import Doubling, FixedTimes, UpdateTimes
-from dpaudit.algorithms.online.value_targeted import Array, require_positive
+from dpaudit.algorithms.online.value_targeted import Array
+from dpaudit.algorithms.public_parameters import digest, public_size, require_positive
 from dpaudit.claims.claims import Claim, Premise
 from dpaudit.claims.guarantees import ZCDP
 from dpaudit.claims.pairs import Pair

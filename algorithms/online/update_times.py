@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass
 from typing import Protocol
 
-from dpaudit.algorithms.data.trajectories import public_size
 from dpaudit.algorithms.online.value_targeted import Array
+from dpaudit.algorithms.public_parameters import public_size
 from dpaudit.errors import InvalidParameter
 
 

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from dpaudit.algorithms.environments.linear_mixture import triple_features
 from dpaudit.algorithms.environments.tabular import TabularMDP
 from dpaudit.algorithms.online.online import OnlineUsers, User
+from dpaudit.algorithms.public_parameters import require_positive
 from dpaudit.errors import DataError, InvalidParameter
 
 Array = NDArray[np.float64]
@@ -228,13 +229,6 @@ def jia_widths(model: MixtureModel, n_users: int, scale: float) -> Callable[[int
         return found
 
     return widths
-
-
-def require_positive(value: float, where: str) -> float:
-    """The value, if it is a positive finite number; else raises `InvalidParameter`."""
-    if not math.isfinite(value) or value <= 0.0:
-        raise InvalidParameter(f"{where} = {value!r}", where=where, remedy="give a positive number")
-    return float(value)
 
 
 def cumulative_regret(mdp: TabularMDP, policies: NDArray[np.int64]) -> Array:

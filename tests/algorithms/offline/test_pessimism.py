@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpaudit.algorithms.data.datasets import treatment_data
 from dpaudit.algorithms.environments.tabular import random_mdp, uniform_policy
+from dpaudit.algorithms.environments.treatment import treatment_data
 from dpaudit.algorithms.offline.pessimism import (
     PenaltyConstants,
     bernstein_penalty,
