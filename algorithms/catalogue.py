@@ -24,8 +24,7 @@ from dpaudit.algorithms.environments.linear_mixture import one_hot_mixture, rand
 from dpaudit.algorithms.environments.riverswim import figure_river
 from dpaudit.algorithms.environments.tabular import BuiltinData
 from dpaudit.algorithms.environments.treatment import treatment_data
-from dpaudit.algorithms.evaluation.dp_lsl import DPLSL
-from dpaudit.algorithms.evaluation.dp_lsw import DPLSW
+from dpaudit.algorithms.evaluation.least_squares import DPLSL, DPLSW
 from dpaudit.algorithms.form import Builtin, Parameter, Prepared, Values, no_file, own_size, size, words
 from dpaudit.algorithms.offline.dp_apvi import DPAPVI
 from dpaudit.algorithms.offline.dp_vapvi import DPVAPVI

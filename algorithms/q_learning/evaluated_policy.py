@@ -21,7 +21,7 @@ from dpaudit.algorithms.environments.line_world import (
     Walk,
     moved,
 )
-from dpaudit.algorithms.evaluation.dp_lsw import DPLSW
+from dpaudit.algorithms.evaluation.least_squares import DPLSW
 from dpaudit.algorithms.public_parameters import public_size
 from dpaudit.algorithms.q_learning.q_learning import LearnedQ, NodeValues
 from dpaudit.claims.claims import Claim
