@@ -13,9 +13,9 @@ The paper computes either maximum in O(K N). Both are found faster here:
 * LSL: sum_s rho_s min(v_s + k, m) is concave in k; so are its root, that plus a constant, and its
   logarithm. The maximum is where the increment falls below beta, which bisection finds in O(N log m).
 
-**Calibration**, alpha and beta: ``lemma`` is the paper's Lemma 1. ``exact`` keeps its beta and takes the least
-alpha at which the worst pair of Gaussians meets (epsilon, delta): 6 to 40 times less noise. Neither is relied
-on: the ledger holds alpha and beta, and accounting proves what they give.
+**Calibration**, alpha and beta: ``lemma`` is the paper's Lemma 1. ``exact`` keeps its beta and takes the
+least alpha at which the worst pair of Gaussians meets (epsilon, delta): 6 to 40 times less noise. Neither is
+relied on: the ledger holds alpha and beta, and accounting proves what they give.
 
 Balle, B., Gomrokchi, M. and Precup, D. (2016). Differentially Private Policy Evaluation. ICML.
 """

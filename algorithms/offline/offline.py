@@ -1,4 +1,4 @@
-"""What the algorithms for offline reinforcement learning have in common: their face, and what leaves them."""
+"""What offline reinforcement learning algorithms have in common: their interface and output."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.algorithms.data.trajectories import TrajectoryData
+from dpaudit.algorithms.environments.tabular import TabularMDP
 from dpaudit.claims.claims import Claim
 from dpaudit.claims.pairs import Pair
 from dpaudit.curator.curator import Curator
@@ -50,3 +51,13 @@ class OfflineAlgorithm(Protocol):
 
     def utility(self, output: Policy, /) -> dict[str, float]:
         """The policy's suboptimality, where the process is known; else empty."""
+
+
+def policy_utility(mdp: TabularMDP | None, output: Policy) -> dict[str, float]:
+    """The policy's suboptimality against the exact optimum, where the process is known; else empty."""
+    if mdp is None:
+        return {}
+    return {
+        "suboptimality": mdp.suboptimality(output.actions),
+        "optimal value": float(mdp.initial @ mdp.optimal_values()[0]),
+    }
