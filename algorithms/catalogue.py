@@ -26,9 +26,8 @@ from dpaudit.algorithms.environments.tabular import BuiltinData
 from dpaudit.algorithms.environments.treatment import treatment_data
 from dpaudit.algorithms.evaluation.least_squares import DPLSL, DPLSW
 from dpaudit.algorithms.form import Builtin, Parameter, Prepared, Values, no_file, own_size, size, words
-from dpaudit.algorithms.offline.dp_apvi import DPAPVI
+from dpaudit.algorithms.offline.dp_apvi import DPAPVI, PenaltyConstants
 from dpaudit.algorithms.offline.dp_vapvi import DPVAPVI
-from dpaudit.algorithms.offline.pessimism import PenaltyConstants
 from dpaudit.algorithms.offline.vapvi import LinearConstants
 from dpaudit.algorithms.online.ldp_ucrl_vtr import LDPUCRLVTR, MixtureConstants
 from dpaudit.algorithms.online.lsvi import LinearModel

@@ -27,8 +27,7 @@ from dpaudit import ZCDP
 from dpaudit.algorithms.data.loaders import write_csv
 from dpaudit.algorithms.data.tables import write_rewards
 from dpaudit.algorithms.environments.treatment import treatment_data, treatment_mdp
-from dpaudit.algorithms.offline.dp_apvi import DPAPVI
-from dpaudit.algorithms.offline.pessimism import PenaltyConstants
+from dpaudit.algorithms.offline.dp_apvi import DPAPVI, PenaltyConstants
 
 Line = Mapping[str, str]
 

@@ -181,6 +181,14 @@ def random_mdp(n_states: int, n_actions: int, horizon: int, seed: int) -> Tabula
     )
 
 
+def uniform_mdp(rewards: NDArray[np.float64]) -> TabularMDP:
+    """The process with rewards [H, S, A] in which each next state is as likely as any other."""
+    n_states = rewards.shape[1]
+    return TabularMDP(
+        np.full((*rewards.shape, n_states), 1.0 / n_states), rewards, np.full(n_states, 1.0 / n_states)
+    )
+
+
 def cumulative(rows: NDArray[np.float64]) -> NDArray[np.float64]:
     """Cumulative probabilities along the last axis, for drawing by inversion: u >= c, summed."""
     sums = rows.cumsum(axis=-1)

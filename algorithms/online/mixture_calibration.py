@@ -40,6 +40,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.algorithms.noise_calibration import sufficient_sigma
+from dpaudit.algorithms.public_parameters import require_word
 from dpaudit.claims.claims import Premise
 from dpaudit.claims.guarantees import ApproxDP
 from dpaudit.claims.sensitivity import L2
@@ -76,12 +77,7 @@ class MixtureCalibration:
     opposed: bool
 
     def __post_init__(self) -> None:
-        if self.name not in get_args(MixtureCalibrationName):
-            raise InvalidParameter(
-                f"calibration {self.name!r}",
-                where="calibration",
-                remedy=f"give one of {', '.join(get_args(MixtureCalibrationName))}",
-            )
+        require_word(self.name, "calibration", get_args(MixtureCalibrationName))
         if self.guarantee.epsilon == 0.0:
             raise InvalidParameter(
                 "epsilon = 0",
@@ -120,7 +116,7 @@ class MixtureCalibration:
 
     @property
     def premises(self) -> tuple[Premise, ...]:
-        """What the calibration takes for granted about the features and the budget."""
+        """What the calibration assumes of the features and the budget."""
         if self.name in {"exact", "published-noise"}:
             return ()
         share = Premise(

@@ -29,11 +29,11 @@ from dpaudit.algorithms.online.mixture_calibration import (
     published_sigma,
 )
 from dpaudit.algorithms.online.online import OnlineUsers, User, constant_user, online_users
+from dpaudit.algorithms.online.optimism import cumulative_regret
 from dpaudit.algorithms.online.value_targeted import (
     MixtureModel,
     OnlinePolicies,
     RankOneRidge,
-    cumulative_regret,
     jia_widths,
     ucrl_vtr,
 )
