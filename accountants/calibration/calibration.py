@@ -18,7 +18,7 @@ from scipy.optimize import brentq
 
 from dpaudit.accountants.calibration.check import Opinion
 from dpaudit.accountants.calibration.scaled_composition import ScaledComposition
-from dpaudit.accountants.calibration.scaling import noise_parameter, scaled, with_noise
+from dpaudit.accountants.calibration.scaling import scaled
 from dpaudit.accountants.closed_forms.ranges import positive
 from dpaudit.accountants.closed_forms.rounding import down, sqrt_down
 from dpaudit.accountants.composition.composition import Composition, compose, compose_ledger
@@ -29,7 +29,7 @@ from dpaudit.claims.relations import Neighbouring
 from dpaudit.errors import CannotBound, InvalidParameter
 from dpaudit.ledger.ledger import Ledger
 from dpaudit.ledger.releases import Release
-from dpaudit.mechanisms import AnyMechanism, sensitivity_of
+from dpaudit.mechanisms import AnyMechanism
 
 #: To be confirmed by an accountant that proves, an answer may be raised by so much, relative.
 _MOST_RAISE = 1e-6
@@ -102,20 +102,20 @@ def calibrate(
         CannotBound: the mechanism cannot meet such a target, has no noise to choose, or two accountants
             disagree.
     """
-    if noise_parameter(prototype) is None:
+    if prototype.noise is None:
         raise CannotBound(
             f"the noise of a {prototype.kind} mechanism is not free to choose",
             where=f"mechanism {prototype.kind}",
             remedy="calibrate the mechanism that it stands for",
         )
-    sensitivity = sensitivity_of(prototype)
+    sensitivity = prototype.declared_sensitivity
     if sensitivity is not None and sensitivity.value == 0.0:
         raise InvalidParameter("a sensitivity of 0 needs no noise", where="sensitivity")
-    release = Release(label=prototype.kind, mechanism=with_noise(prototype, 1.0), count=count)
+    release = Release(label=prototype.kind, mechanism=prototype.with_noise(1.0), count=count)
     start = 1.0 if sensitivity is None else sensitivity.value
     answer = _least_factor(compose([release], neighbouring), target, start)
     mechanism = scaled(release.mechanism, answer.factor)
-    name, value = noise_parameter(mechanism) or ("", math.nan)
+    name, value = mechanism.noise or ("", math.nan)
     return Calibrated(**vars(answer), mechanism=mechanism, parameter=name, value=value, count=count)
 
 
@@ -146,7 +146,7 @@ def scale_ledger(
     else:
         releases = tuple(ledger)
         composition = compose(releases, neighbouring)
-    fixed = tuple(r.label for r in releases if noise_parameter(r.mechanism) is None)
+    fixed = tuple(r.label for r in releases if r.mechanism.noise is None)
     if len(fixed) == len(releases):
         raise CannotBound("no release has noise that could be scaled", where="ledger")
     answer = _least_factor(composition, target, 1.0)
