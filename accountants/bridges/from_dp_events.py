@@ -51,17 +51,9 @@ def from_dp_event(
 ) -> Ledger:
     """A ledger with one release for each leaf of a tree of events, its sensitivities `declared`.
 
-    The ledger has no footer and no hashes, since nothing here saw the run: it is accounted for, and never
-    certified.
-
-    Args:
-        event: the tree.
-        relation: dp-accounting's neighbouring relation, which the events are meant for.
-        whole: multipliers are scales over the whole sensitivity, as `to_dp_event` writes them.
-        neighbouring: the ledger's relation; left out, what `relation` is: ``REPLACE_SPECIAL`` zeroes a unit
-            out. Where `whole`, events under ``REPLACE_SPECIAL`` may also be about replace-one.
-        unit: the unit of privacy, which events do not name.
-        algorithm: the ledger's name for what made the events.
+    `relation` is the one that the events are meant for. Left out, `neighbouring` is the same: ``REPLACE_SPECIAL``
+    zeroes a unit out. Where `whole`, multipliers are scales over the whole sensitivity, as `to_dp_event` writes
+    them, and events under ``REPLACE_SPECIAL`` may also be about replace-one.
 
     Raises:
         CannotBound: an event has no sound counterpart here, or stands for no privacy at all.
@@ -75,7 +67,7 @@ def from_dp_event(
         try:
             mechanism = _mechanism(leaf, relation, moves, where)
         except InputError as error:
-            raise (error if where in error.where else named(where, error)) from None
+            raise named(where, error) from None
         if mechanism is not None:
             ledger.append(Release(label=where, mechanism=mechanism, count=count))
     return ledger

@@ -59,17 +59,10 @@ def from_opendp(
 ) -> Ledger:
     """A ledger with one release for each measurement of a composition, its sensitivity what moves it.
 
-    It has no footer and no hashes, since nothing here saw the run: it is accounted for, never certified.
-
-    Args:
-        measurement: a ``Measurement``, or the JSON object that ``opendp.mod.serialize`` wrote. A measurement
-            that OpenDP cannot serialise is taken as a whole, by its map.
-        neighbouring: the relation; OpenDP has only distances.
-        unit: the unit of privacy.
-        d_in: how far neighbouring inputs lie apart, by the measurement's input metric; left out, what one
-            record makes on data sets. Where the input is an aggregate, it must be stated.
-        count: how often the measurement was invoked.
-        algorithm: the ledger's name for the run.
+    `measurement` is a ``Measurement``, or the JSON object that ``opendp.mod.serialize`` wrote; one that OpenDP
+    cannot serialise is taken as a whole, by its map. `d_in` is how far neighbouring inputs lie apart, by its
+    input metric; left out, what one record makes on data sets. Where the input is an aggregate, it must be
+    stated. `count` is how often the measurement was invoked.
 
     Raises:
         MissingExtra: OpenDP is not installed.
