@@ -38,8 +38,8 @@ def bounds(composition: Composition, wanted: AnyGuarantee, *, enough: float = 0.
 
     Args:
         composition: what is to be bounded.
-        wanted: its kind, delta and order say what is asked for; its leading figure is not looked at.
-        enough: no dearer accountant is asked once a leading figure is at most this.
+        wanted: its kind, delta and order decide; its leading figure is not used.
+        enough: no costlier accountant is used once a leading figure is at most this.
 
     Raises:
         CannotBound: every accountant of that scale refuses.
@@ -65,7 +65,7 @@ def bounds(composition: Composition, wanted: AnyGuarantee, *, enough: float = 0.
     return sorted(found, key=lambda bound: leading_figure(bound.guarantee))
 
 
-#: The deltas at which a cost without rho is shown where nobody asked for another: the first with a bound.
+#: The deltas at which a cost without rho is shown unless the claim names one: the first with a bound.
 _DELTAS = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1)
 
 #: Of so many different mechanisms no tighter bound is sought than one that proves the claim.
@@ -89,16 +89,12 @@ def _approximate(composition: Composition, delta: float, enough: float) -> list[
 
 
 def _at(profile: PrivacyProfile, delta: float) -> Bound:
-    if not isinstance(profile, LossProfile):
-        guarantee = ApproxDP(epsilon=profile.epsilon(delta), delta=delta)
-        return Bound(guarantee=guarantee, method=profile.method, rigour=profile.rigour)
-    lower, upper = profile.bracket(delta)
-    return Bound(
-        guarantee=ApproxDP(epsilon=upper, delta=delta),
-        method=profile.method,
-        rigour=profile.rigour,
-        at_least=lower,
-    )
+    if isinstance(profile, LossProfile):
+        at_least, upper = profile.bracket(delta)
+    else:
+        at_least, upper = None, profile.epsilon(delta)
+    guarantee = ApproxDP(epsilon=upper, delta=delta)
+    return Bound(guarantee=guarantee, method=profile.method, rigour=profile.rigour, at_least=at_least)
 
 
 def account(
@@ -117,7 +113,7 @@ def account(
         ClaimMismatch: the claim is about another unit, relation or trust model.
         NotCertifiable: the noise in this ledger was never drawn, or replayed.
         CannotBound: no accountant can bound it.
-        LedgerFormat, IntegrityError: while reading a stream, as it says.
+        LedgerFormat, IntegrityError: while reading a stream.
     """
     header = ledger.header
     ledger.require_live_noise()
@@ -142,7 +138,7 @@ def account(
         trusted.add(release)
 
     if header.budget is None:
-        # The dearer accountants look at every mechanism many times over.
+        # The costlier accountants compute with every mechanism many times over.
         enough = leading_figure(wanted) if composition.distinct > _MANY_DIFFERENT else 0.0
         total = (
             bounds(composition, wanted, enough=enough) if claim is not None else _on_some_scale(composition)

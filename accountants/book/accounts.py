@@ -188,7 +188,7 @@ def cost_text(cost: Budget) -> str:
 
 
 def require_words(words: str, what: str, *, where: str, empty: bool = False) -> str:
-    """The words, if a database of either kind can keep them and a reader can tell them from others.
+    """The words, if a database of either kind can keep them and a reader can distinguish them.
 
     Raises:
         UsageError: no words, or control characters, or bytes that are no UTF-8.
@@ -197,7 +197,7 @@ def require_words(words: str, what: str, *, where: str, empty: bool = False) -> 
         raise UsageError(
             f"{what} {ascii(words)[:60]} holds control characters or invalid UTF-8",
             where=where,
-            why="not every database can keep them, and a reader could not tell two such names apart",
+            why="not every database can keep them, and a reader could not distinguish two such names",
             remedy="write it in UTF-8, without line breaks and control characters",
         )
     if not empty and not words.strip():

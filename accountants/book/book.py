@@ -166,7 +166,7 @@ class Book:
             return self._locked(connection, account.dataset)
 
     def cancel(self, reservation: str, *, note: str) -> Account:
-        """Give a reservation back; only for a run of which nothing was released, as the note says.
+        """Give a reservation back; only for a run that released nothing, for the reason that the note states.
 
         Raises:
             UsageError: no such reservation, it is settled already, or the note is empty.
@@ -224,7 +224,7 @@ class Book:
         return entry.cost
 
     def _spent_already(self, account: Account, reservation: str, ledger: Ledger) -> bool:
-        """Whether this very run was spent under this reservation: asked twice, it counts once."""
+        """Whether this very run was spent under this reservation: settled twice, it counts once."""
         for event in account.events:
             if event.ledger_hash is not None and event.ledger_hash == _run_of(ledger):
                 if event.reservation == reservation:
@@ -255,7 +255,7 @@ _NO_RUN = "of a ledger that names no run: "
 
 
 def _run_of(ledger: Ledger) -> str | None:
-    """The ledger's hash, if it tells this run from every other."""
+    """The ledger's hash, if it identifies the run."""
     return None if ledger.header.run is None else ledger.hash
 
 
@@ -278,7 +278,7 @@ def _cost_of(ledger: Ledger, account: Account) -> Budget:
         raise NotCertifiable(
             "a run whose noise came from a known seed",
             where=place,
-            why="whoever knows the seed can subtract the noise, so no figure covers its output, and its "
+            why="anyone who knows the seed can subtract the noise, so no figure covers its output, and its "
             "ledger does not differ from that of another run with a seed",
             remedy=_UNKNOWN_COST.format(instead="run it again without a seed"),
         )

@@ -1,4 +1,4 @@
-"""The book's two tables, and transactions in which nobody else writes.
+"""The book's two tables, and transactions that exclude other writers.
 
 SQLite: `BEGIN IMMEDIATE` takes the one lock on writing before anything is read, and every commit reaches the
 disk. PostgreSQL: the account's row is locked before its events are read, and what others committed meanwhile
@@ -65,7 +65,7 @@ class Tables:
 
     @contextmanager
     def writing(self) -> Iterator[Connection]:
-        """A transaction in which nobody else writes to what it has locked."""
+        """A transaction that excludes other writers from what it has locked."""
         committing = False
         try:
             with self._named_errors(), self._engine.begin() as connection:
@@ -73,7 +73,7 @@ class Tables:
                 committing = True
         except BookUnavailable as error:
             if committing:
-                error.why = "the commit was not answered: whether the book holds what was asked is unknown"
+                error.why = "the database did not confirm the commit: the book may or may not hold the entry"
                 error.remedy = "look with `dpaudit book show --history` before asking again"
             raise
 

@@ -226,10 +226,22 @@ def _losses(mechanism: AnyMechanism, neighbouring: Neighbouring, spacing: float)
     from dp_accounting.pld import privacy_loss_distribution as pld
     from dp_accounting.privacy_accountant import NeighboringRelation
 
+    def require_short(largest: float) -> None:
+        # Of noise without a largest loss: but for a mass of 1e-22.
+        if largest > _MOST_POINTS * spacing:
+            raise _no_opinion(f"a {mechanism.kind} release takes it too long an array")
+
     def both(
-        make: Callable[..., Any], *, times: int = 1, same: bool = True, dots: bool = False, **parameters: Any
+        make: Callable[..., Any],
+        largest: float,
+        *,
+        times: int = 1,
+        same: bool = True,
+        dots: bool = False,
+        **parameters: Any,
     ) -> _Losses:
-        # Rounded downwards, dp-accounting knows buckets only, and would log that it takes them.
+        require_short(largest)
+        # For figures rounded downwards dp-accounting has buckets only, and would log a warning.
         up, down = (
             make(
                 value_discretization_interval=spacing,
@@ -241,17 +253,18 @@ def _losses(mechanism: AnyMechanism, neighbouring: Neighbouring, spacing: float)
         )
         return _Losses(up, down, times, same)
 
-    _require_short(mechanism, spacing)
     inner, sampled = mechanism, dict[str, Any]()
     if isinstance(mechanism, PoissonSampled):
         inner, sampled = mechanism.mechanism, {"sampling_prob": mechanism.rate}
     replaced = bool(sampled) and neighbouring is Neighbouring.REPLACE_ONE
     match inner:
         case Gaussian() | SymmetricGaussian() | GaussianProcess() | TreeAggregation():
+            mu = inner.sensitivity.value / inner.sigma
             if replaced:  # rows half the sensitivity long, one against its negative
                 sampled |= {"neighboring_relation": NeighboringRelation.REPLACE_ONE}
             return both(
                 pld.from_gaussian_mechanism,
+                (0.5 * mu + 10.0) * mu,
                 times=inner.levels if isinstance(inner, TreeAggregation) else 1,
                 same=not replaced,
                 dots=True,
@@ -260,55 +273,40 @@ def _losses(mechanism: AnyMechanism, neighbouring: Neighbouring, spacing: float)
                 **sampled,
             )
         case Laplace() if not replaced:
-            scale, moved = inner.scale, inner.sensitivity.value
-            return both(pld.from_laplace_mechanism, dots=True, parameter=scale, sensitivity=moved, **sampled)
+            make, moved, scale = pld.from_laplace_mechanism, inner.sensitivity.value, inner.scale
+            return both(make, moved / scale, dots=True, parameter=scale, sensitivity=moved, **sampled)
         case DiscreteLaplace() | DiscreteGaussian():
             # One coordinate moved by all of it: for Laplace noise the worst pair, for Gaussian noise one.
             moves = math.floor(inner.sensitivity.value)
             if moves == 0:
                 return None
             if isinstance(inner, DiscreteGaussian):
+                mu, outcomes = moves / inner.sigma, 20.0 * inner.sigma
+                largest = max(outcomes * spacing, (0.5 * mu + 10.0) * mu)
                 make = pld.from_discrete_gaussian_mechanism
-                return both(make, same=False, sigma=inner.sigma, sensitivity=moves)
+                return both(make, largest, same=False, sigma=inner.sigma, sensitivity=moves)
             make, same = pld.from_discrete_laplace_mechanism, moves <= MOST_MOVES
-            return both(make, same=same, parameter=1.0 / inner.scale, sensitivity=moves)
+            largest = moves / inner.scale
+            return both(make, largest, same=same, parameter=1.0 / inner.scale, sensitivity=moves)
         case RandomizedResponse():
             replaced_by_any = inner.categories / (math.exp(inner.epsilon) + inner.categories - 1)
             make = pld.from_randomized_response
-            return both(make, noise_parameter=replaced_by_any, num_buckets=inner.categories)
+            return both(make, inner.epsilon, noise_parameter=replaced_by_any, num_buckets=inner.categories)
         case Exponential() | OpaquePureDP() | OpaqueApproxDP():
+            require_short(inner.epsilon)
             delta = inner.delta if isinstance(inner, OpaqueApproxDP) else 0.0
             stated = common.DifferentialPrivacyParameters(inner.epsilon, delta)
             # Rounded upwards only; and bounded range is less than the pure guarantee that follows from it.
             up = pld.from_privacy_parameters(stated, spacing)
             return _Losses(up, None, same=not isinstance(inner, Exponential))
         case Tabulated():
-            # A table that says less than its largest loss is not what dpaudit composes.
+            require_short(max(map(abs, inner.losses)))
+            # dpaudit composes a table by its largest loss alone where its rows imply no more.
             same = isinstance(table_term(inner.dominating_pair()), DiscreteTerm)
             up, down = (_table(inner, spacing, pessimistic=way) for way in (True, False))
             return _Losses(up, down if same else None, same=same)
         case _:
             raise _no_opinion(f"it has no privacy losses of a {mechanism.kind} mechanism")
-
-
-def _require_short(mechanism: AnyMechanism, spacing: float) -> None:
-    """Refuse one whose largest loss, but for a mass of 1e-22, lies too many spacings out."""
-    inner = mechanism.mechanism if isinstance(mechanism, PoissonSampled) else mechanism
-    match inner:
-        case Gaussian() | SymmetricGaussian() | GaussianProcess() | TreeAggregation() | DiscreteGaussian():
-            mu = inner.sensitivity.value / inner.sigma
-            outcomes = 20.0 * inner.sigma if isinstance(inner, DiscreteGaussian) else 0.0
-            points = max(outcomes, (0.5 * mu + 10.0) * mu / spacing)
-        case Laplace() | DiscreteLaplace():
-            points = inner.sensitivity.value / inner.scale / spacing
-        case RandomizedResponse() | Exponential() | OpaquePureDP() | OpaqueApproxDP():
-            points = inner.epsilon / spacing
-        case Tabulated():
-            points = max(map(abs, inner.losses)) / spacing
-        case _:
-            return
-    if points > _MOST_POINTS:
-        raise _no_opinion(f"a {mechanism.kind} release takes it too long an array")
 
 
 def _table(mechanism: Tabulated, spacing: float, *, pessimistic: bool) -> Any:

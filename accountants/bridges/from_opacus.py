@@ -30,7 +30,7 @@ IN_CHECKPOINT = "privacy_accountant_state_dict"
 #: What a history does not say.
 TAKEN_ON_TRUST = (
     "that batches were Poisson samples: with poisson_sampling=False Opacus writes the same history",
-    "that nobody can predict the noise: a fixed seed, or secure_mode=False, leaves no trace in a history",
+    "that the noise cannot be predicted: a fixed seed, or secure_mode=False, leaves no trace in a history",
     "that each step was one batch: gradient accumulation, which costs more, leaves only a larger sample rate",
     "that nothing else was released: a history holds no noisy counts of AdaClip, no losses and no accuracies",
     "that neither the clipping norm, nor the number of steps, nor any other setting depends on the examples",
@@ -41,7 +41,7 @@ _ENTRY = ("noise multiplier", "sample rate", "number of steps")
 #: More than any training makes; a ledger cannot hold counts beyond 2^53.
 _MOST_STEPS = 10**9
 
-#: Before it, a file could run code even where weights alone were asked for (CVE-2025-32434).
+#: Before it, a file could run code even in the mode that reads weights only (CVE-2025-32434).
 _SAFE_TORCH = (2, 6)
 
 
@@ -114,7 +114,7 @@ def read_checkpoint(path: str | Path) -> Mapping[str, Any]:
         raise MissingExtra(
             f"a checkpoint needs torch 2.6 or newer, this is {torch.__version__}",
             where=str(path),
-            why="older ones run code that a file brings along, even where weights alone are asked for",
+            why="older ones run code that a file brings along, even in the mode that reads weights only",
             remedy=_WITHOUT_TORCH,
         )
     try:

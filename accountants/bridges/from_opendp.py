@@ -59,17 +59,17 @@ def from_opendp(
 ) -> Ledger:
     """A ledger with one release for each measurement of a composition, its sensitivity what moves it.
 
-    `measurement` is a ``Measurement``, or the JSON object that ``opendp.mod.serialize`` wrote; one that OpenDP
-    cannot serialise is taken as a whole, by its map. `d_in` is how far neighbouring inputs lie apart, by its
-    input metric; left out, what one record makes on data sets. Where the input is an aggregate, it must be
-    stated. `count` is how often the measurement was invoked.
+    `measurement` is a ``Measurement``, or the JSON object that ``opendp.mod.serialize`` wrote; one that
+    OpenDP cannot serialise is taken as a whole, by its map. `d_in` is how far neighbouring inputs lie apart,
+    by its input metric; left out, what one record makes on data sets. Where the input is an aggregate, it
+    must be stated. `count` is how often the measurement was invoked.
 
     Raises:
         MissingExtra: OpenDP is not installed.
         UsageError: this is no measurement, or one of another version of OpenDP, or lacks its `d_in`.
         InvalidParameter: a distance or count outside its range.
-        ClaimMismatch: the input's metric cannot tell neighbours under this relation.
-        CannotBound: OpenDP refuses it, or its map promises nothing, or on a scale that no release has.
+        ClaimMismatch: the input's metric has no neighbours under this relation.
+        CannotBound: OpenDP refuses it, or its map's figure is infinite or on a scale that no release has.
     """
     mod = opendp_trees.library()
     tree = measurement if isinstance(measurement, Mapping) else _serialised(measurement, mod)

@@ -95,8 +95,8 @@ def _require_varying_size(whole: Any) -> None:
     """Refuse inputs of a size that cannot change: nothing lies at distance 1, so a map may say anything.
 
     Raises:
-        ClaimMismatch: the domain states a size; or the map promises that a record hides altogether but two do
-            not, which by the triangle inequality no map does that has neighbours to speak of.
+        ClaimMismatch: the domain states a size; or the map has cost 0 at distance 1 and more at 2, which by
+            the triangle inequality implies that no inputs lie at distance 1.
     """
     domain = whole.input_domain
     size = getattr(domain, "size", None)

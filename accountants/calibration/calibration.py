@@ -41,10 +41,10 @@ class Answer:
     """What is known of the noise that was found.
 
     Attributes:
-        target: what was asked for.
+        target: the guarantee to be met.
         factor: by which all noise was multiplied.
         bound: what the accountant that found it proves.
-        opinion: what the other one says.
+        opinion: the second accountant's.
         slack: the share of the target that is left unused, by the finder's lower bound: what a perfect
             accountant might still have saved.
     """
@@ -165,7 +165,7 @@ def _least_factor(composition: Composition, target: AnyGuarantee, start: float) 
                 f"{bound.method} proves {target} with noise times {factor!r}, "
                 f"{opinion.method} makes it {opinion.guarantee}",
                 where="calibration",
-                why="one of the two accountants is wrong, or cannot tell",
+                why="one of the two accountants is wrong, or cannot resolve the difference",
                 remedy="ask for a larger delta, and report it if they disagree by much",
             )
         factor, raise_by = factor * (1.0 + raise_by), 4.0 * raise_by
@@ -247,7 +247,7 @@ def split(budget: AnyGuarantee, weights: Sequence[float]) -> tuple[AnyGuarantee,
             raise CannotBound(
                 f"a split of {budget}",
                 where="budget",
-                why="parts of such a guarantee compose to more than their sum says",
+                why="parts of such a guarantee compose to more than their sum",
                 remedy="calibrate a zCDP or GDP budget to it, and split that",
             )
         case _:

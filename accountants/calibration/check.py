@@ -61,7 +61,7 @@ def opinion(runs: Runs, neighbouring: Neighbouring, target: AnyGuarantee) -> Opi
     """A second opinion on whether mechanisms whose privacy losses are known meet a target together.
 
     Raises:
-        CannotBound: no second accountant can tell.
+        CannotBound: no second accountant can decide.
     """
     terms = (renyi_terms if isinstance(target, ZCDP | RDP) else loss_terms)(runs, neighbouring)
     match target:

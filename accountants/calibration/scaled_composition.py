@@ -46,7 +46,7 @@ class ScaledComposition:
 
     @property
     def resolution(self) -> float:
-        """To what relative accuracy a factor is worth finding: sums and Gaussian curves are cheap."""
+        """The relative accuracy to which a factor is searched: sums and Gaussian curves are cheap."""
         cheap = not (isinstance(self._target, ApproxDP) and self._has_losses) or all(
             isinstance(term, GaussianTerm) for terms in self._terms(1.0) for term, _ in terms
         )
@@ -86,7 +86,7 @@ class ScaledComposition:
         return Bound(guarantee=target.model_copy(update={field: figure}), method=method), figure
 
     def opinion(self, factor: float) -> Opinion:
-        """What another accountant says: the least favourable over all exposures.
+        """The second accountant's opinion: the least favourable over all exposures.
 
         Raises:
             CannotBound: there is no other accountant.

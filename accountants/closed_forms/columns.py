@@ -31,7 +31,7 @@ class Cost:
 
     Args:
         one: the cost of one mechanism; raises `CannotBound` where it has none.
-        gaussian: of many Gaussian ones, none below what `one` says by more than its own rounding.
+        gaussian: of many Gaussian ones, none below `one`'s by more than its own rounding.
         laplace: of many Laplace ones.
     """
 
@@ -45,7 +45,7 @@ class Cost:
         return self._one(mechanism)
 
     def many(self, kind: Kind, sensitivity: Vector, scale: Vector) -> Vector:
-        """The cost of each of many mechanisms of one kind; NaN where only `__call__` can tell."""
+        """The cost of each of many mechanisms of one kind; NaN where only `__call__` can compute it."""
         with np.errstate(all="ignore"):  # extreme numbers become NaN below, whatever they did on the way
             costs = self._many[kind](sensitivity, scale)
         return np.where(np.isfinite(costs), costs, np.nan)
@@ -142,7 +142,7 @@ def gaussian_log_moment(t: float, sensitivity: Vector, scale: Vector) -> Vector:
 
 
 def laplace_log_moment(t: float, sensitivity: Vector, scale: Vector) -> Vector:
-    """What `dpaudit.accountants.pairs.moments.laplace_log_moment` says of each, with twice its allowance."""
+    """`dpaudit.accountants.pairs.moments.laplace_log_moment` of each, with twice its allowance."""
     epsilon = laplace_pure(sensitivity, scale)
     a, b = t * epsilon, (t + 1.0) * epsilon
     excess = ((t + 1.0) * _second_order(np.minimum(a, 30.0)) + t * _second_order(-b)) / (2.0 * t + 1.0)

@@ -35,7 +35,7 @@ from dpaudit.errors import CannotBound
 
 INFLATION = 2e-14
 LOG_INFLATION = 1e-15  # relative, for the few roundings at the magnitude of a logarithm itself
-LARGEST_MU = 1e15  # past it nothing sensible is asked, and mu^2 and its error term stay far from overflow
+LARGEST_MU = 1e15  # far past any sensible use; mu^2 and its error term stay far from overflow
 SMALLEST_MU = 1e-200  # below it products of mu would leave the normal range; see gaussian_delta
 SQRT_2PI = math.sqrt(2.0 * math.pi)
 

@@ -41,7 +41,7 @@ class Composition:
     Args:
         neighbouring: the run's relation, which decides how many parts of a split one unit can touch.
         group_size: how many units the two data sets may differ in.
-        running: a cost whose total is asked for again and again: it is kept up as releases come and go,
+        running: a cost whose total is needed after each release: it is updated as releases come and go,
             where these are single units.
     """
 
@@ -126,18 +126,18 @@ class Composition:
     def total(self, cost: Callable[[AnyMechanism], float]) -> float:
         """The largest sum of an additive cost over all exposures, rounded up.
 
-        For a cost that adds up, the dearest parts of each split are found without trying all.
+        For a cost that adds up, the costliest parts of each split are found without trying all.
         """
-        dearest = self._sums_of([None], cost, self.group_size)
+        costliest = self._sums_of([None], cost, self.group_size)
         for split, parts in self._splits.items():
             places = [(split, part) for part in parts]
             touched = self._parts_touched(split)
             if self.group_size == 1:
-                dearest += heapq.nlargest(touched, self._sums_of(places, cost, 1))
+                costliest += heapq.nlargest(touched, self._sums_of(places, cost, 1))
                 continue
             by_units = [self._sums_of(places, cost, units) for units in range(1, self.group_size + 1)]
-            dearest.append(_dearest(zip(*by_units, strict=True), touched))
-        return sum_up(dearest)
+            costliest.append(_costliest(zip(*by_units, strict=True), touched))
+        return sum_up(costliest)
 
     def _put(self, key: Key, count: int, partition: Partition | None) -> None:
         if self._running is not None:
@@ -228,7 +228,7 @@ def _seen_by(mechanisms: Counter[Key], units: int) -> Counter[Key]:
     return seen
 
 
-def _dearest(parts: Iterable[Sequence[float]], touched: int) -> float:
+def _costliest(parts: Iterable[Sequence[float]], touched: int) -> float:
     """The largest sum of parts' costs with `touched` units to place; parts list their costs for 1, 2, ..."""
     best = [0.0] * (touched + 1)  # [units placed]
     for costs in parts:

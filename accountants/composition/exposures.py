@@ -1,7 +1,7 @@
 """What a unit of privacy is exposed to: mechanisms with the number of their runs, and what those cost.
 
 Gaussian and Laplace mechanisms are counted under their plain numbers, all others under themselves: a million
-different ones take some two hundred megabytes, and cost what `Cost.many` says of whole columns.
+different ones take some two hundred megabytes, and their costs are computed in whole columns, by `Cost.many`.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Columns(NamedTuple):
 class Exposure(Mapping[AnyMechanism, int]):
     """Which mechanisms run on one unit's data, and how many times each.
 
-    Mechanisms are made as they are asked for; `columns` has the numbers of many without making any.
+    Mechanisms are made on access; `columns` has the numbers of many without making any.
     """
 
     def __init__(self, counts: Mapping[Key, int]) -> None:

@@ -1,4 +1,4 @@
-"""The curves of all accountants that can bound a composition, from cheap to dear."""
+"""The curves of all accountants that can bound a composition, from cheap to costly."""
 
 from __future__ import annotations
 
@@ -98,14 +98,14 @@ def _terms(exposure: Exposure, losses_of: Mapping[AnyMechanism, Losses]) -> Iter
 
 
 def _pairs(exposure: Exposure, kind: Kind) -> tuple[Vector, Vector]:
-    """What `losses` says of all plain mechanisms of a kind: the parameters of their pairs, and counts."""
+    """The parameters of the pairs of all plain mechanisms of a kind, as `losses` has them, and counts."""
     sensitivity, scale, runs = exposure.columns(kind)
     parameter = quotients_up(sensitivity, scale)
     representable(float(parameter.max(initial=0.0)), "sensitivity / scale")
     return parameter, runs
 
 
-#: From cheap to dear.
+#: From cheap to costly.
 ACCOUNTANTS: tuple[Callable[[Composition], PrivacyProfile], ...] = (
     gdp_profile,
     zcdp_profile,

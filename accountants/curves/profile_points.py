@@ -21,8 +21,8 @@ from dpaudit.mechanisms import Gaussian, SymmetricGaussian
 POINTS = 33
 _ENDS = (1e-10, 1e-8, 1e-6, 1e-4, 1e-2)
 
-#: Of so many different mechanisms that are not Gaussian, or ways to meet the parts of splits, the dearer
-#: accountants are asked only where one of them proves the claim: a curve by them takes many seconds.
+#: Of so many different mechanisms that are not Gaussian, or ways to meet the parts of splits, the costlier
+#: accountants are used only where one of them proves the claim: a curve by them takes many seconds.
 _MANY_DIFFERENT = 8
 _MANY_EXPOSURES = 4
 
@@ -54,8 +54,8 @@ def profile_points(ledger: Ledger, accounting: Accounting) -> tuple[CurvePoints,
 def understated(curves: Iterable[CurvePoints], ledger: Ledger, accounting: Accounting) -> Iterator[str]:
     """What is wrong with curves that somebody states: points below those computed again, or their rigour.
 
-    A curve by an accountant that is not asked today is held against all that are: it may be tighter than
-    each of them, but nobody can tell, so that it is refused where it lies below all.
+    A curve by an accountant that is not used now is compared with all that are: it may be tighter than each
+    of them, but that cannot be checked, so it is refused where it lies below all.
     """
     found = list(_profiles(ledger, _needed(accounting)))
     for curve in curves:
@@ -95,7 +95,7 @@ def _profiles(ledger: Ledger, needed: str | None) -> Iterator[PrivacyProfile]:
         yield implied_profile(held_to(header.budget, header.group_size))
         return
     composition = compose_ledger(ledger)
-    skipped = dear(composition)
+    skipped = costly(composition)
     for accountant in ACCOUNTANTS:
         if skipped and accountant in _METHODS and needed not in _METHODS[accountant]:
             continue
@@ -105,11 +105,11 @@ def _profiles(ledger: Ledger, needed: str | None) -> Iterator[PrivacyProfile]:
             continue
 
 
-#: The names under which the dear accountants answer.
+#: The names of the costly accountants' methods.
 _METHODS: dict[object, tuple[str, ...]] = {rdp_profile: ("rdp",), pld_profile: ("pld", "pld+rdp")}
 
 
-def dear(composition: Composition) -> bool:
+def costly(composition: Composition) -> bool:
     """Whether a curve by the Renyi and privacy-loss accountants takes many seconds."""
     different = (m for m in composition.mechanisms() if not isinstance(m, Gaussian | SymmetricGaussian))
     if len(list(itertools.islice(different, _MANY_DIFFERENT + 1))) > _MANY_DIFFERENT:

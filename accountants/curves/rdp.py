@@ -167,7 +167,7 @@ def _total(composition: Composition, *, mixture_first: bool) -> LogMoment:
     }
 
     def moment(mechanism: AnyMechanism) -> LogMoment:
-        # Plain ones are looked up one by one only where their columns could not tell.
+        # Plain ones are looked up one by one only where their columns have NaN.
         if mechanism not in moments:
             moments[mechanism] = log_moment(mechanism, relation, mixture_first=mixture_first)
         return moments[mechanism]
@@ -181,7 +181,7 @@ def _total(composition: Composition, *, mixture_first: bool) -> LogMoment:
             )
         )
 
-    total(1.0)  # what no moment can be computed of is refused now, not when a curve is asked
+    total(1.0)  # refuses now what has no moment, not when the curve is used
     return total
 
 
