@@ -18,7 +18,7 @@ from dpaudit.accountants.curves.curves import (
     zcdp_profile,
 )
 from dpaudit.accountants.curves.implied import budget_bounds
-from dpaudit.accountants.curves.profiles import LossProfile, PrivacyProfile
+from dpaudit.accountants.curves.profiles import ImpliedProfile, LossProfile, PrivacyProfile
 from dpaudit.accountants.release_accounts import ReleaseAccounts
 from dpaudit.certificate.conditions import Code, Condition
 from dpaudit.certificate.verdicts import CLAIM_TOLERANCE, Accounting, leading_figure
@@ -47,22 +47,26 @@ def bounds(composition: Composition, wanted: AnyGuarantee, *, enough: float = 0.
     match wanted:
         case ApproxDP():
             found = _approximate(composition, wanted.delta, enough)
-        case ZCDP():
-            found = [Bound(guarantee=ZCDP(rho=zcdp_profile(composition).rho), method="zcdp")]
-        case GDP():
-            found = [Bound(guarantee=GDP(mu=gdp_profile(composition).mu), method="gdp")]
         case RDP():
             renyi = rdp_profile(composition)
             guarantee = RDP(alpha=wanted.alpha, epsilon=renyi.divergence(wanted.alpha))
             found = [Bound(guarantee=guarantee, method=renyi.method, rigour=renyi.rigour)]
+        case ZCDP():
+            found = [_total(zcdp_profile(composition))]
+        case GDP():
+            found = [_total(gdp_profile(composition))]
         case PureDP():
             try:
-                found = [Bound(guarantee=PureDP(epsilon=pure_profile(composition).pure), method="pure")]
+                found = [_total(pure_profile(composition))]
             except CannotBound:
                 found = []
         case _:
             assert_never(wanted)
     return sorted(found, key=lambda bound: leading_figure(bound.guarantee))
+
+
+def _total(profile: ImpliedProfile) -> Bound:
+    return Bound(guarantee=profile.guarantee, method=profile.method, rigour=profile.rigour)
 
 
 #: The deltas at which a cost without rho is shown unless the claim names one: the first with a bound.

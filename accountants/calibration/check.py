@@ -15,10 +15,9 @@ from typing import assert_never
 from scipy.optimize import minimize_scalar
 
 from dpaudit.accountants.bridges.dp_accounting_check import METHOD, Runs, enclose
-from dpaudit.accountants.closed_forms.conversions import rdp_epsilon
+from dpaudit.accountants.closed_forms.conversions import rdp_epsilon, response_delta
 from dpaudit.accountants.closed_forms.gaussian import gaussian_delta
 from dpaudit.accountants.closed_forms.rounding import up
-from dpaudit.accountants.curves.profiles import PureProfile
 from dpaudit.accountants.interval.interval import enclose_delta
 from dpaudit.accountants.pairs.dominating_pairs import loss_terms, renyi_terms
 from dpaudit.accountants.privacy_loss import GaussianTerm, PrivacyLoss, Term
@@ -103,7 +102,7 @@ def _approximate(runs: Runs, neighbouring: Neighbouring, terms: Terms, target: A
         return _by_contour(terms, target)
     total = collect(terms)
     if math.isfinite(total.ceiling) and total.least_delta.upper == 0.0:
-        delta = PureProfile(total.ceiling).delta(target.epsilon)
+        delta = response_delta(total.ceiling, target.epsilon)
         if delta <= target.delta:
             return Opinion("pure", approximate(target.epsilon, delta), agrees=True, proves=True)
     try:

@@ -80,6 +80,25 @@ def rdp_epsilon(alpha: float, rdp: float, delta: float) -> float:
     return renyi_epsilon(alpha - 1.0, rdp, 0.0, -math.log(delta))
 
 
+def response_epsilon(pure: float, delta: float) -> float:
+    """Epsilon that pure DP implies at `delta`, the curve of randomized response.
+
+    Source: Kairouz, Oh and Viswanath 2015: log(e^pure - delta (1 + e^pure)), written as pure + log1p(...).
+    """
+    inside = probability("delta", delta) * (1.0 + math.exp(-pure)) * (1.0 - 1e-15)
+    if inside >= 1.0:
+        return 0.0
+    return min(pure, max(0.0, (pure + math.log1p(-inside)) + 1e-15 * (1.0 + pure)))
+
+
+def response_delta(pure: float, epsilon: float) -> float:
+    """Delta that pure DP implies at `epsilon`: (1 - e^(epsilon - pure)) / (1 + e^-pure), and 0 beyond."""
+    if nonnegative("epsilon", epsilon) >= pure:
+        return 0.0
+    gap = (pure - epsilon) * (1.0 + 1e-15)
+    return min(1.0, -math.expm1(-gap) / (1.0 + math.exp(-pure)) * (1.0 + 1e-14))
+
+
 def pure_to_zcdp(epsilon: float) -> float:
     """Least rho such that every epsilon-DP mechanism is rho-zCDP: epsilon tanh(epsilon / 2).
 

@@ -19,12 +19,12 @@ from dpaudit.accountants.closed_forms.conversions import (
     pure_to_gdp,
     pure_to_zcdp,
     rdp_epsilon,
+    response_epsilon,
     zcdp_epsilon,
 )
 from dpaudit.accountants.closed_forms.gaussian import gaussian_delta, gaussian_epsilon, gaussian_mu
 from dpaudit.accountants.closed_forms.rounding import down, sqrt_down, sqrt_up, up
 from dpaudit.accountants.curves.implied import implied_curve
-from dpaudit.accountants.curves.profiles import PureProfile
 from dpaudit.accountants.privacy_loss import ApproxTerm, GaussianTerm, PrivacyLoss, Term
 from dpaudit.certificate.verdicts import leading_figure
 from dpaudit.claims.bounds import Rigour
@@ -169,7 +169,7 @@ def _from_gdp(mu: float, deltas: Sequence[float], orders: Sequence[float]) -> It
 
 def _from_pure(epsilon: float, deltas: Sequence[float], orders: Sequence[float]) -> Iterator[Conversion]:
     for delta in deltas:
-        figure = PureProfile(epsilon).epsilon(delta)
+        figure = response_epsilon(epsilon, delta)
         yield _Epsilons(ApproxTerm(epsilon, 0.0), delta).row(figure, "pure", KAIROUZ)
     rho, first = pure_to_zcdp(epsilon), up(Fraction(epsilon) ** 2 / 2)
     least = epsilon * math.tanh(0.5 * epsilon) * (1.0 - 1e-15)

@@ -11,36 +11,31 @@ from dpaudit.accountants.closed_forms.rounding import Vector, sqrt_up
 from dpaudit.accountants.composition.composition import Composition
 from dpaudit.accountants.composition.costs import mu_squared, pure_epsilon, rho
 from dpaudit.accountants.composition.exposures import Exposure
-from dpaudit.accountants.curves.profiles import (
-    GaussianProfile,
-    LeastProfile,
-    LossProfile,
-    PrivacyProfile,
-    PureProfile,
-    ZCDPProfile,
-)
+from dpaudit.accountants.curves.profiles import ImpliedProfile, LeastProfile, LossProfile, PrivacyProfile
 from dpaudit.accountants.curves.rdp import RenyiProfile
 from dpaudit.accountants.pairs.adaptive_ranges import adaptive_terms
 from dpaudit.accountants.pairs.dominating_pairs import Losses, closer_by_divergences, losses
 from dpaudit.accountants.privacy_loss import Composed, PrivacyLoss, Term
+from dpaudit.claims.guarantees import GDP, ZCDP, PureDP
 from dpaudit.errors import CannotBound
 from dpaudit.ledger.columnar import Kind
 from dpaudit.mechanisms import AnyMechanism, Exponential
 
 
-def zcdp_profile(composition: Composition) -> ZCDPProfile:
+def zcdp_profile(composition: Composition) -> ImpliedProfile:
     """The run's total rho and the curve that follows from it."""
-    return ZCDPProfile(representable(composition.total(rho), "rho"))
+    return ImpliedProfile(ZCDP(rho=representable(composition.total(rho), "rho")))
 
 
-def gdp_profile(composition: Composition) -> GaussianProfile:
+def gdp_profile(composition: Composition) -> ImpliedProfile:
     """The run's total mu and the exact Gaussian curve."""
-    return GaussianProfile(sqrt_up(Fraction(representable(composition.total(mu_squared), "mu^2"))))
+    square = Fraction(representable(composition.total(mu_squared), "mu^2"))
+    return ImpliedProfile(GDP(mu=sqrt_up(square)))
 
 
-def pure_profile(composition: Composition) -> PureProfile:
+def pure_profile(composition: Composition) -> ImpliedProfile:
     """The run's total pure epsilon; raises `CannotBound` where a mechanism has none."""
-    return PureProfile(representable(composition.total(pure_epsilon), "epsilon"))
+    return ImpliedProfile(PureDP(epsilon=representable(composition.total(pure_epsilon), "epsilon")))
 
 
 def rdp_profile(composition: Composition) -> RenyiProfile:

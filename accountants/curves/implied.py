@@ -10,15 +10,12 @@ from typing import assert_never
 from dpaudit.accountants.closed_forms.conversions import ROUNDING, pure_to_gdp, pure_to_zcdp
 from dpaudit.accountants.closed_forms.ranges import representable
 from dpaudit.accountants.closed_forms.rounding import up
-from dpaudit.accountants.curves.profiles import GaussianProfile, PureProfile, ZCDPProfile
+from dpaudit.accountants.curves.profiles import Additive, ImpliedProfile
 from dpaudit.accountants.privacy_loss import ApproxTerm, PrivacyLoss
 from dpaudit.certificate.verdicts import CLAIM_TOLERANCE
 from dpaudit.claims.bounds import Bound
 from dpaudit.claims.guarantees import GDP, RDP, ZCDP, AnyGuarantee, ApproxDP, PureDP
 from dpaudit.errors import CannotBound
-
-#: A guarantee that adds up over releases, so that a filter can hold a run to it.
-Additive = PureDP | ZCDP | GDP
 
 
 def implied_curve(guarantee: AnyGuarantee) -> Callable[[float], float]:
@@ -30,20 +27,7 @@ def implied_curve(guarantee: AnyGuarantee) -> Callable[[float], float]:
         case RDP():
             return _renyi_curve(guarantee.alpha, guarantee.epsilon)
         case _:
-            return implied_profile(guarantee).delta
-
-
-def implied_profile(guarantee: Additive) -> PureProfile | ZCDPProfile | GaussianProfile:
-    """The best curve that follows from the guarantee."""
-    match guarantee:
-        case PureDP():
-            return PureProfile(guarantee.epsilon)
-        case ZCDP():
-            return ZCDPProfile(guarantee.rho)
-        case GDP():
-            return GaussianProfile(guarantee.mu)
-        case _:
-            assert_never(guarantee)
+            return ImpliedProfile(guarantee).delta
 
 
 def _renyi_curve(alpha: float, divergence: float) -> Callable[[float], float]:
@@ -72,7 +56,7 @@ def implied(given: Additive, wanted: AnyGuarantee) -> AnyGuarantee | None:
     """
     match wanted:
         case ApproxDP(delta=delta):
-            return ApproxDP(epsilon=implied_profile(given).epsilon(delta), delta=delta)
+            return ApproxDP(epsilon=ImpliedProfile(given).epsilon(delta), delta=delta)
         case ZCDP():
             return ZCDP(rho=up(_rho(given)))
         case RDP(alpha=alpha):

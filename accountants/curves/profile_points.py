@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from dpaudit.accountants.composition.composition import Composition, compose_ledger
 from dpaudit.accountants.curves.curves import ACCOUNTANTS, pld_profile, rdp_profile
-from dpaudit.accountants.curves.implied import held_to, implied_profile
-from dpaudit.accountants.curves.profiles import PrivacyProfile
+from dpaudit.accountants.curves.implied import held_to
+from dpaudit.accountants.curves.profiles import ImpliedProfile, PrivacyProfile
 from dpaudit.certificate.curve_points import CurvePoints
 from dpaudit.certificate.verdicts import Accounting, meets, within
 from dpaudit.claims.bounds import as_rigorous
@@ -92,7 +92,7 @@ def _needed(accounting: Accounting) -> str | None:
 def _profiles(ledger: Ledger, needed: str | None) -> Iterator[PrivacyProfile]:
     header = ledger.header
     if header.budget is not None:
-        yield implied_profile(held_to(header.budget, header.group_size))
+        yield ImpliedProfile(held_to(header.budget, header.group_size))
         return
     composition = compose_ledger(ledger)
     skipped = costly(composition)

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, assert_never
 
-from dpaudit.accountants.closed_forms.conversions import zcdp_delta, zcdp_epsilon
+from dpaudit.accountants.closed_forms.conversions import (
+    response_delta,
+    response_epsilon,
+    zcdp_delta,
+    zcdp_epsilon,
+)
 from dpaudit.accountants.closed_forms.gaussian import gaussian_delta, gaussian_epsilon
-from dpaudit.accountants.closed_forms.ranges import nonnegative, probability
 from dpaudit.accountants.privacy_loss import Bracket, PrivacyLoss
 from dpaudit.claims.bounds import Rigour
+from dpaudit.claims.guarantees import GDP, ZCDP, PureDP
 from dpaudit.errors import CannotBound
+
+#: A guarantee that adds up over releases, so that a filter can hold a run to it.
+Additive = PureDP | ZCDP | GDP
 
 
 class PrivacyProfile(Protocol):
@@ -34,65 +41,45 @@ class PrivacyProfile(Protocol):
 
 
 @dataclass(frozen=True)
-class GaussianProfile:
-    """The exact curve of mu-GDP (Balle and Wang 2018, Theorem 8)."""
+class ImpliedProfile:
+    """The best curve known of a guarantee that adds up.
 
-    mu: float
-    method: str = "gdp"
-    rigour: Rigour = "float-pessimistic"
-
-    def epsilon(self, delta: float) -> float:
-        """The epsilon proved at `delta`."""
-        return gaussian_epsilon(delta, self.mu)
-
-    def delta(self, epsilon: float) -> float:
-        """The delta proved at `epsilon`."""
-        return gaussian_delta(epsilon, self.mu)
-
-
-@dataclass(frozen=True)
-class ZCDPProfile:
-    """The best curve known for a rho known only as zCDP (Canonne, Kamath, Steinke 2020, Prop. 12)."""
-
-    rho: float
-    method: str = "zcdp"
-    rigour: Rigour = "float-pessimistic"
-
-    def epsilon(self, delta: float) -> float:
-        """The epsilon proved at `delta`."""
-        return zcdp_epsilon(self.rho, delta)
-
-    def delta(self, epsilon: float) -> float:
-        """The delta proved at `epsilon`."""
-        return zcdp_delta(self.rho, epsilon)
-
-
-@dataclass(frozen=True)
-class PureProfile:
-    """The curve of pure epsilon-DP, that of randomized response (Kairouz, Oh, Viswanath 2015).
-
-    With e0 the pure epsilon: delta(e) = (e^e0 - e^e) / (1 + e^e0) for e <= e0, and 0 beyond.
+    The exact curve of mu-GDP (Balle and Wang 2018, Theorem 8), that of rho known only as zCDP (Canonne,
+    Kamath and Steinke 2020, Proposition 12), or that of randomized response for pure DP (Kairouz, Oh and
+    Viswanath 2015).
     """
 
-    pure: float
-    method: str = "pure"
+    guarantee: Additive
     rigour: Rigour = "float-pessimistic"
 
+    @property
+    def method(self) -> str:
+        """The accountant's name."""
+        return "pure" if isinstance(self.guarantee, PureDP) else self.guarantee.kind
+
     def epsilon(self, delta: float) -> float:
-        """The epsilon proved at `delta`: log(e^e0 - delta (1 + e^e0)), written as e0 + log1p(...)."""
-        probability("delta", delta)
-        inside = delta * (1.0 + math.exp(-self.pure)) * (1.0 - 1e-15)
-        if inside >= 1.0:
-            return 0.0
-        return min(self.pure, max(0.0, (self.pure + math.log1p(-inside)) + 1e-15 * (1.0 + self.pure)))
+        """The epsilon proved at `delta`."""
+        match self.guarantee:
+            case PureDP(epsilon=pure):
+                return response_epsilon(pure, delta)
+            case ZCDP(rho=rho):
+                return zcdp_epsilon(rho, delta)
+            case GDP(mu=mu):
+                return gaussian_epsilon(delta, mu)
+            case _:
+                assert_never(self.guarantee)
 
     def delta(self, epsilon: float) -> float:
-        """The delta proved at `epsilon`: (1 - e^(e - e0)) / (1 + e^-e0)."""
-        nonnegative("epsilon", epsilon)
-        if epsilon >= self.pure:
-            return 0.0
-        gap = (self.pure - epsilon) * (1.0 + 1e-15)
-        return min(1.0, -math.expm1(-gap) / (1.0 + math.exp(-self.pure)) * (1.0 + 1e-14))
+        """The delta proved at `epsilon`."""
+        match self.guarantee:
+            case PureDP(epsilon=pure):
+                return response_delta(pure, epsilon)
+            case ZCDP(rho=rho):
+                return zcdp_delta(rho, epsilon)
+            case GDP(mu=mu):
+                return gaussian_delta(epsilon, mu)
+            case _:
+                assert_never(self.guarantee)
 
 
 @dataclass(frozen=True, eq=False)

@@ -24,11 +24,15 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 
 from dpaudit.accountants.closed_forms.columns import Cost, gaussian_log_moment, laplace_log_moment
-from dpaudit.accountants.closed_forms.conversions import ROUNDING, renyi_epsilon
+from dpaudit.accountants.closed_forms.conversions import (
+    ROUNDING,
+    renyi_epsilon,
+    response_delta,
+    response_epsilon,
+)
 from dpaudit.accountants.closed_forms.ranges import above_one, nonnegative, probability
 from dpaudit.accountants.composition.composition import Composition
 from dpaudit.accountants.composition.costs import pure_epsilon
-from dpaudit.accountants.curves.profiles import PureProfile
 from dpaudit.accountants.pairs.moments import LogMoment, failure_cost, log_moment
 from dpaudit.claims.bounds import Rigour
 from dpaudit.errors import CannotBound
@@ -120,7 +124,7 @@ class RenyiProfile:
 
         found = max(0.0, _least(at))
         if math.isfinite(self.pure):
-            found = min(found, PureProfile(self.pure).epsilon(left))
+            found = min(found, response_epsilon(self.pure, left))
         if not math.isfinite(found):
             raise CannotBound("no finite epsilon follows from any order", where=f"delta = {delta!r}")
         return found
@@ -141,7 +145,7 @@ class RenyiProfile:
 
         found = min(1.0, math.exp(min(0.0, _least(at))) * (1.0 + ROUNDING))
         if math.isfinite(self.pure):
-            found = min(found, PureProfile(self.pure).delta(epsilon))
+            found = min(found, response_delta(self.pure, epsilon))
         return min(1.0, math.nextafter(found + self.revealed, 2.0)) if self.revealed > 0.0 else found
 
     def _log_moment(self, t: float) -> float:
