@@ -27,9 +27,6 @@ def gymnasium_environment(mdp: TabularMDP) -> gymnasium.Env[int, int]:
 
     Rewards are the expected ones of (step, state, action). After H steps the episode is terminated. Linear
     processes have theirs through their table: ``gymnasium_environment(linear.tabular)``.
-
-    Raises:
-        MissingExtra: Gymnasium is not installed.
     """
     library = _gymnasium()
 
@@ -60,11 +57,7 @@ def gymnasium_environment(mdp: TabularMDP) -> gymnasium.Env[int, int]:
 def line_environment(rewards: RewardFunction | None = None) -> gymnasium.Env[Any, int]:
     """The walk on [0, 1]: observations are the state, [1], from a uniform start; an episode has 50 steps.
 
-    Args:
-        rewards: of the state that a step reaches; left out, 0.5 - |s - 0.5|.
-
-    Raises:
-        MissingExtra: Gymnasium is not installed.
+    Rewards are of the state that a step reaches; left out, 0.5 - |s - 0.5|.
     """
     library = _gymnasium()
     earned = middle_rewards() if rewards is None else rewards

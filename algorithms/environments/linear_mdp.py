@@ -40,9 +40,6 @@ class LinearMDP:
         measures: nu_h(s'), [H, d, S].
         weights: theta_h, [H, d].
         initial: [S], the distribution of the first state.
-
-    Raises:
-        InvalidParameter: for shapes that do not fit, or numbers that span no probabilities or rewards.
     """
 
     features: NDArray[np.float64]
@@ -102,11 +99,7 @@ class LinearMDP:
 
 
 def feature_map(features: ArrayLike) -> NDArray[np.float64]:
-    """A copy of a feature map as finite doubles [S, A, d].
-
-    Raises:
-        InvalidParameter: it is nothing of the kind, or zero everywhere.
-    """
+    """A copy of a feature map as finite doubles [S, A, d], not all zero; else raises `InvalidParameter`."""
     table = np.array(features, dtype=np.float64)
     if table.ndim != 3 or not table.size or not np.isfinite(table).all() or not table.any():
         raise InvalidParameter(
@@ -147,11 +140,8 @@ def appendix_f_features(*, normalised: bool = True) -> NDArray[np.float64]:
     """The feature map of appendix F: (8 bits of a, delta, 1 - delta), [2, 100, 10].
 
     delta(s, a) is 1 where s = 0 and a = 0 hold both or neither. Bits are read from the most significant one;
-    the paper leaves their order open.
-
-    Args:
-        normalised: divided by sqrt 7, so that the longest has norm 1, as the paper's analysis assumes; its
-            experiment uses the raw ones, with squared norms up to 7.
+    the paper leaves their order open. Normalised, they are divided by sqrt 7, so that the longest has norm 1,
+    as the paper's analysis assumes; its experiment uses the raw ones, with squared norms up to 7.
     """
     actions = np.arange(N_ACTIONS)
     bits = (actions[:, None] >> np.arange(7, -1, -1)) & 1  # [A, 8]
@@ -165,10 +155,8 @@ def appendix_f_features(*, normalised: bool = True) -> NDArray[np.float64]:
 def appendix_f_mdp(instance: int = 0, *, horizon: int = HORIZON, normalised: bool = True) -> LinearMDP:
     """One instance of the example of appendix F: S = 2, A = 100, d = 10.
 
-    Args:
-        instance: seeds alpha_h1, alpha_h2 and r_h, each uniform on [0, 1].
-        horizon: H.
-        normalised: as in `appendix_f_features`; nu and theta grow by sqrt 7, the process stays the same.
+    The instance seeds alpha_h1, alpha_h2 and r_h, each uniform on [0, 1]. With normalised features nu and
+    theta grow by sqrt 7; the process stays the same.
     """
     alpha_1, alpha_2, r = np.random.default_rng(instance).random((3, horizon))
     measures = np.zeros((horizon, DIMENSION, N_STATES))

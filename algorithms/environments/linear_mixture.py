@@ -33,9 +33,6 @@ class LinearMixtureMDP:
         parameters: theta_h, [H, d].
         rewards: [H, S, A] in [0, 1]. Public.
         initial: [S], the distribution of the first state.
-
-    Raises:
-        InvalidParameter: for shapes that do not fit, or numbers that span no probabilities.
     """
 
     features: NDArray[np.float64]
@@ -76,11 +73,7 @@ class LinearMixtureMDP:
 
 
 def triple_features(features: ArrayLike) -> NDArray[np.float64]:
-    """A copy of a feature map over (s, a, s') as finite doubles [S, A, S, d].
-
-    Raises:
-        InvalidParameter: it is nothing of the kind, or zero everywhere.
-    """
+    """A copy of a feature map over (s, a, s') as finite doubles [S, A, S, d], not all zero."""
     table = np.array(features, dtype=np.float64)
     if table.ndim != 4 or not table.size or table.shape[0] != table.shape[2]:
         raise InvalidParameter(
@@ -131,11 +124,8 @@ def largest_value_norm(features: NDArray[np.float64]) -> float:
     """The largest norm of phi_V(s, a) over every (s, a) and every V with values in [0, 1].
 
     (3.1) asks that it be at most 1. The norm is convex in V, so that a corner of the cube attains it: all
-    ones where no two features of one (s, a) are opposed, else the best of all corners. Beyond 14 states the
-    corners are too many; then a bound from above, taken coordinate by coordinate.
-
-    Args:
-        features: [S, A, S, d].
+    ones where no two features [S, A, S, d] of one (s, a) are opposed, else the best of all corners. Beyond 14
+    states the corners are too many; then a bound from above, taken coordinate by coordinate.
     """
     n_states = features.shape[2]
     rows = features.reshape(-1, n_states, features.shape[3])  # [S A, S, d]

@@ -31,19 +31,16 @@ def riverswim_mdp(
     success: ArrayLike | None = None,
     normalised: bool = True,
 ) -> TabularMDP:
-    """RiverSwim over S states and H steps, from state 0, with two actions.
+    """RiverSwim over S states, at least 2, and H steps, from state 0, with two actions.
 
     Args:
-        n_states: S, at least 2.
+        n_states: S.
         horizon: H.
         success: the chance that swimming right succeeds: a number, or [H] of them for a kernel that changes
             from step to step. What remains stays or is swept down as 12 : 1. Left out, the classical kernel:
             0.6 from state 0 and in the last state, 0.35 between them.
         normalised: rewards divided by H, so that no episode earns more than 1, as Liao, He and Gu (2023) have
             them.
-
-    Raises:
-        InvalidParameter: fewer than 2 states, or chances that are none or not H many.
     """
     if public_size(n_states, "n_states") < 2:
         raise InvalidParameter(

@@ -23,9 +23,6 @@ class TabularMDP:
         transitions: [H, S, A, S], the probability of each next state.
         rewards: [H, S, A] in [0, 1], the expected immediate reward. Public.
         initial: [S], the distribution of the first state.
-
-    Raises:
-        InvalidParameter: for shapes that do not fit, or numbers that are no probabilities or rewards.
     """
 
     transitions: NDArray[np.float64]
@@ -84,14 +81,7 @@ class TabularMDP:
         return np.stack([self._action_values(h, values[h + 1]).argmax(axis=1) for h in range(self.horizon)])
 
     def evaluate(self, policy: ArrayLike) -> NDArray[np.float64]:
-        """V^policy_h(s), [H+1, S].
-
-        Args:
-            policy: [H, S] actions, or [H, S, A] probabilities of actions.
-
-        Raises:
-            InvalidParameter: if it is neither.
-        """
+        """V^policy_h(s), [H+1, S], of a policy as in `action_probabilities`."""
         probabilities = self.action_probabilities(policy)
         values = np.zeros((self.horizon + 1, self.n_states))
         for h in reversed(range(self.horizon)):
@@ -99,16 +89,12 @@ class TabularMDP:
         return values
 
     def suboptimality(self, policy: ArrayLike) -> float:
-        """v* - v^policy from the initial distribution, never below zero. ``policy`` as in `evaluate`."""
+        """v* - v^policy from the initial distribution, never below zero; policy as in `evaluate`."""
         gap = self.initial @ (self.optimal_values()[0] - self.evaluate(policy)[0])
         return max(0.0, float(gap))
 
     def action_probabilities(self, policy: ArrayLike) -> NDArray[np.float64]:
-        """A policy given as [H, S] actions or [H, S, A] probabilities, as [H, S, A] probabilities.
-
-        Raises:
-            InvalidParameter: if it is neither.
-        """
+        """A policy given as actions [H, S] or probabilities [H, S, A], as the latter; else `InvalidParameter`."""
         table = np.asarray(policy)
         if table.shape == (self.horizon, self.n_states) and table.dtype.kind in "iu":
             if (table < 0).any() or (table >= self.n_actions).any():
@@ -130,12 +116,9 @@ class TabularMDP:
         return probabilities
 
     def sample_trajectories(self, n: int, behaviour: ArrayLike, rng: np.random.Generator) -> TrajectoryData:
-        """Independent trajectories of the behaviour policy; rewards are the expected ones of (h, s, a).
+        """n independent trajectories of a behaviour policy; rewards are the expected ones of (h, s, a).
 
-        Args:
-            n: how many.
-            behaviour: a policy as in `evaluate`.
-            rng: public randomness.
+        The policy is as in `action_probabilities`; ``rng`` is public randomness.
         """
         n = public_size(n, "n")
         probabilities = self.action_probabilities(behaviour)

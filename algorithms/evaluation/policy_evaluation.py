@@ -55,9 +55,6 @@ class PolicyEvaluation(ABC):
         guarantee: (epsilon, delta).
         calibration: ``lemma``, as published, or ``exact``; see `smooth`.
         values: [N], the exact values, where they are known, to measure the error.
-
-    Raises:
-        InvalidParameter: sizes that do not fit, or numbers out of range.
     """
 
     features: Array
@@ -115,8 +112,7 @@ class PolicyEvaluation(ABC):
     def __call__(self, data: Episodes | TrajectoryData, curator: Curator) -> ValueEstimate:
         """Release the parameters, with noise that a smooth bound on their sensitivity chooses.
 
-        Raises:
-            DataError: the episodes are over other states than the features; for the data's holder.
+        Raises `DataError` (for the data's holder) if the episodes are over other states than the features.
         """
         visits = self.visits(data)
         theta = self.estimate(visits)  # Line 1.
@@ -144,11 +140,7 @@ class PolicyEvaluation(ABC):
         """Line 4. The standard deviation sigma_X; private."""
 
     def visits(self, data: Episodes | TrajectoryData) -> FirstVisits:
-        """First visits and clipped returns.
-
-        Raises:
-            DataError: the episodes are over other states than the features; for the data's holder.
-        """
+        """First visits and clipped returns; raises as a call does."""
         episodes = Episodes.of_trajectories(data) if isinstance(data, TrajectoryData) else data
         if episodes.n_states != len(self.features):
             raise DataError(
@@ -222,12 +214,6 @@ def worst_episode_pairs(
 
     **Visits**: two episodes visit every state, and many one state alone; one of the two is replaced by
     another that visits this state alone. All counts but one fall from 2 to 1, and log psi changes by beta.
-
-    Args:
-        features: Phi, [N, d].
-        weights: [N], at least 0.
-        discount: gamma.
-        largest_return: F_max.
     """
     n_states = len(features)
     high = _furthest(features, weights)

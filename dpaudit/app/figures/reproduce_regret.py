@@ -7,7 +7,7 @@ from typing import get_args
 
 import click
 
-from dpaudit.algorithms.online.mixture_calibration import MixtureCalibrationName
+from dpaudit.algorithms.online.ldp_ucrl_vtr import MixtureCalibrationName
 from dpaudit.app.figures.figure_003 import (
     RUNS,
     USERS,
