@@ -35,7 +35,7 @@ from dpaudit.claims.guarantees import ApproxDP
 from dpaudit.claims.relations import Neighbouring, TrustModel
 from dpaudit.errors import InvalidParameter
 from dpaudit.mechanisms import SmoothGaussian
-from dpaudit.mechanisms.smooth_lemma import lemma_loss, lemma_parameters
+from dpaudit.mechanisms.smooth import lemma_loss, lemma_parameters
 
 CalibrationName: TypeAlias = Literal["lemma", "exact"]
 

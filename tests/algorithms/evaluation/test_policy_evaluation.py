@@ -29,7 +29,7 @@ from dpaudit.curator.noise import NoNoise, Transcript
 from dpaudit.curator.running import run
 from dpaudit.errors import DataError, InvalidParameter
 from dpaudit.mechanisms import SmoothGaussian
-from dpaudit.mechanisms.smooth_lemma import lemma_parameters
+from dpaudit.mechanisms.smooth import lemma_parameters
 
 CHAIN = Chain(6, 0.5, 0.9)
 ONE = ApproxDP(epsilon=1.0, delta=0.1)
