@@ -20,8 +20,9 @@ from numpy.typing import NDArray
 from dpaudit.algorithms.data.episodes import Episodes
 from dpaudit.algorithms.data.tables import check_names, line_number, read_table, write_table
 from dpaudit.algorithms.data.trajectories import Trajectory, TrajectoryData
+from dpaudit.algorithms.optional_modules import optional_module
 from dpaudit.algorithms.public_parameters import public_size
-from dpaudit.errors import DataError, MissingExtra
+from dpaudit.errors import DataError
 
 COLUMNS = ("episode", "step", "state", "action", "reward", "next_state")
 
@@ -78,7 +79,7 @@ def read_csv(path: str | os.PathLike[str], **sizes: Unpack[Sizes]) -> Trajectory
 
 def read_parquet(path: str | os.PathLike[str], **sizes: Unpack[Sizes]) -> TrajectoryData:
     """As `read_csv`, for Parquet; raises `MissingExtra` without ``pip install 'dpaudit[parquet]'``."""
-    parquet = _extra("pyarrow.parquet", "parquet", "reading Parquet")
+    parquet = optional_module("pyarrow.parquet", "parquet", "reading Parquet")
     try:
         table: Any = parquet.read_table(os.fspath(path))
     except (OSError, ValueError) as error:  # pyarrow's ArrowInvalid is a ValueError
@@ -145,7 +146,7 @@ def read_minari(dataset_or_id: object, *, horizon: int, absorbing: bool = False)
             is out of range. The message is for the data's holder.
     """
     horizon = public_size(horizon, "horizon")
-    minari = _extra("minari", "minari", "reading a Minari data set")
+    minari = optional_module("minari", "minari", "reading a Minari data set")
     dataset: Any = dataset_or_id
     if isinstance(dataset_or_id, str):
         try:
@@ -324,15 +325,3 @@ def _check(wrong: NDArray[np.bool_], columns: Columns, place: Place, name: str, 
 
 def _where(columns: Columns, place: Place, row: int) -> str:
     return f"{place(row)} (episode {columns['episode'][row]:.17g}, step {columns['step'][row]:.17g})"
-
-
-def _extra(module: str, extra: str, purpose: str) -> Any:
-    try:
-        return import_module(module)
-    except ImportError as error:
-        raise MissingExtra(
-            f"{purpose} needs {module.partition('.')[0]}",
-            where=module,
-            why="it is an optional dependency",
-            remedy=f"pip install 'dpaudit[{extra}]'",
-        ) from error

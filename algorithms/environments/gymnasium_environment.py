@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,7 +15,7 @@ from dpaudit.algorithms.environments.line_world import (
     moved,
 )
 from dpaudit.algorithms.environments.tabular import TabularMDP, cumulative
-from dpaudit.errors import MissingExtra
+from dpaudit.algorithms.optional_modules import optional_module
 
 if TYPE_CHECKING:
     import gymnasium
@@ -28,7 +27,7 @@ def gymnasium_environment(mdp: TabularMDP) -> gymnasium.Env[int, int]:
     Rewards are the expected ones of (step, state, action). After H steps the episode is terminated. Linear
     processes have theirs through their table: ``gymnasium_environment(linear.tabular)``.
     """
-    library = _gymnasium()
+    library = optional_module("gymnasium", "gymnasium", "an environment")
 
     class TabularEnvironment(library.Env):  # type: ignore[name-defined,misc]
         observation_space = library.spaces.Discrete(mdp.n_states)
@@ -59,7 +58,7 @@ def line_environment(rewards: RewardFunction | None = None) -> gymnasium.Env[Any
 
     Rewards are of the state that a step reaches; left out, 0.5 - |s - 0.5|.
     """
-    library = _gymnasium()
+    library = optional_module("gymnasium", "gymnasium", "an environment")
     earned = middle_rewards() if rewards is None else rewards
 
     class LineEnvironment(library.Env):  # type: ignore[name-defined,misc]
@@ -81,16 +80,3 @@ def line_environment(rewards: RewardFunction | None = None) -> gymnasium.Env[Any
 
     environment: gymnasium.Env[Any, int] = LineEnvironment()
     return environment
-
-
-def _gymnasium() -> Any:
-    try:
-        library = import_module("gymnasium")
-    except ImportError as error:
-        raise MissingExtra(
-            "an environment needs gymnasium",
-            where="gymnasium",
-            why="it is an optional dependency",
-            remedy="pip install 'dpaudit[gymnasium]'",
-        ) from error
-    return library

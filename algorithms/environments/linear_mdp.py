@@ -16,11 +16,11 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from dpaudit.algorithms.data.trajectories import TrajectoryData
 from dpaudit.algorithms.environments.tabular import TabularMDP
-from dpaudit.algorithms.public_parameters import public_size
+from dpaudit.algorithms.public_parameters import Array, feature_table, public_size, set_read_only
 from dpaudit.errors import InvalidParameter
 
 #: Of the example of appendix F: sizes, and how often its behaviour policy takes action 0.
@@ -42,10 +42,10 @@ class LinearMDP:
         initial: [S], the distribution of the first state.
     """
 
-    features: NDArray[np.float64]
-    measures: NDArray[np.float64]
-    weights: NDArray[np.float64]
-    initial: NDArray[np.float64]
+    features: Array
+    measures: Array
+    weights: Array
+    initial: Array
 
     def __post_init__(self) -> None:
         features = feature_map(self.features)
@@ -58,9 +58,7 @@ class LinearMDP:
                 where="LinearMDP",
                 remedy="give [S, A, d], [H, d, S] and [H, d]",
             )
-        for name, values in (("features", features), ("measures", measures), ("weights", weights)):
-            values.setflags(write=False)
-            object.__setattr__(self, name, values)
+        set_read_only(self, features=features, measures=measures, weights=weights)
         _ = self.tabular  # refuses what spans no probabilities
 
     @cached_property
@@ -81,11 +79,11 @@ class LinearMDP:
         """The features' dimension d."""
         return int(self.weights.shape[1])
 
-    def optimal_values(self) -> NDArray[np.float64]:
+    def optimal_values(self) -> Array:
         """V*_h(s), [H+1, S], exact."""
         return self.tabular.optimal_values()
 
-    def evaluate(self, policy: ArrayLike) -> NDArray[np.float64]:
+    def evaluate(self, policy: ArrayLike) -> Array:
         """V^policy_h(s), [H+1, S], exact, of actions [H, S] or probabilities [H, S, A]."""
         return self.tabular.evaluate(policy)
 
@@ -98,20 +96,12 @@ class LinearMDP:
         return self.tabular.sample_trajectories(n, behaviour, rng)
 
 
-def feature_map(features: ArrayLike) -> NDArray[np.float64]:
-    """A copy of a feature map as finite doubles [S, A, d], not all zero; else raises `InvalidParameter`."""
-    table = np.array(features, dtype=np.float64)
-    if table.ndim != 3 or not table.size or not np.isfinite(table).all() or not table.any():
-        raise InvalidParameter(
-            f"a feature map of shape {table.shape}",
-            where="features",
-            why="every release's sensitivity is computed from it",
-            remedy="give finite numbers [S, A, d], not all zero",
-        )
-    return table
+def feature_map(features: ArrayLike) -> Array:
+    """A copy of a feature map as finite doubles [S, A, d], not all zero."""
+    return feature_table(features, "[S, A, d]")
 
 
-def one_hot_features(n_states: int, n_actions: int) -> NDArray[np.float64]:
+def one_hot_features(n_states: int, n_actions: int) -> Array:
     """The features of a tabular process: each (s, a) its own coordinate, [S, A, S A]."""
     size = n_states * n_actions
     return np.eye(size).reshape(n_states, n_actions, size)
@@ -123,9 +113,8 @@ def random_linear_mdp(n_states: int, n_actions: int, horizon: int, dimension: in
     The features are probability vectors, of norm at most 1; each anchor has its own measure and reward at
     each step.
     """
-    sizes = (n_states, n_actions, horizon, dimension)
-    names = ("n_states", "n_actions", "horizon", "dimension")
-    n_states, n_actions, horizon, dimension = map(public_size, sizes, names)
+    sizes = {"n_states": n_states, "n_actions": n_actions, "horizon": horizon, "dimension": dimension}
+    n_states, n_actions, horizon, dimension = (public_size(size, name) for name, size in sizes.items())
     rng = np.random.default_rng(seed)
     # Concentrated near the anchors: evenly mixed, all actions would lead to nearly the same place.
     return LinearMDP(
@@ -136,7 +125,7 @@ def random_linear_mdp(n_states: int, n_actions: int, horizon: int, dimension: in
     )
 
 
-def appendix_f_features(*, normalised: bool = True) -> NDArray[np.float64]:
+def appendix_f_features(*, normalised: bool = True) -> Array:
     """The feature map of appendix F: (8 bits of a, delta, 1 - delta), [2, 100, 10].
 
     delta(s, a) is 1 where s = 0 and a = 0 hold both or neither. Bits are read from the most significant one;
@@ -175,14 +164,14 @@ def appendix_f_mdp(instance: int = 0, *, horizon: int = HORIZON, normalised: boo
     )
 
 
-def appendix_f_behaviour(horizon: int = HORIZON) -> NDArray[np.float64]:
+def appendix_f_behaviour(horizon: int = HORIZON) -> Array:
     """Its behaviour policy, [H, S, A]: action 0 with probability 0.6, the others alike."""
     policy = np.full((horizon, N_STATES, N_ACTIONS), (1.0 - BEHAVIOUR_PROBABILITY) / (N_ACTIONS - 1))
     policy[..., 0] = BEHAVIOUR_PROBABILITY
     return policy
 
 
-def _rounded_into_unit(values: NDArray[np.float64]) -> NDArray[np.float64]:
+def _rounded_into_unit(values: Array) -> Array:
     inside = np.clip(values, 0.0, 1.0)
-    close: NDArray[np.float64] = np.where(np.abs(values - inside) <= 1e-12, inside, values)
+    close: Array = np.where(np.abs(values - inside) <= 1e-12, inside, values)
     return close

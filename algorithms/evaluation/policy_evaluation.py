@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from dpaudit.algorithms.data.episodes import Episodes, FirstVisits, first_visits
 from dpaudit.algorithms.data.trajectories import TrajectoryData
 from dpaudit.algorithms.evaluation.smooth import CalibrationName, SmoothCalibration
-from dpaudit.algorithms.public_parameters import Array, digest
+from dpaudit.algorithms.public_parameters import Array, digest, feature_table, set_read_only
 from dpaudit.claims.claims import Claim
 from dpaudit.claims.guarantees import ApproxDP
 from dpaudit.claims.pairs import Pair
@@ -66,7 +66,7 @@ class PolicyEvaluation(ABC):
     values: Array | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "features", _features(self.features))
+        set_read_only(self, features=feature_table(self.features, "[N, d]"))
         _ = self.state_weights, self.highest_return, self.noise  # each refuses what it cannot use
         if self.values is not None and np.shape(self.values) != (len(self.features),):
             raise InvalidParameter(
@@ -159,19 +159,6 @@ class PolicyEvaluation(ABC):
         if self.values is None:
             return {}
         return {"root mean square error": float(np.sqrt(np.square(output.values - self.values).mean()))}
-
-
-def _features(features: ArrayLike) -> Array:
-    matrix = np.array(features, dtype=np.float64)
-    if matrix.ndim != 2 or not matrix.size or not np.isfinite(matrix).all() or not matrix.any():
-        raise InvalidParameter(
-            f"features of shape {matrix.shape}, not finite, or all 0",
-            where="features",
-            why="a state's value is a linear function of them",
-            remedy="give a matrix of finite numbers [N, d], one row a state",
-        )
-    matrix.setflags(write=False)
-    return matrix
 
 
 def _weights(weights: ArrayLike | None, n_states: int) -> Array:

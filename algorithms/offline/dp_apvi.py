@@ -286,7 +286,7 @@ class DPAPVI:
         return Policy(solution.policy, solution.values)
 
     def worst_pairs(self) -> Sequence[Pair]:
-        """Two trajectories that share no cell at any step, alone and among others: both tables change most."""
+        """Two trajectories that share no cell at any step, alone and among others."""
         horizon, n_states, n_actions = self.rewards.shape
         ones, zeros = np.ones(horizon), np.zeros(horizon)
         low = Trajectory(np.zeros(horizon + 1, int), np.zeros(horizon, int), zeros)
