@@ -13,6 +13,7 @@ import click
 from dpaudit.app.options.foreign_code import foreign_code, load
 from dpaudit.auditors.statistics.canaries import Canaries
 from dpaudit.errors import UsageError
+from dpaudit.pipeline.audit import TRIALS
 
 METHODS = {
     "replay": "force the same noise on both data sets, see what still differs",
@@ -22,9 +23,6 @@ METHODS = {
     "one-run": "one run with many canaries",
 }
 SAMPLING = ("sequential", "threshold", "gdp")
-
-#: Left out: replays in each direction, runs on each side, canaries.
-TRIALS = {"replay": 100, "sequential": 5_000, "threshold": 5_000, "gdp": 5_000, "one-run": 1_000}
 
 
 @dataclass(frozen=True)
@@ -81,8 +79,21 @@ class Settings:
             )
         return _callable(self.score, "--score", "it is called with each output")
 
-    def canaries_for(self, number: int) -> Canaries:
+    def sampling(self) -> dict[str, Any]:
+        """The arguments of `dpaudit.audit` that say how a sampling audit is made."""
+        return {
+            "score": self.scored(),
+            "workers": self.workers,
+            "cluster": self.dask,
+            "chunk": self.chunk,
+            "resume": self.resume,
+            "time_limit": self.time_limit,
+            "stop_when_refuted": bool(self.stop_when_refuted),
+        }
+
+    def canaries_for(self) -> Canaries:
         """Call what ``--canaries`` names with their number."""
+        number = self.number("one-run")
         if self.canaries is None:
             raise UsageError(
                 "no canaries",

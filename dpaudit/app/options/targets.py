@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import difflib
 import inspect
 from collections.abc import Callable, Mapping, Sequence
@@ -183,6 +184,20 @@ def pairs_of(target: Target, pair: Pair | None) -> Sequence[Pair]:
         return ()
     with foreign_code(target.reference, "making its worst pairs"):
         return tuple(target.algorithm.worst_pairs())
+
+
+def data_for(target: Target, pair: Pair | None) -> Any:
+    """What to run a target on: its own data, else the first of the pair."""
+    if target.data is not None:
+        return target.data
+    if pair is not None:
+        return copy.deepcopy(pair.data)  # the audit must find the pair as it was
+    raise UsageError(
+        "no data to run on",
+        where=f"TARGET {target.reference}",
+        why="only built-in algorithms bring their own",
+        remedy="add --data FILE, or --pair MODULE:CALLABLE, whose first data set is then used",
+    )
 
 
 def parse_parameters(ctx: click.Context, option: click.Parameter, given: tuple[str, ...]) -> dict[str, Any]:

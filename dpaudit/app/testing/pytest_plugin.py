@@ -17,11 +17,12 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 if TYPE_CHECKING:
-    from dpaudit.app.testing.testing import ClaimedRun, Method
+    from dpaudit.app.testing.testing import ClaimedRun
     from dpaudit.certificate.verdicts import Audit
     from dpaudit.claims.claims import Claim
     from dpaudit.claims.pairs import Pair
     from dpaudit.curator.curator import Curator
+    from dpaudit.pipeline.audit import Method
 
 #: The probability, at most, with which any true claim at all is refuted in a session.
 SESSION_ERROR: Final = 1e-6

@@ -9,13 +9,12 @@ import difflib
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Literal
+from typing import Any
 
-from dpaudit.accountants.accounting import account
 from dpaudit.accountants.calibration.calibration import scale_ledger
 from dpaudit.algorithms.data.neighbours import trajectory_pairs
 from dpaudit.algorithms.data.trajectories import TrajectoryData
-from dpaudit.app.gate.audit_plan import TRIALS, Plan, audited
+from dpaudit.app.gate.audit_plan import TRIALS
 from dpaudit.app.options.claim_options import StatedClaim
 from dpaudit.app.text.output import lower, upper
 from dpaudit.app.text.tables import bound_figure, figure, shortfall
@@ -31,8 +30,9 @@ from dpaudit.curator.running import terms
 from dpaudit.errors import CannotBound, InvalidParameter, UsageError
 from dpaudit.ledger.ledger import Header, Ledger
 from dpaudit.ledger.releases import Release
-
-Method = Literal["replay", "threshold", "sequential"]
+from dpaudit.pipeline.accounting import account
+from dpaudit.pipeline.audit import Method
+from dpaudit.pipeline.audit import audit as audit_on_pairs
 
 _MARKER = "@pytest.mark.dp_claim"
 
@@ -191,11 +191,11 @@ def audit(
     error: float,
     run_options: Mapping[str, Any],
 ) -> Audit:
-    """Audit an algorithm on pairs; of several audits, one that refutes, else one that could not tell.
+    """Audit an algorithm on pairs, as `dpaudit.audit` does, with the gate's number of trials.
 
     Args:
         algorithm: any callable ``(data, curator) -> output``.
-        pairs: a `Pair`, a tuple ``(data, neighbour)``, several pairs, or None for the algorithm's own.
+        pairs: as in `dpaudit.audit`.
         claim: what to refute; left out, the algorithm's own.
         method: as ``dpaudit audit --method``.
         trials: recordings, or runs on each side; left out, the method's usual number.
@@ -204,42 +204,21 @@ def audit(
         run_options: further arguments of `dpaudit.run`.
 
     Raises:
-        UsageError: no pairs, or a method that nobody knows.
+        UsageError: no pairs, or an unknown method.
     """
-    if ("pr", method) not in TRIALS:
-        raise UsageError(
-            f"no method {method!r}",
-            where="dp_audit",
-            remedy=f"methods are {', '.join(known for profile, known in TRIALS if profile == 'pr')}",
-        )
-    claim = claim if claim is not None else getattr(algorithm, "claim", None)
-    found = audited(
+    known = [name for profile, name in TRIALS if profile == "pr"]
+    if method not in known:
+        raise UsageError(f"no method {method!r}", where="dp_audit", remedy=f"methods are {', '.join(known)}")
+    return audit_on_pairs(
         algorithm,
-        _pairs(algorithm, pairs),
-        claim=None if claim is None else claim.about(*terms(claim)),
-        plan=Plan(method, trials or TRIALS["pr", method], None, seed, 1 - error),
-        run_options=run_options,
+        pairs,
+        claim=claim,
+        method=method,
+        trials=TRIALS["pr", method] if trials is None else trials,
+        confidence=1 - error,
+        seed=seed,
+        **run_options,
     )
-    ranks = (Experiment.REFUTED, Experiment.INCONCLUSIVE, Experiment.NOT_REFUTED)
-    return min(found, key=lambda one: ranks.index(one.verdict))
-
-
-def _pairs(algorithm: object, pairs: object) -> list[Pair]:
-    if pairs is None and hasattr(algorithm, "worst_pairs"):
-        pairs = algorithm.worst_pairs()
-    if isinstance(pairs, Pair):
-        return [pairs]
-    if isinstance(pairs, tuple) and len(pairs) == 2 and not isinstance(pairs[0], Pair):
-        return [Pair(*pairs)]
-    found = list(pairs) if isinstance(pairs, Iterable) else []
-    if not found or not all(isinstance(pair, Pair) for pair in found):
-        raise UsageError(
-            "no pairs of neighbouring data" if not found else f"pairs of type {type(found[0]).__name__}",
-            where="dp_audit",
-            why="an audit compares two data sets that differ in one unit of privacy",
-            remedy="give a Pair, (data, neighbour), or what dp_neighbours(data) returns",
-        )
-    return found
 
 
 def audit_failure(found: Audit, *, allow_inconclusive: bool) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 from collections.abc import Sequence
 from dataclasses import replace
@@ -10,7 +11,6 @@ from typing import Any, cast
 import click
 from click.core import ParameterSource
 
-from dpaudit.accountants.curves.implied import implied_curve
 from dpaudit.app.options.audit_options import METHODS, Settings, settings_options
 from dpaudit.app.options.claim_options import StatedClaim, claim_options, users_option
 from dpaudit.app.options.foreign_code import foreign_code
@@ -26,16 +26,14 @@ from dpaudit.app.text.audit_text import audit_page
 from dpaudit.app.text.failures import EXIT_INCONCLUSIVE, EXIT_NOT_PROVED, traceback_option
 from dpaudit.app.text.output import line, lower, output_format_option, print_json, print_text
 from dpaudit.app.text.progress import Progress
-from dpaudit.auditors.replay.replay import replay
 from dpaudit.auditors.sampling.curatorless import Plain
-from dpaudit.auditors.sampling.plan import Plan, SoFar
-from dpaudit.auditors.sampling.sampling import Method, audit_by_sampling
-from dpaudit.auditors.statistics.canaries import audit_in_one_run, coin_relation
+from dpaudit.auditors.sampling.plan import SoFar
 from dpaudit.certificate.verdicts import Audit, Experiment
-from dpaudit.claims.claims import Claim
 from dpaudit.claims.pairs import Pair
-from dpaudit.curator.running import name_of, terms
+from dpaudit.curator.running import name_of
 from dpaudit.errors import UsageError
+from dpaudit.pipeline.audit import Method, one_run
+from dpaudit.pipeline.audit import audit as audit_on_pairs
 
 #: Runs a side of the zoo's audits, unless --trials says otherwise.
 ZOO_TRIALS = 10_000
@@ -124,29 +122,25 @@ def audit(
     settings.require_used(method)
     _require_sensible(method, pair_reference, settings, chosen)
     delta, stated = _bound_at(stated)
-    claim = _about_run(stated.claim(chosen.claim), method)
-    shared: dict[str, Any] = {"claim": claim, "delta": delta, "confidence": confidence}
+    shared: dict[str, Any] = {
+        "claim": stated.claim(chosen.claim),
+        "delta": delta,
+        "confidence": confidence,
+        "seed": seed,
+        "users": users,
+    }
     if method == "one-run":
-        found = _in_one_run(chosen, settings, shared, users=users, seed=seed)
+        canaries = settings.canaries_for()
+        with foreign_code(target, "auditing it"):
+            found = one_run(chosen.algorithm, canaries, guesses=settings.guesses, **shared)
     else:
         pairs = pairs_of(chosen, None if pair_reference is None else load_pair(pair_reference))
         _require_pairs(pairs, target)
-        if method == "replay":
-            with foreign_code(target, "auditing it"):
-                found = replay(
-                    chosen.algorithm,
-                    pairs,
-                    seed=seed,
-                    run_options={"users": users},
-                    replays=settings.number(method),
-                    **shared,
-                )
-        else:
-            found = _sampled(chosen, pairs, cast("Method", method), settings, shared, users=users, seed=seed)
+        found = _on_pairs(chosen, pairs, cast("Method", method), settings, shared)
     if output_format == "json":
         print_json({"verdict": found.verdict, **found.model_dump(mode="json", by_alias=True)})
     else:
-        head = line(f"{name_of(chosen.algorithm)}: {claim or 'nothing claimed'}")
+        head = line(f"{name_of(chosen.algorithm)}: {found.claim or 'nothing claimed'}")
         print_text(head, *audit_page(found))
     if found.verdict is Experiment.REFUTED:
         ctx.exit(EXIT_NOT_PROVED)
@@ -154,69 +148,20 @@ def audit(
         ctx.exit(EXIT_INCONCLUSIVE)
 
 
-def _sampled(
-    target: Target,
-    pairs: Sequence[Pair],
-    method: Method,
-    settings: Settings,
-    shared: dict[str, Any],
-    *,
-    users: int | None,
-    seed: int,
+def _on_pairs(
+    target: Target, pairs: Sequence[Pair], method: Method, settings: Settings, shared: dict[str, Any]
 ) -> Audit:
-    claim: Claim | None = shared["claim"]
-    plan = Plan(
-        trials=settings.number(method),
-        seed=seed,
-        chunk=settings.chunk,
-        workers=settings.workers or 1,
-        cluster=settings.dask,
-        resume=settings.resume,
-        time_limit=settings.time_limit,
-        stop_when_refuted=bool(settings.stop_when_refuted),
-    )
-    score = settings.scored()
-    with (
-        Progress(plan.trials * len(pairs), "runs a side") as progress,
-        foreign_code(target.reference, "auditing it"),
-    ):
-        return audit_by_sampling(
-            target.algorithm,
-            pairs,
-            plan,
-            method=method,
-            score=score,
-            curve=None if claim is None else implied_curve(claim.guarantee),
-            run_options=_run_options(target, claim, users),
-            progress=lambda so_far: _show(progress, so_far),
-            **shared,
+    sampling: dict[str, Any] = {}
+    total = settings.number(method) * len(pairs)
+    with contextlib.ExitStack() as stack:
+        if method != "replay":
+            sampling = settings.sampling()
+            progress = stack.enter_context(Progress(total, "runs a side"))
+            sampling["progress"] = lambda so_far: _show(progress, so_far)
+        stack.enter_context(foreign_code(target.reference, "auditing it"))
+        return audit_on_pairs(
+            target.algorithm, pairs, method=method, trials=settings.trials, **sampling, **shared
         )
-
-
-def _in_one_run(
-    target: Target, settings: Settings, shared: dict[str, Any], *, users: int | None, seed: int
-) -> Audit:
-    claim: Claim | None = shared["claim"]
-    canaries = settings.canaries_for(settings.number("one-run"))
-    options = {**_run_options(target, claim, users), "neighbouring": coin_relation(claim)}
-    with foreign_code(target.reference, "auditing it"):
-        return audit_in_one_run(
-            target.algorithm,
-            canaries,
-            guesses=settings.guesses,
-            curve=None if claim is None else implied_curve(claim.guarantee),
-            seed=seed,
-            run_options=options,
-            **shared,
-        )
-
-
-def _run_options(target: Target, claim: Claim | None, users: int | None) -> dict[str, Any]:
-    """What decides a run: of a claim whom it is about, not its figure, so that kept runs serve any."""
-    if isinstance(target.algorithm, Plain):
-        return {}
-    unit, neighbouring, trust_model = terms(claim)
-    return {"unit": unit, "neighbouring": neighbouring, "trust_model": trust_model, "users": users}
 
 
 def _show(progress: Progress, so_far: SoFar) -> None:
@@ -235,14 +180,6 @@ def _bound_at(stated: StatedClaim) -> tuple[float | None, StatedClaim]:
     if stated.delta is None or stated.epsilon is not None:
         return None, stated
     return stated.delta, replace(stated, delta=None)
-
-
-def _about_run(claim: Claim | None, method: str) -> Claim | None:
-    """The claim with unit, relation and trust model as a run fills in what it leaves open."""
-    if claim is None:
-        return None
-    unit, neighbouring, trust_model = terms(claim)
-    return claim.about(unit, coin_relation(claim) if method == "one-run" else neighbouring, trust_model)
 
 
 def _require_pairs(pairs: Sequence[Pair], target: str) -> None:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,33 +12,14 @@ import click
 from dpaudit.app.gate.audit_plan import Profile
 from dpaudit.app.gate.checks import run_gate
 from dpaudit.app.gate.configuration import Configuration, ConfigurationError, read_configuration
-from dpaudit.app.gate.github import markdown, workflow_commands
-from dpaudit.app.gate.gitlab import gitlab
-from dpaudit.app.gate.junit import junit
+from dpaudit.app.gate.formats import FORMATS, markdown, text
 from dpaudit.app.gate.report import Finding, Place, Report
-from dpaudit.app.gate.sarif import sarif
-from dpaudit.app.gate.text import text
 from dpaudit.app.text.failures import EXIT_INPUT, EXIT_NOTHING, traceback_option
 from dpaudit.app.text.output import note, print_text
 from dpaudit.errors import UsageError
 from dpaudit.ledger.files import replace_file, require_folder
 
 _SUMMARY: Final = "GITHUB_STEP_SUMMARY"
-
-
-def _json(report: Report) -> str:
-    return json.dumps(report.to_json(), indent=2, allow_nan=False) + "\n"
-
-
-#: Format -> the whole report in it.
-FORMATS: Final[dict[str, Callable[[Report], str]]] = {
-    "json": _json,
-    "github": workflow_commands,
-    "markdown": markdown,
-    "sarif": sarif,
-    "junit": junit,
-    "gitlab": gitlab,
-}
 
 
 def _parse_reports(

@@ -10,7 +10,7 @@ import click
 from dpaudit.accountants.bridges.from_diffprivlib import from_diffprivlib
 from dpaudit.accountants.bridges.from_opacus import IN_CHECKPOINT, from_opacus, read_checkpoint
 from dpaudit.accountants.bridges.from_opendp import from_opendp
-from dpaudit.app.options.output_path import require_no_input
+from dpaudit.app.options.files import require_no_input
 from dpaudit.app.text.failures import traceback_option
 from dpaudit.app.text.output import note, print_text, unwrapped
 from dpaudit.claims.relations import Neighbouring

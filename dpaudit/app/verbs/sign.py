@@ -8,8 +8,7 @@ from typing import Any
 
 import click
 
-from dpaudit.app.options.output_path import require_no_input
-from dpaudit.app.text.computed_again import AS_STATED, LEDGER, require_figures
+from dpaudit.app.options.files import require_no_input
 from dpaudit.app.text.failures import EXIT_NOT_PROVED, traceback_option
 from dpaudit.app.text.output import line, note, output_format_option, print_json, print_text, unwrapped
 from dpaudit.certificate.certificate import Certificate
@@ -20,6 +19,7 @@ from dpaudit.certificate.verdicts import Experiment
 from dpaudit.errors import UsageError
 from dpaudit.ledger.files import replace_file
 from dpaudit.ledger.ledger import Ledger
+from dpaudit.pipeline.recheck import AS_STATED, LEDGER, require_figures
 
 
 @click.command(epilog="Example: dpaudit keygen signing-key")
