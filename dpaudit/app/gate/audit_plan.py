@@ -112,7 +112,7 @@ class Plan:
                 trials=0,
                 seed=seed,
                 speaks_of="transcript" if self.method == "replay" else "final-output",
-                inconclusive=f"the time limit of {self.seconds:g} seconds was over before it could tell",
+                inconclusive=(f"the time limit of {self.seconds:g} seconds was over before it could tell",),
             )
 
 

@@ -13,6 +13,7 @@ from xml.etree import ElementTree as ET
 from rich.console import RenderableType
 
 from dpaudit.app.gate.report import RULES, Finding, Place, Report, outcome
+from dpaudit.app.text.conditions import sentences
 from dpaudit.app.text.output import bullets, line, table
 
 
@@ -30,8 +31,7 @@ def text(report: Report) -> list[RenderableType]:
     waived = [finding for finding in report.all_findings if finding.waiver is not None]
     parts += bullets("Findings", _text_lines(open_))
     parts += bullets("Waived", _text_lines(waived))
-    taken = dict.fromkeys(words for check in report.checks for words in check.not_checked)
-    parts += bullets("Not checked", taken)
+    parts += bullets("Not checked", sentences(c for check in report.checks for c in check.not_checked))
     seed = "" if report.seed is None else f", audit seed {report.seed}"
     return [*parts, line(), line(f"{report.summary} (profile {report.profile}{seed})")]
 
@@ -108,7 +108,7 @@ def markdown(report: Report) -> str:
     if findings:
         lines += ["", "### Findings", ""]
         lines += [_item(finding) for finding in findings]
-    taken = list(dict.fromkeys(line for check in report.checks for line in check.not_checked))
+    taken = sentences(condition for check in report.checks for condition in check.not_checked)
     if taken:
         lines += ["", "<details><summary>Not checked</summary>", ""]
         lines += [f"- {_cell(line)}" for line in taken]

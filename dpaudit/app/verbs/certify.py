@@ -30,6 +30,7 @@ from dpaudit.app.options.targets import (
     pairs_of,
     parameter_option,
 )
+from dpaudit.app.text.conditions import sentences
 from dpaudit.app.text.failures import EXIT_INCONCLUSIVE, EXIT_NOT_PROVED, EXIT_NOTHING, traceback_option
 from dpaudit.app.text.output import (
     bullets,
@@ -255,7 +256,7 @@ def _text(found: Certified, utility: dict[str, float | None]) -> list[Renderable
         )
     for name, value in utility.items():
         parts.append(line(f"utility: {name} {'not finite' if value is None else format(value, '.6g')}"))
-    return [*parts, line(), *bullets("Not checked", certificate.not_checked)]
+    return [*parts, line(), *bullets("Not checked", sentences(certificate.not_checked))]
 
 
 def _total(accounting: Accounting, approximate: Sequence[Bound]) -> list[str]:

@@ -10,6 +10,7 @@ from rich.console import RenderableType
 
 from dpaudit.app.options.claim_options import StatedClaim, claim_options, rigour_option
 from dpaudit.app.options.files import about_file
+from dpaudit.app.text.conditions import sentences
 from dpaudit.app.text.failures import EXIT_INCONCLUSIVE, EXIT_NOT_PROVED, EXIT_NOTHING, traceback_option
 from dpaudit.app.text.output import (
     bullets,
@@ -122,7 +123,7 @@ def _answer(path: Path, found: Verified) -> dict[str, Any]:
         "releases_not_proved": accounting.overview.failed,
         "premises": [] if claim is None else [{**p.to_json(), "holds": p.holds} for p in claim.premises],
         "certifiable": found.not_certifiable is None,
-        "not_checked": list(accounting.not_checked),
+        "not_checked": [condition.to_json() for condition in accounting.not_checked],
     }
 
 
@@ -142,5 +143,5 @@ def _text(path: Path, found: Verified) -> list[RenderableType]:
         *parts,
         *shortfalls(accounting),
         *premises(claim),
-        *bullets("Not checked", accounting.not_checked),
+        *bullets("Not checked", sentences(accounting.not_checked)),
     ]
