@@ -23,11 +23,12 @@ from dpaudit.claims.pairs import Pair
 from dpaudit.curator.curator import Filter
 from dpaudit.curator.running import Run, name_of, run
 from dpaudit.errors import CannotBound, NotCertifiable
+from dpaudit.ledger.ledger import Ledger
 from dpaudit.pipeline.accounting import Rigour, accounted
 from dpaudit.pipeline.audit import audit, pairs_for
 
-#: At this delta the total is also stated as (epsilon, delta)-DP, for comparison across scales.
-COMPARISON_DELTA = 1e-6
+#: The total is also stated as (epsilon, delta)-DP at this delta, for comparison across scales.
+COMPARED = ApproxDP(epsilon=0.0, delta=1e-6)
 
 
 class Auditor(Protocol):
@@ -58,8 +59,7 @@ class Certified:
     Attributes:
         run: the algorithm's output, as the audit left it, and the ledger.
         accounted: the accounting behind the certificate.
-        approximate: the total as (epsilon, `COMPARISON_DELTA`)-DP, tightest first; empty where it has no
-            bound on that scale.
+        approximate: the total on the scale of `COMPARED`, tightest first; empty where it has no bound there.
     """
 
     run: Run
@@ -134,7 +134,7 @@ def certified(
     command: str | None = None,
     curves: bool = True,
     step: Callable[[str], AbstractContextManager[object]] = nullcontext,
-    ran: Callable[[Run], object] = lambda _: None,
+    ran: Callable[[Run], object] | None = None,
 ) -> Certified:
     """As `certify`, with the run and the accounting beside the certificate.
 
@@ -144,22 +144,22 @@ def certified(
     two: the audit runs the algorithm again, which may change an object that it returned.
 
     Raises:
-        NothingReleased: the ledger has no releases; neither the accounting nor the audit is begun.
+        NothingReleased: the ledger has no releases; the audit is not begun.
     """
     # A budget is spent by each run anew.
     spare = copy.deepcopy(budget)
     with step("running it"):
         made = run(algorithm, data, claim=claim, seed=seed, users=users, budget=budget, path=path)
-    ledger = made.ledger
-    if not ledger.releases:
+    found = accounted(made.ledger, rigour=rigour)
+    if not found.accounting.overview.total:
         raise NothingReleased(
             f"{name_of(algorithm)} released nothing through its curator",
             where="the run's ledger",
             why="its output is unaccounted for",
             remedy="release through the curator",
         )
-    ran(made)
-    found = accounted(ledger, rigour=rigour)
+    if ran is not None:
+        ran(made)
     audits: list[Audit] = []
     if pairs is None and not hasattr(algorithm, "worst_pairs"):
         pairs = ()
@@ -169,24 +169,24 @@ def certified(
             audits = [auditor(algorithm, chosen, claim=claim, seed=seed or 0, users=users, budget=spare)]
     approximate = _approximate(found) if curves else ()
     certificate = judge(
-        ledger,
+        made.ledger,
         found.accounting,
         audits,
         command=command or f"dpaudit.certify({name_of(algorithm)}, ...)",
         statement=statement,
-        **(_curves(found, ledger, approximate) if curves else {}),
+        **(_curves(found, made.ledger, approximate) if curves else {}),
     )
     return Certified(made, found, approximate, certificate)
 
 
 def _approximate(found: Accounted) -> Sequence[Bound]:
     try:
-        return tuple(found.bounds(ApproxDP(epsilon=0.0, delta=COMPARISON_DELTA)))
+        return tuple(found.bounds(COMPARED))
     except CannotBound:
         return ()
 
 
-def _curves(found: Accounted, ledger: Any, approximate: Sequence[Bound]) -> dict[str, Any]:
+def _curves(found: Accounted, ledger: Ledger, approximate: Sequence[Bound]) -> dict[str, Any]:
     """The curve behind the proof, and what another library says of the same composition."""
     accounting = found.accounting
     guarantee = accounting.claim.guarantee if accounting.claim is not None else None

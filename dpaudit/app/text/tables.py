@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, assert_never
 
 from rich.console import RenderableType
 from rich.text import Text
 
+from dpaudit.app.text.conditions import sentences
 from dpaudit.app.text.output import MOST_ROWS, bullets, counted, line, lower, table, upper
 from dpaudit.auditors.statistics.gaussian_pair import LARGEST_EPSILON
+from dpaudit.certificate.certificate import Certificate
+from dpaudit.certificate.conditions import Condition
 from dpaudit.certificate.verdicts import (
     Accounting,
     Audit,
@@ -57,6 +60,16 @@ def accounting_table(accounting: Accounting) -> list[RenderableType]:
         rows.append(["total", "", "", "", bound_figure(accounting.bounds[0]), ""])
     columns = ("release", "mechanism", "sensitivity", "claimed", "computed", "verdict")
     return [table(columns, rows, whole=("claimed", "computed", "verdict")), *map(line, notes)]
+
+
+def opinion_line(certificate: Certificate) -> Text:
+    """What another library's accountant says of the proved figure."""
+    return line("second opinion", *str(certificate.second_opinion).split(" ", 1))
+
+
+def not_checked(conditions: Iterable[Condition]) -> list[RenderableType]:
+    """What is taken on trust."""
+    return bullets("Not checked", sentences(conditions))
 
 
 def bound_words(accounting: Accounting) -> list[str]:

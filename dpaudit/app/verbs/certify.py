@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -22,15 +21,14 @@ from dpaudit.app.options.claim_options import (
 )
 from dpaudit.app.options.foreign_code import foreign_code
 from dpaudit.app.options.targets import (
-    Target,
     data_for,
     load_pair,
     load_target,
     pair_option,
     pairs_of,
     parameter_option,
+    utility_of,
 )
-from dpaudit.app.text.conditions import sentences
 from dpaudit.app.text.failures import EXIT_INCONCLUSIVE, EXIT_NOT_PROVED, EXIT_NOTHING, traceback_option
 from dpaudit.app.text.output import (
     bullets,
@@ -47,6 +45,8 @@ from dpaudit.app.text.tables import (
     audit_words,
     bound_figure,
     bound_words,
+    not_checked,
+    opinion_line,
     premises,
     shortfalls,
 )
@@ -166,7 +166,7 @@ def certify(
             path=None if folder is None else folder / LEDGER,
             command=ctx.meta.get(COMMAND, f"dpaudit certify {target}"),
             step=functools.partial(foreign_code, target),
-            ran=lambda run: None if folder is None else text.append(output_text(run.output)),
+            ran=None if folder is None else lambda run: text.append(output_text(run.output)),
         )
     except NothingReleased:
         reason = f"{target} released nothing through its curator; its output is unaccounted for"
@@ -179,7 +179,7 @@ def certify(
     if folder is not None:
         files = _files(folder, text[0], certificate)
 
-    utility = _utility(chosen, found.run.output)
+    utility = utility_of(chosen, found.run.output)
     if output_format == "json":
         print_json({**certificate.to_json(), "utility": utility})
         note(files)
@@ -205,14 +205,6 @@ def _prepare(folder: Path) -> None:
     # Should the run fail half way, nothing may stand beside another run's ledger.
     for name in (CERTIFICATE, REPORT, OUTPUT):
         (folder / name).unlink(missing_ok=True)
-
-
-def _utility(target: Target, output: Any) -> dict[str, float | None]:
-    if not hasattr(target.algorithm, "utility"):
-        return {}
-    with foreign_code(target.reference, "measuring its utility"):
-        figures = {str(name): float(value) for name, value in target.algorithm.utility(output).items()}
-    return {name: value if math.isfinite(value) else None for name, value in figures.items()}
 
 
 def _files(folder: Path, text: str | NoJSON, certificate: Certificate) -> str:
@@ -244,7 +236,7 @@ def _text(found: Certified, utility: dict[str, float | None]) -> list[Renderable
     parts: list[RenderableType] = [line(f"{certificate.algorithm}: {certificate.claim}"), line()]
     parts += accounting_table(accounting)
     parts += [line(), *bullets(line("proof", certificate.proof), _total(accounting, found.approximate))]
-    parts.append(line("second opinion", *str(certificate.second_opinion).split(" ", 1)))
+    parts.append(opinion_line(certificate))
     parts += shortfalls(accounting) + premises(accounting.claim)
     if certificate.audits:
         for audit in certificate.audits:
@@ -256,7 +248,7 @@ def _text(found: Certified, utility: dict[str, float | None]) -> list[Renderable
         )
     for name, value in utility.items():
         parts.append(line(f"utility: {name} {'not finite' if value is None else format(value, '.6g')}"))
-    return [*parts, line(), *bullets("Not checked", sentences(certificate.not_checked))]
+    return [*parts, line(), *not_checked(certificate.not_checked)]
 
 
 def _total(accounting: Accounting, approximate: Sequence[Bound]) -> list[str]:

@@ -10,7 +10,6 @@ from rich.console import RenderableType
 
 from dpaudit.app.options.claim_options import StatedClaim, claim_options, rigour_option
 from dpaudit.app.options.files import about_file
-from dpaudit.app.text.conditions import sentences
 from dpaudit.app.text.failures import EXIT_INCONCLUSIVE, EXIT_NOT_PROVED, EXIT_NOTHING, traceback_option
 from dpaudit.app.text.output import (
     bullets,
@@ -22,7 +21,7 @@ from dpaudit.app.text.output import (
     unwrapped,
 )
 from dpaudit.app.text.reading import progress_on
-from dpaudit.app.text.tables import accounting_table, bound_words, premises, shortfalls
+from dpaudit.app.text.tables import accounting_table, bound_words, not_checked, premises, shortfalls
 from dpaudit.certificate.verdicts import Accounting
 from dpaudit.pipeline.accounting import Rigour, Verified
 from dpaudit.pipeline.accounting import verify as verify_ledger
@@ -143,5 +142,5 @@ def _text(path: Path, found: Verified) -> list[RenderableType]:
         *parts,
         *shortfalls(accounting),
         *premises(claim),
-        *bullets("Not checked", sentences(accounting.not_checked)),
+        *not_checked(accounting.not_checked),
     ]
