@@ -41,15 +41,11 @@ def account(
         LedgerFormat, IntegrityError: while reading a stream.
         MissingExtra: python-flint is not installed.
     """
-    return accounted(ledger, claim, rigour=rigour, most_rows=most_rows).accounting
+    return accounted(ledger, claim, rigour, most_rows=most_rows).accounting
 
 
 def accounted(
-    ledger: Ledger | LedgerStream,
-    claim: Claim | None = None,
-    *,
-    rigour: Rigour = "float-pessimistic",
-    most_rows: int | None = None,
+    ledger: Ledger | LedgerStream, claim: Claim | None, rigour: Rigour, *, most_rows: int | None = None
 ) -> Accounted:
     """As `account`, together with the composition, which bounds the ledger on other scales as well."""
     found = accounted_in_floats(ledger, claim, most_rows=most_rows)
@@ -108,7 +104,7 @@ def verify(
     with LedgerStream(path, allow_unhashed=allow_unhashed, progress=progress) as ledger:
         try:
             judged = claim(ledger.claim) if callable(claim) else claim
-            return Verified(ledger, accounted(ledger, judged, rigour=rigour, most_rows=most_rows))
+            return Verified(ledger, accounted(ledger, judged, rigour, most_rows=most_rows))
         except DpauditError:
             ledger.read_to_the_end()
             raise

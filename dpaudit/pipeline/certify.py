@@ -1,13 +1,17 @@
-"""Certify one run of an algorithm: run it, account for it, audit it, judge its claim."""
+"""Certify one run of an algorithm: run it, account for it, audit it, judge its claim.
+
+`certified` gives everything that was made on the way, `certify` the certificate alone.
+"""
 
 from __future__ import annotations
 
 import copy
+import functools
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, ParamSpec, Protocol
 
 from dpaudit.accountants.accounting import Accounted
 from dpaudit.accountants.bridges.dp_accounting_opinion import second_opinion
@@ -68,7 +72,7 @@ class Certified:
     certificate: Certificate
 
 
-def certify(
+def certified(
     algorithm: Auditable,
     data: Any,
     *,
@@ -81,7 +85,11 @@ def certify(
     auditor: Auditor = audit,
     statement: Statement = NOTHING_STATED,
     path: str | Path | None = None,
-) -> Certificate:
+    command: str | None = None,
+    curves: bool = True,
+    step: Callable[[str], AbstractContextManager[object]] = nullcontext,
+    ran: Callable[[Run], object] | None = None,
+) -> Certified:
     """Run an algorithm on data, account for every release, audit it and judge its claim.
 
     Args:
@@ -97,60 +105,22 @@ def certify(
         auditor: how it is audited; left out, by replay.
         statement: what its author states about the deployment.
         path: where the ledger is written as the run goes; left out, it stays in memory.
-
-    Raises:
-        NotCertifiable: nothing is claimed or nothing was released.
-        DpauditError: what `dpaudit.run`, `dpaudit.account` and `dpaudit.audit` raise.
-        Exception: whatever the algorithm raises.
-    """
-    return certified(
-        algorithm,
-        data,
-        claim=claim,
-        pairs=pairs,
-        seed=seed,
-        users=users,
-        budget=budget,
-        rigour=rigour,
-        auditor=auditor,
-        statement=statement,
-        path=path,
-    ).certificate
-
-
-def certified(
-    algorithm: Auditable,
-    data: Any,
-    *,
-    claim: Claim | None,
-    pairs: object = None,
-    seed: int | None = None,
-    users: int | None = None,
-    budget: Filter | None = None,
-    rigour: Rigour = "float-pessimistic",
-    auditor: Auditor = audit,
-    statement: Statement = NOTHING_STATED,
-    path: str | Path | None = None,
-    command: str | None = None,
-    curves: bool = True,
-    step: Callable[[str], AbstractContextManager[object]] = nullcontext,
-    ran: Callable[[Run], object] | None = None,
-) -> Certified:
-    """As `certify`, with the run and the accounting beside the certificate.
-
-    `command` is what reproduces the certificate; left out, a call of `dpaudit.certify`. Without `curves`
-    neither the curve delta(epsilon) is computed nor another library asked for its opinion. The algorithm is
-    run inside ``step("running it")`` and audited inside ``step("auditing it")``. `ran` is called between the
-    two: the audit runs the algorithm again, which may change an object that it returned.
+        command: what reproduces the certificate; left out, a call of `dpaudit.certify`.
+        curves: whether to compute the curve delta(epsilon) and to ask another library for its opinion.
+        step: the algorithm is run inside ``step("running it")`` and audited inside ``step("auditing it")``.
+        ran: called between the two: the audit runs the algorithm again, which may change its output.
 
     Raises:
         NothingReleased: the ledger has no releases; the audit is not begun.
+        NotCertifiable: nothing is claimed.
+        DpauditError: what `dpaudit.run`, `dpaudit.account` and `dpaudit.audit` raise.
+        Exception: whatever the algorithm raises.
     """
     # A budget is spent by each run anew.
     spare = copy.deepcopy(budget)
     with step("running it"):
         made = run(algorithm, data, claim=claim, seed=seed, users=users, budget=budget, path=path)
-    found = accounted(made.ledger, rigour=rigour)
+    found = accounted(made.ledger, None, rigour)
     if not found.accounting.overview.total:
         raise NothingReleased(
             f"{name_of(algorithm)} released nothing through its curator",
@@ -177,6 +147,22 @@ def certified(
         **(_curves(found, made.ledger, approximate) if curves else {}),
     )
     return Certified(made, found, approximate, certificate)
+
+
+_Parameters = ParamSpec("_Parameters")
+
+
+def _certificate_of(whole: Callable[_Parameters, Certified]) -> Callable[_Parameters, Certificate]:
+    """The same function, of the same parameters, which returns the certificate alone."""
+
+    @functools.wraps(whole, assigned=("__doc__", "__annotations__"))
+    def certify(*args: _Parameters.args, **options: _Parameters.kwargs) -> Certificate:
+        return whole(*args, **options).certificate
+
+    return certify
+
+
+certify = _certificate_of(certified)
 
 
 def _approximate(found: Accounted) -> Sequence[Bound]:

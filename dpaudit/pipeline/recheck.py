@@ -40,7 +40,7 @@ def require_figures(certificate: Certificate, ledger: Ledger) -> Accounted:
     remedy = "" if maker == versions()["dpaudit"] else f"certify again: it says dpaudit {maker} made it"
     enclosed = any(bound.rigour == "interval" for bound in certificate.bounds)
     try:
-        found = accounted(ledger, certificate.claim, rigour="interval" if enclosed else "float-pessimistic")
+        found = accounted(ledger, certificate.claim, "interval" if enclosed else "float-pessimistic")
     except (CannotBound, ClaimMismatch, NotCertifiable) as error:
         raise CertificateMismatch(
             f"its ledger gives no figures to hold it against: {error.what}",

@@ -116,15 +116,9 @@ class Settings:
 
 
 _USED_BY: dict[str, tuple[str, ...]] = {
-    "score": SAMPLING,
-    "workers": SAMPLING,
-    "dask": SAMPLING,
-    "chunk": SAMPLING,
-    "time_limit": SAMPLING,
-    "resume": SAMPLING,
+    **dict.fromkeys(("score", "workers", "dask", "chunk", "time_limit", "resume"), SAMPLING),
     "stop_when_refuted": ("sequential",),
-    "canaries": ("one-run",),
-    "guesses": ("one-run",),
+    **dict.fromkeys(("canaries", "guesses"), ("one-run",)),
 }
 
 
