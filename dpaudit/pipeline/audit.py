@@ -213,6 +213,6 @@ def _require_unused(given: Iterable[str]) -> None:
         raise UsageError(
             f"{name} with the method replay",
             where=name,
-            why="an option that is ignored would look like one that is honoured",
+            why="an option that is ignored would look as if it had an effect",
             remedy="leave it out, or use a sampling method: sequential, threshold or gdp",
         )

@@ -18,7 +18,7 @@ from dpaudit.pipeline.accounting import accounted
 #: What `dpaudit certify -o` calls a certificate's ledger, beside it.
 LEDGER: Final = "ledger.jsonl"
 
-#: What a certificate says and its ledger does not tell: no audit is run again, no other library asked.
+#: What a certificate states beyond its ledger: no audit is run again, no other library is asked.
 AS_STATED: Final = ("audits", "the second opinion", "the author's statement", "versions", "command")
 
 
@@ -26,7 +26,7 @@ def require_figures(certificate: Certificate, ledger: Ledger) -> Accounted:
     """Account for the ledger again: the certificate may not promise more than comes out.
 
     Larger figures than today's accountants find are no forgery: accountants become tighter. See `AS_STATED`
-    for what no ledger tells.
+    for what no ledger contains.
 
     Returns:
         The accounting of today.

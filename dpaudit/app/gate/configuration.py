@@ -84,7 +84,7 @@ def read_configuration(path: Path) -> Configuration:
         raise _error(path, 1, (), f"not TOML that can be read: {error}", "correct it") from None
     for key in _misspelled(document):
         what = f"{'.'.join(key)} is nearly [{'.'.join(TABLE)}]"
-        raise _error(path, line_of(text, key), (), what, "correct the name: it would be passed over")
+        raise _error(path, line_of(text, key), (), what, "correct the name: the table would be ignored")
     table: Any = document
     for depth, name in enumerate(TABLE):
         if name not in table:
@@ -148,7 +148,7 @@ def _is_table(kind: Any) -> bool:
 
 
 def _misspelled(document: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
-    """Tables that somebody meant as ours: the rest of a policy must not be lost to a slip in a header."""
+    """Tables that were probably meant as ours: a typing error in a header must not disable a policy."""
     outer, own = TABLE
     for name, table in document.items():
         if any(name == ours or _nearly(name, ours) for ours in (own, ".".join(TABLE))):
@@ -161,7 +161,7 @@ def _misspelled(document: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
 
 
 def _nearly(name: str, right: str) -> bool:
-    """Whether a name is another with a slip: two letters wrong or swapped, one more or less, or a tail."""
+    """Whether a name is another mistyped: two letters wrong or swapped, one more or less, or a tail."""
     if name == right:
         return False
     if len(name) == len(right):
@@ -174,7 +174,7 @@ def _nearly(name: str, right: str) -> bool:
 
 
 def _require_consistent(configuration: Configuration) -> None:
-    """What no table can tell by itself.
+    """Refuse settings that contradict one another.
 
     Raises:
         ConfigurationError: a setting that another one contradicts, or that nothing would come of.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Final
 from urllib.parse import quote
@@ -13,6 +14,7 @@ from xml.etree import ElementTree as ET
 from rich.console import RenderableType
 
 from dpaudit.app.gate.report import RULES, Finding, Place, Report, outcome
+from dpaudit.app.gate.settings import Waiver
 from dpaudit.app.text.conditions import sentences
 from dpaudit.app.text.output import bullets, line, table
 
@@ -41,10 +43,9 @@ def _text_lines(findings: list[Finding]) -> list[str]:
     for finding in findings:
         check = f"{finding.check}: " if finding.check else ""
         waiver = f" [until {finding.waiver.expires}: {finding.waiver.reason}]" if finding.waiver else ""
-        place = f"{finding.place.file}:{finding.place.line}"
         first, _, rest = finding.message.partition("\n")
         more = "".join(f"; {part.strip()}" for part in rest.split("\n") if part.strip())
-        lines.append(f"{place}: {finding.rule}: {check}{first}{more}{waiver}")
+        lines.append(f"{finding.place}: {finding.rule}: {check}{first}{more}{waiver}")
     return lines
 
 
@@ -52,13 +53,7 @@ def _text_lines(findings: list[Finding]) -> list[str]:
 _MOST_OF_SUMMARY = 900_000
 
 _COMMANDS = {"error": "error", "warning": "warning", "note": "notice"}
-_SIGNS = {
-    "passed": "✅",
-    "failed": "❌",
-    "error": "⛔",
-    "inconclusive": "❔",
-    "unchecked": "❔",
-}
+_SIGNS = {"passed": "✅", "failed": "❌", "error": "⛔", "inconclusive": "❔", "unchecked": "❔"}
 
 
 def workflow_commands(report: Report) -> str:
@@ -124,8 +119,7 @@ def _item(finding: Finding) -> str:
     waiver = (
         f" *waived until {finding.waiver.expires}: {_cell(finding.waiver.reason)}*" if finding.waiver else ""
     )
-    place = f"{finding.place.file}:{finding.place.line}"
-    return f"- **{finding.rule}**{check} {_cell(finding.message)} ({_cell(place)}){waiver}"
+    return f"- **{finding.rule}**{check} {_cell(finding.message)} ({_cell(str(finding.place))}){waiver}"
 
 
 def _cell(text: str) -> str:
@@ -140,14 +134,13 @@ SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sar
 def sarif(report: Report) -> str:
     """The report as one SARIF log with one run; a waived finding is a suppressed result."""
     driver: dict[str, Any] = {"name": "dpaudit", "rules": [_sarif_rule(name) for name in RULES]}
-    with_version = _version()
-    if with_version is not None:
-        driver["version"] = with_version
+    with suppress(PackageNotFoundError):
+        driver["version"] = version("dpaudit")
     run = {
         "tool": {"driver": driver},
         "invocations": [
             {
-                # Whether it could judge what it was to judge, not whether it liked it.
+                # Whether everything could be judged, whatever the verdicts.
                 "executionSuccessful": report.exit_status not in {2, 3},
                 "exitCode": report.exit_status,
                 "exitCodeDescription": report.summary,
@@ -181,19 +174,14 @@ def _sarif_results(report: Report) -> list[dict[str, Any]]:
             "partialFingerprints": {"dpauditFinding/v1": fingerprint},
         }
         # Where one result is marked as not suppressed, all others must be as well.
-        result["suppressions"] = [] if finding.waiver is None else [_sarif_suppression(finding)]
+        result["suppressions"] = [] if finding.waiver is None else [_sarif_suppression(finding.waiver)]
         results.append(result)
     return results
 
 
-def _sarif_suppression(finding: Finding) -> dict[str, Any]:
-    waiver = finding.waiver
-    assert waiver is not None  # noqa: S101  (the caller has looked)
-    return {
-        "kind": "external",
-        "status": "accepted",
-        "justification": f"{waiver.reason} (until {waiver.expires})",
-    }
+def _sarif_suppression(waiver: Waiver) -> dict[str, Any]:
+    words = f"{waiver.reason} (until {waiver.expires})"
+    return {"kind": "external", "status": "accepted", "justification": words}
 
 
 def _sarif_location(place: Place) -> dict[str, Any]:
@@ -215,13 +203,6 @@ def fingerprints(report: Report) -> list[str]:
         text = json.dumps([*key, seen[key]])
         found.append(hashlib.sha256(text.encode()).hexdigest())
     return found
-
-
-def _version() -> str | None:
-    try:
-        return version("dpaudit")
-    except PackageNotFoundError:
-        return None
 
 
 def gitlab(report: Report) -> str:
@@ -299,7 +280,7 @@ def _junit_tag(word: str, *, strict: bool) -> str | None:
 
 def _junit_line(finding: Finding) -> str:
     waiver = "" if finding.waiver is None else f" [waived: {finding.waiver.reason}]"
-    return f"{finding.place.file}:{finding.place.line}: {finding.rule}: {finding.message}{waiver}"
+    return f"{finding.place}: {finding.rule}: {finding.message}{waiver}"
 
 
 def _json(report: Report) -> str:

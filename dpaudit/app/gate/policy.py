@@ -66,7 +66,7 @@ def policy_findings(
 
 
 def not_checked(check: Check) -> tuple[Condition, ...]:
-    """What of the policy is believed as it is read."""
+    """What of the policy is taken on trust."""
     if check.baseline is None or Path(check.baseline).with_name(LEDGER).is_file():
         return ()
     return (Condition(code=Code.BASELINE, path=check.baseline),)
@@ -129,7 +129,7 @@ def waiver_findings(configuration: Configuration, checks: list[Checked], at: At)
         words = f"the waiver of {waiver.finding} ({waiver.reason})"
         if waiver.expires < day:
             message = (
-                f"{words} expired on {waiver.expires}: mend the finding and delete the waiver, or renew it"
+                f"{words} expired on {waiver.expires}: resolve the finding and delete the waiver, or renew it"
             )
             yield Finding("expired-waiver", waiver.check, message, at("waivers", position, "expires"))
         elif (waiver.check, waiver.finding) not in used:

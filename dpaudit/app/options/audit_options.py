@@ -17,9 +17,9 @@ from dpaudit.pipeline.audit import TRIALS
 
 METHODS = {
     "replay": "force the same noise on both data sets, see what still differs",
-    "sequential": "sample; true at every moment, shown while it runs",
+    "sequential": "sample; valid whenever you stop, shown while it runs",
     "threshold": "sample; one event, tested exactly at the end",
-    "gdp": "sample; bound mu, and nothing but mu",
+    "gdp": "sample; lower-bounds mu only",
     "one-run": "one run with many canaries",
 }
 SAMPLING = ("sequential", "threshold", "gdp")
@@ -45,7 +45,7 @@ class Settings:
         return TRIALS[method] if self.trials is None else self.trials
 
     def require_used(self, method: str) -> None:
-        """Refuse an option that the method would pass over.
+        """Refuse an option that the method would ignore.
 
         Raises:
             UsageError: there is one.
@@ -56,7 +56,7 @@ class Settings:
                 raise UsageError(
                     f"{option} with --method {method}",
                     where=option,
-                    why="an option that does nothing would look like one that was honoured",
+                    why="an option that is ignored would look as if it had an effect",
                     remedy=f"leave it out, or use --method {' or '.join(methods)}",
                 )
         if self.dask is not None and self.workers is not None:
@@ -68,7 +68,7 @@ class Settings:
             )
 
     def scored(self) -> Any:
-        """What ``--score`` stands for: a word that the auditors know, a callable, or None."""
+        """The score that ``--score`` names: a keyword of the auditors, a callable, or None."""
         if self.score is None or self.score in {"exact", "logistic", "boosting"}:
             return self.score
         if ":" not in self.score:

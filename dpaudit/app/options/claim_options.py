@@ -68,7 +68,7 @@ class StatedClaim:
             meant = getattr(own, name)
             if meant is not None and value != meant:
                 raise ClaimMismatch(
-                    f"{name} {value!r} was asked for, its own claim speaks of {str(meant)!r}",
+                    f"{name} {value!r} was asked for, its own claim is about {str(meant)!r}",
                     where="--" + name.replace("_", "-"),
                     remedy=f"claim {name} {str(meant)!r}",
                 )
@@ -127,7 +127,7 @@ _OPTIONS = (
     click.option(
         "--trust-model",
         type=click.Choice([str(model) for model in TrustModel]),
-        help="Who sees private data: a central curator; nobody but each user (local); or a curator whose "
+        help="Who sees private data: a central curator; each user alone (local); or a curator whose "
         "answers each user sees beside their own (joint).",
     ),
 )

@@ -1,6 +1,6 @@
 """What the pytest plugin does, without pytest: a marker's claim, a curator whose ledger is judged, an audit.
 
-Failures are told as an assertion is: what was claimed, what came out, and what would make it true.
+Failures read like assertions: what was claimed, what came out, and what would make it true.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def marked_claim(arguments: tuple[object, ...], fields: Mapping[str, object]) ->
     """The claim that a marker states: a `Claim`, or the fields of one.
 
     Raises:
-        UsageError: both, neither, or a field that nobody knows.
+        UsageError: both, neither, or an unknown field.
         InvalidParameter: a figure outside its range.
     """
     if len(arguments) == 1 and isinstance(arguments[0], Claim) and not fields:
@@ -61,9 +61,9 @@ def marked_claim(arguments: tuple[object, ...], fields: Mapping[str, object]) ->
         near = difflib.get_close_matches(unknown[0], known, n=1) if unknown else []
         hint = f"did you mean {near[0]}? " if near else ""
         raise UsageError(
-            f"{unknown[0]!r} is no part of a claim" if unknown else f"{arguments!r} is no Claim",
+            f"{unknown[0]!r} is not a field of a claim" if unknown else f"{arguments!r} is no Claim",
             where=_MARKER,
-            why="what is not understood cannot be judged",
+            why="a claim with an unknown part cannot be judged",
             remedy=f"{hint}give a dpaudit.Claim alone, or some of {', '.join(known)}",
         )
     guarantees = [name for name in ("epsilon", "rho", "mu") if fields.get(name) is not None]
@@ -232,7 +232,7 @@ def audit_failure(found: Audit, *, allow_inconclusive: bool) -> str | None:
             return None
         return (
             f"inconclusive{about}\n  {'; '.join(found.inconclusive)}\n"
-            f"    would tell: more trials, or another method; allow_inconclusive=True lets it pass\n{repeat}"
+            f"    try: more trials, or another method; allow_inconclusive=True lets it pass\n{repeat}"
         )
     lines = [f"refuted{about}"]
     for finding in found.findings:

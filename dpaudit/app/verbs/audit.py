@@ -64,7 +64,7 @@ Exits 0 if not refuted, 1 if refuted. An audit can refute a claim, never prove o
     "--plain",
     is_flag=True,
     help="TARGET draws its own noise, (data, numpy generator) -> output. A curatorless.Plain and "
-    "an OpenDP measurement need no such word.",
+    "an OpenDP measurement are detected automatically.",
 )
 @parameter_option
 @claim_options
@@ -74,7 +74,7 @@ Exits 0 if not refuted, 1 if refuted. An audit can refute a claim, never prove o
     type=click.FloatRange(min=0, max=1, min_open=True, max_open=True),
     default=0.95,
     show_default=True,
-    help="That the bound holds and no true claim is refuted.",
+    help="Confidence level of the bound and of the verdict.",
 )
 @settings_options
 @click.option(
@@ -102,7 +102,7 @@ def audit(
     strict: bool,
     output_format: str,
 ) -> None:
-    """Run TARGET on neighbouring data and look for what its ledger does not tell.
+    """Run TARGET on neighbouring data and look for what contradicts its claim or its ledger.
 
     TARGET is a built-in algorithm (see `dpaudit list`), path.py:NAME or package.module:NAME.
     """
@@ -176,7 +176,7 @@ def _show(progress: Progress, so_far: SoFar) -> None:
 
 
 def _bound_at(stated: StatedClaim) -> tuple[float | None, StatedClaim]:
-    """Where the bound on epsilon is stated: a delta without an epsilon is no part of a claim."""
+    """Where the bound on epsilon is stated: a delta without an epsilon is not a field of a claim."""
     if stated.delta is None or stated.epsilon is not None:
         return None, stated
     return stated.delta, replace(stated, delta=None)
@@ -193,7 +193,7 @@ def _require_pairs(pairs: Sequence[Pair], target: str) -> None:
 
 
 def _require_sensible(method: str, pair: str | None, settings: Settings, target: Target) -> None:
-    """Refuse a pair that one run would pass over, and an exact ratio of releases that nobody sees."""
+    """Refuse a pair that one run would ignore, and an exact ratio of releases that no curator saw."""
     if method == "one-run" and pair is not None:
         raise UsageError(
             "--pair with --method one-run",
@@ -211,7 +211,7 @@ def _require_sensible(method: str, pair: str | None, settings: Settings, target:
 
 
 def _require_zoo_options(ctx: click.Context) -> None:
-    """Refuse whatever the zoo would pass over."""
+    """Refuse every option that the zoo would ignore."""
     used = {"zoo", "target", "trials", "seed", "confidence", "output_format", "traceback"}
     for parameter in ctx.command.params:
         given = ctx.get_parameter_source(str(parameter.name)) is not ParameterSource.DEFAULT

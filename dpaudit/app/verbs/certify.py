@@ -216,7 +216,7 @@ def _files(folder: Path, text: str | NoJSON, certificate: Certificate) -> str:
         replace_file(folder / OUTPUT, text.encode())
         lines.append(f"written: {folder / OUTPUT}{_warning(certificate)}")
     else:
-        lines.append(f"not written: {folder / OUTPUT}: {text}, of which there is no JSON")
+        lines.append(f"not written: {folder / OUTPUT}: {text}, which cannot be written as JSON")
     return "\n".join(lines)
 
 

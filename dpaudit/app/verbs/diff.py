@@ -27,7 +27,7 @@ from dpaudit.claims.guarantees import AnyGuarantee
 from dpaudit.errors import DpauditError, UnhashedLedger
 from dpaudit.ledger.ledger import Ledger
 
-_EXITS = "Exits 0 if the budget did not grow, 1 if it grew or nobody can tell."
+_EXITS = "Exits 0 if the budget did not grow, 1 if it grew or cannot be compared."
 
 #: The JSON answer lists no more releases than this, those that grew most first.
 MOST_ROWS_OF_JSON = 10_000
@@ -85,7 +85,7 @@ def _answer(
 
 
 def _read(path: Path) -> Ledger | Certificate:
-    """A certificate or a ledger; which of the two, its first line tells."""
+    """A certificate or a ledger: the first line shows which."""
     if path.is_file():
         with path.open("rb") as file:
             first = file.readline(1 << 20)

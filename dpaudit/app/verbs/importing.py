@@ -138,8 +138,8 @@ def _ledger(
         raise UsageError(
             f"no relation, and {library} records none",
             where="--neighbouring",
-            why="the same figure protects otherwise against a record added than against one replaced",
-            remedy="state the one that the figures are meant for",
+            why="the same figure means different protection for a record added and for one replaced",
+            remedy="state the relation that the figures hold for",
         )
     if library == "diffprivlib":
         spent = record.get("spent_budget") if isinstance(record, dict) else record
@@ -181,7 +181,7 @@ def _library(record: Any) -> str:
     found = {library for field, library in _TELLING.items() if field in keys}
     if len(found) != 1:
         raise UsageError(
-            "nothing that tells whose record it is"
+            "no field that identifies the library"
             if not found
             else f"fields of {' and of '.join(sorted(found))}",
             where="--from",
@@ -197,7 +197,7 @@ def _refuse_unused(options: dict[str, Any], library: str) -> None:
             raise UsageError(
                 f"{name} with a record of {library}",
                 where=name,
-                why="it says so itself: only a measurement of OpenDP leaves that open",
+                why="its records contain this; only a measurement of OpenDP leaves it open",
                 remedy="leave it out",
             )
 
