@@ -21,8 +21,8 @@ from dpaudit.app.options.claim_options import stated_budget
 from dpaudit.app.options.foreign_code import foreign_code
 from dpaudit.app.options.targets import data_for, load_pair, load_target, pairs_of
 from dpaudit.app.text.output import lower
-from dpaudit.app.text.tables import bound_figure, figure, shortfall
-from dpaudit.certificate.verdicts import Accounting, Audit, Experiment, Proof, ReleaseAccount
+from dpaudit.app.text.tables import bound_figure, figure, not_proved, shortfall, total_shortfall
+from dpaudit.certificate.verdicts import Accounting, Audit, Experiment
 from dpaudit.claims.claims import Claim
 from dpaudit.errors import DpauditError, UsageError
 from dpaudit.ledger.file import LedgerStream
@@ -245,7 +245,7 @@ def proof_findings(
     name: str, accounting: Accounting, place_of: Callable[[int], Place], first: Place
 ) -> Iterator[Finding]:
     """Failing releases, the n-th of them at `place_of(n)`, then the total, at `first`."""
-    failing = _failing(accounting)[:MOST_RELEASES]
+    failing = not_proved(accounting)[:MOST_RELEASES]
     for position, release in enumerate(failing):
         if release.claimed is not None:
             words = shortfall(release.proved, release.claimed)
@@ -255,19 +255,11 @@ def proof_findings(
     more = accounting.overview.failed - len(failing)
     if more > 0:
         yield Finding("release-not-proved", name, f"and {more} more releases", first)
-    claim = accounting.claim
-    if claim is None or accounting.verdict is not Proof.NOT_PROVED:
-        return
-    lines = [f"premise fails: {premise}" for premise in claim.premises if not premise.holds]
-    if accounting.bounds:
-        lines.append(f"total: {shortfall(accounting.bounds[0].guarantee, claim.guarantee)}")
-    else:
-        lines.append(f"total: claimed {claim.guarantee}; no accountant has a finite bound on that scale")
-    yield Finding("not-proved", name, "\n".join(lines), first)
-
-
-def _failing(accounting: Accounting) -> list[ReleaseAccount]:
-    return [release for release in accounting.releases if release.verdict is Proof.NOT_PROVED]
+    total = total_shortfall(accounting)
+    if accounting.claim is not None and total:
+        failing_premises = [premise for premise in accounting.claim.premises if not premise.holds]
+        lines = [*(f"premise fails: {premise}" for premise in failing_premises), *total]
+        yield Finding("not-proved", name, "\n".join(lines), first)
 
 
 def lines_of_failing(settings: LedgerFile, accounting: Accounting) -> list[int]:
@@ -276,7 +268,7 @@ def lines_of_failing(settings: LedgerFile, accounting: Accounting) -> list[int]:
     It shows them in the file's order. A release's cost follows from its mechanism, count and claim, so that
     one that looks like the next failing one is it.
     """
-    wanted = iter(_failing(accounting))
+    wanted = iter(not_proved(accounting))
     lines: list[int] = []
     sought = next(wanted, None)
     with LedgerStream(settings.ledger, allow_unhashed=settings.allow_unhashed) as ledger:

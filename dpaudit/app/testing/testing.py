@@ -17,7 +17,7 @@ from dpaudit.algorithms.data.trajectories import TrajectoryData
 from dpaudit.app.gate.audit_plan import TRIALS
 from dpaudit.app.options.claim_options import StatedClaim
 from dpaudit.app.text.output import lower, upper
-from dpaudit.app.text.tables import bound_figure, figure, shortfall
+from dpaudit.app.text.tables import bound_figure, figure, shortfall, total_shortfall
 from dpaudit.auditors.comparison.neighbours import table_pairs
 from dpaudit.certificate.verdicts import Accounting, Audit, Experiment, Proof
 from dpaudit.claims.claims import Claim
@@ -135,13 +135,10 @@ def _not_proved(ledger: Ledger, accounting: Accounting) -> str:
                 f"    {_would_hold(figure(release.proved, proved=True), [made], made.claimed, relation)}"
             )
     lines += [f"  premise fails: {premise}" for premise in claim.premises if not premise.holds]
-    met = Proof.PROVED is accounting.verdict
-    if not met and accounting.bounds:
-        lines.append(f"  total: {shortfall(accounting.bounds[0].guarantee, claim.guarantee)}")
+    lines += [f"  {words}" for words in total_shortfall(accounting)]
+    if accounting.verdict is Proof.NOT_PROVED and accounting.bounds:
         cost = bound_figure(accounting.bounds[0])
         lines.append(f"    {_would_hold(cost, ledger.releases, claim.guarantee, relation)}")
-    elif not met:
-        lines.append(f"  total: claimed {claim.guarantee}; no accountant has a finite bound on that scale")
     return "\n".join(lines)
 
 
