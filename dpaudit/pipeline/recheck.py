@@ -5,27 +5,31 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from dpaudit.accountants.accounting import Accounted
 from dpaudit.accountants.curves.profile_points import understated
-from dpaudit.app.options.claim_options import accounted
 from dpaudit.certificate.certificate import Certificate
 from dpaudit.certificate.noise_provenance import versions
 from dpaudit.certificate.verdicts import Accounting, left_on_trust, meets, within
 from dpaudit.claims.bounds import Bound, as_rigorous
 from dpaudit.errors import CannotBound, CertificateMismatch, ClaimMismatch, NotCertifiable
 from dpaudit.ledger.ledger import Ledger
+from dpaudit.pipeline.accounting import accounted
 
 #: What `dpaudit certify -o` calls a certificate's ledger, beside it.
 LEDGER: Final = "ledger.jsonl"
 
-#: What a certificate says and its ledger does not tell: no audit is run again, no other library asked.
+#: What a certificate states beyond its ledger: no audit is run again, no other library is asked.
 AS_STATED: Final = ("audits", "the second opinion", "the author's statement", "versions", "command")
 
 
-def require_figures(certificate: Certificate, ledger: Ledger) -> None:
+def require_figures(certificate: Certificate, ledger: Ledger) -> Accounted:
     """Account for the ledger again: the certificate may not promise more than comes out.
 
     Larger figures than today's accountants find are no forgery: accountants become tighter. See `AS_STATED`
-    for what no ledger tells.
+    for what no ledger contains.
+
+    Returns:
+        The accounting of today.
 
     Raises:
         CertificateMismatch: a figure, of the total or of a release, is smaller than the one computed, or
@@ -36,7 +40,7 @@ def require_figures(certificate: Certificate, ledger: Ledger) -> None:
     remedy = "" if maker == versions()["dpaudit"] else f"certify again: it says dpaudit {maker} made it"
     enclosed = any(bound.rigour == "interval" for bound in certificate.bounds)
     try:
-        again = accounted(ledger, certificate.claim, "interval" if enclosed else "float-pessimistic")
+        found = accounted(ledger, certificate.claim, "interval" if enclosed else "float-pessimistic")
     except (CannotBound, ClaimMismatch, NotCertifiable) as error:
         raise CertificateMismatch(
             f"its ledger gives no figures to hold it against: {error.what}",
@@ -44,12 +48,14 @@ def require_figures(certificate: Certificate, ledger: Ledger) -> None:
             why=error.why,
             remedy=remedy,
         ) from None
+    again = found.accounting
     for complaint in (
         *_overstated(certificate, again),
         *_not_said(certificate, again),
-        *understated(certificate.profile, ledger, again),
+        *understated(certificate.profile, ledger, again, found.composition),
     ):
         raise CertificateMismatch(complaint, where=where, remedy=remedy)
+    return found
 
 
 def _overstated(certificate: Certificate, again: Accounting) -> list[str]:

@@ -1,10 +1,23 @@
-"""Where a verb writes: never over what it read."""
+"""The files that a verb reads and writes: errors name them, and none is written over what was read."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-from dpaudit.errors import UsageError
+from dpaudit.errors import DpauditError, UsageError
+
+
+@contextmanager
+def about_file(path: Path) -> Iterator[None]:
+    """Name the file in an error that says neither which file nor which option it is about."""
+    try:
+        yield
+    except DpauditError as error:
+        if error.where != str(path) and not error.where.startswith(("--", f"{path}:")):
+            error.where = f"{path}: {error.where}" if error.where else str(path)
+        raise
 
 
 def require_no_input(output: Path, *inputs: Path) -> None:

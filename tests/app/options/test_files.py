@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 
-from dpaudit.app.options.output_path import require_no_input
+from dpaudit.app.options.files import require_no_input
 from dpaudit.errors import UsageError
 
 DATA = Path(__file__).parents[2] / "data"
