@@ -17,11 +17,8 @@ import numpy as np
 
 from dpaudit.algorithms.data.episodes import FirstVisits
 from dpaudit.algorithms.environments.chain import LARGEST_RETURN, Chain
-from dpaudit.algorithms.evaluation.dp_lsl import DPLSL
-from dpaudit.algorithms.evaluation.dp_lsw import DPLSW
-from dpaudit.algorithms.evaluation.lsl import lsl, lsl_excess
-from dpaudit.algorithms.evaluation.lsw import lsw, lsw_excess
-from dpaudit.algorithms.evaluation.smooth_calibration import CalibrationName
+from dpaudit.algorithms.evaluation.least_squares import DPLSL, DPLSW, lsl, lsl_excess, lsw, lsw_excess
+from dpaudit.algorithms.evaluation.smooth import CalibrationName
 from dpaudit.app.figures.engine import Figure, Session, accounted, figure_command, numbers, premises
 from dpaudit.app.figures.picture import Row, named
 from dpaudit.app.figures.published_claims import Estimate, Sentence, Table, Vector, above_zero, estimate

@@ -18,12 +18,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dpaudit.algorithms.environments.line_world import HORIZON, episode_returns, greedy_return, middle_rewards
-from dpaudit.algorithms.q_learning.dp_q_learning import DPQLearning, NodeValues
-from dpaudit.algorithms.q_learning.dp_q_learning_builtin import QLearning
+from dpaudit.algorithms.q_learning.dp_q_learning import DPQLearning
 from dpaudit.algorithms.q_learning.evaluated_policy import EvaluatedPolicy
-from dpaudit.algorithms.q_learning.functional_calibration import FunctionalCalibration
-from dpaudit.algorithms.q_learning.functional_q import FunctionalQLearning
+from dpaudit.algorithms.q_learning.functional_q import FunctionalCalibration, FunctionalQLearning
 from dpaudit.algorithms.q_learning.perturbed_q import Perturbed, PerturbedQLearning
+from dpaudit.algorithms.q_learning.q_learning import NodeValues, QLearning
 from dpaudit.app.figures.engine import Figure, Session, accounted, figure_command, number
 from dpaudit.app.figures.picture import Row, finite, named, panel, spread
 from dpaudit.app.figures.published_claims import (

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import time
 from typing import Any
 
 import numpy as np
@@ -16,12 +15,9 @@ from dpaudit.accountants.pairs.smooth import smooth_delta
 from dpaudit.algorithms.data.episodes import Episodes, FirstVisits, first_visits
 from dpaudit.algorithms.data.trajectories import TrajectoryData
 from dpaudit.algorithms.environments.chain import Chain
-from dpaudit.algorithms.evaluation.dp_lsl import DPLSL
-from dpaudit.algorithms.evaluation.dp_lsw import DPLSW
-from dpaudit.algorithms.evaluation.lsl import lsl, lsl_excess
-from dpaudit.algorithms.evaluation.lsw import lsw, lsw_excess
+from dpaudit.algorithms.evaluation.least_squares import DPLSL, DPLSW, lsl, lsl_excess, lsw, lsw_excess
 from dpaudit.algorithms.evaluation.policy_evaluation import PolicyEvaluation
-from dpaudit.algorithms.evaluation.smooth_calibration import SmoothCalibration, least_alpha, worst_delta
+from dpaudit.algorithms.evaluation.smooth import SmoothCalibration, least_alpha, worst_delta
 from dpaudit.auditors.replay.replay import replay
 from dpaudit.auditors.sampling.samples import Samples
 from dpaudit.auditors.sampling.trials import run_trials
@@ -33,7 +29,7 @@ from dpaudit.curator.noise import NoNoise, Transcript
 from dpaudit.curator.running import run
 from dpaudit.errors import DataError, InvalidParameter
 from dpaudit.mechanisms import SmoothGaussian
-from dpaudit.mechanisms.smooth_lemma import lemma_parameters
+from dpaudit.mechanisms.smooth import lemma_parameters
 
 CHAIN = Chain(6, 0.5, 0.9)
 ONE = ApproxDP(epsilon=1.0, delta=0.1)
@@ -402,11 +398,8 @@ def test_data_of_other_sizes_are_refused_and_whole_trajectories_taken() -> None:
     assert outputs[0].tolist() == outputs[1].tolist()
 
 
-def test_a_hundred_thousand_trajectories_take_less_than_five_seconds() -> None:
+def test_a_hundred_thousand_trajectories_are_evaluated_in_arrays(python_calls: Any) -> None:
     chain = Chain()
     data = chain.episodes(chain.stays(100_000, np.random.default_rng(0)))
-    begun = time.process_time()
     for algorithm in (DPLSW(chain.features(), 0.99, 1.0), DPLSL(chain.features(), 0.99, 1.0, ridge=300.0)):
-        run(algorithm, data, seed=0)
-        assert time.process_time() - begun < 5.0
-        begun = time.process_time()
+        assert python_calls(lambda algorithm=algorithm: run(algorithm, data, seed=0)) < 20_000

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import itertools
-import time
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,7 +11,6 @@ from dpaudit.algorithms.environments.linear_mdp import appendix_f_features, one_
 from dpaudit.algorithms.offline import linear_sensitivity
 from dpaudit.algorithms.offline.dp_vapvi import DPVAPVI
 from dpaudit.algorithms.offline.linear_calibration import JointNoise, LinearCalibration
-from dpaudit.algorithms.offline.linear_releases import stacked, unstacked
 from dpaudit.algorithms.offline.linear_sensitivity import (
     Cost,
     furthest,
@@ -147,13 +146,15 @@ def test_the_search_finds_the_furthest_of_all_pairs(
     assert found.square == pytest.approx(largest, abs=1e-12)
 
 
-def test_many_cells_with_few_features_and_many_one_hot_features_are_quick() -> None:
+def test_many_cells_with_few_features_and_many_one_hot_features_are_quick(python_calls: Any) -> None:
     few = np.tile(rows_of("either sign"), (20_000, 1))
-    start = time.perf_counter()
-    moved = LinearCalibration("sound", 1.0, 20, few, split=False).moved
-    assert moved == LinearCalibration("sound", 1.0, 20, few[:5], split=False).moved
-    assert variance_sensitivity(np.eye(1500), 0.4) == pytest.approx(2**0.5, rel=1e-9)
-    assert time.perf_counter() - start < 4.0
+
+    def work() -> None:
+        moved = LinearCalibration("sound", 1.0, 20, few, split=False).moved
+        assert moved == LinearCalibration("sound", 1.0, 20, few[:5], split=False).moved
+        assert variance_sensitivity(np.eye(1500), 0.4) == pytest.approx(2**0.5, rel=1e-9)
+
+    assert python_calls(work) < 5_000
 
 
 # ---- Stacking.
@@ -170,9 +171,9 @@ def test_what_is_stacked_is_unstacked() -> None:
     gram = rng.normal(size=(10, 10))
     gram = gram + gram.T
     vectors = [rng.normal(size=10), rng.normal(size=10)]
-    coordinates = stacked(gram, vectors, noise())
+    coordinates = noise().stacked(gram, vectors)
     assert coordinates.shape == (75,)
-    back, again = unstacked(coordinates, noise())
+    back, again = noise().unstacked(coordinates)
     np.testing.assert_allclose(back, gram, rtol=1e-14)
     assert np.array_equal(back, back.T)
     np.testing.assert_allclose(again, vectors, rtol=1e-14)
@@ -184,7 +185,7 @@ def test_unstacked_noise_is_isotropic_in_each_block() -> None:
     of = noise()
     images = []
     for axis in np.eye(75):
-        gram, vectors = unstacked(axis, of)
+        gram, vectors = of.unstacked(axis)
         images.append(np.concatenate([gram.ravel(), *vectors]))
     inner = np.stack(images) @ np.stack(images).T
     first, second = of.vector_scales

@@ -1,8 +1,8 @@
 from __future__ import annotations
 
 import math
-import time
 from itertools import product
+from typing import Any
 
 import mpmath  # type: ignore[import-untyped]
 import numpy as np
@@ -118,12 +118,10 @@ def test_lemma_c3_holds_whenever_every_noise_is_within_half_the_bound(seed: int)
     assert np.abs(private.sum(axis=-1) - counts.sum(axis=-1)).max() <= error_bound + 1e-9
 
 
-def test_speed() -> None:
+def test_tables_are_solved_in_arrays(python_calls: Any) -> None:
     rng = np.random.default_rng(4)
     noisy_sas = rng.normal(size=(20, 10, 10, 10)) * 30.0 + 10.0
-    start = time.perf_counter()
-    private_counts(noisy_sas.sum(axis=-1), noisy_sas, 50.0)
-    assert time.perf_counter() - start < 1.0
+    assert python_calls(lambda: private_counts(noisy_sas.sum(axis=-1), noisy_sas, 50.0)) < 1_000
 
 
 @pytest.mark.parametrize(
@@ -147,15 +145,14 @@ def test_refused(noisy_sa: float, noisy_sas: list[float], error_bound: float) ->
 
 
 def test_error_bounds_against_the_paper_and_the_exact_tails() -> None:
-    sizes = {"horizon": 3, "n_states": 2, "n_actions": 2}
     # H = 3, S = A = 2, rho = 1/2, delta = 0.1: sigma^2 = 12.
-    bound = gaussian_error_bound(math.sqrt(12.0), **sizes, failure_probability=0.1)
+    bound = gaussian_error_bound(math.sqrt(12.0), 48, 0.1)
     assert bound == pytest.approx(25.67539, abs=5e-6)
     counts = 3 * 2 * 2 + 3 * 2 * 2 * 2
     with mpmath.workdps(60):
         gaussian_tail = mpmath.erfc(mpmath.mpf(bound) / 2 / mpmath.sqrt(24))
         assert counts * gaussian_tail < 0.1
-        laplace = laplace_error_bound(12.0, **sizes, failure_probability=0.1)
+        laplace = laplace_error_bound(12.0, 48, 0.1)
         laplace_tail = mpmath.exp(-mpmath.mpf(laplace) / 2 / 12)
         assert counts * laplace_tail < 0.1
         # The union is over 2 H S^2 A = 48 counts where 36 are meant: no looser than that.
