@@ -9,9 +9,8 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from dpaudit.app.figures.figure_000 import Cell
-from dpaudit.app.figures.figure_000_shape import Curve, Curves, reached, sentences
-from dpaudit.app.figures.published_claims import estimate
+from dpaudit.app.figures.published_claims import Table, estimate
+from dpaudit.app.figures.qiao_wang_2023 import Curve, Point, reached, sentences, table
 
 KS = (10, 100, 1000)
 OPTIMUM = 10.0
@@ -19,10 +18,10 @@ SMALL, LARGE, PEVI = Curve("dp-vapvi", 1.0, 0.1), Curve("dp-vapvi", 9.0, 0.1), C
 VAPVI = Curve("vapvi", math.inf, 0.1)
 
 
-def planted(of: dict[Curve, Callable[[int], float]], runs: int = 4, spread: float = 0.01) -> Curves:
-    return Curves(
+def planted(of: dict[Curve, Callable[[int], float]], runs: int = 4, spread: float = 0.01) -> Table[Curve]:
+    return table(
         [
-            Cell(c.algorithm, c.rho, "none", "raw", 0, c.bonus, k, seed, value(k) + spread * (-1) ** seed)
+            Point(c, "none", "raw", 0, k, seed, value(k) + spread * (-1) ** seed)
             for c, value in of.items()
             for k in KS
             for seed in range(runs)
@@ -30,7 +29,7 @@ def planted(of: dict[Curve, Callable[[int], float]], runs: int = 4, spread: floa
     )
 
 
-def answers(curves: Curves) -> dict[tuple[str, str], str]:
+def answers(curves: Table[Curve]) -> dict[tuple[str, str], str]:
     return {(s.published.split()[-2], s.about): s.appears for s in sentences(curves, OPTIMUM)}
 
 

@@ -8,19 +8,23 @@ import numpy as np
 import pytest
 
 from dpaudit.algorithms.environments.line_world import greedy_return, middle_rewards
-from dpaudit.app.figures.figure_002 import (
+from dpaudit.app.figures.wang_hegde_2019 import (
     RUNS,
     SIGMAS,
-    Cell,
     Curve,
+    Point,
+    Returns,
     algorithm_of,
     compared_curves,
-    curve_cells,
-    finished_cells,
+    compared_sentences,
+    curve_points,
+    figure_1,
+    figure_2,
     noise_curves,
+    noise_sentences,
     noiseless,
+    returns_of,
 )
-from dpaudit.app.figures.figure_002_shape import Returns, compared_sentences, noise_sentences
 from dpaudit.curator.noise import NoNoise
 from dpaudit.curator.running import run
 
@@ -30,7 +34,8 @@ SHORT = 200
 def test_the_curves_are_those_of_the_paper() -> None:
     assert [c.sigma for c in noise_curves() if c.panel == "published, J = T/B"] == list(SIGMAS)
     assert {(c.epsilon, c.sigma) for c in compared_curves() if c.sigma} == {(0.9, 0.32), (0.45, 0.74)}
-    assert RUNS == 10
+    for figure in (figure_1, figure_2):
+        assert next(option.default for option in figure.params if option.name == "runs") == 10
 
 
 @pytest.mark.parametrize("curve", [c for c in compared_curves() if not noiseless(c)], ids=str)
@@ -42,7 +47,7 @@ def test_every_line_claims_what_its_panel_says(curve: Curve) -> None:
 
 def test_a_cell_is_the_policy_of_the_function_learnt_so_far() -> None:
     curve = Curve("corrected", "corrected")
-    cells = finished_cells(curve_cells(curve, [3], SHORT))
+    cells = RUNS.finished(curve_points(curve, [3], SHORT))
     algorithm = algorithm_of(curve, SHORT)
     states = run(
         lambda data, curator: list(algorithm.learning(data, curator)),  # type: ignore[union-attr]
@@ -58,21 +63,21 @@ def test_a_cell_is_the_policy_of_the_function_learnt_so_far() -> None:
 
 @pytest.mark.parametrize("curve", [*noise_curves()[::4], *compared_curves()[:6]], ids=str)
 def test_runs_are_repeatable_alone_and_together(curve: Curve) -> None:
-    wanted = curve_cells(curve, [0, 1], SHORT)
-    together = finished_cells(wanted)
-    alone = finished_cells([cell for cell in wanted if cell.seed == 1])
+    wanted = curve_points(curve, [0, 1], SHORT)
+    together = RUNS.finished(wanted)
+    alone = RUNS.finished([cell for cell in wanted if cell.seed == 1])
     assert [repr(cell) for cell in together[10:]] == [repr(cell) for cell in alone]
     assert all(np.isfinite(cell.learnt) and 0.0 < cell.learnt < 25.0 for cell in together)
 
 
 def drawn(curves: list[Curve], ends: list[float]) -> Returns:
     """Runs that begin at 5 and end where they are told to, a little apart."""
-    cells: list[Cell] = []
+    cells: list[Point] = []
     for curve, end in zip(curves, ends, strict=True):
-        for cell in curve_cells(curve, range(6)):
+        for cell in curve_points(curve, range(6)):
             value = 5.0 + (end - 5.0) * (cell.samples - 500) / 4500
             cells.append(replace(cell, learnt=value + 1e-3 * (cell.seed % 2) * end, trained=value))
-    return Returns(cells)
+    return returns_of(cells)
 
 
 def test_the_published_shape_of_figure_1_and_its_opposite() -> None:

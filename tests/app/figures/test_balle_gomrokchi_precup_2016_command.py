@@ -1,4 +1,4 @@
-"""`dpaudit reproduce 001-figure-1`, small."""
+"""`dpaudit reproduce balle-gomrokchi-precup-2016-figure-1`, small."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-NAME = "001-figure-1"
+NAME = "balle-gomrokchi-precup-2016-figure-1"
 SMALL = ("--episodes", 30, "--episodes", 100, "--runs", 2, "--workers", 1)
 
 
@@ -19,11 +19,11 @@ def test_data_picture_and_page(dpaudit: Any, tmp_path: Path) -> None:
     result = dpaudit("reproduce", NAME, "-o", out, *SMALL)
     assert result.exit_code == 0, result.stderr
     kinds = {f"{NAME}.{kind}" for kind in ("csv", "html", "md", "png", "svg")}
-    assert {path.name for path in out.iterdir()} == kinds | {f"{NAME}-cells.csv"}
+    assert {path.name for path in out.iterdir()} == kinds | {f"{NAME}-runs.csv"}
     assert (out / f"{NAME}.png").read_bytes().startswith(b"\x89PNG")
     assert ET.fromstring((out / f"{NAME}.svg").read_text()).tag.endswith("svg")  # noqa: S314
     rows, cells = (
-        list(csv.DictReader((out / f"{NAME}{part}.csv").read_text().splitlines())) for part in ("", "-cells")
+        list(csv.DictReader((out / f"{NAME}{part}.csv").read_text().splitlines())) for part in ("", "-runs")
     )
     assert {row["panel"] for row in rows} == set("abcd")
     # A mean and its standard error are those of the runs behind it.
@@ -53,12 +53,12 @@ def test_more_runs_reuse_those_there_are_and_the_answer_is_json(
     dpaudit: Any, answer: Any, tmp_path: Path
 ) -> None:
     assert dpaudit("reproduce", NAME, "-o", tmp_path, *SMALL).exit_code == 0
-    cells = (tmp_path / f"{NAME}-cells.csv").read_text()
+    cells = (tmp_path / f"{NAME}-runs.csv").read_text()
     code, found = answer("reproduce", NAME, "-o", tmp_path, *SMALL)
     assert code == 0
     assert (found["figure"], found["runs"], found["batches"]) == (NAME, 2, [30, 100])
     assert len(found["sentences"]) == 18
-    assert (tmp_path / f"{NAME}-cells.csv").read_text() == cells
+    assert (tmp_path / f"{NAME}-runs.csv").read_text() == cells
 
 
 @pytest.mark.parametrize(

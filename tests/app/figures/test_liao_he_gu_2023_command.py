@@ -7,22 +7,22 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-SMALL = ("003-figure-2", "--users", 12, "--runs", 2, "--workers", 1)
+SMALL = ("liao-he-gu-2023-figure-2", "--users", 12, "--runs", 2, "--workers", 1)
 
 
 def test_data_picture_and_page(dpaudit: Any, tmp_path: Path) -> None:
     result = dpaudit("reproduce", *SMALL, "-o", tmp_path)
     assert result.exit_code == 0, result.stderr
-    stem = "003-figure-2-published-noise"
+    stem = "liao-he-gu-2023-figure-2-published-noise"
     assert {path.name for path in tmp_path.iterdir()} == {
         *(f"{stem}.{kind}" for kind in ("csv", "html", "md", "png", "svg")),
-        "003-figure-2-cells.csv",
+        "liao-he-gu-2023-figure-2-runs.csv",
     }
     assert (tmp_path / f"{stem}.png").read_bytes().startswith(b"\x89PNG")
     assert ET.fromstring((tmp_path / f"{stem}.svg").read_text()).tag.endswith("svg")  # noqa: S314
     with (tmp_path / f"{stem}.csv").open() as file:
         rows = list(csv.DictReader(file))
-    with (tmp_path / "003-figure-2-cells.csv").open() as file:
+    with (tmp_path / "liao-he-gu-2023-figure-2-runs.csv").open() as file:
         cells = list(csv.DictReader(file))
     assert len(rows) == 8 * 12
     for row in rows:
@@ -59,7 +59,7 @@ def test_the_noise_may_be_chosen_and_the_answer_read_as_json(answer: Any, tmp_pa
     }
     assert len(found["regret"]) == 8
     assert (found["runs"], found["users"]) == (2, 12)
-    assert (tmp_path / "003-figure-2-exact.png").exists()
+    assert (tmp_path / "liao-he-gu-2023-figure-2-exact.png").exists()
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_the_noise_may_be_chosen_and_the_answer_read_as_json(answer: Any, tmp_pa
     ],
 )
 def test_options_of_other_figures_are_refused(dpaudit: Any, tmp_path: Path, options: tuple[Any, ...]) -> None:
-    result = dpaudit("reproduce", "003-figure-2", "-o", tmp_path / "out", *options)
+    result = dpaudit("reproduce", "liao-he-gu-2023-figure-2", "-o", tmp_path / "out", *options)
     assert result.exit_code == 2
     assert result.stdout == ""
     assert not (tmp_path / "out").exists()

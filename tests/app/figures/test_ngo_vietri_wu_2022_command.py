@@ -7,7 +7,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-SMALL = ("004-regret", "--users", 60, "--runs", 2, "--workers", 1)
+SMALL = ("ngo-vietri-wu-2022-regret", "--users", 60, "--runs", 2, "--workers", 1)
 CURVES = 7
 
 
@@ -15,14 +15,14 @@ def test_data_picture_and_page(dpaudit: Any, tmp_path: Path) -> None:
     result = dpaudit("reproduce", *SMALL, "-o", tmp_path)
     assert result.exit_code == 0, result.stderr
     assert {path.name for path in tmp_path.iterdir()} == {
-        *(f"004-regret.{kind}" for kind in ("csv", "html", "md", "png", "svg")),
-        "004-regret-cells.csv",
+        *(f"ngo-vietri-wu-2022-regret.{kind}" for kind in ("csv", "html", "md", "png", "svg")),
+        "ngo-vietri-wu-2022-regret-runs.csv",
     }
-    assert (tmp_path / "004-regret.png").read_bytes().startswith(b"\x89PNG")
-    assert ET.fromstring((tmp_path / "004-regret.svg").read_text()).tag.endswith("svg")  # noqa: S314
-    with (tmp_path / "004-regret.csv").open() as file:
+    assert (tmp_path / "ngo-vietri-wu-2022-regret.png").read_bytes().startswith(b"\x89PNG")
+    assert ET.fromstring((tmp_path / "ngo-vietri-wu-2022-regret.svg").read_text()).tag.endswith("svg")  # noqa: S314
+    with (tmp_path / "ngo-vietri-wu-2022-regret.csv").open() as file:
         rows = list(csv.DictReader(file))
-    with (tmp_path / "004-regret-cells.csv").open() as file:
+    with (tmp_path / "ngo-vietri-wu-2022-regret-runs.csv").open() as file:
         cells = list(csv.DictReader(file))
     assert len(rows) == 2 * CURVES * 50
     for row in rows:
@@ -36,14 +36,14 @@ def test_data_picture_and_page(dpaudit: Any, tmp_path: Path) -> None:
         assert len(runs) == 2 == int(row["runs"])
         assert float(row["mean"]) == pytest.approx(sum(runs) / 2)
         assert float(row["high"]) - float(row["mean"]) == pytest.approx(abs(runs[0] - runs[1]) / 2**0.5)
-    page = (tmp_path / "004-regret.md").read_text()
+    page = (tmp_path / "ngo-vietri-wu-2022-regret.md").read_text()
     assert page.count("| PROVED |") == CURVES - 1
     assert "with the published beta nothing is learnt" in page
     # Again, nothing is run.
     again = dpaudit("reproduce", *SMALL, "-o", tmp_path)
     assert again.stderr.splitlines()[-1].startswith("54 of 54 runs")
     assert len(again.stderr.splitlines()) == 2
-    assert (tmp_path / "004-regret.md").read_text() == page
+    assert (tmp_path / "ngo-vietri-wu-2022-regret.md").read_text() == page
 
 
 def test_the_answer_read_as_json(answer: Any, tmp_path: Path) -> None:
@@ -67,7 +67,7 @@ def test_the_answer_read_as_json(answer: Any, tmp_path: Path) -> None:
 def test_options_that_it_does_not_have_are_refused(
     dpaudit: Any, tmp_path: Path, options: tuple[Any, ...]
 ) -> None:
-    result = dpaudit("reproduce", "004-regret", "-o", tmp_path / "out", *options)
+    result = dpaudit("reproduce", "ngo-vietri-wu-2022-regret", "-o", tmp_path / "out", *options)
     assert result.exit_code == 2
     assert result.stdout == ""
     assert not (tmp_path / "out").exists()

@@ -8,33 +8,32 @@ import pytest
 
 from dpaudit.algorithms.online.lsvi import LinearModel, lsvi_ucb
 from dpaudit.algorithms.online.online import online_users
-from dpaudit.app.figures.figure_004 import (
+from dpaudit.app.figures.ngo_vietri_wu_2022 import (
     GRIDS,
     HORIZON,
-    TUNING_SEEDS,
-    Cell,
+    PUBLISHED,
+    RUNS,
     Curve,
+    Point,
     algorithm_of,
-    curve_cells,
-    curves,
-    finished_cells,
     fixed_updates,
-    grid_cells,
     jin_bonus,
     process,
+    sentences,
+    tables,
 )
-from dpaudit.app.figures.figure_004_shape import Switches, sentences
+from dpaudit.app.figures.published_claims import Sentence
+from dpaudit.app.figures.regrets import TUNING_SEEDS, grid_points, line_points
 
 PLAIN, NOISY, FIXED = Curve("none", math.inf), Curve("doubling", 1.0), Curve("fixed", 1.0)
 
 
 def test_curves_and_their_grids() -> None:
-    drawn = curves()
-    assert drawn[0] == PLAIN
-    assert len({str(curve) for curve in drawn}) == len(drawn) == len(GRIDS)
-    for curve in drawn:
-        cells = grid_cells(curve, 100)
-        assert {cell.bonus for cell in cells} == set(GRIDS[curve.schedule, curve.rho])
+    assert next(iter(GRIDS)) == PLAIN
+    assert len({str(curve) for curve in GRIDS}) == len(GRIDS)
+    for curve, grid in GRIDS.items():
+        cells = grid_points(Point, curve, grid, 100)
+        assert {cell.bonus for cell in cells} == set(grid)
         assert {cell.seed for cell in cells} == set(TUNING_SEEDS)
         assert {cell.episode for cell in cells} == {100}
         if curve != PLAIN:
@@ -46,7 +45,7 @@ def test_curves_and_their_grids() -> None:
 
 
 def test_a_run_is_the_algorithms_own() -> None:
-    cells = finished_cells(curve_cells(PLAIN, 0.03, 80, [5]))
+    cells = RUNS.finished(line_points(Point, PLAIN, 0.03, 80, [5]))
     users = online_users(process().tabular, 80, 5, random_rewards=True)
     model = LinearModel(process().features, HORIZON)
     views = lsvi_ucb(users, model, ridge=0.5, bonus=0.03 * jin_bonus(80)).views
@@ -57,9 +56,9 @@ def test_a_run_is_the_algorithms_own() -> None:
 
 
 def test_noise_changes_with_the_curve_and_a_run_can_be_repeated() -> None:
-    wanted = [cell for curve in (NOISY, FIXED) for cell in curve_cells(curve, 1e-4, 60, [0, 1])]
-    found = finished_cells(wanted)
-    assert found == finished_cells(wanted)
+    wanted = [cell for curve in (NOISY, FIXED) for cell in line_points(Point, curve, 1e-4, 60, [0, 1])]
+    found = RUNS.finished(wanted)
+    assert found == RUNS.finished(wanted)
     assert [replace(c, regret=0.0, updates=0.0) for c in found] == [
         replace(c, regret=0.0, updates=0.0) for c in wanted
     ]
@@ -67,7 +66,7 @@ def test_noise_changes_with_the_curve_and_a_run_can_be_repeated() -> None:
     assert max(cell.updates for cell in found if cell.curve == FIXED) == fixed_updates(60)
 
 
-def drawn(powers: dict[Curve, float], updates: float) -> list[Cell]:
+def drawn(powers: dict[Curve, float], updates: float) -> list[Point]:
     """Regret growing as a power of k, a little apart from run to run; of the published beta linearly."""
     return [
         replace(
@@ -76,8 +75,12 @@ def drawn(powers: dict[Curve, float], updates: float) -> list[Cell]:
             updates=updates,
         )
         for curve, power in powers.items()
-        for cell in curve_cells(curve, 1e-4, 1000, range(5))
+        for cell in line_points(Point, curve, 1e-4, 1000, range(5))
     ]
+
+
+def judged(points: list[Point]) -> list[Sentence]:
+    return sentences(tables(points), {point.curve: point.bonus for point in points}, points[0].users)
 
 
 @pytest.mark.parametrize(
@@ -91,8 +94,8 @@ def test_what_is_promised_is_recognised_and_its_opposite_is_not(
     powers: tuple[float, ...], updates: float, answers: tuple[str | None, ...]
 ) -> None:
     ordered = (PLAIN, Curve("doubling", 10.0), Curve("doubling", 0.1), NOISY, FIXED)
-    named = dict(zip((*ordered, Curve("published beta", 1.0)), powers, strict=True))
-    found = sentences(Switches(drawn(named, updates)))
+    named = dict(zip((*ordered, PUBLISHED), powers, strict=True))
+    found = judged(drawn(named, updates))
     kinds = list(dict.fromkeys(s.published for s in found))
     assert len(kinds) == 6
     for kind, answer in zip(kinds, answers, strict=True):
@@ -101,8 +104,8 @@ def test_what_is_promised_is_recognised_and_its_opposite_is_not(
 
 
 def test_of_a_single_run_nothing_is_told_that_could_be_chance() -> None:
-    powers = {PLAIN: 0.5, NOISY: 0.6, FIXED: 0.7, Curve("published beta", 1.0): 1.0}
+    powers = {PLAIN: 0.5, NOISY: 0.6, FIXED: 0.7, PUBLISHED: 1.0}
     cells = [cell for cell in drawn(powers, 3.0) if cell.seed == 0]
     sure = ("at most", "(not the paper's)")
-    for sentence in sentences(Switches(cells)):
+    for sentence in judged(cells):
         assert sentence.appears == ("yes" if sentence.published.startswith(sure) else "not told apart")
