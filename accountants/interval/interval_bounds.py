@@ -16,6 +16,7 @@ from dpaudit.accountants.interval.ball_arithmetic import ball, flint, precise, u
 from dpaudit.accountants.interval.interval import enclose_divergence, enclose_epsilon
 from dpaudit.accountants.pairs.dominating_pairs import loss_terms
 from dpaudit.accountants.privacy_loss import GaussianTerm, PureTerm, Term
+from dpaudit.certificate.conditions import Code, Condition
 from dpaudit.certificate.verdicts import Accounting, leading_figure
 from dpaudit.claims.bounds import Bound
 from dpaudit.claims.claims import Claim
@@ -52,9 +53,9 @@ def account_in_intervals(ledger: Ledger, claim: Claim | None = None) -> Accounti
         bound = _held_to(ledger.header.budget, wanted, ledger.header.group_size)
     else:
         bound = interval_bound(compose_ledger(ledger), wanted)
-    single = "that the figures of single releases, which are float-pessimistic, round as they should"
+    rounded = Condition(code=Code.SINGLE_FIGURES_ROUNDED)
     return accounting.model_copy(
-        update={"bounds": (bound,), "not_checked": (*accounting.not_checked, single)}
+        update={"bounds": (bound,), "not_checked": (*accounting.not_checked, rounded)}
     )
 
 

@@ -23,7 +23,8 @@ def together(audits: Sequence[Audit], *, planned: int, confidence: float) -> Aud
     if planned == 1:
         return strongest
     p_value = _most(-audit.p_value for audit in audits if audit.p_value is not None)
-    reasons = [audit.inconclusive for audit in audits]
+    told = any(not audit.inconclusive for audit in audits)
+    reasons = () if told else dict.fromkeys(reason for audit in audits for reason in audit.inconclusive)
     return strongest.model_copy(
         update={
             "pairs": len(audits),
@@ -34,9 +35,7 @@ def together(audits: Sequence[Audit], *, planned: int, confidence: float) -> Aud
             "largest_refutable_epsilon": _most(audit.largest_refutable_epsilon for audit in audits),
             "confidence": confidence,
             "not_checked": tuple(dict.fromkeys(limit for audit in audits for limit in audit.not_checked)),
-            "inconclusive": None
-            if any(reason is None for reason in reasons)
-            else "; ".join(dict.fromkeys(reason for reason in reasons if reason is not None)),
+            "inconclusive": tuple(reasons),
         }
     )
 

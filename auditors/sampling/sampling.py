@@ -22,6 +22,7 @@ from dpaudit.auditors.statistics.gdp import gaussian_trade_off
 from dpaudit.auditors.statistics.sequential import begin
 from dpaudit.auditors.statistics.sequential_feed import Looks
 from dpaudit.auditors.statistics.threshold import check_confidence, threshold
+from dpaudit.certificate.conditions import Code, Condition
 from dpaudit.certificate.verdicts import Audit, Experiment
 from dpaudit.claims.claims import Claim
 from dpaudit.claims.pairs import Pair
@@ -122,9 +123,8 @@ def _cut_short(audit: Audit, done: int, trials: int, pair: int, pairs: int) -> A
     if audit.verdict is Experiment.REFUTED:
         return audit
     where = "" if pairs == 1 else f", on pair {pair + 1} of {pairs}"
-    reasons = [f"interrupted by Ctrl-C after {done} of {trials} runs a side{where}"]
-    reasons += [] if audit.inconclusive is None else [audit.inconclusive]
-    return audit.model_copy(update={"inconclusive": "; ".join(reasons)})
+    reason = f"interrupted by Ctrl-C after {done} of {trials} runs a side{where}"
+    return audit.model_copy(update={"inconclusive": (reason, *audit.inconclusive)})
 
 
 @dataclass(frozen=True)
@@ -221,7 +221,9 @@ class _PairAudit:
                 f"{audit.event}; ended by {by} after {self.done} of {self._plan.trials} runs a side"
             )
             if self._looks is None:
-                limit = f"that the moment at which {by} ended the runs did not depend on what they showed"
+                limit = Condition(
+                    code=Code.STOPPING_TIME, ended_by="interrupt" if self.interrupted else "time-limit"
+                )
                 changes["not_checked"] = (*audit.not_checked, limit)
         return audit.model_copy(update=changes)
 

@@ -16,6 +16,7 @@ from dpaudit.auditors.sampling.samples import Array, Samples
 from dpaudit.auditors.statistics.threshold import LEARNING, LIMITS, ROUNDED, check_confidence, prepared
 from dpaudit.auditors.statistics.threshold_events import event_for_mu
 from dpaudit.auditors.statistics.two_proportions import Ceiling, by_mu, region
+from dpaudit.certificate.conditions import Code, Condition
 from dpaudit.certificate.verdicts import Audit
 from dpaudit.claims.claims import Claim
 from dpaudit.claims.guarantees import GDP
@@ -61,7 +62,7 @@ def gaussian_trade_off(
     x, y = event.counts(testing)
     bound = region(x, y, n, by_mu(n), error).largest_refuted(_gaussian, _LARGEST_MU, error)
     largest = _largest_refutable_mu(n, error)
-    inconclusive = None
+    inconclusive: tuple[str, ...] = ()
     if claim is not None and isinstance(claim.guarantee, GDP) and claim.guarantee.mu >= largest:
         needed = _trials_needed(claim.guarantee.mu, error)
         enough = (
@@ -70,7 +71,7 @@ def gaussian_trade_off(
             else f"it takes at least {needed}, that is {-(-needed * len(samples) // n)} runs a side in all"
         )
         inconclusive = (
-            f"{n} held-out runs a side can refute no mu above {largest:.4g}, whatever they show; {enough}"
+            f"{n} held-out runs a side can refute no mu above {largest:.4g}, whatever they show; {enough}",
         )
     return Audit(
         method="gdp",
@@ -83,10 +84,7 @@ def gaussian_trade_off(
         confidence=confidence,
         event=f"{event}: in {x} and {y} of {n} runs held out, which could refute mu {largest:.4g} at most",
         inconclusive=inconclusive,
-        not_checked=(
-            "anything but mu-GDP: a refuted mu is no statement about epsilon",
-            *(LIMITS if attack_grid else (*LIMITS, ROUNDED)),
-        ),
+        not_checked=(Condition(code=Code.MU_ONLY), *LIMITS, *(() if attack_grid else (ROUNDED,))),
     )
 
 

@@ -60,9 +60,9 @@ class Looks:
             self._state = self._state.update(runs.data[self._fed :], runs.neighbour[self._fed :])
             self._fed = len(runs)
         audit = self._state.audit().model_copy(update={"trials": len(runs)})
-        if features and audit.inconclusive is not None:
-            words = f"{audit.inconclusive}, beside the {FIRST_BLOCK} a side that a score was learned from"
-            audit = audit.model_copy(update={"inconclusive": words})
+        if features and audit.inconclusive:
+            learned = f"the first {FIRST_BLOCK} runs a side, from which a score was learned, do not count"
+            audit = audit.model_copy(update={"inconclusive": (*audit.inconclusive, learned)})
         self.audit = audit
         return audit
 

@@ -155,7 +155,7 @@ def audit_words(audit: Audit) -> list[RenderableType]:
         parts.append(line(f"epsilon >= {lower(audit.epsilon_lower)} at delta {audit.delta}"))
     parts += bullets("Findings", map(finding_words, audit.findings))
     if audit.verdict is Experiment.INCONCLUSIVE:
-        parts += bullets("Inconclusive", [audit.inconclusive])
+        parts += bullets("Inconclusive", audit.inconclusive)
     return parts
 
 

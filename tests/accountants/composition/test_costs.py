@@ -16,6 +16,7 @@ from dpaudit import Header, Ledger, Neighbouring, Release
 from dpaudit.accountants.accounting import account
 from dpaudit.accountants.closed_forms.conversions import laplace_to_zcdp, pure_to_gdp, pure_to_zcdp
 from dpaudit.accountants.composition.costs import mu_squared, pure_epsilon, rho
+from dpaudit.certificate.conditions import Code, Releases
 from dpaudit.claims.sensitivity import L1, L2, RKHS, Frobenius
 from dpaudit.errors import CannotBound
 from dpaudit.mechanisms import (
@@ -269,9 +270,15 @@ def test_an_account_repeats_what_it_takes_on_trust() -> None:
     for label, mechanism in mechanisms.items():
         ledger.append(Release(label=label, mechanism=mechanism))
     ledger.finish()
-    lines = account(ledger).not_checked
-    assert "the declared sensitivity of 2 release(s): 'sampled', 'word'" in lines
-    assert "the declared sensitivity of the scores in 1 release(s): 'choice'" in lines
-    assert "the guarantee of 1 release(s): 'outside', justified so: a vendor's {proof}" in lines
-    assert any("'answers'" in line for line in lines)
-    assert not any("'noisy'" in line for line in lines)
+    found = {
+        condition.code: (condition.releases.number, condition.releases.labels)
+        for condition in account(ledger).not_checked
+        if condition.releases is not None
+    }
+    assert found[Code.DECLARED_SENSITIVITY] == (2, ("sampled", "word"))
+    assert found[Code.SCORE_SENSITIVITY] == (1, ("choice",))
+    assert found[Code.ONE_ANSWER_PER_UNIT] == (1, ("answers",))
+    [outside] = [one for one in account(ledger).not_checked if one.code is Code.JUSTIFIED_GUARANTEE]
+    assert outside.text == "a vendor's {proof}"
+    assert outside.releases == Releases(number=1, labels=("outside",))
+    assert not any("noisy" in labels for _, labels in found.values())
