@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any, NamedTuple
 
-from dpaudit.accountants.composition.composition import compose_ledger
+from dpaudit.accountants.composition.composition import Composition, compose_ledger
 from dpaudit.accountants.pairs.tables import MOST_MOVES, table_term
 from dpaudit.accountants.privacy_loss.terms import DiscreteTerm
 from dpaudit.certificate.second_opinion import SecondOpinion
@@ -81,16 +81,21 @@ class Enclosure(NamedTuple):
     same: bool
 
 
-def second_opinion(ledger: Ledger, bounds: Sequence[Bound]) -> SecondOpinion:
-    """dp-accounting's enclosure beside dpaudit's own bounds as (epsilon, delta)-DP, tightest first."""
+def second_opinion(
+    ledger: Ledger, bounds: Sequence[Bound], composition: Composition | None = None
+) -> SecondOpinion:
+    """dp-accounting's enclosure beside dpaudit's own bounds as (epsilon, delta)-DP, tightest first.
+
+    `composition` is the ledger's; left out, it is composed here.
+    """
     about: dict[str, Any] = {"method": METHOD, "version": version("dp-accounting")}
     try:
-        return SecondOpinion(**about, **_compared(ledger, bounds))
+        return SecondOpinion(**about, **_compared(ledger, bounds, composition))
     except CannotBound as error:
         return SecondOpinion(**about, none_because=error.what)
 
 
-def _compared(ledger: Ledger, bounds: Sequence[Bound]) -> dict[str, Any]:
+def _compared(ledger: Ledger, bounds: Sequence[Bound], composition: Composition | None) -> dict[str, Any]:
     if ledger.header.budget is not None:
         raise _no_opinion("the run is bounded by its budget, not by its releases")
     if not bounds or not isinstance(bounds[0].guarantee, ApproxDP):
@@ -98,7 +103,7 @@ def _compared(ledger: Ledger, bounds: Sequence[Bound]) -> dict[str, Any]:
     if len(ledger.releases) > MOST_RUNS:
         raise _no_opinion(f"it is limited to {MOST_RUNS} releases, and these are {len(ledger.releases)}")
     proved = bounds[0].guarantee
-    composition = compose_ledger(ledger)
+    composition = compose_ledger(ledger) if composition is None else composition
     exposures = [list(exposure.items()) for exposure in composition.exposures()]
     found = enclose(exposures, composition.sampling_relation, proved)
     lower_ends = [bound.at_least for bound in bounds if bound.at_least is not None]

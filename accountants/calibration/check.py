@@ -21,7 +21,7 @@ from dpaudit.accountants.closed_forms.rounding import up
 from dpaudit.accountants.interval.interval import enclose_delta
 from dpaudit.accountants.pairs.dominating_pairs import loss_terms, renyi_terms
 from dpaudit.accountants.privacy_loss import GaussianTerm, PrivacyLoss, Term
-from dpaudit.accountants.privacy_loss.contour.saddle import total_cumulant
+from dpaudit.accountants.privacy_loss.contour.planning import total_cumulant
 from dpaudit.accountants.privacy_loss.factors_from_terms import collect
 from dpaudit.accountants.privacy_loss.solve import contour_log_delta
 from dpaudit.certificate.second_opinion import OPINION_TOLERANCE
