@@ -13,13 +13,15 @@ from dpaudit.accountants.composition.composition import Composition, compose
 from dpaudit.accountants.conditions import TrustedConditions
 from dpaudit.accountants.curves.curves import (
     ACCOUNTANTS,
+    ImpliedProfile,
+    LossProfile,
+    PrivacyProfile,
     gdp_profile,
     pure_profile,
     rdp_profile,
     zcdp_profile,
 )
 from dpaudit.accountants.curves.implied import budget_bounds
-from dpaudit.accountants.curves.profiles import ImpliedProfile, LossProfile, PrivacyProfile
 from dpaudit.accountants.release_accounts import ReleaseAccounts
 from dpaudit.certificate.conditions import Code, Condition
 from dpaudit.certificate.verdicts import CLAIM_TOLERANCE, Accounting, leading_figure

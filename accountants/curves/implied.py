@@ -10,7 +10,7 @@ from typing import assert_never
 from dpaudit.accountants.closed_forms.conversions import ROUNDING, pure_to_gdp, pure_to_zcdp
 from dpaudit.accountants.closed_forms.ranges import representable
 from dpaudit.accountants.closed_forms.rounding import up
-from dpaudit.accountants.curves.profiles import Additive, ImpliedProfile
+from dpaudit.accountants.curves.curves import Additive, ImpliedProfile
 from dpaudit.accountants.privacy_loss import ApproxTerm, PrivacyLoss
 from dpaudit.certificate.verdicts import CLAIM_TOLERANCE
 from dpaudit.claims.bounds import Bound

@@ -6,9 +6,14 @@ import itertools
 from collections.abc import Iterable, Iterator, Sequence
 
 from dpaudit.accountants.composition.composition import Composition, compose_ledger
-from dpaudit.accountants.curves.curves import ACCOUNTANTS, pld_profile, rdp_profile
+from dpaudit.accountants.curves.curves import (
+    ACCOUNTANTS,
+    ImpliedProfile,
+    PrivacyProfile,
+    pld_profile,
+    rdp_profile,
+)
 from dpaudit.accountants.curves.implied import held_to
-from dpaudit.accountants.curves.profiles import ImpliedProfile, PrivacyProfile
 from dpaudit.certificate.curve_points import CurvePoints
 from dpaudit.certificate.verdicts import Accounting, meets, within
 from dpaudit.claims.bounds import as_rigorous

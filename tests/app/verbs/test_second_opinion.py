@@ -11,7 +11,7 @@ from dp_accounting.pld import privacy_loss_distribution
 
 from dpaudit import GDP, Certificate
 from dpaudit.accountants import accounting
-from dpaudit.accountants.curves.profiles import ImpliedProfile
+from dpaudit.accountants.curves.curves import ImpliedProfile
 
 Mine = Callable[[str], str]
 CLAIMS = [("--rho", 0.125), ("--mu", 0.5), ("--epsilon", 2.3, "--delta", 1e-6)]
