@@ -10,9 +10,13 @@ from typing import Any
 from dpaudit.accountants.accounting import account
 from dpaudit.algorithms.environments.linear_mdp import random_linear_mdp
 from dpaudit.algorithms.online.lsvi import LinearModel, ValueRange
-from dpaudit.algorithms.online.lsvi_calibration import Counted, LSVICalibrationName
 from dpaudit.algorithms.online.online import online_users
-from dpaudit.algorithms.online.private_lsvi_ucb import LSVIConstants, PrivateLSVIUCB
+from dpaudit.algorithms.online.private_lsvi_ucb import (
+    Counted,
+    LSVICalibrationName,
+    LSVIConstants,
+    PrivateLSVIUCB,
+)
 from dpaudit.auditors.replay.replay import replay
 from dpaudit.certificate.verdicts import Accounting, Audit, Proof, leading_figure
 from dpaudit.claims.claims import Claim

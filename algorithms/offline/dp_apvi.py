@@ -12,14 +12,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, assert_never
+from typing import Any, assert_never
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpaudit.algorithms.data.trajectories import Trajectory, TrajectoryData
 from dpaudit.algorithms.environments.tabular import TabularMDP
-from dpaudit.algorithms.offline.offline import Policy, policy_utility
+from dpaudit.algorithms.offline.offline import Policy, policy_utility, require_sizes
 from dpaudit.algorithms.offline.private_counts import (
     gaussian_error_bound,
     laplace_error_bound,
@@ -39,7 +39,7 @@ from dpaudit.claims.pairs import Pair
 from dpaudit.claims.relations import Neighbouring, TrustModel
 from dpaudit.claims.sensitivity import L1, L2
 from dpaudit.curator.curator import Curator
-from dpaudit.errors import DataError, InvalidParameter
+from dpaudit.errors import InvalidParameter
 from dpaudit.mechanisms import Gaussian, Laplace
 
 
@@ -69,20 +69,6 @@ class PenaltyConstants:
                 why="C H has to exceed any value that can be earned",
                 remedy="give C > 1",
             )
-
-
-class PessimisticSolution(NamedTuple):
-    """What value iteration found.
-
-    Attributes:
-        policy: [H, S] int, the action of each state at each step.
-        values: [H+1, S], pessimistic values; the last row is zero.
-        action_values: [H, S, A], their penalised, clipped action values.
-    """
-
-    policy: NDArray[np.int64]
-    values: Array
-    action_values: Array
 
 
 def transition_estimate(counts_sas: Array, error_bound: float) -> Array:
@@ -141,7 +127,7 @@ def pessimistic_value_iteration(
     error_bound: float,
     failure_probability: float = 0.1,
     constants: PenaltyConstants | None = None,
-) -> PessimisticSolution:
+) -> Policy:
     """Lines 2 to 10 of Algorithm 1; among equally good actions the lowest is taken.
 
     Args:
@@ -156,7 +142,7 @@ def pessimistic_value_iteration(
     """
     counts = np.asarray(counts_sas, dtype=np.float64)
     reward = unit_rewards(rewards)
-    horizon, n_states, n_actions = reward.shape
+    horizon, n_states, _ = reward.shape
     if counts.shape != (*reward.shape, n_states):
         raise InvalidParameter(
             f"counts {counts.shape}, rewards {reward.shape}",
@@ -178,8 +164,7 @@ def pessimistic_value_iteration(
     counts_sa = counts.sum(axis=3)  # [H, S, A]
     estimate = transition_estimate(counts, error_bound)  # [H, S, A, S]
     values = np.zeros((horizon + 1, n_states))
-    action_values = np.zeros((horizon, n_states, n_actions))
-    policy = np.zeros((horizon, n_states), dtype=np.int64)
+    actions = np.zeros((horizon, n_states), dtype=np.int64)
     for h in reversed(range(horizon)):  # Line 3. h counts from 0 here, from 1 in the paper.
         expected = reward[h] + estimate[h] @ values[h + 1]  # Line 4. [S, A]
         penalty = bernstein_penalty(  # Line 5. [S, A]
@@ -192,10 +177,10 @@ def pessimistic_value_iteration(
             constants=constants,
         )
         penalised = expected - penalty  # Line 6.
-        action_values[h] = np.clip(penalised, 0.0, horizon - h)  # Line 7.
-        policy[h] = action_values[h].argmax(axis=1)  # Line 8; argmax takes the first of equals.
-        values[h] = action_values[h].max(axis=1)
-    return PessimisticSolution(policy, values, action_values)  # Line 10.
+        clipped = np.clip(penalised, 0.0, horizon - h)  # Line 7.
+        actions[h] = clipped.argmax(axis=1)  # Line 8; argmax takes the first of equals.
+        values[h] = clipped.max(axis=1)
+    return Policy(actions, values)  # Line 10.
 
 
 @dataclass(frozen=True)
@@ -257,7 +242,7 @@ class DPAPVI:
         Raises `DataError` (for the data's holder) if the data are of other sizes than the reward function.
         """
         horizon, n_states, n_actions = self.rewards.shape
-        self._require_sizes(data)
+        require_sizes(data, self.rewards.shape)
         mechanism, share, error_bound = self._noise()
 
         # Line 2. n'_sa and n'_sas: each trajectory adds one to one cell per step, in either table.
@@ -275,15 +260,13 @@ class DPAPVI:
         noisy_sas = noisy(transitions, "n_sas", horizon, n_states, n_actions, n_states)
         counts = private_counts(noisy_sa, noisy_sas, error_bound)  # [H, S, A, S], equation (3)
 
-        # Lines 3 to 10.
-        solution = pessimistic_value_iteration(
+        return pessimistic_value_iteration(  # Lines 3 to 10.
             counts,
             self.rewards,
             error_bound=error_bound,
             failure_probability=self.failure_probability,
             constants=self.constants,
         )
-        return Policy(solution.policy, solution.values)
 
     def worst_pairs(self) -> Sequence[Pair]:
         """Two trajectories that share no cell at any step, alone and among others."""
@@ -330,15 +313,6 @@ class DPAPVI:
             case _:
                 assert_never(self.guarantee)
 
-    def _require_sizes(self, data: TrajectoryData) -> None:
-        sizes = (data.horizon, data.n_states, data.n_actions)
-        if sizes != self.rewards.shape:
-            raise DataError(
-                f"H, S, A = {sizes}, the public reward function has {self.rewards.shape}",
-                where="trajectories",
-                remedy="declare the sizes that the reward function has",
-            )
-
 
 def apvi(
     data: TrajectoryData,
@@ -349,7 +323,6 @@ def apvi(
 ) -> Policy:
     """APVI (Yin and Wang 2021), not private: what DP-APVI becomes with raw counts and E = 0."""
     _, counts = data.visit_counts()
-    solution = pessimistic_value_iteration(
+    return pessimistic_value_iteration(
         counts, rewards, error_bound=0.0, failure_probability=failure_probability, constants=constants
     )
-    return Policy(solution.policy, solution.values)

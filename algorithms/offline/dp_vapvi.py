@@ -27,13 +27,12 @@ from dpaudit.algorithms.offline.linear_calibration import (
     StepNoise,
 )
 from dpaudit.algorithms.offline.linear_pairs import worst_linear_pairs
-from dpaudit.algorithms.offline.offline import Policy, policy_utility
+from dpaudit.algorithms.offline.offline import Policy, policy_utility, require_sizes
 from dpaudit.algorithms.offline.vapvi import (
     LinearConstants,
     conditional_variance,
     halves,
     pessimistic_action_values,
-    require_sizes,
     solved,
 )
 from dpaudit.algorithms.public_parameters import (
@@ -145,7 +144,7 @@ class DPVAPVI:
         Raises `DataError` (for the data's holder) for data of other sizes than the public parameters, or too
         few to split.
         """
-        require_sizes(data, self.features, self.horizon)
+        require_sizes(data, (self.horizon, *self.features.shape[:2]))
         n_states, _, dimension = self.features.shape
         H, phi = self.horizon, self.features  # [S, A, d]
         # Line 1. Two data sets, D for values and D' for variances, or the same twice.

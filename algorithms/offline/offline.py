@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dpaudit.algorithms.data.trajectories import TrajectoryData
 from dpaudit.algorithms.environments.tabular import TabularMDP
+from dpaudit.errors import DataError
 
 
 class Policy(NamedTuple):
@@ -30,3 +33,14 @@ def policy_utility(mdp: TabularMDP | None, output: Policy) -> dict[str, float]:
         "suboptimality": mdp.suboptimality(output.actions),
         "optimal value": float(mdp.initial @ mdp.optimal_values()[0]),
     }
+
+
+def require_sizes(data: TrajectoryData, sizes: tuple[int, ...]) -> None:
+    """Raise `DataError` (for the data's holder) unless the data have these H, S and A."""
+    found = (data.horizon, data.n_states, data.n_actions)
+    if found != sizes or not math.prod(sizes):
+        raise DataError(
+            f"H, S, A = {found}, the public parameters have {sizes}",
+            where="trajectories",
+            remedy="declare the sizes that the public reward function or feature map has",
+        )

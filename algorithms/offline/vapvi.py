@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpaudit.algorithms.data.trajectories import TrajectoryData
-from dpaudit.algorithms.offline.offline import Policy
+from dpaudit.algorithms.offline.offline import Policy, require_sizes
 from dpaudit.algorithms.public_parameters import Array, require_nonnegative, require_positive
 from dpaudit.errors import DataError
 
@@ -81,7 +81,7 @@ def vapvi(
     use all records, as in the experiments. Raises `DataError` for data of other sizes than the feature map
     [S, A, d], or too few to split.
     """
-    require_sizes(data, features)
+    require_sizes(data, (data.horizon, *features.shape[:2]))
     constants = constants or LinearConstants()
     main, auxiliary = halves(data) if split else (data, data)
     ridge = constants.ridge * np.eye(features.shape[-1])
@@ -108,7 +108,7 @@ def pevi(data: TrajectoryData, features: Array, *, bonus: float, ridge: float = 
     The analysis has a bonus of c d H sqrt(log), the experiments of the literature far less. Raises
     `DataError` (for the data's holder) for data of other sizes than the feature map.
     """
-    require_sizes(data, features)
+    require_sizes(data, (data.horizon, *features.shape[:2]))
     variance = np.ones(features.shape[:2])
     return _weighted_value_iteration(data, features, lambda *_: variance, bonus, 0.0, ridge)
 
@@ -204,15 +204,3 @@ def pessimistic_action_values(
 def solved(gram: Array, right: Array) -> Array:
     """gram^-1 right, of the shape of ``right``: [d] or [d, n]."""
     return np.asarray(np.linalg.solve(gram, right), dtype=np.float64)
-
-
-def require_sizes(data: TrajectoryData, features: Array, horizon: int | None = None) -> None:
-    """Raise `DataError` unless the data have the feature map's states and actions, and H steps."""
-    found = (data.horizon, data.n_states, data.n_actions)
-    wanted = (data.horizon if horizon is None else horizon, *features.shape[:2])
-    if found != wanted or not math.prod(wanted):
-        raise DataError(
-            f"H, S, A = {found}, the public parameters say {wanted}",
-            where="trajectories",
-            remedy="declare the sizes that the feature map has",
-        )
