@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpaudit.algorithms.data.trajectories import TrajectoryData
+from dpaudit.algorithms.data.trajectories import Records, TrajectoryData
 from dpaudit.algorithms.public_parameters import public_size, set_read_only
 from dpaudit.errors import DataError, InvalidParameter
 
@@ -35,7 +35,7 @@ class Episode(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Episodes:
+class Episodes(Records):
     """m episodes over N states, one after the other; read-only once built.
 
     Attributes:
@@ -106,18 +106,6 @@ class Episodes:
         ends = self.lengths.cumsum().tolist()
         for begin, end in itertools.pairwise([0, *ends]):
             yield Episode(self.states[begin:end], self.rewards[begin:end])
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Episodes):
-            return NotImplemented
-        return (
-            self.n_states == other.n_states
-            and np.array_equal(self.states, other.states)
-            and np.array_equal(self.rewards, other.rewards)
-            and np.array_equal(self.lengths, other.lengths)
-        )
-
-    __hash__ = None  # type: ignore[assignment]  # compared by content, like the arrays it holds
 
     def __repr__(self) -> str:
         # Public sizes only: how long the episodes are is private.

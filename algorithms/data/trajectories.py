@@ -33,8 +33,19 @@ class Trajectory(NamedTuple):
     rewards: NDArray[np.float64]
 
 
+class Records:
+    """Base of data sets: compared by content, like the arrays they hold, and so without a hash."""
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and all(
+            np.array_equal(value, getattr(other, name)) for name, value in vars(self).items()
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+
 @dataclass(frozen=True, eq=False)
-class TrajectoryData:
+class TrajectoryData(Records):
     """n trajectories of H steps over S states and A actions; read-only once built.
 
     Attributes:
@@ -95,18 +106,6 @@ class TrajectoryData:
 
     def __iter__(self) -> Iterator[Trajectory]:
         return map(Trajectory, self.states, self.actions, self.rewards)
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, TrajectoryData):
-            return NotImplemented
-        return (
-            (self.n_states, self.n_actions) == (other.n_states, other.n_actions)
-            and np.array_equal(self.states, other.states)
-            and np.array_equal(self.actions, other.actions)
-            and np.array_equal(self.rewards, other.rewards)
-        )
-
-    __hash__ = None  # type: ignore[assignment]  # compared by content, like the arrays it holds
 
     def __repr__(self) -> str:
         # Shape only: a record printed by accident would be a release outside the ledger.

@@ -3,9 +3,6 @@
 The kernel is linear in a public feature map over triples: P_h(s'|s,a) = <phi(s'|s,a), theta_h>, and rewards
 are public (Liao, He and Gu 2023, Definition 3.1). Algorithms regress on phi_V(s,a) = sum_s' phi(s'|s,a)
 V(s'); how long these vectors can get is the number on which every sensitivity rests.
-
-Liao, C., He, J. and Gu, Q. (2023). Locally Differentially Private Reinforcement Learning for Linear Mixture
-Markov Decision Processes. ACML.
 """
 
 from __future__ import annotations

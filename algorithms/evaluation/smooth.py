@@ -16,8 +16,6 @@ The paper computes either maximum in O(K N). Both are found faster here:
 **Calibration**, alpha and beta: ``lemma`` is the paper's Lemma 1. ``exact`` keeps its beta and takes the
 least alpha at which the worst pair of Gaussians meets (epsilon, delta): 6 to 40 times less noise. Neither is
 relied on: the ledger holds alpha and beta, and accounting proves what they give.
-
-Balle, B., Gomrokchi, M. and Precup, D. (2016). Differentially Private Policy Evaluation. ICML.
 """
 
 from __future__ import annotations

@@ -70,14 +70,12 @@ class Furthest(NamedTuple):
         one: the longer.
         other: the shorter.
         alone: whether the other earns nothing.
-        light: whether it has the least weight.
     """
 
     square: float
     one: int
     other: int
     alone: bool = False
-    light: bool = False
 
 
 def furthest(
@@ -127,9 +125,7 @@ def furthest(
             i, j = np.unravel_index(int(squares.argmax()), squares.shape)
             if squares[i, j] > best.square:
                 one, other = sorted((start + int(i), start + int(j)))
-                best = Furthest(
-                    float(squares[i, j]), int(order[one]), int(order[other]), nothing, bool(w < 1.0)
-                )
+                best = Furthest(float(squares[i, j]), int(order[one]), int(order[other]), nothing)
     return best
 
 

@@ -30,8 +30,6 @@ m > 0: |p_s - c_s| = max(m, -c_s). If m <= max(-c_s), (i) forces it; else all c_
 sum (c_s + m) = L and (iii) forces t >= m. In every case no feasible x deviates less. QED
 
 So the linear programme is a sort: O(S log S) a cell, all cells at once.
-
-Qiao, D. and Wang, Y.-X. (2023). Offline Reinforcement Learning with Differential Privacy. NeurIPS.
 """
 
 from __future__ import annotations

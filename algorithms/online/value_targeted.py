@@ -5,8 +5,6 @@ UCRL-VTR itself, which is not private.
 
 Jia, Z., Yang, L., Szepesvari, C. and Wang, M. (2020). Model-based reinforcement learning with value-targeted
 regression. L4DC.
-Liao, C., He, J. and Gu, Q. (2023). Locally Differentially Private Reinforcement Learning for Linear Mixture
-Markov Decision Processes. ACML.
 """
 
 from __future__ import annotations

@@ -5,9 +5,6 @@ Rewards (Venkitasubramaniam 2013): every one of T rewards moves by at most 1, al
 they are one query of L2 sensitivity sqrt(T). Gradients (Abadi and others 2016): the mean gradient of each of
 N batches is scaled down to norm c, and a neighbour may turn it round: 2c. A reward function has a part in
 every record, so that nothing is gained by sampling.
-
-Wang, B. and Hegde, N. (2019). Privacy-preserving Q-Learning with Functional Noise in Continuous Spaces.
-NeurIPS.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""What the forms of Q-learning on [0, 1] have in common: their claim, what a run shows, and its utility.
-
-Wang, B. and Hegde, N. (2019). Privacy-preserving Q-Learning with Functional Noise in Continuous Spaces.
-NeurIPS.
-"""
+"""What the forms of Q-learning on [0, 1] have in common: their claim, what a run shows, and its utility."""
 
 from __future__ import annotations
 

@@ -26,17 +26,12 @@ class ReLUNetwork:
     @classmethod
     def random(cls, hidden: tuple[int, ...], n_outputs: int, generator: np.random.Generator) -> ReLUNetwork:
         """Uniform within the root of one over the number of inputs, weights and biases alike."""
-        sizes = (1, *hidden, n_outputs)
-        layers = []
-        for inputs, outputs in pairwise(sizes):
+        weights, biases = [], []
+        for inputs, outputs in pairwise((1, *hidden, n_outputs)):
             limit = inputs**-0.5
-            layers.append(
-                (
-                    generator.uniform(-limit, limit, (inputs, outputs)),
-                    generator.uniform(-limit, limit, outputs),
-                )
-            )
-        return cls(tuple(w for w, _ in layers), tuple(b for _, b in layers))
+            weights.append(generator.uniform(-limit, limit, (inputs, outputs)))
+            biases.append(generator.uniform(-limit, limit, outputs))
+        return cls(tuple(weights), tuple(biases))
 
     def __call__(self, points: Array) -> Array:
         """Values at points [n]: [n, outputs]."""

@@ -229,12 +229,13 @@ def test_the_gymnasium_environment_is_the_process() -> None:
 
 
 def test_without_gymnasium_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    from dpaudit.algorithms.environments import gymnasium_environment as module
+    from dpaudit.algorithms import optional_modules
+    from dpaudit.algorithms.environments.gymnasium_environment import gymnasium_environment
     from dpaudit.errors import MissingExtra
 
     def absent(name: str) -> None:
         raise ImportError(name)
 
-    monkeypatch.setattr(module, "import_module", absent)
+    monkeypatch.setattr(optional_modules, "import_module", absent)
     with pytest.raises(MissingExtra, match=r"dpaudit\[gymnasium\]"):
-        module.gymnasium_environment(random_mdp(2, 2, 2, seed=0))
+        gymnasium_environment(random_mdp(2, 2, 2, seed=0))
