@@ -23,36 +23,25 @@ _Vector = NDArray[np.float64]
 
 
 class Episode(NamedTuple):
-    """One person's record.
+    """One person's record."""
 
-    Attributes:
-        states: [T] int, T >= 1.
-        rewards: [T] float; rewards[t] is what followed states[t].
-    """
-
-    states: NDArray[np.int64]
-    rewards: _Vector
+    states: NDArray[np.int64]  # [T] int, T >= 1
+    rewards: _Vector  # [T] float; rewards[t] is what followed states[t]
 
 
 @dataclass(frozen=True, eq=False)
 class Episodes(Records):
     """m episodes over N states, one after the other; read-only once built.
 
-    Attributes:
-        states: [steps] int in 0..N-1, of all episodes.
-        rewards: [steps] finite floats.
-        lengths: [m] int >= 1, how many steps each episode has.
-        n_states: N, public.
-
     Raises:
         DataError: if the records are not of that shape. The message is for the data's holder alone.
         InvalidParameter: if N is not a positive integer.
     """
 
-    states: NDArray[np.int64]
-    rewards: _Vector
-    lengths: NDArray[np.int64]
-    n_states: int
+    states: NDArray[np.int64]  # [steps] int in 0..N-1, of all episodes
+    rewards: _Vector  # [steps] finite floats
+    lengths: NDArray[np.int64]  # [m] int >= 1, how many steps each episode has
+    n_states: int  # N, public
 
     def __post_init__(self) -> None:
         n_states = public_size(self.n_states, "n_states")
@@ -141,17 +130,11 @@ class Episodes(Records):
 
 
 class FirstVisits(NamedTuple):
-    """All that least squares needs of a data set; private.
+    """All that least squares needs of a data set; private."""
 
-    Attributes:
-        counts: [N], |X_s|, how many episodes visit each state.
-        means: [N], F_X, the mean return from the first visits; 0 where there is none.
-        episodes: m.
-    """
-
-    counts: _Vector
-    means: _Vector
-    episodes: int
+    counts: _Vector  # [N], |X_s|, how many episodes visit each state
+    means: _Vector  # [N], F_X, the mean return from the first visits; 0 where there is none
+    episodes: int  # m
 
 
 def first_visits(data: Episodes, discount: float, largest_return: float) -> FirstVisits:

@@ -37,19 +37,12 @@ EPISODE_COLUMNS = ("episode", "step", "state", "reward")
 
 
 class Sizes(TypedDict, total=False):
-    """The public sizes of a file of trajectories.
+    """The public sizes of a file of trajectories."""
 
-    Attributes:
-        n_states: S.
-        n_actions: A.
-        horizon: H; without it, the length that most episodes have. All must have it.
-        infer_sizes: read S and A off the records where they are not given. That is NOT private.
-    """
-
-    n_states: int | None
-    n_actions: int | None
-    horizon: int | None
-    infer_sizes: bool
+    n_states: int | None  # S
+    n_actions: int | None  # A
+    horizon: int | None  # H; without it, the length that most episodes have. All must have it.
+    infer_sizes: bool  # read S and A off the records where they are not given. That is NOT private.
 
 
 def read_trajectories(path: str | os.PathLike[str], **sizes: Unpack[Sizes]) -> TrajectoryData:

@@ -20,17 +20,11 @@ from dpaudit.errors import DataError, InvalidParameter
 
 
 class Trajectory(NamedTuple):
-    """One person's record.
+    """One person's record."""
 
-    Attributes:
-        states: [H+1] int, the last one being the state after the last action.
-        actions: [H] int.
-        rewards: [H] float in [0, 1].
-    """
-
-    states: NDArray[np.int64]
-    actions: NDArray[np.int64]
-    rewards: NDArray[np.float64]
+    states: NDArray[np.int64]  # [H+1] int, the last one being the state after the last action
+    actions: NDArray[np.int64]  # [H] int
+    rewards: NDArray[np.float64]  # [H] float in [0, 1]
 
 
 class Records:
@@ -48,24 +42,17 @@ class Records:
 class TrajectoryData(Records):
     """n trajectories of H steps over S states and A actions; read-only once built.
 
-    Attributes:
-        states: [n, H+1] int in 0..S-1; ``states[:, h + 1]`` is where step h led.
-        actions: [n, H] int in 0..A-1.
-        rewards: [n, H] float in [0, 1].
-        n_states: S, public.
-        n_actions: A, public.
-
     Raises:
         DataError: if the records are not of that shape. The message names records: it is for the data's
             holder, and must not be published.
         InvalidParameter: if S or A is not a positive integer.
     """
 
-    states: NDArray[np.int64]
-    actions: NDArray[np.int64]
-    rewards: NDArray[np.float64]
-    n_states: int
-    n_actions: int
+    states: NDArray[np.int64]  # [n, H+1] int in 0..S-1; ``states[:, h + 1]`` is where step h led
+    actions: NDArray[np.int64]  # [n, H] int in 0..A-1
+    rewards: NDArray[np.float64]  # [n, H] float in [0, 1]
+    n_states: int  # S, public
+    n_actions: int  # A, public
 
     def __post_init__(self) -> None:
         n_states = public_size(self.n_states, "n_states")

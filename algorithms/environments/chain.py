@@ -27,30 +27,19 @@ _CHUNK = 50_000
 
 
 class Stays(NamedTuple):
-    """m episodes on the chain, before they are written out.
+    """m episodes on the chain, before they are written out."""
 
-    Attributes:
-        starts: [m], the first state, uniform over all.
-        times: [m, N], how many steps each state takes, once reached; geometric.
-    """
-
-    starts: NDArray[np.int64]
-    times: NDArray[np.int64]
+    starts: NDArray[np.int64]  # [m], the first state, uniform over all
+    times: NDArray[np.int64]  # [m, N], how many steps each state takes, once reached; geometric
 
 
 @dataclass(frozen=True)
 class Chain:
-    """The chain.
+    """The chain."""
 
-    Attributes:
-        n_states: N.
-        stay: p, in [0, 1).
-        discount: gamma, in [0, 1).
-    """
-
-    n_states: int = 40
-    stay: float = 0.5
-    discount: float = 0.99
+    n_states: int = 40  # N
+    stay: float = 0.5  # p, in [0, 1)
+    discount: float = 0.99  # gamma, in [0, 1)
 
     def __post_init__(self) -> None:
         public_size(self.n_states, "n_states")

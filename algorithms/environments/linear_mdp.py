@@ -33,19 +33,12 @@ LARGEST_RAW_NORM = math.sqrt(7.0)
 
 @dataclass(frozen=True, eq=False)
 class LinearMDP:
-    """A linear process on finitely many states and actions.
+    """A linear process on finitely many states and actions."""
 
-    Attributes:
-        features: phi, [S, A, d]. Public.
-        measures: nu_h(s'), [H, d, S].
-        weights: theta_h, [H, d].
-        initial: [S], the distribution of the first state.
-    """
-
-    features: Array
-    measures: Array
-    weights: Array
-    initial: Array
+    features: Array  # phi, [S, A, d]. Public.
+    measures: Array  # nu_h(s'), [H, d, S]
+    weights: Array  # theta_h, [H, d]
+    initial: Array  # [S], the distribution of the first state
 
     def __post_init__(self) -> None:
         features = feature_map(self.features)

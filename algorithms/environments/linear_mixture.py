@@ -23,19 +23,12 @@ _CORNERS = 14
 
 @dataclass(frozen=True, eq=False)
 class LinearMixtureMDP:
-    """A linear mixture process.
+    """A linear mixture process."""
 
-    Attributes:
-        features: phi, [S, A, S, d]; the third axis is the next state. Public.
-        parameters: theta_h, [H, d].
-        rewards: [H, S, A] in [0, 1]. Public.
-        initial: [S], the distribution of the first state.
-    """
-
-    features: Array
-    parameters: Array
-    rewards: Array
-    initial: Array
+    features: Array  # phi, [S, A, S, d]; the third axis is the next state. Public.
+    parameters: Array  # theta_h, [H, d]
+    rewards: Array  # [H, S, A] in [0, 1]. Public.
+    initial: Array  # [S], the distribution of the first state
 
     def __post_init__(self) -> None:
         features = triple_features(self.features)

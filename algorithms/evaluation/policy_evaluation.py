@@ -31,15 +31,10 @@ _CROWD = 1000
 
 
 class ValueEstimate(NamedTuple):
-    """What leaves the algorithm.
+    """What leaves the algorithm."""
 
-    Attributes:
-        theta: [d], the noisy parameters.
-        values: [N], Phi theta.
-    """
-
-    theta: Array
-    values: Array
+    theta: Array  # [d], the noisy parameters
+    values: Array  # [N], Phi theta
 
 
 @dataclass(frozen=True, eq=False)

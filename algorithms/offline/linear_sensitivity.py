@@ -63,19 +63,12 @@ class Cost(NamedTuple):
 
 
 class Furthest(NamedTuple):
-    """The two rows that are furthest apart, how far, squared, and how the other one is then.
+    """The two rows that are furthest apart, how far, squared, and how the other one is then."""
 
-    Attributes:
-        square: of the distance.
-        one: the longer.
-        other: the shorter.
-        alone: whether the other earns nothing.
-    """
-
-    square: float
-    one: int
-    other: int
-    alone: bool = False
+    square: float  # of the distance
+    one: int  # the longer
+    other: int  # the shorter
+    alone: bool = False  # whether the other earns nothing
 
 
 def furthest(

@@ -14,15 +14,10 @@ from dpaudit.errors import DataError
 
 
 class Policy(NamedTuple):
-    """What leaves the algorithm.
+    """What leaves the algorithm."""
 
-    Attributes:
-        actions: [H, S] int, the action of each state at each step.
-        values: [H+1, S], pessimistic values.
-    """
-
-    actions: NDArray[np.int64]
-    values: NDArray[np.float64]
+    actions: NDArray[np.int64]  # [H, S] int, the action of each state at each step
+    values: NDArray[np.float64]  # [H+1, S], pessimistic values
 
 
 def policy_utility(mdp: TabularMDP | None, output: Policy) -> dict[str, float]:

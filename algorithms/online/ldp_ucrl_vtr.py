@@ -71,23 +71,14 @@ _SOURCE = "Liao, He and Gu (2023)"
 
 @dataclass(frozen=True)
 class MixtureCalibration:
-    """The noise of one user's message.
+    """The noise of one user's message."""
 
-    Attributes:
-        name: which calibration.
-        guarantee: (epsilon, delta), of the whole message; epsilon positive.
-        horizon: H.
-        reward_bound: R, the largest reward.
-        norm: B, the largest norm of phi_V for values in [0, 1].
-        opposed: whether two features may have a negative inner product.
-    """
-
-    name: MixtureCalibrationName
-    guarantee: ApproxDP
-    horizon: int
-    reward_bound: float
-    norm: float
-    opposed: bool
+    name: MixtureCalibrationName  # which calibration
+    guarantee: ApproxDP  # (epsilon, delta), of the whole message; epsilon positive
+    horizon: int  # H
+    reward_bound: float  # R, the largest reward
+    norm: float  # B, the largest norm of phi_V for values in [0, 1]
+    opposed: bool  # whether two features may have a negative inner product
 
     def __post_init__(self) -> None:
         require_word(self.name, "calibration", get_args(MixtureCalibrationName))

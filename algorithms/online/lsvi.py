@@ -41,17 +41,11 @@ ValueRange: TypeAlias = Literal["to-go", "horizon", "unclipped"]
 
 
 class Seen(NamedTuple):
-    """What one user sees: what is on the billboard when their turn comes, and their own actions.
+    """What one user sees: what is on the billboard when their turn comes, and their own actions."""
 
-    Attributes:
-        updates: how many updates were made before.
-        policy: [H, S] int, one array for all users between two updates.
-        actions: [H] int, what the policy says in the user's own states.
-    """
-
-    updates: int
-    policy: NDArray[np.int64]
-    actions: NDArray[np.int64]
+    updates: int  # how many updates were made before
+    policy: NDArray[np.int64]  # [H, S] int, one array for all users between two updates
+    actions: NDArray[np.int64]  # [H] int, what the policy says in the user's own states
 
 
 @dataclass(frozen=True, eq=False)

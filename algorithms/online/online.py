@@ -40,17 +40,11 @@ class Episode(NamedTuple):
 
 
 class User(NamedTuple):
-    """One user's tree of responses; private.
+    """One user's tree of responses; private."""
 
-    Attributes:
-        first_state: where the user's episode begins.
-        next_states: [H, S, A] int, the answer to each action in each state.
-        rewards: [H, S, A] in [0, 1], what it earns.
-    """
-
-    first_state: int
-    next_states: NDArray[np.int64]
-    rewards: NDArray[np.float64]
+    first_state: int  # where the user's episode begins
+    next_states: NDArray[np.int64]  # [H, S, A] int, the answer to each action in each state
+    rewards: NDArray[np.float64]  # [H, S, A] in [0, 1], what it earns
 
     def respond(self, step: int, state: int, action: int) -> Response:
         """The answer to an action; step counts from 0."""
@@ -70,19 +64,14 @@ class User(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class OnlineUsers:
-    """A sequence of users of one process, each drawn from the user's own seed when asked for.
+    """A sequence of users of one process, each drawn from the user's own seed when asked for."""
 
-    Attributes:
-        mdp: the process; its sizes and its rewards are public.
-        seeds: [n] whole numbers, one a user. Private, and all that is kept of most users.
-        replaced: users that answer by other trees of the process's sizes, by position.
-        random_rewards: whether a user's reward is 1 with the expected reward as its chance, else 0; left
-            out, it is the expected reward itself, the same for all.
-    """
-
-    mdp: TabularMDP
-    seeds: NDArray[np.uint64]
+    mdp: TabularMDP  # the process; its sizes and its rewards are public
+    seeds: NDArray[np.uint64]  # [n] whole numbers, one a user. Private, and all that is kept of most users.
+    # users that answer by other trees of the process's sizes, by position
     replaced: Mapping[int, User] = field(default_factory=dict)
+    # whether a user's reward is 1 with the expected reward as its chance, else 0; left out, it is the
+    # expected reward itself, the same for all
     random_rewards: bool = False
 
     def __post_init__(self) -> None:

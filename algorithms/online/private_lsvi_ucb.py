@@ -101,28 +101,17 @@ def published_bonus(users: int, horizon: int, dimension: int, rho: float, p: flo
 
 @dataclass(frozen=True)
 class LSVICalibration:
-    """The noise of one run, and how many updates it is for.
+    """The noise of one run, and how many updates it is for."""
 
-    Attributes:
-        name: which calibration.
-        counted: what the counter counts.
-        values: where values lie.
-        rho: the whole budget.
-        users: K, enough that an update is ever made.
-        horizon: H.
-        dimension: d.
-        ridge: lambda, the paper's or another.
-        fixed_updates: their number where it is fixed beforehand; left out, it follows from N_max.
-    """
-
-    name: LSVICalibrationName
-    counted: Counted
-    values: ValueRange
-    rho: float
-    users: int
-    horizon: int
-    dimension: int
-    ridge: float
+    name: LSVICalibrationName  # which calibration
+    counted: Counted  # what the counter counts
+    values: ValueRange  # where values lie
+    rho: float  # the whole budget
+    users: int  # K, enough that an update is ever made
+    horizon: int  # H
+    dimension: int  # d
+    ridge: float  # lambda, the paper's or another
+    # their number where it is fixed beforehand; left out, it follows from N_max
     fixed_updates: int | None = None
 
     def __post_init__(self) -> None:

@@ -25,17 +25,11 @@ from dpaudit.errors import InvalidParameter
 
 
 class Plan(NamedTuple):
-    """What one user is told to do.
+    """What one user is told to do."""
 
-    Attributes:
-        actions: [H, S] int, the action of each state.
-        values: V_{k,h}, [H+1, S]; the last row is zero.
-        contexts: phi_{V_{k,h+1}}(s, a), [H, S, A, d].
-    """
-
-    actions: NDArray[np.int64]
-    values: Array
-    contexts: Array
+    actions: NDArray[np.int64]  # [H, S] int, the action of each state
+    values: Array  # V_{k,h}, [H+1, S]; the last row is zero
+    contexts: Array  # phi_{V_{k,h+1}}(s, a), [H, S, A, d]
 
 
 class Walked(NamedTuple):
@@ -46,15 +40,10 @@ class Walked(NamedTuple):
 
 
 class OnlinePolicies(NamedTuple):
-    """What the server knows at the end.
+    """What the server knows at the end."""
 
-    Attributes:
-        policies: [K, H, S] int, what each user was told to do; no user's own path.
-        estimates: theta_h, [H, d], after the last user.
-    """
-
-    policies: NDArray[np.int64]
-    estimates: Array
+    policies: NDArray[np.int64]  # [K, H, S] int, what each user was told to do; no user's own path
+    estimates: Array  # theta_h, [H, d], after the last user
 
 
 class Regress(Protocol):
@@ -66,17 +55,12 @@ class Regress(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class MixtureModel:
-    """What is public about a linear mixture process: everything but its parameters theta_h.
+    """What is public about a linear mixture process: everything but its parameters theta_h."""
 
-    Attributes:
-        features: phi, [S, A, S, d].
-        rewards: [H, S, A] in [0, 1].
-        clip_below: whether values are clipped at 0 from below, as they are from above at what can still be
-            earned. The published line 6 does not: then no value is bounded.
-    """
-
-    features: Array
-    rewards: Array
+    features: Array  # phi, [S, A, S, d]
+    rewards: Array  # [H, S, A] in [0, 1]
+    # whether values are clipped at 0 from below, as they are from above at what can still be earned. The
+    # published line 6 does not: then no value is bounded.
     clip_below: bool = True
 
     def __post_init__(self) -> None:

@@ -13,15 +13,10 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class ReLUNetwork:
-    """Layers of weights and biases, ReLU between them: a function from numbers to vectors.
+    """Layers of weights and biases, ReLU between them: a function from numbers to vectors."""
 
-    Attributes:
-        weights: [inputs, outputs] each; the first has one input.
-        biases: [outputs] each.
-    """
-
-    weights: tuple[Array, ...]
-    biases: tuple[Array, ...]
+    weights: tuple[Array, ...]  # [inputs, outputs] each; the first has one input
+    biases: tuple[Array, ...]  # [outputs] each
 
     @classmethod
     def random(cls, hidden: tuple[int, ...], n_outputs: int, generator: np.random.Generator) -> ReLUNetwork:
