@@ -149,16 +149,12 @@ class Builtin:
         return {name: value for name, value in {**defaults, **given}.items() if value is not None}
 
 
-def no_file(name: str, why: str, instead: str) -> Callable[[Path, Values], NoReturn]:
-    """For an algorithm whose data cannot be read from a file: refuses one."""
-
-    def refuse(path: Path, values: Values) -> NoReturn:
-        del path, values
-        raise UsageError(
-            f"{name} on a file",
-            where="--data",
-            why=why,
-            remedy=f"leave --data out, or call {instead} of your own from Python",
-        )
-
-    return refuse
+def no_file(why: str, instead: str, path: Path, values: Values) -> NoReturn:
+    """Refuse a file for an algorithm whose data cannot be read from one."""
+    del values
+    raise UsageError(
+        f"an algorithm that cannot run on a file, and the file {path}",
+        where="--data",
+        why=why,
+        remedy=f"leave --data out, or call {instead} of your own from Python",
+    )

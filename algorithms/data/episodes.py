@@ -16,17 +16,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpaudit.algorithms.data.trajectories import Records, TrajectoryData
-from dpaudit.algorithms.public_parameters import public_size, set_read_only
+from dpaudit.algorithms.public_parameters import Array, public_size, set_read_only
 from dpaudit.errors import DataError, InvalidParameter
-
-_Vector = NDArray[np.float64]
 
 
 class Episode(NamedTuple):
     """One person's record."""
 
     states: NDArray[np.int64]  # [T] int, T >= 1
-    rewards: _Vector  # [T] float; rewards[t] is what followed states[t]
+    rewards: Array  # [T] float; rewards[t] is what followed states[t]
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +37,7 @@ class Episodes(Records):
     """
 
     states: NDArray[np.int64]  # [steps] int in 0..N-1, of all episodes
-    rewards: _Vector  # [steps] finite floats
+    rewards: Array  # [steps] finite floats
     lengths: NDArray[np.int64]  # [m] int >= 1, how many steps each episode has
     n_states: int  # N, public
 
@@ -132,18 +130,15 @@ class Episodes(Records):
 class FirstVisits(NamedTuple):
     """All that least squares needs of a data set; private."""
 
-    counts: _Vector  # [N], |X_s|, how many episodes visit each state
-    means: _Vector  # [N], F_X, the mean return from the first visits; 0 where there is none
+    counts: Array  # [N], |X_s|, how many episodes visit each state
+    means: Array  # [N], F_X, the mean return from the first visits; 0 where there is none
     episodes: int  # m
 
 
 def first_visits(data: Episodes, discount: float, largest_return: float) -> FirstVisits:
-    """The first-visit Monte Carlo estimate (equation 4), vectorised over episodes.
+    """The first-visit Monte Carlo estimate (equation 4), with discount gamma in [0, 1].
 
-    Args:
-        data: m episodes.
-        discount: gamma, in [0, 1].
-        largest_return: F_max, public; every episode's return is clipped to [0, F_max].
+    Every episode's return is clipped to [0, F_max], where F_max, the largest return, is public.
     """
     returns = _returns(data, discount)
     cells = np.repeat(np.arange(len(data)) * data.n_states, data.lengths) + data.states
@@ -157,7 +152,7 @@ def first_visits(data: Episodes, discount: float, largest_return: float) -> Firs
     return FirstVisits(counts, means, len(data))
 
 
-def _returns(data: Episodes, discount: float) -> _Vector:
+def _returns(data: Episodes, discount: float) -> Array:
     """The discounted sum of rewards from each step to its episode's end, [steps]."""
     returns = data.rewards.copy()
     ends = data.lengths.cumsum()  # [m], one past the last step

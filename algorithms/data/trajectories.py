@@ -8,6 +8,7 @@ state that occurs is a fact about one person.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -133,6 +134,12 @@ class TrajectoryData(Records):
         states, actions, rewards = tables
         return TrajectoryData(states, actions, rewards, self.n_states, self.n_actions)
 
+    def visits(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The cell (h, s, a) and the cell (h, s, a, s') of each step, as flat positions; [n, H] both."""
+        steps = np.broadcast_to(np.arange(self.horizon), self.actions.shape)
+        cells = (steps * self.n_states + self.states[:, :-1]) * self.n_actions + self.actions
+        return cells, cells * self.n_states + self.states[:, 1:]
+
     def visit_counts(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """How often each (h, s, a) and each (h, s, a, s') occurs: [H, S, A] and [H, S, A, S]. Not private.
 
@@ -140,9 +147,7 @@ class TrajectoryData(Records):
         L2 sensitivity sqrt(2 H) and L1 sensitivity 2 H.
         """
         shape = (self.horizon, self.n_states, self.n_actions, self.n_states)
-        steps = np.broadcast_to(np.arange(self.horizon), self.actions.shape)
-        cells = np.ravel_multi_index((steps, self.states[:, :-1], self.actions, self.states[:, 1:]), shape)
-        counts = np.bincount(cells.ravel(), minlength=int(np.prod(shape))).reshape(shape).astype(np.int64)
+        counts = np.bincount(self.visits()[1].ravel(), minlength=math.prod(shape)).reshape(shape)
         return counts.sum(axis=3), counts
 
 

@@ -14,10 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.algorithms.data.episodes import Episodes, FirstVisits
-from dpaudit.algorithms.public_parameters import public_size
+from dpaudit.algorithms.public_parameters import Array, public_size
 from dpaudit.errors import InvalidParameter
-
-_Vector = NDArray[np.float64]
 
 #: The largest return, public.
 LARGEST_RETURN = 1.0
@@ -47,7 +45,7 @@ class Chain:
             if not 0.0 <= value < 1.0:
                 raise InvalidParameter(f"{name} = {value!r}", where="Chain", remedy="give one in [0, 1)")
 
-    def values(self) -> _Vector:
+    def values(self) -> Array:
         """V(s) = p gamma V(s) + (1 - p) gamma V(s + 1), and 1 - p for the last move's reward; [N]."""
         move, kept = 1.0 - self.stay, 1.0 - self.stay * self.discount
         values = np.full(self.n_states, move / kept)
@@ -55,7 +53,7 @@ class Chain:
             values[s] = move * self.discount * values[s + 1] / kept
         return values
 
-    def features(self, group: int = 1) -> _Vector:
+    def features(self, group: int = 1) -> Array:
         """Tabular, or `group` adjacent states aggregated: forced to one value; [N, N/group rounded up].
 
         Columns are of norm 1, so that norm(Phi) = 1 and a ridge means the same in either form.
@@ -63,7 +61,7 @@ class Chain:
         group = public_size(group, "group")
         columns = np.arange(self.n_states) // group
         table = np.eye(-(-self.n_states // group))[columns]
-        unit: _Vector = table / np.sqrt(table.sum(axis=0))
+        unit: Array = table / np.sqrt(table.sum(axis=0))
         return unit
 
     def stays(self, episodes: int, rng: np.random.Generator) -> Stays:

@@ -41,7 +41,7 @@ class LinearMDP:
     initial: Array  # [S], the distribution of the first state
 
     def __post_init__(self) -> None:
-        features = feature_map(self.features)
+        features = feature_table(self.features, "[S, A, d]")
         measures, weights = np.array(self.measures, float), np.array(self.weights, float)
         horizon = weights.shape[0] if weights.ndim == 2 else 0
         n_states, _, dimension = features.shape
@@ -87,11 +87,6 @@ class LinearMDP:
     def sample_trajectories(self, n: int, behaviour: ArrayLike, rng: np.random.Generator) -> TrajectoryData:
         """``n`` independent trajectories; behaviour as in `evaluate`, ``rng`` is public randomness."""
         return self.tabular.sample_trajectories(n, behaviour, rng)
-
-
-def feature_map(features: ArrayLike) -> Array:
-    """A copy of a feature map as finite doubles [S, A, d], not all zero."""
-    return feature_table(features, "[S, A, d]")
 
 
 def one_hot_features(n_states: int, n_actions: int) -> Array:

@@ -99,14 +99,7 @@ def bernstein_penalty(
     C1 sqrt(Var_P(V) iota / (n - E)) + C2 S H E iota / n  where n > E, C H elsewhere;
     iota = log(H S A / delta).
 
-    Args:
-        estimate: P_h, [S, A, S].
-        counts_sa: n_h, [S, A].
-        next_values: V_{h+1}, [S].
-        horizon: H.
-        error_bound: E >= 0.
-        failure_probability: delta.
-        constants: C1, C2, C.
+    The estimate P_h is [S, A, S], the visits n_h are [S, A] and the next values V_{h+1} [S].
     """
     n_states, n_actions = counts_sa.shape
     iota = math.log(horizon * n_states * n_actions / failure_probability)
@@ -136,9 +129,6 @@ def pessimistic_value_iteration(
         error_bound: E >= 0, finite; 0 for raw counts.
         failure_probability: delta in (0, 1), of the utility theorem (not of the privacy claim).
         constants: C1, C2, C; the published ones by default.
-
-    Raises:
-        InvalidParameter: for shapes that do not fit or numbers out of range.
     """
     counts = np.asarray(counts_sas, dtype=np.float64)
     reward = unit_rewards(rewards)
@@ -246,9 +236,7 @@ class DPAPVI:
         mechanism, share, error_bound = self._noise()
 
         # Line 2. n'_sa and n'_sas: each trajectory adds one to one cell per step, in either table.
-        steps = np.broadcast_to(np.arange(horizon), data.actions.shape)  # [n, H]
-        visits = (steps * n_states + data.states[:, :-1]) * n_actions + data.actions  # [n, H]
-        transitions = visits * n_states + data.states[:, 1:]  # [n, H]
+        visits, transitions = data.visits()
         bound = float(horizon) if isinstance(mechanism, Laplace) else math.sqrt(horizon)
 
         def noisy(cells: NDArray[np.int64], label: str, *shape: int) -> Array:

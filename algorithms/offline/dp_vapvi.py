@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.algorithms.data.trajectories import TrajectoryData
-from dpaudit.algorithms.environments.linear_mdp import LinearMDP, feature_map
+from dpaudit.algorithms.environments.linear_mdp import LinearMDP
 from dpaudit.algorithms.offline.linear_calibration import (
     CalibrationName,
     LinearCalibration,
@@ -37,6 +37,7 @@ from dpaudit.algorithms.offline.vapvi import (
 )
 from dpaudit.algorithms.public_parameters import (
     digest,
+    feature_table,
     public_size,
     require_failure_probability,
     require_word,
@@ -80,8 +81,7 @@ class DPVAPVI:
     name = "dp-vapvi"
 
     def __post_init__(self) -> None:
-        features = feature_map(self.features)
-        set_read_only(self, features=features)
+        set_read_only(self, features=feature_table(self.features, "[S, A, d]"))
         public_size(self.horizon, "horizon")
         if self.guarantee.rho == 0:
             raise InvalidParameter("a budget of 0", where="guarantee", remedy="give a positive rho")

@@ -59,9 +59,6 @@ def private_counts(noisy_sa: ArrayLike, noisy_sas: ArrayLike, error_bound: float
 
     Returns:
         [..., S] the private counts by next state; those of (h, s, a) are their sum over the last axis.
-
-    Raises:
-        InvalidParameter: for shapes that do not fit, counts that are not finite, or E negative or NaN.
     """
     centre, least, most = _cells(noisy_sa, noisy_sas, error_bound)
     raised = np.maximum(centre, 0.0)  # [..., S]

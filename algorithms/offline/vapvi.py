@@ -54,11 +54,8 @@ class LinearConstants:
     def offset(self, horizon: int, dimension: int, noise: float = 0.0, shift: float = 0.0) -> float:
         """D: H^2 L/kappa + H^4 E sqrt(d)/kappa^(3/2) + H^3 sqrt(d), times `lower_order` (appendix A).
 
-        Args:
-            horizon: H.
-            dimension: d.
-            noise: L, the likely largest norm of a regression target's noise over H; 0 without noise.
-            shift: E, twice the likely largest eigenvalue of a Gram matrix's noise; 0 without noise.
+        The noise L is the likely largest norm of a regression target's noise over H, the shift E twice the
+        likely largest eigenvalue of a Gram matrix's noise; both are 0 without noise.
         """
         root = math.sqrt(dimension)
         return self.lower_order * (
@@ -146,13 +143,8 @@ def _weighted_value_iteration(
 def conditional_variance(features: Array, beta: Array, theta: Array, cap: float) -> Array:
     """Lines 7 and 8: max(1, <phi, beta> in [0, cap^2] - (<phi, theta> in [0, cap])^2), [...].
 
-    Args:
-        features: phi, [..., d].
-        beta: [d], of the second moment.
-        theta: [d], of the first.
-        cap: the most that the remaining steps can earn.
-
-    Where overflow makes an inner product NaN the variance is 1.
+    Features phi are [..., d], beta [d] is of the second moment, theta [d] of the first, and cap the most that
+    the remaining steps can earn. Where overflow makes an inner product NaN the variance is 1.
     """
     with np.errstate(over="ignore", invalid="ignore"):
         second = np.clip(features @ beta, 0.0, cap**2)
@@ -183,15 +175,8 @@ def pessimistic_action_values(
 ) -> Array:
     """<phi, w> - bonus sqrt(phi' gram^-1 phi) - offset, clipped to [0, cap], at every (s, a): [S, A].
 
-    Args:
-        features: phi, [S, A, d].
-        weights: w, [d].
-        gram: [d, d], positive definite.
-        bonus: multiplies the uncertainty.
-        offset: subtracted everywhere.
-        cap: the most that the remaining steps can earn.
-
-    Where overflow makes the estimate NaN the value is 0.
+    Features phi are [S, A, d], weights w [d], the Gram matrix [d, d] is positive definite, and cap the most
+    that the remaining steps can earn. Where overflow makes the estimate NaN the value is 0.
     """
     flat = features.reshape(-1, features.shape[-1])  # [S A, d]
     with np.errstate(over="ignore", invalid="ignore"):

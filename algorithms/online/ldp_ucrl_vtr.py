@@ -149,12 +149,9 @@ class MixtureCalibration:
         return share, norm
 
     def release(self, local: Curator, triangles: Array, vectors: Array) -> tuple[Array, Array]:
-        """Lines 12 to 15: one user's message, with noise.
+        """Lines 12 to 15: one user's message, with noise, through the user's own curator.
 
-        Args:
-            local: the user's own curator.
-            triangles: [H, d (d + 1) / 2], the upper triangles of x x'.
-            vectors: [H, d], x y.
+        It holds the upper triangles of x x', [H, d (d + 1) / 2], and the vectors x y, [H, d].
         """
         width = triangles.shape[1]
         if len(self.mechanisms) == 1:

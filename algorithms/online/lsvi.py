@@ -22,12 +22,12 @@ from typing import Literal, NamedTuple, Protocol, TypeAlias, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from dpaudit.algorithms.environments.linear_mdp import feature_map
 from dpaudit.algorithms.environments.tabular import TabularMDP
 from dpaudit.algorithms.online.online import Episode, OnlineUsers
 from dpaudit.algorithms.online.optimism import best_actions, cumulative_regret, require_users, solve_noisy
 from dpaudit.algorithms.public_parameters import (
     Array,
+    feature_table,
     public_size,
     require_positive,
     require_word,
@@ -60,8 +60,7 @@ class LinearModel:
     values: ValueRange = "to-go"
 
     def __post_init__(self) -> None:
-        features = feature_map(self.features)
-        set_read_only(self, features=features)
+        set_read_only(self, features=feature_table(self.features, "[S, A, d]"))
         public_size(self.horizon, "horizon")
         require_word(self.values, "values", get_args(ValueRange))
 
@@ -83,10 +82,8 @@ class LinearModel:
     def plan(self, grams: Array, bonus: float, target: Callable[[int, Array], Array]) -> NDArray[np.int64]:
         """Lines 9 to 16: the greedy policy [H, S] of optimistic regressions, the last step first.
 
-        Args:
-            grams: [H, d, d].
-            bonus: beta.
-            target: y_h, [d], from the step, from 0, and the values V_{h+1}, [S].
+        Gram matrices are [H, d, d], the bonus is beta; `target` gives y_h, [d], from the step and V_{h+1},
+        [S].
         """
         n_states, n_actions, dimension = self.features.shape
         rows = self.features.reshape(-1, dimension)  # [S A, d]

@@ -24,13 +24,6 @@ from dpaudit.errors import DataError, InvalidParameter
 UNIT = "user"
 
 
-class Response(NamedTuple):
-    """What a user answers to one action."""
-
-    reward: float
-    next_state: int
-
-
 class Episode(NamedTuple):
     """The path of one user's tree that was walked: states [H+1], actions [H], rewards [H]."""
 
@@ -46,19 +39,15 @@ class User(NamedTuple):
     next_states: NDArray[np.int64]  # [H, S, A] int, the answer to each action in each state
     rewards: NDArray[np.float64]  # [H, S, A] in [0, 1], what it earns
 
-    def respond(self, step: int, state: int, action: int) -> Response:
-        """The answer to an action; step counts from 0."""
-        return Response(self.rewards.item(step, state, action), self.next_states.item(step, state, action))
-
     def episode(self, act: Callable[[int, int], int]) -> Episode:
         """Walk the tree from its first state, taking the action ``act(step, state)``, steps from 0."""
         states, actions, rewards = [self.first_state], [], []
         for step in range(len(self.next_states)):
             action = act(step, states[-1])
-            reward, following = self.respond(step, states[-1], action)
+            at = step, states[-1], action
             actions.append(action)
-            rewards.append(reward)
-            states.append(following)
+            rewards.append(self.rewards.item(*at))
+            states.append(self.next_states.item(*at))
         return Episode(np.array(states), np.array(actions), np.array(rewards))
 
 

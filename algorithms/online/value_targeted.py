@@ -32,13 +32,6 @@ class Plan(NamedTuple):
     contexts: Array  # phi_{V_{k,h+1}}(s, a), [H, S, A, d]
 
 
-class Walked(NamedTuple):
-    """What one user contributes to the regressions: contexts x [H, d] and targets y [H]."""
-
-    contexts: Array
-    targets: Array
-
-
 class OnlinePolicies(NamedTuple):
     """What the server knows at the end."""
 
@@ -105,12 +98,12 @@ class MixtureModel:
             contexts[h] = context.reshape(n_states, n_actions, -1)
         return Plan(actions, values, contexts)
 
-    def walk(self, user: User, plan: Plan) -> Walked:
-        """Lines 9 to 13, on the user's side and before any noise."""
+    def walk(self, user: User, plan: Plan) -> tuple[Array, Array]:
+        """Lines 9 to 13, on the user's side and before any noise: contexts x [H, d] and targets y [H]."""
         told = plan.actions.tolist()
         states, actions, _ = user.episode(lambda step, state: told[step][state])
         steps = np.arange(self.horizon)
-        return Walked(plan.contexts[steps, states[:-1], actions], plan.values[steps + 1, states[1:]])
+        return plan.contexts[steps, states[:-1], actions], plan.values[steps + 1, states[1:]]
 
 
 class RankOneRidge:

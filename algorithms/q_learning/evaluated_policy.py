@@ -17,9 +17,9 @@ from dpaudit.algorithms.data.episodes import Episodes
 from dpaudit.algorithms.environments.line_world import (
     HORIZON,
     N_ACTIONS,
+    REACH,
     RewardFunction,
     Walk,
-    moved,
 )
 from dpaudit.algorithms.evaluation.least_squares import DPLSW
 from dpaudit.algorithms.public_parameters import public_size
@@ -87,17 +87,10 @@ class EvaluatedPolicy:
         values = self.evaluation(
             Episodes(self._bin(states), data(reached), lengths, self.bins), curator
         ).values
-        shares = (np.arange(_MOVES) + 0.5) / _MOVES
-        ahead = np.array(
-            [
-                [
-                    values[self._bin(np.array([moved(node, action, u) for u in shares]))].mean()
-                    for action in (0, 1)
-                ]
-                for node in np.linspace(0.0, 1.0, _NODES)
-            ]
-        )
-        return LearnedQ(reached, ahead)
+        steps = REACH * (np.arange(_MOVES) + 0.5) / _MOVES
+        nodes = np.linspace(0.0, 1.0, _NODES)
+        ahead = np.clip(nodes[:, None, None] + np.stack([-steps, steps]), 0.0, 1.0)  # [41, actions, 20]
+        return LearnedQ(reached, values[self._bin(ahead)].mean(axis=2))
 
     def _bin(self, states: Array) -> Any:
         return np.minimum((states * self.bins).astype(np.int64), self.bins - 1)

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from dpaudit.algorithms.public_parameters import Array
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,6 +20,10 @@ from dpaudit.algorithms.online.online import OnlineUsers, User, constant_user, o
 from dpaudit.errors import DataError, InvalidParameter
 
 
+def respond(user: User, step: int, state: int, action: int) -> tuple[float, int]:
+    return user.rewards.item(step, state, action), user.next_states.item(step, state, action)
+
+
 def best_of_every_policy(mdp: TabularMDP) -> float:
     """The optimum by trying every deterministic policy, each by a loop over states: no backward maximum."""
     best = -np.inf
@@ -120,8 +124,8 @@ def test_one_hot_features_are_longer_than_the_definition_allows() -> None:
 
 def test_a_user_answers_the_same_whatever_was_asked_before() -> None:
     users = online_users(random_mdp(4, 3, 5, seed=1), 6, seed=2, random_rewards=True)
-    forwards = [users[i].respond(h, s, a) for i in range(6) for h, s, a in np.ndindex(5, 4, 3)]
-    backwards = [users[i].respond(h, s, a) for i in reversed(range(6)) for h, s, a in np.ndindex(5, 4, 3)]
+    forwards = [respond(users[i], h, s, a) for i in range(6) for h, s, a in np.ndindex(5, 4, 3)]
+    backwards = [respond(users[i], h, s, a) for i in reversed(range(6)) for h, s, a in np.ndindex(5, 4, 3)]
     by_user = [backwards[k * 60 : (k + 1) * 60] for k in reversed(range(6))]
     assert forwards == [answer for answers in by_user for answer in answers]
     assert len({user.next_states.tobytes() for user in users}) == 6
@@ -165,7 +169,7 @@ def test_an_episode_walks_the_tree() -> None:
     assert states[0] == user.first_state
     for h in range(6):
         assert actions[h] == (h + states[h]) % 2
-        assert (rewards[h], states[h + 1]) == user.respond(h, states[h], actions[h])
+        assert (rewards[h], states[h + 1]) == respond(user, h, states[h], actions[h])
 
 
 def test_replacing_one_user_changes_nobody_else() -> None:
