@@ -122,7 +122,7 @@ def _vapvi_options(values: Values) -> dict[str, Any]:
 def _vapvi_example(values: Values) -> Prepared:
     horizon = values.get("horizon", HORIZON)
     mdp = appendix_f_mdp(values["instance"], horizon=horizon, normalised=values["features"] == "normalised")
-    data = mdp.tabular.sample_trajectories(
+    data = mdp.sample_trajectories(
         values["K"], appendix_f_behaviour(horizon), np.random.default_rng(_LINEAR_SEED)
     )
     return DPVAPVI(mdp.features, horizon, mdp=mdp, **_vapvi_options(values)), data
@@ -263,9 +263,9 @@ def _ldp_ucrl_vtr(values: Values) -> Prepared:
         ApproxDP(epsilon=values["epsilon"], delta=values["delta"]),
         values["calibration"],
         MixtureConstants(**LDP_UCRL_VTR.constants(values)),
-        mdp=mixture.tabular,
+        mdp=mixture,
     )
-    return algorithm, online_users(mixture.tabular, values["K"], seed=_MIXTURE_SEED)
+    return algorithm, online_users(mixture, values["K"], seed=_MIXTURE_SEED)
 
 
 LDP_UCRL_VTR = Builtin(
@@ -304,9 +304,9 @@ def _private_lsvi_ucb(values: Values) -> Prepared:
         values["counted"],
         LSVIConstants(**PRIVATE_LSVI_UCB.constants(values)),
         values.get("fixed_updates"),
-        mdp=process.tabular,
+        mdp=process,
     )
-    return algorithm, online_users(process.tabular, users, seed=_LSVI_SEED, random_rewards=True)
+    return algorithm, online_users(process, users, seed=_LSVI_SEED, random_rewards=True)
 
 
 PRIVATE_LSVI_UCB = Builtin(

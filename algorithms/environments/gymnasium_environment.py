@@ -25,8 +25,7 @@ if TYPE_CHECKING:
 def gymnasium_environment(mdp: TabularMDP) -> gymnasium.Env[int, int]:
     """An episode of H steps; observations are states, and ``info["step"]`` counts the steps from 0.
 
-    Rewards are the expected ones of (step, state, action). After H steps the episode is terminated. Linear
-    processes have theirs through their table: ``gymnasium_environment(linear.tabular)``.
+    Rewards are the expected ones of (step, state, action). After H steps the episode is terminated.
     """
 
     def draw(row: Array, rng: np.random.Generator) -> int:

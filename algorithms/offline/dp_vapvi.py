@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.algorithms.data.trajectories import TrajectoryData
-from dpaudit.algorithms.environments.linear_mdp import LinearMDP
+from dpaudit.algorithms.environments.tabular import TabularMDP
 from dpaudit.algorithms.offline.linear_calibration import (
     CalibrationName,
     LinearCalibration,
@@ -76,7 +76,7 @@ class DPVAPVI:
     split: bool = False
     constants: LinearConstants = field(default_factory=LinearConstants)
     failure_probability: float = 0.1
-    mdp: LinearMDP | None = None
+    mdp: TabularMDP | None = None
 
     name = "dp-vapvi"
 
@@ -190,7 +190,7 @@ class DPVAPVI:
 
     def utility(self, output: Policy) -> dict[str, float]:
         """The policy's suboptimality against the exact optimum, where the process is known."""
-        return policy_utility(None if self.mdp is None else self.mdp.tabular, output)
+        return policy_utility(self.mdp, output)
 
     def _regression(
         self, curator: Curator, noise: RegressionNoise, records: Regression

@@ -110,6 +110,11 @@ def pevi(data: TrajectoryData, features: Array, *, bonus: float, ridge: float = 
     return _weighted_value_iteration(data, features, lambda *_: variance, bonus, 0.0, ridge)
 
 
+def solved(gram: Array, right: Array) -> Array:
+    """gram^-1 right, of the shape of ``right``: [d] or [d, n]."""
+    return np.asarray(np.linalg.solve(gram, right), dtype=np.float64)
+
+
 def theoretical_bonus(dimension: int, horizon: int, scale: float) -> float:
     """Beta = scale d H, the analysis' order without its logarithm (Jin, Yang and Wang 2021, Theorem 4.4)."""
     return scale * dimension * horizon
@@ -184,8 +189,3 @@ def pessimistic_action_values(
         estimate = flat @ weights - bonus * np.sqrt(np.maximum(squared, 0.0)) - offset
     clipped: Array = np.fmax(np.minimum(estimate, cap), 0.0).reshape(features.shape[:2])
     return clipped
-
-
-def solved(gram: Array, right: Array) -> Array:
-    """gram^-1 right, of the shape of ``right``: [d] or [d, n]."""
-    return np.asarray(np.linalg.solve(gram, right), dtype=np.float64)

@@ -46,9 +46,9 @@ def best_of_every_policy(mdp: TabularMDP) -> float:
         riverswim_mdp(2, 4),
         riverswim_mdp(3, 3),
         riverswim_mdp(3, 4, success=inhomogeneous_success(4, seed=1), normalised=False),
-        one_hot_mixture(random_mdp(2, 2, 3, seed=4)).tabular,
-        random_linear_mixture(3, 2, 3, 4, seed=5).tabular,
-        random_linear_mdp(3, 2, 3, 4, seed=6).tabular,
+        one_hot_mixture(random_mdp(2, 2, 3, seed=4)),
+        random_linear_mixture(3, 2, 3, 4, seed=5),
+        random_linear_mdp(3, 2, 3, 4, seed=6),
     ],
     ids=["riverswim-2", "riverswim-3", "inhomogeneous", "one-hot", "mixture", "linear"],
 )
