@@ -90,7 +90,7 @@ def feature_table(features: ArrayLike, axes: str) -> Array:
 
 
 def set_read_only(instance: object, **arrays: NDArray[np.generic]) -> None:
-    """Set attributes of a frozen dataclass to these arrays, which nobody may write to from then on."""
+    """Set attributes of a frozen dataclass to these arrays, made read-only."""
     for name, values in arrays.items():
         values.setflags(write=False)
         object.__setattr__(instance, name, values)

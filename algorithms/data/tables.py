@@ -89,7 +89,7 @@ def read_rewards(path: str | os.PathLike[str]) -> NDArray[np.float64]:
         header, table = read_table(file, REWARD_COLUMNS)
     except OSError as error:
         raise UsageError(f"cannot be read: {error}", where=str(file), remedy="name a CSV file") from None
-    except DataError as error:  # the file is public: its error may be shown to everybody
+    except DataError as error:  # the file is public, and so may be its error
         _refuse_rewards(error.what, error.where)
     table = table[:, [header.index(name) for name in REWARD_COLUMNS]]
     index, rewards = table[:, :3], table[:, 3]

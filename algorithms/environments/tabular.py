@@ -191,7 +191,7 @@ def _check_distribution(rows: Array, where: str) -> None:
         raise InvalidParameter(
             "a row that is no probability distribution",
             where=where,
-            why="values computed from it would mean nothing",
+            why="values computed from it would be meaningless",
             remedy="give non-negative rows that sum to 1",
         )
 

@@ -80,7 +80,7 @@ class PolicyEvaluation(ABC):
             raise InvalidParameter(
                 f"weights of shape {weights.shape} for {n_states} states, negative, not finite or all 0",
                 where="weights",
-                why="they say how much each state's error counts",
+                why="they weigh the states' errors",
                 remedy="give one finite weight of at least 0 a state, one of them positive",
             )
         weights.setflags(write=False)

@@ -50,8 +50,8 @@ class PenaltyConstants:
     Attributes:
         variance: C1 >= 0, of the Bernstein term.
         privacy: C2 >= 0, of the term that pays for the noise. The published 16 makes the theorem hold;
-            learning from fewer than some 10^5 visits a cell takes a smaller one, which gives up the theorem's
-            promise on suboptimality and nothing of its privacy.
+            learning from fewer than some 10^5 visits a cell takes a smaller one, which loses the theorem's
+            bound on suboptimality but not its privacy.
         unvisited: C > 1, so that a pair with too few visits is worth nothing.
     """
 
@@ -261,7 +261,7 @@ class DPAPVI:
         horizon, n_states, n_actions = self.rewards.shape
         ones, zeros = np.ones(horizon), np.zeros(horizon)
         low = Trajectory(np.zeros(horizon + 1, int), np.zeros(horizon, int), zeros)
-        # With one state and one action there is nothing to differ in; then the pair is trivially equal.
+        # With one state and one action the two are equal.
         high = Trajectory(np.full(horizon + 1, n_states - 1), np.full(horizon, n_actions - 1), ones)
 
         def data(*rows: Trajectory) -> TrajectoryData:

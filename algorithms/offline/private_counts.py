@@ -6,8 +6,8 @@ every noise that holds with high probability, the paper asks for
     minimise over x >= 0   max_s |x_s - n'_s|   subject to   |sum_s x_s - n'| <= E/2.                 (3)
 
 Each noise being at most E/2, the true counts are feasible, so the optimum is at most E/2, and every x_s and
-the sum lie within E of the truth (Lemma C.3). That is utility. Privacy needs nothing of it: x is a function
-of released numbers, whatever they are and whatever E is.
+the sum lie within E of the truth (Lemma C.3). That is utility. Privacy does not depend on it: x is a function
+of released numbers, for any E.
 
 **Two gaps the paper leaves.** If n' < -E/2 no x is feasible; the sum is then held as close to n' + E/2
 as x >= 0 allows, that is x = 0. In short, the sum lies in [L, U] with L = max(0, n' - E/2) and

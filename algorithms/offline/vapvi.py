@@ -30,13 +30,13 @@ class LinearConstants:
     Attributes:
         bonus: C, of C sqrt(d) times the elliptical uncertainty; published without a value.
         lower_order: multiplies D of the term D/K. With 1 the penalty exceeds all that can be earned, and
-            nothing is learnt, until K is far beyond the paper's own experiment (see docs/vapvi.md); 0 gives
-            up the theorem's promise on suboptimality and nothing of its privacy.
+            nothing is learnt, until K is far beyond the paper's own experiment (see docs/vapvi.md); 0 loses
+            the theorem's bound on suboptimality but not its privacy.
         coverage: kappa, the least eigenvalue of the expected feature covariance, as far as it is publicly
             known; it enters D only.
         ridge: lambda.
         noise_shift: multiplies L and E, what is added to the Gram matrices' diagonals and to D on account
-            of the noise: 1 as published; 0 belongs to no noise.
+            of the noise: 1 as published; 0 is right without noise.
     """
 
     bonus: float = 0.1

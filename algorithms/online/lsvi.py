@@ -181,7 +181,7 @@ def learn(
     summed: Callable[[Array], Array],
     released: Callable[[int, Array], Array],
 ) -> UserViews:
-    """Algorithm 1, with what leaves it in the caller's hands.
+    """Algorithm 1; the caller decides how sums and targets are released.
 
     Before the first update the policy is that of line 14 on no data: w = 0.
 
@@ -215,8 +215,8 @@ def learn(
                 made += 1
                 reference = np.where(np.isfinite(volumes), volumes, reference)
         # Lines 18 to 24.
-        told = policy.tolist()
-        episode = user.episode(lambda step, state, told=told: told[step][state])  # type: ignore[misc]
+        advice = policy.tolist()
+        episode = user.episode(lambda step, state, advice=advice: advice[step][state])  # type: ignore[misc]
         visited.add(episode)
         vectors = model.features[episode.states[:-1], episode.actions]  # [H, d]
         grams = summed(vectors[:, :, None] * vectors[:, None, :]) + shift

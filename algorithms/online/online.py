@@ -1,10 +1,9 @@
 """Online users: who answers an algorithm's actions, one user an episode, one user the unit of privacy.
 
-A user is a tree of responses, fixed by the user's own seed: what state comes next and what is earned, for
-every step, state and action, whether or not the algorithm ever asks. Two sequences of users are neighbours
-when they have the same length and one user's tree differs. A replay on a neighbour therefore changes one
-user and nothing
-else: everybody else answers every action as before.
+A user is a tree of responses, fixed by the user's own seed: the next state and the reward for every step,
+state and action, whether or not the algorithm ever takes it. Two sequences of users are neighbours when they
+have the same length and one user's tree differs. A replay on a neighbour therefore changes one user only: all
+others respond to every action as before.
 """
 
 from __future__ import annotations

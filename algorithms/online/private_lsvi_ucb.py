@@ -1,15 +1,15 @@
 """Private LSVI-UCB: jointly private reinforcement learning for linear processes, with rare updates.
 
-Algorithm 1 of Ngo, Vietri and Wu (2022); `lsvi.learn` is the algorithm, and this what leaves it: a stream of
-Gram matrices and, at each update, H targets. What users see is made of these and of their own data, so that
+Algorithm 1 of Ngo, Vietri and Wu (2022); `lsvi.learn` is the algorithm. Its releases are a stream
+of Gram matrices and, at each update, H targets. What users see is made of these and of their own data, so that
 central privacy of the releases is joint privacy of the views (the billboard lemma: Hsu, Huang, Roth,
 Roughgarden and Wu 2016). Times of updates are functions of released matrices.
 
-The number of updates is capped in advance. Held to a budget the run releases what it needs, and its ledger
-proves the budget. Without one its ledger must be the same whatever the noise: updates that never came are
-made up for at the end by releases of zero, the constant function of the paper's own analysis.
+The number of updates is capped in advance. Under a budget filter the run releases what it needs, and its ledger
+proves the budget. Without one its ledger must not depend on the noise: the updates that were not used are
+followed up at the end by releases of zero, the constant function of the paper's own analysis.
 
-**The noise, and what it hides.** Let features have norm at most 1 and rewards lie in [0, 1].
+**The noise and its sensitivities.** Let features have norm at most 1 and rewards lie in [0, 1].
 
 **Gram matrices.** One user adds phi phi' at each of H steps; two of these are never opposed, so that
 replacing the user moves all H of them by sqrt(2 H) at most in the Frobenius norm. The user sits in
@@ -136,7 +136,7 @@ class LSVICalibration:
 
     @property
     def most_counted(self) -> float:
-        """N_max; where updates are fixed beforehand, what it stands for."""
+        """N_max, or the number of updates where it is fixed beforehand."""
         if self.fixed_updates is not None:
             return float(self.fixed_updates)
         return published_count(self.users, self.horizon, self.dimension, self.ridge)
@@ -223,7 +223,7 @@ class PrivateLSVIUCB:
     """Algorithm 1, frozen with its public parameters: ``(OnlineUsers, curator) -> UserViews`` of `lsvi.Seen`.
 
     Args:
-        model: what is public about the process; with values that nothing bounds below, nothing holds.
+        model: what is public about the process; without a lower bound on values no guarantee holds.
         users: K, the most users that a run may serve, at least 2.
         guarantee: rho.
         calibration: of the noise; see above.
@@ -248,7 +248,7 @@ class PrivateLSVIUCB:
     def __post_init__(self) -> None:
         if public_size(self.users, "users") < 2:
             raise InvalidParameter(
-                "1 user", where="users", why="nobody is left to learn for", remedy="serve at least 2"
+                "1 user", where="users", why="there is no later user to learn for", remedy="serve at least 2"
             )
         require_positive(self.guarantee.rho, "rho")
         _ = self.noise, self.update_times  # refuse what cannot be calibrated
@@ -291,7 +291,7 @@ class PrivateLSVIUCB:
 
     @property
     def claim(self) -> Claim:
-        """What Theorem 12 rests on: rho-zCDP of all releases, whoever sees them; and what its proof needs."""
+        """The basis of Theorem 12: rho-zCDP of all releases, with the premises of its proof."""
         bounded = least_value(
             clipped=self.model.values != "unclipped",
             source="Ngo, Vietri and Wu (2022), Lemma 14; line 14 clips above alone",

@@ -25,7 +25,7 @@ from dpaudit.errors import InvalidParameter
 
 
 class Plan(NamedTuple):
-    """What one user is told to do."""
+    """The policy for one user."""
 
     actions: NDArray[np.int64]  # [H, S] int, the action of each state
     values: Array  # V_{k,h}, [H+1, S]; the last row is zero
@@ -35,12 +35,12 @@ class Plan(NamedTuple):
 class OnlinePolicies(NamedTuple):
     """What the server knows at the end."""
 
-    policies: NDArray[np.int64]  # [K, H, S] int, what each user was told to do; no user's own path
+    policies: NDArray[np.int64]  # [K, H, S] int, the policy for each user; not the users' own paths
     estimates: Array  # theta_h, [H, d], after the last user
 
 
 class Regress(Protocol):
-    """One step's regression, asked about contexts."""
+    """One step's regression, evaluated at contexts."""
 
     def __call__(self, step: int, contexts: Array, /) -> tuple[Array, Array]:
         """<theta_h, x> and |Sigma_h^{-1/2} x|, both [n], for contexts [n, d]; steps from 0."""
@@ -100,8 +100,8 @@ class MixtureModel:
 
     def walk(self, user: User, plan: Plan) -> tuple[Array, Array]:
         """Lines 9 to 13, on the user's side and before any noise: contexts x [H, d] and targets y [H]."""
-        told = plan.actions.tolist()
-        states, actions, _ = user.episode(lambda step, state: told[step][state])
+        advice = plan.actions.tolist()
+        states, actions, _ = user.episode(lambda step, state: advice[step][state])
         steps = np.arange(self.horizon)
         return plan.contexts[steps, states[:-1], actions], plan.values[steps + 1, states[1:]]
 

@@ -2,7 +2,7 @@
 
 Episodes of random actions on [0, 1], cut into bins; DP-LSW of Balle, Gomrokchi and Precup (2016) evaluates
 them, and the policy looks one step ahead with the public moves. The claim is theirs, about one trajectory
-replaced by another. A reward function has a part in every trajectory: about it, nothing is claimed.
+replaced by another. A reward function has a part in every trajectory; no claim is made about it.
 """
 
 from __future__ import annotations
@@ -81,8 +81,8 @@ class EvaluatedPolicy:
     def __call__(self, data: RewardFunction, curator: Curator) -> LearnedQ:
         """Walk at random, evaluate, and look one step ahead: values at evenly spaced nodes [41, actions]."""
         walk = Walk(curator.public("walk"))
-        nothing = NodeValues(np.zeros((2, N_ACTIONS)))
-        states, _, reached = walk.explore(nothing, self.episodes * HORIZON, 1.0)
+        no_values = NodeValues(np.zeros((2, N_ACTIONS)))
+        states, _, reached = walk.explore(no_values, self.episodes * HORIZON, 1.0)
         lengths = np.full(self.episodes, HORIZON)
         values = self.evaluation(
             Episodes(self._bin(states), data(reached), lengths, self.bins), curator
