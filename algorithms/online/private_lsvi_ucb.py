@@ -1,13 +1,13 @@
 """Private LSVI-UCB: jointly private reinforcement learning for linear processes, with rare updates.
 
-Algorithm 1 of Ngo, Vietri and Wu (2022); `lsvi.learn` is the algorithm. Its releases are a stream
-of Gram matrices and, at each update, H targets. What users see is made of these and of their own data, so that
+Algorithm 1 of Ngo, Vietri and Wu (2022); `lsvi.learn` is the algorithm. Its releases are a stream of Gram
+matrices and, at each update, H targets. What users see is made of these and of their own data, so that
 central privacy of the releases is joint privacy of the views (the billboard lemma: Hsu, Huang, Roth,
 Roughgarden and Wu 2016). Times of updates are functions of released matrices.
 
-The number of updates is capped in advance. Under a budget filter the run releases what it needs, and its ledger
-proves the budget. Without one its ledger must not depend on the noise: the updates that were not used are
-followed up at the end by releases of zero, the constant function of the paper's own analysis.
+The number of updates is capped in advance. Under a budget filter the run releases what it needs, and its
+ledger proves the budget. Without one its ledger must not depend on the noise: the updates that were not used
+are followed up at the end by releases of zero, the constant function of the paper's own analysis.
 
 **The noise and its sensitivities.** Let features have norm at most 1 and rewards lie in [0, 1].
 

@@ -1,9 +1,9 @@
 """Q-learning with functional noise as published: Algorithm 1 of Wang and Hegde (2019), with its line numbers.
 
-What is added to the network is released through the curator, as the paper's proof counts it: one function
-for each fresh path. What the proof leaves out is not released either: the network is carried on without noise (lines 20
-and 22), so that the functions of two rewards drift apart from update to update; a path that is kept over
-several updates shows their differences without noise; line 24 returns the network without noise.
+What is added to the network is released through the curator, as the paper's proof counts it: one function for
+each fresh path. What the proof leaves out is not released either: the network is carried on without noise
+(lines 20 and 22), so that the functions of two rewards drift apart from update to update; a path that is kept
+over several updates shows their differences without noise; line 24 returns the network without noise.
 
 **Theorem 5**, its formulas as printed, and the premises that they need:
 
