@@ -8,11 +8,11 @@ from typing import Any
 from dpaudit.app.report.blocks import Block, Code, Grid, Heading, Items, Paragraph, Picture
 from dpaudit.app.report.report_summary import RELATIONS, summary
 from dpaudit.app.report.running_total import MOST_LINES, Share, shares
+from dpaudit.app.text.audits import could_refute_any
 from dpaudit.app.text.conditions import sentences
 from dpaudit.app.text.output import assured, lower, printable
 from dpaudit.app.text.tables import (
     bound_figure,
-    could_refute_any,
     figure,
     mechanism_words,
     sensitivity_words,

@@ -6,15 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, assert_never
 
 from rich.console import RenderableType
-from rich.text import Text
 
-from dpaudit.app.text.output import MOST_ROWS, bullets, counted, line, lower, table, upper
-from dpaudit.auditors.statistics.gaussian_pair import LARGEST_EPSILON
+from dpaudit.app.text.output import MOST_ROWS, bullets, line, table, upper
 from dpaudit.certificate.verdicts import (
     Accounting,
-    Audit,
-    Experiment,
-    Finding,
     Proof,
     ReleaseAccount,
     ReleaseGroup,
@@ -133,37 +128,6 @@ def shortfall(proved: AnyGuarantee, claimed: AnyGuarantee) -> str:
         return f"claimed {claimed}, computed {computed!r}"
     ratio = f"{upper(computed / stated)} times the claim" if stated > 0 else "the claim is 0"
     return f"claimed {stated!r}, computed {computed!r}: {ratio}"
-
-
-def could_refute_any(audit: Audit) -> bool:
-    """Whether nothing limited which epsilon could be refuted: the figure is where computing ends."""
-    return (audit.largest_refutable_epsilon or 0.0) >= LARGEST_EPSILON
-
-
-def audit_line(audit: Audit) -> Text:
-    """The audit's verdict, what it compared, and its seed."""
-    compared = counted(audit.pairs, "pair", "pairs") + " of neighbouring data"
-    if audit.method == "one-run":
-        compared = counted(audit.trials, "canary", "canaries")
-    return line("audit", audit.verdict, f"by {audit.method} on {compared}, audit seed {audit.seed}")
-
-
-def audit_words(audit: Audit) -> list[RenderableType]:
-    """The audit's verdict, its seed, its findings and why it could not tell, where that is so."""
-    parts: list[RenderableType] = [audit_line(audit)]
-    if audit.epsilon_lower is not None:
-        parts.append(line(f"epsilon >= {lower(audit.epsilon_lower)} at delta {audit.delta}"))
-    parts += bullets("Findings", map(finding_words, audit.findings))
-    if audit.verdict is Experiment.INCONCLUSIVE:
-        parts += bullets("Inconclusive", audit.inconclusive)
-    return parts
-
-
-def finding_words(finding: Finding) -> str:
-    """A finding's kind, release, detail and place."""
-    label = f" in {finding.label!r}" if finding.label else ""
-    place = f" ({finding.where})" if finding.where else ""
-    return f"{finding.kind}{label}: {finding.detail}{place}"
 
 
 def release_rows(releases: Sequence[Release]) -> list[list[object]]:

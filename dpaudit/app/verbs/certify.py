@@ -33,6 +33,7 @@ from dpaudit.app.options.targets import (
     pairs_of,
     parameter_option,
 )
+from dpaudit.app.text.audits import audit_words
 from dpaudit.app.text.computed_again import LEDGER
 from dpaudit.app.text.conditions import sentences
 from dpaudit.app.text.failures import EXIT_INCONCLUSIVE, EXIT_NOT_PROVED, EXIT_NOTHING, traceback_option
@@ -48,7 +49,6 @@ from dpaudit.app.text.output import (
 from dpaudit.app.text.output_file import NoJSON, output_text
 from dpaudit.app.text.tables import (
     accounting_table,
-    audit_words,
     bound_figure,
     bound_words,
     premises,
