@@ -65,7 +65,7 @@ def could_refute_any(audit: Audit) -> bool:
 
 
 def _meaning(audit: Audit) -> str:
-    of = _OF[audit.speaks_of]
+    of = _OF[audit.about]
     if audit.claim is None:
         return f"no claim was audited; the figures are about {of}"
     guarantee = audit.claim.guarantee

@@ -35,15 +35,15 @@ def accounting_table(accounting: Accounting) -> list[RenderableType]:
         groups = overview.groups[:MOST_ROWS]
         failing = _not_proved(accounting)[:MOST_ROWS]
         # A failing release that is alone in its group has its row already.
-        alone = {group.dearest.label for group in groups if group.number == 1}
+        alone = {group.costliest.label for group in groups if group.number == 1}
         rows = [_group_row(group) for group in groups]
         rows += [_account_row(release) for release in failing if release.label not in alone]
         others = overview.total - sum(group.number for group in groups)
         if others:
             notes.append(f"... and {others} more releases")
         notes.append(
-            f"{overview.total} releases; where labels differ in a number alone, a row has the dearest one's "
-            f"cost, and --output-format json lists {len(accounting.releases)}"
+            f"{overview.total} releases; where labels differ only in a number, a row shows the cost of the "
+            f"costliest one, and --output-format json lists {len(accounting.releases)}"
         )
     if accounting.claim is not None:
         best = f"{bound_figure(accounting.bounds[0])}" if accounting.bounds else "none known"
@@ -65,18 +65,18 @@ def _not_proved(accounting: Accounting) -> list[ReleaseAccount]:
 
 
 def _group_row(group: ReleaseGroup) -> list[object]:
-    """Releases that differ in a number: how many, their kind, and the dearest one's figure."""
+    """Releases that differ in a number: how many, their kind, and the costliest one's figure."""
     if group.number == 1:
-        return _account_row(group.dearest)
+        return _account_row(group.costliest)
     verdict = None
     if group.claimed:
         verdict = Proof.NOT_PROVED if group.failed else Proof.PROVED
     return [
         f"{group.pattern} ({group.number})",
-        group.dearest.mechanism.kind,
+        group.costliest.mechanism.kind,
         "",
         "",
-        f"<= {figure(group.dearest.proved, proved=True)}",
+        f"<= {figure(group.costliest.proved, proved=True)}",
         verdict,
     ]
 

@@ -37,16 +37,9 @@ from dpaudit.app.text.audits import audit_words
 from dpaudit.app.text.computed_again import LEDGER
 from dpaudit.app.text.conditions import sentences
 from dpaudit.app.text.failures import EXIT_INCONCLUSIVE, EXIT_NOT_PROVED, EXIT_NOTHING, traceback_option
-from dpaudit.app.text.output import (
-    bullets,
-    line,
-    note,
-    output_format_option,
-    print_json,
-    print_text,
-    unwrapped,
-)
+from dpaudit.app.text.output import bullets, line, output_format_option, print_json, print_text, unwrapped
 from dpaudit.app.text.output_file import NoJSON, output_text
+from dpaudit.app.text.streams import note
 from dpaudit.app.text.tables import (
     accounting_table,
     bound_figure,

@@ -12,16 +12,9 @@ from dpaudit.accountants.accounting import account
 from dpaudit.app.options.claim_options import StatedClaim, accounted, claim_options, rigour_option
 from dpaudit.app.text.conditions import sentences
 from dpaudit.app.text.failures import EXIT_INCONCLUSIVE, EXIT_NOT_PROVED, EXIT_NOTHING, traceback_option
-from dpaudit.app.text.output import (
-    bullets,
-    line,
-    note,
-    output_format_option,
-    print_json,
-    print_text,
-    unwrapped,
-)
-from dpaudit.app.text.reading import progress_on
+from dpaudit.app.text.output import bullets, line, output_format_option, print_json, print_text, unwrapped
+from dpaudit.app.text.progress import progress_on
+from dpaudit.app.text.streams import note
 from dpaudit.app.text.tables import accounting_table, bound_words, premises, shortfalls
 from dpaudit.certificate.verdicts import Accounting
 from dpaudit.errors import DpauditError, NotCertifiable
