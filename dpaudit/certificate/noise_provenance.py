@@ -8,7 +8,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 from dpaudit.certificate.conditions import Code, Condition
 from dpaudit.certificate.verdicts import CLAIM_TOLERANCE
-from dpaudit.mechanisms import FLOATING_POINT_SAMPLER, AnyMechanism, Sampler, floating_point
+from dpaudit.mechanisms import FLOATING_POINT_SAMPLER, AnyMechanism, Sampler
 from dpaudit.models import Model
 
 
@@ -30,7 +30,7 @@ class Numerics(Model):
     @classmethod
     def of(cls, sampler: Sampler, mechanisms: Iterable[AnyMechanism], *, seeded: bool) -> Numerics:
         """What a sampler makes of a run's mechanisms."""
-        in_floats = sampler == FLOATING_POINT_SAMPLER and any(map(floating_point, mechanisms))
+        in_floats = sampler == FLOATING_POINT_SAMPLER and not all(m.integer_noise for m in mechanisms)
         return cls(sampler=sampler, floating_point=in_floats, seeded=seeded)
 
     def not_checked(self) -> list[Condition]:

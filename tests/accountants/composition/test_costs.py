@@ -15,7 +15,7 @@ from mpmath import mpf
 from dpaudit import Header, Ledger, Neighbouring, Release
 from dpaudit.accountants.accounting import account
 from dpaudit.accountants.closed_forms.conversions import laplace_to_zcdp, pure_to_gdp, pure_to_zcdp
-from dpaudit.accountants.composition.costs import mu_squared, pure_epsilon, rho, squared_mu
+from dpaudit.accountants.composition.costs import mu_squared, pure_epsilon, rho
 from dpaudit.certificate.conditions import Code, Releases
 from dpaudit.claims.sensitivity import L1, L2, RKHS, Frobenius
 from dpaudit.errors import CannotBound
@@ -38,6 +38,7 @@ from dpaudit.mechanisms import (
     Tabulated,
     TreeAggregation,
 )
+from dpaudit.mechanisms.dominating import GaussianPair
 
 WHY = "Theorem 3 of the manual"
 SMOOTH = SmoothGaussian(alpha=12.0, beta=0.05, dimension=2, epsilon=1.0, delta=0.1)
@@ -91,7 +92,9 @@ def test_pure_mechanisms_have_a_bound_on_every_scale(mechanism: AnyMechanism, ep
     ids=lambda value: getattr(value, "kind", None),
 )
 def test_gaussian_mechanisms(mechanism: Any, squared: Fraction) -> None:
-    assert squared_mu(mechanism) == squared
+    pair = mechanism.dominating_pair()
+    assert isinstance(pair, GaussianPair)
+    assert pair.mu_squared == squared
     assert Fraction(mu_squared(mechanism)) == squared
     assert Fraction(rho(mechanism)) == squared / 2
     with pytest.raises(CannotBound, match="pure epsilon-DP"):

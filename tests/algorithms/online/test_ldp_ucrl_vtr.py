@@ -20,20 +20,20 @@ from dpaudit.algorithms.environments.linear_mixture import (
 )
 from dpaudit.algorithms.environments.riverswim import riverswim_mdp
 from dpaudit.algorithms.environments.tabular import random_mdp
+from dpaudit.algorithms.noise_calibration import sufficient_sigma
 from dpaudit.algorithms.online.ldp_ucrl_vtr import LDPUCRLVTR, MixtureConstants
 from dpaudit.algorithms.online.mixture_calibration import (
     MixtureCalibration,
     MixtureCalibrationName,
     message_sensitivity,
     published_sigma,
-    sufficient_sigma,
 )
 from dpaudit.algorithms.online.online import OnlineUsers, User, constant_user, online_users
+from dpaudit.algorithms.online.optimism import cumulative_regret
 from dpaudit.algorithms.online.value_targeted import (
     MixtureModel,
     OnlinePolicies,
     RankOneRidge,
-    cumulative_regret,
     jia_widths,
     ucrl_vtr,
 )

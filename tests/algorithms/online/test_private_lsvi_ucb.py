@@ -14,11 +14,10 @@ from dpaudit.accountants.accounting import account
 from dpaudit.accountants.filters.filters import GDPFilter, ZCDPFilter
 from dpaudit.algorithms.environments.linear_mdp import LinearMDP, one_hot_features, random_linear_mdp
 from dpaudit.algorithms.environments.tabular import TabularMDP, random_mdp
-from dpaudit.algorithms.online.lsvi import LinearModel, Seen, lsvi_ucb, views_regret
+from dpaudit.algorithms.online.lsvi import Doubling, FixedTimes, LinearModel, Seen, lsvi_ucb, views_regret
 from dpaudit.algorithms.online.lsvi_calibration import LSVICalibration, published_bonus, published_ridge
 from dpaudit.algorithms.online.online import OnlineUsers, User, constant_user, online_users
 from dpaudit.algorithms.online.private_lsvi_ucb import LSVIConstants, PrivateLSVIUCB
-from dpaudit.algorithms.online.update_times import Doubling, FixedTimes
 from dpaudit.auditors.replay.replay import replay
 from dpaudit.certificate.verdicts import Experiment, Proof
 from dpaudit.claims.guarantees import ZCDP, ApproxDP
