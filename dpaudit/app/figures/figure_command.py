@@ -18,16 +18,9 @@ from dpaudit.app.figures.published_claims import Sentence
 from dpaudit.app.report.blocks import Block, html_page, markdown
 from dpaudit.app.report.chart import png, svg
 from dpaudit.app.text.failures import EXIT_INTERRUPTED, traceback_option
-from dpaudit.app.text.output import (
-    bullets,
-    line,
-    note,
-    output_format_option,
-    print_json,
-    print_text,
-    unwrapped,
-)
+from dpaudit.app.text.output import bullets, line, output_format_option, print_json, print_text, unwrapped
 from dpaudit.app.text.progress import Progress
+from dpaudit.app.text.streams import note
 from dpaudit.errors import UsageError
 from dpaudit.ledger.files import replace_file
 
