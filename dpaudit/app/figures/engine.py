@@ -23,7 +23,6 @@ from dpaudit.app.text.failures import EXIT_INTERRUPTED, traceback_option
 from dpaudit.app.text.output import (
     bullets,
     line,
-    note,
     output_format_option,
     print_json,
     print_text,
