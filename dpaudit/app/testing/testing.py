@@ -187,17 +187,9 @@ def audit(
     error: float,
     run_options: Mapping[str, Any],
 ) -> Audit:
-    """Audit an algorithm on pairs, as `dpaudit.audit` does, with the gate's number of trials.
+    """Audit as `dpaudit.audit` does, left out with the gate's number of trials.
 
-    Args:
-        algorithm: any callable ``(data, curator) -> output``.
-        pairs: as in `dpaudit.audit`.
-        claim: what to refute; left out, the algorithm's own.
-        method: as ``dpaudit audit --method``.
-        trials: recordings, or runs on each side; left out, the method's usual number.
-        seed: of all noise.
-        error: the probability, at most, of refuting a true claim.
-        run_options: further arguments of `dpaudit.run`.
+    `error` is the probability, at most, of refuting a true claim.
 
     Raises:
         UsageError: no pairs, or an unknown method.
