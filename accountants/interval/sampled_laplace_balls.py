@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import functools
 import math
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -28,11 +27,8 @@ class _Layout(NamedTuple):
     stretch: float  # R
 
 
-@dataclass(frozen=True)
 class SampledLaplaceBalls(SampledBalls):
-    """Laplace noise of scale 1, moved by `epsilon`."""
-
-    epsilon: float
+    """Laplace noise of scale 1, moved by `parameter`."""
 
     def ceiling(self) -> Fraction | None:
         """The upper atom's loss."""
@@ -41,7 +37,7 @@ class SampledLaplaceBalls(SampledBalls):
 
     def unsampled(self, epsilon: Any) -> Any:
         """Its closed form."""
-        return laplace_delta(ball(self.epsilon), epsilon)
+        return laplace_delta(ball(self.parameter), epsilon)
 
     def cost(self, c: float, end: float) -> float:
         """A product of matrices is fast."""
@@ -50,7 +46,7 @@ class SampledLaplaceBalls(SampledBalls):
 
     def rule(self, c: Any, end: float) -> Rule:
         """Gauss and Legendre's rule between the atoms."""
-        arb, a, e = flint().arb, self.exponent(c), ball(self.epsilon)
+        arb, a, e = flint().arb, self.exponent(c), ball(self.parameter)
         panels, points, stretch = self._layout(float(c), end)
         self.allowed(panels * points)
         w, r = e / (2 * panels), ball(stretch)
@@ -73,7 +69,7 @@ class SampledLaplaceBalls(SampledBalls):
 
     def decay(self, c: Any) -> Decay:
         """The integral decays, the atoms do not; they turn against each other."""
-        a, e, (low, high) = self.exponent(c), ball(self.epsilon), self._atoms()
+        a, e, (low, high) = self.exponent(c), ball(self.parameter), self._atoms()
         moment = self.rule(c, 0.0).moment()
         first, second = (a * low).exp() / (2 * moment), (a * high - e).exp() / (2 * moment)
         ends = ((a + 1) * low + e).exp() + ((a + 1) * high - 2 * e).exp()
@@ -87,13 +83,13 @@ class SampledLaplaceBalls(SampledBalls):
         return least_of(far, paired([(first.lower(), low, low), (second.lower(), high, high)]))
 
     def _atoms(self) -> tuple[Any, Any]:
-        e = ball(self.epsilon)
+        e = ball(self.parameter)
         return self.log_ratio(-e), self.log_ratio(e)
 
     def _layout(self, c: float, end: float) -> _Layout:
         a = float(self.exponent(c))
-        panels = self.allowed(self.epsilon * max(1.0, 0.25 * abs(a), 0.125 * end))
-        w = 0.5 * self.epsilon / panels
+        panels = self.allowed(self.parameter * max(1.0, 0.25 * abs(a), 0.125 * end))
+        w = 0.5 * self.parameter / panels
         y = min(0.69, 2.0 * w)
         stretch = y / w + math.hypot(y / w, 1.0)
         g = w * (0.5 * (stretch + 1.0 / stretch) - 1.0)
