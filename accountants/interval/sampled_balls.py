@@ -130,19 +130,14 @@ class SampledBalls(ABC):
             return (q * loss.expm1()).log1p()
         return loss + ((1 - q) * (-loss).expm1()).log1p()
 
-    def allowed(self, points: float) -> int:
-        """Points of a rule, if they are not too many.
-
-        Raises:
-            CannotBound: they are.
-        """
-        if points <= _MOST_POINTS:
-            return math.ceil(points)
-        raise CannotBound(
-            f"a quadrature of {points:.3g} points in balls",
-            where="rigour interval",
-            remedy="ask for rigour float-pessimistic, or for a larger delta",
-        )
+    def check_points(self, points: int) -> None:
+        """Raise `CannotBound` where a rule has too many points."""
+        if points > _MOST_POINTS:
+            raise CannotBound(
+                f"a quadrature of {points:.3g} points in balls",
+                where="rigour interval",
+                remedy="ask for rigour float-pessimistic, or for a larger delta",
+            )
 
 
 def _powers(step: Any, log_ratio: Any, many: int) -> list[Any]:

@@ -18,6 +18,8 @@ import math
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
+
 from dpaudit.accountants.interval.ball_arithmetic import ball, flint, gaussian_delta, upper_fraction
 from dpaudit.accountants.interval.sampled_balls import DIGITS, Decay, Rule, SampledBalls, least_of, paired
 
@@ -45,7 +47,7 @@ class SampledGaussianBalls(SampledBalls):
         arb, a, mu = flint().arb, self.exponent(c), ball(self.parameter)
         low, high, width, half = self._layout(float(c), end)
         first, last = math.floor(low / width), math.ceil(high / width)
-        self.allowed(last - first)
+        self.check_points(last - first)
         h, d = ball(width), ball(half)
         scale = h / (2 * arb.pi()).sqrt()
         points = [h * j for j in range(first, last + 1)]
@@ -116,12 +118,11 @@ class SampledGaussianBalls(SampledBalls):
 
     def _cells(self, c: Any, rule: Rule, moment: Any) -> Decay:
         low, _, step, _ = self._layout(float(c), 0.0)
-        share = [float(weight / moment) for weight in rule.weight]
-        points = [step * (math.floor(low / step) + j) for j in range(len(share))]
-        mean = math.fsum(p * x for p, x in zip(share, points, strict=True)) / math.fsum(share)
-        square = math.fsum(p * (x - mean) ** 2 for p, x in zip(share, points, strict=True)) / math.fsum(share)
-        spread = 5.6 * math.sqrt(square) / _PAIRED
-        edges = [ball(mean + spread * (j - _PAIRED // 2)) for j in range(_PAIRED + 1)]
+        share = np.array([float(weight / moment) for weight in rule.weight])
+        points = step * (math.floor(low / step) + np.arange(len(share)))
+        mean = float(np.average(points, weights=share))
+        spread = math.sqrt(float(np.average((points - mean) ** 2, weights=share)))
+        edges = [ball(x) for x in (mean + spread * np.linspace(-2.8, 2.8, _PAIRED + 1)).tolist()]
         a, ratios = self.exponent(c), [self._at(x) for x in edges]
         cells = []
         for x, y, low_ratio, high_ratio in zip(edges, edges[1:], ratios, ratios[1:], strict=False):
@@ -133,7 +134,7 @@ class SampledGaussianBalls(SampledBalls):
     def _shifted(self, c: Any, moment: Any) -> Decay:
         a, mu, q = self.exponent(c), ball(self.parameter), ball(self.rate)
         low, high, _, _ = self._layout(float(c), 0.0)
-        edges = [ball(low + (high - low) / _SHIFTED * j) for j in range(_SHIFTED)] + [ball(high)]
+        edges = [ball(x) for x in np.linspace(low, high, _SHIFTED + 1).tolist()]
         lines = []
         for share in (1.0, 0.45, 0.2):
             y = ball(share * min(0.45 * math.pi / self.parameter, 4.0))

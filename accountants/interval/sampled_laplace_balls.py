@@ -15,16 +15,11 @@ from __future__ import annotations
 import functools
 import math
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import Any
 
 from dpaudit.accountants.interval.ball_arithmetic import ball, flint, laplace_delta, upper_fraction
 from dpaudit.accountants.interval.sampled_balls import DIGITS, Decay, Rule, SampledBalls, least_of, paired
-
-
-class _Layout(NamedTuple):
-    panels: int
-    points: int  # on each panel
-    stretch: float  # R
+from dpaudit.accountants.privacy_loss.contour.sampled_laplace import layout
 
 
 class SampledLaplaceBalls(SampledBalls):
@@ -48,7 +43,7 @@ class SampledLaplaceBalls(SampledBalls):
         """Gauss and Legendre's rule between the atoms."""
         arb, a, e = flint().arb, self.exponent(c), ball(self.parameter)
         panels, points, stretch = self._layout(float(c), end)
-        self.allowed(panels * points)
+        self.check_points(panels * points)
         w, r = e / (2 * panels), ball(stretch)
         log_ratio, base = list(self._atoms()), [arb(1) / 2, (-e).exp() / 2]
         for panel in range(panels):
@@ -86,17 +81,8 @@ class SampledLaplaceBalls(SampledBalls):
         e = ball(self.parameter)
         return self.log_ratio(-e), self.log_ratio(e)
 
-    def _layout(self, c: float, end: float) -> _Layout:
-        a = float(self.exponent(c))
-        panels = self.allowed(self.parameter * max(1.0, 0.25 * abs(a), 0.125 * end))
-        w = 0.5 * self.parameter / panels
-        y = min(0.69, 2.0 * w)
-        stretch = y / w + math.hypot(y / w, 1.0)
-        g = w * (0.5 * (stretch + 1.0 / stretch) - 1.0)
-        growth = (2.0 * abs(a) + 1.0) * (2.0 * w + g) + 2.0 * y * end
-        growth += 0.0 if self.mixture_first else a * math.log(math.cos(2.0 * y))
-        level = DIGITS + 1.0 + math.log(self.count) + growth - math.log1p(-(stretch**-2))
-        return _Layout(panels, 2 + math.ceil(0.5 * level / math.log(stretch)), stretch)
+    def _layout(self, c: float, end: float) -> tuple[int, int, float]:
+        return layout(self.parameter, float(self.exponent(c)), end, DIGITS + 1.0 + math.log(self.count))
 
 
 @functools.cache
