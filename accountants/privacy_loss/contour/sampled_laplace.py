@@ -23,7 +23,7 @@ import math
 
 import numpy as np
 
-from dpaudit.accountants.privacy_loss.contour.factors import Vector, least_versine
+from dpaudit.accountants.privacy_loss.contour.factors import Vector, least_versine, log_rest
 from dpaudit.accountants.privacy_loss.contour.sampled import MOST_POINTS, Rule, SampledFactor, log_mixture
 
 
@@ -50,8 +50,8 @@ class SampledLaplaceFactor(SampledFactor):
         relative = 1.0 if capped else 8.0 * math.exp(-34.0) / self.count
         return self.weigh(c, x, np.clip(2.0 * x - e, -e, e), log_base, relative)
 
-    def decay(self, c: float, lower: Vector, upper: Vector) -> Vector:
-        """The better of two bounds on each interval (module docstring)."""
+    def log_decays(self, c: float, lower: Vector, upper: Vector) -> tuple[Vector, ...]:
+        """The two bounds of the module's docstring on each interval."""
         rule, a, e = self.rule(c, 0.0), self.exponent(c), self.parameter
         log_ratio = log_mixture(np.array([-e, e]), self.rate)  # [2]
         least = rule.cumulant + rule.cumulant_error
@@ -62,9 +62,7 @@ class SampledLaplaceFactor(SampledFactor):
         far = np.log(np.maximum(float(atoms.sum()) * slack + variation * slack / lower, 1e-300))
         distance = float(log_ratio[1] - log_ratio[0])
         versine = least_versine(distance * (1.0 - 1e-9) * lower, distance * (1.0 + 1e-9) * upper)
-        near = 0.5 * np.log1p(-np.minimum(2.0 * atoms[0] * atoms[1] * versine, 1.0 - 1e-12))
-        total: Vector = self.count * (1.0 - 1e-12) * np.minimum(0.0, np.minimum(far, near))
-        return total
+        return far, log_rest(2.0 * atoms[0] * atoms[1] * versine)
 
     def _layout(self, c: float, end: float) -> tuple[int, int, float]:
         return layout(self.parameter, self.exponent(c), end, 36.0 + math.log(self.count))
