@@ -18,6 +18,7 @@ from dpaudit.mechanisms.base import (
     Answer,
     Array,
     Calibrated,
+    GaussianNoise,
     Queries,
     Sampler,
     ValueMechanism,
@@ -56,7 +57,7 @@ Mechanism = Annotated[AnyMechanism, Field(discriminator="kind")]
 
 def sensitivity_of(mechanism: AnyMechanism) -> Sensitivity | None:
     """The sensitivity that a mechanism is calibrated to; None for those that have none."""
-    return mechanism.declared_sensitivity
+    return mechanism.sensitivity if isinstance(mechanism, Calibrated | PoissonSampled) else None
 
 
 __all__ = [
@@ -70,6 +71,7 @@ __all__ = [
     "Exponential",
     "ExponentialKernel",
     "Gaussian",
+    "GaussianNoise",
     "GaussianProcess",
     "Laplace",
     "Mechanism",

@@ -99,9 +99,9 @@ class GaussianProcess(GaussianNoise):
         outputs = np.concatenate([answer.output for answer in answers[1:]])
         return self.log_density(outputs, np.concatenate([query for query, _ in queries[1:]]), points)
 
-    def gaussian_share(self, answers: Sequence[Answer], differences: Sequence[Array]) -> tuple[float, bool]:
-        """Exact."""
-        return self._squared_norm(answers, differences) / self.sigma**2, True
+    def gaussian_share(self, answers: Sequence[Answer], differences: Sequence[Array]) -> float:
+        """By the kernel's norm."""
+        return self._squared_norm(answers, differences) / self.sigma**2
 
     def _squared_norm(self, answers: Sequence[Answer], differences: Sequence[Array]) -> float:
         points = _points(answers)

@@ -24,7 +24,7 @@ from dpaudit.claims.bounds import Bound
 from dpaudit.claims.claims import Claim
 from dpaudit.claims.guarantees import GDP, RDP, ZCDP, AnyGuarantee, ApproxDP, PureDP
 from dpaudit.ledger.releases import Release
-from dpaudit.mechanisms import AnyMechanism
+from dpaudit.mechanisms import AnyMechanism, sensitivity_of
 
 
 def accounting_table(accounting: Accounting) -> list[RenderableType]:
@@ -201,7 +201,7 @@ def _words(fields: Mapping[str, Any]) -> str:
 
 def sensitivity_words(mechanism: AnyMechanism) -> str:
     """Sensitivity, norm, and on what ground it is believed."""
-    sensitivity = mechanism.declared_sensitivity
+    sensitivity = sensitivity_of(mechanism)
     return "" if sensitivity is None else f"{sensitivity.value:.6g} {sensitivity.norm} {sensitivity.basis}"
 
 
