@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from dpaudit.certificate.conditions import MOST_LABELS, Code, Condition, Releases
 from dpaudit.ledger.columnar import PlainRelease
 from dpaudit.ledger.releases import Release
-from dpaudit.mechanisms import AnyMechanism, sensitivity_of
+from dpaudit.mechanisms import AnyMechanism
 
 
 class TrustedConditions:
@@ -60,7 +60,7 @@ class _Resting:
 
 def _conditions(mechanism: AnyMechanism) -> Iterable[tuple[Code, str | None]]:
     """The code of each condition, with its text where it has one."""
-    declared = sensitivity_of(mechanism)
+    declared = mechanism.declared_sensitivity
     if declared is not None and declared.basis == "declared":
         yield Code.DECLARED_SENSITIVITY, None
     if mechanism.condition is not None:

@@ -29,7 +29,7 @@ from dpaudit.claims.relations import Neighbouring
 from dpaudit.errors import CannotBound, InvalidParameter
 from dpaudit.ledger.ledger import Ledger
 from dpaudit.ledger.releases import Release
-from dpaudit.mechanisms import AnyMechanism, sensitivity_of
+from dpaudit.mechanisms import AnyMechanism
 
 #: To be confirmed by an accountant that proves, an answer may be raised by so much, relative.
 _MOST_RAISE = 1e-6
@@ -109,7 +109,7 @@ def calibrate(
             remedy="calibrate the mechanism that it stands for",
         )
     name, _ = found
-    sensitivity = sensitivity_of(prototype)
+    sensitivity = prototype.declared_sensitivity
     if sensitivity is not None and sensitivity.value == 0.0:
         raise InvalidParameter("a sensitivity of 0 needs no noise", where="sensitivity")
     release = Release(label=prototype.kind, mechanism=prototype.with_noise(1.0), count=count)

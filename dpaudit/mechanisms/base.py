@@ -83,6 +83,12 @@ class BaseMechanism(Model):
         """What one run costs at most."""
 
     @property
+    def declared_sensitivity(self) -> Sensitivity | None:
+        """The sensitivity that the noise is calibrated to; None where there is none."""
+        found: Sensitivity | None = getattr(self, "sensitivity", None)
+        return found
+
+    @property
     def noise(self) -> tuple[str, float] | None:
         """Name and value of `noise_field`."""
         return None if self.noise_field is None else (self.noise_field, getattr(self, self.noise_field))

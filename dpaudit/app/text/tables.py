@@ -27,7 +27,7 @@ from dpaudit.claims.bounds import Bound
 from dpaudit.claims.claims import Claim
 from dpaudit.claims.guarantees import GDP, RDP, ZCDP, AnyGuarantee, ApproxDP, PureDP
 from dpaudit.ledger.releases import Release
-from dpaudit.mechanisms import AnyMechanism, sensitivity_of
+from dpaudit.mechanisms import AnyMechanism
 
 
 def accounting_table(accounting: Accounting) -> list[RenderableType]:
@@ -219,7 +219,7 @@ def _words(fields: Mapping[str, Any]) -> str:
 
 def sensitivity_words(mechanism: AnyMechanism) -> str:
     """Sensitivity, norm, and on what ground it is believed."""
-    sensitivity = sensitivity_of(mechanism)
+    sensitivity = mechanism.declared_sensitivity
     return "" if sensitivity is None else f"{sensitivity.value:.6g} {sensitivity.norm} {sensitivity.basis}"
 
 
