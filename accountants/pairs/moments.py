@@ -1,9 +1,9 @@
 """The log moment of one run's privacy loss, log E_P[e^(tL)] = t D_(1+t)(P || Q), at any real t > 0.
 
-Log moments add up over releases; divided by t they are the Renyi divergence of order 1 + t. These functions
-never see a count. Each value is an upper bound: it is raised by `ROUNDING` (32 u) times the sum of the
-magnitudes of the terms that were added, each of which takes fewer than ten roundings and calls of log1p,
-expm1 or sinh (4 u each), or by the quadrature's own bound.
+Log moments add up over releases; divided by t they are the Renyi divergence of order 1 + t. Each value is
+an upper bound: it is raised by `ROUNDING` (32 u) times the sum of the magnitudes of the terms that were
+added, each of which takes fewer than ten roundings and calls of log1p, expm1 or sinh (4 u each), or by the
+quadrature's own bound.
 """
 
 from __future__ import annotations
@@ -41,10 +41,7 @@ def log_moment(mechanism: AnyMechanism, neighbouring: Neighbouring, *, mixture_f
     pair that `mixture_first` names (Mironov, Talwar and Zhang 2019). Smooth: `smooth_log_moment`. A
     table: the sum.
 
-    Args:
-        mechanism: the mechanism.
-        neighbouring: the relation; under replace-one a sampled unit gains less (`losses`).
-        mixture_first: for sampled mechanisms, whether P is the mixture.
+    Under replace-one a sampled unit gains less (`losses`).
 
     Raises:
         CannotBound: a parameter past what can be computed.

@@ -2,8 +2,8 @@
 
 A pair names two output distributions whose trade-off bounds that of every two neighbouring data sets (Zhu,
 Dong and Wang 2022, Definition 7), or the guarantee that is known in their place. Parameters are the ledger's
-doubles and exact quotients of them: accountants round. A mechanism whose pair stands here needs no accountant
-of its own.
+doubles and exact quotients of them: accountants round. A new mechanism with one of these pairs needs no
+change of any accountant.
 """
 
 from __future__ import annotations

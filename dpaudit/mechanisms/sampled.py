@@ -76,12 +76,9 @@ class PoissonSampled(BaseMechanism):
         return self.mechanism.sample(rows[chosen].sum(axis=0), generator)
 
     def log_density(self, output: Array, without: Array, with_unit: Array) -> float:
-        """Log density of `output` where one unit's membership is all that is unknown.
+        """Log density of the noisy sum where only one unit's membership is unknown.
 
-        Args:
-            output: the noisy sum.
-            without: the sum over the other sampled units.
-            with_unit: the same sum with the unit in it.
+        `without` is the sum over the other sampled units, `with_unit` the same sum with the unit in it.
         """
         inside = math.log(self.rate) + self.mechanism.log_density(output, with_unit)
         if self.rate == 1.0:

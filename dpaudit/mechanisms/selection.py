@@ -124,11 +124,7 @@ class Exponential(BaseMechanism):
         return self.model_copy(update={"epsilon": times(self.epsilon, size)}), 1
 
     def log_weights(self, scores: Array, score_sensitivity: float) -> Array:
-        """epsilon score/(2 sensitivity) of each candidate: [k].
-
-        Args:
-            scores: [k], larger is better.
-            score_sensitivity: the largest change of any one candidate's score between neighbours.
+        """epsilon score/(2 score_sensitivity) of each candidate: [k]; larger scores are better.
 
         Raises:
             InvalidParameter: no candidates, another shape, or a quotient that is not finite.

@@ -97,11 +97,6 @@ class SmoothGaussian(BaseMechanism):
 def lemma_parameters(epsilon: float, delta: float, dimension: int) -> tuple[float, float]:
     """The lemma's alpha = 5 sqrt(2 ln(2/delta))/epsilon and beta = epsilon/(4 (d + ln(2/delta))).
 
-    Args:
-        epsilon: in (0, inf).
-        delta: in (0, 1).
-        dimension: d >= 1.
-
     Raises:
         InvalidParameter: an argument is out of range.
     """
@@ -128,14 +123,8 @@ def lemma_loss(alpha: float, beta: float, dimension: int, delta: float) -> float
 
     and under the smaller first L <= d beta/2 + sqrt(2 t)/alpha + 1/(2 alpha^2).
 
-    Args:
-        alpha: the least ratio of scale to shift, in (0, inf).
-        beta: the largest change of the log variance, in [0, inf).
-        dimension: d >= 1.
-        delta: in (0, 1).
-
-    Returns:
-        Nats, rounded up; infinite past what doubles hold.
+    Here alpha is the least ratio of scale to shift, in (0, inf), and beta the largest change of the log
+    variance, in [0, inf). The loss is in nats, rounded up; infinite past the largest double.
 
     Raises:
         InvalidParameter: an argument is out of range.

@@ -61,12 +61,7 @@ class TreeAggregation(GaussianNoise):
         return generator.normal(0.0, self.sigma, shape)
 
     def log_density(self, outputs: Array, items: Array) -> float:
-        """Log density of the prefix sums given the items.
-
-        Args:
-            outputs: [t, ...], the noisy prefix sums after 1, ..., t items.
-            items: [t, ...], the items.
-        """
+        """Log density of the noisy prefix sums after 1, ..., t items [t, ...], given the items [t, ...]."""
         nodes = _new_nodes(residual(outputs, np.cumsum(items, axis=0)))
         if self.norm == "frobenius":
             return symmetric_log_density(nodes, self.sigma)
@@ -102,12 +97,7 @@ def _new_nodes(prefixes: Array) -> Array:
 
 
 class Tree:
-    """The nodes that the next prefix sum is made of: one a level, so memory grows with log steps.
-
-    Args:
-        mechanism: the noise of each node.
-        shape: an item's shape.
-    """
+    """The nodes that make up the next prefix sum: one a level, so memory grows with log steps."""
 
     def __init__(self, mechanism: TreeAggregation, shape: tuple[int, ...]) -> None:
         self._mechanism = mechanism
@@ -117,7 +107,7 @@ class Tree:
         self.taken = 0
 
     def push(self, item: Array) -> None:
-        """Take the next item in: it and the full nodes below close one node.
+        """Add the next item: it and the full nodes below close one node.
 
         Raises:
             InvalidParameter: every step has been taken.
