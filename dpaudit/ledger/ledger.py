@@ -26,7 +26,7 @@ class Ledger(LedgerFacts):
     Args:
         header: the first record.
         sink: where each line goes as it is made; left out, the ledger stays in memory.
-        hashed: False for a ledger of what nobody here saw, read from another library's records: its file has
+        hashed: False for a ledger read from the records of another library, not from a run: its file has
             no hashes, so that it is accounted for, and never certified.
     """
 
