@@ -15,8 +15,8 @@ from dpaudit.algorithms.environments.chain import Chain
 from dpaudit.algorithms.evaluation.dp_lsl import DPLSL
 from dpaudit.algorithms.evaluation.dp_lsw import DPLSW
 from dpaudit.auditors.replay.replay import replay
-from dpaudit.auditors.sampling.samples import Samples
 from dpaudit.auditors.sampling.trials import run_trials
+from dpaudit.auditors.statistics.samples import Samples
 from dpaudit.auditors.statistics.threshold import threshold
 from dpaudit.certificate.verdicts import Audit, leading_figure
 from dpaudit.claims.guarantees import ApproxDP

@@ -12,8 +12,6 @@ from typing import Any
 import numpy as np
 from pydantic import BaseModel
 
-from dpaudit.auditors.comparison.loaded_names import global_names, written_names
-from dpaudit.auditors.comparison.pandas_parts import pandas_parts
 from dpaudit.auditors.comparison.value_state import (
     EXACT,
     SCALARS,
@@ -23,11 +21,14 @@ from dpaudit.auditors.comparison.value_state import (
     entries,
     foreign,
     full_name,
+    global_names,
     held_state,
     members,
     named,
     names,
+    pandas_parts,
     scalars,
+    written_names,
 )
 from dpaudit.curator.curator import Curator
 

@@ -1,12 +1,13 @@
-"""What single values hold: scalars, members, names, what a function carries; and what nobody can tell."""
+"""What single values hold: scalars, members, attributes, a function's closure and globals, a pandas table."""
 
 from __future__ import annotations
 
+import dis
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from enum import Enum
-from types import BuiltinFunctionType, CellType, FunctionType, MappingProxyType, ModuleType
+from types import BuiltinFunctionType, CellType, CodeType, FunctionType, MappingProxyType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -128,3 +129,70 @@ def _content(cell: CellType) -> Any:
         return cell.cell_contents
     except ValueError:  # the variable was never assigned
         return None
+
+
+def pandas_parts(value: Any) -> dict[str, Any] | None:
+    """The public parts of a pandas table, column or index, by name; None for any other value.
+
+    Its pickle cannot be compared, since it holds a weak reference and caches. pandas is never imported.
+    """
+    kind = next((kind for kind in type(value).__mro__ if kind.__module__.partition(".")[0] == "pandas"), None)
+    if kind is None:
+        return None
+    match kind.__name__:
+        case "DataFrame":
+            parts = {f"column {position}": value.iloc[:, position] for position in range(value.shape[1])}
+            parts |= {"index": value.index, "columns": value.columns, "attrs": value.attrs}
+        case "Series":
+            parts = {"values": value.array, "index": value.index, "name": value.name, "attrs": value.attrs}
+        case "RangeIndex":
+            parts = {"range": (value.start, value.stop, value.step), "names": list(value.names)}
+        case "MultiIndex":
+            parts = {"levels": list(value.levels), "codes": list(value.codes), "names": list(value.names)}
+        case "NumpyExtensionArray":
+            parts = {"numpy": value.to_numpy()}
+        case "Categorical":
+            parts = {"categories": value.categories, "codes": value.codes, "ordered": value.ordered}
+        case name if name.endswith("Index"):
+            parts = {"values": value.array, "names": list(value.names)}
+        case name if name.endswith("Array"):
+            parts = {"type": str(value.dtype), "values": list(value.astype(object))}
+        case _:
+            return None
+    if kind.__name__ in {"DataFrame", "Series"} or type(value) is not kind:
+        own = getattr(value, "__dict__", {})
+        parts |= {f".{name}": own[name] for name in sorted(own) if not name.startswith("_")}
+    return parts
+
+
+def global_names(code: CodeType) -> set[str]:
+    """The global variables, and builtins, that the code and the functions inside it read."""
+    return _named(code, {"LOAD_GLOBAL", "LOAD_NAME"})
+
+
+def written_names(namespace: Mapping[str, Any]) -> set[str]:
+    """The global variables that a module's functions and methods assign by a ``global`` statement.
+
+    Assignments from elsewhere, by ``globals()`` or on the module itself, are not seen.
+    """
+    written: set[str] = set()
+    for function in _functions(namespace):
+        written |= _named(function.__code__, {"STORE_GLOBAL", "DELETE_GLOBAL"})
+    return written
+
+
+def _named(code: CodeType, operations: set[str]) -> set[str]:
+    names = {str(step.argval) for step in dis.get_instructions(code) if step.opname in operations}
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            names |= _named(constant, operations)
+    return names
+
+
+def _functions(namespace: Mapping[str, Any]) -> Iterator[FunctionType]:
+    for value in list(namespace.values()):
+        inside = list(vars(value).values()) if isinstance(value, type) else [value]
+        for member in inside:
+            function = getattr(member, "__func__", getattr(member, "fget", member))
+            if isinstance(function, FunctionType) and function.__globals__ is namespace:
+                yield function

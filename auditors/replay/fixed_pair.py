@@ -1,7 +1,7 @@
-"""The loss in closed form, for releases whose queries differ by the same whatever came out before.
+"""The loss in closed form, for releases whose queries differ by the same amount after any earlier outputs.
 
-That is so of a run's first question, before which nothing came out. Of later ones no number of
-recordings can show it, since the outputs at which the loss is large are rare: somebody must state it.
+That holds for a run's first question, which no output precedes. For later ones no number of recordings can
+show it, since the outputs at which the loss is large are rare: the caller must state it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class FixedPair:
     """Releases of a pair that are independent of each other, whose loss is known without sampling.
 
     Attributes:
-        mu: their Gaussian releases are a Gaussian pair this far apart, rounded down; others only add.
+        mu: their Gaussian releases are a Gaussian pair this far apart, rounded down; others add to the loss.
         largest: the largest loss that any outputs have, rounded down.
     """
 
@@ -33,12 +33,12 @@ class FixedPair:
 
     @classmethod
     def of(cls, recorded: Sequence[Entry], other: Sequence[Entry], *, whole: bool) -> FixedPair:
-        """What the first question alone shows, or with `whole` all of them.
+        """The pair of the first question alone, or of all of them where `whole`.
 
         Args:
             recorded: the entries of a run on the data.
             other: of its replay on the neighbour, as many.
-            whole: whether somebody states that no query depends on an earlier output.
+            whole: whether the caller states that no query depends on an earlier output.
         """
         count = len(recorded) if whole else _until_first_answer(recorded)
         entries, twins = recorded[:count], other[:count]
@@ -64,7 +64,7 @@ class FixedPair:
         return epsilon_below(delta, min(self.mu, 1e3))
 
     def contradicts(self, guarantee: AnyGuarantee, tolerance: float) -> bool:
-        """Whether the guarantee's figure, raised by a relative tolerance, is less than the pair's."""
+        """Whether the guarantee's figure, raised by a relative tolerance, is smaller than the pair's."""
         mu, slack = self.mu, 1.0 + tolerance
         match guarantee:
             case PureDP():
@@ -80,11 +80,8 @@ class FixedPair:
 
 
 def _until_first_answer(entries: Sequence[Entry]) -> int:
-    """How many entries make the first question: openings, which answer nothing, go before it."""
-    for position, entry in enumerate(entries):
-        if entry.output.size:
-            return position + 1
-    return len(entries)
+    """How many entries the first question takes, with the openings before it, which have no output."""
+    return next((at + 1 for at, entry in enumerate(entries) if entry.output.size), len(entries))
 
 
 def _largest_loss(entry: Entry, twin: Entry) -> float:

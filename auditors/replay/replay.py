@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from dpaudit.auditors.comparison.output_comparison import NotComparable, first_difference
-from dpaudit.auditors.replay.exact_loss import DEFAULT_DELTA, Losses
+from dpaudit.auditors.replay.exact_loss import DEFAULT_DELTA, Direction, Losses, loss_figures
 from dpaudit.auditors.replay.fixed_pair import FixedPair
 from dpaudit.auditors.replay.forced_outputs import extremes
 from dpaudit.auditors.replay.importance_sampling import TiltedNoise, Tilts
@@ -26,7 +26,6 @@ from dpaudit.auditors.replay.likelihood import (
     queries_of,
     require_densities,
 )
-from dpaudit.auditors.replay.loss_evidence import Direction, loss_figures
 from dpaudit.auditors.replay.recording import Recording, Runs, flow_difference, fresh, repeat_difference
 from dpaudit.auditors.replay.rng_tripwire import Locate, Watch
 from dpaudit.auditors.replay.sampler_check import DRAWS, SamplerProbe

@@ -10,11 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from dpaudit.auditors.sampling.scores import Array, Score, flatten, require_one_structure
+from dpaudit.auditors.sampling.scores import Score, flatten, require_one_structure
 from dpaudit.auditors.sampling.trial import Auditable, Side, has_batch_form, require_batch_form, require_seed
 from dpaudit.auditors.sampling.workers import Chunk, compute
 from dpaudit.claims.pairs import Pair
 from dpaudit.errors import InvalidParameter, ScoreShape, TrialFailed
+from dpaudit.mechanisms import Array
 
 #: Trials in a chunk: what a worker runs before it reports, and what a resumed run does again at most.
 SINGLE_CHUNK = 250

@@ -1,4 +1,4 @@
-"""Exact binomial bounds, and what a number of trials can say at most.
+"""Exact binomial bounds, and the largest epsilon that a number of trials can refute.
 
 References:
     C. J. Clopper, E. S. Pearson. The use of confidence or fiducial limits illustrated in the case of
@@ -8,6 +8,8 @@ References:
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
+from collections.abc import Callable
 
 from scipy.special import betaincinv
 
@@ -54,16 +56,16 @@ def epsilon_lower(
 ) -> float:
     """A lower bound on epsilon at `delta` from how often one event happened on either side.
 
-    (epsilon, delta)-DP says p <= e^epsilon q + delta of every event; half of the error is spent on
+    (epsilon, delta)-DP implies p <= e^epsilon q + delta of every event; half of the error is spent on
     bounding p from below, half on q from above. The event must not have been chosen on these trials.
 
     >>> round(epsilon_lower(300, 1000, 100, 1000, delta=1e-5, error=0.05), 5)
     0.81485
 
     Args:
-        successes_p: runs on the data in which the event happened.
+        successes_p: runs on the data in which the event happened, of `trials_p`.
         trials_p: runs on the data.
-        successes_q: the same on the neighbour.
+        successes_q: runs on the neighbour in which it happened, of `trials_q`.
         trials_q: runs on the neighbour.
         delta: the claim's delta, in [0, 1).
         error: probability with which the bound may fail.
@@ -112,6 +114,19 @@ def trials_needed(epsilon: float, delta: float, confidence: float) -> int:
     # r = (error/2)^(1/n) must satisfy r - delta >= e^epsilon (1 - r).
     short = (1 - delta) / (1 + math.exp(min(epsilon, 700.0)))
     return math.ceil(math.log((1 - confidence) / 2) / math.log1p(-short))
+
+
+def least_enough(enough: Callable[[int], bool], first: int, most: int) -> int | None:
+    """The least number that is enough, doubled from `first` and then bisected; None where it exceeds `most`.
+
+    If k is enough every larger number must be.
+    """
+    high = first
+    while not enough(high):
+        high *= 2
+        if high > most:
+            return None
+    return bisect_left(range(high), x=True, lo=high // 2 + 1, key=enough)
 
 
 def _check(successes: int, trials: int, error: float) -> None:

@@ -4,19 +4,17 @@ The scheme is that of DP-Sniper (Bichsel, Steffen, Bogunovic, Vechev 2021) and o
 Oprea (2020). The budget of error has one entry: exactly one event (threshold, tail and direction
 together) and one classifier come out of the first shares, and the whole error is spent on testing that
 event on runs that had no part in choosing it. All points of a claimed curve are tested with this one
-event at no further cost: they all follow from the same claim, and one p-value speaks of all.
+event at no further cost: they all follow from the same claim, and share one p-value.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
-from dpaudit.auditors.sampling.classifier import Learner, learned
-from dpaudit.auditors.sampling.samples import Samples, rounding
-from dpaudit.auditors.statistics.claim_points import ClaimedPoints, Curve, claimed_points
+from dpaudit.auditors.statistics.claim_points import ClaimedPoints, PrivacyCurve, claimed_points
+from dpaudit.auditors.statistics.classifier import Learner, learned
 from dpaudit.auditors.statistics.clopper_pearson import largest_refutable_epsilon, trials_needed
+from dpaudit.auditors.statistics.samples import Samples, rounding
 from dpaudit.auditors.statistics.threshold_events import event_for_epsilon
 from dpaudit.auditors.statistics.two_proportions import Ceiling, by_epsilon, region
 from dpaudit.certificate.verdicts import Audit
@@ -38,7 +36,7 @@ def threshold(
     samples: Samples,
     *,
     claim: Claim | None = None,
-    curve: Curve | None = None,
+    curve: PrivacyCurve | None = None,
     delta: float | None = None,
     confidence: float = 0.95,
     learner: Learner = "logistic",
@@ -53,7 +51,7 @@ def threshold(
         delta: where to state the bound on epsilon; left out, the claim's, or 1e-5.
         confidence: with at least this probability the bound holds and a true claim is not refuted.
         learner: what learns a score from features.
-        attack_grid: leave scores as they are, down to the last bit of a float.
+        attack_grid: do not round scores, so that a floating-point grid that differs can be found.
 
     Returns:
         The audit. The bound is the exact one of `two_proportions`, and never more than
@@ -65,18 +63,19 @@ def threshold(
     check_confidence(confidence)
     points = claimed_points(claim, curve, delta)
     error = 1 - confidence
-    scored = learned(samples, learner, LEARNING) if samples.data.ndim == 2 else samples
-    choosing, testing = prepared(scored, attack_grid=attack_grid)
+    choosing, testing = prepared(samples, learner, attack_grid=attack_grid)
     n = len(testing)
     event, event_delta = event_for_epsilon(choosing, points.epsilons, points.deltas, n, error)
     x, y = event.counts(testing)
     stronger = region(x, y, n, by_epsilon(n, event_delta, error), error)
     largest = largest_refutable_epsilon(n, points.report_delta, confidence)
-    bound = min(largest, stronger.largest_refuted(_lines(points.report_delta), largest, error))
+
+    def line(epsilon: float) -> Ceiling:
+        return lambda q: np.exp(epsilon) * q + points.report_delta
+
+    bound = min(largest, stronger.largest_refuted(line, largest, error))
     inconclusive = None if claim is None else out_of_reach(points, n, len(samples), confidence)
-    p_value = None
-    if claim is not None and inconclusive is None:
-        p_value = stronger.p_value(points.ceiling)
+    tested = claim is not None and inconclusive is None
     return Audit(
         method="threshold",
         claim=claim,
@@ -88,7 +87,7 @@ def threshold(
         epsilon_claimed=points.report_epsilon,
         delta=points.report_delta,
         confidence=confidence,
-        p_value=p_value,
+        p_value=stronger.p_value(points.ceiling) if tested else None,
         largest_refutable_epsilon=largest,
         event=f"{event}: in {x} and {y} of {n} runs held out",
         inconclusive=inconclusive,
@@ -96,23 +95,19 @@ def threshold(
     )
 
 
-def prepared(samples: Samples, *, attack_grid: bool) -> tuple[Samples, Samples]:
-    """The runs to choose on and the runs to test on, rounded alike unless the grid is attacked."""
+def prepared(samples: Samples, learner: Learner, *, attack_grid: bool) -> tuple[Samples, Samples]:
+    """The runs to choose on and the runs to test on: scored where they are features, and rounded alike.
+
+    They are not rounded where the floating-point grid itself is attacked.
+    """
+    if samples.data.ndim == 2:
+        samples = learned(samples, learner, LEARNING)
     choosing, testing = samples.split(CHOOSING)
     if attack_grid:
         return choosing, testing
     rounded = rounding(np.concatenate([choosing.data, choosing.neighbour]))
     whole = Samples(rounded(samples.data), rounded(samples.neighbour), samples.seed)
     return whole.split(CHOOSING)
-
-
-def _lines(delta: float) -> Callable[[float], Ceiling]:
-    """Epsilon -> the ceiling e^epsilon q + delta."""
-
-    def line(epsilon: float) -> Ceiling:
-        return lambda q: np.exp(epsilon) * q + delta
-
-    return line
 
 
 def out_of_reach(points: ClaimedPoints, tested: int, trials: int, confidence: float) -> str | None:

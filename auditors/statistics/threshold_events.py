@@ -1,25 +1,27 @@
-"""Events of an audit: a score beyond a threshold, seen from one of two directions."""
+"""Events that an audit tests: a score beyond a threshold, claimed to be likelier on one of the sides."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from dpaudit.auditors.sampling.samples import Array, Samples
+from dpaudit.auditors.statistics.samples import Samples
+from dpaudit.mechanisms import Array
 
 _CANDIDATES = 200
 
 
 @dataclass(frozen=True)
-class Event:
+class ThresholdEvent:
     """Scores at or beyond a threshold.
 
     Attributes:
         threshold: the score.
         upper: whether the event is score >= threshold, or score <= threshold.
-        swapped: whether the neighbour's runs are the ones in which it is claimed to be likelier.
+        swapped: whether it is likelier on the neighbour than on the data.
     """
 
     threshold: float
@@ -27,7 +29,7 @@ class Event:
     swapped: bool
 
     def counts(self, samples: Samples) -> tuple[int, int]:
-        """In how many runs it happens on the likelier side (x) and on the other (y)."""
+        """The number of runs with the event, on the likelier side (x) and on the other (y)."""
         data, neighbour = (
             int(np.sum(side >= self.threshold if self.upper else side <= self.threshold))
             for side in (samples.data, samples.neighbour)
@@ -42,25 +44,19 @@ class Event:
 
 @dataclass(frozen=True)
 class Candidates:
-    """Thresholds on both tails and in both directions, with their counts.
-
-    Attributes:
-        thresholds: [c].
-        upper: [c].
-        swapped: [c].
-        x: [c], runs with the event on the likelier side.
-        y: [c], runs with the event on the other side.
-    """
+    """Events on both tails and in both directions, with the counts x and y of each, all [c]."""
 
     thresholds: Array
-    upper: np.ndarray[tuple[int], np.dtype[np.bool_]]
-    swapped: np.ndarray[tuple[int], np.dtype[np.bool_]]
+    upper: NDArray[np.bool_]
+    swapped: NDArray[np.bool_]
     x: Array
     y: Array
 
-    def event(self, index: int) -> Event:
-        """One of them."""
-        return Event(float(self.thresholds[index]), bool(self.upper[index]), bool(self.swapped[index]))
+    def event(self, index: int) -> ThresholdEvent:
+        """One of the events."""
+        return ThresholdEvent(
+            float(self.thresholds[index]), bool(self.upper[index]), bool(self.swapped[index])
+        )
 
 
 def candidates(samples: Samples) -> Candidates:
@@ -86,10 +82,10 @@ def candidates(samples: Samples) -> Candidates:
 
 def event_for_epsilon(
     samples: Samples, epsilons: Array, deltas: Array, tested: int, error: float
-) -> tuple[Event, float]:
+) -> tuple[ThresholdEvent, float]:
     """The event that promises to refute some claimed point by the widest margin, and that point's delta.
 
-    The choice looks at these runs only; whatever they say, a test of the event on other runs is valid.
+    The choice depends on these runs only; a test of the event on other runs is valid whatever they are.
 
     Args:
         samples: the runs to choose on.
@@ -100,7 +96,7 @@ def event_for_epsilon(
     """
     found = candidates(samples)
     scale = tested / len(samples)
-    # One more run on the other side than was seen: an event is not chosen for a lucky zero.
+    # One more run on the other side than was counted: an event is not chosen for a lucky zero.
     x, y = found.x[:, None] * scale, (found.y[:, None] + 1) * scale
     excess = np.maximum(x - tested * deltas, 1e-9)  # [c, k]
     share = np.maximum(1 / np.maximum(x, 1e-9) - 1 / tested, 0) * (x / excess) ** 2
@@ -110,7 +106,7 @@ def event_for_epsilon(
     return found.event(best // len(epsilons)), float(deltas[best % len(epsilons)])
 
 
-def event_for_mu(samples: Samples, error: float) -> Event:
+def event_for_mu(samples: Samples, error: float) -> ThresholdEvent:
     """The event that promises the largest lower bound on mu; chosen as `event_for_epsilon` is."""
     found = candidates(samples)
     n = len(samples) + 1

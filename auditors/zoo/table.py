@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 from dpaudit.auditors.replay.replay import replay
 from dpaudit.auditors.sampling.curatorless import Plain
-from dpaudit.auditors.sampling.samples import Samples
 from dpaudit.auditors.sampling.trials import run_trials
-from dpaudit.auditors.statistics.sequential_feed import sequential
+from dpaudit.auditors.statistics.samples import Samples
+from dpaudit.auditors.statistics.sequential import sequential
 from dpaudit.auditors.statistics.threshold import check_confidence, threshold
 from dpaudit.auditors.zoo.zoo import ZOO, Specimen
 from dpaudit.certificate.verdicts import Audit, Experiment

@@ -14,14 +14,15 @@ from dpaudit.accountants.curves.conversion_table import ALWAYS, curves
 from dpaudit.app.gate.settings import Effort, Gate
 from dpaudit.app.gate.time_limit import TimeOver, time_limit
 from dpaudit.auditors.replay.replay import replay
-from dpaudit.auditors.sampling.samples import Array, Samples
 from dpaudit.auditors.sampling.trials import Trials, run_trials
-from dpaudit.auditors.statistics.sequential_feed import sequential
+from dpaudit.auditors.statistics.samples import Samples
+from dpaudit.auditors.statistics.sequential import sequential
 from dpaudit.auditors.statistics.threshold import threshold
 from dpaudit.certificate.verdicts import Audit
 from dpaudit.claims.claims import Claim
 from dpaudit.claims.guarantees import AnyGuarantee
 from dpaudit.claims.pairs import Pair
+from dpaudit.mechanisms import Array
 
 Profile = Literal["pr", "nightly"]
 

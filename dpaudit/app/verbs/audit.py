@@ -28,9 +28,8 @@ from dpaudit.app.text.output import line, lower, output_format_option, print_jso
 from dpaudit.app.text.progress import Progress
 from dpaudit.auditors.replay.replay import replay
 from dpaudit.auditors.sampling.curatorless import Plain
-from dpaudit.auditors.sampling.plan import Plan, SoFar
-from dpaudit.auditors.sampling.sampling import Method, audit_by_sampling
-from dpaudit.auditors.statistics.canaries import audit_in_one_run, coin_relation
+from dpaudit.auditors.sampling.one_run import audit_in_one_run, coin_relation
+from dpaudit.auditors.sampling.sampling import Method, SamplingPlan, SoFar, audit_by_sampling
 from dpaudit.certificate.verdicts import Audit, Experiment
 from dpaudit.claims.claims import Claim
 from dpaudit.claims.pairs import Pair
@@ -165,7 +164,7 @@ def _sampled(
     seed: int,
 ) -> Audit:
     claim: Claim | None = shared["claim"]
-    plan = Plan(
+    plan = SamplingPlan(
         trials=settings.number(method),
         seed=seed,
         chunk=settings.chunk,

@@ -20,8 +20,8 @@ from dpaudit.algorithms.q_learning.dp_q_learning import DPQLearning, NodeValues
 from dpaudit.algorithms.q_learning.perturbed_q import PerturbedQLearning
 from dpaudit.auditors.replay.movement import movements
 from dpaudit.auditors.replay.replay import replay
-from dpaudit.auditors.sampling.samples import Samples
 from dpaudit.auditors.sampling.trials import run_trials
+from dpaudit.auditors.statistics.samples import Samples
 from dpaudit.auditors.statistics.threshold import threshold
 from dpaudit.certificate.verdicts import Experiment, Proof
 from dpaudit.claims.guarantees import ApproxDP

@@ -1,29 +1,23 @@
-"""What a sampling audit sees: one score, or a row of features, for each run on either data set."""
+"""What a sampling audit sees: one score, or one row of features, for each run on either data set."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpaudit.errors import DataError, InvalidParameter
-
-Array: TypeAlias = NDArray[np.float64]
+from dpaudit.mechanisms import Array
 
 
 @dataclass(frozen=True)
 class Samples:
-    """Independent runs on two neighbouring data sets.
+    """Independent runs on two neighbouring data sets: scores [n] or features [n, k] of each.
 
-    Run i is one draw; runs of either side are exchangeable, so that any share of them, taken by
-    position, is a sample as well.
+    The runs of either side are exchangeable, so that any share of them, taken by position, is a sample too.
 
     Attributes:
-        data: scores [n] or features [n, k] of the runs on the data.
-        neighbour: the same of the runs on its neighbour.
         seed: root seed from which the runs were drawn, so that any one can be run again.
 
     Raises:
@@ -81,7 +75,7 @@ def _unchecked(data: Array, neighbour: Array, seed: int) -> Samples:
 
 @dataclass(frozen=True)
 class Rounding:
-    """How finely scores are looked at.
+    """How finely scores are told apart.
 
     A score computed in floating point carries the last bits of the noise it was computed from, and
     these tell the two data sets apart however private the mechanism is on the real line (Mironov

@@ -1,4 +1,4 @@
-"""One run, many canaries: for algorithms too dear to run again.
+"""One run, many canaries: an audit of algorithms that are too expensive to run again.
 
 m canaries are each put in or left out by a fair coin before the one run. Afterwards the auditor guesses
 r of the coins, abstaining from the others. Under (epsilon, delta)-DP the number v of right guesses is,
@@ -12,23 +12,33 @@ References:
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.random import SeedSequence
 from numpy.typing import NDArray
 from scipy.special import bdtrc
 from scipy.stats import binom
 
-from dpaudit.auditors.sampling.samples import Array
-from dpaudit.auditors.statistics.claim_points import Curve, claimed_points
+from dpaudit.auditors.sampling.trial import Auditable, Side, require_seed
+from dpaudit.auditors.statistics.claim_points import PrivacyCurve, claimed_points
+from dpaudit.auditors.statistics.clopper_pearson import least_enough
 from dpaudit.auditors.statistics.threshold import check_confidence
 from dpaudit.certificate.verdicts import Audit
 from dpaudit.claims.claims import Claim
+from dpaudit.claims.relations import Neighbouring
 from dpaudit.errors import DataError, InvalidParameter
+from dpaudit.mechanisms import Array
 
 _LARGEST = 50.0
-#: Past so many, nobody puts in canaries.
+#: The largest number of guesses that is considered feasible.
 _MOST_GUESSES = 2**14
+#: The share of the canaries that is guessed by default: the clearest tenth on either end.
+GUESSED = 0.2
+#: Coins are drawn independently of every trial's noise, whose sides are 0 and 1.
+_COINS = 2
 LIMITS = (
     "a one-run audit needs canaries that are put in independently, each a unit of privacy of its own",
     "its bound falls to 0 as the number of canaries times delta grows, however little is private",
@@ -41,12 +51,7 @@ def one_run_p_value(canaries: int, guesses: int, correct: int, epsilon: float, d
     >>> f"{one_run_p_value(1000, 100, 90, 1.0, 0.0):.4e}"
     '2.7358e-05'
 
-    Args:
-        canaries: m, how many coins were tossed.
-        guesses: r, how many were guessed; fixed before the run.
-        correct: v, how many guesses were right.
-        epsilon: claimed.
-        delta: claimed.
+    With m canaries, r guesses, a number that is fixed before the run, and v right guesses.
 
     Raises:
         InvalidParameter: not 0 <= correct <= guesses <= canaries, or epsilon or delta out of range.
@@ -81,7 +86,7 @@ def one_run_epsilon_lower(canaries: int, guesses: int, correct: int, delta: floa
     def refuted(epsilon: float) -> bool:
         return one_run_p_value(canaries, guesses, correct, epsilon, delta) <= error
 
-    # Whatever refutes epsilon refutes every smaller one, the stronger claims: climb from below. (The
+    # Whatever refutes epsilon refutes every smaller one, the stronger claims: search upwards. (The
     # p-value need not be monotone where delta > 0; every epsilon it refutes may be taken as the bound.)
     low, step = 0.0, 0.25
     if not refuted(0.0):
@@ -101,23 +106,17 @@ def one_run(
     guess_in: int,
     guess_out: int,
     claim: Claim | None = None,
-    curve: Curve | None = None,
+    curve: PrivacyCurve | None = None,
     delta: float | None = None,
     confidence: float = 0.95,
     seed: int = 0,
 ) -> Audit:
-    """Guess which canaries were in the one run, and bound epsilon by how many guesses are right.
+    """Guess which canaries were in the one run, and bound epsilon by the number of right guesses.
 
-    Args:
-        scores: [m], higher where the canary looks as if it had been in.
-        included: [m], the coins; each fair and independent of everything else.
-        guess_in: how many of the highest scores are guessed in; fixed before the run.
-        guess_out: how many of the lowest are guessed out; fixed before the run.
-        claim: what to refute, if anything.
-        curve: delta(epsilon) of the claimed guarantee; needed for zCDP, GDP and RDP.
-        delta: where to state the bound; left out, the claim's, or 1e-5.
-        confidence: with at least this probability the bound holds and a true claim is not refuted.
-        seed: the run's root seed.
+    From scores [m], higher where the canary looks as if it had been in, and coins `included` [m], each fair
+    and independent of everything else. The highest `guess_in` scores are guessed in and the lowest
+    `guess_out` are guessed out: numbers that must be fixed before the run. The other arguments are those of
+    `threshold`, and the run's root seed.
 
     Raises:
         DataError: scores and coins differ in shape, or a score is NaN.
@@ -133,8 +132,9 @@ def one_run(
             remedy="give scores [m] without NaN and booleans [m]",
         )
     m, guesses = len(values), guess_in + guess_out
+    about = f"about {m} canar{'y' if m == 1 else 'ies'}"
     if guess_in < 0 or guess_out < 0 or not 1 <= guesses <= m:
-        raise InvalidParameter(f"{guess_in} and {guess_out} guesses about {m} canaries", where="one_run")
+        raise InvalidParameter(f"{guess_in} and {guess_out} guesses {about}", where="one_run")
     order = np.argsort(values, kind="stable")
     correct = int(np.sum(coins[order[m - guess_in :]])) + int(np.sum(~coins[order[:guess_out]]))
     points = claimed_points(claim, curve, delta)
@@ -146,7 +146,7 @@ def one_run(
         p_value = min(one_run_p_value(m, guesses, correct, *pair) for pair in pairs)
         if min(one_run_p_value(m, guesses, guesses, *pair) for pair in pairs) > error:
             inconclusive = (
-                f"{guesses} guesses about {m} canar{'y' if m == 1 else 'ies'} can refute no point of "
+                f"{guesses} guesses {about} can refute no point of "
                 f"the claim, even if all of them are right; {_guesses_needed(m / guesses, pairs, error)}"
             )
     return Audit(
@@ -162,27 +162,91 @@ def one_run(
         confidence=confidence,
         p_value=p_value,
         largest_refutable_epsilon=one_run_epsilon_lower(m, guesses, guesses, points.report_delta, error),
-        event=f"{correct} of {guesses} guesses about {m} canar{'y' if m == 1 else 'ies'} are right",
+        event=f"{correct} of {guesses} guesses {about} are right",
         inconclusive=inconclusive,
         not_checked=LIMITS,
     )
 
 
 def _guesses_needed(ratio: float, pairs: Sequence[tuple[float, float]], error: float) -> str:
-    """How many guesses it takes if all are right, with as many canaries a guess, in words."""
+    """How many guesses it takes if all are right, with as many canaries a guess, as the end of a sentence."""
 
     def enough(guesses: int) -> bool:
         canaries = max(guesses, round(ratio * guesses))
         return min(one_run_p_value(canaries, guesses, guesses, *pair) for pair in pairs) <= error
 
-    high = 1
-    while not enough(high):
-        high *= 2
-        # More canaries also mean a larger term in delta: there may be no number that is enough.
-        if high > _MOST_GUESSES:
-            return f"nor can {_MOST_GUESSES} guesses about {round(ratio * _MOST_GUESSES)}"
-    low = high // 2
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if enough(middle) else (middle, high)
-    return f"it takes at least {high} guesses about {max(high, round(ratio * high))}"
+    # More canaries also mean a larger term in delta: there may be no number that is enough.
+    least = least_enough(enough, 1, _MOST_GUESSES)
+    if least is None:
+        return f"nor can {_MOST_GUESSES} guesses about {round(ratio * _MOST_GUESSES)}"
+    return f"it takes at least {least} guesses about {max(least, round(ratio * least))}"
+
+
+@dataclass(frozen=True)
+class Canaries:
+    """m records, each of which may be in the data or not, and is a unit of privacy of its own.
+
+    Attributes:
+        number: m.
+        insert: from m booleans to the data set that holds exactly these canaries. For a claim under
+            replace-one, a canary that is out is replaced by another record.
+        score: from the algorithm's output to [m] numbers, each higher the more its canary looks as if
+            it had been in.
+    """
+
+    number: int
+    insert: Callable[[NDArray[np.bool_]], Any]
+    score: Callable[[Any], Any]
+
+
+def coin_relation(claim: Claim | None) -> Neighbouring:
+    """The relation of two data sets that differ in one coin: the claim's, or adding or removing a canary."""
+    return (claim and claim.neighbouring) or Neighbouring.ADD_OR_REMOVE_ONE
+
+
+def audit_in_one_run(
+    algorithm: Auditable,
+    canaries: Canaries,
+    *,
+    guesses: int | None = None,
+    claim: Claim | None = None,
+    curve: PrivacyCurve | None = None,
+    delta: float | None = None,
+    confidence: float = 0.95,
+    seed: int = 0,
+    run_options: Mapping[str, Any] | None = None,
+) -> Audit:
+    """Toss the coins, run the algorithm once, guess the coins.
+
+    By default a fifth of the coins is guessed, half of them "in". A claim without a relation is
+    taken to be about that of a coin: adding or removing a unit. The root seed is that of the coins and of the
+    run; the other arguments are those of `audit_by_sampling`.
+
+    Raises:
+        InvalidParameter: no canaries, or more guesses than canaries.
+        TrialFailed: the algorithm or the score raised.
+        DataError: not one score for each canary.
+    """
+    m = canaries.number
+    if m < 1:
+        raise InvalidParameter(f"{m!r} canaries", where="canaries", remedy="put in 1 or more")
+    guessed = max(1, round(GUESSED * m)) if guesses is None else guesses
+    coins = np.random.default_rng(SeedSequence((require_seed(seed), _COINS))).random(m) < 0.5
+    claim = claim if claim is not None else getattr(algorithm, "claim", None)
+    relation = coin_relation(claim)
+    if claim is not None:
+        claim = claim.model_copy(update={"neighbouring": relation})
+    options = {"neighbouring": relation, **(run_options or {})}
+    side = Side(algorithm, canaries.insert(coins), 0, seed, canaries.score, options=options)
+    scores: Array = np.atleast_1d(side.chunk(0, 1)[0])
+    return one_run(
+        scores,
+        coins,
+        guess_in=(guessed + 1) // 2,
+        guess_out=guessed // 2,
+        claim=claim,
+        curve=curve,
+        delta=delta,
+        confidence=confidence,
+        seed=seed,
+    )
