@@ -41,6 +41,17 @@ def interoperability(session: nox.Session) -> None:
     session.run("pytest", "-q", "-m", "interoperability", *session.posargs)
 
 
+@nox.session(python=["3.11", "3.12", "3.13"], venv_backend="uv|virtualenv")
+@nox.parametrize("libraries", ["newest", "lowest"])
+def versions(session: nox.Session, libraries: str) -> None:
+    """The suite on each Python with the newest libraries, and on 3.11 with the oldest that are declared."""
+    if libraries == "lowest" and session.python != "3.11":
+        session.skip("the oldest libraries have no wheels for a newer Python")
+    resolution = ["--resolution", "lowest-direct"] if libraries == "lowest" else ["--upgrade"]
+    session.run_install("uv", "pip", "install", *resolution, "-e", ".[test]", external=True)
+    session.run("pytest", "-q", *session.posargs)
+
+
 @nox.session
 def docs(session: nox.Session) -> None:
     """The pages, as HTML in docs/_build."""

@@ -8,9 +8,14 @@ import sys
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
+HELP = "from dpaudit.app.main import main; main(['--help'])"
 
-@pytest.mark.parametrize("statement", ["pass", "import dpaudit"])
+
+@pytest.mark.parametrize("statement", ["pass", "import dpaudit", HELP])
 def test_fresh_interpreter(benchmark: BenchmarkFixture, statement: str) -> None:
     benchmark.pedantic(
-        subprocess.run, args=([sys.executable, "-c", statement],), kwargs={"check": True}, rounds=5
+        subprocess.run,
+        args=([sys.executable, "-c", statement],),
+        kwargs={"check": True, "stdout": subprocess.DEVNULL},
+        rounds=5,
     )

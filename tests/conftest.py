@@ -1,8 +1,23 @@
-"""How hard hypothesis tries: repeatably on every change, at length and at random every night."""
+"""What every test can rely on, however the suite is started, and how hard hypothesis tries."""
 
 from __future__ import annotations
 
+import os
+import signal
+import sys
+from collections.abc import Callable
+
+import pytest
 from hypothesis import HealthCheck, settings
+
+# Tests run on all cores: a linear algebra library that starts threads in each process slows all of them.
+for _threads in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+    os.environ.setdefault(_threads, "1")
+
+# Behind nohup, and under some CI runners, SIGINT is ignored, and so it would be in every program that a test
+# starts and interrupts.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # A red build must be the change's fault: the same examples every time, and no clock.
 settings.register_profile("ci", derandomize=True, deadline=None, max_examples=50)
@@ -11,3 +26,28 @@ settings.register_profile(
     "nightly", deadline=None, max_examples=2_000, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("ci")
+
+
+@pytest.fixture
+def python_calls() -> Callable[[Callable[[], object]], int]:
+    """How many functions, Python's own and built-in ones, some work calls: its cost without a clock.
+
+    Work that loops over records where it should use arrays shows here on any machine, however busy.
+    """
+
+    def count(work: Callable[[], object]) -> int:
+        calls = 0
+
+        def note(_frame: object, event: str, _argument: object) -> None:
+            nonlocal calls
+            calls += event in {"call", "c_call"}
+
+        before = sys.getprofile()
+        sys.setprofile(note)
+        try:
+            work()
+        finally:
+            sys.setprofile(before)
+        return calls
+
+    return count

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
 from pathlib import Path
 
-LIMIT_SECONDS = 1.5  # generous: a shared machine, two test processes
 SLOW = {"altair", "dp_accounting", "gymnasium", "matplotlib", "minari", "numpy", "pandas", "pyarrow", "scipy"}
 HELP = ("from dpaudit.app.main import main", "main(['--help'], prog_name='dpaudit')")
 
@@ -24,20 +22,10 @@ def show_help(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_help_is_quick(tmp_path: Path) -> None:
-    seconds = []
-    for _ in range(3):  # the best of three: the first may compile, any may wait for the machine
-        begun = time.perf_counter()
-        done = show_help(tmp_path)
-        seconds.append(time.perf_counter() - begun)
-        assert done.returncode == 0, done.stderr
-        assert "Usage: dpaudit" in done.stdout
-    assert min(seconds) < LIMIT_SECONDS
-
-
 def test_help_loads_no_slow_library(tmp_path: Path) -> None:
     done = show_help(tmp_path, "-X", "importtime")
     assert done.returncode == 0, done.stderr
+    assert "Usage: dpaudit" in done.stdout
     loaded = {
         line.rpartition("|")[2].strip().split(".")[0] for line in done.stderr.splitlines() if "|" in line
     }

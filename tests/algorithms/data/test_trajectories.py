@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-import time
+from typing import Any
 
 import numpy as np
 import pytest
@@ -144,11 +144,9 @@ def test_visit_counts_against_a_loop_and_their_sensitivity() -> None:
         assert ((before - after) ** 2).sum() == 2 * data.horizon
 
 
-def test_iteration_is_cheap() -> None:
+def test_iteration_is_cheap(python_calls: Any) -> None:
     rng = np.random.default_rng(0)
     data = TrajectoryData(
         rng.integers(0, 5, (100_000, 6)), rng.integers(0, 2, (100_000, 5)), np.zeros((100_000, 5)), 5, 2
     )
-    start = time.perf_counter()
-    assert sum(1 for _ in data) == 100_000
-    assert time.perf_counter() - start < 10.0
+    assert python_calls(lambda: sum(1 for _ in data)) < 10 * 100_000

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import time
 from typing import Any
 
 import numpy as np
@@ -402,11 +401,8 @@ def test_data_of_other_sizes_are_refused_and_whole_trajectories_taken() -> None:
     assert outputs[0].tolist() == outputs[1].tolist()
 
 
-def test_a_hundred_thousand_trajectories_take_less_than_five_seconds() -> None:
+def test_a_hundred_thousand_trajectories_are_evaluated_in_arrays(python_calls: Any) -> None:
     chain = Chain()
     data = chain.episodes(chain.stays(100_000, np.random.default_rng(0)))
-    begun = time.process_time()
     for algorithm in (DPLSW(chain.features(), 0.99, 1.0), DPLSL(chain.features(), 0.99, 1.0, ridge=300.0)):
-        run(algorithm, data, seed=0)
-        assert time.process_time() - begun < 5.0
-        begun = time.process_time()
+        assert python_calls(lambda algorithm=algorithm: run(algorithm, data, seed=0)) < 20_000

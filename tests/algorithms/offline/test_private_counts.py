@@ -1,8 +1,8 @@
 from __future__ import annotations
 
 import math
-import time
 from itertools import product
+from typing import Any
 
 import mpmath  # type: ignore[import-untyped]
 import numpy as np
@@ -118,12 +118,10 @@ def test_lemma_c3_holds_whenever_every_noise_is_within_half_the_bound(seed: int)
     assert np.abs(private.sum(axis=-1) - counts.sum(axis=-1)).max() <= error_bound + 1e-9
 
 
-def test_speed() -> None:
+def test_tables_are_solved_in_arrays(python_calls: Any) -> None:
     rng = np.random.default_rng(4)
     noisy_sas = rng.normal(size=(20, 10, 10, 10)) * 30.0 + 10.0
-    start = time.perf_counter()
-    private_counts(noisy_sas.sum(axis=-1), noisy_sas, 50.0)
-    assert time.perf_counter() - start < 1.0
+    assert python_calls(lambda: private_counts(noisy_sas.sum(axis=-1), noisy_sas, 50.0)) < 1_000
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,6 @@ import fractions
 import functools
 import io
 import math
-import time
 import weakref
 from dataclasses import dataclass, field
 from enum import Enum
@@ -429,14 +428,13 @@ def test_a_variable_never_assigned_is_no_crash() -> None:
     assert first_difference(made(), made()) is None
 
 
-def test_large_arrays_are_compared_quickly() -> None:
+def test_large_arrays_are_compared_whole(python_calls: Any) -> None:
     one = np.arange(5_000_000, dtype=np.float64)
     two = one.copy()
-    start = time.perf_counter()
+    assert python_calls(lambda: first_difference(one, two)) < 1_000
     assert first_difference(one, two) is None
     two[-1] += 1
     assert first_difference(one, two) == "output"
-    assert time.perf_counter() - start < 5.0
 
 
 def test_bytes_between_fields_are_neither_the_same_nor_a_difference() -> None:

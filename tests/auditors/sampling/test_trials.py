@@ -205,9 +205,7 @@ def test_ctrl_c_stops_workers_too() -> None:
         if done == 20:
             os.kill(os.getpid(), signal.SIGINT)
 
-    start = time.monotonic()
     scores = run_trials(Plain(slow), PAIR, 100_000, chunk=10, workers=2, progress=interrupt)
-    assert time.monotonic() - start < 30.0
     assert 20 <= len(scores) < 100
     assert not scores.complete
 
@@ -411,16 +409,11 @@ def test_a_plain_mechanism_cannot_run_under_a_curator() -> None:
         run(Plain(lambda data, generator: 0.0), PAIR.data)
 
 
-def test_the_bars_of_speed() -> None:
-    # The bars are 20 s for a million vectorised trials a side, 50 microseconds batched, 2 ms unbatched;
-    # measured on 2 shared cores: 1 s, 0.1 and 160 microseconds.
+def test_batched_trials_cost_no_call_each(python_calls: Any) -> None:
+    # How long they take is measured by benchmarks/bench_trials.py.
     noise = Plain(lambda data, generator: 0.0, rows=lambda data, generator, n: generator.laplace(size=n))
-    start = time.monotonic()
     assert len(run_trials(noise, PAIR, 1_000_000, workers=2)) == 1_000_000
-    assert time.monotonic() - start < 20.0
-    start = time.monotonic()
-    Side(NoisySum(), PAIR.data, 0, 0, batched=True).chunk(0, 10_000)
-    assert (time.monotonic() - start) / 10_000 < 50e-6
-    start = time.monotonic()
-    Side(noisy_sum, PAIR.data, 0, 0).chunk(0, 500)
-    assert (time.monotonic() - start) / 500 < 2e-3
+    batched = Side(NoisySum(), PAIR.data, 0, 0, batched=True)
+    assert python_calls(lambda: batched.chunk(0, 10_000)) < 5_000
+    single = Side(noisy_sum, PAIR.data, 0, 0)
+    assert python_calls(lambda: single.chunk(0, 500)) < 500 * 2_000

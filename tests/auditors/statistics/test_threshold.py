@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -41,11 +40,10 @@ def test_yardstick(n: int, bar: float) -> None:
     assert max(bounds) < 4.377
 
 
-def test_a_million_scores_take_seconds() -> None:
+def test_a_million_scores_are_tested_in_arrays(python_calls: Any) -> None:
     samples = gaussian(1.0, 1_000_000, 0)
-    began = time.process_time()
     assert 3.0 < threshold(samples, delta=1e-5).epsilon_lower < 4.377
-    assert time.process_time() - began < 5
+    assert python_calls(lambda: threshold(samples, delta=1e-5)) < 20_000
 
 
 CLAIMS = [

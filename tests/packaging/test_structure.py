@@ -1,0 +1,72 @@
+"""The structure's own numbers: lines, files a folder, and the rooms that `certify` walks through.
+
+`pytest -n 0 -s tests/packaging/test_structure.py` prints them. That no imports run in circles and that each
+layer imports only what lies below it, import-linter checks.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+PRODUCT = ("dpaudit", "accountants", "auditors", "algorithms")
+MOST_LINES, MOST_FILES, MOST_ROOMS = 38_000, 14, 15
+
+WALK = """
+import sys
+import dpaudit.app.main, dpaudit.app.verbs.certify
+
+entered = []
+def note(frame, event, argument):
+    if event != "call" or frame.f_back is None:
+        return
+    name, caller = (f.f_globals.get("__name__", "") for f in (frame, frame.f_back))
+    certifies = caller == "dpaudit.app.verbs.certify" or caller.startswith("dpaudit.pipeline.")
+    if certifies and name.startswith("dpaudit.") and name not in entered:
+        entered.append(name)
+sys.setprofile(note)
+try:
+    dpaudit.app.main.main(["certify", "dp-apvi"], prog_name="dpaudit")
+finally:
+    sys.setprofile(None)
+    print(*entered, sep="\\n", file=sys.stderr)
+"""
+
+
+def sources() -> list[Path]:
+    return [
+        path
+        for folder in PRODUCT
+        for path in sorted((ROOT / folder).rglob("*.py"))
+        if not any(parent.is_symlink() for parent in path.parents)
+    ]
+
+
+def test_the_product_is_no_longer_than_it_was_agreed_to_be() -> None:
+    lines = dict.fromkeys(PRODUCT, 0)
+    for path in sources():
+        lines[path.relative_to(ROOT).parts[0]] += len(path.read_bytes().splitlines())
+    print(f"\nlines: {sum(lines.values())}, at most {MOST_LINES}: {lines}")
+    assert sum(lines.values()) <= MOST_LINES
+
+
+def test_no_folder_holds_more_files_than_a_reader_can_survey() -> None:
+    files = Counter(path.parent.relative_to(ROOT) for path in sources() if path.name != "__init__.py")
+    folder, most = files.most_common(1)[0]
+    print(f"\nfiles: {sum(files.values())} in {len(files)} folders; most in {folder}: {most}")
+    assert {str(folder): number for folder, number in files.items() if number > MOST_FILES} == {}
+
+
+def test_certify_walks_through_few_rooms(tmp_path: Path) -> None:
+    """From the target to the verdict: the files that the verb and the pipeline call, in the order they do."""
+    done = subprocess.run(
+        [sys.executable, "-c", WALK], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    rooms = done.stderr.split()
+    print(f"\nrooms: {len(rooms)}, at most {MOST_ROOMS}: {', '.join(rooms)}")
+    assert "PROVED" in done.stdout
+    assert {"dpaudit.curator.running", "dpaudit.auditors.replay.replay"} <= set(rooms)
+    assert len(rooms) <= MOST_ROOMS
