@@ -16,7 +16,7 @@ from dpaudit.auditors.replay.likelihood import gaussian_share, releases_of
 from dpaudit.auditors.statistics.gaussian_pair import LARGEST_EPSILON, MARGIN, epsilon_below
 from dpaudit.claims.guarantees import GDP, RDP, ZCDP, AnyGuarantee, ApproxDP, PureDP
 from dpaudit.curator.noise import Entry
-from dpaudit.mechanisms import DiscreteLaplace, Exponential, Laplace, RandomizedResponse
+from dpaudit.mechanisms import Array, DiscreteLaplace, Exponential, Laplace, RandomizedResponse
 
 
 @dataclass(frozen=True)
@@ -42,9 +42,7 @@ class FixedPair:
         """
         count = len(recorded) if whole else _until_first_answer(recorded)
         entries, twins = recorded[:count], other[:count]
-        with np.errstate(over="ignore"):
-            differences = [one.query - two.query for one, two in zip(entries, twins, strict=True)]
-        shares = gaussian_share(entries, differences)
+        shares = gaussian_share(entries, query_differences(entries, twins))
         # Leaving a release out is post-processing: what is left bounds the pair from below.
         square = math.fsum(share for share, exact in shares if exact)
         largest = (
@@ -77,6 +75,12 @@ class FixedPair:
                 return 0.5 * guarantee.alpha * mu * mu > guarantee.epsilon * slack
             case GDP():
                 return mu > guarantee.mu * slack
+
+
+def query_differences(recorded: Sequence[Entry], other: Sequence[Entry]) -> list[Array]:
+    """The data's queries minus the neighbour's."""
+    with np.errstate(over="ignore"):
+        return [one.query - two.query for one, two in zip(recorded, other, strict=True)]
 
 
 def _until_first_answer(entries: Sequence[Entry]) -> int:

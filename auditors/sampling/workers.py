@@ -42,6 +42,9 @@ class Chunk:
     side: int
     trials: int
 
+    def __str__(self) -> str:
+        return f"side {self.side}, trials {self.first} to {self.first + self.trials - 1}"
+
 
 def compute(
     sides: tuple[Side, Side], chunks: Sequence[Chunk], *, workers: int = 1, cluster: str | None = None
