@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from fractions import Fraction
 from functools import lru_cache
 from typing import assert_never
@@ -22,7 +23,8 @@ from dpaudit.accountants.curves.curves import (
 )
 from dpaudit.accountants.curves.profiles import LossProfile, PrivacyProfile, ZCDPProfile
 from dpaudit.accountants.release_accounts import ReleaseAccounts
-from dpaudit.certificate.verdicts import CLAIM_TOLERANCE, REPLAY_HINT, Accounting, leading_figure
+from dpaudit.certificate.conditions import Code, Condition
+from dpaudit.certificate.verdicts import CLAIM_TOLERANCE, Accounting, leading_figure
 from dpaudit.claims.bounds import Bound
 from dpaudit.claims.claims import Claim
 from dpaudit.claims.guarantees import GDP, RDP, ZCDP, AnyGuarantee, ApproxDP, PureDP
@@ -252,17 +254,18 @@ def _require_within_budget(composition: Composition, budget: AnyGuarantee) -> No
         )
 
 
-def _taken_on_trust(ledger: LedgerFacts, trusted: TrustedConditions, claim: Claim | None) -> list[str]:
-    lines = []
+def _taken_on_trust(
+    ledger: LedgerFacts, trusted: TrustedConditions, claim: Claim | None
+) -> Iterator[Condition]:
     if not ledger.complete:
-        lines.append("that the file holds every release of the run: it has no footer")
+        yield Condition(code=Code.NO_FOOTER)
     if not ledger.hashed:
-        lines.append("that no line was edited: the file has no hashes")
-    lines += trusted.lines()
-    lines += stated_trust(ledger.header.parameters)
+        yield Condition(code=Code.NO_HASHES)
+    yield from trusted.found()
+    for text in stated_trust(ledger.header.parameters):
+        yield Condition(code=Code.STATED, text=text)
     if ledger.header.schedule == "fixed":
-        lines.append(f"that the sequence of releases is the same for every data set{REPLAY_HINT}")
-    lines.append(f"that nothing left the algorithm except through the ledger{REPLAY_HINT}")
-    if claim is not None:
-        lines += [f"assumed: {assumption}" for assumption in claim.assumptions]
-    return lines
+        yield Condition(code=Code.FIXED_SEQUENCE, replayed=False)
+    yield Condition(code=Code.ONLY_THROUGH_LEDGER, replayed=False)
+    for text in () if claim is None else claim.assumptions:
+        yield Condition(code=Code.ASSUMED, text=text)

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import assert_never
 
+from dpaudit.certificate.conditions import MOST_LABELS, Code, Condition, Releases
 from dpaudit.ledger.columnar import PlainRelease
 from dpaudit.ledger.releases import Release
 from dpaudit.mechanisms import (
@@ -23,44 +24,38 @@ from dpaudit.mechanisms import (
     sensitivity_of,
 )
 
-#: So many releases are named under a condition.
-_MOST_NAMED = 5
-
 
 class TrustedConditions:
     """Collects such conditions, release by release."""
 
     def __init__(self) -> None:
-        self._resting: dict[str, _Resting] = {}
+        self._resting: dict[tuple[Code, str | None], _Resting] = {}
         self._split_by_position = False
 
     def add(self, release: Release | PlainRelease) -> None:
         """Take one more release in."""
         if isinstance(release, Release):
-            for condition in _conditions(release.mechanism):
-                self._rests(release.label, condition)
+            for code, text in _conditions(release.mechanism):
+                self._rests(release.label, code, text)
         elif release.noise.basis == "declared":
-            self._rests(release.label, _DECLARED)
+            self._rests(release.label, Code.DECLARED_SENSITIVITY)
         if release.partition is not None and release.partition.by == "position":
             self._split_by_position = True
 
-    def lines(self) -> list[str]:
-        """One line for each condition: how many releases rest on it, and the labels of the first."""
-        lines = [
-            condition.format(releases=f"{resting.number} release(s): {_shown(resting.labels)}")
-            for condition, resting in self._resting.items()
+    def found(self) -> list[Condition]:
+        """The conditions, each with how many releases rest on it and the labels of the first."""
+        found = [
+            Condition(code=code, text=text, releases=resting.releases())
+            for (code, text), resting in self._resting.items()
         ]
         if self._split_by_position:
-            lines.append(
-                "that parts of a split were made by a position that no change of one unit shifts, "
-                "not by what records say"
-            )
-        return lines
+            found.append(Condition(code=Code.SPLIT_BY_POSITION))
+        return found
 
-    def _rests(self, label: str, condition: str) -> None:
-        resting = self._resting.setdefault(condition, _Resting())
+    def _rests(self, label: str, code: Code, text: str | None = None) -> None:
+        resting = self._resting.setdefault((code, text), _Resting())
         resting.number += 1
-        if len(resting.labels) <= _MOST_NAMED:  # one more tells that there are more
+        if len(resting.labels) <= MOST_LABELS:  # one more tells that there are more
             resting.labels.setdefault(label)
 
 
@@ -71,37 +66,31 @@ class _Resting:
     number: int = 0
     labels: dict[str, None] = field(default_factory=dict)
 
+    def releases(self) -> Releases:
+        labels = list(self.labels)
+        first = tuple(sorted(labels[:MOST_LABELS]))
+        return Releases(number=self.number, labels=first, more_labels=len(labels) > MOST_LABELS)
 
-_DECLARED = "the declared sensitivity of {releases}"
 
-
-def _conditions(mechanism: AnyMechanism) -> Iterable[str]:
+def _conditions(mechanism: AnyMechanism) -> Iterable[tuple[Code, str | None]]:
+    """The code of each condition, with its text where it has one."""
     declared = sensitivity_of(mechanism)
     if declared is not None and declared.basis == "declared":
-        yield _DECLARED
+        yield Code.DECLARED_SENSITIVITY, None
     match mechanism:
         case RandomizedResponse():
-            yield (
-                "that one unit gives at most one of the answers randomized in {releases}, and that their "
-                "number is public"
-            )
+            yield Code.ONE_ANSWER_PER_UNIT, None
         case Exponential():
-            yield "the declared sensitivity of the scores in {releases}"
+            yield Code.SCORE_SENSITIVITY, None
         case SmoothGaussian():
-            yield "that the noise scale of {releases} bounds the local sensitivity and is smooth"
+            yield Code.SMOOTH_BOUND, None
         case PoissonSampled():
-            yield "that who was sampled stays secret in {releases}"
+            yield Code.HIDDEN_SAMPLE, None
         case OpaquePureDP() | OpaqueApproxDP() | OpaqueZCDP() | Tabulated():
-            justification = mechanism.justification.replace("{", "{{").replace("}", "}}")
-            yield f"the guarantee of {{releases}}, justified so: {justification}"
+            yield Code.JUSTIFIED_GUARANTEE, mechanism.justification
         case TreeAggregation():
-            yield "that items keep their places in the stream of {releases}: one taken out leaves a zero"
+            yield Code.STREAM_PLACES, None
         case Calibrated():
             pass
         case _:
             assert_never(mechanism)
-
-
-def _shown(labels: Iterable[str]) -> str:
-    first, rest = list(labels)[:_MOST_NAMED], list(labels)[_MOST_NAMED:]
-    return ", ".join(map(repr, sorted(first))) + (", ..." if rest else "")

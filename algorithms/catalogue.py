@@ -1,305 +1,422 @@
-"""The algorithms that come with dpaudit, each with the data it runs on when none are given."""
+"""The algorithms that come with dpaudit, with their parameters and built-in data."""
 
 from __future__ import annotations
 
-import numbers
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from dpaudit.algorithms.data.datasets import builtin_data
-from dpaudit.algorithms.data.loaders import read_trajectories
-from dpaudit.algorithms.data.reward_table import read_rewards
-from dpaudit.algorithms.data.trajectories import public_size
+from dpaudit.algorithms.data.loaders import read_episodes, read_trajectories
+from dpaudit.algorithms.data.tables import read_matrix, read_rewards
+from dpaudit.algorithms.environments.chain import LARGEST_RETURN, Chain
+from dpaudit.algorithms.environments.frozen_lake import frozen_lake_data
+from dpaudit.algorithms.environments.line_world import middle_rewards
 from dpaudit.algorithms.environments.linear_mdp import (
     HORIZON,
-    LinearMDP,
     appendix_f_behaviour,
     appendix_f_mdp,
     one_hot_features,
+    random_linear_mdp,
 )
-from dpaudit.algorithms.evaluation.evaluation_setup import EVALUATION, RIDGE, dp_lsl, dp_lsw
-from dpaudit.algorithms.offline.dp_apvi import DPAPVI
+from dpaudit.algorithms.environments.linear_mixture import one_hot_mixture, random_linear_mixture
+from dpaudit.algorithms.environments.riverswim import figure_river
+from dpaudit.algorithms.environments.tabular import BuiltinData
+from dpaudit.algorithms.environments.treatment import treatment_data
+from dpaudit.algorithms.evaluation.least_squares import DPLSL, DPLSW
+from dpaudit.algorithms.form import Builtin, Parameter, Prepared, Values, no_file, own_size, size, words
+from dpaudit.algorithms.offline.dp_apvi import DPAPVI, PenaltyConstants
 from dpaudit.algorithms.offline.dp_vapvi import DPVAPVI
-from dpaudit.algorithms.offline.pessimism import PenaltyConstants
 from dpaudit.algorithms.offline.vapvi import LinearConstants
-from dpaudit.algorithms.online.ldp_ucrl_vtr_builtin import prepared_ldp_ucrl_vtr
-from dpaudit.algorithms.online.private_lsvi_ucb_builtin import prepared_private_lsvi_ucb
-from dpaudit.algorithms.q_learning.dp_q_learning_builtin import PARAMETERS as Q_LEARNING
-from dpaudit.algorithms.q_learning.dp_q_learning_builtin import prepared_dp_q_learning
-from dpaudit.claims.guarantees import ZCDP, PureDP
-from dpaudit.errors import InvalidParameter, UsageError
+from dpaudit.algorithms.online.ldp_ucrl_vtr import LDPUCRLVTR, MixtureConstants
+from dpaudit.algorithms.online.lsvi import LinearModel
+from dpaudit.algorithms.online.online import online_users
+from dpaudit.algorithms.online.private_lsvi_ucb import LSVIConstants, PrivateLSVIUCB
+from dpaudit.algorithms.online.value_targeted import MixtureModel
+from dpaudit.algorithms.public_parameters import public_size
+from dpaudit.algorithms.q_learning.dp_q_learning import DPQLearning
+from dpaudit.algorithms.q_learning.functional_q import FunctionalCalibration, FunctionalQLearning
+from dpaudit.algorithms.q_learning.perturbed_q import PerturbedQLearning
+from dpaudit.claims.guarantees import ZCDP, ApproxDP, PureDP
+from dpaudit.errors import UsageError
 
-#: An algorithm ready to run, and data of the shape it takes.
-Prepared = tuple[Any, Any]
+#: Seeds of built-in data, which are the same in every run.
+_EVALUATION_SEED, _LINEAR_SEED, _LSVI_SEED, _MIXTURE_SEED = 20160619, 20230611, 20220717, 20211019
 
-
-@dataclass(frozen=True)
-class Builtin:
-    """One algorithm under its command-line name.
-
-    Attributes:
-        summary: one line.
-        parameters: what may be set, each with a line of explanation; numbers, unless said otherwise.
-        words: those that are no numbers.
-        whole: those that are whole numbers.
-        own_data: those that say something of a data file, and nothing without one.
-        built_in_data: those that choose the built-in data.
-        prepare: from a data file (or None for the built-in data) and parameters to algorithm and data.
-    """
-
-    summary: str
-    parameters: Mapping[str, str]
-    prepare: Callable[[Path | None, Mapping[str, Any]], Prepared]
-    words: frozenset[str] = frozenset()
-    whole: frozenset[str] = frozenset()
-    own_data: frozenset[str] = frozenset()
-    built_in_data: frozenset[str] = frozenset()
-
-    def example(self, **parameters: Any) -> Prepared:
-        """The algorithm on its built-in data."""
-        self._check(parameters, unused=self.own_data, remedy="add --data FILE, or leave it out")
-        return self.prepare(None, parameters)
-
-    def fit(self, path: Path, **parameters: Any) -> Prepared:
-        """The algorithm on a user's data file."""
-        self._check(parameters, unused=self.built_in_data, remedy="leave it out, or leave --data out")
-        return self.prepare(path, parameters)
-
-    def _check(self, parameters: Mapping[str, Any], *, unused: frozenset[str], remedy: str) -> None:
-        for name, value in parameters.items():
-            if name not in self.parameters:
-                raise UsageError(
-                    f"unknown parameter {name!r}",
-                    where="-P",
-                    why="a parameter that does nothing would look like one that was honoured",
-                    remedy="known are "
-                    + ", ".join(f"{known} ({what})" for known, what in self.parameters.items()),
-                )
-            if name in unused:
-                data = "one's own" if name in self.own_data else "the built-in"
-                raise UsageError(
-                    f"parameter {name!r} is about {data} data, on which this does not run",
-                    where=f"-P {name}",
-                    why="a parameter that does nothing would look like one that was honoured",
-                    remedy=remedy,
-                )
-            if name not in self.words:
-                _require_number(value, name, whole=name in self.whole)
+BUILTIN_DATA: Mapping[str, Callable[[], BuiltinData]] = {
+    "treatment": treatment_data,
+    "frozen-lake": frozen_lake_data,
+}
 
 
-def _require_number(value: object, name: str, *, whole: bool) -> None:
-    kind = numbers.Integral if whole else numbers.Real
-    if isinstance(value, bool) or not isinstance(value, kind) or (whole and value < 0):
-        raise InvalidParameter(
-            f"{name} = {value!r}",
-            where=f"-P {name}",
-            why=f"it is a {'whole number' if whole else 'number'}, and nothing else is guessed at",
-            remedy=f"write -P {name}={'3' if whole else '0.5'}, for instance",
-        )
+# ---- DP-APVI (Qiao and Wang 2023, Algorithm 1).
 
 
-def _dp_apvi(path: Path | None, parameters: Mapping[str, Any]) -> Prepared:
-    rho, epsilon = parameters.get("rho"), parameters.get("epsilon")
+def _apvi_options(values: Values) -> dict[str, Any]:
+    rho, epsilon = values.get("rho"), values.get("epsilon")
     if rho is not None and epsilon is not None:
         raise UsageError(
             "rho and epsilon at once", where="-P", remedy="rho for Gaussian noise, epsilon for Laplace noise"
         )
-    options: dict[str, Any] = {
-        "guarantee": PureDP(epsilon=epsilon)
-        if epsilon is not None
-        else ZCDP(rho=1.0 if rho is None else rho),
-        "failure_probability": parameters.get("failure_probability", 0.1),
-        "constants": PenaltyConstants(
-            **{field: parameters[name] for name, field in _CONSTANTS.items() if name in parameters}
-        ),
+    return {
+        "guarantee": ZCDP(rho=1.0 if rho is None else rho) if epsilon is None else PureDP(epsilon=epsilon),
+        "failure_probability": values["failure_probability"],
+        "constants": PenaltyConstants(**DP_APVI.constants(values)),
     }
-    if path is None:
-        # The published C2 = 16 learns nothing here from fewer than 10^6 patients; see docs/algorithms.md.
-        options["constants"] = replace(options["constants"], privacy=parameters.get("C2", 0.1))
-        data, mdp = builtin_data(parameters.get("dataset", "treatment"))
-        return DPAPVI(mdp.rewards, mdp=mdp, **options), data
-    rewards: NDArray[np.float64] = read_rewards(_required(parameters, "rewards"))
+
+
+def _apvi_example(values: Values) -> Prepared:
+    # The published C2 = 16 learns nothing here from fewer than 10^6 patients; see docs/algorithms.md.
+    data, mdp = BUILTIN_DATA[values["dataset"]]()
+    return DPAPVI(mdp.rewards, mdp=mdp, **_apvi_options({"C2": 0.1, **values})), data
+
+
+def _apvi_fit(path: Path, values: Values) -> Prepared:
+    rewards = read_rewards(values["rewards"])
     horizon, n_states, n_actions = rewards.shape
     data = read_trajectories(path, n_states=n_states, n_actions=n_actions, horizon=horizon)
-    return DPAPVI(rewards, **options), data
+    return DPAPVI(rewards, **_apvi_options(values)), data
 
 
-def _dp_vapvi(path: Path | None, parameters: Mapping[str, Any]) -> Prepared:
-    options: dict[str, Any] = {
-        "guarantee": ZCDP(rho=parameters.get("rho", 1.0)),
-        "calibration": parameters.get("calibration", "sound"),
-        "split": _flag(parameters, "split"),
-        "failure_probability": parameters.get("failure_probability", 0.1),
-        "constants": LinearConstants(
-            **{field: parameters[name] for name, field in _LINEAR_CONSTANTS.items() if name in parameters}
+DP_APVI = Builtin(
+    summary="offline reinforcement learning on tabular trajectories (Qiao and Wang 2023, Algorithm 1)",
+    takes={
+        "rho": Parameter("zCDP budget, Gaussian noise; default 1"),
+        "epsilon": Parameter("pure DP budget, Laplace noise"),
+        "dataset": words("built-in data", *BUILTIN_DATA, data="built-in"),
+        "rewards": Parameter(
+            "CSV of your own data's public rewards, with the columns step, state, action, reward",
+            kind="text",
+            data="own",
+            needed="the reward function is public: taken from the private records it would leak them",
         ),
+        "failure_probability": Parameter("failure probability of the utility theorem", 0.1),
+        "C1": Parameter("Bernstein constant of line 5", constant="variance"),
+        "C2": Parameter("noise constant of line 5; published 16, on built-in data 0.1", constant="privacy"),
+        "C": Parameter("penalty of unvisited pairs over H", constant="unvisited"),
+    },
+    built_in=_apvi_example,
+    own=_apvi_fit,
+)
+
+
+# ---- DP-VAPVI (Qiao and Wang 2023, Algorithm 2).
+
+
+def _vapvi_options(values: Values) -> dict[str, Any]:
+    given = values.get("split", False)
+    split = {"true": True, "false": False, "1": True, "0": False}.get(str(given).lower())
+    if split is None:
+        raise UsageError(f"split = {given!r}", where="-P split", remedy="give true or false")
+    return {
+        "guarantee": ZCDP(rho=values["rho"]),
+        "calibration": values["calibration"],
+        "split": split,
+        "failure_probability": values["failure_probability"],
+        "constants": LinearConstants(**DP_VAPVI.constants(values)),
     }
-    if path is not None:
-        sizes = [_size(parameters, name) for name in ("states", "actions", "horizon")]
-        n_states, n_actions, horizon = sizes
-        data = read_trajectories(path, n_states=n_states, n_actions=n_actions, horizon=horizon)
-        return DPVAPVI(one_hot_features(n_states, n_actions), horizon, **options), data
-    kind, horizon = parameters.get("features", "normalised"), parameters.get("horizon", HORIZON)
-    if kind not in {"normalised", "raw"}:
-        raise UsageError(f"features {kind!r}", where="-P", remedy="give normalised or raw")
-    mdp: LinearMDP = appendix_f_mdp(
-        parameters.get("instance", 0), horizon=horizon, normalised=kind == "normalised"
+
+
+def _vapvi_example(values: Values) -> Prepared:
+    horizon = values.get("horizon", HORIZON)
+    mdp = appendix_f_mdp(values["instance"], horizon=horizon, normalised=values["features"] == "normalised")
+    data = mdp.tabular.sample_trajectories(
+        values["K"], appendix_f_behaviour(horizon), np.random.default_rng(_LINEAR_SEED)
     )
-    rng = np.random.default_rng(_LINEAR_SEED)
-    data = mdp.sample_trajectories(parameters.get("K", 1000), appendix_f_behaviour(horizon), rng)
-    return DPVAPVI(mdp.features, horizon, mdp=mdp, **options), data
+    return DPVAPVI(mdp.features, horizon, mdp=mdp, **_vapvi_options(values)), data
 
 
-def _flag(parameters: Mapping[str, Any], name: str) -> bool:
-    value = parameters.get(name, False)
-    words = {"true": True, "false": False, "1": True, "0": False}
-    known = words.get(str(value).lower())
-    if known is None:
-        raise UsageError(f"{name} = {value!r}", where="-P", remedy="give true or false")
-    return known
+def _vapvi_fit(path: Path, values: Values) -> Prepared:
+    sizes = [public_size(values[name], name) for name in ("states", "actions", "horizon")]
+    n_states, n_actions, horizon = sizes
+    data = read_trajectories(path, n_states=n_states, n_actions=n_actions, horizon=horizon)
+    return DPVAPVI(one_hot_features(n_states, n_actions), horizon, **_vapvi_options(values)), data
 
 
-def _size(parameters: Mapping[str, Any], name: str) -> int:
-    if name not in parameters:
-        raise UsageError(
-            f"parameter {name!r} is missing",
-            where="-P",
-            why="sizes are public: read off the records they would leak the largest value that occurs",
-            remedy=f"pass -P {name}=N",
+DP_VAPVI = Builtin(
+    summary="offline reinforcement learning with linear features (Qiao and Wang 2023, Algorithm 2)",
+    takes={
+        "rho": Parameter("zCDP budget", 1.0),
+        "calibration": words("calibration of the noise", "sound", "as-published"),
+        "split": Parameter(
+            "variances from one half of the records, values from the other: true or false (default)",
+            kind="text",
+        ),
+        "features": words(
+            "features of the built-in example; your own data get one-hot",
+            "normalised",
+            "raw",
+            data="built-in",
+        ),
+        "K": size("episodes of the built-in example", 1000, data="built-in"),
+        "instance": size("which of the example's random processes", 0, data="built-in"),
+        "horizon": own_size("H of your own data, or of the built-in example (default 20)"),
+        "states": own_size("S of your own data", data="own"),
+        "actions": own_size("A of your own data", data="own"),
+        "failure_probability": Parameter("failure probability of the utility theorem", 0.1),
+        "C": Parameter("bonus constant of line 11", 0.1, constant="bonus"),
+        "D": Parameter("factor of D in line 11", 0.0, constant="lower_order"),
+        "kappa": Parameter("least eigenvalue of the feature covariance, in D", 0.1, constant="coverage"),
+        "lambda": Parameter("ridge", 1.0, constant="ridge"),
+    },
+    built_in=_vapvi_example,
+    own=_vapvi_fit,
+)
+
+
+# ---- DP-LSW and DP-LSL (Balle, Gomrokchi and Precup 2016, Algorithms 1 and 2).
+
+
+def _evaluation_options(given: Values) -> dict[str, Any]:
+    return {
+        "guarantee": ApproxDP(epsilon=given["epsilon"], delta=given["delta"]),
+        "calibration": given["calibration"],
+        **({"ridge": given["lambda"]} if "lambda" in given else {}),
+    }
+
+
+def _evaluation_example(make: type[DPLSW | DPLSL]) -> Callable[[Values], Prepared]:
+    def prepare(values: Values) -> Prepared:
+        chain = Chain(values.get("states", 40), values["stay"], values.get("discount", 0.99))
+        episodes = public_size(values["m"], "m")
+        if make is DPLSL:
+            values = {"lambda": max(float(np.sqrt(episodes)), 2.0), **values}
+        algorithm = make(
+            features=chain.features(values["aggregate"]),
+            discount=chain.discount,
+            largest_return=values.get("largest_return", LARGEST_RETURN),
+            values=chain.values(),
+            **_evaluation_options(values),
         )
-    return public_size(parameters[name], name)
+        return algorithm, chain.episodes(chain.stays(episodes, np.random.default_rng(_EVALUATION_SEED)))
+
+    return prepare
 
 
-def _required(parameters: Mapping[str, Any], name: str) -> Any:
-    if name not in parameters:
-        raise UsageError(
-            f"parameter {name!r} is missing",
-            where="-P",
-            why="the reward function is public: taken from the private records it would leak them",
-            remedy=f"pass -P {name}=FILE, a CSV with the columns step, state, action, reward",
+def _evaluation_fit(make: type[DPLSW | DPLSL]) -> Callable[[Path, Values], Prepared]:
+    def prepare(path: Path, values: Values) -> Prepared:
+        n_states = public_size(values["states"], "-P states")
+        algorithm = make(
+            features=read_matrix(values["features"]) if "features" in values else np.eye(n_states),
+            weights=read_matrix(values["weights"]).ravel() if "weights" in values else None,
+            discount=values["discount"],
+            largest_return=values.get("largest_return"),
+            **_evaluation_options(values),
         )
-    return parameters[name]
+        return algorithm, read_episodes(path, n_states)
+
+    return prepare
 
 
-_CONSTANTS = {"C1": "variance", "C2": "privacy", "C": "unvisited"}
-_LINEAR_CONSTANTS = {"C": "bonus", "D": "lower_order", "kappa": "coverage", "lambda": "ridge"}
-
-_EVALUATION_KINDS: Mapping[str, frozenset[str]] = {
-    "words": frozenset({"calibration", "features", "weights"}),
-    "whole": frozenset({"states", "m", "aggregate"}),
-    "own_data": frozenset({"features", "weights"}),
-    "built_in_data": frozenset({"stay", "m", "aggregate"}),
+_EVALUATION = {
+    "epsilon": Parameter("epsilon of the claim", 0.1),
+    "delta": Parameter("delta of the claim", 0.1),
+    "calibration": words("calibration of the noise (exact adds 6 to 40 times less)", "lemma", "exact"),
+    "discount": Parameter(
+        "gamma, such as 0.99, which is the built-in chain's default",
+        needed="it determines which returns are estimated",
+    ),
+    "largest_return": Parameter(
+        "public bound, to which returns are clipped; default 1/(1 - gamma), on the chain 1"
+    ),
+    "states": own_size("N of your own data, or of the built-in chain (default 40)"),
+    "features": Parameter(
+        "CSV of your own data's features, one row a state; default one-hot", kind="text", data="own"
+    ),
+    "weights": Parameter(
+        "CSV of your own data's state weights, one a line; default 1", kind="text", data="own"
+    ),
+    "stay": Parameter("probability of staying, on the built-in chain", 0.5, data="built-in"),
+    "m": size("episodes of the built-in chain", 10_000, data="built-in"),
+    "aggregate": size("how many adjacent states of the built-in chain share one value", 1, data="built-in"),
 }
 
-#: Of the built-in episodes of the linear example, which are the same in every run.
-_LINEAR_SEED = 20230611
+DP_LSW = Builtin(
+    summary="policy evaluation by weighted least squares (Balle, Gomrokchi, Precup 2016, Algorithm 1)",
+    takes=_EVALUATION,
+    built_in=_evaluation_example(DPLSW),
+    own=_evaluation_fit(DPLSW),
+)
+
+DP_LSL = Builtin(
+    summary="policy evaluation by ridge regression (Balle, Gomrokchi, Precup 2016, Algorithm 2)",
+    takes=_EVALUATION
+    | {
+        "lambda": Parameter(
+            "ridge, above norm(features)^2 times the largest weight; default twice that, on the chain sqrt(m)"
+        )
+    },
+    built_in=_evaluation_example(DPLSL),
+    own=_evaluation_fit(DPLSL),
+)
+
+
+# ---- LDP-UCRL-VTR (Liao, He and Gu 2023) and Private LSVI-UCB (Ngo, Vietri and Wu 2022).
+
+_USERS_ANSWER = "its users answer whatever action they are given; a file holds the answers to some"
+
+
+def _ldp_ucrl_vtr(values: Values) -> Prepared:
+    n_states = public_size(values["states"], "states")
+    if values["features"] == "mixture":
+        mixture = random_linear_mixture(n_states, 2, 2 * n_states, 4, seed=_MIXTURE_SEED)
+    else:
+        mixture = one_hot_mixture(figure_river(values["river"], n_states))
+    algorithm = LDPUCRLVTR(
+        MixtureModel(mixture.features, mixture.rewards, clip_below=values["values"] == "clipped"),
+        ApproxDP(epsilon=values["epsilon"], delta=values["delta"]),
+        values["calibration"],
+        MixtureConstants(**LDP_UCRL_VTR.constants(values)),
+        mdp=mixture.tabular,
+    )
+    return algorithm, online_users(mixture.tabular, values["K"], seed=_MIXTURE_SEED)
+
+
+LDP_UCRL_VTR = Builtin(
+    summary="online reinforcement learning under local trust, linear mixtures (Liao, He and Gu 2023)",
+    takes={
+        "epsilon": Parameter("epsilon of what one user sends", 1.0),
+        "delta": Parameter("delta of what one user sends", 1e-5),
+        "calibration": words(
+            "calibration of the noise", "exact", "published-noise", "as-published", "experiment"
+        ),
+        "values": words("values, at 0 from below (the paper prints unclipped)", "clipped", "unclipped"),
+        "river": words("kernel of RiverSwim", "homogeneous", "inhomogeneous", data="built-in"),
+        "features": words(
+            "one-hot on RiverSwim, or a random mixture of 4 kernels", "one-hot", "mixture", data="built-in"
+        ),
+        "states": size("S, and H = 2S", 3, data="built-in"),
+        "K": size("users", 200, data="built-in"),
+        "c": Parameter("bonus constant", 0.05, constant="bonus"),
+        "lambda": Parameter("ridge", 1.0, constant="ridge"),
+        "shift": Parameter("factor of r in line 19", 1.0, constant="shift"),
+        "failure_probability": Parameter("alpha, in r", 0.01, constant="failure_probability"),
+    },
+    built_in=_ldp_ucrl_vtr,
+    own=no_file("ldp-ucrl-vtr", _USERS_ANSWER, "LDPUCRLVTR on OnlineUsers"),
+)
+
+
+def _private_lsvi_ucb(values: Values) -> Prepared:
+    horizon, dimension, users = (public_size(values[name], name) for name in ("horizon", "dimension", "K"))
+    process = random_linear_mdp(4, 3, horizon, dimension, seed=_LSVI_SEED)
+    algorithm = PrivateLSVIUCB(
+        LinearModel(process.features, horizon, values["values"]),
+        users,
+        ZCDP(rho=values["rho"]),
+        values["calibration"],
+        values["counted"],
+        LSVIConstants(**PRIVATE_LSVI_UCB.constants(values)),
+        values.get("fixed_updates"),
+        mdp=process.tabular,
+    )
+    return algorithm, online_users(process.tabular, users, seed=_LSVI_SEED, random_rewards=True)
+
+
+PRIVATE_LSVI_UCB = Builtin(
+    summary="online reinforcement learning under joint trust, linear processes (Ngo, Vietri and Wu 2022)",
+    takes={
+        "rho": Parameter("zCDP budget of all releases", 1.0),
+        "calibration": words("calibration of the noise", "sound", "as-published"),
+        "counted": words("what its counter counts, as analysed or as printed", "episodes", "steps"),
+        "values": words(
+            "V_h in [0, H-h+1], in [0, H], or, as printed, at most H",
+            "to-go",
+            "horizon",
+            "unclipped",
+        ),
+        "fixed_updates": size("number of updates at fixed times; left out, where a determinant has grown"),
+        "K": size("users", 2000, data="built-in"),
+        "horizon": size("H", 3, data="built-in"),
+        "dimension": size("d", 3, data="built-in"),
+        # With the published beta every value is at its bound here, and nothing is learnt.
+        "bonus": Parameter("factor of the published beta", 1e-3, constant="bonus"),
+        "ridge": Parameter("factor of the published lambda", 1.0, constant="ridge"),
+        "growth": Parameter("C", 2.0, constant="growth"),
+        "failure_probability": Parameter("p", 0.05, constant="failure_probability"),
+    },
+    built_in=_private_lsvi_ucb,
+    own=no_file("private-lsvi-ucb", _USERS_ANSWER, "PrivateLSVIUCB on OnlineUsers"),
+)
+
+
+# ---- Q-learning on [0, 1] (Wang and Hegde 2019), published, corrected and its baselines.
+
+#: The parameters that each form takes beside those of all.
+_Q_FORMS: Mapping[str, frozenset[str]] = {
+    "corrected": frozenset({"clip", "beta", "nodes"}),
+    "published": frozenset({"sigma", "resets", "view", "k", "lipschitz_squared", "nodes"}),
+    "noisy-rewards": frozenset(),
+    "noisy-gradients": frozenset({"clip"}),
+}
+_Q_COMMON = frozenset(
+    {"form", "epsilon", "delta", "updates", "batch", "step_size", "discount", "exploration"}
+)
+
+
+def _q_learning(values: Values) -> Prepared:
+    form = values.pop("form")
+    taken = _Q_COMMON | _Q_FORMS[form]
+    for name in values:
+        if name not in taken:
+            raise UsageError(
+                f"parameter {name!r} for form {form}",
+                where=f"-P {name}",
+                why="a parameter that has no effect would look as if it had been used",
+                remedy=f"leave it out; this form takes {', '.join(sorted(taken))}",
+            )
+    guarantee = ApproxDP(epsilon=values.pop("epsilon"), delta=values.pop("delta"))
+    updates, batch = (public_size(values.pop(name), name) for name in ("updates", "batch"))
+    algorithm: DPQLearning | FunctionalQLearning | PerturbedQLearning
+    if form == "corrected":
+        algorithm = DPQLearning(guarantee, updates=updates, batch=batch, **{"nodes": 9, **values})
+    elif form == "published":
+        names = values.keys() & {"sigma", "step_size", "k", "lipschitz_squared"}
+        noise = {name: values.pop(name) for name in names}
+        calibration = FunctionalCalibration(guarantee, samples=updates * batch, batch=batch, **noise)
+        algorithm = FunctionalQLearning(calibration, **values)
+    else:
+        perturbed: Any = form.removeprefix("noisy-")
+        algorithm = PerturbedQLearning(perturbed, guarantee, updates * batch, batch, **values)
+    return algorithm, middle_rewards()
+
+
+DP_Q_LEARNING = Builtin(
+    summary="Q-learning with functional noise on [0, 1] (Wang and Hegde 2019), corrected or as published",
+    takes={
+        "form": words("which algorithm", *_Q_FORMS),
+        "epsilon": Parameter("epsilon of the claim", 0.9),
+        "delta": Parameter("delta of the claim", 1e-4),
+        "updates": size("N", 4),
+        "batch": size("B, steps between two updates", 10),
+        "step_size": Parameter("corrected: default 5; published: alpha, default 3e-4; others: default 0.5"),
+        "discount": Parameter("gamma", 0.5),
+        "exploration": Parameter("share of random actions at the beginning; default 1, published 0"),
+        "nodes": size("states at which values are kept (corrected, default 9) or shown (published, 17)"),
+        "clip": Parameter("c, of each step's RKHS norm (corrected, default 0.05) or of each gradient (0.5)"),
+        "beta": Parameter("beta of the kernel, corrected; default 5"),
+        "sigma": Parameter("sigma of the noise, published; default 0.32"),
+        "resets": size("J, how many paths, published; default one for each update"),
+        "view": Parameter("published: raw (default, line 24), fresh or iterates", kind="text"),
+        "k": Parameter("k of Theorem 5, published; default 2.3"),
+        "lipschitz_squared": Parameter("L^2 of Theorem 5, published; default 16"),
+    },
+    built_in=_q_learning,
+    own=no_file(
+        "dp-q-learning",
+        "its data are a reward function, which answers wherever the agent goes",
+        "DPQLearning on a RewardFunction",
+    ),
+)
+
 
 CATALOGUE: Mapping[str, Builtin] = {
-    "dp-apvi": Builtin(
-        summary="offline reinforcement learning on tabular trajectories (Qiao and Wang 2023, Algorithm 1)",
-        parameters={
-            "rho": "zCDP budget, Gaussian noise; default 1",
-            "epsilon": "pure budget, Laplace noise",
-            "dataset": "built-in data: treatment or frozen-lake",
-            "rewards": "CSV of the public reward function, for your own data",
-            "failure_probability": "of the utility theorem; default 0.1",
-            "C1": "Bernstein constant of line 5",
-            "C2": "noise constant of line 5; published 16, on built-in data 0.1",
-            "C": "penalty of unvisited pairs over H",
-        },
-        prepare=_dp_apvi,
-        words=frozenset({"dataset", "rewards"}),
-        own_data=frozenset({"rewards"}),
-        built_in_data=frozenset({"dataset"}),
-    ),
-    "dp-vapvi": Builtin(
-        summary="offline reinforcement learning with linear features (Qiao and Wang 2023, Algorithm 2)",
-        parameters={
-            "rho": "zCDP budget; default 1",
-            "calibration": "of the noise: sound (default) or as-published",
-            "split": "variances from one half of the records, values from the other: true or false (default)",
-            "features": "of the built-in example: normalised (default) or raw; your own data get one-hot",
-            "K": "episodes of the built-in example; default 1000",
-            "instance": "which of the example's random processes; default 0",
-            "horizon": "H: of your own data; of the built-in example, default 20",
-            "states": "S of your own data",
-            "actions": "A of your own data",
-            "failure_probability": "of the utility theorem; default 0.1",
-            "C": "bonus constant of line 11; default 0.1",
-            "D": "multiplies D of line 11; default 0",
-            "kappa": "least eigenvalue of the feature covariance, in D; default 0.1",
-            "lambda": "ridge; default 1",
-        },
-        prepare=_dp_vapvi,
-        words=frozenset({"calibration", "split", "features"}),
-        whole=frozenset({"K", "instance", "horizon", "states", "actions"}),
-        own_data=frozenset({"states", "actions"}),
-        built_in_data=frozenset({"features", "K", "instance"}),
-    ),
-    "dp-lsw": Builtin(
-        summary="policy evaluation by weighted least squares (Balle, Gomrokchi, Precup 2016, Algorithm 1)",
-        parameters=EVALUATION,
-        prepare=dp_lsw,
-        **_EVALUATION_KINDS,
-    ),
-    "dp-lsl": Builtin(
-        summary="policy evaluation by ridge regression (Balle, Gomrokchi, Precup 2016, Algorithm 2)",
-        parameters={**EVALUATION, **RIDGE},
-        prepare=dp_lsl,
-        **_EVALUATION_KINDS,
-    ),
-    "ldp-ucrl-vtr": Builtin(
-        summary="online reinforcement learning under local trust, linear mixtures (Liao, He and Gu 2023)",
-        parameters={
-            "epsilon": "of what one user sends; default 1",
-            "delta": "of what one user sends; default 1e-5",
-            "calibration": "of the noise: exact (default), published-noise, as-published or experiment",
-            "values": "clipped at 0 from below (default), or unclipped, as the paper prints it",
-            "river": "RiverSwim: homogeneous (default) or inhomogeneous",
-            "features": "one-hot on RiverSwim (default), or a random mixture of 4 kernels",
-            "states": "S; default 3; H = 2S",
-            "K": "users; default 200",
-            "c": "bonus constant; default 0.05",
-            "lambda": "ridge; default 1",
-            "shift": "multiplies r of line 19; default 1",
-            "failure_probability": "alpha, in r; default 0.01",
-        },
-        prepare=prepared_ldp_ucrl_vtr,
-        words=frozenset({"calibration", "values", "river", "features"}),
-        whole=frozenset({"states", "K"}),
-        built_in_data=frozenset({"river", "features", "states", "K"}),
-    ),
-    "private-lsvi-ucb": Builtin(
-        summary="online reinforcement learning under joint trust, linear processes (Ngo, Vietri and Wu 2022)",
-        parameters={
-            "rho": "zCDP budget of all releases; default 1",
-            "calibration": "of the noise: sound (default) or as-published",
-            "counted": "what its counter counts: episodes (default), as analysed, or steps, as printed",
-            "values": "V_h in [0, H-h+1]: to-go (default); in [0, H]: horizon; or unclipped, as printed",
-            "fixed_updates": "so many updates at fixed times; left out, where a determinant has grown",
-            "K": "users; default 2000",
-            "horizon": "H; default 3",
-            "dimension": "d; default 3",
-            "bonus": "multiplies the published beta; default 0.001",
-            "ridge": "multiplies the published lambda; default 1",
-            "growth": "C; default 2",
-            "failure_probability": "p; default 0.05",
-        },
-        prepare=prepared_private_lsvi_ucb,
-        words=frozenset({"calibration", "counted", "values"}),
-        whole=frozenset({"fixed_updates", "K", "horizon", "dimension"}),
-        built_in_data=frozenset({"K", "horizon", "dimension"}),
-    ),
-    "dp-q-learning": Builtin(
-        summary="Q-learning with functional noise on [0, 1] (Wang and Hegde 2019), corrected or as published",
-        parameters=Q_LEARNING,
-        prepare=prepared_dp_q_learning,
-        words=frozenset({"form", "view"}),
-        whole=frozenset({"updates", "batch", "nodes", "resets"}),
-    ),
+    "dp-apvi": DP_APVI,
+    "dp-vapvi": DP_VAPVI,
+    "dp-lsw": DP_LSW,
+    "dp-lsl": DP_LSL,
+    "ldp-ucrl-vtr": LDP_UCRL_VTR,
+    "private-lsvi-ucb": PRIVATE_LSVI_UCB,
+    "dp-q-learning": DP_Q_LEARNING,
 }

@@ -17,7 +17,7 @@ from dpaudit.claims.guarantees import ApproxDP
 from dpaudit.claims.relations import Neighbouring
 from dpaudit.errors import CannotBound
 from dpaudit.ledger.releases import Release
-from dpaudit.mechanisms import AnyMechanism, floating_point
+from dpaudit.mechanisms import AnyMechanism
 
 DELTA = 1e-6
 
@@ -139,7 +139,7 @@ def _section(kind: str, mechanism: type[Any]) -> Iterator[str]:
         yield f"- Sensitivity in: {', '.join(f'`{norm}`' for norm in norms)}\n"
     if kind in {"pure-dp", "approx-dp", "zcdp", "tabulated"}:
         yield "- Drawn by: the algorithm itself; its distribution is not tested\n"
-    elif floating_point(example(kind)):
+    elif not mechanism.integer_noise:
         yield "- Drawn by: numpy, in floating point, whose grid can reveal more (Mironov 2012)\n"
     else:
         yield "- Drawn by: an exact sampler, from fair bits\n"

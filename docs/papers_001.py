@@ -12,8 +12,7 @@ import numpy as np
 from dpaudit.accountants.accounting import account
 from dpaudit.algorithms.data.episodes import Episodes, FirstVisits
 from dpaudit.algorithms.environments.chain import Chain
-from dpaudit.algorithms.evaluation.dp_lsl import DPLSL
-from dpaudit.algorithms.evaluation.dp_lsw import DPLSW
+from dpaudit.algorithms.evaluation.least_squares import DPLSL, DPLSW
 from dpaudit.auditors.replay.replay import replay
 from dpaudit.auditors.sampling.trials import run_trials
 from dpaudit.auditors.statistics.samples import Samples

@@ -12,9 +12,14 @@ import numpy as np
 from dpaudit.accountants.accounting import account
 from dpaudit.accountants.closed_forms.gaussian import gaussian_epsilon
 from dpaudit.algorithms.q_learning.dp_q_learning import DPQLearning
-from dpaudit.algorithms.q_learning.functional_calibration import FunctionalCalibration, path_tail
-from dpaudit.algorithms.q_learning.functional_q import FunctionalQLearning, LearnedQ, ReleasedView
+from dpaudit.algorithms.q_learning.functional_q import (
+    FunctionalCalibration,
+    FunctionalQLearning,
+    ReleasedView,
+    path_tail,
+)
 from dpaudit.algorithms.q_learning.perturbed_q import Perturbed, PerturbedQLearning
+from dpaudit.algorithms.q_learning.q_learning import LearnedQ
 from dpaudit.algorithms.q_learning.relu_network import ReLUNetwork
 from dpaudit.auditors.replay.movement import movements
 from dpaudit.auditors.replay.replay import replay

@@ -17,9 +17,8 @@ from pathlib import Path
 import numpy as np
 
 from dpaudit import ZCDP, run
-from dpaudit.algorithms.data.datasets import treatment_data
-from dpaudit.algorithms.offline.dp_apvi import DPAPVI, apvi
-from dpaudit.algorithms.offline.pessimism import PenaltyConstants
+from dpaudit.algorithms.environments.treatment import treatment_data
+from dpaudit.algorithms.offline.dp_apvi import DPAPVI, PenaltyConstants, apvi
 
 EPISODES = (1_000, 3_000, 10_000, 30_000, 100_000, 1_000_000)
 RHOS = (10.0, 1.0, 0.1)

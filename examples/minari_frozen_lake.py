@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from dpaudit import ZCDP
 from dpaudit.algorithms.data.loaders import read_minari, write_csv
-from dpaudit.algorithms.data.reward_table import write_rewards
+from dpaudit.algorithms.data.tables import write_rewards
 from dpaudit.algorithms.environments.frozen_lake import HORIZON, frozen_lake_mdp, recording_policy
 from dpaudit.algorithms.offline.dp_apvi import DPAPVI
 

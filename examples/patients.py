@@ -24,12 +24,10 @@ from pathlib import Path
 import numpy as np
 
 from dpaudit import ZCDP
-from dpaudit.algorithms.data.datasets import treatment_data
 from dpaudit.algorithms.data.loaders import write_csv
-from dpaudit.algorithms.data.reward_table import write_rewards
-from dpaudit.algorithms.environments.treatment import treatment_mdp
-from dpaudit.algorithms.offline.dp_apvi import DPAPVI
-from dpaudit.algorithms.offline.pessimism import PenaltyConstants
+from dpaudit.algorithms.data.tables import write_rewards
+from dpaudit.algorithms.environments.treatment import treatment_data, treatment_mdp
+from dpaudit.algorithms.offline.dp_apvi import DPAPVI, PenaltyConstants
 
 Line = Mapping[str, str]
 

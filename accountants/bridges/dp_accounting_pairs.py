@@ -143,7 +143,7 @@ def pair_of(mechanism: AnyMechanism, neighbouring: Neighbouring, spacing: float)
             return Pair(up, None, same=not isinstance(mechanism, Exponential))
         case Tabulated():
             # A table that says less than its largest loss is not what dpaudit composes.
-            same = isinstance(table_term(mechanism), DiscreteTerm)
+            same = isinstance(table_term(mechanism.dominating_pair()), DiscreteTerm)
             up, down = (_rounded(mechanism, spacing, pessimistic=way) for way in (True, False))
             return Pair(up, down if same else None, same=same)
         case OpaqueZCDP() | SmoothGaussian():

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import TYPE_CHECKING, assert_never
 
 from dpaudit.accountants.closed_forms.rounding import down, up
@@ -21,23 +20,20 @@ from dpaudit.accountants.composition.groups import for_group
 from dpaudit.claims.relations import Neighbouring
 from dpaudit.errors import CannotBound
 from dpaudit.ledger.ledger import Ledger
-from dpaudit.mechanisms import (
-    AnyMechanism,
-    DiscreteGaussian,
-    DiscreteLaplace,
-    Exponential,
-    Gaussian,
-    GaussianProcess,
-    Laplace,
-    OpaqueApproxDP,
-    OpaquePureDP,
-    OpaqueZCDP,
-    PoissonSampled,
-    RandomizedResponse,
-    SmoothGaussian,
-    SymmetricGaussian,
-    Tabulated,
-    TreeAggregation,
+from dpaudit.mechanisms import AnyMechanism
+from dpaudit.mechanisms.dominating import (
+    ApproxPair,
+    BoundedRangePair,
+    DiscreteLaplacePair,
+    DominatingPair,
+    GaussianPair,
+    LaplacePair,
+    PurePair,
+    ResponsePair,
+    SampledPair,
+    SmoothPair,
+    TablePair,
+    ZCDPPair,
 )
 
 if TYPE_CHECKING:
@@ -95,7 +91,7 @@ def to_dp_event(ledger: Ledger) -> Events:
             )
         mechanism, times = for_group(release.mechanism, header.group_size)
         needs_replacing |= _needs_replacing(mechanism, header.neighbouring, where)
-        event, runs = _event(mechanism, where)
+        event, runs = _event(mechanism, mechanism.dominating_pair(), where)
         count = runs * times * release.count
         events.append(event if count == 1 else dp_event.SelfComposedDpEvent(event, count))
     if header.neighbouring is Neighbouring.ADD_OR_REMOVE_ONE:
@@ -113,76 +109,60 @@ def _needs_replacing(mechanism: AnyMechanism, neighbouring: Neighbouring, where:
     Randomized response: under ``REPLACE_SPECIAL`` an answer is held against a uniform one, which is less
     than another answer. Poisson samples: a replaced unit stands on both sides.
     """
+    pair = mechanism.dominating_pair()
     replaced = neighbouring is Neighbouring.REPLACE_ONE
-    if isinstance(mechanism, RandomizedResponse) and not replaced:
+    if isinstance(pair, ResponsePair) and not replaced:
         raise _no_event(
             mechanism,
             where,
             why=f"dp-accounting has randomized response under replace-one, and here it is {neighbouring}",
             remedy="state its epsilon as an opaque pure-dp release",
         )
-    return replaced and isinstance(mechanism, RandomizedResponse | PoissonSampled)
+    return replaced and isinstance(pair, ResponsePair | SampledPair)
 
 
-def _event(mechanism: AnyMechanism, where: str) -> tuple[DpEvent, int]:
-    """One run of a mechanism: an event, and how many of it."""
+def _event(mechanism: AnyMechanism, pair: DominatingPair, where: str) -> tuple[DpEvent, int]:
+    """One run of a mechanism, or of the pair inside its own: an event, and how many of it."""
     from dp_accounting import dp_event
 
-    match mechanism:
-        case Gaussian() | SymmetricGaussian() | GaussianProcess() | TreeAggregation() | Laplace():
-            runs = mechanism.levels if isinstance(mechanism, TreeAggregation) else 1
-            if mechanism.sensitivity.value == 0:
+    def representable(number: float) -> float:
+        if not 0.0 < number < math.inf:
+            why, remedy = "its parameter is outside the range of doubles", "rescale"
+            raise _no_event(mechanism, where, why=why, remedy=remedy)
+        return number
+
+    match pair:
+        case GaussianPair(mu=moved, times=runs):
+            if moved == 0:
                 return dp_event.NoOpDpEvent(), 1
-            if isinstance(mechanism, Laplace):
-                return dp_event.LaplaceDpEvent(_multiplier(mechanism, mechanism.scale, where)), runs
-            return dp_event.GaussianDpEvent(_multiplier(mechanism, mechanism.sigma, where)), runs
-        case PoissonSampled():
-            inner, _ = _event(mechanism.mechanism, where)
+            return dp_event.GaussianDpEvent(representable(down(1 / moved))), runs
+        case LaplacePair(epsilon=moved):
+            if moved == 0:
+                return dp_event.NoOpDpEvent(), 1
+            return dp_event.LaplaceDpEvent(representable(down(1 / moved))), 1
+        case SampledPair():
+            inner, _ = _event(mechanism, pair.inner, where)
             if isinstance(inner, dp_event.NoOpDpEvent):
                 return inner, 1
-            return dp_event.PoissonSampledDpEvent(mechanism.rate, inner), 1
-        case DiscreteLaplace():
-            # Between integers a distance is an integer.
-            moves = math.floor(mechanism.sensitivity.value)
-            if moves == 0:
+            return dp_event.PoissonSampledDpEvent(pair.rate, inner), 1
+        case DiscreteLaplacePair():
+            if pair.moves == 0:
                 return dp_event.NoOpDpEvent(), 1
-            parameter = _representable(up(1 / Fraction(mechanism.scale)), mechanism, where)
-            return dp_event.DiscreteLaplaceDpEvent(parameter, moves), 1
-        case RandomizedResponse():
-            return dp_event.RandomizedResponseDpEvent(_replaced(mechanism, where), mechanism.categories), 1
-        case DiscreteGaussian() | Exponential() | OpaqueZCDP() | OpaquePureDP() | Tabulated():
+            return dp_event.DiscreteLaplaceDpEvent(representable(up(1 / pair.scale)), pair.moves), 1
+        case ResponsePair():
+            # The probability with which a uniform category is drawn, rounded down: k/(e^epsilon + k - 1).
+            grown = math.exp(pair.epsilon) if pair.epsilon <= 709.0 else math.inf
+            replaced = pair.categories / (grown + pair.categories - 1) * (1.0 - 4e-15)
+            return dp_event.RandomizedResponseDpEvent(representable(replaced), pair.categories), 1
+        case ZCDPPair() | BoundedRangePair() | PurePair() | TablePair():
             try:
                 return dp_event.ZCDpEvent(rho(mechanism)), 1
             except CannotBound:
                 raise _no_event(mechanism, where) from None
-        case SmoothGaussian() | OpaqueApproxDP():
+        case SmoothPair() | ApproxPair():
             raise _no_event(mechanism, where)
         case _:
-            assert_never(mechanism)
-
-
-def _multiplier(
-    mechanism: Gaussian | SymmetricGaussian | GaussianProcess | TreeAggregation | Laplace,
-    scale: float,
-    where: str,
-) -> float:
-    return _representable(down(Fraction(scale) / Fraction(mechanism.sensitivity.value)), mechanism, where)
-
-
-def _replaced(mechanism: RandomizedResponse, where: str) -> float:
-    """The probability with which a uniform category is drawn, rounded down: k/(e^epsilon + k - 1)."""
-    grown = math.exp(min(mechanism.epsilon, 709.0)) if mechanism.epsilon <= 709.0 else math.inf
-    return _representable(
-        mechanism.categories / (grown + mechanism.categories - 1) * (1.0 - 4e-15), mechanism, where
-    )
-
-
-def _representable(number: float, mechanism: AnyMechanism, where: str) -> float:
-    if not 0.0 < number < math.inf:
-        raise _no_event(
-            mechanism, where, why="its parameter is outside the range of doubles", remedy="rescale"
-        )
-    return number
+            assert_never(pair)
 
 
 def _no_event(mechanism: AnyMechanism, where: str, *, why: str = "", remedy: str = "") -> CannotBound:

@@ -18,7 +18,7 @@ from scipy.optimize import brentq
 
 from dpaudit.accountants.calibration.calibration_check import Opinion
 from dpaudit.accountants.calibration.scaled_composition import ScaledComposition
-from dpaudit.accountants.calibration.scaling import noise_parameter, scaled, with_noise
+from dpaudit.accountants.calibration.scaling import scaled
 from dpaudit.accountants.closed_forms.ranges import nonnegative
 from dpaudit.accountants.closed_forms.rounding import down, sqrt_down
 from dpaudit.accountants.composition.composition import Composition, compose, compose_ledger
@@ -29,7 +29,7 @@ from dpaudit.claims.relations import Neighbouring
 from dpaudit.errors import CannotBound, InvalidParameter
 from dpaudit.ledger.ledger import Ledger
 from dpaudit.ledger.releases import Release
-from dpaudit.mechanisms import AnyMechanism, sensitivity_of
+from dpaudit.mechanisms import AnyMechanism
 
 #: To be confirmed by an accountant that proves, an answer may be raised by so much, relative.
 _MOST_RAISE = 1e-6
@@ -101,7 +101,7 @@ def calibrate(
         CannotBound: the mechanism cannot meet such a target, has no noise to choose, or two accountants
             disagree.
     """
-    found = noise_parameter(prototype)
+    found = prototype.noise
     if found is None:
         raise CannotBound(
             f"the noise of a {prototype.kind} mechanism is not free to choose",
@@ -109,15 +109,15 @@ def calibrate(
             remedy="calibrate the mechanism that it stands for",
         )
     name, _ = found
-    sensitivity = sensitivity_of(prototype)
+    sensitivity = prototype.declared_sensitivity
     if sensitivity is not None and sensitivity.value == 0.0:
         raise InvalidParameter("a sensitivity of 0 needs no noise", where="sensitivity")
-    release = Release(label=prototype.kind, mechanism=with_noise(prototype, 1.0), count=count)
+    release = Release(label=prototype.kind, mechanism=prototype.with_noise(1.0), count=count)
     composition = compose([release], neighbouring)
     start = 1.0 if sensitivity is None else sensitivity.value
     result = _least_factor(composition, target, start)
     mechanism = scaled(release.mechanism, result.factor)
-    (_, value) = noise_parameter(mechanism) or (name, math.nan)
+    _, value = mechanism.noise or (name, math.nan)
     return Calibrated(mechanism, name, value, count, target, result.bound, result.opinion, result.slack)
 
 
@@ -151,12 +151,12 @@ def scale_ledger(
     else:
         releases = tuple(ledger)
         composition = compose(releases, neighbouring)
-    free = [release for release in releases if noise_parameter(release.mechanism) is not None]
+    free = [release for release in releases if release.mechanism.noise is not None]
     if not free:
         raise CannotBound("no release has noise that could be scaled", where="ledger")
     result = _least_factor(composition, target, 1.0)
     new = [r.model_copy(update={"mechanism": scaled(r.mechanism, result.factor)}) for r in releases]
-    fixed = tuple(r.label for r in releases if noise_parameter(r.mechanism) is None)
+    fixed = tuple(r.label for r in releases if r.mechanism.noise is None)
     return Rescaled(result.factor, tuple(new), fixed, target, result.bound, result.opinion, result.slack)
 
 

@@ -11,34 +11,31 @@ from scipy.optimize import minimize_scalar
 from dpaudit.accountants.accounting import account, held
 from dpaudit.accountants.closed_forms.rounding import sqrt_up, up
 from dpaudit.accountants.composition.composition import Composition, compose_ledger
-from dpaudit.accountants.composition.costs import mu_squared, pure_epsilon, squared_mu
+from dpaudit.accountants.composition.costs import mu_squared, pure_epsilon
 from dpaudit.accountants.interval.ball_arithmetic import ball, flint, precise, upper_end
 from dpaudit.accountants.interval.interval import enclose_divergence, enclose_epsilon
 from dpaudit.accountants.pairs.dominating_pairs import loss_terms
 from dpaudit.accountants.privacy_loss import GaussianTerm, PureTerm, Term
+from dpaudit.certificate.conditions import Code, Condition
 from dpaudit.certificate.verdicts import Accounting, leading_figure
 from dpaudit.claims.bounds import Bound
 from dpaudit.claims.claims import Claim
 from dpaudit.claims.guarantees import GDP, RDP, ZCDP, AnyGuarantee, ApproxDP, PureDP
 from dpaudit.errors import CannotBound
 from dpaudit.ledger.ledger import Ledger
-from dpaudit.mechanisms import (
-    AnyMechanism,
-    DiscreteGaussian,
-    DiscreteLaplace,
-    Exponential,
-    Gaussian,
-    GaussianProcess,
-    Laplace,
-    OpaqueApproxDP,
-    OpaquePureDP,
-    OpaqueZCDP,
-    PoissonSampled,
-    RandomizedResponse,
-    SmoothGaussian,
-    SymmetricGaussian,
-    Tabulated,
-    TreeAggregation,
+from dpaudit.mechanisms import AnyMechanism
+from dpaudit.mechanisms.dominating import (
+    ApproxPair,
+    BoundedRangePair,
+    DiscreteLaplacePair,
+    GaussianPair,
+    LaplacePair,
+    PurePair,
+    ResponsePair,
+    SampledPair,
+    SmoothPair,
+    TablePair,
+    ZCDPPair,
 )
 
 
@@ -56,9 +53,9 @@ def account_in_intervals(ledger: Ledger, claim: Claim | None = None) -> Accounti
         bound = _held_to(ledger.header.budget, wanted, ledger.header.group_size)
     else:
         bound = interval_bound(compose_ledger(ledger), wanted)
-    single = "that the figures of single releases, which are float-pessimistic, round as they should"
+    rounded = Condition(code=Code.SINGLE_FIGURES_ROUNDED)
     return accounting.model_copy(
-        update={"bounds": (bound,), "not_checked": (*accounting.not_checked, single)}
+        update={"bounds": (bound,), "not_checked": (*accounting.not_checked, rounded)}
     )
 
 
@@ -92,25 +89,24 @@ def enclosed_rho(mechanism: AnyMechanism) -> float:
     Raises:
         CannotBound: no enclosure of it is known.
     """
-    match mechanism:
-        case Gaussian() | SymmetricGaussian() | TreeAggregation() | GaussianProcess():
-            return up(squared_mu(mechanism) / 2)
-        case DiscreteGaussian():
-            return up((Fraction(mechanism.sensitivity.value) / Fraction(mechanism.sigma)) ** 2 / 2)
-        case OpaqueZCDP():
-            return mechanism.rho
-        case Exponential():
-            return up(Fraction(mechanism.epsilon) ** 2 / 8)
-        case Laplace():
+    pair = mechanism.dominating_pair()
+    match pair:
+        case GaussianPair():
+            return up(pair.mu_squared / 2)
+        case ZCDPPair():
+            return up(pair.rho)
+        case BoundedRangePair():
+            return up(Fraction(pair.epsilon) ** 2 / 8)
+        case LaplacePair():
             e = ball(pure_epsilon(mechanism))
             return upper_end(precise(lambda: e + (-e).expm1()))
-        case DiscreteLaplace() | RandomizedResponse() | OpaquePureDP() | PoissonSampled(mechanism=Laplace()):
+        case DiscreteLaplacePair() | ResponsePair() | PurePair() | SampledPair(inner=LaplacePair()):
             e = ball(_enclosed_epsilon(mechanism))
             return upper_end(precise(lambda: e * (e / 2).tanh()))
-        case PoissonSampled() | Tabulated() | SmoothGaussian() | OpaqueApproxDP():
+        case SampledPair() | TablePair() | SmoothPair() | ApproxPair():
             raise _unknown(mechanism)
         case _:
-            assert_never(mechanism)
+            assert_never(pair)
 
 
 def enclosed_zcdp_epsilon(rho: float, delta: float) -> float:
@@ -201,23 +197,22 @@ def _of_term(term: Term, delta: float) -> Bound:
 
 
 def _rational_mu_squared(mechanism: AnyMechanism) -> float:
-    match mechanism:
-        case Gaussian() | SymmetricGaussian() | TreeAggregation() | GaussianProcess():
-            return mu_squared(mechanism)
-        case _:
-            raise _unknown(mechanism)
+    if isinstance(mechanism.dominating_pair(), GaussianPair):
+        return mu_squared(mechanism)
+    raise _unknown(mechanism)
 
 
 def _enclosed_epsilon(mechanism: AnyMechanism) -> float:
     """The pure epsilon; sampled: log(1 + rate (e^epsilon - 1))."""
-    if isinstance(mechanism, PoissonSampled):
-        whole = pure_epsilon(mechanism.mechanism)
+    pair = mechanism.dominating_pair()
+    if not (isinstance(pair, SampledPair) and isinstance(pair.inner, LaplacePair)):
+        return pure_epsilon(mechanism)
+    whole, rate = _finite(up(pair.inner.epsilon)), pair.rate
 
-        def amplified() -> Any:
-            return (ball(mechanism.rate) * ball(whole).expm1()).log1p()
+    def amplified() -> Any:
+        return (ball(rate) * ball(whole).expm1()).log1p()
 
-        return min(whole, upper_end(precise(amplified)))
-    return pure_epsilon(mechanism)
+    return min(whole, upper_end(precise(amplified)))
 
 
 def _bound(guarantee: AnyGuarantee, method: str, at_least: float | None = None) -> Bound:

@@ -27,23 +27,19 @@ from dpaudit.accountants.privacy_loss.terms import (
 )
 from dpaudit.claims.relations import Neighbouring
 from dpaudit.errors import CannotBound
-from dpaudit.mechanisms import (
-    AnyMechanism,
-    DiscreteGaussian,
-    DiscreteLaplace,
-    Exponential,
-    Gaussian,
-    GaussianProcess,
-    Laplace,
-    OpaqueApproxDP,
-    OpaquePureDP,
-    OpaqueZCDP,
-    PoissonSampled,
-    RandomizedResponse,
-    SmoothGaussian,
-    SymmetricGaussian,
-    Tabulated,
-    TreeAggregation,
+from dpaudit.mechanisms import AnyMechanism
+from dpaudit.mechanisms.dominating import (
+    ApproxPair,
+    BoundedRangePair,
+    DiscreteLaplacePair,
+    GaussianPair,
+    LaplacePair,
+    PurePair,
+    ResponsePair,
+    SampledPair,
+    SmoothPair,
+    TablePair,
+    ZCDPPair,
 )
 
 #: Terms that one run of a mechanism is worth, each with how many times.
@@ -73,50 +69,50 @@ def losses(mechanism: AnyMechanism, neighbouring: Neighbouring) -> Losses:
     Raises:
         CannotBound: the mechanism has no dominating pair here.
     """
-    match mechanism:
-        case Gaussian() | SymmetricGaussian() | GaussianProcess():
-            return [(GaussianTerm(_quotient(mechanism, mechanism.sigma)), 1)]
-        case TreeAggregation():
-            return [(GaussianTerm(_quotient(mechanism, mechanism.sigma)), mechanism.levels)]
-        case Laplace():
-            return [(LaplaceTerm(_quotient(mechanism, mechanism.scale)), 1)]
-        case DiscreteLaplace():
-            return [(term, 1) for term in discrete_laplace_term(mechanism)]
-        case RandomizedResponse():
-            return [(response_term(mechanism), 1)]
-        case Exponential():
-            return [(BoundedRangeTerm(mechanism.epsilon), 1)]
-        case OpaquePureDP():
-            return [(PureTerm(mechanism.epsilon), 1)]
-        case PoissonSampled():
-            return [(_sampled(mechanism, neighbouring), 1)]
-        case OpaqueApproxDP():
-            return [(ApproxTerm(mechanism.epsilon, mechanism.delta), 1)]
-        case Tabulated():
-            return [(table_term(mechanism), 1)]
-        case SmoothGaussian():
-            delta = smooth_delta(mechanism.epsilon, mechanism.alpha, mechanism.beta, mechanism.dimension)
-            return [(ApproxTerm(mechanism.epsilon, delta), 1)]
-        case DiscreteGaussian():
-            if mechanism.sensitivity.value == 0:
+    pair = mechanism.dominating_pair()
+    match pair:
+        case GaussianPair(mu=mu, times=times):
+            return [(GaussianTerm(finite(up(mu), mechanism)), times)]
+        case LaplacePair(epsilon=epsilon):
+            return [(LaplaceTerm(finite(up(epsilon), mechanism)), 1)]
+        case DiscreteLaplacePair():
+            return [(term, 1) for term in discrete_laplace_term(pair)]
+        case ResponsePair():
+            return [(response_term(pair), 1)]
+        case BoundedRangePair(epsilon=range_):
+            return [(BoundedRangeTerm(range_), 1)]
+        case PurePair(epsilon=pure):
+            return [(PureTerm(pure), 1)]
+        case SampledPair():
+            return [(_sampled(pair, mechanism, neighbouring), 1)]
+        case ApproxPair(epsilon=approximate, delta=delta):
+            return [(ApproxTerm(approximate, delta), 1)]
+        case TablePair():
+            return [(table_term(pair), 1)]
+        case SmoothPair():
+            delta = smooth_delta(pair.epsilon, pair.alpha, pair.beta, pair.dimension)
+            return [(ApproxTerm(pair.epsilon, delta), 1)]
+        case ZCDPPair(rho=cost):
+            if cost == 0:
                 return []
-            raise _no_pair(mechanism)
-        case OpaqueZCDP():
-            if mechanism.rho == 0:
-                return []
-            raise _no_pair(mechanism)
+            raise CannotBound(
+                f"no dominating pair of a {mechanism.kind} mechanism is known",
+                where=f"mechanism {mechanism.kind}",
+                why="its Renyi divergences are bounded, not its privacy loss",
+                remedy="use the accountant of Renyi divergences, or claim zCDP",
+            )
         case _:
-            assert_never(mechanism)
+            assert_never(pair)
 
 
 def closer_by_divergences(mechanism: AnyMechanism) -> bool:
-    """Whether Renyi divergences (`log_moment`) know a mechanism better than its pair above does.
+    """Whether Renyi divergences (`log_moment`) may bound a mechanism better than its pair does.
 
     They take smooth noise's own curve, and for each order the one worst choice of the exponential mechanism's
     range: the pair, which dominates all at once, has a variance larger by a third. (Of many equal choices
     `adaptive_ranges` leaves little of that.)
     """
-    return isinstance(mechanism, Exponential | SmoothGaussian)
+    return isinstance(mechanism.dominating_pair(), BoundedRangePair | SmoothPair)
 
 
 def loss_terms(
@@ -146,14 +142,14 @@ def renyi_terms(
     """
     found: list[tuple[Term, int]] = []
     for mechanism, count in runs:
-        if isinstance(mechanism, DiscreteGaussian | Exponential | OpaqueZCDP):
+        if isinstance(mechanism.dominating_pair(), BoundedRangePair | ZCDPPair):
             found.append((GaussianTerm(sqrt_up(2 * Fraction(rho(mechanism)))), count))
         else:
             found += loss_terms([(mechanism, count)], neighbouring)
     return found
 
 
-def _sampled(mechanism: PoissonSampled, neighbouring: Neighbouring) -> Term:
+def _sampled(pair: SampledPair, mechanism: AnyMechanism, neighbouring: Neighbouring) -> Term:
     """The pair of a Poisson sample.
 
     Where a unit is added, removed or zeroed, the output is the inner mechanism's on the sum with or
@@ -164,32 +160,14 @@ def _sampled(mechanism: PoissonSampled, neighbouring: Neighbouring) -> Term:
     the inner sensitivity of each other, so the inner pair dominates, without amplification; Laplace
     noise keeps the amplified pure epsilon (Balle, Barthe and Gaboardi 2018, section 4).
     """
-    inner, rate = mechanism.mechanism, mechanism.rate
-    match inner:
-        case Gaussian():
-            mu = _quotient(inner, inner.sigma)
-            if neighbouring is Neighbouring.REPLACE_ONE:
-                return GaussianTerm(mu)
-            return SampledGaussianTerm(mu, rate)
-        case Laplace():
-            if neighbouring is Neighbouring.REPLACE_ONE:
+    replaced = neighbouring is Neighbouring.REPLACE_ONE
+    match pair.inner:
+        case GaussianPair(mu=exact):
+            mu = finite(up(exact), mechanism)
+            return GaussianTerm(mu) if replaced else SampledGaussianTerm(mu, pair.rate)
+        case LaplacePair(epsilon=epsilon):
+            if replaced:
                 return PureTerm(pure_epsilon(mechanism))
-            return SampledLaplaceTerm(_quotient(inner, inner.scale), rate)
+            return SampledLaplaceTerm(finite(up(epsilon), mechanism), pair.rate)
         case _:
-            assert_never(inner)
-
-
-def _quotient(
-    mechanism: Gaussian | SymmetricGaussian | GaussianProcess | TreeAggregation | Laplace | DiscreteLaplace,
-    scale: float,
-) -> float:
-    return finite(up(Fraction(mechanism.sensitivity.value) / Fraction(scale)), mechanism)
-
-
-def _no_pair(mechanism: DiscreteGaussian | OpaqueZCDP) -> CannotBound:
-    return CannotBound(
-        f"no dominating pair of a {mechanism.kind} mechanism is known",
-        where=f"mechanism {mechanism.kind}",
-        why="its Renyi divergences are bounded, not its privacy loss",
-        remedy="use the accountant of Renyi divergences, or claim zCDP",
-    )
+            assert_never(pair.inner)

@@ -15,32 +15,28 @@ from typing import assert_never
 import numpy as np
 
 from dpaudit.accountants.closed_forms.conversions import ROUNDING
-from dpaudit.accountants.closed_forms.rounding import sqrt_up
+from dpaudit.accountants.closed_forms.rounding import up
 from dpaudit.accountants.composition.columns import Column, additive
-from dpaudit.accountants.composition.costs import finite, infinite_mass, pure_epsilon, rho, squared_mu
+from dpaudit.accountants.composition.costs import finite, infinite_mass, pure_epsilon, rho
 from dpaudit.accountants.pairs.smooth import smooth_log_moment
 from dpaudit.accountants.privacy_loss.contour.sampled import SampledGaussianFactor
 from dpaudit.accountants.privacy_loss.contour.sampled_laplace import SampledLaplaceFactor
 from dpaudit.accountants.privacy_loss.terms import SampledGaussianTerm, SampledLaplaceTerm
 from dpaudit.claims.relations import Neighbouring
 from dpaudit.errors import CannotBound
-from dpaudit.mechanisms import (
-    AnyMechanism,
-    DiscreteGaussian,
-    DiscreteLaplace,
-    Exponential,
-    Gaussian,
-    GaussianProcess,
-    Laplace,
-    OpaqueApproxDP,
-    OpaquePureDP,
-    OpaqueZCDP,
-    PoissonSampled,
-    RandomizedResponse,
-    SmoothGaussian,
-    SymmetricGaussian,
-    Tabulated,
-    TreeAggregation,
+from dpaudit.mechanisms import AnyMechanism
+from dpaudit.mechanisms.dominating import (
+    ApproxPair,
+    BoundedRangePair,
+    DiscreteLaplacePair,
+    GaussianPair,
+    LaplacePair,
+    PurePair,
+    ResponsePair,
+    SampledPair,
+    SmoothPair,
+    TablePair,
+    ZCDPPair,
 )
 
 #: t -> an upper bound on the log moment.
@@ -66,36 +62,38 @@ def log_moment(mechanism: AnyMechanism, neighbouring: Neighbouring, *, mixture_f
     Raises:
         CannotBound: a parameter past what can be computed.
     """
-    match mechanism:
-        case Gaussian() | SymmetricGaussian() | TreeAggregation() | GaussianProcess():
+    pair = mechanism.dominating_pair()
+    match pair:
+        case GaussianPair() | ZCDPPair():
             return _quadratic(rho(mechanism))
-        case DiscreteGaussian() | OpaqueZCDP():
-            return _quadratic(rho(mechanism))
-        case Laplace():
+        case LaplacePair():
             epsilon = pure_epsilon(mechanism)
             return lambda t: laplace_log_moment(t, epsilon)
-        case DiscreteLaplace() | OpaquePureDP() | OpaqueApproxDP():
-            epsilon = mechanism.epsilon if isinstance(mechanism, OpaqueApproxDP) else pure_epsilon(mechanism)
+        case DiscreteLaplacePair():
+            epsilon = pure_epsilon(mechanism)
             return lambda t: response_log_moment(t, epsilon)
-        case RandomizedResponse():
-            return lambda t: response_log_moment(t, mechanism.epsilon, mechanism.categories)
-        case Exponential():
-            return lambda t: bounded_range_log_moment(t, mechanism.epsilon)
-        case SmoothGaussian():
-            return lambda t: smooth_log_moment(t, mechanism.alpha, mechanism.beta, mechanism.dimension)
-        case PoissonSampled():
-            return _sampled(mechanism, neighbouring, mixture_first=mixture_first)
-        case Tabulated():
-            return lambda t: _tabulated(mechanism, t)
+        case PurePair() | ApproxPair():
+            return lambda t: response_log_moment(t, pair.epsilon)
+        case ResponsePair():
+            return lambda t: response_log_moment(t, pair.epsilon, pair.categories)
+        case BoundedRangePair():
+            return lambda t: bounded_range_log_moment(t, pair.epsilon)
+        case SmoothPair():
+            return lambda t: smooth_log_moment(t, pair.alpha, pair.beta, pair.dimension)
+        case SampledPair():
+            return _sampled(pair, mechanism, neighbouring, mixture_first=mixture_first)
+        case TablePair():
+            return lambda t: _tabulated(pair, t)
         case _:
-            assert_never(mechanism)
+            assert_never(pair)
 
 
 def failure(mechanism: AnyMechanism) -> float:
-    """The probability with which one run may reveal everything; its log moment speaks of all else."""
-    if isinstance(mechanism, OpaqueApproxDP):
-        return mechanism.delta
-    return min(1.0, infinite_mass(mechanism)) if isinstance(mechanism, Tabulated) else 0.0
+    """The probability with which one run may reveal everything; its log moment covers all else."""
+    pair = mechanism.dominating_pair()
+    if isinstance(pair, ApproxPair):
+        return pair.delta
+    return min(1.0, infinite_mass(pair)) if isinstance(pair, TablePair) else 0.0
 
 
 def _never(sensitivity: Column, scale: Column) -> Column:
@@ -180,22 +178,25 @@ def _quadratic(cost: float) -> LogMoment:
     return lambda t: cost * t * (t + 1.0) * (1.0 + ROUNDING) if cost > 0.0 else 0.0
 
 
-def _sampled(mechanism: PoissonSampled, neighbouring: Neighbouring, *, mixture_first: bool) -> LogMoment:
-    inner, rate = mechanism.mechanism, mechanism.rate
-    if inner.sensitivity.value == 0.0:
-        return _quadratic(0.0)
-    if isinstance(inner, Laplace):
+def _sampled(
+    pair: SampledPair, mechanism: AnyMechanism, neighbouring: Neighbouring, *, mixture_first: bool
+) -> LogMoment:
+    inner, rate = pair.inner, pair.rate
+    replaced = neighbouring is Neighbouring.REPLACE_ONE
+    if isinstance(inner, LaplacePair):
+        if inner.epsilon == 0:
+            return _quadratic(0.0)
         epsilon = pure_epsilon(mechanism)
-        if neighbouring is Neighbouring.REPLACE_ONE:
+        if replaced:
             return lambda t: response_log_moment(t, epsilon)
         if rate == 1.0:
             return lambda t: laplace_log_moment(t, epsilon)
-        whole = pure_epsilon(inner)
+        whole = finite(up(inner.epsilon), mechanism)
         SampledLaplaceTerm(whole, rate)  # refuses what cannot be computed
         return _by_quadrature(SampledLaplaceFactor(whole, rate, 1.0, mixture_first))
-    if neighbouring is Neighbouring.REPLACE_ONE or rate == 1.0:
-        return _quadratic(rho(inner))
-    mu = finite(sqrt_up(squared_mu(inner)), inner)
+    if inner.mu == 0 or replaced or rate == 1.0:
+        return _quadratic(finite(up(inner.mu_squared / 2), mechanism))
+    mu = finite(up(inner.mu), mechanism)
     SampledGaussianTerm(mu, rate)  # as above
     return _by_quadrature(SampledGaussianFactor(mu, rate, 1.0, mixture_first))
 
@@ -208,8 +209,8 @@ def _by_quadrature(factor: SampledGaussianFactor | SampledLaplaceFactor) -> LogM
     return bound
 
 
-def _tabulated(mechanism: Tabulated, t: float) -> float:
-    pairs = [(loss, p) for loss, p in zip(mechanism.losses, mechanism.probabilities, strict=True) if p > 0.0]
+def _tabulated(table: TablePair, t: float) -> float:
+    pairs = [(loss, p) for loss, p in zip(table.losses, table.probabilities, strict=True) if p > 0.0]
     if not pairs:
         return 0.0
     logs = [t * loss + math.log(p) for loss, p in pairs]

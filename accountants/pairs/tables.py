@@ -9,14 +9,15 @@ from fractions import Fraction
 import numpy as np
 
 from dpaudit.accountants.closed_forms.rounding import up
-from dpaudit.accountants.composition.costs import finite, infinite_mass, largest_loss
+from dpaudit.accountants.composition.costs import infinite_mass, largest_loss
 from dpaudit.accountants.privacy_loss.terms import (
     ApproxTerm,
     DiscreteTerm,
     PureTerm,
     RandomizedResponseTerm,
 )
-from dpaudit.mechanisms import DiscreteLaplace, RandomizedResponse, Tabulated
+from dpaudit.errors import CannotBound
+from dpaudit.mechanisms.dominating import DiscreteLaplacePair, ResponsePair, TablePair
 
 #: Noise that is moved further has its pair replaced by any of the same epsilon.
 MOST_MOVES = 1024
@@ -24,12 +25,12 @@ MOST_MOVES = 1024
 _LEAST = 1e-300
 
 
-def response_term(mechanism: RandomizedResponse) -> RandomizedResponseTerm | DiscreteTerm:
+def response_term(pair: ResponsePair) -> RandomizedResponseTerm | DiscreteTerm:
     """Two inputs' answers: either input itself, or, with loss 0, one of the other categories.
 
     For any two inputs the law is the same, hence it is the worst pair in either order.
     """
-    epsilon, others = mechanism.epsilon, mechanism.categories - 2
+    epsilon, others = pair.epsilon, pair.categories - 2
     if not others:
         return RandomizedResponseTerm(epsilon)
     shrunk = math.exp(-epsilon)
@@ -40,7 +41,7 @@ def response_term(mechanism: RandomizedResponse) -> RandomizedResponseTerm | Dis
     return DiscreteTerm((-epsilon, 0.0, epsilon), tuple(max(p, _LEAST) for p in probabilities))
 
 
-def discrete_laplace_term(mechanism: DiscreteLaplace) -> tuple[PureTerm | DiscreteTerm, ...]:
+def discrete_laplace_term(pair: DiscreteLaplacePair) -> tuple[PureTerm | DiscreteTerm, ...]:
     """The pair of one coordinate moved by the whole sensitivity d, an integer; none for d = 0.
 
     Clamp the output to [0, d], a sufficient statistic x with dP/dQ = e^((d - 2 x) q), q = 1 / scale, r = e^-q
@@ -49,12 +50,12 @@ def discrete_laplace_term(mechanism: DiscreteLaplace) -> tuple[PureTerm | Discre
     + y >= t) / P(z >= t) is (2 + (t - 1)(1 - r)) / (1 + r) for 1 <= t <= a, (2 + (a - 1)(1 - r)) / (1 + r)
     for a < t <= b and (1 + (d - t)(1 - r)) / (1 + r) for b < t <= d: it crosses 1 once, from above.
     """
-    moves = math.floor(mechanism.sensitivity.value)
+    moves = pair.moves
     if moves == 0:
         return ()
-    step = finite(up(1 / Fraction(mechanism.scale)), mechanism)
+    step = _finite(1 / pair.scale)
     if moves == 1 or moves > MOST_MOVES:
-        return (PureTerm(finite(up(moves / Fraction(mechanism.scale)), mechanism)),)
+        return (PureTerm(_finite(moves / pair.scale)),)
     # Rounded up to so few bits that all multiples are exact.
     bits = 53 - moves.bit_length()
     mantissa, power = math.frexp(step)
@@ -66,23 +67,32 @@ def discrete_laplace_term(mechanism: DiscreteLaplace) -> tuple[PureTerm | Discre
     return (DiscreteTerm(tuple(losses[::-1]), tuple(max(p, _LEAST) for p in reversed(probabilities))),)
 
 
-def table_term(mechanism: Tabulated) -> ApproxTerm | DiscreteTerm:
+def table_term(table: TablePair) -> ApproxTerm | DiscreteTerm:
     """The table's rows: the table dominates both orders of every pair (its obligation), so one order will do.
 
     A mechanism whose largest loss in both orders is e, but for a probability, is (e, delta)-DP: where the
     table says no more than that - Q may have what P has not -, that pair is the better one.
     """
-    infinite = min(1.0, infinite_mass(mechanism))
+    infinite = min(1.0, infinite_mass(table))
     # Masses that add up to more than 1 beyond rounding: what they exceed it by is counted as infinite loss.
-    total = sum(map(Fraction, mechanism.probabilities)) + Fraction(mechanism.infinity)
-    if total > 1 + len(mechanism.losses) * Fraction(1, 2**52):
+    total = sum(map(Fraction, table.probabilities)) + Fraction(table.infinity)
+    if total > 1 + len(table.losses) * Fraction(1, 2**52):
         infinite = min(1.0, up(Fraction(infinite) + total - 1))
-    crude = ApproxTerm(largest_loss(mechanism), infinite)
-    rows = [(loss, p) for loss, p in zip(mechanism.losses, mechanism.probabilities, strict=True) if p > 0.0]
+    crude = ApproxTerm(largest_loss(table), infinite)
+    rows = [(loss, p) for loss, p in zip(table.losses, table.probabilities, strict=True) if p > 0.0]
     if infinite == 1.0 or crude.epsilon == 0.0 or _says_no_more(rows, crude):
         return crude
     losses, probabilities = zip(*rows, strict=True)
     return DiscreteTerm(losses, probabilities, infinite)
+
+
+def _finite(exact: Fraction) -> float:
+    loss = up(exact)
+    if not math.isfinite(loss):
+        raise CannotBound(
+            "its privacy loss exceeds every double", where="mechanism discrete-laplace", remedy="add noise"
+        )
+    return loss
 
 
 def _says_no_more(rows: Sequence[tuple[float, float]], crude: ApproxTerm) -> bool:

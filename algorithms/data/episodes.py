@@ -15,7 +15,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpaudit.algorithms.data.trajectories import TrajectoryData, public_size
+from dpaudit.algorithms.data.trajectories import TrajectoryData
+from dpaudit.algorithms.public_parameters import public_size, set_read_only
 from dpaudit.errors import DataError, InvalidParameter
 
 _Vector = NDArray[np.float64]
@@ -71,14 +72,12 @@ class Episodes:
             if wrong.any():
                 step = int(wrong.argmax())
                 _refuse(name, where=f"episode {int(np.searchsorted(lengths.cumsum(), step, side='right'))}")
-        for field, array, dtype in (
-            ("states", states, np.int64),
-            ("rewards", rewards, np.float64),
-            ("lengths", lengths, np.int64),
-        ):
-            copy = np.array(array, dtype=dtype)
-            copy.setflags(write=False)
-            object.__setattr__(self, field, copy)
+        set_read_only(
+            self,
+            states=np.array(states, np.int64),
+            rewards=np.array(rewards, np.float64),
+            lengths=np.array(lengths, np.int64),
+        )
         object.__setattr__(self, "n_states", n_states)
 
     @classmethod
@@ -100,15 +99,7 @@ class Episodes:
         return len(self.lengths)
 
     def __getitem__(self, index: int) -> Episode:
-        if not 0 <= index < len(self):
-            raise InvalidParameter(
-                f"episode {index} of {len(self)}",
-                where="Episodes",
-                why="there is no such record",
-                remedy=f"give an index in 0..{len(self) - 1}",
-            )
-        end = int(self.lengths[: index + 1].sum())
-        begin = end - int(self.lengths[index])
+        begin, end = self._bounds(index)
         return Episode(self.states[begin:end], self.rewards[begin:end])
 
     def __iter__(self) -> Iterator[Episode]:
@@ -139,10 +130,8 @@ class Episodes:
             InvalidParameter: if there is no such episode.
             DataError: if the new one is not an episode over these states.
         """
-        _ = self[index]  # refuses an index that is none
+        begin, end = self._bounds(index)
         whole = Episodes.of([episode], self.n_states)
-        end = int(self.lengths[: index + 1].sum())
-        begin = end - int(self.lengths[index])
         lengths = self.lengths.copy()
         lengths[index] = len(whole.states)
         return Episodes(
@@ -151,6 +140,17 @@ class Episodes:
             lengths,
             self.n_states,
         )
+
+    def _bounds(self, index: int) -> tuple[int, int]:
+        if not 0 <= index < len(self):
+            raise InvalidParameter(
+                f"episode {index} of {len(self)}",
+                where="Episodes",
+                why="there is no such record",
+                remedy=f"give an index in 0..{len(self) - 1}",
+            )
+        end = int(self.lengths[: index + 1].sum())
+        return end - int(self.lengths[index]), end
 
 
 class FirstVisits(NamedTuple):

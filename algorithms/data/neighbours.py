@@ -53,11 +53,16 @@ def trajectory_pairs(
     elif relation is Neighbouring.ADD_OR_REMOVE_ONE:
         rows = list(data)
         if len(rows) > 1:
-            rest = _stacked(data, rows[:index] + rows[index + 1 :])
+            rest = TrajectoryData.of(rows[:index] + rows[index + 1 :], data.n_states, data.n_actions)
             yield Pair(data, rest, "a trajectory dropped", unit=index)
-        yield Pair(data, _stacked(data, [*rows, rows[index]]), "a trajectory doubled", unit=len(rows))
+        yield Pair(
+            data,
+            TrajectoryData.of([*rows, rows[index]], data.n_states, data.n_actions),
+            "a trajectory doubled",
+            unit=len(rows),
+        )
         for name, corner in _corners(data).items():
-            added = _stacked(data, [*rows, corner])
+            added = TrajectoryData.of([*rows, corner], data.n_states, data.n_actions)
             yield Pair(data, added, f"a trajectory added: {name}", unit=len(rows))
     else:
         raise InvalidParameter(
@@ -95,8 +100,3 @@ def _variations(data: TrajectoryData, index: int) -> dict[str, Trajectory]:
 
 def _constant(horizon: int, state: int, action: int, reward: float) -> Trajectory:
     return Trajectory(np.full(horizon + 1, state), np.full(horizon, action), np.full(horizon, reward))
-
-
-def _stacked(data: TrajectoryData, rows: list[Trajectory]) -> TrajectoryData:
-    states, actions, rewards = (np.stack(column) for column in zip(*rows, strict=True))
-    return TrajectoryData(states, actions, rewards, data.n_states, data.n_actions)

@@ -8,17 +8,15 @@ state that occurs is a fact about one person.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dpaudit.algorithms.public_parameters import public_size, set_read_only
 from dpaudit.errors import DataError, InvalidParameter
-
-UNIT = "trajectory"
-NEIGHBOURING = "replace-one"
 
 
 class Trajectory(NamedTuple):
@@ -69,11 +67,20 @@ class TrajectoryData:
         _check_cells(_outside(actions, n_actions), actions, "action", f"an integer in 0..{n_actions - 1}")
         # Written so that NaN, which compares false with everything, is caught too.
         _check_cells(~((rewards >= 0.0) & (rewards <= 1.0)), rewards, "reward", "a number in [0, 1]")
-        object.__setattr__(self, "states", _frozen_copy(states, np.int64))
-        object.__setattr__(self, "actions", _frozen_copy(actions, np.int64))
-        object.__setattr__(self, "rewards", _frozen_copy(rewards, np.float64))
+        set_read_only(
+            self,
+            states=np.array(states, np.int64, order="C"),
+            actions=np.array(actions, np.int64, order="C"),
+            rewards=np.array(rewards, np.float64, order="C"),
+        )
         object.__setattr__(self, "n_states", n_states)
         object.__setattr__(self, "n_actions", n_actions)
+
+    @classmethod
+    def of(cls, rows: Sequence[Trajectory], n_states: int, n_actions: int) -> TrajectoryData:
+        """From a list of trajectories of one length."""
+        states, actions, rewards = (np.stack(column) for column in zip(*rows, strict=True))
+        return cls(states, actions, rewards, n_states, n_actions)
 
     @property
     def horizon(self) -> int:
@@ -129,7 +136,7 @@ class TrajectoryData:
         row: list[NDArray[Any]] = [np.asarray(part) for part in trajectory]
         lengths = [part.shape for part in row]
         if lengths != [(self.horizon + 1,), (self.horizon,), (self.horizon,)]:
-            _refuse(
+            raise DataError(
                 f"states, actions, rewards of shapes {lengths}; this data set has H = {self.horizon}",
                 where="replace",
                 remedy="give states [H+1], actions [H], rewards [H]",
@@ -160,22 +167,6 @@ class TrajectoryData:
         return counts.sum(axis=3), counts
 
 
-def public_size(size: int | None, name: str) -> int:
-    """``size`` as a positive integer, or an error that says why it has to be declared.
-
-    Raises:
-        InvalidParameter: if it is missing or not a positive integer.
-    """
-    if isinstance(size, (int, np.integer)) and not isinstance(size, bool) and size >= 1:
-        return int(size)
-    raise InvalidParameter(
-        f"{name} = {size!r}",
-        where=name,
-        why="it is public; read off private records it would reveal the largest value that occurs",
-        remedy=f"declare {name} as a positive integer",
-    )
-
-
 def _table(values: ArrayLike, name: str) -> NDArray[Any]:
     """``values`` as a numeric matrix."""
     try:
@@ -183,7 +174,7 @@ def _table(values: ArrayLike, name: str) -> NDArray[Any]:
     except ValueError:  # rows of different lengths
         table = np.empty((0, 0), dtype=object)
     if table.ndim != 2 or table.dtype.kind not in "iuf":
-        _refuse(
+        raise DataError(
             f"not a matrix of numbers: {table.ndim} dimensions, type {table.dtype}",
             where=name,
             remedy="give one row per trajectory, every row with the same number of steps",
@@ -193,12 +184,14 @@ def _table(values: ArrayLike, name: str) -> NDArray[Any]:
 
 def _check_shapes(states: NDArray[Any], actions: NDArray[Any], rewards: NDArray[Any]) -> None:
     if actions.shape[0] == 0:
-        _refuse("no episodes", where="actions", remedy="give at least one trajectory")
+        raise DataError("no episodes", where="actions", remedy="give at least one trajectory")
     if actions.shape[1] == 0:
-        _refuse("episodes without steps", where="actions", remedy="give at least one step per trajectory")
+        raise DataError(
+            "episodes without steps", where="actions", remedy="give at least one step per trajectory"
+        )
     n, horizon = actions.shape
     if states.shape != (n, horizon + 1) or rewards.shape != (n, horizon):
-        _refuse(
+        raise DataError(
             f"states {states.shape}, actions {actions.shape}, rewards {rewards.shape}",
             where="trajectories",
             remedy="give states [n, H+1], actions [n, H], rewards [n, H]",
@@ -215,18 +208,8 @@ def _outside(values: NDArray[Any], size: int) -> NDArray[np.bool_]:
 def _check_cells(wrong: NDArray[np.bool_], values: NDArray[Any], name: str, wanted: str) -> None:
     if wrong.any():
         episode, step = (int(position) for position in np.argwhere(wrong)[0])
-        _refuse(
+        raise DataError(
             f"{name} {values[episode, step]!s} is not {wanted}",
             where=f"episode {episode}, step {step}",
             remedy=f"correct the record, or declare the public range that {name}s really have",
         )
-
-
-def _frozen_copy(values: NDArray[Any], dtype: type) -> NDArray[Any]:
-    copy: NDArray[Any] = np.array(values, dtype=dtype, order="C")
-    copy.setflags(write=False)
-    return copy
-
-
-def _refuse(what: str, *, where: str, remedy: str) -> NoReturn:
-    raise DataError(what, where=where, remedy=remedy)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.algorithms.data.episodes import Episodes, FirstVisits
-from dpaudit.algorithms.data.trajectories import public_size
+from dpaudit.algorithms.public_parameters import public_size
 from dpaudit.errors import InvalidParameter
 
 _Vector = NDArray[np.float64]

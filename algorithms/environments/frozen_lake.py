@@ -7,10 +7,13 @@ earns 1. Holes and the goal are left no more: each is its own absorbing state, a
 
 from __future__ import annotations
 
+from importlib.resources import as_file, files
+
 import numpy as np
 from numpy.typing import NDArray
 
-from dpaudit.algorithms.environments.tabular import TabularMDP
+from dpaudit.algorithms.data.loaders import read_csv
+from dpaudit.algorithms.environments.tabular import BuiltinData, TabularMDP
 
 MAP = "SFFFFHFHFFFHHFFG"
 HORIZON = 16
@@ -64,3 +67,12 @@ def recording_policy(horizon: int = HORIZON) -> NDArray[np.float64]:
     mdp = frozen_lake_mdp(horizon)
     probabilities: NDArray[np.float64] = 0.75 * np.eye(4)[mdp.optimal_policy()] + 0.0625
     return probabilities
+
+
+def frozen_lake_data() -> BuiltinData:
+    """800 episodes recorded from Gymnasium's FrozenLake-v1; see ``data/README.md``."""
+    mdp = frozen_lake_mdp()
+    with as_file(files("dpaudit.algorithms") / "data" / "frozen-lake.csv") as path:
+        return BuiltinData(
+            read_csv(path, n_states=mdp.n_states, n_actions=mdp.n_actions, horizon=HORIZON), mdp
+        )

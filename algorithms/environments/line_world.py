@@ -15,8 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpaudit.algorithms.data.trajectories import public_size
-from dpaudit.errors import DataError, InvalidParameter
+from dpaudit.algorithms.public_parameters import set_read_only
+from dpaudit.errors import DataError
 
 Array = NDArray[np.float64]
 
@@ -59,8 +59,7 @@ class RewardFunction:
                 where="RewardFunction.values",
                 remedy="give [n] values at evenly spaced states, from 0 to 1",
             )
-        values.setflags(write=False)
-        object.__setattr__(self, "values", values)
+        set_read_only(self, values=values)
 
     def __call__(self, states: ArrayLike) -> Array:
         """Rewards of states of any shape: of the same shape."""
@@ -98,10 +97,26 @@ class Walk:
         self._steps = 0
         self.state = float(generator.random())
 
-    def explored(self, action: int, chance: float) -> int:
-        """An action, or with some chance a random one."""
-        random = self._generator.random(2)
-        return int(random[1] * N_ACTIONS) if random[0] < chance else action
+    def explore(
+        self, values: Values, steps: int, exploration: float = 0.0
+    ) -> tuple[Array, NDArray[np.int64], Array]:
+        """Act greedily or at random: the states [n], the actions, and the states reached.
+
+        Args:
+            values: from states [n] to [n, actions].
+            steps: n.
+            exploration: the probability of a random action.
+        """
+        states, reached = np.empty(steps), np.empty(steps)
+        actions = np.empty(steps, dtype=np.int64)
+        for b in range(steps):
+            states[b] = self.state
+            action = int(values(states[b : b + 1])[0].argmax())
+            if exploration != 0.0:
+                random = self._generator.random(2)
+                action = int(random[1] * N_ACTIONS) if random[0] < exploration else action
+            actions[b], reached[b] = action, self.step(action)
+        return states, actions, reached
 
     def step(self, action: int) -> float:
         """Act, and return the state that this reaches; after the episode's last step the next one begins."""
@@ -129,44 +144,3 @@ def greedy_return(values: Values, rewards: RewardFunction, episodes: int, seed: 
         states = np.clip(states + np.where(right, steps, -steps), 0.0, 1.0)
         total += float(rewards(states).mean())
     return total
-
-
-def explored(
-    walk: Walk, values: Values, steps: int, exploration: float = 0.0
-) -> tuple[Array, NDArray[np.int64], Array]:
-    """Act greedily or at random: the states [n], the actions, and the states reached.
-
-    Args:
-        walk: goes on where it is.
-        values: from states [n] to [n, actions].
-        steps: n.
-        exploration: the chance of a random action.
-    """
-    states, reached = np.empty(steps), np.empty(steps)
-    actions = np.empty(steps, dtype=np.int64)
-    for b in range(steps):
-        states[b] = walk.state
-        best = int(values(states[b : b + 1])[0].argmax())
-        actions[b] = best if exploration == 0.0 else walk.explored(best, exploration)
-        reached[b] = walk.step(int(actions[b]))
-    return states, actions, reached
-
-
-def late_return(reached: Array) -> dict[str, float]:
-    """The mean return of the last tenth of a walk's whole episodes, under the built-in rewards."""
-    returns = episode_returns(reached, middle_rewards())
-    return (
-        {"return, last tenth": float(returns[-max(1, len(returns) // 10) :].mean())} if len(returns) else {}
-    )
-
-
-def require_learning(discount: float, exploration: float, nodes: int) -> None:
-    """Raise `InvalidParameter` unless gamma is in [0, 1), the share in [0, 1], and nodes at least 2."""
-    if not 0.0 <= exploration <= 1.0:
-        raise InvalidParameter(
-            f"exploration {exploration!r}", where="exploration", remedy="give a number in [0, 1]"
-        )
-    if not 0.0 <= discount < 1.0:
-        raise InvalidParameter(f"discount {discount!r}", where="discount", remedy="give a number in [0, 1)")
-    if public_size(nodes, "nodes") < 2:
-        raise InvalidParameter(f"nodes {nodes!r}", where="nodes", remedy="give a whole number, 2 or more")

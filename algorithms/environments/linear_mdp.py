@@ -18,8 +18,9 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpaudit.algorithms.data.trajectories import TrajectoryData, public_size
+from dpaudit.algorithms.data.trajectories import TrajectoryData
 from dpaudit.algorithms.environments.tabular import TabularMDP
+from dpaudit.algorithms.public_parameters import public_size
 from dpaudit.errors import InvalidParameter
 
 #: Of the example of appendix F: sizes, and how often its behaviour policy takes action 0.

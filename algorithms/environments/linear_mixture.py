@@ -16,8 +16,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpaudit.algorithms.data.trajectories import public_size
 from dpaudit.algorithms.environments.tabular import TabularMDP, random_mdp
+from dpaudit.algorithms.public_parameters import public_size
 from dpaudit.errors import InvalidParameter
 
 #: Up to this many states the largest norm of phi_V is found by trying every corner of the values' cube.

@@ -13,8 +13,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpaudit.algorithms.data.trajectories import public_size
 from dpaudit.algorithms.environments.tabular import TabularMDP
+from dpaudit.algorithms.public_parameters import public_size
 from dpaudit.errors import InvalidParameter
 
 LEFT, RIGHT = 0, 1

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpaudit.algorithms.data.trajectories import TrajectoryData, public_size
+from dpaudit.algorithms.data.trajectories import TrajectoryData
+from dpaudit.algorithms.public_parameters import public_size, set_read_only
 from dpaudit.errors import InvalidParameter
 
 _TOLERANCE = 1e-9
@@ -53,9 +54,7 @@ class TabularMDP:
                 why="penalties and clipping at H - h + 1 assume it",
                 remedy="rescale the rewards by public bounds",
             )
-        for name, values in (("transitions", transitions), ("rewards", rewards), ("initial", initial)):
-            values.setflags(write=False)
-            object.__setattr__(self, name, values)
+        set_read_only(self, transitions=transitions, rewards=rewards, initial=initial)
 
     @property
     def horizon(self) -> int:
@@ -158,6 +157,18 @@ class TabularMDP:
         return values
 
 
+class BuiltinData(NamedTuple):
+    """A data set that comes with dpaudit.
+
+    Attributes:
+        data: the trajectories.
+        mdp: the exact process that they were drawn from, whose rewards are the public reward function.
+    """
+
+    data: TrajectoryData
+    mdp: TabularMDP
+
+
 def random_mdp(n_states: int, n_actions: int, horizon: int, seed: int) -> TabularMDP:
     """A process with uniform Dirichlet kernels and first state and uniform rewards, fixed by its seed."""
     sizes = [public_size(size, name) for size, name in ((horizon, "horizon"), (n_states, "n_states"))]
@@ -167,6 +178,14 @@ def random_mdp(n_states: int, n_actions: int, horizon: int, seed: int) -> Tabula
         transitions=rng.dirichlet(np.ones(n_states), size=sizes),
         rewards=rng.random(sizes),
         initial=rng.dirichlet(np.ones(n_states)),
+    )
+
+
+def uniform_mdp(rewards: NDArray[np.float64]) -> TabularMDP:
+    """The process with rewards [H, S, A] in which each next state is as likely as any other."""
+    n_states = rewards.shape[1]
+    return TabularMDP(
+        np.full((*rewards.shape, n_states), 1.0 / n_states), rewards, np.full(n_states, 1.0 / n_states)
     )
 
 

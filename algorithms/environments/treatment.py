@@ -2,7 +2,7 @@
 
 States 0 critical, 1 ill, 2 recovering, 3 healthy; actions 0 wait, 1 treat. A visit earns the state's worth,
 less a cost of treating. Treating moves a patient up one state with probability 0.8 (waiting: 0.1) and
-otherwise leaves her where she is; a healthy patient relapses one state with probability 0.1
+otherwise leaves the patient there; a healthy patient relapses one state with probability 0.1
 untreated and 0.5 treated.
 
 The optimum is known: treat whoever is not healthy, except at the last visit, where treating only costs; wait
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dpaudit.algorithms.environments.tabular import TabularMDP
+from dpaudit.algorithms.environments.tabular import BuiltinData, TabularMDP, uniform_policy
 
 WAIT, TREAT = 0, 1
 HEALTHY = 3
@@ -38,3 +38,10 @@ def treatment_mdp(horizon: int = 4) -> TabularMDP:
         rewards=np.broadcast_to(rewards, (horizon, *rewards.shape)),
         initial=np.array([0.3, 0.4, 0.2, 0.1]),
     )
+
+
+def treatment_data(n_trajectories: int = 20_000, *, seed: int = 20230611) -> BuiltinData:
+    """Simulated patients, each treated or not by the toss of a coin; the same for the same seed."""
+    mdp = treatment_mdp()
+    data = mdp.sample_trajectories(n_trajectories, uniform_policy(mdp), np.random.default_rng(seed))
+    return BuiltinData(data, mdp)

@@ -1,8 +1,12 @@
-"""What the algorithms for policy evaluation have in common: their public inputs, checked, and what leaves."""
+"""What DP-LSW and DP-LSL have in common: public inputs, the algorithm around the regression, worst pairs.
+
+Balle, B., Gomrokchi, M. and Precup, D. (2016). Differentially Private Policy Evaluation. ICML.
+"""
 
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -11,20 +15,19 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpaudit.algorithms.data.digest import digest
 from dpaudit.algorithms.data.episodes import Episodes, FirstVisits, first_visits
 from dpaudit.algorithms.data.trajectories import TrajectoryData
-from dpaudit.algorithms.evaluation.episode_pairs import worst_episode_pairs
-from dpaudit.algorithms.evaluation.smooth_calibration import CalibrationName, SmoothCalibration
+from dpaudit.algorithms.evaluation.smooth import CalibrationName, SmoothCalibration
+from dpaudit.algorithms.public_parameters import Array, digest
+from dpaudit.claims.claims import Claim
 from dpaudit.claims.guarantees import ApproxDP
 from dpaudit.claims.pairs import Pair
+from dpaudit.curator.curator import Curator
 from dpaudit.errors import DataError, InvalidParameter
 from dpaudit.mechanisms import SmoothGaussian
 
-_Vector = NDArray[np.float64]
-
-#: Spectral norms come out of a decomposition in floating point; they are raised by more than its error.
-ROUNDING = 1.0 + 1e-10
+#: Episodes of a worst pair that visit one state alone, so that its count does not bound the other counts.
+_CROWD = 1000
 
 
 class ValueEstimate(NamedTuple):
@@ -35,13 +38,13 @@ class ValueEstimate(NamedTuple):
         values: [N], Phi theta.
     """
 
-    theta: _Vector
-    values: _Vector
+    theta: Array
+    values: Array
 
 
 @dataclass(frozen=True, eq=False)
-class PolicyEvaluation:
-    """The public parameters of Algorithms 1 and 2 of Balle, Gomrokchi and Precup (2016).
+class PolicyEvaluation(ABC):
+    """Algorithms 1 and 2, which differ in three lines: a callable ``(data, curator) -> ValueEstimate``.
 
     Args:
         features: Phi, [N, d]; row s holds the features of state s.
@@ -50,20 +53,20 @@ class PolicyEvaluation:
             largest return of rewards in [0, 1].
         weights: w or rho, [N], at least 0; 1 where left out.
         guarantee: (epsilon, delta).
-        calibration: ``lemma``, as published, or ``exact``; see `smooth_calibration`.
+        calibration: ``lemma``, as published, or ``exact``; see `smooth`.
         values: [N], the exact values, where they are known, to measure the error.
 
     Raises:
         InvalidParameter: sizes that do not fit, or numbers out of range.
     """
 
-    features: _Vector
+    features: Array
     discount: float
     largest_return: float | None = None
-    weights: _Vector | None = None
+    weights: Array | None = None
     guarantee: ApproxDP = field(default_factory=lambda: ApproxDP(epsilon=0.1, delta=0.1))
     calibration: CalibrationName = "lemma"
-    values: _Vector | None = None
+    values: Array | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "features", _features(self.features))
@@ -76,7 +79,7 @@ class PolicyEvaluation:
             )
 
     @cached_property
-    def state_weights(self) -> _Vector:
+    def state_weights(self) -> Array:
         """The weights of all states, [N]."""
         return _weights(self.weights, len(self.features))
 
@@ -109,6 +112,37 @@ class PolicyEvaluation:
             "weights_sha256": digest(self.state_weights),
         }
 
+    def __call__(self, data: Episodes | TrajectoryData, curator: Curator) -> ValueEstimate:
+        """Release the parameters, with noise that a smooth bound on their sensitivity chooses.
+
+        Raises:
+            DataError: the episodes are over other states than the features; for the data's holder.
+        """
+        visits = self.visits(data)
+        theta = self.estimate(visits)  # Line 1.
+        # Line 2. alpha and beta are the calibration's.
+        sigma = self.scale(self.psi(visits))  # Lines 3 and 4; F_max stands for R_max/(1 - gamma).
+        # Lines 5 and 6. eta ~ N(0, sigma_X^2 I) is added, and the sum returned.
+        released = curator.release_smooth(theta, sigma, self.noise, label="theta", claimed=self.guarantee)
+        return ValueEstimate(released, self.features @ released)
+
+    @property
+    @abstractmethod
+    def claim(self) -> Claim:
+        """The paper's claim."""
+
+    @abstractmethod
+    def estimate(self, visits: FirstVisits) -> Array:
+        """Line 1. The parameters theta_X, [d], without noise."""
+
+    @abstractmethod
+    def psi(self, visits: FirstVisits) -> float:
+        """Line 3. The smooth bound psi_X; private."""
+
+    @abstractmethod
+    def scale(self, psi: float) -> float:
+        """Line 4. The standard deviation sigma_X; private."""
+
     def visits(self, data: Episodes | TrajectoryData) -> FirstVisits:
         """First visits and clipped returns.
 
@@ -135,7 +169,7 @@ class PolicyEvaluation:
         return {"root mean square error": float(np.sqrt(np.square(output.values - self.values).mean()))}
 
 
-def _features(features: ArrayLike) -> _Vector:
+def _features(features: ArrayLike) -> Array:
     matrix = np.array(features, dtype=np.float64)
     if matrix.ndim != 2 or not matrix.size or not np.isfinite(matrix).all() or not matrix.any():
         raise InvalidParameter(
@@ -148,7 +182,7 @@ def _features(features: ArrayLike) -> _Vector:
     return matrix
 
 
-def _weights(weights: ArrayLike | None, n_states: int) -> _Vector:
+def _weights(weights: ArrayLike | None, n_states: int) -> Array:
     vector = np.ones(n_states) if weights is None else np.array(weights, dtype=np.float64)
     if vector.shape != (n_states,) or not ((vector >= 0.0) & np.isfinite(vector)).all() or not vector.any():
         raise InvalidParameter(
@@ -174,3 +208,63 @@ def _return_bound(discount: float, largest_return: float | None) -> float:
             remedy="give a public, positive and finite bound",
         )
     return float(largest_return)
+
+
+def worst_episode_pairs(
+    features: Array, weights: Array, discount: float, largest_return: float
+) -> tuple[Pair, Pair]:
+    """Two pairs: one moves the parameters most, the other changes the noise's scale most.
+
+    **Returns**: one episode in all, which visits every state, once with returns of F_max and once of 0, or,
+    where features mix states with either sign, with those that move the parameters further. All counts are
+    1: the bound is then at its largest, whatever beta is, and smoothing adds nothing. With tabular features
+    and equal weights DP-LSW's parameters move by exactly what the noise is calibrated to.
+
+    **Visits**: two episodes visit every state, and many one state alone; one of the two is replaced by
+    another that visits this state alone. All counts but one fall from 2 to 1, and log psi changes by beta.
+
+    Args:
+        features: Phi, [N, d].
+        weights: [N], at least 0.
+        discount: gamma.
+        largest_return: F_max.
+    """
+    n_states = len(features)
+    high = _furthest(features, weights)
+    everywhere = np.arange(n_states)
+    full, opposite = (
+        (everywhere, _rewards(largest_return * up.astype(np.float64), discount)) for up in (high, ~high)
+    )
+    alone = Episodes.of([full], n_states)
+    returns = Pair(alone, alone.replace(0, opposite), "one episode, all its returns replaced", unit=0)
+
+    lightest = int(np.argmin(weights))
+    short = (np.array([lightest]), np.zeros(1))
+    empty = (everywhere, np.zeros(n_states))
+    crowd = Episodes.of([full, empty, *[short] * _CROWD], n_states)
+    description = "an episode that visits every state, replaced by one that visits a single state"
+    return returns, Pair(crowd, crowd.replace(0, short), description, unit=0)
+
+
+def _furthest(features: Array, weights: Array) -> NDArray[np.bool_]:
+    """At which states a return of F_max, of 0 elsewhere, moves the parameters furthest; by local search."""
+    root = np.sqrt(weights)
+    moves = np.linalg.pinv(root[:, None] * features) * root  # [d, N]
+    signs = np.ones(len(features))
+    best = np.linalg.norm(moves @ signs)
+    for start in (signs, np.sign(np.linalg.svd(moves)[2][0]) + 0.0):
+        found = np.where(start >= 0.0, 1.0, -1.0)
+        for _ in range(100):
+            step = np.where(moves.T @ (moves @ found) >= 0.0, 1.0, -1.0)
+            if (step == found).all():
+                break
+            found = step
+        length = np.linalg.norm(moves @ found)
+        if length > best * (1.0 + 1e-9):
+            signs, best = found, length
+    return signs > 0.0
+
+
+def _rewards(returns: Array, discount: float) -> Array:
+    """Rewards whose discounted sums are the given returns."""
+    return returns - discount * np.append(returns[1:], 0.0)

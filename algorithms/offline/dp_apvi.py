@@ -1,7 +1,8 @@
 """DP-APVI: differentially private adaptive pessimistic value iteration.
 
 Algorithm 1 of Qiao and Wang (2023), with Gaussian noise for rho-zCDP or Laplace noise for epsilon-DP,
-and the non-private APVI (Yin and Wang 2021) that it becomes with no noise at all.
+and the non-private APVI (Yin and Wang 2021) that it becomes with E = 0 and raw counts. Lines 2 to 10 read
+released counts only: they are post-processing and cost no privacy, whatever their constants.
 
 Qiao, D. and Wang, Y.-X. (2023). Offline Reinforcement Learning with Differential Privacy. NeurIPS.
 """
@@ -11,20 +12,26 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, assert_never
+from typing import Any, NamedTuple, assert_never
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from dpaudit.algorithms.data.digest import digest
 from dpaudit.algorithms.data.trajectories import Trajectory, TrajectoryData
 from dpaudit.algorithms.environments.tabular import TabularMDP
-from dpaudit.algorithms.offline.offline import Policy, require_failure_probability
-from dpaudit.algorithms.offline.pessimism import PenaltyConstants, pessimistic_value_iteration
+from dpaudit.algorithms.offline.offline import Policy, policy_utility
 from dpaudit.algorithms.offline.private_counts import (
     gaussian_error_bound,
     laplace_error_bound,
     private_counts,
+)
+from dpaudit.algorithms.public_parameters import (
+    Array,
+    digest,
+    require_failure_probability,
+    require_nonnegative,
+    set_read_only,
+    unit_rewards,
 )
 from dpaudit.claims.claims import Claim
 from dpaudit.claims.guarantees import ZCDP, PureDP
@@ -34,6 +41,175 @@ from dpaudit.claims.sensitivity import L1, L2
 from dpaudit.curator.curator import Curator
 from dpaudit.errors import DataError, InvalidParameter
 from dpaudit.mechanisms import Gaussian, Laplace
+
+
+@dataclass(frozen=True)
+class PenaltyConstants:
+    """C1, C2 and C of line 5; the defaults are the published ones.
+
+    Attributes:
+        variance: C1, of the Bernstein term.
+        privacy: C2, of the term that pays for the noise. The published 16 makes the theorem hold; learning
+            from fewer than some 10^5 visits a cell takes a smaller one, which gives up the theorem's promise
+            on suboptimality and nothing of its privacy.
+        unvisited: C > 1, so that a pair with too few visits is worth nothing.
+
+    Raises:
+        InvalidParameter: if one is negative or not finite, or C is not above 1.
+    """
+
+    variance: float = math.sqrt(2.0)
+    privacy: float = 16.0
+    unvisited: float = 2.0
+
+    def __post_init__(self) -> None:
+        for name, least in (("variance", 0.0), ("privacy", 0.0), ("unvisited", 1.0)):
+            value = getattr(self, name)
+            if not (least <= value < math.inf) or (name == "unvisited" and value == 1.0):
+                raise InvalidParameter(
+                    f"{name} = {value!r}",
+                    where="PenaltyConstants",
+                    why="a negative penalty is optimism; C H has to exceed any value that can be earned",
+                    remedy="give C1 >= 0, C2 >= 0, C > 1",
+                )
+
+
+class PessimisticSolution(NamedTuple):
+    """What value iteration found.
+
+    Attributes:
+        policy: [H, S] int, the action of each state at each step.
+        values: [H+1, S], pessimistic values; the last row is zero.
+        action_values: [H, S, A], their penalised, clipped action values.
+    """
+
+    policy: NDArray[np.int64]
+    values: Array
+    action_values: Array
+
+
+def transition_estimate(counts_sas: Array, error_bound: float) -> Array:
+    """Equation (5): n_sas / n_sa where n_sa > E, the uniform distribution elsewhere.
+
+    Args:
+        counts_sas: [..., S], non-negative; n_sa is their sum, so that each row is a distribution.
+        error_bound: E >= 0.
+
+    Returns:
+        [..., S].
+    """
+    counts_sa = counts_sas.sum(axis=-1, keepdims=True)  # [..., 1]
+    trusted = counts_sa > error_bound
+    estimate: Array = np.where(
+        trusted, counts_sas / np.where(trusted, counts_sa, 1.0), 1.0 / counts_sas.shape[-1]
+    )
+    return estimate
+
+
+def bernstein_penalty(
+    estimate: Array,
+    counts_sa: Array,
+    next_values: Array,
+    *,
+    horizon: int,
+    error_bound: float,
+    failure_probability: float,
+    constants: PenaltyConstants,
+) -> Array:
+    """Line 5 for one step h.
+
+    C1 sqrt(Var_P(V) iota / (n - E)) + C2 S H E iota / n  where n > E, C H elsewhere;
+    iota = log(H S A / delta).
+
+    Args:
+        estimate: P_h, [S, A, S].
+        counts_sa: n_h, [S, A].
+        next_values: V_{h+1}, [S].
+        horizon: H.
+        error_bound: E >= 0.
+        failure_probability: delta.
+        constants: C1, C2, C.
+
+    Returns:
+        [S, A], non-negative; may be infinite where n is barely above E.
+    """
+    n_states, n_actions = counts_sa.shape
+    iota = math.log(horizon * n_states * n_actions / failure_probability)
+    mean = estimate @ next_values  # [S, A]
+    variance = (estimate * (next_values - mean[..., None]) ** 2).sum(axis=-1)  # [S, A]
+    trusted = counts_sa > error_bound
+    visits = np.where(trusted, counts_sa, error_bound + 1.0)  # a stand-in, unused, that divides safely
+    with np.errstate(over="ignore"):
+        spread = constants.variance * np.sqrt(variance * iota / (visits - error_bound))
+    noise = constants.privacy * n_states * horizon * error_bound * iota / visits
+    return np.where(trusted, spread + noise, constants.unvisited * horizon)
+
+
+def pessimistic_value_iteration(
+    counts_sas: ArrayLike,
+    rewards: ArrayLike,
+    *,
+    error_bound: float,
+    failure_probability: float = 0.1,
+    constants: PenaltyConstants | None = None,
+) -> PessimisticSolution:
+    """Lines 2 to 10 of Algorithm 1.
+
+    Args:
+        counts_sas: [H, S, A, S], non-negative counts, private or raw; those of (h, s, a) are their sums.
+        rewards: [H, S, A] in [0, 1], public.
+        error_bound: E >= 0, finite; 0 for raw counts.
+        failure_probability: delta in (0, 1), of the utility theorem (not of the privacy claim).
+        constants: C1, C2, C; the published ones by default.
+
+    Returns:
+        The policy, among equally good actions the lowest, with its pessimistic values.
+
+    Raises:
+        InvalidParameter: for shapes that do not fit or numbers out of range.
+    """
+    counts = np.asarray(counts_sas, dtype=np.float64)
+    reward = unit_rewards(rewards)
+    horizon, n_states, n_actions = reward.shape
+    if counts.shape != (*reward.shape, n_states):
+        raise InvalidParameter(
+            f"counts {counts.shape}, rewards {reward.shape}",
+            where="pessimistic_value_iteration",
+            remedy="give [H, S, A, S] and [H, S, A]",
+        )
+    if not (np.isfinite(counts).all() and (counts >= 0.0).all()):
+        raise InvalidParameter(
+            "a count that is negative or not finite",
+            where="counts_sas",
+            why="the estimate would be no distribution",
+            remedy="make noisy counts consistent with private_counts first",
+        )
+    require_nonnegative(error_bound, "error_bound")
+    require_failure_probability(failure_probability)
+    constants = constants or PenaltyConstants()
+
+    # Line 2. V_{H+1} = 0.
+    counts_sa = counts.sum(axis=3)  # [H, S, A]
+    estimate = transition_estimate(counts, error_bound)  # [H, S, A, S]
+    values = np.zeros((horizon + 1, n_states))
+    action_values = np.zeros((horizon, n_states, n_actions))
+    policy = np.zeros((horizon, n_states), dtype=np.int64)
+    for h in reversed(range(horizon)):  # Line 3. h counts from 0 here, from 1 in the paper.
+        expected = reward[h] + estimate[h] @ values[h + 1]  # Line 4. [S, A]
+        penalty = bernstein_penalty(  # Line 5. [S, A]
+            estimate[h],
+            counts_sa[h],
+            values[h + 1],
+            horizon=horizon,
+            error_bound=error_bound,
+            failure_probability=failure_probability,
+            constants=constants,
+        )
+        penalised = expected - penalty  # Line 6.
+        action_values[h] = np.clip(penalised, 0.0, horizon - h)  # Line 7.
+        policy[h] = action_values[h].argmax(axis=1)  # Line 8; argmax takes the first of equals.
+        values[h] = action_values[h].max(axis=1)
+    return PessimisticSolution(policy, values, action_values)  # Line 10.
 
 
 @dataclass(frozen=True)
@@ -52,7 +228,7 @@ class DPAPVI:
             outside (0, 1).
     """
 
-    rewards: NDArray[np.float64]
+    rewards: Array
     guarantee: ZCDP | PureDP = field(default_factory=lambda: ZCDP(rho=1.0))
     failure_probability: float = 0.1
     constants: PenaltyConstants = field(default_factory=PenaltyConstants)
@@ -61,21 +237,12 @@ class DPAPVI:
     name = "dp-apvi"
 
     def __post_init__(self) -> None:
-        rewards = np.array(self.rewards, dtype=np.float64)
-        if rewards.ndim != 3 or not rewards.size or not ((rewards >= 0) & (rewards <= 1)).all():
-            raise InvalidParameter(
-                f"a reward function of shape {rewards.shape}",
-                where="rewards",
-                why="the algorithm's sizes and values rest on it",
-                remedy="give numbers in [0, 1], [H, S, A]",
-            )
+        set_read_only(self, rewards=unit_rewards(self.rewards))
         if self._budget == 0:
             raise InvalidParameter(
                 f"a budget of {self.guarantee}", where="guarantee", remedy="give a positive rho or epsilon"
             )
         require_failure_probability(self.failure_probability)
-        rewards.setflags(write=False)
-        object.__setattr__(self, "rewards", rewards)
 
     @property
     def claim(self) -> Claim:
@@ -117,22 +284,14 @@ class DPAPVI:
         visits = (steps * n_states + data.states[:, :-1]) * n_actions + data.actions  # [n, H]
         transitions = visits * n_states + data.states[:, 1:]  # [n, H]
         bound = float(horizon) if isinstance(mechanism, Laplace) else math.sqrt(horizon)
-        noisy_sa = curator.release_counts(
-            visits,
-            shape=(horizon, n_states, n_actions),
-            bound=bound,
-            mechanism=mechanism,
-            label="n_sa",
-            claimed=share,
-        )
-        noisy_sas = curator.release_counts(
-            transitions,
-            shape=(horizon, n_states, n_actions, n_states),
-            bound=bound,
-            mechanism=mechanism,
-            label="n_sas",
-            claimed=share,
-        )
+
+        def noisy(cells: NDArray[np.int64], label: str, *shape: int) -> Array:
+            return curator.release_counts(
+                cells, shape=shape, bound=bound, mechanism=mechanism, label=label, claimed=share
+            )
+
+        noisy_sa = noisy(visits, "n_sa", horizon, n_states, n_actions)
+        noisy_sas = noisy(transitions, "n_sas", horizon, n_states, n_actions, n_states)
         counts = private_counts(noisy_sa, noisy_sas, error_bound)  # [H, S, A, S], equation (3)
 
         # Lines 3 to 10.
@@ -157,8 +316,7 @@ class DPAPVI:
         high = Trajectory(np.full(horizon + 1, n_states - 1), np.full(horizon, n_actions - 1), ones)
 
         def data(*rows: Trajectory) -> TrajectoryData:
-            states, actions, earned = (np.stack(column) for column in zip(*rows, strict=True))
-            return TrajectoryData(states, actions, earned, n_states, n_actions)
+            return TrajectoryData.of(rows, n_states, n_actions)
 
         return (
             Pair(data(low), data(high), "one trajectory, replaced by one that differs at every step", unit=0),
@@ -172,12 +330,7 @@ class DPAPVI:
 
     def utility(self, output: Policy) -> dict[str, float]:
         """The policy's suboptimality against the exact optimum, where the process is known."""
-        if self.mdp is None:
-            return {}
-        return {
-            "suboptimality": self.mdp.suboptimality(output.actions),
-            "optimal value": float(self.mdp.initial @ self.mdp.optimal_values()[0]),
-        }
+        return policy_utility(self.mdp, output)
 
     @property
     def _budget(self) -> float:
@@ -186,25 +339,16 @@ class DPAPVI:
     def _noise(self) -> tuple[Gaussian | Laplace, ZCDP | PureDP, float]:
         """The mechanism of each table, its share of the budget, and E, twice the likely largest noise."""
         horizon, n_states, n_actions = self.rewards.shape
-        sizes = {"horizon": horizon, "n_states": n_states, "n_actions": n_actions}
-        delta = self.failure_probability
+        delta, counts = self.failure_probability, 2 * horizon * n_states**2 * n_actions
         match self.guarantee:
             case ZCDP(rho=rho):
                 sigma = math.sqrt(2 * horizon / rho)
                 gaussian = Gaussian(sigma=sigma, sensitivity=L2(math.sqrt(2 * horizon)))
-                return (
-                    gaussian,
-                    ZCDP(rho=rho / 2),
-                    gaussian_error_bound(sigma, failure_probability=delta, **sizes),
-                )
+                return gaussian, ZCDP(rho=rho / 2), gaussian_error_bound(sigma, counts, delta)
             case PureDP(epsilon=epsilon):
                 scale = 4 * horizon / epsilon
                 laplace = Laplace(scale=scale, sensitivity=L1(2.0 * horizon))
-                return (
-                    laplace,
-                    PureDP(epsilon=epsilon / 2),
-                    laplace_error_bound(scale, failure_probability=delta, **sizes),
-                )
+                return laplace, PureDP(epsilon=epsilon / 2), laplace_error_bound(scale, counts, delta)
             case _:
                 assert_never(self.guarantee)
 
@@ -220,7 +364,7 @@ class DPAPVI:
 
 def apvi(
     data: TrajectoryData,
-    rewards: NDArray[np.float64],
+    rewards: Array,
     *,
     failure_probability: float = 0.1,
     constants: PenaltyConstants | None = None,

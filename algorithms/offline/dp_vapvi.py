@@ -12,25 +12,37 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpaudit.algorithms.data.digest import digest
-from dpaudit.algorithms.data.trajectories import TrajectoryData, public_size
+from dpaudit.algorithms.data.trajectories import TrajectoryData
 from dpaudit.algorithms.environments.linear_mdp import LinearMDP, feature_map
 from dpaudit.algorithms.offline.linear_calibration import (
     CalibrationName,
     LinearCalibration,
+    Regression,
     RegressionNoise,
     StepNoise,
 )
 from dpaudit.algorithms.offline.linear_pairs import worst_linear_pairs
-from dpaudit.algorithms.offline.linear_releases import regression_statistics
-from dpaudit.algorithms.offline.offline import Policy, require_failure_probability
-from dpaudit.algorithms.offline.pevi import pessimistic_action_values, require_sizes, solved
-from dpaudit.algorithms.offline.vapvi import LinearConstants, conditional_variance, halves
+from dpaudit.algorithms.offline.offline import Policy, policy_utility
+from dpaudit.algorithms.offline.vapvi import (
+    LinearConstants,
+    conditional_variance,
+    halves,
+    pessimistic_action_values,
+    require_sizes,
+    solved,
+)
+from dpaudit.algorithms.public_parameters import (
+    digest,
+    public_size,
+    require_failure_probability,
+    require_word,
+    set_read_only,
+)
 from dpaudit.claims.claims import Claim, Premise
 from dpaudit.claims.guarantees import ZCDP
 from dpaudit.claims.pairs import Pair
@@ -74,30 +86,21 @@ class DPVAPVI:
 
     def __post_init__(self) -> None:
         features = feature_map(self.features)
-        features.setflags(write=False)
-        object.__setattr__(self, "features", features)
+        set_read_only(self, features=features)
         public_size(self.horizon, "horizon")
         if self.guarantee.rho == 0:
             raise InvalidParameter("a budget of 0", where="guarantee", remedy="give a positive rho")
-        if self.calibration not in {"sound", "as-published"}:
-            raise InvalidParameter(
-                f"calibration {self.calibration!r}", where="calibration", remedy="sound or as-published"
-            )
+        require_word(self.calibration, "calibration", get_args(CalibrationName))
         if not isinstance(self.split, bool):
             raise InvalidParameter(f"split = {self.split!r}", where="split", remedy="give True or False")
         require_failure_probability(self.failure_probability)
-
-    @property
-    def largest_norm(self) -> float:
-        """The largest norm of a public feature, over all (s, a)."""
-        return self.noise.largest_norm
 
     @property
     def claim(self) -> Claim:
         """The paper's claim (Theorem 4.1 and Lemma D.1), with what its analysis assumes of the features."""
         norm = Premise(
             name="norm(phi(s, a)) for every (s, a)",
-            left=self.largest_norm,
+            left=self.noise.largest_norm,
             relation="<=",
             right=self.noise.norm,
             source="Qiao and Wang (2023), section 2, and Lemma D.1",
@@ -167,9 +170,8 @@ class DPVAPVI:
                 x = phi[auxiliary.states[:, h], auxiliary.actions[:, h]]  # [K, d]
                 reached = values[h + 1, auxiliary.states[:, h + 1]]  # [K]
                 labels = [f"Sigma_{step}", f"phi1_{step}", f"phi2_{step}"]
-                Sigma, (moment_2, moment_1) = self._regression(
-                    curator, x, np.ones(len(x)), (reached**2, reached), noise.variance, labels, part_2
-                )
+                records = Regression(x, np.ones(len(x)), (reached**2, reached), labels, part_2)
+                Sigma, (moment_2, moment_1) = self._regression(curator, noise.variance, records)
                 beta, theta = solved(Sigma, moment_2), solved(Sigma, moment_1)
                 # Once for each feature: equal ones must have one weight, whatever is rounded.
                 features, kind = self.noise.kinds
@@ -179,9 +181,8 @@ class DPVAPVI:
             cells = main.states[:, h], main.actions[:, h]
             earned = main.rewards[:, h] + values[h + 1, main.states[:, h + 1]]  # [K]
             labels = [f"Lambda_{step}", f"phi3_{step}"]
-            Lambda, (target,) = self._regression(
-                curator, phi[cells], 1.0 / sigma_squared[cells], (earned,), noise.value, labels, part
-            )
+            records = Regression(phi[cells], 1.0 / sigma_squared[cells], (earned,), labels, part)
+            Lambda, (target,) = self._regression(curator, noise.value, records)
             w = solved(Lambda, target)
 
             # Lines 11 to 14.
@@ -195,25 +196,13 @@ class DPVAPVI:
 
     def utility(self, output: Policy) -> dict[str, float]:
         """The policy's suboptimality against the exact optimum, where the process is known."""
-        if self.mdp is None:
-            return {}
-        return {
-            "suboptimality": self.mdp.suboptimality(output.actions),
-            "optimal value": float(self.mdp.initial @ self.mdp.optimal_values()[0]),
-        }
+        return policy_utility(None if self.mdp is None else self.mdp.tabular, output)
 
     def _regression(
-        self,
-        curator: Curator,
-        x: Array,
-        weights: Array,
-        targets: Sequence[Array],
-        noise: RegressionNoise,
-        labels: Sequence[str],
-        part: Partition | None,
+        self, curator: Curator, noise: RegressionNoise, records: Regression
     ) -> tuple[Array, list[Array]]:
         """A noisy Gram matrix that has an inverse, [d, d], and noisy vectors, [d] each."""
-        gram, vectors = regression_statistics(curator, x, weights, targets, noise, labels, part)
+        gram, vectors = noise.release(curator, records)
         # Line 2 adds E/2 to the diagonal, so that the matrix is positive definite with high probability; the
         # floor makes it so always.
         shifted = gram + (self.constants.ridge + self._shift(noise) / 2) * np.eye(len(gram))

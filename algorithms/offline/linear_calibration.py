@@ -1,4 +1,4 @@
-"""How much noise each release of DP-VAPVI gets, and what is claimed for it.
+"""The releases of DP-VAPVI: how much noise each gets, what is claimed for it, and how it is made.
 
 Each step makes two ridge regressions: for variances a Gram matrix and two vectors (lines 4 to 6), for values
 a Gram matrix and one vector (lines 9 and 10). With norm(phi) <= R, values in [0, H-h] after step h and
@@ -29,25 +29,48 @@ entry - and twice the bound elsewhere.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Literal, TypeAlias
+from functools import cache, cached_property
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dpaudit.algorithms.noise_calibration import zcdp_sigma
 from dpaudit.algorithms.offline.linear_sensitivity import value_sensitivity, variance_sensitivity
+from dpaudit.algorithms.public_parameters import Array
 from dpaudit.certificate.verdicts import CLAIM_TOLERANCE
 from dpaudit.claims.guarantees import ZCDP
 from dpaudit.claims.relations import Neighbouring
 from dpaudit.claims.sensitivity import L2, Sensitivity
+from dpaudit.curator.curator import Curator
 from dpaudit.errors import InvalidParameter
+from dpaudit.ledger.releases import Partition
 from dpaudit.mechanisms import Gaussian, SymmetricGaussian
 
 CalibrationName: TypeAlias = Literal["sound", "as-published"]
 
 #: g, what Gram matrices get of each regression's budget; docs/vapvi.md says why.
 GRAM_SHARE = 0.4
+
+
+class Regression(NamedTuple):
+    """The records of one ridge regression; private.
+
+    Attributes:
+        x: [K, d], features of the public map.
+        weights: [K], in (0, 1]; the same for equal features.
+        targets: [K] for each vector.
+        labels: of the matrix, then of each vector.
+        partition: the part of a split that the records are.
+    """
+
+    x: Array
+    weights: Array
+    targets: Sequence[Array]
+    labels: Sequence[str]
+    partition: Partition | None = None
 
 
 @dataclass(frozen=True)
@@ -82,6 +105,57 @@ class JointNoise:
         """Of each vector's noise."""
         return tuple(scale * self.mechanism.sigma for scale in self.vector_scales)
 
+    def release(self, curator: Curator, of: Regression) -> tuple[Array, list[Array]]:
+        """Noisy sums of w x x', [d, d], symmetric, and of w t x for each kind of target t, [d] each."""
+        # What the sensitivity's proof is about: features of the map, scalars within their ranges.
+        weighted = of.x * np.clip(of.weights, self.least, 1.0)[:, None]
+        sums = [
+            weighted.T @ np.clip(target, 0.0, largest)
+            for target, largest in zip(of.targets, self.largest, strict=True)
+        ]
+        released = curator.release(
+            self.stacked(weighted.T @ of.x, sums),
+            self.mechanism,
+            label=", ".join(of.labels),
+            partition=of.partition,
+            claimed=self.claimed,
+        )
+        return self.unstacked(released)
+
+    def stacked(self, gram: Array, vectors: Sequence[Array]) -> Array:
+        """All coordinates in one vector: the matrix's diagonal, its entries above, then each of the vectors.
+
+        Entries above the diagonal are times sqrt 2, so that lengths are those of the Frobenius norm; each
+        block is over its scale.
+
+        Args:
+            gram: [d, d], symmetric.
+            vectors: [d] each.
+
+        Returns:
+            [d (d + 1)/2 + n d] for n vectors.
+        """
+        above = math.sqrt(2.0) * gram[_above(self.dimension)]
+        blocks = [np.diagonal(gram) / self.gram_scale, above / self.gram_scale]
+        blocks += [vector / scale for vector, scale in zip(vectors, self.vector_scales, strict=True)]
+        return np.concatenate(blocks)
+
+    def unstacked(self, coordinates: Array) -> tuple[Array, list[Array]]:
+        """The matrix and the vectors that `stacked` made one of."""
+        d = self.dimension
+        size = d * (d + 1) // 2
+        above = np.zeros((d, d))
+        above[_above(d)] = coordinates[d:size] / math.sqrt(2.0)
+        gram = self.gram_scale * (np.diag(coordinates[:d]) + above + above.T)
+        rows = coordinates[size:].reshape(-1, d)
+        return gram, [scale * row for scale, row in zip(self.vector_scales, rows, strict=True)]
+
+
+@cache
+def _above(dimension: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    rows, columns = np.triu_indices(dimension, k=1)
+    return rows, columns
+
 
 @dataclass(frozen=True)
 class SeparateNoise:
@@ -113,6 +187,37 @@ class SeparateNoise:
         """Of each vector's noise."""
         return tuple(mechanism.sigma for mechanism in self.vectors)
 
+    def release(self, curator: Curator, of: Regression) -> tuple[Array, list[Array]]:
+        """As `JointNoise.release`."""
+        said: dict[str, Any] = {"partition": of.partition, "claimed": self.claimed}
+        weight = of.weights[:, None]
+        rows = of.x * np.sqrt(weight)
+        if self.norm is None:
+            gram = rows.T @ rows
+            released = curator.release((gram + gram.T) / 2, self.gram, label=of.labels[0], **said)
+        else:
+            released = curator.release_gram(
+                rows, bound=self.norm, mechanism=self.gram, label=of.labels[0], **said
+            )
+        vectors = []
+        for target, largest, mechanism, label in zip(
+            of.targets, self.largest, self.vectors, of.labels[1:], strict=True
+        ):
+            rows = of.x * weight * target[:, None]
+            if self.norm is None or largest == 0.0:
+                vector = curator.release(rows.sum(axis=0), mechanism, label=label, **said)
+            else:
+                vector = curator.release_sum(
+                    rows,
+                    bound=self.norm * largest,
+                    mechanism=mechanism,
+                    label=label,
+                    nonnegative=self.acute,
+                    **said,
+                )
+            vectors.append(vector)
+        return released, vectors
+
 
 RegressionNoise: TypeAlias = JointNoise | SeparateNoise
 
@@ -140,7 +245,7 @@ class LinearCalibration:
     name: CalibrationName
     rho: float
     horizon: int
-    features: NDArray[np.float64]
+    features: Array
     split: bool
 
     @cached_property
@@ -159,7 +264,7 @@ class LinearCalibration:
         return 1.0
 
     @cached_property
-    def kinds(self) -> tuple[NDArray[np.float64], NDArray[np.intp]]:
+    def kinds(self) -> tuple[Array, NDArray[np.intp]]:
         """The distinct features, [n, d], and which of them each row of `features` is, [S A]."""
         distinct, kind = np.unique(self.features, axis=0, return_inverse=True)
         return distinct, kind.reshape(-1)
@@ -209,7 +314,7 @@ class LinearCalibration:
     def _joint(self, largest: tuple[float, ...], rho: float, moved: float, least: float) -> JointNoise:
         share = (1.0 - GRAM_SHARE) / len(largest)
         return JointNoise(
-            mechanism=Gaussian(sigma=_sigma(moved, rho), sensitivity=L2(moved, "proved")),
+            mechanism=Gaussian(sigma=zcdp_sigma(moved, rho), sensitivity=L2(moved, "proved")),
             claimed=ZCDP(rho=rho),
             dimension=self.features.shape[1],
             gram_scale=self.norm**2 / math.sqrt(GRAM_SHARE),
@@ -224,15 +329,14 @@ class LinearCalibration:
         acute = bool((self.features >= 0.0).all())
         return SeparateNoise(
             gram=SymmetricGaussian(
-                sigma=_sigma(
-                    1.0, rho
-                ),  # Z_ij of variance 1/(4 rho0) in (Z + Z')/sqrt 2: sigma^2 = 1/(2 rho0)
+                # Z_ij of variance 1/(4 rho0) in (Z + Z')/sqrt 2: sigma^2 = 1/(2 rho0)
+                sigma=zcdp_sigma(1.0, rho),
                 dimension=self.features.shape[1],
                 sensitivity=Sensitivity(value=moved(self.norm**2, "frobenius", acute=True), norm="frobenius"),
             ),
             vectors=tuple(
                 Gaussian(
-                    sigma=_sigma(sensitivity, rho),
+                    sigma=zcdp_sigma(sensitivity, rho),
                     # After the last step the sum is zero whatever the records say.
                     sensitivity=L2(
                         moved(self.norm * weight, "l2", acute=acute), "declared" if weight else "proved"
@@ -246,8 +350,3 @@ class LinearCalibration:
             largest=largest,
             acute=acute,
         )
-
-
-def _sigma(sensitivity: float, rho: float) -> float:
-    """Gaussian noise that makes a release of that sensitivity rho-zCDP (Bun and Steinke 2016, Prop. 1.6)."""
-    return sensitivity / math.sqrt(2.0 * rho)

@@ -9,6 +9,7 @@ from scipy.optimize import nnls
 from dpaudit.algorithms.data.trajectories import Trajectory, TrajectoryData
 from dpaudit.algorithms.offline.linear_calibration import LinearCalibration
 from dpaudit.algorithms.offline.linear_sensitivity import Cost, Furthest, furthest
+from dpaudit.algorithms.public_parameters import Array
 from dpaudit.claims.pairs import Pair
 
 #: The data sets hold each of the two trajectories this often, but for the one that is replaced. The more
@@ -19,10 +20,8 @@ _COPIES = {"sound": 500, "as-published": 4}
 #: How many of the states that share a feature are looked at.
 _STATES_TRIED = 20
 
-_Matrix = NDArray[np.float64]
 
-
-def worst_linear_pairs(features: _Matrix, noise: LinearCalibration) -> tuple[Pair, ...]:
+def worst_linear_pairs(features: Array, noise: LinearCalibration) -> tuple[Pair, ...]:
     """One pair; two where the data are split, with the replaced trajectory in either half.
 
     Which state and action each of two trajectories shows at step h is chosen to make the releases of that
@@ -69,11 +68,11 @@ def costliest(noise: LinearCalibration, h: int, halves: tuple[bool, bool] = (Tru
     return furthest(noise.kinds[0], *costs, least=noise.least_weight(h) if sound else 1.0, alone=sound)
 
 
-def _cells(features: _Matrix, noise: LinearCalibration, found: Furthest) -> tuple[int, int] | None:
-    """A cell for either feature, in states that can have the values it takes; None if there are no such.
+def _cells(features: Array, noise: LinearCalibration, found: Furthest) -> tuple[int, int] | None:
+    """A cell for either feature, in states that can have the values it takes; None if there are none.
 
-    Where the other earns nothing, that are states of which one can have a value while the other has none;
-    of two features of one length either may be the other.
+    Where the other earns nothing, one state can have a value while the other has none; of two features of
+    one length either may be the other.
     """
     distinct, kind = noise.kinds
     one, other = (np.flatnonzero(kind == which) for which in (found.one, found.other))
@@ -102,7 +101,7 @@ def _one_per_state(cells: NDArray[np.intp], n_actions: int) -> list[int]:
     return [int(cell) for cell in cells[first][:_STATES_TRIED]]
 
 
-def _worth_more(one: _Matrix, other: _Matrix) -> bool:
+def _worth_more(one: Array, other: Array) -> bool:
     """Whether some weights give a feature of one state, [A, d], a value, and none of the other's.
 
     By Farkas' lemma, unless all features of the one are sums of the other's, times numbers not negative.
@@ -111,7 +110,7 @@ def _worth_more(one: _Matrix, other: _Matrix) -> bool:
 
 
 def _trajectories(
-    features: _Matrix, noise: LinearCalibration, halves: tuple[bool, bool]
+    features: Array, noise: LinearCalibration, halves: tuple[bool, bool]
 ) -> tuple[Trajectory, Trajectory]:
     # Sound noise weighs matrices and vectors alike at every step; least weights matter to close features.
     same = noise.name == "sound" and noise.moved[0] >= 1.0
@@ -133,13 +132,12 @@ def _trajectories(
 
 
 def _pair(
-    features: _Matrix, noise: LinearCalibration, halves: tuple[bool, bool], unit: int, replaced: str
+    features: Array, noise: LinearCalibration, halves: tuple[bool, bool], unit: int, replaced: str
 ) -> Pair:
     one, other = _trajectories(features, noise, halves)
     n_states, n_actions, _ = features.shape
     rows = [one, other] * _COPIES[noise.name]
-    states, actions, rewards = (np.stack(column) for column in zip(*rows, strict=True))
-    data = TrajectoryData(states, actions, rewards, n_states, n_actions).replace(unit, one)
+    data = TrajectoryData.of(rows, n_states, n_actions).replace(unit, one)
     return Pair(
         data, data.replace(unit, other), f"{replaced}, replaced by the one furthest from it", unit=unit
     )

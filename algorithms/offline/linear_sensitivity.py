@@ -48,9 +48,8 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-_Matrix = NDArray[np.float64]
+from dpaudit.algorithms.public_parameters import Array
 
 #: Entries of one block of pairs: 32 MB each of some eight arrays.
 _BLOCK = 2**22
@@ -82,7 +81,7 @@ class Furthest(NamedTuple):
 
 
 def furthest(
-    features: _Matrix, fixed: Cost, weighed: Cost, *, least: float = 1.0, alone: bool = True
+    features: Array, fixed: Cost, weighed: Cost, *, least: float = 1.0, alone: bool = True
 ) -> Furthest:
     """The pair of rows x, y, |x| >= |y|, that two costs together are largest for, whatever w and v.
 
@@ -134,7 +133,7 @@ def furthest(
     return best
 
 
-def variance_sensitivity(features: _Matrix, gram_share: float) -> float:
+def variance_sensitivity(features: Array, gram_share: float) -> float:
     """The l2 sensitivity of the variances' statistics, or of values' whose weights are all 1, rounded up.
 
     Each inner product of features of norm 1 is off by at most (d + 2) 2^-53, so that a pair's square of
@@ -149,7 +148,7 @@ def variance_sensitivity(features: _Matrix, gram_share: float) -> float:
     )
 
 
-def value_sensitivity(features: _Matrix, gram_share: float, least: float) -> float:
+def value_sensitivity(features: Array, gram_share: float, least: float) -> float:
     """The l2 sensitivity of the values' statistics, rounded up; as `variance_sensitivity`.
 
     Args:
@@ -161,5 +160,5 @@ def value_sensitivity(features: _Matrix, gram_share: float, least: float) -> flo
     return _rounded_up(furthest(features, Cost(0.0, 0.0), weighed, least=least).square, features)
 
 
-def _rounded_up(square: float, features: _Matrix) -> float:
+def _rounded_up(square: float, features: Array) -> float:
     return math.sqrt(square * (1.0 + (features.shape[1] + 8) * 2.0**-48))

@@ -1,4 +1,4 @@
-"""What the algorithms for offline reinforcement learning have in common: their face, and what leaves them."""
+"""What offline reinforcement learning algorithms have in common: their interface and output."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.algorithms.data.trajectories import TrajectoryData
+from dpaudit.algorithms.environments.tabular import TabularMDP
 from dpaudit.claims.claims import Claim
 from dpaudit.claims.pairs import Pair
 from dpaudit.curator.curator import Curator
-from dpaudit.errors import InvalidParameter
 
 
 class Policy(NamedTuple):
@@ -53,11 +53,11 @@ class OfflineAlgorithm(Protocol):
         """The policy's suboptimality, where the process is known; else empty."""
 
 
-def require_failure_probability(probability: float) -> None:
-    """Raise `InvalidParameter` unless the delta of a utility theorem lies in (0, 1)."""
-    if not 0.0 < probability < 1.0:
-        raise InvalidParameter(
-            f"failure_probability = {probability!r}",
-            where="failure_probability",
-            remedy="give one in (0, 1)",
-        )
+def policy_utility(mdp: TabularMDP | None, output: Policy) -> dict[str, float]:
+    """The policy's suboptimality against the exact optimum, where the process is known; else empty."""
+    if mdp is None:
+        return {}
+    return {
+        "suboptimality": mdp.suboptimality(output.actions),
+        "optimal value": float(mdp.initial @ mdp.optimal_values()[0]),
+    }

@@ -42,6 +42,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import linprog
 
+from dpaudit.algorithms.public_parameters import public_size, require_failure_probability, require_nonnegative
 from dpaudit.errors import CannotBound, InvalidParameter
 
 
@@ -108,28 +109,19 @@ def private_counts_lp(noisy_sa: float, noisy_sas: ArrayLike, error_bound: float)
     return counts
 
 
-def gaussian_error_bound(
-    sigma: float, *, horizon: int, n_states: int, n_actions: int, failure_probability: float
-) -> float:
-    """E such that every Gaussian noise is at most E/2 with probability 1 - delta (Lemma C.2).
+def gaussian_error_bound(sigma: float, counts: int, failure_probability: float) -> float:
+    """E such that each of so many Gaussian noises is at most E/2 with probability 1 - delta (Lemma C.2).
 
-    E = 2 sigma sqrt(2 log(4 H S^2 A / delta)): the tail 2 exp(-t^2 / 2 sigma^2) over at most 2 H S^2 A
-    counts. With sigma^2 = 2 H / rho it is the paper's 4 sqrt(H log(4 H S^2 A / delta) / rho).
+    E = 2 sigma sqrt(2 log(2 counts / delta)), by the tail 2 exp(-t^2 / 2 sigma^2). With at most
+    2 H S^2 A counts and sigma^2 = 2 H / rho it is the paper's 4 sqrt(H log(4 H S^2 A / delta) / rho).
     """
-    _check_error_parameters(sigma, failure_probability, horizon, n_states, n_actions)
-    counts = 2 * horizon * n_states**2 * n_actions
+    _check_error_parameters(sigma, counts, failure_probability)
     return 2.0 * sigma * math.sqrt(2.0 * math.log(2.0 * counts / failure_probability))
 
 
-def laplace_error_bound(
-    scale: float, *, horizon: int, n_states: int, n_actions: int, failure_probability: float
-) -> float:
-    """E such that every Laplace noise is at most E/2 with probability 1 - delta.
-
-    E = 2 b log(2 H S^2 A / delta): the tail exp(-t / b) over the same counts as `gaussian_error_bound`.
-    """
-    _check_error_parameters(scale, failure_probability, horizon, n_states, n_actions)
-    counts = 2 * horizon * n_states**2 * n_actions
+def laplace_error_bound(scale: float, counts: int, failure_probability: float) -> float:
+    """The same for Laplace noises, with the tail exp(-t / b): E = 2 b log(counts / delta)."""
+    _check_error_parameters(scale, counts, failure_probability)
     return 2.0 * scale * math.log(counts / failure_probability)
 
 
@@ -153,16 +145,7 @@ def _cells(
     return centre, np.maximum(visits - half, 0.0), np.maximum(visits + half, 0.0)
 
 
-def _check_error_parameters(
-    noise: float, failure_probability: float, horizon: int, n_states: int, n_actions: int
-) -> None:
-    if not (0.0 <= noise < math.inf):
-        raise InvalidParameter(f"noise {noise!r}", where="error bound", remedy="give a finite noise >= 0")
-    if not 0.0 < failure_probability < 1.0:
-        raise InvalidParameter(
-            f"failure_probability = {failure_probability!r}", where="error bound", remedy="give one in (0, 1)"
-        )
-    if min(horizon, n_states, n_actions) < 1:
-        raise InvalidParameter(
-            f"H, S, A = {horizon}, {n_states}, {n_actions}", where="error bound", remedy="give positive sizes"
-        )
+def _check_error_parameters(noise: float, counts: int, failure_probability: float) -> None:
+    require_nonnegative(noise, "noise")
+    public_size(counts, "counts")
+    require_failure_probability(failure_probability)

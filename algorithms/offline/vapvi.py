@@ -1,8 +1,10 @@
-"""VAPVI: variance-aware pessimistic value iteration with linear features (Yin, Duan, Wang and Wang 2022).
+"""PEVI and VAPVI: pessimistic value iteration with linear features. Not private.
 
-Not private: what DP-VAPVI (Algorithm 2 of Qiao and Wang 2023) becomes with no noise at all. It is computed
-here from the records themselves, without a curator, so that the two can be compared.
+PEVI is Algorithm 2 of Jin, Yang and Wang (2021). VAPVI, the variance-aware one (Yin, Duan, Wang and Wang
+2022), is what DP-VAPVI (Algorithm 2 of Qiao and Wang 2023) becomes with no noise at all. It is computed here
+from the records themselves, without a curator, so that the two can be compared.
 
+Jin, Y., Yang, Z. and Wang, Z. (2021). Is Pessimism Provably Efficient for Offline RL? ICML.
 Yin, M., Duan, Y., Wang, M. and Wang, Y.-X. (2022). Near-optimal Offline Reinforcement Learning with Linear
 Representation: Leveraging Variance Information with Pessimism. ICLR.
 """
@@ -14,11 +16,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpaudit.algorithms.data.trajectories import TrajectoryData
 from dpaudit.algorithms.offline.offline import Policy
-from dpaudit.algorithms.offline.pevi import pessimistic_action_values, require_sizes, solved
+from dpaudit.algorithms.public_parameters import Array
 from dpaudit.errors import DataError, InvalidParameter
 
 
@@ -77,7 +78,7 @@ class LinearConstants:
 
 def vapvi(
     data: TrajectoryData,
-    features: NDArray[np.float64],
+    features: Array,
     *,
     split: bool = False,
     constants: LinearConstants | None = None,
@@ -99,7 +100,7 @@ def vapvi(
     main, auxiliary = halves(data) if split else (data, data)
     ridge = constants.ridge * np.eye(features.shape[-1])
 
-    def variance(h: int, next_values: NDArray[np.float64]) -> NDArray[np.float64]:
+    def variance(h: int, next_values: Array) -> Array:
         phi = features[auxiliary.states[:, h], auxiliary.actions[:, h]]  # [K, d]
         reached = next_values[auxiliary.states[:, h + 1]]  # [K]
         gram = phi.T @ phi + ridge
@@ -110,34 +111,51 @@ def vapvi(
             data.horizon - h,
         )
 
-    return variance_weighted_value_iteration(main, features, variance, constants)
+    constant = constants.offset(data.horizon, features.shape[-1]) / len(main)
+    bonus = constants.bonus * math.sqrt(features.shape[-1])
+    return _weighted_value_iteration(main, features, variance, bonus, constant, constants.ridge)
 
 
-def variance_weighted_value_iteration(
-    data: TrajectoryData,
-    features: NDArray[np.float64],
-    variance: Callable[[int, NDArray[np.float64]], NDArray[np.float64]],
-    constants: LinearConstants,
-) -> Policy:
-    """Value iteration by weighted ridge regression; with unit variance it is PEVI.
+def pevi(data: TrajectoryData, features: Array, *, bonus: float, ridge: float = 1.0) -> Policy:
+    """Ridge regression of r + V on the features, less ``bonus`` times the elliptical uncertainty.
 
     Args:
         data: K trajectories.
         features: phi, [S, A, d].
-        variance: from step h (from 0) and V_{h+1} [S] to sigma_h^2 [S, A], positive.
-        constants: of the penalty.
+        bonus: beta; the analysis has c d H sqrt(log), the experiments of the literature far less.
+        ridge: lambda > 0.
+
+    Raises:
+        DataError: the data are of other sizes than the feature map (for the data's holder).
     """
+    require_sizes(data, features)
+    variance = np.ones(features.shape[:2])
+    return _weighted_value_iteration(data, features, lambda *_: variance, bonus, 0.0, ridge)
+
+
+def theoretical_bonus(dimension: int, horizon: int, scale: float) -> float:
+    """Beta = scale d H, the analysis' order without its logarithm (Jin, Yang and Wang 2021, Theorem 4.4)."""
+    return scale * dimension * horizon
+
+
+def _weighted_value_iteration(
+    data: TrajectoryData,
+    features: Array,
+    variance: Callable[[int, Array], Array],
+    bonus: float,
+    offset: float,
+    ridge: float,
+) -> Policy:
+    """Value iteration by ridge regression, weighted by one over sigma_h^2 [S, A], from h and V_{h+1}."""
     n_states, _, dimension = features.shape
     horizon = data.horizon
-    bonus = constants.bonus * math.sqrt(dimension)
-    offset = constants.offset(horizon, dimension) / len(data)
     actions = np.zeros((horizon, n_states), dtype=np.int64)
     values = np.zeros((horizon + 1, n_states))
     for h in reversed(range(horizon)):
         cells = data.states[:, h], data.actions[:, h]
         phi = features[cells]  # [K, d]
         weighted = phi / variance(h, values[h + 1])[cells][:, None]  # [K, d]
-        gram = weighted.T @ phi + constants.ridge * np.eye(dimension)
+        gram = weighted.T @ phi + ridge * np.eye(dimension)
         target = data.rewards[:, h] + values[h + 1, data.states[:, h + 1]]  # [K]
         weights = solved(gram, weighted.T @ target)  # [d]
         action_values = pessimistic_action_values(features, weights, gram, bonus, offset, horizon - h)
@@ -145,9 +163,7 @@ def variance_weighted_value_iteration(
     return Policy(actions, values)
 
 
-def conditional_variance(
-    features: NDArray[np.float64], beta: NDArray[np.float64], theta: NDArray[np.float64], cap: float
-) -> NDArray[np.float64]:
+def conditional_variance(features: Array, beta: Array, theta: Array, cap: float) -> Array:
     """Lines 7 and 8: max(1, <phi, beta> in [0, cap^2] - (<phi, theta> in [0, cap])^2).
 
     Args:
@@ -162,7 +178,7 @@ def conditional_variance(
     with np.errstate(over="ignore", invalid="ignore"):
         second = np.clip(features @ beta, 0.0, cap**2)
         first = np.clip(features @ theta, 0.0, cap)
-        variance: NDArray[np.float64] = np.fmax(1.0, second - first**2)  # the other one, for a NaN
+        variance: Array = np.fmax(1.0, second - first**2)  # the other one, for a NaN
     return variance
 
 
@@ -175,10 +191,54 @@ def halves(data: TrajectoryData) -> tuple[TrajectoryData, TrajectoryData]:
     middle = len(data) // 2
     if middle == 0:
         raise DataError("one trajectory", where="trajectories", remedy="give two or more, or do not split")
+    rows = list(data)
     first, second = (
-        TrajectoryData(
-            data.states[part], data.actions[part], data.rewards[part], data.n_states, data.n_actions
-        )
-        for part in (slice(None, middle), slice(middle, None))
+        TrajectoryData.of(part, data.n_states, data.n_actions) for part in (rows[:middle], rows[middle:])
     )
     return first, second
+
+
+def pessimistic_action_values(
+    features: Array,
+    weights: Array,
+    gram: Array,
+    bonus: float,
+    offset: float,
+    cap: float,
+) -> Array:
+    """<phi, w> - bonus sqrt(phi' gram^-1 phi) - offset, clipped to [0, cap], at every (s, a).
+
+    Args:
+        features: phi, [S, A, d].
+        weights: w, [d].
+        gram: [d, d], positive definite.
+        bonus: multiplies the uncertainty.
+        offset: subtracted everywhere.
+        cap: the most that the remaining steps can earn.
+
+    Returns:
+        [S, A]; 0 where the estimate is no number, which overflow makes it.
+    """
+    flat = features.reshape(-1, features.shape[-1])  # [S A, d]
+    with np.errstate(over="ignore", invalid="ignore"):
+        squared = (flat * solved(gram, flat.T).T).sum(axis=1)  # [S A]
+        estimate = flat @ weights - bonus * np.sqrt(np.maximum(squared, 0.0)) - offset
+    clipped: Array = np.fmax(np.minimum(estimate, cap), 0.0).reshape(features.shape[:2])
+    return clipped
+
+
+def solved(gram: Array, right: Array) -> Array:
+    """gram^-1 right, of the shape of ``right``: [d] or [d, n]."""
+    return np.asarray(np.linalg.solve(gram, right), dtype=np.float64)
+
+
+def require_sizes(data: TrajectoryData, features: Array, horizon: int | None = None) -> None:
+    """Raise `DataError` unless the data have the feature map's states and actions, and H steps."""
+    found = (data.horizon, data.n_states, data.n_actions)
+    wanted = (data.horizon if horizon is None else horizon, *features.shape[:2])
+    if found != wanted or not math.prod(wanted):
+        raise DataError(
+            f"H, S, A = {found}, the public parameters say {wanted}",
+            where="trajectories",
+            remedy="declare the sizes that the feature map has",
+        )

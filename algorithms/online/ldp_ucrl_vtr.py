@@ -11,7 +11,6 @@ Markov Decision Processes. ACML.
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -19,25 +18,24 @@ from typing import Any
 
 import numpy as np
 
-from dpaudit.algorithms.data.digest import digest
 from dpaudit.algorithms.environments.linear_mixture import largest_value_norm, opposed
-from dpaudit.algorithms.environments.tabular import TabularMDP
-from dpaudit.algorithms.offline.noisy_solve import solve_noisy
+from dpaudit.algorithms.environments.tabular import TabularMDP, uniform_mdp
 from dpaudit.algorithms.online.mixture_calibration import MixtureCalibration, MixtureCalibrationName
 from dpaudit.algorithms.online.online import UNIT, OnlineUsers, constant_user, online_users
-from dpaudit.algorithms.online.value_targeted import (
+from dpaudit.algorithms.online.optimism import least_value, regret_utility, require_users, solve_noisy
+from dpaudit.algorithms.online.value_targeted import MixtureModel, OnlinePolicies
+from dpaudit.algorithms.public_parameters import (
     Array,
-    MixtureModel,
-    OnlinePolicies,
-    cumulative_regret,
+    digest,
+    require_failure_probability,
+    require_nonnegative,
     require_positive,
 )
-from dpaudit.claims.claims import Claim, Premise
+from dpaudit.claims.claims import Claim
 from dpaudit.claims.guarantees import ApproxDP
 from dpaudit.claims.pairs import Pair
 from dpaudit.claims.relations import Neighbouring, TrustModel
 from dpaudit.curator.curator import Curator
-from dpaudit.errors import InvalidParameter
 
 
 @dataclass(frozen=True)
@@ -63,13 +61,9 @@ class MixtureConstants:
 
     def __post_init__(self) -> None:
         require_positive(self.ridge, "ridge")
-        finite = math.isfinite(self.bonus) and math.isfinite(self.shift)
-        if not finite or min(self.bonus, self.shift) < 0.0 or not 0.0 < self.failure_probability < 1.0:
-            raise InvalidParameter(
-                f"bonus {self.bonus!r}, shift {self.shift!r}, probability {self.failure_probability!r}",
-                where="MixtureConstants",
-                remedy="give finite numbers >= 0, and a probability in (0, 1)",
-            )
+        require_nonnegative(self.bonus, "bonus")
+        require_nonnegative(self.shift, "shift")
+        require_failure_probability(self.failure_probability)
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,13 +104,9 @@ class LDPUCRLVTR:
 
     @property
     def claim(self) -> Claim:
-        """Theorem 5.1, with what its proof takes for granted."""
-        clipped = Premise(
-            name="least value V",
-            # Without a clip the regression may return any number: the largest double stands for it.
-            left=0.0 if self.model.clip_below else -sys.float_info.max,
-            relation=">=",
-            right=0.0,
+        """Theorem 5.1, with what its proof assumes."""
+        clipped = least_value(
+            clipped=self.model.clip_below,
             source="Liao, He and Gu (2023), (3.1): V in [0, H]; line 6 clips above alone",
         )
         return Claim(
@@ -152,7 +142,7 @@ class LDPUCRLVTR:
         Raises:
             DataError: users of a process of other sizes (for the data's holder).
         """
-        self.model.require_users(data)
+        require_users(data, self.model.rewards.shape)
         horizon, dimension = self.model.horizon, self.model.dimension
         rows, columns = np.triu_indices(dimension)
         triangle, target = np.zeros((horizon, rows.size)), np.zeros((horizon, dimension))
@@ -188,14 +178,9 @@ class LDPUCRLVTR:
         The last one meets values that earlier outputs have driven to their bounds; the first one is followed
         by others, whom nothing but a noisy message may reach.
         """
-        horizon, n_states, n_actions = self.model.rewards.shape
-        mdp = self.mdp or TabularMDP(
-            np.full((horizon, n_states, n_actions, n_states), 1.0 / n_states),
-            self.model.rewards,
-            np.full(n_states, 1.0 / n_states),
-        )
+        mdp = self.mdp or uniform_mdp(self.model.rewards)
         users = online_users(mdp, 3, seed=0)
-        low, high = constant_user(mdp, 0), constant_user(mdp, n_states - 1)
+        low, high = constant_user(mdp, 0), constant_user(mdp, mdp.n_states - 1)
         place = "user {} of 3, elsewhere at every step"
         return tuple(
             Pair(users.replace(i, low), users.replace(i, high), place.format(i + 1), unit=i) for i in (0, 2)
@@ -203,15 +188,7 @@ class LDPUCRLVTR:
 
     def utility(self, output: OnlinePolicies) -> dict[str, float]:
         """Regret against the exact optimum, where the process is known."""
-        if self.mdp is None:
-            return {}
-        regret = cumulative_regret(self.mdp, output.policies)
-        return {
-            "regret": float(regret[-1]),
-            "regret per user, last tenth": float(regret[-1] - regret[-1 - len(regret) // 10])
-            / max(1, len(regret) // 10),
-            "optimal value": float(self.mdp.initial @ self.mdp.optimal_values()[0]),
-        }
+        return {} if self.mdp is None else regret_utility(self.mdp, output.policies)
 
     def _shift(self, users: int) -> float:
         """r after that many users."""

@@ -17,27 +17,31 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, TypeAlias, get_args
+from typing import Literal, NamedTuple, Protocol, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpaudit.algorithms.data.trajectories import public_size
 from dpaudit.algorithms.environments.linear_mdp import feature_map
 from dpaudit.algorithms.environments.tabular import TabularMDP
-from dpaudit.algorithms.offline.noisy_solve import solve_noisy
 from dpaudit.algorithms.online.online import Episode, OnlineUsers
-from dpaudit.algorithms.online.update_times import Doubling, UpdateTimes
-from dpaudit.algorithms.online.value_targeted import Array, cumulative_regret, require_positive
+from dpaudit.algorithms.online.optimism import best_actions, cumulative_regret, require_users, solve_noisy
+from dpaudit.algorithms.public_parameters import (
+    Array,
+    public_size,
+    require_positive,
+    require_word,
+    set_read_only,
+)
 from dpaudit.curator.views import UserViews
-from dpaudit.errors import BudgetExceeded, DataError, InvalidParameter
+from dpaudit.errors import BudgetExceeded, InvalidParameter
 
 #: Where V_h lies: in [0, H - h + 1], in [0, H], or at most H as line 14 prints it, unbounded below.
 ValueRange: TypeAlias = Literal["to-go", "horizon", "unclipped"]
 
 
 class Seen(NamedTuple):
-    """What one user sees: what stands on the billboard when their turn comes, and their own actions.
+    """What one user sees: what is on the billboard when their turn comes, and their own actions.
 
     Attributes:
         updates: how many updates were made before.
@@ -69,13 +73,9 @@ class LinearModel:
 
     def __post_init__(self) -> None:
         features = feature_map(self.features)
-        features.setflags(write=False)
-        object.__setattr__(self, "features", features)
+        set_read_only(self, features=features)
         public_size(self.horizon, "horizon")
-        if self.values not in get_args(ValueRange):
-            raise InvalidParameter(
-                f"values {self.values!r}", where="values", remedy=f"give {' or '.join(get_args(ValueRange))}"
-            )
+        require_word(self.values, "values", get_args(ValueRange))
 
     @property
     def dimension(self) -> int:
@@ -108,24 +108,71 @@ class LinearModel:
             solved = solve_noisy(grams[h], np.column_stack([target(h, values), rows.T]))  # [d, 1 + S A]
             variances = (rows.T * solved[:, 1:]).sum(axis=0)
             optimistic = rows @ solved[:, 0] + bonus * np.sqrt(np.maximum(variances, 0.0))
-            # Where outputs are too large to compute with nothing is known, and everything is hoped for.
-            capped = np.fmin(optimistic, self.most(h)).reshape(n_states, n_actions)
-            if self.values != "unclipped":
-                capped = np.maximum(capped, 0.0)
-            policy[h] = capped.argmax(axis=1)
-            values = capped.max(axis=1)
+            policy[h], values = best_actions(
+                optimistic.reshape(n_states, n_actions),
+                self.most(h),
+                clip_below=self.values != "unclipped",
+            )
         policy.setflags(write=False)
         return policy
 
-    def require_users(self, users: OnlineUsers) -> None:
-        """Raise `DataError` (for the data's holder) where users do not answer in this process's sizes."""
-        sizes = (self.horizon, *self.features.shape[:2])
-        if users.mdp.rewards.shape != sizes:
-            raise DataError(
-                "users of a process of other sizes",
-                where="users",
-                remedy=f"give OnlineUsers with H, S, A = {sizes}",
+
+class UpdateTimes(Protocol):
+    """When the policy is updated."""
+
+    def due(self, k: int, made: int, growth: Array, /) -> bool:
+        """Whether before user k, from 1.
+
+        Args:
+            k: the user.
+            made: how many updates there have been.
+            growth: log det of every step's matrix over that of the last update, [H].
+        """
+
+
+@dataclass(frozen=True)
+class Doubling:
+    """Line 8: an update where a determinant has grown by a factor, as long as there are updates left.
+
+    Attributes:
+        factor: C.
+        most: how many there may be.
+    """
+
+    factor: float = 2.0
+    most: int | None = None
+
+    def due(self, k: int, made: int, growth: Array, /) -> bool:
+        """As `UpdateTimes`."""
+        del k
+        left = self.most is None or made < self.most
+        return left and bool(growth.max() >= math.log(self.factor))
+
+
+@dataclass(frozen=True)
+class FixedTimes:
+    """Updates after each of ``most`` + 1 batches of users but the last, whatever is seen.
+
+    Raises:
+        InvalidParameter: fewer users than batches.
+    """
+
+    users: int
+    most: int
+
+    def __post_init__(self) -> None:
+        if public_size(self.most, "updates") >= public_size(self.users, "users"):
+            raise InvalidParameter(
+                f"{self.most} updates for {self.users} users",
+                where="updates",
+                why="an update follows a batch of users and serves another",
+                remedy="give fewer updates than users",
             )
+
+    def due(self, k: int, made: int, growth: Array, /) -> bool:
+        """As `UpdateTimes`."""
+        del growth
+        return made < self.most and k == 1 + math.ceil((made + 1) * self.users / (self.most + 1))
 
 
 class _Visited:
@@ -139,7 +186,7 @@ class _Visited:
         self._earned = np.zeros((model.horizon, n_states, n_actions))
 
     def add(self, episode: Episode) -> None:
-        """One user's course."""
+        """One user's path."""
         states, actions, rewards = episode
         self._counts[self._steps, states[:-1], actions, states[1:]] += 1.0
         self._earned[self._steps, states[:-1], actions] += rewards
@@ -177,7 +224,7 @@ def learn(
     Returns:
         A `Seen` for each user.
     """
-    model.require_users(users)
+    require_users(users, (model.horizon, *model.features.shape[:2]))
     visited = _Visited(model)
     shift = 2.0 * ridge * np.eye(model.dimension)
     grams = np.tile(shift, (model.horizon, 1, 1))  # line 4

@@ -34,9 +34,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, TypeAlias, get_args
 
-from dpaudit.algorithms.data.trajectories import public_size
 from dpaudit.algorithms.online.lsvi import ValueRange
-from dpaudit.algorithms.online.value_targeted import require_positive
+from dpaudit.algorithms.public_parameters import public_size, require_positive, require_word
 from dpaudit.claims.guarantees import ZCDP
 from dpaudit.claims.sensitivity import L2, Frobenius
 from dpaudit.errors import InvalidParameter
@@ -104,10 +103,7 @@ class LSVICalibration:
             ("counted", self.counted, get_args(Counted)),
             ("values", self.values, get_args(ValueRange)),
         ):
-            if word not in known:
-                raise InvalidParameter(
-                    f"{where} {word!r}", where=where, remedy=f"give {' or '.join(map(repr, known))}"
-                )
+            require_word(word, where, known)
         for where, size in (("users", self.users), ("horizon", self.horizon), ("dimension", self.dimension)):
             public_size(size, where)
         require_positive(self.rho, "rho")

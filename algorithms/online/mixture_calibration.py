@@ -38,8 +38,9 @@ from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import log_ndtr
 
+from dpaudit.algorithms.noise_calibration import sufficient_sigma
+from dpaudit.algorithms.public_parameters import require_word
 from dpaudit.claims.claims import Premise
 from dpaudit.claims.guarantees import ApproxDP
 from dpaudit.claims.sensitivity import L2
@@ -76,12 +77,7 @@ class MixtureCalibration:
     opposed: bool
 
     def __post_init__(self) -> None:
-        if self.name not in get_args(MixtureCalibrationName):
-            raise InvalidParameter(
-                f"calibration {self.name!r}",
-                where="calibration",
-                remedy=f"give one of {', '.join(get_args(MixtureCalibrationName))}",
-            )
+        require_word(self.name, "calibration", get_args(MixtureCalibrationName))
         if self.guarantee.epsilon == 0.0:
             raise InvalidParameter(
                 "epsilon = 0",
@@ -120,7 +116,7 @@ class MixtureCalibration:
 
     @property
     def premises(self) -> tuple[Premise, ...]:
-        """What the calibration takes for granted about the features and the budget."""
+        """What the calibration assumes of the features and the budget."""
         if self.name in {"exact", "published-noise"}:
             return ()
         share = Premise(
@@ -198,27 +194,3 @@ def published_sigma(guarantee: ApproxDP, horizon: int, reward_bound: float = 1.0
     span = reward_bound * horizon
     logarithm = math.log(2.5 * horizon / guarantee.delta)
     return 4.0 * horizon * span * span * math.sqrt(2.0 * logarithm) / guarantee.epsilon
-
-
-def sufficient_sigma(guarantee: ApproxDP, sensitivity: float) -> float:
-    """The least noise that makes one Gaussian release (epsilon, delta)-DP, up to a part in 10^8.
-
-    With mu = sensitivity / sigma it needs Phi(mu/2 - epsilon/mu) - e^epsilon Phi(-mu/2 - epsilon/mu) <= delta
-    (Balle and Wang 2018, Theorem 8). What a ledger proves of it is an accountant's own computation; this
-    one only has to land on the right side of that, hence the margin.
-    """
-    epsilon, log_delta = guarantee.epsilon, math.log(guarantee.delta)
-
-    def meets(mu: float) -> bool:
-        first = float(log_ndtr(mu / 2 - epsilon / mu))
-        second = epsilon + float(log_ndtr(-mu / 2 - epsilon / mu))
-        # At equality rounding may put the second term above the first: delta is then 0 to this accuracy.
-        return second >= first or first + math.log1p(-math.exp(second - first)) <= log_delta - 1e-9
-
-    low, high = 0.0, 1.0
-    while meets(high):
-        low, high = high, 2.0 * high
-    for _ in range(200):
-        middle = (low + high) / 2.0
-        low, high = (middle, high) if meets(middle) else (low, middle)
-    return (sensitivity / low) * (1.0 + 1e-9)

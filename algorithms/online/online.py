@@ -17,8 +17,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dpaudit.algorithms.data.trajectories import public_size
 from dpaudit.algorithms.environments.tabular import TabularMDP, cumulative
+from dpaudit.algorithms.public_parameters import public_size
 from dpaudit.errors import DataError, InvalidParameter
 
 UNIT = "user"

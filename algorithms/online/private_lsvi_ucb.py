@@ -16,7 +16,6 @@ MDP. ICML.
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -24,10 +23,8 @@ from typing import Any
 
 import numpy as np
 
-from dpaudit.algorithms.data.digest import digest
-from dpaudit.algorithms.data.trajectories import public_size
-from dpaudit.algorithms.environments.tabular import TabularMDP
-from dpaudit.algorithms.online.lsvi import LinearModel, learn, views_regret
+from dpaudit.algorithms.environments.tabular import TabularMDP, uniform_mdp
+from dpaudit.algorithms.online.lsvi import Doubling, FixedTimes, LinearModel, UpdateTimes, learn
 from dpaudit.algorithms.online.lsvi_calibration import (
     Counted,
     LSVICalibration,
@@ -36,8 +33,15 @@ from dpaudit.algorithms.online.lsvi_calibration import (
     published_ridge,
 )
 from dpaudit.algorithms.online.online import UNIT, OnlineUsers, constant_user, online_users
-from dpaudit.algorithms.online.update_times import Doubling, FixedTimes, UpdateTimes
-from dpaudit.algorithms.online.value_targeted import Array, require_positive
+from dpaudit.algorithms.online.optimism import least_value, regret_utility
+from dpaudit.algorithms.public_parameters import (
+    Array,
+    digest,
+    public_size,
+    require_failure_probability,
+    require_nonnegative,
+    require_positive,
+)
 from dpaudit.claims.claims import Claim, Premise
 from dpaudit.claims.guarantees import ZCDP
 from dpaudit.claims.pairs import Pair
@@ -72,8 +76,7 @@ class LSVIConstants:
 
     def __post_init__(self) -> None:
         require_positive(self.ridge, "ridge")
-        if not (math.isfinite(self.bonus) and self.bonus >= 0.0):
-            raise InvalidParameter(f"bonus {self.bonus!r}", where="bonus", remedy="give a number >= 0")
+        require_nonnegative(self.bonus, "bonus")
         if not (math.isfinite(self.growth) and self.growth > 1.0):
             raise InvalidParameter(
                 f"growth {self.growth!r}",
@@ -81,12 +84,7 @@ class LSVIConstants:
                 why="a determinant that has not grown calls for no update",
                 remedy="give a number above 1",
             )
-        if not 0.0 < self.failure_probability < 1.0:
-            raise InvalidParameter(
-                f"failure_probability {self.failure_probability!r}",
-                where="failure_probability",
-                remedy="give a number between 0 and 1",
-            )
+        require_failure_probability(self.failure_probability)
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,12 +161,8 @@ class PrivateLSVIUCB:
     @property
     def claim(self) -> Claim:
         """What Theorem 12 rests on: rho-zCDP of all releases, whoever sees them; and what its proof needs."""
-        bounded = Premise(
-            name="least value V",
-            # Without a clip the regression may return any number: the largest double stands for it.
-            left=-sys.float_info.max if self.model.values == "unclipped" else 0.0,
-            relation=">=",
-            right=0.0,
+        bounded = least_value(
+            clipped=self.model.values != "unclipped",
             source="Ngo, Vietri and Wu (2022), Lemma 14; line 14 clips above alone",
         )
         norm = Premise(
@@ -258,11 +252,7 @@ class PrivateLSVIUCB:
         """
         n_states, n_actions, _ = self.model.features.shape
         sizes = (self.model.horizon, n_states, n_actions)
-        mdp = self.mdp or TabularMDP(
-            np.full((*sizes, n_states), 1.0 / n_states),
-            np.full(sizes, 0.5),
-            np.full(n_states, 1.0 / n_states),
-        )
+        mdp = self.mdp or uniform_mdp(np.full(sizes, 0.5))
         users = online_users(mdp, min(_FEW, self.users), seed=0)
         first = self.model.features[:, 0]  # [S, d]
         apart = np.linalg.norm(first[:, None] - first[None], axis=2)
@@ -277,16 +267,8 @@ class PrivateLSVIUCB:
         updates = {"updates": float(output.views[-1].updates)}
         if self.mdp is None:
             return updates
-        regret = views_regret(self.mdp, output)
-        tenth = max(1, len(regret) // 10)
-        return {
-            "regret": float(regret[-1]),
-            "regret per user, last tenth": float(regret[-1] - regret[-1 - tenth]) / tenth
-            if len(regret) > tenth
-            else float(regret[-1]),
-            "optimal value": float(self.mdp.initial @ self.mdp.optimal_values()[0]),
-            **updates,
-        }
+        policies = np.stack([view.policy for view in output.views])
+        return {**regret_utility(self.mdp, policies), **updates}
 
     @property
     def _sizes(self) -> tuple[int, int, int, float]:

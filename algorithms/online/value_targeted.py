@@ -20,11 +20,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.algorithms.environments.linear_mixture import triple_features
-from dpaudit.algorithms.environments.tabular import TabularMDP
 from dpaudit.algorithms.online.online import OnlineUsers, User
-from dpaudit.errors import DataError, InvalidParameter
-
-Array = NDArray[np.float64]
+from dpaudit.algorithms.online.optimism import best_actions, require_users
+from dpaudit.algorithms.public_parameters import Array, require_positive, set_read_only, unit_rewards
+from dpaudit.errors import InvalidParameter
 
 
 class Plan(NamedTuple):
@@ -52,7 +51,7 @@ class OnlinePolicies(NamedTuple):
     """What the server knows at the end.
 
     Attributes:
-        policies: [K, H, S] int, what each user was told to do; no user's own course.
+        policies: [K, H, S] int, what each user was told to do; no user's own path.
         estimates: theta_h, [H, d], after the last user.
     """
 
@@ -83,20 +82,14 @@ class MixtureModel:
     clip_below: bool = True
 
     def __post_init__(self) -> None:
-        features, rewards = triple_features(self.features), np.array(self.rewards, dtype=np.float64)
-        if rewards.ndim != 3 or rewards.shape[1:] != features.shape[:2] or not rewards.shape[0]:
+        features, rewards = triple_features(self.features), unit_rewards(self.rewards)
+        if rewards.shape[1:] != features.shape[:2]:
             raise InvalidParameter(
                 f"features of shape {features.shape}, rewards of shape {rewards.shape}",
                 where="MixtureModel",
                 remedy="give [S, A, S, d] and [H, S, A]",
             )
-        if not ((rewards >= 0.0) & (rewards <= 1.0)).all():
-            raise InvalidParameter(
-                "a reward outside [0, 1]", where="rewards", why="values rest on it", remedy="rescale them"
-            )
-        for name, values in (("features", features), ("rewards", rewards)):
-            values.setflags(write=False)
-            object.__setattr__(self, name, values)
+        set_read_only(self, features=features, rewards=rewards)
 
     @property
     def horizon(self) -> int:
@@ -125,17 +118,13 @@ class MixtureModel:
         actions = np.empty((horizon, n_states), dtype=np.int64)
         values = np.zeros((horizon + 1, n_states))
         contexts = np.empty((horizon, n_states, n_actions, self.dimension))
-        most = self.reward_bound
         for h in reversed(range(horizon)):
             context = values[h + 1] @ by_pair  # [S A, d]
             means, deviations = regress(h, context)
             optimistic = self.rewards[h] + (means + widths[h] * deviations).reshape(n_states, n_actions)
-            # Where outputs are too large to compute with nothing is known, and everything is hoped for.
-            capped = np.fmin(optimistic, (horizon - h) * most)  # [S, A]
-            if self.clip_below:
-                capped = np.maximum(capped, 0.0)
-            actions[h] = capped.argmax(axis=1)
-            values[h] = capped.max(axis=1)
+            actions[h], values[h] = best_actions(
+                optimistic, (horizon - h) * self.reward_bound, clip_below=self.clip_below
+            )
             contexts[h] = context.reshape(n_states, n_actions, -1)
         return Plan(actions, values, contexts)
 
@@ -145,15 +134,6 @@ class MixtureModel:
         states, actions, _ = user.episode(lambda step, state: told[step][state])
         steps = np.arange(self.horizon)
         return Walked(plan.contexts[steps, states[:-1], actions], plan.values[steps + 1, states[1:]])
-
-    def require_users(self, users: OnlineUsers) -> None:
-        """Raise `DataError` (for the data's holder) where users do not answer in this process's sizes."""
-        if users.mdp.rewards.shape != self.rewards.shape:
-            raise DataError(
-                "users of a process of other sizes",
-                where="users",
-                remedy=f"give OnlineUsers with H, S, A = {self.rewards.shape}",
-            )
 
 
 class RankOneRidge:
@@ -202,7 +182,7 @@ def ucrl_vtr(
         ridge: lambda > 0.
         widths: beta_h, [H], from the user's number k, from 1, and log det Sigma_h - d log lambda, [H].
     """
-    model.require_users(users)
+    require_users(users, model.rewards.shape)
     regressions = RankOneRidge(model.horizon, model.dimension, require_positive(ridge, "ridge"))
     policies = np.empty((len(users), *model.rewards.shape[:2]), dtype=np.int64)
     for k, user in enumerate(users):
@@ -228,22 +208,3 @@ def jia_widths(model: MixtureModel, n_users: int, scale: float) -> Callable[[int
         return found
 
     return widths
-
-
-def require_positive(value: float, where: str) -> float:
-    """The value, if it is a positive finite number; else raises `InvalidParameter`."""
-    if not math.isfinite(value) or value <= 0.0:
-        raise InvalidParameter(f"{where} = {value!r}", where=where, remedy="give a positive number")
-    return float(value)
-
-
-def cumulative_regret(mdp: TabularMDP, policies: NDArray[np.int64]) -> Array:
-    """The sum over the first k users of v* - v^policy from the initial distribution, [K], exact."""
-    known: dict[bytes, float] = {}
-    gaps = np.empty(len(policies))
-    for k, policy in enumerate(policies):
-        key = policy.tobytes()
-        if key not in known:
-            known[key] = mdp.suboptimality(policy)
-        gaps[k] = known[key]
-    return gaps.cumsum()

@@ -22,30 +22,18 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpaudit.algorithms.data.trajectories import public_size
-from dpaudit.algorithms.environments.line_world import (
-    N_ACTIONS,
-    NEIGHBOURS,
-    UNIT,
-    RewardFunction,
-    Walk,
-    explored,
-    late_return,
-    middle_rewards,
-    require_learning,
-)
-from dpaudit.algorithms.online.mixture_calibration import sufficient_sigma
-from dpaudit.algorithms.online.value_targeted import require_positive
-from dpaudit.algorithms.q_learning.functional_q import LearnedQ
+from dpaudit.algorithms.environments.line_world import N_ACTIONS, RewardFunction, Walk, middle_rewards
+from dpaudit.algorithms.noise_calibration import sufficient_sigma
+from dpaudit.algorithms.public_parameters import public_size, require_positive
+from dpaudit.algorithms.q_learning.q_learning import LearnedQ, NodeValues, QLearning, Update
 from dpaudit.claims.claims import Claim
 from dpaudit.claims.guarantees import ApproxDP
 from dpaudit.claims.pairs import Pair
-from dpaudit.claims.relations import Neighbouring
 from dpaudit.claims.sensitivity import RKHS
 from dpaudit.curator.curator import Curator
 from dpaudit.mechanisms import Array, ExponentialKernel, GaussianProcess
@@ -55,27 +43,7 @@ _BELOW = 1.0 - 1e-6
 
 
 @dataclass(frozen=True, eq=False)
-class NodeValues:
-    """A function of [0, 1], straight between evenly spaced nodes.
-
-    Attributes:
-        values: [nodes, actions].
-    """
-
-    values: Array
-
-    def __call__(self, points: Array) -> Array:
-        """Values at points [n]: [n, actions]."""
-        last = len(self.values) - 1
-        position = points * last
-        left = np.minimum(position.astype(np.int64), last - 1)
-        share = (position - left)[:, None]
-        values: Array = (1.0 - share) * self.values[left] + share * self.values[left + 1]
-        return values
-
-
-@dataclass(frozen=True, eq=False)
-class DPQLearning:
+class DPQLearning(QLearning):
     """The recursion above, frozen with its public parameters: ``(RewardFunction, curator) -> LearnedQ``.
 
     Args:
@@ -111,7 +79,7 @@ class DPQLearning:
         require_positive(self.guarantee.epsilon, "epsilon")
         public_size(self.updates, "updates")
         public_size(self.batch, "batch")
-        require_learning(self.discount, self.exploration, self.nodes)
+        self._require_learning(self.nodes)
 
     @cached_property
     def mechanism(self) -> GaussianProcess:
@@ -126,9 +94,7 @@ class DPQLearning:
     @property
     def claim(self) -> Claim:
         """The whole transcript; it is true for any two reward functions, however far apart."""
-        return Claim(
-            self.guarantee, unit=UNIT, neighbouring=Neighbouring.REPLACE_ONE, assumptions=(NEIGHBOURS,)
-        )
+        return self._claim(self.guarantee)
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -138,27 +104,24 @@ class DPQLearning:
 
     def __call__(self, data: RewardFunction, curator: Curator) -> LearnedQ:
         """Learn: the states reached, and the values [nodes, actions] at the end."""
-        reached, state = [], None
-        for state in self.learning(data, curator):
-            reached.append(state.reached)
-        if state is None:
-            raise AssertionError  # there is an update at least
-        return LearnedQ(np.concatenate(reached), state.learnt.values)
+        updates = list(self.learning(data, curator))
+        reached = np.concatenate([update.reached for update in updates])
+        return LearnedQ(reached, updates[-1].learnt.values)
 
-    def learning(self, data: RewardFunction, curator: Curator) -> Iterator[State]:
+    def learning(self, data: RewardFunction, curator: Curator) -> Iterator[Update]:
         """Update by update."""
         nodes = np.linspace(0.0, 1.0, self.nodes)
         z = NodeValues(np.zeros((self.nodes, N_ACTIONS)))
         walk = Walk(curator.public("walk"))
         for j in range(self.updates):
             share = self.exploration * (1.0 - j / self.updates)
-            states, actions, reached = explored(walk, z, self.batch, share)
+            states, actions, reached = walk.explore(z, self.batch, share)
             targets = data(reached) + self.discount * z(reached).max(axis=1)
             errors = targets - z(states)[np.arange(self.batch), actions]
             step = self.step(states, actions, errors)
             noisy = curator.function(self.mechanism, step, f"update {j + 1}", (N_ACTIONS,))
-            z = NodeValues(z.values + noisy(nodes))
-            yield State(z, reached)
+            acting, z = z, NodeValues(z.values + noisy(nodes))
+            yield Update(acting, reached, z)
 
     def step(self, states: Array, actions: NDArray[np.int64], errors: Array) -> Callable[[float], Array]:
         """f_j as a function of one point: its RKHS norm, over all actions together, is at most c.
@@ -187,18 +150,5 @@ class DPQLearning:
     def worst_pairs(self) -> Sequence[Pair]:
         """The rewards of the built-in walk 1/2 lower and 1/2 higher, and two far beyond any bound."""
         rewards = middle_rewards()
-        return (
-            Pair(rewards.plus(-0.5), rewards.plus(0.5), "every reward higher by 1", unit=0),
-            Pair(rewards.plus(-1e6), rewards.plus(1e6), "every reward higher by 2 million", unit=0),
-        )
-
-    def utility(self, output: LearnedQ) -> dict[str, float]:
-        """The mean return of the last tenth of the episodes, under the rewards of the built-in walk."""
-        return late_return(output.reached)
-
-
-class State(NamedTuple):
-    """After one update: z, and the states [B] that the steps before it reached."""
-
-    learnt: NodeValues
-    reached: Array
+        far = Pair(rewards.plus(-1e6), rewards.plus(1e6), "every reward higher by 2 million", unit=0)
+        return (*super().worst_pairs(), far)

@@ -14,18 +14,16 @@ from typing import Any
 import numpy as np
 
 from dpaudit.algorithms.data.episodes import Episodes
-from dpaudit.algorithms.data.trajectories import public_size
 from dpaudit.algorithms.environments.line_world import (
     HORIZON,
     N_ACTIONS,
     RewardFunction,
     Walk,
-    explored,
     moved,
 )
-from dpaudit.algorithms.evaluation.dp_lsw import DPLSW
-from dpaudit.algorithms.q_learning.dp_q_learning import NodeValues
-from dpaudit.algorithms.q_learning.functional_q import LearnedQ
+from dpaudit.algorithms.evaluation.least_squares import DPLSW
+from dpaudit.algorithms.public_parameters import public_size
+from dpaudit.algorithms.q_learning.q_learning import LearnedQ, NodeValues
 from dpaudit.claims.claims import Claim
 from dpaudit.claims.guarantees import ApproxDP
 from dpaudit.curator.curator import Curator
@@ -87,7 +85,7 @@ class EvaluatedPolicy:
         """Walk at random, evaluate, and look one step ahead: values at evenly spaced nodes [41, actions]."""
         walk = Walk(curator.public("walk"))
         nothing = NodeValues(np.zeros((2, N_ACTIONS)))
-        states, _, reached = explored(walk, nothing, self.episodes * HORIZON, 1.0)
+        states, _, reached = walk.explore(nothing, self.episodes * HORIZON, 1.0)
         lengths = np.full(self.episodes, HORIZON)
         values = self.evaluation(
             Episodes(self._bin(states), data(reached), lengths, self.bins), curator

@@ -5,71 +5,156 @@ for each fresh path. What the proof leaves out stays outside: the network carrie
 and 22), so that the functions of two rewards drift apart from update to update; a path that is kept over
 several updates shows their differences without noise; line 24 returns the network without noise.
 
+**Theorem 5**, its formulas as printed, and the premises that they need:
+
+    v = 4 alpha (k + 1) / B,  1/beta = v,  C = (v^2 + v) L^2,
+    sigma >= sqrt(2 (T/B) log(e + epsilon/delta) C) / epsilon,  2 k > 8.68 sqrt(beta) sigma
+
+make the algorithm (epsilon, delta + J exp(-(2 k - 8.68 sqrt(beta) sigma)^2 / 2))-DP. Appendix E.3 gives half
+of the delta to each summand. Its own parameters, the defaults here, meet neither inequality.
+
+The exponent wants a sigma^2 (Borell and Tsirelson): P(max g >= 8.68 sqrt(beta) sigma + u) is at most
+exp(-u^2 / (2 sigma^2)), and for sigma > 1 not at most exp(-u^2 / 2), as Lemma 8 prints it.
+
 Wang, B. and Hegde, N. (2019). Privacy-preserving Q-Learning with Functional Noise in Continuous Spaces.
 NeurIPS.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
-from dpaudit.algorithms.environments.line_world import (
-    N_ACTIONS,
-    NEIGHBOURS,
-    UNIT,
-    RewardFunction,
-    Values,
-    Walk,
-    explored,
-    late_return,
-    middle_rewards,
-    require_learning,
-)
-from dpaudit.algorithms.q_learning.functional_calibration import FunctionalCalibration
+from dpaudit.algorithms.environments.line_world import N_ACTIONS, RewardFunction, Walk, middle_rewards
+from dpaudit.algorithms.public_parameters import require_positive, require_word
+from dpaudit.algorithms.q_learning.q_learning import LearnedQ, QLearning, Update, network_gradient
 from dpaudit.algorithms.q_learning.relu_network import ReLUNetwork
-from dpaudit.claims.claims import Claim
+from dpaudit.claims.claims import Claim, Premise
+from dpaudit.claims.guarantees import ApproxDP
 from dpaudit.claims.pairs import Pair
-from dpaudit.claims.relations import Neighbouring, View
+from dpaudit.claims.relations import View
+from dpaudit.claims.sensitivity import RKHS
 from dpaudit.curator.curator import Curator
 from dpaudit.curator.streams import NoisyFunction
 from dpaudit.errors import InvalidParameter
-
-Array = NDArray[np.float64]
+from dpaudit.mechanisms import Array, ExponentialKernel, GaussianProcess
 
 #: What comes out at the end: the network itself (line 24), its values with a path of their own, or the noisy
 #: values after each update.
 ReleasedView: TypeAlias = Literal["raw", "fresh", "iterates"]
 
 
-@dataclass(frozen=True, eq=False)
-class LearnedQ:
-    """What a run shows.
+SOURCE = "Wang and Hegde (2019)"
+
+#: Of Lemma 8, times sqrt(beta) sigma: a bound on the expectation of a path's maximum.
+MAXIMUM = 8.68
+
+
+@dataclass(frozen=True)
+class FunctionalCalibration:
+    """The published noise and its argument; the defaults are those of appendix E.3.
 
     Attributes:
-        reached: [T], the states that the agent's steps reached.
-        released: parameters of the last network, [p]; or noisy values, [nodes, actions]; or those after each
-            update, [updates, nodes, actions].
+        guarantee: (epsilon, delta), delta for both summands together.
+        sigma: the noise that is used.
+        step_size: alpha.
+        samples: T.
+        batch: B.
+        k: half the bound that a path's values are believed to keep.
+        lipschitz_squared: L^2, of the network.
+
+    Raises:
+        InvalidParameter: numbers out of range.
     """
 
-    reached: Array
-    released: Array
+    guarantee: ApproxDP = field(default_factory=lambda: ApproxDP(epsilon=0.9, delta=1e-4))
+    sigma: float = 0.32
+    step_size: float = 3e-4
+    samples: int = 5000
+    batch: int = 64
+    k: float = 2.3
+    lipschitz_squared: float = 16.0
+
+    def __post_init__(self) -> None:
+        for name in ("sigma", "step_size", "k", "lipschitz_squared"):
+            require_positive(getattr(self, name), name)
+        if not 1 <= self.batch <= self.samples:
+            raise InvalidParameter(
+                f"batch {self.batch} of {self.samples} samples",
+                where="batch",
+                remedy="give whole numbers, 1 <= batch <= samples",
+            )
+        require_positive(self.guarantee.epsilon, "epsilon")
+
+    @property
+    def updates(self) -> int:
+        """Whole batches, of which each makes one update."""
+        return self.samples // self.batch
+
+    @property
+    def bound(self) -> float:
+        """v: what one update is believed to change the values by, over L, at most."""
+        return 4.0 * self.step_size * (self.k + 1.0) / self.batch
+
+    @property
+    def beta(self) -> float:
+        """Of the kernel."""
+        return 1.0 / self.bound
+
+    @property
+    def squared_sensitivity(self) -> float:
+        """C: the square of the RKHS distance that one update is believed to make."""
+        return (self.bound**2 + self.bound) * self.lipschitz_squared
+
+    @property
+    def stated_sigma(self) -> float:
+        """What the theorem asks for, at half of the delta."""
+        epsilon, delta = self.guarantee.epsilon, self.guarantee.delta / 2.0
+        times = 2.0 * (self.samples / self.batch) * math.log(math.e + epsilon / delta)
+        return math.sqrt(times * self.squared_sensitivity) / epsilon
+
+    @property
+    def premises(self) -> tuple[Premise, ...]:
+        """The theorem's two inequalities."""
+        return (
+            Premise(
+                name="2k above 8.68 sqrt(beta) sigma",
+                left=2.0 * self.k,
+                relation=">",
+                right=MAXIMUM * math.sqrt(self.beta) * self.sigma,
+                source=f"{SOURCE}, Theorem 5",
+            ),
+            Premise(
+                name="sigma at least what the formula gives",
+                left=self.sigma,
+                relation=">=",
+                right=self.stated_sigma,
+                source=f"{SOURCE}, Theorem 5",
+            ),
+        )
+
+    @property
+    def mechanism(self) -> GaussianProcess:
+        """The noise of one update, with the sensitivity that the paper's proof arrives at."""
+        return GaussianProcess(
+            sigma=self.sigma,
+            kernel=ExponentialKernel(beta=self.beta),
+            sensitivity=RKHS(math.sqrt(self.squared_sensitivity)),
+        )
 
 
-class Update(NamedTuple):
-    """One update: the values that it acted on, the states reached [B], and the network after it."""
-
-    noisy: Values
-    reached: Array
-    learnt: ReLUNetwork
+def path_tail(level: float, sigma: float, beta: float) -> float:
+    """A bound on P(max over [0, 1] of a path >= level): Lemma 8 with the sigma^2 that its exponent lacks."""
+    excess = level - MAXIMUM * math.sqrt(beta) * sigma
+    return math.exp(-excess * excess / (2.0 * sigma * sigma)) if excess > 0.0 else 1.0
 
 
 @dataclass(frozen=True, eq=False)
-class FunctionalQLearning:
+class FunctionalQLearning(QLearning):
     """Algorithm 1, frozen with its public parameters: ``(RewardFunction, curator) -> LearnedQ``.
 
     Args:
@@ -97,17 +182,14 @@ class FunctionalQLearning:
     name = "q-learning-with-functional-noise"
 
     def __post_init__(self) -> None:
-        if self.view not in get_args(ReleasedView):
-            raise InvalidParameter(
-                f"view {self.view!r}", where="view", remedy=f"give one of {', '.join(get_args(ReleasedView))}"
-            )
+        require_word(self.view, "view", get_args(ReleasedView))
         if not 1 <= self.path_count <= self.calibration.updates:
             raise InvalidParameter(
                 f"{self.resets!r} paths for {self.calibration.updates} updates",
                 where="resets",
                 remedy="give a whole number from 1 to the number of updates",
             )
-        require_learning(self.discount, self.exploration, self.nodes)
+        self._require_learning(self.nodes)
 
     @property
     def path_count(self) -> int:
@@ -117,25 +199,15 @@ class FunctionalQLearning:
     @property
     def claim(self) -> Claim:
         """Theorem 5."""
-        return Claim(
-            self.calibration.guarantee,
-            unit=UNIT,
-            neighbouring=Neighbouring.REPLACE_ONE,
-            view=View.ALL_RELEASES if self.view == "iterates" else View.FINAL_OUTPUT,
-            premises=self.calibration.premises,
-            assumptions=(NEIGHBOURS,),
-        )
+        view = View.ALL_RELEASES if self.view == "iterates" else View.FINAL_OUTPUT
+        return self._claim(self.calibration.guarantee, view, self.calibration.premises)
 
     @property
     def parameters(self) -> dict[str, Any]:
         """Public parameters, for the ledger's header."""
-        calibration = self.calibration
+        of_noise = ("samples", "batch", "step_size", "k", "lipschitz_squared")
         return {
-            "samples": calibration.samples,
-            "batch": calibration.batch,
-            "step_size": calibration.step_size,
-            "k": calibration.k,
-            "lipschitz_squared": calibration.lipschitz_squared,
+            **{name: getattr(self.calibration, name) for name in of_noise},
             "resets": self.path_count,
             "view": self.view,
             "discount": self.discount,
@@ -147,16 +219,17 @@ class FunctionalQLearning:
     def __call__(self, data: RewardFunction, curator: Curator) -> LearnedQ:
         """Learn, and show what the view shows."""
         reached, released, network = [], [], None
+        places = np.linspace(0.0, 1.0, self.nodes)
         for update in self.learning(data, curator):
             reached.append(update.reached)
             if self.view == "iterates":
-                released.append(update.noisy(self._places))
+                released.append(update.acting(places))
             network = update.learnt
         if network is None:
             raise AssertionError  # there is an update at least
         if self.view == "fresh":
-            fresh = self._opened(curator, network, "Q at the end")
-            return LearnedQ(np.concatenate(reached), fresh(self._places))
+            fresh = self._noisy_function(curator, network, "Q at the end")
+            return LearnedQ(np.concatenate(reached), fresh(places))
         # Line 24.
         out = network.parameters if self.view == "raw" else np.array(released)
         return LearnedQ(np.concatenate(reached), out)
@@ -171,18 +244,15 @@ class FunctionalQLearning:
         for j in range(updates):  # line 6
             # Lines 7 to 9: a new path every T/(JB) updates.
             if noisy is None or j * self.path_count // updates > (j - 1) * self.path_count // updates:
-                noisy = _Noisy(network, self._opened(curator, network, f"Q after update {j}"))
+                noisy = _Noisy(network, self._noisy_function(curator, network, f"Q after update {j}"))
             noisy.network = network
             # Lines 10 to 18.
             share = self.exploration * (1.0 - j / updates)
-            states, actions, reached = explored(walk, noisy, batch, share)
+            states, actions, reached = walk.explore(noisy, batch, share)
             # Line 19, and line 20 for the whole batch at once.
             targets = data(reached) + self.discount * noisy(reached).max(axis=1)
-            rows = np.arange(batch)
-            errors = np.zeros((batch, N_ACTIONS))
-            errors[rows, actions] = noisy(states)[rows, actions] - targets
             # Line 22, down the gradient.
-            gradient = network.gradient(states, errors)
+            gradient = network_gradient(network, noisy(states), targets, states, actions)
             network = network.with_parameters(network.parameters - self.calibration.step_size * gradient)
             yield Update(noisy, reached, network)
 
@@ -191,31 +261,23 @@ class FunctionalQLearning:
         rewards = middle_rewards()
         return (Pair(rewards, rewards.plus(1.0), "every reward higher by 1", unit=0),)
 
-    def utility(self, output: LearnedQ) -> dict[str, float]:
-        """The mean return of the last tenth of the episodes, under the rewards of the built-in walk."""
-        return late_return(output.reached)
-
-    def _opened(self, curator: Curator, network: ReLUNetwork, label: str) -> NoisyFunction:
+    def _noisy_function(self, curator: Curator, network: ReLUNetwork, label: str) -> NoisyFunction:
         def mean(point: float) -> Array:
             values: Array = network(np.array([point]))[0]
             return values
 
         return curator.function(self.calibration.mechanism, mean, label, (N_ACTIONS,))
 
-    @property
-    def _places(self) -> Array:
-        return np.linspace(0.0, 1.0, self.nodes)
-
 
 class _Noisy:
-    """The network with a path that was taken at an earlier one: the path's noise is what that one shows."""
+    """The network with the noise of a path that was released with an earlier network."""
 
-    def __init__(self, network: ReLUNetwork, opened: NoisyFunction) -> None:
+    def __init__(self, network: ReLUNetwork, released: NoisyFunction) -> None:
         self.network = self._first = network
-        self._opened = opened
+        self._released = released
 
     def __call__(self, points: Array) -> Array:
-        values = self._opened(points)
+        values = self._released(points)
         if self.network is self._first:
             return values
         return values + (self.network(points) - self._first(points))

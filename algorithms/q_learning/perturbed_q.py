@@ -13,33 +13,20 @@ NeurIPS.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
-from dpaudit.algorithms.data.trajectories import public_size
-from dpaudit.algorithms.environments.line_world import (
-    N_ACTIONS,
-    NEIGHBOURS,
-    UNIT,
-    RewardFunction,
-    Walk,
-    explored,
-    late_return,
-    middle_rewards,
-    require_learning,
-)
-from dpaudit.algorithms.online.mixture_calibration import sufficient_sigma
-from dpaudit.algorithms.online.value_targeted import require_positive
-from dpaudit.algorithms.q_learning.functional_q import LearnedQ, Update
+from dpaudit.algorithms.environments.line_world import N_ACTIONS, RewardFunction, Walk
+from dpaudit.algorithms.noise_calibration import sufficient_sigma
+from dpaudit.algorithms.public_parameters import public_size, require_positive, require_word
+from dpaudit.algorithms.q_learning.q_learning import LearnedQ, QLearning, Update, network_gradient
 from dpaudit.algorithms.q_learning.relu_network import ReLUNetwork
 from dpaudit.claims.claims import Claim
 from dpaudit.claims.guarantees import ApproxDP
-from dpaudit.claims.pairs import Pair
-from dpaudit.claims.relations import Neighbouring
 from dpaudit.claims.sensitivity import L2
 from dpaudit.curator.curator import Curator
 from dpaudit.errors import InvalidParameter
@@ -52,7 +39,7 @@ _BELOW = 1.0 - 1e-9
 
 
 @dataclass(frozen=True, eq=False)
-class PerturbedQLearning:
+class PerturbedQLearning(QLearning):
     """A baseline, frozen with its public parameters: ``(RewardFunction, curator) -> LearnedQ``.
 
     Args:
@@ -81,12 +68,7 @@ class PerturbedQLearning:
     hidden: tuple[int, ...] = (16, 16)
 
     def __post_init__(self) -> None:
-        if self.perturbed not in get_args(Perturbed):
-            raise InvalidParameter(
-                f"noise on {self.perturbed!r}",
-                where="perturbed",
-                remedy=f"give one of {', '.join(get_args(Perturbed))}",
-            )
+        require_word(self.perturbed, "perturbed", get_args(Perturbed))
         for name in ("step_size", "clip"):
             require_positive(getattr(self, name), name)
         require_positive(self.guarantee.epsilon, "epsilon")
@@ -96,7 +78,7 @@ class PerturbedQLearning:
                 where="batch",
                 remedy="give no more than samples",
             )
-        require_learning(self.discount, self.exploration, 2)
+        self._require_learning()
 
     @property
     def name(self) -> str:
@@ -118,9 +100,7 @@ class PerturbedQLearning:
     @property
     def claim(self) -> Claim:
         """The whole transcript."""
-        return Claim(
-            self.guarantee, unit=UNIT, neighbouring=Neighbouring.REPLACE_ONE, assumptions=(NEIGHBOURS,)
-        )
+        return self._claim(self.guarantee)
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -138,31 +118,19 @@ class PerturbedQLearning:
         """Update by update."""
         network = ReLUNetwork.random(self.hidden, N_ACTIONS, curator.public("network"))
         walk = Walk(curator.public("walk"))
-        rows = np.arange(self.batch)
         for j in range(self.updates):
             acting = network
             share = self.exploration * (1.0 - j / self.updates)
-            states, actions, reached = explored(walk, acting, self.batch, share)
+            states, actions, reached = walk.explore(acting, self.batch, share)
             rewards = data(reached)
             if self.perturbed == "rewards":
                 rewards = curator.release(rewards, self.mechanism, label=f"rewards {j + 1}")
-            errors = np.zeros((self.batch, N_ACTIONS))
             targets = rewards + self.discount * network(reached).max(axis=1)
-            errors[rows, actions] = network(states)[rows, actions] - targets
-            gradient = network.gradient(states, errors)
+            gradient = network_gradient(network, network(states), targets, states, actions)
             if self.perturbed == "gradients":
                 gradient = curator.release(self._clipped(gradient), self.mechanism, label=f"gradient {j + 1}")
             network = network.with_parameters(network.parameters - self.step_size * gradient)
             yield Update(acting, reached, network)
-
-    def worst_pairs(self) -> Sequence[Pair]:
-        """The rewards of the built-in walk 1/2 lower and 1/2 higher."""
-        rewards = middle_rewards()
-        return (Pair(rewards.plus(-0.5), rewards.plus(0.5), "every reward higher by 1", unit=0),)
-
-    def utility(self, output: LearnedQ) -> dict[str, float]:
-        """The mean return of the last tenth of the episodes, under the rewards of the built-in walk."""
-        return late_return(output.reached)
 
     def _clipped(self, gradient: Array) -> Array:
         norm = float(np.linalg.norm(gradient))

@@ -153,10 +153,11 @@ def loss_figures(
     if claim is None or guarantee is None:
         return figures | {"mu_lower": mu}
     if claim.view is not View.ALL_RELEASES:
-        return figures | {
-            "inconclusive": f"the claim is about the view {str(claim.view)!r}, the exact loss about all "
-            "releases, which may reveal more"
-        }
+        reason = (
+            f"the claim is about the view {str(claim.view)!r}, the exact loss about all releases, "
+            "which may reveal more"
+        )
+        return figures | {"inconclusive": [reason]}
     if isinstance(guarantee, PureDP | ApproxDP) and own is not None and at >= own:
         # (epsilon, delta)-DP implies nothing at a smaller delta.
         figures["epsilon_claimed"] = guarantee.epsilon

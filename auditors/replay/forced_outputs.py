@@ -9,31 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import assert_never
 
 import numpy as np
 
 from dpaudit.curator.noise import Entry, LiveNoise, Question
 from dpaudit.ledger.ledger import Noise
-from dpaudit.mechanisms import (
-    AnyMechanism,
-    Array,
-    DiscreteGaussian,
-    DiscreteLaplace,
-    Exponential,
-    Gaussian,
-    GaussianProcess,
-    Laplace,
-    OpaqueApproxDP,
-    OpaquePureDP,
-    OpaqueZCDP,
-    PoissonSampled,
-    RandomizedResponse,
-    SmoothGaussian,
-    SymmetricGaussian,
-    Tabulated,
-    TreeAggregation,
-)
+from dpaudit.mechanisms import Array
 
 #: All outputs at once are set to each of these; a single one to each of the first four.
 SETTINGS = (
@@ -97,32 +78,15 @@ class ExtremeNoise:
             query = self.neighbour[self._position].query
             if query.shape == other.shape:
                 other = query
-        return self._set(question.release.mechanism, question, other, output)
+        return self._set(question, other, output)
 
-    def _set(self, mechanism: AnyMechanism, question: Question, other: Array, live: Array) -> Array:
-        exact = question.exact
-        match mechanism:
-            case Gaussian() | TreeAggregation() | GaussianProcess() | DiscreteGaussian():
-                scale = mechanism.sigma
-            case SymmetricGaussian():
-                scale = mechanism.sigma
-            case Laplace() | DiscreteLaplace():
-                scale = mechanism.scale
-            case SmoothGaussian():
-                scale = question.scale or 1.0
-            case PoissonSampled():
-                inner = mechanism.mechanism
-                scale = inner.sigma if isinstance(inner, Gaussian) else inner.scale
-            case RandomizedResponse():
-                return np.clip(self._value(exact, other, 1.0), 0, mechanism.categories - 1)
-            case Exponential():
-                return np.clip(self._value(exact, exact, 1.0), 0, question.query.size - 1)
-            case OpaquePureDP() | OpaqueApproxDP() | OpaqueZCDP() | Tabulated():
-                return live  # what its sampler can return is not known
-            case _:
-                assert_never(mechanism)
+    def _set(self, question: Question, other: Array, live: Array) -> Array:
+        mechanism = question.release.mechanism
+        size = question.scale if question.scale is not None else mechanism.typical_noise
+        if size is None:  # what its sampler can return is not known
+            return live
+        value = mechanism.nearest_output(self._value(question.exact, other, size), question.query)
         # numpy's own overflow is an infinity that no noise leads to.
-        value = self._value(exact, other, scale)
         return value if np.isfinite(value).all() else live
 
     def _value(self, exact: Array, other: Array, scale: float) -> Array:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy.special import logsumexp
 
-from dpaudit.auditors.replay.likelihood import Queries, log_ratio, queries_of
+from dpaudit.auditors.replay.likelihood import log_ratio, queries_of
 from dpaudit.auditors.statistics.gaussian_pair import epsilon_below
 from dpaudit.curator.noise import Entry, LiveNoise, Question
 from dpaudit.ledger.ledger import Noise
@@ -27,6 +27,7 @@ from dpaudit.mechanisms import (
     Gaussian,
     GaussianProcess,
     Laplace,
+    Queries,
     SmoothGaussian,
     SymmetricGaussian,
     TreeAggregation,

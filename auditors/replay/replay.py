@@ -29,6 +29,7 @@ from dpaudit.auditors.replay.likelihood import (
 from dpaudit.auditors.replay.recording import Recording, Runs, flow_difference, fresh, repeat_difference
 from dpaudit.auditors.replay.rng_tripwire import Locate, Watch
 from dpaudit.auditors.replay.sampler_check import DRAWS, SamplerProbe
+from dpaudit.certificate.conditions import Code, Condition
 from dpaudit.certificate.verdicts import Audit, Finding
 from dpaudit.claims.claims import Claim
 from dpaudit.claims.guarantees import ApproxDP
@@ -42,26 +43,16 @@ from dpaudit.errors import InvalidParameter
 #: queries that are computed from such outputs are rounded as coarsely.
 ROUNDING = 2.0**-48
 
-_NOISE_LIMIT = (
-    f"the noise of a mechanism is compared with its stated distribution over {DRAWS} draws at most, which "
-    "do not show an error of the scale below some 3%"
-)
-_SEEN_LIMIT = (
-    "only releases and the returned value are compared: not files, prints, global variables, or what the "
-    "algorithm does where it is not audited"
-)
 LIMITS = (
-    "replay speaks of the pairs it was given, and of the outputs the noise happened to take or was made to",
-    "a bound on the transcript is none on a final output that reveals less",
-    _SEEN_LIMIT,
-    _NOISE_LIMIT,
+    Condition(code=Code.REPLAYED_OUTPUTS),
+    Condition(code=Code.ALL_RELEASES),
+    Condition(code=Code.BESIDE_RELEASES),
+    Condition(code=Code.SAMPLER_RESOLUTION, draws=DRAWS),
 )
 NOTHING_RELEASED = (
     "nothing was released through the curator, so that replay compared empty transcripts: account for what "
     "comes out by releasing it there, or audit it by sampling (method sequential)"
 )
-ONLY_HONEST = "branches that the noise takes too rarely for any recording to show"
-FIXED_QUERIES = "that no query depends on an earlier output, as was stated; it did not in any recording"
 
 
 def replay(
@@ -117,8 +108,8 @@ def replay(
     audited = _Audited(runs, replays, delta or own, fixed_queries, extreme_outputs)
     limits = [
         *LIMITS,
-        *([FIXED_QUERIES] if fixed_queries else []),
-        *([] if extreme_outputs else [ONLY_HONEST]),
+        *([Condition(code=Code.FIXED_QUERIES)] if fixed_queries else []),
+        *([] if extreme_outputs else [Condition(code=Code.NO_EXTREME_OUTPUTS)]),
     ]
     if pairs:
         audited.test_samplers(pairs[0].data, np.random.SeedSequence([seed, 2 * len(pairs)]))
@@ -130,7 +121,7 @@ def replay(
     figures: dict[str, Any] = {}
     if audited.directions:
         figures = loss_figures(audited.directions, claim, delta, confidence)
-    reasons = list(dict.fromkeys([*audited.reasons, *filter(None, [figures.pop("inconclusive", None)])]))
+    reasons = [*audited.reasons, *figures.pop("inconclusive", ())]
     if not pairs:
         reasons.append("no neighbouring pair was given")
     return Audit(
@@ -141,7 +132,7 @@ def replay(
         seed=seed,
         speaks_of="transcript",
         findings=tuple(audited.findings.values()),
-        inconclusive="; ".join(reasons) or None,
+        inconclusive=tuple(dict.fromkeys(reasons)),
         not_checked=tuple(limits),
         **figures,
     )

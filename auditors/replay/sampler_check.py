@@ -30,9 +30,9 @@ from dpaudit.mechanisms import (
     SmoothGaussian,
     SymmetricGaussian,
     TreeAggregation,
+    ValueMechanism,
 )
 from dpaudit.mechanisms.randomness import Randomness
-from dpaudit.mechanisms.values import ValueMechanism, noisy
 
 #: The probability that a correct sampler is reported: in one audit, over all its mechanisms.
 FALSE_ALARM = 1e-6
@@ -141,7 +141,7 @@ def _noise(question: Question, mechanism: ValueMechanism, randomness: Randomness
     """The noise on many copies of one query at once, [n, ...]: at least so many numbers."""
     copies = -(-least // question.query.size)
     values = np.repeat(question.query[np.newaxis], copies, axis=0)
-    return noisy(mechanism, values, randomness) - values
+    return mechanism.answer(values, randomness) - values
 
 
 def _equal_bins(levels: Array) -> tuple[Array, Array]:

@@ -26,6 +26,7 @@ from dpaudit.auditors.sampling.trial import Auditable, Side, require_seed
 from dpaudit.auditors.statistics.claim_points import PrivacyCurve, claimed_points
 from dpaudit.auditors.statistics.clopper_pearson import least_enough
 from dpaudit.auditors.statistics.threshold import check_confidence
+from dpaudit.certificate.conditions import Code, Condition
 from dpaudit.certificate.verdicts import Audit
 from dpaudit.claims.claims import Claim
 from dpaudit.claims.relations import Neighbouring
@@ -39,10 +40,7 @@ _MOST_GUESSES = 2**14
 GUESSED = 0.2
 #: Coins are drawn independently of every trial's noise, whose sides are 0 and 1.
 _COINS = 2
-LIMITS = (
-    "a one-run audit needs canaries that are put in independently, each a unit of privacy of its own",
-    "its bound falls to 0 as the number of canaries times delta grows, however little is private",
-)
+LIMITS = (Condition(code=Code.INDEPENDENT_CANARIES), Condition(code=Code.CANARIES_TIMES_DELTA))
 
 
 def one_run_p_value(canaries: int, guesses: int, correct: int, epsilon: float, delta: float) -> float:
@@ -140,15 +138,17 @@ def one_run(
     points = claimed_points(claim, curve, delta)
     pairs = list(zip(points.epsilons.tolist(), points.deltas.tolist(), strict=True))
     error = 1 - confidence
-    p_value, inconclusive = None, None
+    p_value: float | None = None
+    inconclusive: tuple[str, ...] = ()
     if claim is not None:
         # Each point bounds the same tail of the same count: the least bound is one, too.
         p_value = min(one_run_p_value(m, guesses, correct, *pair) for pair in pairs)
         if min(one_run_p_value(m, guesses, guesses, *pair) for pair in pairs) > error:
-            inconclusive = (
-                f"{guesses} guesses {about} can refute no point of "
-                f"the claim, even if all of them are right; {_guesses_needed(m / guesses, pairs, error)}"
+            least = _guesses_needed(m / guesses, pairs, error)
+            reason = (
+                f"{guesses} guesses {about} can refute no point of the claim, even if all are right; {least}"
             )
+            inconclusive = (reason,)
     return Audit(
         method="one-run",
         claim=claim,

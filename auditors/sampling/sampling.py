@@ -21,6 +21,7 @@ from dpaudit.auditors.statistics.gdp import gaussian_trade_off
 from dpaudit.auditors.statistics.samples import Samples
 from dpaudit.auditors.statistics.sequential import SequentialFeed, begin
 from dpaudit.auditors.statistics.threshold import check_confidence, threshold
+from dpaudit.certificate.conditions import Code, Condition
 from dpaudit.certificate.verdicts import Audit, Experiment
 from dpaudit.claims.claims import Claim
 from dpaudit.claims.pairs import Pair
@@ -177,9 +178,8 @@ def audit_by_sampling(
         return whole
     # A refutation stands; that nothing was refuted yet is no result.
     where = "" if len(pairs) == 1 else f", on pair {len(ended)} of {len(pairs)}"
-    reasons = [f"interrupted by Ctrl-C after {ended[-1].done} of {plan.trials} runs a side{where}"]
-    reasons += [] if whole.inconclusive is None else [whole.inconclusive]
-    return whole.model_copy(update={"inconclusive": "; ".join(reasons)})
+    reason = f"interrupted by Ctrl-C after {ended[-1].done} of {plan.trials} runs a side{where}"
+    return whole.model_copy(update={"inconclusive": (reason, *whole.inconclusive)})
 
 
 def combine_pairs(audits: Sequence[Audit], *, planned: int, confidence: float) -> Audit:
@@ -198,7 +198,8 @@ def combine_pairs(audits: Sequence[Audit], *, planned: int, confidence: float) -
     if planned == 1:
         return strongest
     p_value = _largest(-audit.p_value for audit in audits if audit.p_value is not None)
-    reasons = [audit.inconclusive for audit in audits]
+    conclusive = any(not audit.inconclusive for audit in audits)
+    reasons = () if conclusive else dict.fromkeys(reason for audit in audits for reason in audit.inconclusive)
     return strongest.model_copy(
         update={
             "pairs": len(audits),
@@ -209,7 +210,7 @@ def combine_pairs(audits: Sequence[Audit], *, planned: int, confidence: float) -
             "largest_refutable_epsilon": _largest(audit.largest_refutable_epsilon for audit in audits),
             "confidence": confidence,
             "not_checked": tuple(dict.fromkeys(limit for audit in audits for limit in audit.not_checked)),
-            "inconclusive": None if None in reasons else "; ".join(dict.fromkeys(filter(None, reasons))),
+            "inconclusive": tuple(reasons),
         }
     )
 
@@ -295,7 +296,9 @@ class _PairAudit:
                 f"{audit.event}; ended by {by} after {self.done} of {self._plan.trials} runs a side"
             )
             if self._feed is None:
-                limit = f"that the moment at which {by} ended the runs did not depend on what they showed"
+                limit = Condition(
+                    code=Code.STOPPING_TIME, ended_by="interrupt" if self.interrupted else "time-limit"
+                )
                 changes["not_checked"] = (*audit.not_checked, limit)
         return audit.model_copy(update=changes)
 

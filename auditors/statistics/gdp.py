@@ -17,6 +17,7 @@ from dpaudit.auditors.statistics.samples import Samples
 from dpaudit.auditors.statistics.threshold import LIMITS, ROUNDED, check_confidence, prepared
 from dpaudit.auditors.statistics.threshold_events import event_for_mu
 from dpaudit.auditors.statistics.two_proportions import Ceiling, by_mu, region
+from dpaudit.certificate.conditions import Code, Condition
 from dpaudit.certificate.verdicts import Audit
 from dpaudit.claims.claims import Claim
 from dpaudit.claims.guarantees import GDP
@@ -55,15 +56,17 @@ def gaussian_trade_off(
     x, y = event.counts(testing)
     bound = region(x, y, n, by_mu(n), error).largest_refuted(_gaussian, _LARGEST_MU, error)
     largest = _largest_refutable_mu(n, error)
-    inconclusive = None
+    inconclusive: tuple[str, ...] = ()
     if claim is not None and isinstance(claim.guarantee, GDP) and claim.guarantee.mu >= largest:
         claimed = claim.guarantee.mu
         needed = least_enough(lambda tested: _largest_refutable_mu(tested, error) > claimed, 2, 2**40)
-        inconclusive = f"{n} held-out runs a side can refute no mu above {largest:.4g}, whatever they show; "
-        inconclusive += (
+        enough = (
             "no feasible number of runs could refute the claim"
             if needed is None
             else f"it takes at least {needed}, that is {-(-needed * len(samples) // n)} runs a side in all"
+        )
+        inconclusive = (
+            f"{n} held-out runs a side can refute no mu above {largest:.4g}, whatever they show; {enough}",
         )
     return Audit(
         method="gdp",
@@ -76,10 +79,7 @@ def gaussian_trade_off(
         confidence=confidence,
         event=f"{event}: in {x} and {y} of {n} runs held out, which could refute mu {largest:.4g} at most",
         inconclusive=inconclusive,
-        not_checked=(
-            "anything but mu-GDP: a refuted mu is no statement about epsilon",
-            *(LIMITS if attack_grid else (*LIMITS, ROUNDED)),
-        ),
+        not_checked=(Condition(code=Code.MU_ONLY), *LIMITS, *(() if attack_grid else (ROUNDED,))),
     )
 
 

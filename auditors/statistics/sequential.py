@@ -209,17 +209,19 @@ class Sequential:
         refuted = self.peak[: len(bank)] >= self._goal
         prefix = len(bank) if refuted.all() else int(np.argmin(refuted))
         delta = self.points.report_delta
-        p_value, inconclusive = None, None
+        p_value: float | None = None
+        inconclusive: tuple[str, ...] = ()
         if self.claim is not None:
             at = -1 if self.separate else int(np.searchsorted(bank, self.points.epsilons[0]))
             p_value = float(np.exp(-max(0.0, self.peak[at])))
             pairs = zip(self.points.epsilons.tolist(), self.points.deltas.tolist(), strict=True)
             needed = min(pairs_needed(epsilon, own, self.confidence) for epsilon, own in pairs)
             if n < needed:
-                inconclusive = (
+                reason = (
                     f"{n} pairs of runs can refute no point of the claim, whatever they show; "
                     f"it takes at least {needed}"
                 )
+                inconclusive = (reason,)
         return Audit(
             method="sequential",
             claim=self.claim,
@@ -322,9 +324,9 @@ class SequentialFeed:
             self._state = self._state.update(runs.data[self._fed :], runs.neighbour[self._fed :])
             self._fed = len(runs)
         audit = self._state.audit().model_copy(update={"trials": len(runs)})
-        if features and audit.inconclusive is not None:
-            words = f"{audit.inconclusive}, beside the {FIRST_BLOCK} a side that a score was learned from"
-            audit = audit.model_copy(update={"inconclusive": words})
+        if features and audit.inconclusive:
+            learned = f"the first {FIRST_BLOCK} runs a side, from which a score was learned, do not count"
+            audit = audit.model_copy(update={"inconclusive": (*audit.inconclusive, learned)})
         self._audit = audit
         return audit
 

@@ -17,6 +17,7 @@ from dpaudit.auditors.statistics.clopper_pearson import largest_refutable_epsilo
 from dpaudit.auditors.statistics.samples import Samples, rounding
 from dpaudit.auditors.statistics.threshold_events import event_for_epsilon
 from dpaudit.auditors.statistics.two_proportions import Ceiling, by_epsilon, region
+from dpaudit.certificate.conditions import Code, Condition
 from dpaudit.certificate.verdicts import Audit
 from dpaudit.claims.claims import Claim
 from dpaudit.errors import InvalidParameter
@@ -25,11 +26,8 @@ from dpaudit.errors import InvalidParameter
 LEARNING = 0.3
 CHOOSING = 0.2
 
-LIMITS = (
-    "a sampling audit speaks of the pairs it was given",
-    "an event rarer than the audit's resolution is not seen, whatever it reveals",
-)
-ROUNDED = "the floating-point grid of the noise: scores were rounded before they were tested"
+LIMITS = (Condition(code=Code.GIVEN_PAIRS), Condition(code=Code.RARE_EVENTS))
+ROUNDED = Condition(code=Code.ROUNDED_SCORES)
 
 
 def threshold(
@@ -74,8 +72,8 @@ def threshold(
         return lambda q: np.exp(epsilon) * q + points.report_delta
 
     bound = min(largest, stronger.largest_refuted(line, largest, error))
-    inconclusive = None if claim is None else out_of_reach(points, n, len(samples), confidence)
-    tested = claim is not None and inconclusive is None
+    inconclusive = () if claim is None else out_of_reach(points, n, len(samples), confidence)
+    tested = claim is not None and not inconclusive
     return Audit(
         method="threshold",
         claim=claim,
@@ -110,16 +108,17 @@ def prepared(samples: Samples, learner: Learner, *, attack_grid: bool) -> tuple[
     return whole.split(CHOOSING)
 
 
-def out_of_reach(points: ClaimedPoints, tested: int, trials: int, confidence: float) -> str | None:
-    """Why no outcome could have refuted any claimed point, and how many runs it takes; else None."""
+def out_of_reach(points: ClaimedPoints, tested: int, trials: int, confidence: float) -> tuple[str, ...]:
+    """Why no outcome could have refuted any claimed point, and how many runs it takes; else nothing."""
     pairs = list(zip(points.epsilons.tolist(), points.deltas.tolist(), strict=True))
     if any(epsilon < largest_refutable_epsilon(tested, delta, confidence) for epsilon, delta in pairs):
-        return None
+        return ()
     needed = min(trials_needed(epsilon, delta, confidence) for epsilon, delta in pairs)
-    return (
+    reason = (
         f"{tested} held-out runs a side can refute no point of the claim, whatever they show; "
         f"it takes at least {needed}, that is {-(-needed * trials // tested)} runs a side in all"
     )
+    return (reason,)
 
 
 def check_confidence(confidence: float) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import Field, computed_field, model_validator
 
+from dpaudit.certificate.conditions import Code, Condition
 from dpaudit.certificate.curve_points import CurvePoints
 from dpaudit.certificate.noise_provenance import Numerics, versions
 from dpaudit.certificate.second_opinion import SecondOpinion
@@ -35,11 +37,9 @@ from dpaudit.ledger.ledger import Ledger
 from dpaudit.mechanisms import PoissonSampled
 from dpaudit.models import Count, Model, Parameters, without_computed
 
-CERTIFICATE_SCHEMA: Final = "dpaudit.certificate/1"
+CERTIFICATE_SCHEMA: Final = "dpaudit.certificate/2"
 
 _STAYS: Final = "what a claim rests on stays, whatever figure is claimed"
-
-NO_AUDIT = "no audit was run"
 
 
 class Certificate(Model):
@@ -59,7 +59,7 @@ class Certificate(Model):
         statement: what its author states about the deployment; nothing of it was checked.
     """
 
-    schema_: Annotated[Literal["dpaudit.certificate/1"], Field(alias="schema")] = CERTIFICATE_SCHEMA
+    schema_: Annotated[Literal["dpaudit.certificate/2"], Field(alias="schema")] = CERTIFICATE_SCHEMA
     algorithm: str
     claim: Claim
     unit: str
@@ -76,7 +76,7 @@ class Certificate(Model):
     proof: Proof
     audits: tuple[Audit, ...]
     numerics: Numerics
-    not_checked: tuple[str, ...]
+    not_checked: tuple[Condition, ...]
     publishable: bool
     versions: dict[str, str]
     command: str
@@ -130,8 +130,8 @@ class Certificate(Model):
         yield numerics != follows, f"its numerics do not follow: they would be {follows.to_json()}"
         yield self.publishable == numerics.seeded, "publishable is what is not seeded, and nothing else"
         limits = _limits(numerics, self.audits, self.second_opinion, self.statement)
-        missing = [line for line in limits if line not in self.not_checked]
-        yield bool(missing), f"not_checked lacks {missing[:1]}"
+        missing = [str(limit.code) for limit in limits if limit not in self.not_checked]
+        yield bool(missing), f"not_checked lacks {', '.join(missing)}"
         proof = proof_of(claim, self.bounds)
         yield proof is not self.proof, f"says {self.proof}, but its bounds and premises make it {proof}"
 
@@ -253,7 +253,7 @@ def judge(
     numerics = Numerics.of(noise.sampler, (r.mechanism for r in ledger.releases), seeded=noise.seeded)
     not_checked = left_on_trust(accounting.not_checked, audits)
     limits = _limits(numerics, audits, second_opinion, statement)
-    not_checked += [line for line in limits if line not in not_checked]
+    not_checked += [limit for limit in limits if limit not in not_checked]
     return Certificate(
         algorithm=header.algorithm,
         claim=accounting.claim,
@@ -282,12 +282,12 @@ def judge(
 
 def _limits(
     numerics: Numerics, audits: Sequence[Audit], opinion: SecondOpinion | None, statement: Statement
-) -> list[str]:
+) -> list[Condition]:
     """What noise, audits, a second opinion and assumptions leave open, beside what is taken on trust."""
-    lines = [*numerics.warnings(), *(line for audit in audits for line in audit.not_checked)]
-    lines += [] if opinion is None else opinion.warnings()
-    lines += statement.limits()
-    return list(dict.fromkeys(lines if audits else [*lines, NO_AUDIT]))
+    sources = [numerics.not_checked(), *(audit.not_checked for audit in audits)]
+    sources += [[] if opinion is None else opinion.not_checked(), statement.not_checked()]
+    sources += [] if audits else [[Condition(code=Code.NO_AUDIT)]]
+    return list(dict.fromkeys(itertools.chain.from_iterable(sources)))
 
 
 def _stated(record: dict[str, Any]) -> dict[str, Any]:

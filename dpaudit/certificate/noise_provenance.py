@@ -6,20 +6,10 @@ import platform
 from collections.abc import Iterable
 from importlib.metadata import PackageNotFoundError, version
 
+from dpaudit.certificate.conditions import Code, Condition
 from dpaudit.certificate.verdicts import CLAIM_TOLERANCE
-from dpaudit.mechanisms import FLOATING_POINT_SAMPLER, AnyMechanism, Sampler, floating_point
+from dpaudit.mechanisms import FLOATING_POINT_SAMPLER, AnyMechanism, Sampler
 from dpaudit.models import Model
-
-FLOATING_POINT_WARNING = (
-    "the noise was drawn in floating point, whose grid can reveal more than the real-valued mechanism "
-    "(Mironov 2012); the bounds are those of the real-valued mechanism"
-)
-
-
-SEEDED_WARNING = (
-    "the noise came from a seed of the caller's choosing: whoever knows it can subtract the noise, "
-    "so this run's output must not be published"
-)
 
 
 class Numerics(Model):
@@ -40,13 +30,13 @@ class Numerics(Model):
     @classmethod
     def of(cls, sampler: Sampler, mechanisms: Iterable[AnyMechanism], *, seeded: bool) -> Numerics:
         """What a sampler makes of a run's mechanisms."""
-        in_floats = sampler == FLOATING_POINT_SAMPLER and any(map(floating_point, mechanisms))
+        in_floats = sampler == FLOATING_POINT_SAMPLER and not all(m.integer_noise for m in mechanisms)
         return cls(sampler=sampler, floating_point=in_floats, seeded=seeded)
 
-    def warnings(self) -> list[str]:
-        """What follows for the reader."""
-        lines = [FLOATING_POINT_WARNING] if self.floating_point else []
-        return [*lines, SEEDED_WARNING] if self.seeded else lines
+    def not_checked(self) -> list[Condition]:
+        """What the noise leaves unchecked."""
+        codes = {Code.FLOATING_POINT_NOISE: self.floating_point, Code.SEEDED_NOISE: self.seeded}
+        return [Condition(code=code) for code, applies in codes.items() if applies]
 
 
 def versions() -> dict[str, str]:

@@ -6,6 +6,7 @@ from typing import Annotated, Self
 
 from pydantic import Field, computed_field, model_validator
 
+from dpaudit.certificate.conditions import Code, Condition
 from dpaudit.errors import CertificateFormat
 from dpaudit.models import Fraction, Model, NonNegative
 
@@ -63,9 +64,11 @@ class SecondOpinion(Model):
             )
         return self
 
-    def warnings(self) -> list[str]:
-        """What follows for the reader: nothing, unless the two disagree."""
-        return [f"which of two accountants is right: {self._words()}"] if self.agrees is False else []
+    def not_checked(self) -> list[Condition]:
+        """Which of the two accountants is right, where they disagree; else nothing."""
+        if self.agrees is not False:
+            return []
+        return [Condition(code=Code.ACCOUNTANTS_DISAGREE, accountant=self.method)]
 
     def __str__(self) -> str:
         if self.agrees is None:

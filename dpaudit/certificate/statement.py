@@ -13,6 +13,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field, StringConstraints
 
+from dpaudit.certificate.conditions import Code, Condition
 from dpaudit.errors import InputError, UsageError
 from dpaudit.models import Model
 
@@ -61,9 +62,11 @@ class Statement(Model):
     assumptions: Listed = Field(default=NOT_STATED)
     waivers: Listed = Field(default=NOT_STATED)
 
-    def limits(self) -> list[str]:
-        """The stated assumptions, as lines of what was not checked."""
-        return [] if self.assumptions == NOT_STATED else [f"assumed: {line}" for line in self.assumptions]
+    def not_checked(self) -> list[Condition]:
+        """The stated assumptions."""
+        if self.assumptions == NOT_STATED:
+            return []
+        return [Condition(code=Code.ASSUMED, text=text) for text in self.assumptions]
 
     @classmethod
     def read(cls, path: str | Path) -> Statement:

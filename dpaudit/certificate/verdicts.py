@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
-from typing import Annotated, Any, Final, Literal, overload
+from typing import Annotated, Any, Literal, overload
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, computed_field
 
+from dpaudit.certificate.conditions import Condition
 from dpaudit.claims.bounds import Bound
 from dpaudit.claims.claims import Claim
 from dpaudit.claims.guarantees import GDP, RDP, ZCDP, AnyGuarantee, ApproxDP, Guarantee, PureDP, figures
@@ -25,10 +26,6 @@ from dpaudit.models import Count, Fraction, Model, NonNegative
 #: A claim's figures are decimal numbers that somebody typed or computed in floating point: a bound
 #: meets them if it exceeds them by at most this relative amount. Every certificate states it.
 CLAIM_TOLERANCE = 1e-9
-
-
-#: What an accounting adds to conditions that an audit by replay tests, for a reader who has none.
-REPLAY_HINT: Final = " (an audit by replay tests it)"
 
 
 class Proof(StrEnum):
@@ -156,7 +153,7 @@ class Accounting(Model):
     bounds: tuple[Bound, ...]
     releases: tuple[ReleaseAccount, ...]
     overview: Overview
-    not_checked: tuple[str, ...]
+    not_checked: tuple[Condition, ...]
 
     @computed_field  # type: ignore[prop-decorator]  # pydantic documents this order of decorators
     @property
@@ -218,7 +215,7 @@ class Audit(Model):
             most a, for every a. With `epsilon_lower` and `mu_lower` it shares one budget of error.
         largest_refutable_epsilon: what the method could have refuted at most with these trials.
         event: what was tested, in words.
-        inconclusive: why nothing can be said, where that is so.
+        inconclusive: the reasons why nothing can be said, where that is so.
     """
 
     method: str
@@ -236,8 +233,8 @@ class Audit(Model):
     p_value: Probability | None = None
     largest_refutable_epsilon: NonNegative | None = None
     event: str | None = None
-    inconclusive: str | None = None
-    not_checked: tuple[str, ...] = ()
+    inconclusive: tuple[str, ...] = ()
+    not_checked: tuple[Condition, ...] = ()
 
     @computed_field  # type: ignore[prop-decorator]  # pydantic documents this order of decorators
     @property
@@ -261,14 +258,17 @@ class Audit(Model):
         """REFUTED by anything; INCONCLUSIVE where the audit could not have refuted; else NOT_REFUTED."""
         if self.refuted_by:
             return Experiment.REFUTED
-        return Experiment.NOT_REFUTED if self.inconclusive is None else Experiment.INCONCLUSIVE
+        return Experiment.INCONCLUSIVE if self.inconclusive else Experiment.NOT_REFUTED
 
 
-def left_on_trust(conditions: Iterable[str], audits: Iterable[Audit]) -> list[str]:
+def left_on_trust(conditions: Iterable[Condition], audits: Iterable[Audit]) -> list[Condition]:
     """What an accounting takes on trust, beside audits: a replay may have tested some of it."""
-    replayed = any(audit.method == "replay" and audit.inconclusive is None for audit in audits)
-    tested = " (the audit by replay tested it on its pairs)"
-    return [line.replace(REPLAY_HINT, tested) if replayed else line for line in conditions]
+    if not any(audit.method == "replay" and not audit.inconclusive for audit in audits):
+        return list(conditions)
+    return [
+        condition if condition.replayed is None else condition.model_copy(update={"replayed": True})
+        for condition in conditions
+    ]
 
 
 def _exceeds(bound: float | None, claimed: float | None) -> bool:

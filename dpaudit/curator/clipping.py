@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from dpaudit.claims.relations import Neighbouring
 from dpaudit.claims.sensitivity import Norm
 from dpaudit.errors import InvalidParameter, SensitivityTooSmall
-from dpaudit.mechanisms import AnyMechanism, Array, PoissonSampled, sensitivity_of
+from dpaudit.mechanisms import AnyMechanism, Array, Calibrated, PoissonSampled
 
 
 def bounded(
@@ -30,14 +30,14 @@ def bounded(
         InvalidParameter: the bound is not positive, or the mechanism has no sensitivity.
     """
     where = f"release {label!r}"
-    declared = sensitivity_of(mechanism)
-    if declared is None:
+    if not isinstance(mechanism, Calibrated | PoissonSampled):
         raise InvalidParameter(
             f"a {mechanism.kind} mechanism for a sum",
             where=where,
             why="it is not calibrated to a sensitivity, so clipping contributions bounds nothing",
             remedy="use a mechanism that carries a sensitivity",
         )
+    declared = mechanism.sensitivity
     if not np.isfinite(bound) or bound <= 0:
         raise InvalidParameter(f"contribution bound {bound}", where=where)
     implied = neighbouring.sum_sensitivity(bound, declared.norm, acute=acute)
@@ -49,10 +49,7 @@ def bounded(
             remedy=f"declare a sensitivity of {implied}, and calibrate the noise to it",
         )
     clipped = declared.model_copy(update={"basis": "clipped", "value": max(declared.value, implied)})
-    if isinstance(mechanism, PoissonSampled):
-        inner = mechanism.mechanism.model_copy(update={"sensitivity": clipped})
-        return mechanism.model_copy(update={"mechanism": inner}), declared.norm
-    return mechanism.model_copy(update={"sensitivity": clipped}), declared.norm
+    return mechanism.with_sensitivity(clipped), declared.norm
 
 
 def doubles(value: ArrayLike, where: str) -> Array:

@@ -22,15 +22,7 @@ from dpaudit.curator.shapes import Shapes
 from dpaudit.errors import InvalidParameter, ScheduleBroken
 from dpaudit.ledger.ledger import Ledger
 from dpaudit.ledger.releases import Partition
-from dpaudit.mechanisms import (
-    AnyMechanism,
-    Array,
-    DiscreteGaussian,
-    DiscreteLaplace,
-    PoissonSampled,
-    RandomizedResponse,
-)
-from dpaudit.mechanisms.values import noisy, require_fits, require_value_mechanism
+from dpaudit.mechanisms import AnyMechanism, Array, PoissonSampled, ValueMechanism
 
 if TYPE_CHECKING:
     from dpaudit.curator.local import UserCurator
@@ -93,14 +85,21 @@ class Curator(Shapes):
             BudgetExceeded: the budget does not suffice; nothing was sampled or written.
         """
         where = f"release {label!r}"
-        answering = require_value_mechanism(mechanism, where)
-        release = new_release(label, answering, partition, claimed, count)
+        if not isinstance(mechanism, ValueMechanism):
+            method = getattr(mechanism, "released_by", "release_opaque")
+            raise InvalidParameter(
+                f"a {getattr(mechanism, 'kind', type(mechanism).__name__)} mechanism for a value",
+                where=where,
+                why="it cannot answer a value by itself",
+                remedy=f"release through curator.{method}, or use a mechanism that adds noise to values",
+            )
+        release = new_release(label, mechanism, partition, claimed, count)
         query = as_query(value, label)
         require_count(query, count, label)
-        require_fits(answering, query, where)
-        if isinstance(answering, RandomizedResponse) and self.ledger.header.trust_model is TrustModel.LOCAL:
-            answering.require_single(query, count, where)
-        return self._answer(release, query, lambda randomness: noisy(answering, query, randomness))
+        mechanism.require_fits(query, where)
+        if self.ledger.header.trust_model is TrustModel.LOCAL:
+            mechanism.require_single(query, count, where)
+        return self._answer(release, query, lambda randomness: mechanism.answer(query, randomness))
 
     def release_sum(
         self,
@@ -138,7 +137,7 @@ class Curator(Shapes):
             bound,
             norm,
             nonnegative=nonnegative,
-            whole=isinstance(mechanism, DiscreteGaussian | DiscreteLaplace),
+            whole=mechanism.integer_noise,
         )
         total = rows.sum(axis=0)
         if isinstance(clipped, PoissonSampled):
@@ -219,8 +218,7 @@ class Curator(Shapes):
             The noisy table, of `shape`.
         """
         clipped, norm = self._bounded(mechanism, bound, acute=True, label=label)
-        whole = isinstance(mechanism, DiscreteGaussian | DiscreteLaplace)
-        table = count_cells(cells, shape, bound, norm, whole=whole)
+        table = count_cells(cells, shape, bound, norm, whole=mechanism.integer_noise)
         return self.release(table, clipped, label=label, partition=partition, claimed=claimed)
 
     def public(self, name: str) -> np.random.Generator:

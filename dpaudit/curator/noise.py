@@ -11,7 +11,7 @@ import numpy as np
 from dpaudit.errors import InvalidParameter, ScheduleBroken
 from dpaudit.ledger.ledger import Noise
 from dpaudit.ledger.releases import Release
-from dpaudit.mechanisms import Array
+from dpaudit.mechanisms import Answer, Array
 from dpaudit.mechanisms.randomness import Randomness
 
 
@@ -82,21 +82,20 @@ class NoNoise:
         return question.exact.copy()
 
 
-@dataclass(frozen=True)
-class Entry:
-    """One question as it was answered: what was asked, what came out, and from where in the code.
+@dataclass(frozen=True, kw_only=True)
+class Entry(Answer):
+    """One question as it was answered.
 
-    `number`, `at` and `scale` are those of `Question`; `user` is whose release it is, under local trust.
-    A stream or a function begins with an entry without values, where it was opened.
+    Attributes:
+        release: the ledger's line.
+        where: file and line in the algorithm's code.
+        number: as in `Question`.
+        user: whose release it is, under local trust.
     """
 
     release: Release
-    query: Array
-    output: Array
     where: str
     number: int = 0
-    at: Array | None = None
-    scale: float | None = None
     user: int | None = None
 
 

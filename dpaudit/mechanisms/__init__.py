@@ -1,19 +1,28 @@
-"""Noise mechanisms: parameters, and how to sample; never how they compose.
+"""Noise mechanisms: parameters, how to sample, and the pair that dominates one run; never how they compose.
 
-The union is closed: an accountant matches on it and ends with `assert_never`, so that a mechanism
-added here makes the type checker name every accountant that lacks its case. Each class states its
-proof obligation: the theorem it rests on and what that theorem requires.
+Each class states its proof obligation: the theorem it rests on and what that theorem requires. What else the
+core, accountants and auditors need to know about a mechanism are methods of its class, whose defaults are in
+`dpaudit.mechanisms.base`.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, TypeAlias, assert_never
+from typing import Annotated, TypeAlias
 
 from pydantic import Field
 
 from dpaudit.claims.sensitivity import Sensitivity
 from dpaudit.mechanisms.additive import Gaussian, Laplace
-from dpaudit.mechanisms.calibrated import FLOATING_POINT_SAMPLER, Array, Calibrated, Sampler, distance
+from dpaudit.mechanisms.base import (
+    FLOATING_POINT_SAMPLER,
+    Answer,
+    Array,
+    Calibrated,
+    Queries,
+    Sampler,
+    ValueMechanism,
+    distance,
+)
 from dpaudit.mechanisms.discrete import DiscreteGaussian, DiscreteLaplace
 from dpaudit.mechanisms.functions import ExponentialKernel, GaussianProcess, Path
 from dpaudit.mechanisms.matrices import SymmetricGaussian
@@ -22,11 +31,11 @@ from dpaudit.mechanisms.sampled import PoissonSampled
 from dpaudit.mechanisms.selection import Exponential, RandomizedResponse
 from dpaudit.mechanisms.smooth import SmoothGaussian
 from dpaudit.mechanisms.streams import Tree, TreeAggregation
-from dpaudit.mechanisms.values import ValueMechanism
 
 OpaqueMechanism: TypeAlias = OpaquePureDP | OpaqueApproxDP | OpaqueZCDP | Tabulated
 
-CalibratedMechanism: TypeAlias = (
+#: Every mechanism that a ledger may name.
+AnyMechanism: TypeAlias = (
     Gaussian
     | Laplace
     | DiscreteGaussian
@@ -34,10 +43,11 @@ CalibratedMechanism: TypeAlias = (
     | SymmetricGaussian
     | TreeAggregation
     | GaussianProcess
-)
-
-AnyMechanism: TypeAlias = (
-    CalibratedMechanism | RandomizedResponse | Exponential | SmoothGaussian | PoissonSampled | OpaqueMechanism
+    | RandomizedResponse
+    | Exponential
+    | SmoothGaussian
+    | PoissonSampled
+    | OpaqueMechanism
 )
 
 #: The same union as a field of a model, told apart by its kind.
@@ -46,47 +56,15 @@ Mechanism = Annotated[AnyMechanism, Field(discriminator="kind")]
 
 def sensitivity_of(mechanism: AnyMechanism) -> Sensitivity | None:
     """The sensitivity that a mechanism is calibrated to; None for those that have none."""
-    match mechanism:
-        case (
-            Gaussian()
-            | Laplace()
-            | DiscreteGaussian()
-            | DiscreteLaplace()
-            | SymmetricGaussian()
-            | TreeAggregation()
-            | GaussianProcess()
-            | PoissonSampled()
-        ):
-            return mechanism.sensitivity
-        case RandomizedResponse() | Exponential() | SmoothGaussian():
-            return None
-        case OpaquePureDP() | OpaqueApproxDP() | OpaqueZCDP() | Tabulated():
-            return None
-        case _:
-            assert_never(mechanism)
-
-
-def floating_point(mechanism: AnyMechanism) -> bool:
-    """Whether `FLOATING_POINT_SAMPLER` draws this mechanism's noise in floating point, or may do so."""
-    match mechanism:
-        case DiscreteGaussian() | DiscreteLaplace():
-            return False
-        case Gaussian() | Laplace() | SymmetricGaussian() | TreeAggregation() | GaussianProcess():
-            return True
-        case RandomizedResponse() | Exponential() | SmoothGaussian() | PoissonSampled():
-            return True
-        case OpaquePureDP() | OpaqueApproxDP() | OpaqueZCDP() | Tabulated():
-            return True
-        case _:
-            assert_never(mechanism)
+    return mechanism.declared_sensitivity
 
 
 __all__ = [
     "FLOATING_POINT_SAMPLER",
+    "Answer",
     "AnyMechanism",
     "Array",
     "Calibrated",
-    "CalibratedMechanism",
     "DiscreteGaussian",
     "DiscreteLaplace",
     "Exponential",
@@ -101,6 +79,7 @@ __all__ = [
     "OpaqueZCDP",
     "Path",
     "PoissonSampled",
+    "Queries",
     "RandomizedResponse",
     "Sampler",
     "SmoothGaussian",
@@ -110,6 +89,5 @@ __all__ = [
     "TreeAggregation",
     "ValueMechanism",
     "distance",
-    "floating_point",
     "sensitivity_of",
 ]

@@ -8,11 +8,12 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from dpaudit.claims.sensitivity import Norm
-from dpaudit.mechanisms.calibrated import Array, Calibrated, residual
+from dpaudit.mechanisms.base import Array, Calibrated, GaussianNoise, ValueMechanism, residual
+from dpaudit.mechanisms.dominating import LaplacePair
 from dpaudit.models import Positive
 
 
-class Gaussian(Calibrated):
+class Gaussian(GaussianNoise, ValueMechanism):
     """Independent Gaussian noise of standard deviation `sigma` on every entry.
 
     Obligation: the query's L2 distance between neighbouring data sets is at most the sensitivity;
@@ -23,35 +24,49 @@ class Gaussian(Calibrated):
     norms: ClassVar[tuple[Norm, ...]] = ("l2",)
 
     kind: Literal["gaussian"] = "gaussian"
-    sigma: Positive
 
     def sample(self, value: Array, generator: np.random.Generator) -> Array:
         """`value`, of any shape, plus noise of the same shape."""
         return value + generator.normal(0.0, self.sigma, value.shape)
 
     def log_density(self, output: Array, query: Array) -> float:
-        """Log density of `output` given the query, summed over entries; same shapes."""
+        """As `ValueMechanism.log_density`."""
         return normal_log_density(residual(output, query), self.sigma)
 
 
-class Laplace(Calibrated):
+class LaplaceNoise(Calibrated, ValueMechanism):
+    """Laplace noise on every entry, on the line or on the integers."""
+
+    norms: ClassVar[tuple[Norm, ...]] = ("l1",)
+    noise_field = "scale"
+
+    scale: Positive
+
+    @property
+    def spread(self) -> float:
+        """The standard deviation of the noise on one entry."""
+        return math.sqrt(2.0) * self.scale
+
+
+class Laplace(LaplaceNoise):
     """Independent Laplace noise of scale `scale` on every entry.
 
     Obligation: the query's L1 distance between neighbouring data sets is at most the sensitivity;
     then the release is (sensitivity/scale)-DP (Dwork, McSherry, Nissim, Smith 2006, Theorem 1).
     """
 
-    norms: ClassVar[tuple[Norm, ...]] = ("l1",)
-
     kind: Literal["laplace"] = "laplace"
-    scale: Positive
+
+    def dominating_pair(self) -> LaplacePair:
+        """One coordinate moved by the whole sensitivity."""
+        return LaplacePair(self.ratio(self.scale))
 
     def sample(self, value: Array, generator: np.random.Generator) -> Array:
         """`value`, of any shape, plus noise of the same shape."""
         return value + generator.laplace(0.0, self.scale, value.shape)
 
     def log_density(self, output: Array, query: Array) -> float:
-        """Log density of `output` given the query, summed over entries; same shapes."""
+        """As `ValueMechanism.log_density`."""
         noise = residual(output, query)
         return -float(np.abs(noise / self.scale).sum()) - noise.size * math.log(2.0 * self.scale)
 

@@ -7,6 +7,7 @@ that its double is, so the distribution is that of the ledger's figure and not o
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Callable
 from fractions import Fraction
 from typing import ClassVar, Literal
@@ -15,12 +16,32 @@ import numpy as np
 
 from dpaudit.claims.sensitivity import Norm
 from dpaudit.errors import InvalidParameter
-from dpaudit.mechanisms.calibrated import Array, Calibrated, residual
-from dpaudit.mechanisms.randomness import Bits
+from dpaudit.mechanisms.additive import LaplaceNoise
+from dpaudit.mechanisms.base import Array, Calibrated, ValueMechanism, residual
+from dpaudit.mechanisms.dominating import DiscreteLaplacePair, ZCDPPair
+from dpaudit.mechanisms.randomness import Bits, Randomness
 from dpaudit.models import Positive
 
 
-class DiscreteGaussian(Calibrated):
+class IntegerNoise(ValueMechanism):
+    """Integer noise on a value of integers, drawn exactly."""
+
+    integer_noise = True
+
+    @abstractmethod
+    def sample(self, value: Array, source: np.random.Generator | Bits) -> Array:
+        """`value`, integers of any shape, plus integer noise of the same shape."""
+
+    def answer(self, value: Array, randomness: Randomness) -> Array:
+        """`sample`, from fair bits."""
+        return self.sample(value, randomness.bits)
+
+    def require_fits(self, query: Array, where: str) -> None:
+        """Raise `InvalidParameter` unless every entry is an integer."""
+        require_integers(query, where)
+
+
+class DiscreteGaussian(Calibrated, IntegerNoise):
     """Independent discrete Gaussian noise, P(k) proportional to exp(-k^2/(2 sigma^2)), on every integer.
 
     Obligation: the query is integer-valued and its L2 distance between neighbouring data sets is at
@@ -30,17 +51,22 @@ class DiscreteGaussian(Calibrated):
     """
 
     norms: ClassVar[tuple[Norm, ...]] = ("l2",)
+    noise_field = "sigma"
 
     kind: Literal["discrete-gaussian"] = "discrete-gaussian"
     sigma: Positive
 
+    def dominating_pair(self) -> ZCDPPair:
+        """Its Renyi divergences are at most the continuous ones."""
+        return ZCDPPair(self.ratio(self.sigma) ** 2 / 2)
+
     def sample(self, value: Array, source: np.random.Generator | Bits) -> Array:
-        """`value`, integers of any shape, plus integer noise of the same shape."""
+        """As `IntegerNoise.sample`."""
         variance = Fraction(self.sigma) ** 2
         return _noisy(value, source, lambda bits: discrete_gaussian(variance, bits))
 
     def log_density(self, output: Array, query: Array) -> float:
-        """Log probability of `output` given the query, summed over entries; same shapes."""
+        """As `ValueMechanism.log_density`."""
         noise = _integer_residual(output, query)
         if noise is None:
             return -math.inf
@@ -48,7 +74,7 @@ class DiscreteGaussian(Calibrated):
         return -exponent - noise.size * _log_normaliser(self.sigma)
 
 
-class DiscreteLaplace(Calibrated):
+class DiscreteLaplace(LaplaceNoise, IntegerNoise):
     """Independent discrete Laplace noise, P(k) proportional to exp(-|k|/scale), on every integer.
 
     Obligation: the query is integer-valued and its L1 distance between neighbouring data sets is at
@@ -56,18 +82,19 @@ class DiscreteLaplace(Calibrated):
     Sundararajan 2009: the geometric mechanism).
     """
 
-    norms: ClassVar[tuple[Norm, ...]] = ("l1",)
-
     kind: Literal["discrete-laplace"] = "discrete-laplace"
-    scale: Positive
+
+    def dominating_pair(self) -> DiscreteLaplacePair:
+        """One coordinate moved by the whole sensitivity."""
+        return DiscreteLaplacePair(Fraction(self.sensitivity.value), Fraction(self.scale))
 
     def sample(self, value: Array, source: np.random.Generator | Bits) -> Array:
-        """`value`, integers of any shape, plus integer noise of the same shape."""
+        """As `IntegerNoise.sample`."""
         scale = Fraction(self.scale)
         return _noisy(value, source, lambda bits: discrete_laplace(scale, bits))
 
     def log_density(self, output: Array, query: Array) -> float:
-        """Log probability of `output` given the query, summed over entries; same shapes."""
+        """As `ValueMechanism.log_density`."""
         noise = _integer_residual(output, query)
         if noise is None:
             return -math.inf

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -11,7 +12,7 @@ from sortedcontainers import SortedDict
 from dpaudit.claims.sensitivity import Norm
 from dpaudit.errors import InvalidParameter
 from dpaudit.mechanisms.additive import normal_log_density
-from dpaudit.mechanisms.calibrated import Array, Calibrated, residual
+from dpaudit.mechanisms.base import Answer, Array, GaussianNoise, Move, Queries, residual
 from dpaudit.models import Model, Positive
 
 
@@ -64,7 +65,7 @@ class ExponentialKernel(Model):
         return innovations, variances
 
 
-class GaussianProcess(Calibrated):
+class GaussianProcess(GaussianNoise):
     """A function plus `sigma` times a path of the Gaussian process with covariance `kernel`.
 
     Obligation: the function's distance between neighbouring data sets, in the norm of the kernel's
@@ -74,15 +75,43 @@ class GaussianProcess(Calibrated):
     Wasserman 2013, section 4; on finitely many points it is the Gaussian mechanism).
     """
 
+    released_by = "function"
     norms: ClassVar[tuple[Norm, ...]] = ("rkhs",)
 
     kind: Literal["gaussian-process"] = "gaussian-process"
-    sigma: Positive
     kernel: ExponentialKernel
 
     def log_density(self, outputs: Array, means: Array, points: Array) -> float:
         """Log density of the noisy values [n, ...] at distinct points [n], given the function's own."""
         return self.kernel.log_density(points, residual(outputs, means), self.sigma)
+
+    def moves(self, one: Sequence[Answer], other: Sequence[Answer]) -> Sequence[Move]:
+        """The least norm that the functions' difference can have, given its values where it was called."""
+        differences = [a.query - b.query for a, b in zip(one, other, strict=True)]
+        moved = math.sqrt(self._squared_norm(one, differences))
+        return [Move(moved, self.sensitivity.value, "in rkhs")]
+
+    def log_likelihood(self, answers: Sequence[Answer], queries: Queries) -> float:
+        """Of the values at all points together."""
+        points = _points(answers)
+        if points is None:
+            return 0.0
+        outputs = np.concatenate([answer.output for answer in answers[1:]])
+        return self.log_density(outputs, np.concatenate([query for query, _ in queries[1:]]), points)
+
+    def gaussian_share(self, answers: Sequence[Answer], differences: Sequence[Array]) -> tuple[float, bool]:
+        """Exact."""
+        return self._squared_norm(answers, differences) / self.sigma**2, True
+
+    def _squared_norm(self, answers: Sequence[Answer], differences: Sequence[Array]) -> float:
+        points = _points(answers)
+        return 0.0 if points is None else self.kernel.squared_norm(points, np.concatenate(differences[1:]))
+
+
+def _points(answers: Sequence[Answer]) -> Array | None:
+    """All points where a function was called; its first answer is empty."""
+    asked = [answer.at for answer in answers[1:] if answer.at is not None]
+    return np.concatenate(asked) if asked else None
 
 
 class Path:

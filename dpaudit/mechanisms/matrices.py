@@ -10,11 +10,11 @@ import numpy as np
 from dpaudit.claims.sensitivity import Norm
 from dpaudit.errors import InvalidParameter
 from dpaudit.mechanisms.additive import normal_log_density
-from dpaudit.mechanisms.calibrated import Array, Calibrated, residual
-from dpaudit.models import Count, Positive
+from dpaudit.mechanisms.base import Array, GaussianNoise, ValueMechanism, residual
+from dpaudit.models import Count
 
 
-class SymmetricGaussian(Calibrated):
+class SymmetricGaussian(GaussianNoise, ValueMechanism):
     """Symmetric Gaussian noise: variance `sigma`^2 on the diagonal, `sigma`^2/2 off it.
 
     In the orthonormal basis E_ii, (E_ij + E_ji)/sqrt 2 of the symmetric matrices under the Frobenius
@@ -28,7 +28,6 @@ class SymmetricGaussian(Calibrated):
     norms: ClassVar[tuple[Norm, ...]] = ("frobenius",)
 
     kind: Literal["symmetric-gaussian"] = "symmetric-gaussian"
-    sigma: Positive
     dimension: Count
 
     def sample(self, value: Array, generator: np.random.Generator) -> Array:
@@ -42,7 +41,7 @@ class SymmetricGaussian(Calibrated):
             return -math.inf
         return symmetric_log_density(noise, self.sigma)
 
-    def require_symmetric(self, query: Array, where: str) -> None:
+    def require_fits(self, query: Array, where: str) -> None:
         """Raise `InvalidParameter` unless the value is symmetric [..., dimension, dimension]."""
         require_symmetric(query, where)
         if query.shape[-1] != self.dimension:

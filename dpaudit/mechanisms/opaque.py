@@ -1,18 +1,21 @@
 """Mechanisms known by a guarantee alone, each with a written justification.
 
-Nothing here can be sampled or tested: what stands in `justification` is all that the figures rest on,
-and what is taken on trust repeats it.
+They cannot be sampled or tested here: their figures rest on the `justification` alone, and the certificate
+repeats it.
 """
 
 from __future__ import annotations
 
 import math
+from fractions import Fraction as Exact
 from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from dpaudit.errors import InvalidParameter
-from dpaudit.models import Fraction, Model, NonNegative, Number, finite
+from dpaudit.errors import CannotBound, InvalidParameter
+from dpaudit.mechanisms.base import BaseMechanism, Times
+from dpaudit.mechanisms.dominating import ApproxPair, PurePair, TablePair, ZCDPPair
+from dpaudit.models import Fraction, NonNegative, Number, finite
 
 #: How far a table's probabilities may be from adding up to 1.
 MASS_TOLERANCE = 1e-9
@@ -21,7 +24,7 @@ Justification = Annotated[str, Field(min_length=1, pattern=r"\S")]
 FiniteFloat = Annotated[Number, AfterValidator(finite)]
 
 
-class OpaquePureDP(Model):
+class OpaquePureDP(BaseMechanism):
     """A mechanism of which only epsilon-DP is known.
 
     Obligation: the justification shows epsilon-DP under the ledger's relation, for any earlier outputs.
@@ -31,8 +34,16 @@ class OpaquePureDP(Model):
     epsilon: NonNegative
     justification: Justification
 
+    def dominating_pair(self) -> PurePair:
+        """The guarantee."""
+        return PurePair(self.epsilon)
 
-class OpaqueApproxDP(Model):
+    def for_group(self, size: int, times: Times) -> tuple[Self, int]:
+        """epsilon times the size (Dwork, Kenthapadi, McSherry, Mironov and Naor 2006)."""
+        return self.model_copy(update={"epsilon": times(self.epsilon, size)}), 1
+
+
+class OpaqueApproxDP(BaseMechanism):
     """A mechanism of which only (epsilon, delta)-DP is known.
 
     Obligation: the justification shows (epsilon, delta)-DP under the ledger's relation, for any earlier
@@ -44,8 +55,25 @@ class OpaqueApproxDP(Model):
     delta: Fraction
     justification: Justification
 
+    def dominating_pair(self) -> ApproxPair:
+        """The guarantee."""
+        return ApproxPair(self.epsilon, self.delta)
 
-class OpaqueZCDP(Model):
+    def for_group(self, size: int, times: Times) -> tuple[Self, int]:
+        """(k epsilon, delta (1 + e^epsilon + ... + e^((k-1) epsilon))) (Vadhan 2017, Lemma 2.2)."""
+        # The sum is at most k e^((k-1) epsilon).
+        exponent = (size - 1) * self.epsilon
+        delta = math.inf if exponent > 700.0 else self.delta * size * math.exp(exponent) * (1.0 + 1e-12)
+        if not delta < 1.0:
+            raise CannotBound(
+                f"a group of {size} is not protected by ({self.epsilon}, {self.delta})-DP",
+                where="header.group_size",
+                remedy="use a mechanism with a smaller delta",
+            )
+        return self.model_copy(update={"epsilon": times(self.epsilon, size), "delta": delta}), 1
+
+
+class OpaqueZCDP(BaseMechanism):
     """A mechanism of which only rho-zCDP is known.
 
     Obligation: the justification shows rho-zCDP under the ledger's relation, for any earlier outputs.
@@ -55,8 +83,16 @@ class OpaqueZCDP(Model):
     rho: NonNegative
     justification: Justification
 
+    def dominating_pair(self) -> ZCDPPair:
+        """The guarantee."""
+        return ZCDPPair(Exact(self.rho))
 
-class Tabulated(Model):
+    def for_group(self, size: int, times: Times) -> tuple[Self, int]:
+        """rho times the squared size (Bun and Steinke 2016, Proposition 1.9)."""
+        return self.model_copy(update={"rho": times(self.rho, size**2)}), 1
+
+
+class Tabulated(BaseMechanism):
     """A mechanism known by a table of its privacy loss.
 
     Obligation: for the pair P, Q with log(P/Q) = losses[i] where P has mass probabilities[i], and Q
@@ -76,6 +112,10 @@ class Tabulated(Model):
     probabilities: tuple[NonNegative, ...]
     infinity: Annotated[NonNegative, Field(le=1)] = 0.0
     justification: Justification
+
+    def dominating_pair(self) -> TablePair:
+        """The table."""
+        return TablePair(self.losses, self.probabilities, self.infinity)
 
     @model_validator(mode="after")
     def _is_a_distribution(self) -> Self:

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated, Literal
+from collections.abc import Sequence
+from typing import Annotated, Literal, Self
 
 import numpy as np
 from pydantic import Field
 
 from dpaudit.claims.sensitivity import Norm, Sensitivity
 from dpaudit.mechanisms.additive import Gaussian, Laplace
-from dpaudit.mechanisms.calibrated import Array
-from dpaudit.models import Model, Positive
+from dpaudit.mechanisms.base import Answer, Array, BaseMechanism, Move
+from dpaudit.mechanisms.dominating import SampledPair
+from dpaudit.models import Positive
 
 Inner = Annotated[Gaussian | Laplace, Field(discriminator="kind")]
 
 
-class PoissonSampled(Model):
+class PoissonSampled(BaseMechanism):
     """`mechanism` on a sum over units, each unit in it with probability `rate`, independently.
 
     Obligation: who was sampled stays secret; the inner sensitivity bounds the change of the sum when
@@ -24,6 +26,8 @@ class PoissonSampled(Model):
     log(1 + rate (e^epsilon - 1)) (Balle, Barthe and Gaboardi 2018, Theorem 8 and section 4; the same
     holds under replace-one, as the sum without the unit is within epsilon of both).
     """
+
+    released_by = "release_sum"
 
     kind: Literal["poisson-sampled"] = "poisson-sampled"
     rate: Annotated[Positive, Field(le=1)]
@@ -35,9 +39,40 @@ class PoissonSampled(Model):
         return self.mechanism.sensitivity
 
     @property
+    def declared_sensitivity(self) -> Sensitivity:
+        """As `sensitivity`."""
+        return self.sensitivity
+
+    @property
     def norm(self) -> Norm:
         """The norm of the inner mechanism's sensitivity."""
         return self.mechanism.norm
+
+    @property
+    def noise(self) -> tuple[str, float] | None:
+        """The inner mechanism's."""
+        return self.mechanism.noise
+
+    def dominating_pair(self) -> SampledPair:
+        """The inner pair, sampled."""
+        return SampledPair(self.mechanism.dominating_pair(), self.rate)
+
+    def with_noise(self, value: float) -> Self:
+        """With other noise inside."""
+        return self.model_copy(update={"mechanism": self.mechanism.with_noise(value)})
+
+    def with_sensitivity(self, sensitivity: Sensitivity) -> Self:
+        """The same noise for another sensitivity."""
+        return self.model_copy(update={"mechanism": self.mechanism.with_sensitivity(sensitivity)})
+
+    def moves(self, one: Sequence[Answer], other: Sequence[Answer]) -> Sequence[Move]:
+        """The distance of the sums over all records, sampled or not."""
+        return self.mechanism.moves(one, other)
+
+    @property
+    def typical_noise(self) -> float | None:
+        """The inner mechanism's."""
+        return self.mechanism.typical_noise
 
     def sample(self, rows: Array, generator: np.random.Generator) -> Array:
         """The noisy sum [...] of the sampled ones of the units' rows [n, ...]."""

@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated, Literal
+from collections.abc import Sequence
+from typing import Annotated, Literal, Self
 
 import numpy as np
 from pydantic import Field
 
 from dpaudit.errors import InvalidParameter
-from dpaudit.mechanisms.calibrated import Array, residual
-from dpaudit.models import Count, Model, Positive
+from dpaudit.mechanisms.base import (
+    Answer,
+    Array,
+    BaseMechanism,
+    Move,
+    Queries,
+    Times,
+    ValueMechanism,
+    residual,
+)
+from dpaudit.mechanisms.dominating import BoundedRangePair, ResponsePair
+from dpaudit.models import Count, Positive
 
 
-class RandomizedResponse(Model):
+class RandomizedResponse(ValueMechanism):
     """Each entry, a category 0 .. categories-1, kept or replaced by one of the others, all equally likely.
 
     It is kept with probability e^epsilon/(e^epsilon + categories - 1).
@@ -22,9 +33,40 @@ class RandomizedResponse(Model):
     is epsilon-DP (Warner 1965; Kairouz, Oh and Viswanath 2016, k-ary randomized response).
     """
 
+    noise_field = "epsilon"
+
     kind: Literal["randomized-response"] = "randomized-response"
     epsilon: Positive
     categories: Annotated[Count, Field(ge=2)] = 2
+
+    def dominating_pair(self) -> ResponsePair:
+        """Its own pair: the same for any two inputs."""
+        return ResponsePair(self.epsilon, self.categories)
+
+    def for_group(self, size: int, times: Times) -> tuple[Self, int]:
+        """Each unit has an entry of its own, so a group has `size` independent runs."""
+        del times
+        return self, size
+
+    def moves(self, one: Sequence[Answer], other: Sequence[Answer]) -> Sequence[Move]:
+        """How many entries differ."""
+        changed = float(np.count_nonzero(one[0].query - other[0].query))
+        return [Move(changed, 1.0, "in changed answers")]
+
+    def gaussian_share(self, answers: Sequence[Answer], differences: Sequence[Array]) -> tuple[float, bool]:
+        """Not known, unless the query does not move."""
+        del answers
+        return 0.0, not differences[0].any()
+
+    @property
+    def typical_noise(self) -> float:
+        """One category."""
+        return 1.0
+
+    def nearest_output(self, value: Array, query: Array) -> Array:
+        """A category."""
+        del query
+        return np.clip(value, 0, self.categories - 1)
 
     def sample(self, value: Array, generator: np.random.Generator) -> Array:
         """`value`, categories of any shape, each one randomized on its own."""
@@ -34,7 +76,7 @@ class RandomizedResponse(Model):
         return np.where(generator.random(value.shape) < keep, value, other)
 
     def log_density(self, output: Array, query: Array) -> float:
-        """Log probability of `output` given the query, summed over entries; same shapes."""
+        """As `ValueMechanism.log_density`."""
         changed = int(np.count_nonzero(residual(output, query)))
         if not self._holds(output):
             return -math.inf
@@ -42,13 +84,13 @@ class RandomizedResponse(Model):
             (self.categories - 1) * math.exp(-self.epsilon)
         )
 
-    def require_categories(self, query: Array, where: str) -> None:
+    def require_fits(self, query: Array, where: str) -> None:
         """Raise `InvalidParameter` unless every entry is an integer in [0, categories)."""
         if not self._holds(query):
             raise InvalidParameter(
                 f"a value outside the categories 0 .. {self.categories - 1}",
                 where=where,
-                why="an answer that no category stands for has no randomized form",
+                why="only answers in these categories are randomized",
                 remedy="map every record to a category before the release",
             )
 
@@ -66,7 +108,7 @@ class RandomizedResponse(Model):
         return bool(((value == np.rint(value)) & (value >= 0) & (value < self.categories)).all())
 
 
-class Exponential(Model):
+class Exponential(BaseMechanism):
     """An index i drawn with probability proportional to exp(w_i), w the candidates' log weights.
 
     Obligation: between neighbouring data sets the change of the log weights varies by at most epsilon
@@ -75,8 +117,19 @@ class Exponential(Model):
     of sensitivity s meet it with w = epsilon score/(2 s).
     """
 
+    released_by = "select"
+    noise_field = "epsilon"
+
     kind: Literal["exponential"] = "exponential"
     epsilon: Positive
+
+    def dominating_pair(self) -> BoundedRangePair:
+        """The bounded range."""
+        return BoundedRangePair(self.epsilon)
+
+    def for_group(self, size: int, times: Times) -> tuple[Self, int]:
+        """The range times the size."""
+        return self.model_copy(update={"epsilon": times(self.epsilon, size)}), 1
 
     def log_weights(self, scores: Array, score_sensitivity: float) -> Array:
         """epsilon score/(2 sensitivity) of each candidate: [k].
@@ -114,3 +167,26 @@ class Exponential(Model):
             return -math.inf
         shifted = log_weights - log_weights.max()
         return float(shifted[int(index)] - np.log(np.exp(shifted).sum()))
+
+    def moves(self, one: Sequence[Answer], other: Sequence[Answer]) -> Sequence[Move]:
+        """By how much the changes of the log weights vary."""
+        spread = float(np.ptp(one[0].query - other[0].query))
+        return [Move(spread, self.epsilon, "in the range of log weights")]
+
+    def log_likelihood(self, answers: Sequence[Answer], queries: Queries) -> float:
+        """`log_density` of the chosen index."""
+        return self.log_density(answers[0].output, queries[0][0])
+
+    def gaussian_share(self, answers: Sequence[Answer], differences: Sequence[Array]) -> tuple[float, bool]:
+        """Not known, unless the log weights do not move."""
+        del answers
+        return 0.0, not differences[0].any()
+
+    @property
+    def typical_noise(self) -> float:
+        """One index."""
+        return 1.0
+
+    def nearest_output(self, value: Array, query: Array) -> Array:
+        """An index."""
+        return np.clip(value, 0, query.size - 1)

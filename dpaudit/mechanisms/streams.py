@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -9,12 +10,22 @@ import numpy as np
 from dpaudit.claims.sensitivity import Norm
 from dpaudit.errors import InvalidParameter
 from dpaudit.mechanisms.additive import normal_log_density
-from dpaudit.mechanisms.calibrated import Array, Calibrated, residual
+from dpaudit.mechanisms.base import (
+    Answer,
+    Array,
+    GaussianNoise,
+    Move,
+    Queries,
+    distance,
+    residual,
+    sum_of_squares,
+)
+from dpaudit.mechanisms.dominating import GaussianPair
 from dpaudit.mechanisms.matrices import symmetric_log_density, symmetric_noise
-from dpaudit.models import Count, Positive
+from dpaudit.models import Count
 
 
-class TreeAggregation(Calibrated):
+class TreeAggregation(GaussianNoise):
     """Every prefix sum of up to `steps` items, with Gaussian noise `sigma` on each node of a tree.
 
     With an ``l2`` sensitivity a node's noise is independent on every entry; with a ``frobenius`` one
@@ -27,16 +38,20 @@ class TreeAggregation(Calibrated):
     Rothblum 2010; Chan, Shi and Song 2011; Gaussian composition: Dong, Roth, Su 2022, Corollary 3.3).
     """
 
+    released_by = "stream"
     norms: ClassVar[tuple[Norm, ...]] = ("l2", "frobenius")
 
     kind: Literal["tree-aggregation"] = "tree-aggregation"
-    sigma: Positive
     steps: Count
 
     @property
     def levels(self) -> int:
         """How many nodes one item can sit in: floor(log2 steps) + 1."""
         return self.steps.bit_length()
+
+    def dominating_pair(self) -> GaussianPair:
+        """One Gaussian pair for each node that an item sits in."""
+        return GaussianPair(self.ratio(self.sigma), self.levels)
 
     def node_noise(self, shape: tuple[int, ...], generator: np.random.Generator) -> Array:
         """The noise of one node, of an item's shape."""
@@ -51,14 +66,38 @@ class TreeAggregation(Calibrated):
             outputs: [t, ...], the noisy prefix sums after 1, ..., t items.
             items: [t, ...], the items.
         """
-        noise = residual(outputs, np.cumsum(items, axis=0))
-        # Prefix t is prefix t - lowbit(t) plus one new node: the noise of that node is their difference.
-        steps = np.arange(1, len(noise) + 1)
-        padded = np.concatenate([np.zeros_like(noise[:1]), noise])
-        nodes = padded[1:] - padded[steps - (steps & -steps)]
+        nodes = _new_nodes(residual(outputs, np.cumsum(items, axis=0)))
         if self.norm == "frobenius":
             return symmetric_log_density(nodes, self.sigma)
         return normal_log_density(nodes, self.sigma)
+
+    def moves(self, one: Sequence[Answer], other: Sequence[Answer]) -> Sequence[Move]:
+        """The sum of the items' distances."""
+        items = zip(one[1:], other[1:], strict=True)
+        moved = sum(distance(self.norm, a.query - b.query) for a, b in items)
+        return [Move(moved, self.sensitivity.value, f"in {self.norm}, over its items")]
+
+    def log_likelihood(self, answers: Sequence[Answer], queries: Queries) -> float:
+        """Of all prefix sums together."""
+        if len(answers) == 1:  # a stream without items
+            return 0.0
+        return self.log_density(
+            np.stack([answer.output for answer in answers[1:]]), np.stack([query for query, _ in queries[1:]])
+        )
+
+    def gaussian_share(self, answers: Sequence[Answer], differences: Sequence[Array]) -> tuple[float, bool]:
+        """Exact: the squared difference of every node."""
+        if len(answers) == 1:
+            return 0.0, True
+        return sum_of_squares(_new_nodes(np.cumsum(np.stack(differences[1:]), axis=0)) / self.sigma), True
+
+
+def _new_nodes(prefixes: Array) -> Array:
+    """Of each prefix sum [t, ...], the node that its last item closed: what it adds to an earlier prefix."""
+    # Prefix t is prefix t - lowbit(t) plus one new node.
+    steps = np.arange(1, len(prefixes) + 1)
+    padded = np.concatenate([np.zeros_like(prefixes[:1]), prefixes])
+    return np.asarray(padded[1:] - padded[steps - (steps & -steps)])
 
 
 class Tree:

@@ -30,6 +30,7 @@ from dpaudit.accountants.accounting import account, bounds
 from dpaudit.accountants.composition.composition import compose
 from dpaudit.accountants.curves.curves import profiles
 from dpaudit.accountants.filters.filters import ZCDPFilter
+from dpaudit.certificate.conditions import Code, Condition, Releases
 from dpaudit.certificate.verdicts import CLAIM_TOLERANCE
 from dpaudit.errors import CannotBound, ClaimMismatch, NotCertifiable
 from dpaudit.ledger.ledger import Header
@@ -186,23 +187,23 @@ def test_a_cost_past_every_double_is_refused(mechanism: Any, wanted: Any) -> Non
 
 
 def test_what_is_taken_on_trust_is_listed() -> None:
-    def lines(made: Ledger, claim: Claim | None = None) -> str:
-        return "\n".join(account(made, claim).not_checked)
-
-    proved = lines(ledger(GAUSSIAN))
-    assert "declared" not in proved
-    assert "sequence of releases" in proved
-    assert "nothing left" in proved
-    declared = lines(ledger(*[Gaussian(sigma=2.0, sensitivity=L2(1.0))] * 7))
-    assert "the declared sensitivity of 7 release(s): 'r0', 'r1', 'r2', 'r3', 'r4', ..." in declared
+    fixed, only = (
+        Condition(code=code, replayed=False) for code in (Code.FIXED_SEQUENCE, Code.ONLY_THROUGH_LEDGER)
+    )
+    assert account(ledger(GAUSSIAN)).not_checked == (fixed, only)
+    declared = account(ledger(*[Gaussian(sigma=2.0, sensitivity=L2(1.0))] * 7)).not_checked[0]
+    assert declared.code is Code.DECLARED_SENSITIVITY
+    assert declared.releases == Releases(number=7, labels=("r0", "r1", "r2", "r3", "r4"), more_labels=True)
     made = Ledger(ledger().header)
     made.append(Release(label="x", mechanism=GAUSSIAN, partition="half"))
-    assert "no footer" in lines(made)
-    assert "by a position" in lines(made)
+    assert {Code.NO_FOOTER, Code.SPLIT_BY_POSITION} <= {one.code for one in account(made).not_checked}
     made.hashed = False
-    assert "no hashes" in lines(made)
-    assert "assumed: honest users" in lines(made, Claim(ZCDP(rho=1.0), assumptions=("honest users",)))
-    assert "sequence of releases" not in lines(run(spends(1), None, budget=ZCDPFilter(1.0)).ledger)
+    assert Condition(code=Code.NO_HASHES) in account(made).not_checked
+    honest = Claim(ZCDP(rho=1.0), assumptions=("honest users",))
+    assert Condition(code=Code.ASSUMED, text="honest users") in account(made, honest).not_checked
+    filtered = account(run(spends(1), None, budget=ZCDPFilter(1.0)).ledger).not_checked
+    assert only in filtered
+    assert fixed not in filtered
 
 
 @pytest.mark.parametrize("delta", [1e-9, 1e-6, 1e-5, 3e-4, 0.05])

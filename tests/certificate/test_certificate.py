@@ -28,7 +28,7 @@ from dpaudit import (
 )
 from dpaudit.accountants.accounting import account
 from dpaudit.accountants.curves.profile_points import profile_points
-from dpaudit.certificate.noise_provenance import FLOATING_POINT_WARNING
+from dpaudit.certificate.conditions import Code, Condition
 from dpaudit.certificate.statement import Statement
 from dpaudit.certificate.verdicts import Audit
 from dpaudit.claims.claims import Premise
@@ -46,7 +46,7 @@ AUDIT = Audit(
     trials=2,
     seed=0,
     speaks_of="transcript",
-    not_checked=("something of the audit's",),
+    not_checked=(Condition(code=Code.RARE_EVENTS),),
 )
 
 
@@ -99,8 +99,8 @@ EDITS: dict[str, Callable[[dict[str, Any]], Any]] = {
     "no releases": lambda c: c.update(releases=[]),
     "exact noise": lambda c: c["numerics"].update(floating_point=False),
     "unknown sampler": lambda c: c["numerics"].update(sampler="exact"),
-    "the warning left out": lambda c: c["not_checked"].remove(FLOATING_POINT_WARNING),
-    "the audit's limits left out": lambda c: c["not_checked"].remove("something of the audit's"),
+    "the warning left out": lambda c: c["not_checked"].remove({"code": "floating-point-noise"}),
+    "the audit's limits left out": lambda c: c["not_checked"].remove({"code": "rare-events"}),
     "the audit left out": lambda c: c.update(audits=[], experiment="INCONCLUSIVE"),
     "proof": lambda c: c.update(proof="NOT_PROVED"),
     "bound above the claim": lambda c: c["bounds"][0]["guarantee"].update(rho=0.6),
@@ -110,7 +110,14 @@ EDITS: dict[str, Callable[[dict[str, Any]], Any]] = {
     "profile left out": lambda c: c.pop("profile"),
     "a statement's field left out": lambda c: c["statement"].pop("access"),
     "sampling": lambda c: c.update(sampling=["every record once"]),
-    "an assumption hidden": lambda c: c["not_checked"].remove("assumed: one account a person"),
+    "an assumption hidden": lambda c: c["not_checked"].remove(
+        {"code": "assumed", "text": "one account a person"}
+    ),
+    "an unknown condition": lambda c: c["not_checked"].append({"code": "something-else"}),
+    "a condition in words": lambda c: c["not_checked"].append("no audit was run"),
+    "a condition without its parameter": lambda c: c["not_checked"].append({"code": "assumed"}),
+    "a parameter of another condition": lambda c: c["not_checked"].append({"code": "no-hashes", "draws": 3}),
+    "schema of version 1": lambda c: c.update(schema="dpaudit.certificate/1"),
     "a curve that grows": lambda c: c["profile"][0]["points"][3].__setitem__(1, 1.0),
     "a curve of few points": lambda c: c["profile"][0].update(points=c["profile"][0]["points"][:19]),
     "unknown field": lambda c: c.update(more=1),
@@ -212,7 +219,7 @@ def test_the_warning_about_floating_point_follows_the_mechanisms() -> None:
     for mechanisms, warned in (([GAUSSIAN], True), ([DISCRETE], False), ([DISCRETE, GAUSSIAN], True)):
         made = certificate(ledger(*mechanisms))
         assert made.numerics.floating_point is warned
-        assert (FLOATING_POINT_WARNING in made.not_checked) is warned
+        assert (Condition(code=Code.FLOATING_POINT_NOISE) in made.not_checked) is warned
 
 
 def test_a_sampler_nobody_knows_is_refused() -> None:

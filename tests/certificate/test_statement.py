@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dpaudit.certificate.conditions import Code, Condition
 from dpaudit.certificate.statement import NOT_STATED, Statement
 from dpaudit.errors import UsageError
 
@@ -18,7 +19,7 @@ def test_what_is_left_out_is_visibly_not_stated(tmp_path: Path) -> None:
     written = found.to_json()
     assert set(written) == set(Statement.model_fields)
     assert (written["delta_rationale"], written["waivers"]) == ("below 1/n", [])
-    assert found.limits() == ["assumed: one account a person"]
+    assert found.not_checked() == [Condition(code=Code.ASSUMED, text="one account a person")]
     left_out = set(Statement.model_fields) - {"delta_rationale", "waivers", "assumptions"}
     assert {written[name] for name in left_out} == {NOT_STATED}
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from dpaudit.algorithms.data.loaders import read_csv
-from dpaudit.algorithms.data.reward_table import read_rewards, write_rewards
+from dpaudit.algorithms.data.tables import read_rewards, write_rewards
 from dpaudit.algorithms.data.trajectories import TrajectoryData
 from dpaudit.errors import DataError
 

@@ -48,7 +48,7 @@ def allowed(audits: int) -> int:
 
 def errs(audit: Audit, truth: float) -> bool:
     """Whether an audit of a true claim says anything that is false."""
-    assert audit.inconclusive is None or audit.verdict is not Experiment.REFUTED
+    assert not audit.inconclusive or audit.verdict is not Experiment.REFUTED
     return audit.verdict is Experiment.REFUTED or (audit.epsilon_lower or 0.0) > truth * (1 + 1e-9)
 
 

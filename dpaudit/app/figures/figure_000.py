@@ -18,8 +18,7 @@ from dpaudit.algorithms.data.trajectories import TrajectoryData
 from dpaudit.algorithms.environments.linear_mdp import LinearMDP, appendix_f_behaviour, appendix_f_mdp
 from dpaudit.algorithms.offline.dp_vapvi import DPVAPVI
 from dpaudit.algorithms.offline.linear_calibration import CalibrationName
-from dpaudit.algorithms.offline.pevi import pevi, theoretical_bonus
-from dpaudit.algorithms.offline.vapvi import LinearConstants, vapvi
+from dpaudit.algorithms.offline.vapvi import LinearConstants, pevi, theoretical_bonus, vapvi
 from dpaudit.app.figures.run_cache import CellKind
 from dpaudit.claims.guarantees import ZCDP
 from dpaudit.curator.running import run

@@ -18,11 +18,8 @@ from numpy.typing import NDArray
 
 from dpaudit.algorithms.data.episodes import FirstVisits
 from dpaudit.algorithms.environments.chain import LARGEST_RETURN, Chain
-from dpaudit.algorithms.evaluation.dp_lsl import DPLSL
-from dpaudit.algorithms.evaluation.dp_lsw import DPLSW
-from dpaudit.algorithms.evaluation.lsl import lsl, lsl_excess
-from dpaudit.algorithms.evaluation.lsw import lsw, lsw_excess
-from dpaudit.algorithms.evaluation.smooth_calibration import CalibrationName
+from dpaudit.algorithms.evaluation.least_squares import DPLSL, DPLSW, lsl, lsl_excess, lsw, lsw_excess
+from dpaudit.algorithms.evaluation.smooth import CalibrationName
 from dpaudit.app.figures.run_cache import CellKind
 from dpaudit.claims.guarantees import ApproxDP
 from dpaudit.curator.running import run

@@ -19,12 +19,11 @@ from pathlib import Path
 import numpy as np
 
 from dpaudit.algorithms.environments.line_world import HORIZON, episode_returns, greedy_return, middle_rewards
-from dpaudit.algorithms.q_learning.dp_q_learning import DPQLearning, NodeValues
-from dpaudit.algorithms.q_learning.dp_q_learning_builtin import QLearning
+from dpaudit.algorithms.q_learning.dp_q_learning import DPQLearning
 from dpaudit.algorithms.q_learning.evaluated_policy import EvaluatedPolicy
-from dpaudit.algorithms.q_learning.functional_calibration import FunctionalCalibration
-from dpaudit.algorithms.q_learning.functional_q import FunctionalQLearning
+from dpaudit.algorithms.q_learning.functional_q import FunctionalCalibration, FunctionalQLearning
 from dpaudit.algorithms.q_learning.perturbed_q import Perturbed, PerturbedQLearning
+from dpaudit.algorithms.q_learning.q_learning import NodeValues, QLearning
 from dpaudit.app.figures.run_cache import CellKind
 from dpaudit.claims.guarantees import ApproxDP
 from dpaudit.curator.noise import LiveNoise, NoiseSource, NoNoise

@@ -23,7 +23,8 @@ from dpaudit.algorithms.environments.tabular import TabularMDP
 from dpaudit.algorithms.online.ldp_ucrl_vtr import LDPUCRLVTR, MixtureConstants
 from dpaudit.algorithms.online.mixture_calibration import MixtureCalibrationName
 from dpaudit.algorithms.online.online import online_users
-from dpaudit.algorithms.online.value_targeted import MixtureModel, cumulative_regret, jia_widths, ucrl_vtr
+from dpaudit.algorithms.online.optimism import cumulative_regret
+from dpaudit.algorithms.online.value_targeted import MixtureModel, jia_widths, ucrl_vtr
 from dpaudit.app.figures.regrets import points_of
 from dpaudit.app.figures.run_cache import CellKind
 from dpaudit.claims.guarantees import ApproxDP

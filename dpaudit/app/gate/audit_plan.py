@@ -138,7 +138,7 @@ def audited(
             trials=0,
             seed=plan.seed,
             speaks_of="transcript" if plan.method == "replay" else "final-output",
-            inconclusive=f"the time limit of {plan.seconds:g} seconds was over before it could tell",
+            inconclusive=(f"the time limit of {plan.seconds:g} seconds was over before it could tell",),
         )
         return [late]
 

@@ -215,7 +215,7 @@ class _Judge:
             if audit.verdict is Experiment.REFUTED and set(audit.refuted_by) != {"findings"}:
                 yield Finding("refuted", name, _audit_words(audit), here)
             elif audit.verdict is Experiment.INCONCLUSIVE:
-                yield Finding("inconclusive", name, f"{audit.method}: {audit.inconclusive}", here)
+                yield Finding("inconclusive", name, f"{audit.method}: {'; '.join(audit.inconclusive)}", here)
 
     def _place_of(self, error: DpauditError) -> Place | None:
         """Where an error says that it is, if that is a line of a file here."""

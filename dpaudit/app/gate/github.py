@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dpaudit.app.gate.report import Finding, Report
+from dpaudit.app.text.conditions import sentences
 
 #: GitHub refuses a job summary of more than 1 MiB, and with it the whole of it.
 _MOST_OF_SUMMARY = 900_000
@@ -64,7 +65,7 @@ def markdown(report: Report) -> str:
     if findings:
         lines += ["", "### Findings", ""]
         lines += [_item(finding) for finding in findings]
-    taken = list(dict.fromkeys(line for check in report.checks for line in check.not_checked))
+    taken = sentences(condition for check in report.checks for condition in check.not_checked)
     if taken:
         lines += ["", "<details><summary>Not checked</summary>", ""]
         lines += [f"- {_cell(line)}" for line in taken]

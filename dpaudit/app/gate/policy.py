@@ -15,6 +15,7 @@ from dpaudit.app.gate.settings import Check, Gate
 from dpaudit.app.text.computed_again import LEDGER, require_figures
 from dpaudit.app.text.tables import bound_figure, figure
 from dpaudit.certificate.certificate import Certificate
+from dpaudit.certificate.conditions import Code, Condition
 from dpaudit.certificate.verdicts import Accounting, leading_figure, within
 from dpaudit.claims.claims import Claim
 from dpaudit.claims.guarantees import ApproxDP
@@ -73,12 +74,11 @@ def policy_findings(
             yield Finding("fail-on-increase", name, message, at("policy", "fail-on-increase"))
 
 
-def not_checked(check: Check) -> tuple[str, ...]:
+def not_checked(check: Check) -> tuple[Condition, ...]:
     """What of the policy is believed as it is read."""
     if check.baseline is None or Path(check.baseline).with_name(LEDGER).is_file():
         return ()
-    believed = f"that the figures of the baseline {check.baseline} follow from its ledger"
-    return (f"{believed}: no {LEDGER} stands beside it",)
+    return (Condition(code=Code.BASELINE, path=check.baseline),)
 
 
 def _above(source: Source, wanted: ApproxDP) -> str:

@@ -10,6 +10,7 @@ from typing import Any, Final, Literal
 from dpaudit.app.gate.settings import Waiver
 from dpaudit.app.text.failures import EXIT_INCONCLUSIVE, EXIT_INPUT, EXIT_NOT_PROVED, EXIT_NOTHING
 from dpaudit.app.text.output import printable
+from dpaudit.certificate.conditions import Condition
 from dpaudit.certificate.verdicts import Experiment, Proof
 from dpaudit.errors import DpauditError, IntegrityError
 
@@ -143,14 +144,13 @@ class Checked:
     experiment: Experiment | None = None
     cost: str = ""
     audits: tuple[str, ...] = ()
-    not_checked: tuple[str, ...] = ()
+    not_checked: tuple[Condition, ...] = ()
     seconds: float = 0.0
 
     def __post_init__(self) -> None:
         for name in ("subject", "claim", "cost"):
             object.__setattr__(self, name, _clean(getattr(self, name)))
-        for name in ("audits", "not_checked"):
-            object.__setattr__(self, name, tuple(map(_clean, getattr(self, name))))
+        object.__setattr__(self, "audits", tuple(map(_clean, self.audits)))
 
     @property
     def outcome(self) -> str:
@@ -170,7 +170,7 @@ class Checked:
             "cost": self.cost or None,
             "audits": list(self.audits),
             "findings": [finding.to_json() for finding in self.findings],
-            "not_checked": list(self.not_checked),
+            "not_checked": [condition.to_json() for condition in self.not_checked],
             "seconds": round(self.seconds, 3),
         }
 
@@ -226,7 +226,7 @@ class Report:
     def to_json(self) -> dict[str, Any]:
         """The report as plain JSON types."""
         return {
-            "schema": "dpaudit.gate/1",
+            "schema": "dpaudit.gate/2",
             "profile": self.profile,
             "seed": self.seed,
             "strict": self.strict,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from rich.console import RenderableType
 
 from dpaudit.app.gate.report import Finding, Report
+from dpaudit.app.text.conditions import sentences
 from dpaudit.app.text.output import bullets, line, table
 
 
@@ -22,8 +23,7 @@ def text(report: Report) -> list[RenderableType]:
     waived = [finding for finding in report.all_findings if finding.waiver is not None]
     parts += bullets("Findings", _lines(open_))
     parts += bullets("Waived", _lines(waived))
-    taken = dict.fromkeys(words for check in report.checks for words in check.not_checked)
-    parts += bullets("Not checked", taken)
+    parts += bullets("Not checked", sentences(c for check in report.checks for c in check.not_checked))
     seed = "" if report.seed is None else f", audit seed {report.seed}"
     return [*parts, line(), line(f"{report.summary} (profile {report.profile}{seed})")]
 

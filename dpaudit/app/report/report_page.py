@@ -8,6 +8,7 @@ from typing import Any
 from dpaudit.app.report.blocks import Block, Code, Grid, Heading, Items, Paragraph, Picture
 from dpaudit.app.report.report_summary import RELATIONS, summary
 from dpaudit.app.report.running_total import MOST_LINES, Share, shares
+from dpaudit.app.text.conditions import sentences
 from dpaudit.app.text.output import assured, lower, printable
 from dpaudit.app.text.tables import (
     bound_figure,
@@ -152,7 +153,7 @@ def _experiments(certificate: Certificate, pictures: Mapping[str, Block]) -> Ite
         if audit.event:
             lines.append(f"tested: {audit.event}")
         if audit.verdict is Experiment.INCONCLUSIVE and audit.inconclusive:
-            lines.append(f"inconclusive: {audit.inconclusive}")
+            lines += [f"inconclusive: {reason}" for reason in audit.inconclusive]
         if lines:
             yield Paragraph(
                 f"What {audit.method} found, on the {audit.speaks_of.replace('-', ' ')}, seed {audit.seed}:"
@@ -235,7 +236,7 @@ def _few(lines: tuple[str, ...]) -> tuple[str, ...]:
 def _limits(certificate: Certificate) -> Iterator[Block]:
     yield Heading("Not checked")
     yield Paragraph("What has to be true beside the figures above, and no computation here has shown:")
-    yield Items(certificate.not_checked)
+    yield Items(sentences(certificate.not_checked))
 
 
 def _reproduction(certificate: Certificate) -> Iterator[Block]:

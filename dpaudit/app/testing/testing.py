@@ -252,7 +252,7 @@ def audit_failure(found: Audit, *, allow_inconclusive: bool) -> str | None:
         if allow_inconclusive:
             return None
         return (
-            f"inconclusive{about}\n  {found.inconclusive}\n"
+            f"inconclusive{about}\n  {'; '.join(found.inconclusive)}\n"
             f"    would tell: more trials, or another method; allow_inconclusive=True lets it pass\n{repeat}"
         )
     lines = [f"refuted{about}"]

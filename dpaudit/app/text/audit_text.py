@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from rich.console import RenderableType
 
+from dpaudit.app.text.conditions import sentences
 from dpaudit.app.text.output import assured, bullets, counted, line, lower
 from dpaudit.app.text.tables import audit_line, could_refute_any, finding_words
 from dpaudit.certificate.verdicts import Audit, Experiment
@@ -18,8 +21,15 @@ def audit_page(audit: Audit) -> list[RenderableType]:
     parts += bullets("Findings", map(finding_words, audit.findings))
     parts += bullets("Figures", _figures(audit))
     if audit.verdict is Experiment.INCONCLUSIVE:
-        parts += bullets("Inconclusive", [audit.inconclusive])
-    return [*parts, *bullets("Not checked", audit.not_checked)]
+        parts += bullets("Inconclusive", audit.inconclusive)
+    return [*parts, *bullets("Not checked", sentences(audit.not_checked))]
+
+
+def audit_json(audit: Audit) -> dict[str, Any]:
+    """The audit as plain JSON types, the verdict first; a figure that it does not give is null."""
+    fields = audit.model_dump(mode="json", by_alias=True)
+    conditions = [condition.to_json() for condition in audit.not_checked]
+    return {"verdict": audit.verdict, **fields, "not_checked": conditions}
 
 
 def _meaning(audit: Audit) -> str:

@@ -79,4 +79,5 @@ def _overstated_bound(bound: Bound, computed: Sequence[Bound]) -> Iterator[str]:
 
 def _not_said(certificate: Certificate, again: Accounting) -> list[str]:
     conditions = left_on_trust(again.not_checked, certificate.audits)
-    return [f"not_checked lacks {line!r}" for line in conditions if line not in certificate.not_checked]
+    lacking = [condition for condition in conditions if condition not in certificate.not_checked]
+    return [f"not_checked lacks {condition.code}" for condition in lacking]

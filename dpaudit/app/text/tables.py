@@ -24,7 +24,7 @@ from dpaudit.claims.bounds import Bound
 from dpaudit.claims.claims import Claim
 from dpaudit.claims.guarantees import GDP, RDP, ZCDP, AnyGuarantee, ApproxDP, PureDP
 from dpaudit.ledger.releases import Release
-from dpaudit.mechanisms import AnyMechanism, sensitivity_of
+from dpaudit.mechanisms import AnyMechanism
 
 
 def accounting_table(accounting: Accounting) -> list[RenderableType]:
@@ -155,7 +155,7 @@ def audit_words(audit: Audit) -> list[RenderableType]:
         parts.append(line(f"epsilon >= {lower(audit.epsilon_lower)} at delta {audit.delta}"))
     parts += bullets("Findings", map(finding_words, audit.findings))
     if audit.verdict is Experiment.INCONCLUSIVE:
-        parts += bullets("Inconclusive", [audit.inconclusive])
+        parts += bullets("Inconclusive", audit.inconclusive)
     return parts
 
 
@@ -201,7 +201,7 @@ def _words(fields: Mapping[str, Any]) -> str:
 
 def sensitivity_words(mechanism: AnyMechanism) -> str:
     """Sensitivity, norm, and on what ground it is believed."""
-    sensitivity = sensitivity_of(mechanism)
+    sensitivity = mechanism.declared_sensitivity
     return "" if sensitivity is None else f"{sensitivity.value:.6g} {sensitivity.norm} {sensitivity.basis}"
 
 

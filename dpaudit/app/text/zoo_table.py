@@ -8,6 +8,7 @@ from typing import Any
 
 from dpaudit.algorithms.environments.tabular import random_mdp
 from dpaudit.algorithms.offline.dp_apvi import DPAPVI
+from dpaudit.app.text.audit_text import audit_json
 from dpaudit.app.text.failures import EXIT_NOT_PROVED
 from dpaudit.app.text.output import assured, line, note, print_json, print_text, table
 from dpaudit.auditors.zoo.table import ZooRow, zoo_rows
@@ -117,5 +118,5 @@ def _json(row: ZooRow) -> dict[str, Any]:
         "right": row.right,
         "trials": row.trials,
         "seconds": row.seconds,
-        "audits": [audit.model_dump(mode="json", by_alias=True) for audit in row.audits],
+        "audits": [audit_json(audit) for audit in row.audits],
     }

@@ -22,7 +22,7 @@ from dpaudit.app.options.targets import (
     pairs_of,
     parameter_option,
 )
-from dpaudit.app.text.audit_text import audit_page
+from dpaudit.app.text.audit_text import audit_json, audit_page
 from dpaudit.app.text.failures import EXIT_INCONCLUSIVE, EXIT_NOT_PROVED, traceback_option
 from dpaudit.app.text.output import line, lower, output_format_option, print_json, print_text
 from dpaudit.app.text.progress import Progress
@@ -143,7 +143,7 @@ def audit(
         else:
             found = _sampled(chosen, pairs, cast("Method", method), settings, shared, users=users, seed=seed)
     if output_format == "json":
-        print_json({"verdict": found.verdict, **found.model_dump(mode="json", by_alias=True)})
+        print_json(audit_json(found))
     else:
         head = line(f"{name_of(chosen.algorithm)}: {claim or 'nothing claimed'}")
         print_text(head, *audit_page(found))

@@ -10,7 +10,6 @@ import click
 from rich.console import RenderableType
 
 from dpaudit.accountants.calibration.calibration import Calibrated, Rescaled, calibrate, scale_ledger
-from dpaudit.accountants.calibration.scaling import noise_parameter
 from dpaudit.app.options.claim_options import stated_guarantee
 from dpaudit.app.text.failures import traceback_option
 from dpaudit.app.text.output import (
@@ -248,7 +247,7 @@ def _ledger_text(subject: str, found: Rescaled) -> list[RenderableType]:
     left_out = max(0, len(found.releases) - MOST_ROWS)
     rows = []
     for release in found.releases[:MOST_ROWS]:
-        noise = noise_parameter(release.mechanism)
+        noise = release.mechanism.noise
         words = "stays as it is" if noise is None else f"{noise[0]} {noise[1]!r}"
         rows.append([times(release.label, release.count), release.mechanism.kind, words])
     parts: list[RenderableType] = [

@@ -34,6 +34,7 @@ from dpaudit.app.options.targets import (
     parameter_option,
 )
 from dpaudit.app.text.computed_again import LEDGER
+from dpaudit.app.text.conditions import sentences
 from dpaudit.app.text.failures import EXIT_INCONCLUSIVE, EXIT_NOT_PROVED, EXIT_NOTHING, traceback_option
 from dpaudit.app.text.output import (
     bullets,
@@ -301,7 +302,7 @@ def _text(
         )
     for name, value in utility.items():
         parts.append(line(f"utility: {name} {'not finite' if value is None else format(value, '.6g')}"))
-    return [*parts, line(), *bullets("Not checked", certificate.not_checked)]
+    return [*parts, line(), *bullets("Not checked", sentences(certificate.not_checked))]
 
 
 def _total(accounting: Accounting, approximate: Sequence[Bound]) -> list[str]:

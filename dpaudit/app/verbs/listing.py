@@ -6,8 +6,7 @@ from typing import get_args
 
 import click
 
-from dpaudit.algorithms.catalogue import CATALOGUE
-from dpaudit.algorithms.data.datasets import BUILTIN_DATA
+from dpaudit.algorithms.catalogue import BUILTIN_DATA, CATALOGUE
 from dpaudit.app.main import VERBS
 from dpaudit.app.text.failures import traceback_option
 from dpaudit.app.text.output import line, output_format_option, print_json, print_text, table

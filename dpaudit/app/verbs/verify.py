@@ -10,6 +10,7 @@ from rich.console import RenderableType
 
 from dpaudit.accountants.accounting import account
 from dpaudit.app.options.claim_options import StatedClaim, accounted, claim_options, rigour_option
+from dpaudit.app.text.conditions import sentences
 from dpaudit.app.text.failures import EXIT_INCONCLUSIVE, EXIT_NOT_PROVED, EXIT_NOTHING, traceback_option
 from dpaudit.app.text.output import (
     bullets,
@@ -135,7 +136,7 @@ def _answer(path: Path, ledger: LedgerFacts, accounting: Accounting) -> dict[str
         "releases_not_proved": accounting.overview.failed,
         "premises": [] if claim is None else [{**p.to_json(), "holds": p.holds} for p in claim.premises],
         "certifiable": _certifiable(ledger),
-        "not_checked": list(accounting.not_checked),
+        "not_checked": [condition.to_json() for condition in accounting.not_checked],
     }
 
 
@@ -154,5 +155,5 @@ def _text(path: Path, ledger: LedgerFacts, accounting: Accounting) -> list[Rende
         *parts,
         *shortfalls(accounting),
         *premises(claim),
-        *bullets("Not checked", accounting.not_checked),
+        *bullets("Not checked", sentences(accounting.not_checked)),
     ]

@@ -18,6 +18,7 @@ from dpaudit.accountants.accounting import account
 from dpaudit.accountants.bridges import dp_accounting_opinion
 from dpaudit.accountants.bridges.dp_accounting_opinion import second_opinion
 from dpaudit.accountants.bridges.from_dp_events import from_dp_event
+from dpaudit.certificate.conditions import Code, Condition
 from dpaudit.certificate.second_opinion import SecondOpinion
 from dpaudit.claims.bounds import Bound
 from dpaudit.claims.guarantees import ZCDP, ApproxDP
@@ -95,7 +96,7 @@ def test_it_agrees_and_encloses_the_exact_figure(
 ) -> None:
     opinion = opinion_of(ledger_of(*releases, neighbouring=neighbouring))
     assert opinion.agrees is True
-    assert opinion.warnings() == []
+    assert opinion.not_checked() == []
     assert opinion.at_least is not None
     assert opinion.epsilon is not None
     assert opinion.at_least - 1e-6 <= exact <= opinion.epsilon + 1e-6
@@ -110,9 +111,9 @@ def test_a_figure_that_is_a_tenth_off_is_contradicted(
     ledger = ledger_of(*releases, neighbouring=neighbouring)
     opinion = second_opinion(ledger, [scaled(bound, factor) for bound in proved(ledger)])
     assert opinion.agrees is False
-    [warning] = opinion.warnings()
-    assert "dp-accounting" in warning
-    assert f"{opinion.proved:.6g}" in warning
+    [warning] = opinion.not_checked()
+    assert warning == Condition(code=Code.ACCOUNTANTS_DISAGREE, accountant=opinion.method)
+    assert f"{opinion.proved:.6g}" in str(opinion)
     assert opinion.proved == pytest.approx(exact * factor, rel=1e-6)
 
 
@@ -132,7 +133,7 @@ def test_a_wrong_figure_of_theirs_is_reported_too(monkeypatch: pytest.MonkeyPatc
     )
     opinion = opinion_of(ledger_of((GAUSSIAN, 2)))
     assert opinion.agrees is False
-    assert "which of two accountants is right" in opinion.warnings()[0]
+    assert [c.code for c in opinion.not_checked()] == [Code.ACCOUNTANTS_DISAGREE]
 
 
 LOOSER: list[tuple[AnyMechanism, int, str]] = [
@@ -237,7 +238,7 @@ def test_outside_its_range_it_says_why_it_is_silent(ledger: Ledger, delta: float
     assert reason in opinion.none_because
     assert opinion.epsilon is None
     assert str(opinion).startswith("NONE: ")
-    assert opinion.warnings() == []
+    assert opinion.not_checked() == []
 
 
 def test_without_a_figure_on_its_scale_it_is_silent() -> None:

@@ -29,7 +29,7 @@ def test_what_a_real_accountant_spent() -> None:
     found = account(ledger, Claim(PureDP(epsilon=1.0)))
     assert found.verdict == "PROVED"
     assert found.bounds[0].guarantee == PureDP(epsilon=accountant.total()[0])
-    assert any("declared by diffprivlib's BudgetAccountant" in line for line in found.not_checked)
+    assert any("declared by diffprivlib's BudgetAccountant" in (c.text or "") for c in found.not_checked)
     with pytest.raises(NotCertifiable):
         ledger.require_certifiable()
 

@@ -15,7 +15,8 @@ from mpmath import mpf
 from dpaudit import Header, Ledger, Neighbouring, Release
 from dpaudit.accountants.accounting import account
 from dpaudit.accountants.closed_forms.conversions import laplace_to_zcdp, pure_to_gdp, pure_to_zcdp
-from dpaudit.accountants.composition.costs import mu_squared, pure_epsilon, rho, squared_mu
+from dpaudit.accountants.composition.costs import mu_squared, pure_epsilon, rho
+from dpaudit.certificate.conditions import Code, Releases
 from dpaudit.claims.sensitivity import L1, L2, RKHS, Frobenius
 from dpaudit.errors import CannotBound
 from dpaudit.mechanisms import (
@@ -37,6 +38,7 @@ from dpaudit.mechanisms import (
     Tabulated,
     TreeAggregation,
 )
+from dpaudit.mechanisms.dominating import GaussianPair
 
 WHY = "Theorem 3 of the manual"
 SMOOTH = SmoothGaussian(alpha=12.0, beta=0.05, dimension=2, epsilon=1.0, delta=0.1)
@@ -90,7 +92,9 @@ def test_pure_mechanisms_have_a_bound_on_every_scale(mechanism: AnyMechanism, ep
     ids=lambda value: getattr(value, "kind", None),
 )
 def test_gaussian_mechanisms(mechanism: Any, squared: Fraction) -> None:
-    assert squared_mu(mechanism) == squared
+    pair = mechanism.dominating_pair()
+    assert isinstance(pair, GaussianPair)
+    assert pair.mu_squared == squared
     assert Fraction(mu_squared(mechanism)) == squared
     assert Fraction(rho(mechanism)) == squared / 2
     with pytest.raises(CannotBound, match="pure epsilon-DP"):
@@ -266,9 +270,15 @@ def test_an_account_repeats_what_it_takes_on_trust() -> None:
     for label, mechanism in mechanisms.items():
         ledger.append(Release(label=label, mechanism=mechanism))
     ledger.finish()
-    lines = account(ledger).not_checked
-    assert "the declared sensitivity of 2 release(s): 'sampled', 'word'" in lines
-    assert "the declared sensitivity of the scores in 1 release(s): 'choice'" in lines
-    assert "the guarantee of 1 release(s): 'outside', justified so: a vendor's {proof}" in lines
-    assert any("'answers'" in line for line in lines)
-    assert not any("'noisy'" in line for line in lines)
+    found = {
+        condition.code: (condition.releases.number, condition.releases.labels)
+        for condition in account(ledger).not_checked
+        if condition.releases is not None
+    }
+    assert found[Code.DECLARED_SENSITIVITY] == (2, ("sampled", "word"))
+    assert found[Code.SCORE_SENSITIVITY] == (1, ("choice",))
+    assert found[Code.ONE_ANSWER_PER_UNIT] == (1, ("answers",))
+    [outside] = [one for one in account(ledger).not_checked if one.code is Code.JUSTIFIED_GUARANTEE]
+    assert outside.text == "a vendor's {proof}"
+    assert outside.releases == Releases(number=1, labels=("outside",))
+    assert not any("noisy" in labels for _, labels in found.values())

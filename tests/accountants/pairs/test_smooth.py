@@ -11,7 +11,7 @@ from scipy.stats import ncx2
 from dpaudit.accountants.closed_forms.gaussian import gaussian_delta
 from dpaudit.accountants.pairs.smooth import smooth_alpha, smooth_delta, smooth_log_moment
 from dpaudit.errors import CannotBound, InvalidParameter
-from dpaudit.mechanisms.smooth_lemma import lemma_loss, lemma_parameters
+from dpaudit.mechanisms.smooth import lemma_loss, lemma_parameters
 
 
 def pair_delta(epsilon: float, variance: float, shift: float, dimension: int) -> float:

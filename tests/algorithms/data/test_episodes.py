@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpaudit.algorithms.data.episode_files import read_episodes, read_matrix
 from dpaudit.algorithms.data.episodes import Episodes, first_visits
-from dpaudit.algorithms.data.loaders import write_csv
+from dpaudit.algorithms.data.loaders import read_episodes, write_csv
+from dpaudit.algorithms.data.tables import read_matrix
 from dpaudit.algorithms.data.trajectories import TrajectoryData
 from dpaudit.algorithms.environments.chain import Chain
 from dpaudit.errors import DataError, InvalidParameter, UsageError

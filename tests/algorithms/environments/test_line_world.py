@@ -9,7 +9,6 @@ from dpaudit.algorithms.environments.line_world import (
     RewardFunction,
     Walk,
     episode_returns,
-    explored,
     greedy_return,
     middle_rewards,
     moved,
@@ -58,10 +57,10 @@ def inwards(points: np.ndarray) -> np.ndarray:
 
 
 def test_acting_greedily_and_at_random() -> None:
-    states, actions, reached = explored(Walk(np.random.default_rng(0)), inwards, 2000)
+    states, actions, reached = Walk(np.random.default_rng(0)).explore(inwards, 2000)
     assert (actions == (states < 0.5)).all()
     assert np.abs(reached - states).max() <= 0.25
-    states, actions, _ = explored(Walk(np.random.default_rng(0)), inwards, 2000, 0.5)
+    states, actions, _ = Walk(np.random.default_rng(0)).explore(inwards, 2000, 0.5)
     # A quarter goes the other way, but for a chance below 1e-6: five standard deviations.
     assert abs((actions != (states < 0.5)).mean() - 0.25) < 5 * (0.25 * 0.75 / 2000) ** 0.5
 

@@ -15,12 +15,9 @@ from dpaudit.accountants.pairs.smooth import smooth_delta
 from dpaudit.algorithms.data.episodes import Episodes, FirstVisits, first_visits
 from dpaudit.algorithms.data.trajectories import TrajectoryData
 from dpaudit.algorithms.environments.chain import Chain
-from dpaudit.algorithms.evaluation.dp_lsl import DPLSL
-from dpaudit.algorithms.evaluation.dp_lsw import DPLSW
-from dpaudit.algorithms.evaluation.lsl import lsl, lsl_excess
-from dpaudit.algorithms.evaluation.lsw import lsw, lsw_excess
+from dpaudit.algorithms.evaluation.least_squares import DPLSL, DPLSW, lsl, lsl_excess, lsw, lsw_excess
 from dpaudit.algorithms.evaluation.policy_evaluation import PolicyEvaluation
-from dpaudit.algorithms.evaluation.smooth_calibration import SmoothCalibration, least_alpha, worst_delta
+from dpaudit.algorithms.evaluation.smooth import SmoothCalibration, least_alpha, worst_delta
 from dpaudit.auditors.replay.replay import replay
 from dpaudit.auditors.sampling.trials import run_trials
 from dpaudit.auditors.statistics.samples import Samples
@@ -32,7 +29,7 @@ from dpaudit.curator.noise import NoNoise, Transcript
 from dpaudit.curator.running import run
 from dpaudit.errors import DataError, InvalidParameter
 from dpaudit.mechanisms import SmoothGaussian
-from dpaudit.mechanisms.smooth_lemma import lemma_parameters
+from dpaudit.mechanisms.smooth import lemma_parameters
 
 CHAIN = Chain(6, 0.5, 0.9)
 ONE = ApproxDP(epsilon=1.0, delta=0.1)

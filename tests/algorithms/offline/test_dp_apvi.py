@@ -12,8 +12,7 @@ from dpaudit import ZCDP, ApproxDP, Claim, NoNoise, PureDP, Transcript, run
 from dpaudit.accountants.accounting import account
 from dpaudit.algorithms.data.trajectories import Trajectory, TrajectoryData
 from dpaudit.algorithms.environments.tabular import random_mdp, uniform_policy
-from dpaudit.algorithms.offline.dp_apvi import DPAPVI, apvi
-from dpaudit.algorithms.offline.pessimism import pessimistic_value_iteration
+from dpaudit.algorithms.offline.dp_apvi import DPAPVI, apvi, pessimistic_value_iteration
 from dpaudit.algorithms.offline.private_counts import private_counts
 from dpaudit.certificate.verdicts import Proof
 from dpaudit.errors import DataError, InvalidParameter

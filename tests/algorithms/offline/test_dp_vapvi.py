@@ -111,14 +111,14 @@ def test_features_that_rounding_made_longer_than_1_keep_the_premise(over: float)
     phi = one_hot_features(2, 3) * (1.0 + over)
     algorithm = DPVAPVI(phi, 3, calibration="as-published")
     (premise,) = algorithm.claim.premises
-    assert algorithm.largest_norm > 1.0
+    assert algorithm.noise.largest_norm > 1.0
     assert premise.holds == (over < 1e-9)
     found = accounting(algorithm, random_data(np.random.default_rng(0), 10, 3, (2, 3)))
     assert found.verdict is (Proof.PROVED if over < 1e-9 else Proof.NOT_PROVED)
     gram = found.releases[0].mechanism
     assert gram.sensitivity is not None  # type: ignore[union-attr]
     if premise.holds:
-        assert gram.sensitivity.value >= np.sqrt(2.0) * algorithm.largest_norm**2  # type: ignore[union-attr]
+        assert gram.sensitivity.value >= np.sqrt(2.0) * algorithm.noise.largest_norm**2  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize("split", [False, True])
@@ -202,7 +202,7 @@ def test_the_catalogue_honours_its_parameters() -> None:
     assert len(data) == 30
     assert (algorithm.horizon, algorithm.split, algorithm.calibration) == (3, True, "as-published")
     assert algorithm.guarantee == ZCDP(rho=2.0)
-    assert algorithm.largest_norm**2 == pytest.approx(7.0)
+    assert algorithm.noise.largest_norm**2 == pytest.approx(7.0)
     assert algorithm.constants.bonus == 0.5
     with pytest.raises(UsageError):
         CATALOGUE["dp-vapvi"].example(split="perhaps")

@@ -11,7 +11,6 @@ from dpaudit.algorithms.environments.linear_mdp import appendix_f_features, one_
 from dpaudit.algorithms.offline import linear_sensitivity
 from dpaudit.algorithms.offline.dp_vapvi import DPVAPVI
 from dpaudit.algorithms.offline.linear_calibration import JointNoise, LinearCalibration
-from dpaudit.algorithms.offline.linear_releases import stacked, unstacked
 from dpaudit.algorithms.offline.linear_sensitivity import (
     Cost,
     furthest,
@@ -172,9 +171,9 @@ def test_what_is_stacked_is_unstacked() -> None:
     gram = rng.normal(size=(10, 10))
     gram = gram + gram.T
     vectors = [rng.normal(size=10), rng.normal(size=10)]
-    coordinates = stacked(gram, vectors, noise())
+    coordinates = noise().stacked(gram, vectors)
     assert coordinates.shape == (75,)
-    back, again = unstacked(coordinates, noise())
+    back, again = noise().unstacked(coordinates)
     np.testing.assert_allclose(back, gram, rtol=1e-14)
     assert np.array_equal(back, back.T)
     np.testing.assert_allclose(again, vectors, rtol=1e-14)
@@ -186,7 +185,7 @@ def test_unstacked_noise_is_isotropic_in_each_block() -> None:
     of = noise()
     images = []
     for axis in np.eye(75):
-        gram, vectors = unstacked(axis, of)
+        gram, vectors = of.unstacked(axis)
         images.append(np.concatenate([gram.ravel(), *vectors]))
     inner = np.stack(images) @ np.stack(images).T
     first, second = of.vector_scales

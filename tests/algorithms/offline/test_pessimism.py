@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpaudit.algorithms.data.datasets import treatment_data
 from dpaudit.algorithms.environments.tabular import random_mdp, uniform_policy
-from dpaudit.algorithms.offline.pessimism import (
+from dpaudit.algorithms.environments.treatment import treatment_data
+from dpaudit.algorithms.offline.dp_apvi import (
     PenaltyConstants,
     bernstein_penalty,
     pessimistic_value_iteration,
@@ -95,7 +95,7 @@ def test_pessimism_is_below_the_policys_true_value(seed: int) -> None:
     mdp = random_mdp(2, 2, 2, seed=seed)
     data = mdp.sample_trajectories(300_000, uniform_policy(mdp), np.random.default_rng(seed))
     sigma = 0.5
-    bound = gaussian_error_bound(sigma, horizon=2, n_states=2, n_actions=2, failure_probability=1e-7)
+    bound = gaussian_error_bound(sigma, 2 * 2 * 2**2 * 2, 1e-7)
     rng = np.random.default_rng(seed + 10)
     n_sa, n_sas = (counts + sigma * rng.normal(size=counts.shape) for counts in data.visit_counts())
     counts = private_counts(n_sa, n_sas, bound)
@@ -136,7 +136,7 @@ def test_more_trajectories_and_less_noise_learn_better() -> None:
     found = {}
     for rho in (1.0, 0.001):
         sigma = math.sqrt(2 * mdp.horizon / rho)
-        bound = gaussian_error_bound(sigma, horizon=4, n_states=4, n_actions=2, failure_probability=0.1)
+        bound = gaussian_error_bound(sigma, 2 * 4 * 4**2 * 2, 0.1)
         rng = np.random.default_rng(0)
         counts = private_counts(
             n_sa + sigma * rng.normal(size=n_sa.shape), n_sas + sigma * rng.normal(size=n_sas.shape), bound

@@ -145,15 +145,14 @@ def test_refused(noisy_sa: float, noisy_sas: list[float], error_bound: float) ->
 
 
 def test_error_bounds_against_the_paper_and_the_exact_tails() -> None:
-    sizes = {"horizon": 3, "n_states": 2, "n_actions": 2}
     # H = 3, S = A = 2, rho = 1/2, delta = 0.1: sigma^2 = 12.
-    bound = gaussian_error_bound(math.sqrt(12.0), **sizes, failure_probability=0.1)
+    bound = gaussian_error_bound(math.sqrt(12.0), 48, 0.1)
     assert bound == pytest.approx(25.67539, abs=5e-6)
     counts = 3 * 2 * 2 + 3 * 2 * 2 * 2
     with mpmath.workdps(60):
         gaussian_tail = mpmath.erfc(mpmath.mpf(bound) / 2 / mpmath.sqrt(24))
         assert counts * gaussian_tail < 0.1
-        laplace = laplace_error_bound(12.0, **sizes, failure_probability=0.1)
+        laplace = laplace_error_bound(12.0, 48, 0.1)
         laplace_tail = mpmath.exp(-mpmath.mpf(laplace) / 2 / 12)
         assert counts * laplace_tail < 0.1
         # The union is over 2 H S^2 A = 48 counts where 36 are meant: no looser than that.

@@ -16,12 +16,11 @@ from dpaudit.algorithms.environments.linear_mdp import (
 from dpaudit.algorithms.environments.tabular import random_mdp, uniform_policy
 from dpaudit.algorithms.offline.dp_apvi import DPAPVI
 from dpaudit.algorithms.offline.dp_vapvi import DPVAPVI, floored
-from dpaudit.algorithms.offline.pevi import pevi
 from dpaudit.algorithms.offline.vapvi import (
     LinearConstants,
     conditional_variance,
+    pevi,
     vapvi,
-    variance_weighted_value_iteration,
 )
 from dpaudit.claims.guarantees import ZCDP
 from dpaudit.curator.noise import NoNoise
@@ -109,13 +108,19 @@ def test_without_noise_dp_vapvi_is_vapvi(
     assert np.array_equal(private.actions, plain.actions)
 
 
-def test_with_unit_variance_vapvi_is_pevi() -> None:
+def test_pevi_is_ridge_regression_less_the_uncertainty_at_each_state_and_action() -> None:
     data, phi = episodes(200, horizon=6), appendix_f_features()
-    constants = LinearConstants(bonus=0.2, ridge=0.7)
-    weighted = variance_weighted_value_iteration(data, phi, lambda h, values: np.ones((2, 100)), constants)
-    plain = pevi(data, phi, bonus=0.2 * math.sqrt(10), ridge=0.7)
-    np.testing.assert_allclose(weighted.values, plain.values, rtol=0, atol=1e-12)
-    assert np.array_equal(weighted.actions, plain.actions)
+    found = pevi(data, phi, bonus=0.2 * math.sqrt(10), ridge=0.7)
+    values = np.zeros((7, 2))
+    for h in reversed(range(6)):
+        rows = np.stack([phi[s, a] for s, a in zip(data.states[:, h], data.actions[:, h], strict=True)])
+        targets = data.rewards[:, h] + values[h + 1][data.states[:, h + 1]]
+        inverse = np.linalg.inv(rows.T @ rows + 0.7 * np.eye(10))
+        weights = inverse @ rows.T @ targets
+        below = [[x @ weights - 0.2 * math.sqrt(10 * (x @ inverse @ x)) for x in actions] for actions in phi]
+        values[h] = np.clip(below, 0.0, 6 - h).max(axis=1)
+        assert np.array_equal(found.actions[h], np.clip(below, 0.0, 6 - h).argmax(axis=1))
+    np.testing.assert_allclose(found.values, values, rtol=0, atol=1e-11)
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -16,8 +16,9 @@ from dpaudit.accountants.accounting import account
 from dpaudit.accountants.closed_forms.gaussian import gaussian_epsilon
 from dpaudit.algorithms.catalogue import CATALOGUE
 from dpaudit.algorithms.environments.line_world import RewardFunction, greedy_return, middle_rewards
-from dpaudit.algorithms.q_learning.dp_q_learning import DPQLearning, NodeValues
+from dpaudit.algorithms.q_learning.dp_q_learning import DPQLearning
 from dpaudit.algorithms.q_learning.perturbed_q import PerturbedQLearning
+from dpaudit.algorithms.q_learning.q_learning import NodeValues
 from dpaudit.auditors.replay.movement import movements
 from dpaudit.auditors.replay.replay import replay
 from dpaudit.auditors.sampling.trials import run_trials

@@ -11,7 +11,7 @@ import pytest
 from scipy import stats
 
 from dpaudit.accountants.closed_forms.gaussian import gaussian_epsilon
-from dpaudit.algorithms.q_learning.functional_calibration import FunctionalCalibration, path_tail
+from dpaudit.algorithms.q_learning.functional_q import FunctionalCalibration, path_tail
 from dpaudit.claims.guarantees import ApproxDP
 from dpaudit.claims.sensitivity import RKHS
 from dpaudit.errors import InvalidParameter

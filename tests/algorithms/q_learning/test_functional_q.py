@@ -10,8 +10,11 @@ import pytest
 
 from dpaudit.accountants.accounting import account
 from dpaudit.algorithms.environments.line_world import episode_returns, greedy_return, middle_rewards
-from dpaudit.algorithms.q_learning.functional_calibration import FunctionalCalibration
-from dpaudit.algorithms.q_learning.functional_q import FunctionalQLearning, ReleasedView
+from dpaudit.algorithms.q_learning.functional_q import (
+    FunctionalCalibration,
+    FunctionalQLearning,
+    ReleasedView,
+)
 from dpaudit.auditors.replay.replay import replay
 from dpaudit.auditors.sampling.trials import run_trials
 from dpaudit.auditors.statistics.samples import Samples
@@ -89,7 +92,7 @@ def test_without_noise_it_is_q_learning_by_the_book() -> None:
     output = run(algorithm, REWARDS, noise=NoNoise()).output
     first = small(1, 6, view="iterates")
     (before,) = _learn(first)
-    start = before.noisy.network  # type: ignore[attr-defined]
+    start = before.acting.network  # type: ignore[attr-defined]
     states = _states(before.reached)
     actions = start(np.array(states)).argmax(axis=1)
     targets = REWARDS(before.reached) + 0.5 * start(before.reached).max(axis=1)

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dpaudit.algorithms.evaluation.dp_lsw import DPLSW
+from dpaudit.algorithms.evaluation.least_squares import DPLSW
 from dpaudit.app.figures import figure_001
 from dpaudit.app.figures.figure_001 import CHAIN, RIDGES, Cell, figure_cells, finished_cells, run_batch
 from dpaudit.app.figures.figure_001_shape import Line, Results, best_ridge, line_of, sentences

@@ -21,6 +21,8 @@ from dpaudit.app.gate.junit import junit
 from dpaudit.app.gate.report import RULES, Checked, Finding, Place, Report
 from dpaudit.app.gate.sarif import sarif
 from dpaudit.app.gate.settings import Waiver
+from dpaudit.app.text.conditions import sentences
+from dpaudit.certificate.conditions import Code, Condition
 from dpaudit.certificate.verdicts import Experiment, Proof
 
 #: As OASIS publishes it with the standard: sarif-spec, sarif-2.1/schema.
@@ -71,7 +73,7 @@ def reports(draw: st.DrawFn) -> Report:
             proof=draw(st.sampled_from([None, *Proof])),
             experiment=draw(st.sampled_from([None, *Experiment])),
             cost=draw(TEXT),
-            not_checked=(draw(TEXT),),
+            not_checked=(Condition(code=Code.STATED, text=draw(TEXT)),),
             seconds=1.5,
         )
         for name in draw(st.lists(st.sampled_from("abc"), unique=True, max_size=3))
@@ -164,7 +166,7 @@ def test_no_foreign_text_adds_to_the_summarys_markup(report: Report) -> None:
     assert all(len(re.findall(r"(?<!\\)(?:\\\\)*\|", row)) == 7 for row in rows)
     assert "<img" not in page
     assert page.count("\n- ") == len(report.all_findings) + len(
-        {line for check in report.checks for line in check.not_checked}
+        sentences(condition for check in report.checks for condition in check.not_checked)
     )
 
 

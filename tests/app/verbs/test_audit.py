@@ -89,7 +89,7 @@ def test_replay_cannot_speak_where_nothing_is_released(dpaudit: Any, answer: Any
     command = ("audit", f"{path}:silent", "--pair", f"{path}:pair", "--epsilon", 1)
     status, found = answer(*command, "--strict")
     assert (status, found["verdict"], found["epsilon_lower"]) == (4, "INCONCLUSIVE", None)
-    assert "nothing was released through the curator" in found["inconclusive"]
+    assert "nothing was released through the curator" in found["inconclusive"][0]
     assert answer(*command, "--method", "sequential")[1]["verdict"] == "NOT_REFUTED"
     # What the empty transcript does not hide is found all the same.
     leaky = answer("audit", f"{path}:leaky", "--pair", f"{path}:pair", "--epsilon", 1)

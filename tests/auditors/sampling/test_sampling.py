@@ -1,4 +1,4 @@
-"""A sampling audit from beginning to end, its scores, its evaluations, and how the results of pairs combine."""
+"""A sampling audit from beginning to end: its scores, its evaluations, and the results of several pairs."""
 
 from __future__ import annotations
 
@@ -247,9 +247,9 @@ def test_ctrl_c_on_the_second_pair_leaves_no_verdict_but_a_refutation() -> None:
     plan = SamplingPlan(1000, chunk=100)
     audit = audit_by_sampling(interrupted(1.0), [SAME, PAIR], plan, claim=CLAIM, confidence=0.999999)
     assert audit.verdict is Experiment.INCONCLUSIVE
-    assert audit.inconclusive == "interrupted by Ctrl-C after 100 of 1000 runs a side, on pair 2 of 2"
+    assert audit.inconclusive == ("interrupted by Ctrl-C after 100 of 1000 runs a side, on pair 2 of 2",)
     audit = audit_by_sampling(interrupted(0.2), [PAIR, SAME], plan, claim=CLAIM)
-    assert (audit.verdict, audit.inconclusive) == (Experiment.REFUTED, None)
+    assert (audit.verdict, audit.inconclusive) == (Experiment.REFUTED, ())
 
 
 def test_an_algorithm_that_exits_is_a_trial_that_failed() -> None:
@@ -265,8 +265,10 @@ def test_combined_pairs_are_inconclusive_only_if_none_could_refute() -> None:
     samples = Samples(generator.normal(size=200), generator.normal(size=200))
     could = threshold(samples, claim=CLAIM, confidence=0.975)
     could_not = threshold(samples, claim=Claim(PureDP(epsilon=9.0)), confidence=0.975)
-    assert combine_pairs([could, could_not], planned=2, confidence=0.95).inconclusive is None
-    assert combine_pairs([could_not, could_not], planned=2, confidence=0.95).verdict is Experiment.INCONCLUSIVE
+    assert combine_pairs([could, could_not], planned=2, confidence=0.95).inconclusive == ()
+    assert (
+        combine_pairs([could_not, could_not], planned=2, confidence=0.95).verdict is Experiment.INCONCLUSIVE
+    )
 
 
 def test_two_sides_that_are_the_same_bound_nothing() -> None:

@@ -112,7 +112,7 @@ def test_before_the_first_bet_nothing_can_be_said() -> None:
     apart = Samples(np.full(needed - 1, 1.0), np.zeros(needed - 1))
     audit = sequential(apart, claim=claim)
     assert audit.verdict is Experiment.INCONCLUSIVE
-    assert str(needed) in audit.inconclusive
+    assert str(needed) in audit.inconclusive[0]
     assert begin(claim=claim).audit().verdict is Experiment.INCONCLUSIVE
 
 

@@ -7,7 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpaudit.algorithms.data.datasets import BUILTIN_DATA, builtin_data, frozen_lake_data, treatment_data
+from dpaudit.algorithms.catalogue import BUILTIN_DATA, CATALOGUE
+from dpaudit.algorithms.environments.frozen_lake import frozen_lake_data
+from dpaudit.algorithms.environments.treatment import treatment_data
 from dpaudit.errors import UsageError
 
 REPOSITORY = Path(__file__).resolve().parents[3]
@@ -16,17 +18,17 @@ RECORDING = REPOSITORY / "algorithms" / "data" / "frozen-lake.csv"
 
 @pytest.mark.parametrize("name", BUILTIN_DATA)
 def test_data_and_process_fit(name: str) -> None:
-    data, mdp = builtin_data(name)
+    data, mdp = BUILTIN_DATA[name]()
     assert (data.horizon, data.n_states, data.n_actions) == (mdp.horizon, mdp.n_states, mdp.n_actions)
-    assert data == builtin_data(name).data
+    assert data == BUILTIN_DATA[name]().data
     _, counts = data.visit_counts()
     assert counts[mdp.transitions == 0.0].sum() == 0
     assert counts[0].sum(axis=(1, 2))[mdp.initial == 0.0].sum() == 0
 
 
 def test_an_unknown_name() -> None:
-    with pytest.raises(UsageError, match="treatment, frozen-lake"):
-        builtin_data("atari")
+    with pytest.raises(UsageError, match="treatment or frozen-lake"):
+        CATALOGUE["dp-apvi"].example(dataset="atari")
 
 
 def test_treatment_data_of_another_size_and_seed() -> None:

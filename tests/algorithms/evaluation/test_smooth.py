@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from dpaudit.algorithms.evaluation.smooth_bounds import lsl_bound, lsw_bound
+from dpaudit.algorithms.evaluation.smooth import lsl_bound, lsw_bound
 
 _Vector = NDArray[np.float64]
 

@@ -1,0 +1,180 @@
+"""How an algorithm enters the catalogue: its parameters, with defaults and checks, and its data."""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, NoReturn, TypeAlias
+
+from dpaudit.errors import InvalidParameter, UsageError
+
+#: An algorithm ready to run, and data of the shape it takes.
+Prepared: TypeAlias = tuple[Any, Any]
+
+#: From names to what was given or, for the rest, to defaults; a name without either is absent.
+Values: TypeAlias = dict[str, Any]
+
+_SIZES_ARE_PUBLIC = "sizes are public: read off the records they would leak the largest value that occurs"
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """What ``-P NAME=VALUE`` may set.
+
+    Attributes:
+        meaning: one line.
+        default: None where the algorithm or the data choose it.
+        kind: of the value.
+        words: those that are known, the default first; empty where any text will do.
+        data: the data for which it has a meaning, ``built-in`` or ``own``; None for both.
+        needed: why a run on one's own data must set it; empty where it need not.
+        constant: the field of the algorithm's constants that it sets.
+    """
+
+    meaning: str
+    default: float | None = None
+    kind: Literal["number", "whole", "text"] = "number"
+    words: tuple[str, ...] = ()
+    data: Literal["built-in", "own"] | None = None
+    needed: str = ""
+    constant: str = ""
+
+    @property
+    def line(self) -> str:
+        """The meaning, with words and default."""
+        if self.words:
+            first, *rest = self.words
+            return f"{self.meaning}: {' or '.join([f'{first} (default)', *rest])}"
+        return self.meaning if self.default is None else f"{self.meaning}; default {self.default:g}"
+
+    def require(self, value: object, name: str) -> None:
+        """Refuse a value of another kind.
+
+        Raises:
+            UsageError: a word that is not known.
+            InvalidParameter: not a number, or not a whole number.
+        """
+        if self.words and value not in self.words:
+            raise UsageError(
+                f"{name} {value!r}", where=f"-P {name}", remedy=f"give {' or '.join(self.words)}"
+            )
+        if self.kind == "text":
+            return
+        whole = self.kind == "whole"
+        kind = numbers.Integral if whole else numbers.Real
+        if isinstance(value, bool) or not isinstance(value, kind) or (whole and value < 0):
+            raise InvalidParameter(
+                f"{name} = {value!r}",
+                where=f"-P {name}",
+                why=f"only a {'whole number' if whole else 'number'} is accepted",
+                remedy=f"write -P {name}={'3' if whole else '0.5'}, for instance",
+            )
+
+
+def words(meaning: str, *known: str, **options: Any) -> Parameter:
+    """A parameter whose value is one of the known words, the default first."""
+    return Parameter(meaning, kind="text", words=known, **options)
+
+
+def size(meaning: str, default: int | None = None, **options: Any) -> Parameter:
+    """A parameter whose value is a whole number."""
+    return Parameter(meaning, default, "whole", **options)
+
+
+def own_size(meaning: str, **options: Any) -> Parameter:
+    """A public size that a run on one's own data must declare."""
+    return size(meaning, needed=_SIZES_ARE_PUBLIC, **options)
+
+
+@dataclass(frozen=True)
+class Builtin:
+    """One algorithm under its command-line name.
+
+    Attributes:
+        summary: one line.
+        takes: what may be set.
+        built_in: from values to the algorithm and its built-in data.
+        own: from a data file and values to the algorithm and these data.
+    """
+
+    summary: str
+    takes: Mapping[str, Parameter]
+    built_in: Callable[[Values], Prepared]
+    own: Callable[[Path, Values], Prepared]
+
+    @property
+    def parameters(self) -> dict[str, str]:
+        """What may be set, each with a line of explanation."""
+        return {name: parameter.line for name, parameter in self.takes.items()}
+
+    def example(self, **given: Any) -> Prepared:
+        """The algorithm on its built-in data.
+
+        Raises:
+            UsageError: unknown parameters or words, or some that have no meaning for these data.
+            InvalidParameter: numbers out of range.
+        """
+        return self.built_in(self._values(given, "built-in"))
+
+    def fit(self, path: Path, **given: Any) -> Prepared:
+        """The algorithm on a user's data file; errors as `example`, and those of reading the file."""
+        values = self._values(given, "own")
+        for name, parameter in self.takes.items():
+            if parameter.needed and name not in given:
+                raise UsageError(
+                    f"parameter {name!r} is missing",
+                    where="-P",
+                    why=parameter.needed,
+                    remedy=f"pass -P {name}=VALUE: {parameter.meaning}",
+                )
+        return self.own(path, values)
+
+    def constants(self, values: Values) -> dict[str, Any]:
+        """Those values that set a field of the algorithm's constants, by field."""
+        return {
+            parameter.constant: values[name]
+            for name, parameter in self.takes.items()
+            if parameter.constant and name in values
+        }
+
+    def _values(self, given: Mapping[str, Any], data: Literal["built-in", "own"]) -> Values:
+        why = "a parameter that has no effect would look as if it had been used"
+        for name, value in given.items():
+            parameter = self.takes.get(name)
+            if parameter is None:
+                known = ", ".join(f"{known} ({line})" for known, line in self.parameters.items())
+                raise UsageError(
+                    f"unknown parameter {name!r}", where="-P", why=why, remedy=f"known are {known}"
+                )
+            if parameter.data not in {None, data}:
+                raise UsageError(
+                    f"parameter {name!r} applies to {parameter.data} data only",
+                    where=f"-P {name}",
+                    why=why,
+                    remedy="leave it out, or leave --data out"
+                    if data == "own"
+                    else "add --data FILE, or leave it out",
+                )
+            parameter.require(value, name)
+        defaults = {
+            name: parameter.words[0] if parameter.words else parameter.default
+            for name, parameter in self.takes.items()
+        }
+        return {name: value for name, value in {**defaults, **given}.items() if value is not None}
+
+
+def no_file(name: str, why: str, instead: str) -> Callable[[Path, Values], NoReturn]:
+    """For an algorithm whose data cannot be read from a file: refuses one."""
+
+    def refuse(path: Path, values: Values) -> NoReturn:
+        del path, values
+        raise UsageError(
+            f"{name} on a file",
+            where="--data",
+            why=why,
+            remedy=f"leave --data out, or call {instead} of your own from Python",
+        )
+
+    return refuse

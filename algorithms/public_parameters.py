@@ -1,0 +1,88 @@
+"""Checks of an algorithm's public parameters, and how a public table is named in a ledger's header."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Collection
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dpaudit.errors import InvalidParameter
+
+Array = NDArray[np.float64]
+
+
+def public_size(size: int | None, name: str) -> int:
+    """``size`` as a positive integer, or an error that says why it has to be declared.
+
+    Raises:
+        InvalidParameter: if it is missing or not a positive integer.
+    """
+    if isinstance(size, (int, np.integer)) and not isinstance(size, bool) and size >= 1:
+        return int(size)
+    raise InvalidParameter(
+        f"{name} = {size!r}",
+        where=name,
+        why="it is public; read off private records it would reveal the largest value that occurs",
+        remedy=f"declare {name} as a positive integer",
+    )
+
+
+def require_positive(value: float, where: str) -> float:
+    """The value, if it is a positive finite number; else raises `InvalidParameter`."""
+    if not math.isfinite(value) or value <= 0.0:
+        raise InvalidParameter(f"{where} = {value!r}", where=where, remedy="give a positive number")
+    return float(value)
+
+
+def require_nonnegative(value: float, where: str) -> None:
+    """Raise `InvalidParameter` unless the value is a finite number of at least 0."""
+    if not 0.0 <= value < math.inf:
+        raise InvalidParameter(f"{where} = {value!r}", where=where, remedy="give a number >= 0")
+
+
+def require_failure_probability(probability: float) -> None:
+    """Raise `InvalidParameter` unless the failure probability of a utility theorem lies in (0, 1)."""
+    if not 0.0 < probability < 1.0:
+        raise InvalidParameter(
+            f"failure_probability = {probability!r}",
+            where="failure_probability",
+            remedy="give one in (0, 1)",
+        )
+
+
+def require_word(word: object, where: str, known: Collection[str]) -> None:
+    """Raise `InvalidParameter` unless the word is one of the known ones."""
+    if word not in known:
+        raise InvalidParameter(f"{where} {word!r}", where=where, remedy=f"give {' or '.join(known)}")
+
+
+def unit_rewards(rewards: ArrayLike) -> Array:
+    """A copy of a public reward function as doubles [H, S, A] in [0, 1].
+
+    Raises:
+        InvalidParameter: it is something else.
+    """
+    table = np.array(rewards, dtype=np.float64)
+    if table.ndim != 3 or not table.size or not ((table >= 0.0) & (table <= 1.0)).all():
+        raise InvalidParameter(
+            f"a reward function of shape {table.shape}, or with a reward outside [0, 1]",
+            where="rewards",
+            why="the algorithm's sizes and the bounds on its values follow from it",
+            remedy="give numbers in [0, 1], [H, S, A]; rescale rewards by public bounds",
+        )
+    return table
+
+
+def set_read_only(instance: object, **arrays: NDArray[np.generic]) -> None:
+    """Set attributes of a frozen dataclass to these arrays, which nobody may write to from then on."""
+    for name, values in arrays.items():
+        values.setflags(write=False)
+        object.__setattr__(instance, name, values)
+
+
+def digest(values: Array) -> str:
+    """SHA-256 of the numbers as little-endian doubles, hexadecimal."""
+    return hashlib.sha256(values.astype("<f8").tobytes()).hexdigest()

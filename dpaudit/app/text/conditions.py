@@ -1,0 +1,114 @@
+"""What was not checked, in sentences: the one place where a condition gets its words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from dpaudit.app.text.output import counted, printable
+from dpaudit.certificate.conditions import Code, Condition, Releases
+
+#: Each stands under the heading "Not checked". Fields in braces are filled from the condition's parameters.
+SENTENCES: Final[Mapping[Code, str]] = {
+    Code.NO_FOOTER: "that the file holds every release of the run: it has no footer",
+    Code.NO_HASHES: "that no line was edited: the file has no hashes",
+    Code.DECLARED_SENSITIVITY: "the declared sensitivity of {releases}",
+    Code.SCORE_SENSITIVITY: "the declared sensitivity of the scores in {releases}",
+    Code.ONE_ANSWER_PER_UNIT: (
+        "that one unit gives at most one of the answers randomized in {releases}, and that their number is "
+        "public"
+    ),
+    Code.SMOOTH_BOUND: "that the noise scale of {releases} bounds the local sensitivity and is smooth",
+    Code.HIDDEN_SAMPLE: "that it stays secret who was sampled in {releases}",
+    Code.JUSTIFIED_GUARANTEE: "the guarantee of {releases}, which its author justifies as follows: {text}",
+    Code.STREAM_PLACES: (
+        "that items keep their places in the stream of {releases}, so that removing one leaves a zero"
+    ),
+    Code.SPLIT_BY_POSITION: (
+        "that the parts of a split follow from positions that no change of one unit shifts, not from what "
+        "the records say"
+    ),
+    Code.SINGLE_FIGURES_ROUNDED: (
+        "the rounding of the figures of single releases, which are float-pessimistic"
+    ),
+    Code.FIXED_SEQUENCE: "that the sequence of releases is the same for every data set ({replayed})",
+    Code.ONLY_THROUGH_LEDGER: "that nothing left the algorithm except through the ledger ({replayed})",
+    Code.FLOATING_POINT_NOISE: (
+        "the noise was drawn in floating point, whose grid can reveal more than the real-valued mechanism "
+        "(Mironov 2012); the bounds are those of the real-valued mechanism"
+    ),
+    Code.SEEDED_NOISE: (
+        "the noise came from a seed that the caller chose: whoever knows the seed can subtract the noise, so "
+        "this run's output must not be published"
+    ),
+    Code.ASSUMED: "assumed: {text}",
+    Code.STATED: "{text}",
+    Code.NO_AUDIT: "no audit was run",
+    Code.GIVEN_PAIRS: "a sampling audit covers only the given pairs",
+    Code.RARE_EVENTS: (
+        "a sampling audit does not see an event that is rarer than its resolution, whatever the event reveals"
+    ),
+    Code.ROUNDED_SCORES: "the floating-point grid of the noise: scores were rounded before they were tested",
+    Code.MU_ONLY: "the audit lower-bounds mu only: a refuted mu says nothing about epsilon",
+    Code.STOPPING_TIME: "that the moment at which {ended_by} ended the runs did not depend on their results",
+    Code.INDEPENDENT_CANARIES: (
+        "that the canaries were inserted independently, each as a unit of privacy of its own"
+    ),
+    Code.CANARIES_TIMES_DELTA: (
+        "the bound of a one-run audit falls to 0 as the number of canaries times delta grows, however little "
+        "is private"
+    ),
+    Code.REPLAYED_OUTPUTS: (
+        "replay covers only the given pairs, and the outputs that the noise took or was set to"
+    ),
+    Code.ALL_RELEASES: "the bound is for all releases together; the final output alone may reveal less",
+    Code.BESIDE_RELEASES: (
+        "replay compares only releases and the returned value: not files, prints, global variables, or what "
+        "the algorithm does where it is not audited"
+    ),
+    Code.SAMPLER_RESOLUTION: (
+        "the noise of each mechanism is compared with its stated distribution over at most {draws} draws, "
+        "which do not show an error of the scale below about 3%"
+    ),
+    Code.FIXED_QUERIES: (
+        "that no query depends on an earlier output, as the caller stated; none did in any recording"
+    ),
+    Code.NO_EXTREME_OUTPUTS: "branches that the noise takes too rarely for any recording to show",
+    Code.ACCOUNTANTS_DISAGREE: (
+        "which of two accountants is right: the second opinion, by {accountant}, contradicts what is proved"
+    ),
+    Code.BASELINE: (
+        "that the figures of the baseline {path} follow from its ledger: there is no ledger.jsonl beside it"
+    ),
+}
+
+_REPLAYED = {
+    None: "",
+    False: "an audit by replay tests it",
+    True: "the audit by replay tested it on its pairs",
+}
+_ENDED_BY = {None: "", "interrupt": "Ctrl-C", "time-limit": "the time limit"}
+
+
+def sentence(condition: Condition) -> str:
+    """A condition in words, on one line of printable characters."""
+    words = SENTENCES[condition.code].format(
+        releases="" if condition.releases is None else _releases(condition.releases),
+        text=condition.text,
+        replayed=_REPLAYED[condition.replayed],
+        ended_by=_ENDED_BY[condition.ended_by],
+        draws=condition.draws,
+        accountant=condition.accountant,
+        path=condition.path,
+    )
+    return printable(" ".join(words.split()))
+
+
+def sentences(conditions: Iterable[Condition]) -> list[str]:
+    """Conditions in words, in their order, each once."""
+    return list(dict.fromkeys(map(sentence, conditions)))
+
+
+def _releases(releases: Releases) -> str:
+    labels = ", ".join(map(repr, releases.labels)) + (", ..." if releases.more_labels else "")
+    return f"{counted(releases.number, 'release', 'releases')}: {labels}"

@@ -1,0 +1,133 @@
+"""What a proof or an audit leaves unchecked: conditions as a code with parameters.
+
+A condition is compared and stored as such. The sentence that a person reads is made where it is shown, from
+one table: `dpaudit.app.text.conditions`.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, Final, Literal, Self
+
+from pydantic import Field, model_validator
+
+from dpaudit.errors import InvalidParameter
+from dpaudit.models import Count, Model
+
+#: So many labels are kept of the releases that rest on a condition.
+MOST_LABELS: Final = 5
+
+
+class Code(StrEnum):
+    """What is not checked; docs/certificate.md says in which words each is shown."""
+
+    # The file of the ledger.
+    NO_FOOTER = "no-footer"
+    NO_HASHES = "no-hashes"
+    # What a release's figures rest on.
+    DECLARED_SENSITIVITY = "declared-sensitivity"
+    SCORE_SENSITIVITY = "score-sensitivity"
+    ONE_ANSWER_PER_UNIT = "one-answer-per-unit"
+    SMOOTH_BOUND = "smooth-bound"
+    HIDDEN_SAMPLE = "hidden-sample"
+    JUSTIFIED_GUARANTEE = "justified-guarantee"
+    STREAM_PLACES = "stream-places"
+    SPLIT_BY_POSITION = "split-by-position"
+    SINGLE_FIGURES_ROUNDED = "single-figures-rounded"
+    # The run as a whole.
+    FIXED_SEQUENCE = "fixed-sequence"
+    ONLY_THROUGH_LEDGER = "only-through-ledger"
+    FLOATING_POINT_NOISE = "floating-point-noise"
+    SEEDED_NOISE = "seeded-noise"
+    # What its author, or the author of another record, states.
+    ASSUMED = "assumed"
+    STATED = "stated"
+    # Audits, second opinions and baselines.
+    NO_AUDIT = "no-audit"
+    GIVEN_PAIRS = "given-pairs"
+    RARE_EVENTS = "rare-events"
+    ROUNDED_SCORES = "rounded-scores"
+    MU_ONLY = "mu-only"
+    STOPPING_TIME = "stopping-time"
+    INDEPENDENT_CANARIES = "independent-canaries"
+    CANARIES_TIMES_DELTA = "canaries-times-delta"
+    REPLAYED_OUTPUTS = "replayed-outputs"
+    ALL_RELEASES = "all-releases"
+    BESIDE_RELEASES = "beside-releases"
+    SAMPLER_RESOLUTION = "sampler-resolution"
+    FIXED_QUERIES = "fixed-queries"
+    NO_EXTREME_OUTPUTS = "no-extreme-outputs"
+    ACCOUNTANTS_DISAGREE = "accountants-disagree"
+    BASELINE = "baseline"
+
+
+class Releases(Model):
+    """The releases that rest on a condition.
+
+    Attributes:
+        number: how many they are.
+        labels: their first distinct labels, sorted, at most `MOST_LABELS`.
+        more_labels: whether there are further labels.
+    """
+
+    number: Count
+    labels: Annotated[tuple[str, ...], Field(min_length=1, max_length=MOST_LABELS)]
+    more_labels: bool = False
+
+
+#: The codes whose conditions have a parameter, by the parameter's name.
+_CODES_WITH: Final[dict[str, frozenset[Code]]] = {
+    "releases": frozenset(
+        {
+            Code.DECLARED_SENSITIVITY,
+            Code.SCORE_SENSITIVITY,
+            Code.ONE_ANSWER_PER_UNIT,
+            Code.SMOOTH_BOUND,
+            Code.HIDDEN_SAMPLE,
+            Code.JUSTIFIED_GUARANTEE,
+            Code.STREAM_PLACES,
+        }
+    ),
+    "text": frozenset({Code.JUSTIFIED_GUARANTEE, Code.ASSUMED, Code.STATED}),
+    "replayed": frozenset({Code.FIXED_SEQUENCE, Code.ONLY_THROUGH_LEDGER}),
+    "ended_by": frozenset({Code.STOPPING_TIME}),
+    "draws": frozenset({Code.SAMPLER_RESOLUTION}),
+    "accountant": frozenset({Code.ACCOUNTANTS_DISAGREE}),
+    "path": frozenset({Code.BASELINE}),
+}
+
+
+class Condition(Model):
+    """One condition that was not checked.
+
+    Attributes:
+        code: what it is.
+        releases: the releases that it concerns.
+        text: what an author states in words of their own: an assumption, or a guarantee's justification.
+        replayed: whether an audit by replay tested it on its pairs.
+        ended_by: what ended an audit's runs before their planned number.
+        draws: of each mechanism's noise, at most.
+        accountant: the one whose figure contradicts the proved one.
+        path: of the file whose content is believed as it is read.
+    """
+
+    code: Code
+    releases: Releases | None = None
+    text: str | None = None
+    replayed: bool | None = None
+    ended_by: Literal["interrupt", "time-limit"] | None = None
+    draws: Count | None = None
+    accountant: str | None = None
+    path: str | None = None
+
+    @model_validator(mode="after")
+    def _has_its_parameters(self) -> Self:
+        given = {name for name in _CODES_WITH if getattr(self, name) is not None}
+        wanted = {name for name, codes in _CODES_WITH.items() if self.code in codes}
+        if given != wanted:
+            raise InvalidParameter(
+                f"a condition {str(self.code)!r} with {', '.join(sorted(given)) or 'no parameters'}",
+                where="Condition",
+                remedy=f"give exactly {', '.join(sorted(wanted)) or 'the code alone'}",
+            )
+        return self

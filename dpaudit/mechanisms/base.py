@@ -1,0 +1,284 @@
+"""What a mechanism states about itself, and the defaults that most mechanisms share."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import ClassVar, Final, Literal, NamedTuple, Self, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import model_validator
+
+from dpaudit.claims.sensitivity import CONVERSIONS, Norm, Sensitivity
+from dpaudit.errors import InvalidParameter, NormMismatch
+from dpaudit.mechanisms.dominating import DominatingPair, GaussianPair
+from dpaudit.mechanisms.randomness import Randomness
+from dpaudit.models import Model, Positive
+
+Array: TypeAlias = NDArray[np.float64]
+
+#: What a ledger may name as having drawn its noise.
+Sampler = Literal["numpy-float64", "opendp-discrete"]
+
+#: The sampler that draws real-valued noise in floating point; a certificate says that it is not exact.
+FLOATING_POINT_SAMPLER: Final = "numpy-float64"
+
+#: figure, factor -> their product, rounded up; raises `CannotBound` past the largest double.
+Times: TypeAlias = Callable[[float, int], float]
+
+
+#: For each answer of a release, the query, and the noise scale if the data chose it.
+Queries: TypeAlias = Sequence[tuple[Array, float | None]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """One answered query of a release.
+
+    Attributes:
+        query: what the data say: the value, the item, the log weights, the function's values. Streams and
+            functions begin with an answer to an empty query.
+        output: what was released.
+        at: what is public about the query: the step of a stream, the points of a function.
+        scale: a noise scale that the data chose; private like the query.
+    """
+
+    query: Array
+    output: Array
+    at: Array | None = None
+    scale: float | None = None
+
+
+class Move(NamedTuple):
+    """How far a release's query moved between two data sets, how far it may, and what was measured."""
+
+    measured: float
+    declared: float
+    measure: str
+
+
+class BaseMechanism(Model):
+    """A mechanism: its parameters, and all that follows from them alone.
+
+    A subclass states its proof obligation in its docstring, and defines `kind` and `dominating_pair`. The
+    defaults here are those of a mechanism known by its guarantee alone.
+    """
+
+    #: The method of `Curator` that releases through this mechanism.
+    released_by: ClassVar[str] = "release_opaque"
+    #: Whether its noise is an integer, drawn exactly from fair bits, for queries that are integers.
+    integer_noise: ClassVar[bool] = False
+    #: The field that sets the noise, where it may be chosen: more noise is a larger sigma or scale, or a
+    #: smaller epsilon.
+    noise_field: ClassVar[Literal["sigma", "scale", "epsilon"] | None] = None
+
+    @abstractmethod
+    def dominating_pair(self) -> DominatingPair:
+        """What one run costs at most."""
+
+    @property
+    def declared_sensitivity(self) -> Sensitivity | None:
+        """The sensitivity that the noise is calibrated to; None where there is none."""
+        return None
+
+    @property
+    def noise(self) -> tuple[str, float] | None:
+        """Name and value of `noise_field`."""
+        return None if self.noise_field is None else (self.noise_field, getattr(self, self.noise_field))
+
+    def with_noise(self, value: float) -> Self:
+        """The mechanism with another value of `noise_field`, if it has one."""
+        return self if self.noise_field is None else self.model_copy(update={self.noise_field: value})
+
+    def for_group(self, size: int, times: Times) -> tuple[Self, int] | None:
+        """What the mechanism is to data sets that differ in `size` units, and how many runs of it.
+
+        Two such data sets are the ends of a chain of neighbours, so every distance that the obligation
+        bounds grows at most `size` times. None: no bound is known.
+        """
+        del size, times
+        return None
+
+    def moves(self, one: Sequence[Answer], other: Sequence[Answer]) -> Sequence[Move]:
+        """How far one repetition's query moved between two runs with the same outputs.
+
+        By default any move is allowed: the guarantee covers it.
+        """
+        same = all(np.array_equal(a.query, b.query) for a, b in zip(one, other, strict=True))
+        return [Move(float(not same), 1.0, "at all")]
+
+    def log_likelihood(self, answers: Sequence[Answer], queries: Queries) -> float | None:
+        """Log density of a release's outputs had `queries` been asked; None: not known."""
+        del answers, queries
+        return None
+
+    def gaussian_share(self, answers: Sequence[Answer], differences: Sequence[Array]) -> tuple[float, bool]:
+        """The mu^2 of the Gaussian pair for these differences of queries, and whether it is exact.
+
+        It is exact for Gaussian noise of a fixed scale and for any release that does not move; for other
+        noise it is a rough guide, from Gaussian noise with the same spread.
+        """
+        del answers, differences
+        return 0.0, False
+
+    @property
+    def typical_noise(self) -> float | None:
+        """The size of noise that the data do not choose; None where the possible outputs are not known."""
+        return None
+
+    def nearest_output(self, value: Array, query: Array) -> Array:
+        """The possible output that is nearest to a value."""
+        del query
+        return value
+
+
+class ValueMechanism(BaseMechanism):
+    """A mechanism that answers one value: `Curator.release` accepts every subclass."""
+
+    released_by = "release"
+
+    @abstractmethod
+    def sample(self, value: Array, generator: np.random.Generator, /) -> Array:
+        """The noisy value, of the same shape."""
+
+    @abstractmethod
+    def log_density(self, output: Array, query: Array) -> float:
+        """Log density or probability of `output` given the query, summed over entries; same shapes."""
+
+    def answer(self, value: Array, randomness: Randomness) -> Array:
+        """`sample`, from the source of randomness that the sampler needs."""
+        return self.sample(value, randomness.generator)
+
+    def require_fits(self, query: Array, where: str) -> None:
+        """Raise `InvalidParameter` where the mechanism's theorem does not cover such a value."""
+
+    def require_single(self, query: Array, count: int, where: str) -> None:
+        """Under local trust, raise `InvalidParameter` where one user's value is more than `count` answers."""
+
+    def log_likelihood(self, answers: Sequence[Answer], queries: Queries) -> float:
+        """`log_density` of the only answer."""
+        return self.log_density(answers[0].output, queries[0][0])
+
+
+class Calibrated(BaseMechanism):
+    """A mechanism whose noise is calibrated to the largest change of its query."""
+
+    #: The norms in which the mechanism's theorem measures sensitivity.
+    norms: ClassVar[tuple[Norm, ...]]
+
+    sensitivity: Sensitivity
+
+    @property
+    def norm(self) -> Norm:
+        """The norm of this mechanism's sensitivity, one of `norms`."""
+        return self.sensitivity.norm
+
+    @property
+    def declared_sensitivity(self) -> Sensitivity:
+        """The sensitivity."""
+        return self.sensitivity
+
+    @property
+    def spread(self) -> float:
+        """The standard deviation of the noise on one entry, or a guess at it."""
+        return self.typical_noise
+
+    def ratio(self, scale: float) -> Fraction:
+        """sensitivity/scale, exactly."""
+        return Fraction(self.sensitivity.value) / Fraction(scale)
+
+    def with_sensitivity(self, sensitivity: Sensitivity) -> Self:
+        """The same noise for another sensitivity."""
+        return self.model_copy(update={"sensitivity": sensitivity})
+
+    def for_group(self, size: int, times: Times) -> tuple[Self, int]:
+        """The sensitivity times the size."""
+        value = times(self.sensitivity.value, size)
+        return self.with_sensitivity(self.sensitivity.model_copy(update={"value": value})), 1
+
+    def moves(self, one: Sequence[Answer], other: Sequence[Answer]) -> Sequence[Move]:
+        """The distance in the sensitivity's norm."""
+        measured = distance(self.norm, one[0].query - other[0].query)
+        return [Move(measured, self.sensitivity.value, f"in {self.norm}")]
+
+    def gaussian_share(self, answers: Sequence[Answer], differences: Sequence[Array]) -> tuple[float, bool]:
+        """By the spread; exact where the query does not move."""
+        del answers
+        return sum_of_squares(differences[0] / self.spread), not differences[0].any()
+
+    @property
+    def typical_noise(self) -> float:
+        """Sigma or the scale; with a free epsilon, sensitivity/epsilon."""
+        name, value = self.noise or ("", 1.0)
+        return self.sensitivity.value / value if name == "epsilon" else value
+
+    @model_validator(mode="after")
+    def _norm_fits(self) -> Self:
+        given = self.sensitivity.norm
+        if given not in self.norms:
+            needed = " or ".join(repr(norm) for norm in self.norms)
+            known = [CONVERSIONS[given, norm] for norm in self.norms if (given, norm) in CONVERSIONS]
+            conversion = known[0] if known else "no sound conversion is known"
+            raise NormMismatch(
+                f"a {type(self).__name__} mechanism needs its sensitivity in norm {needed}, got {given!r}",
+                where=f"{type(self).__name__}.sensitivity",
+                remedy=f"{conversion}; or derive the sensitivity in norm {needed}",
+            )
+        return self
+
+
+class GaussianNoise(Calibrated):
+    """Gaussian noise, isotropic with variance sigma^2 in coordinates in which the sensitivity is measured."""
+
+    noise_field = "sigma"
+
+    sigma: Positive
+
+    def dominating_pair(self) -> GaussianPair:
+        """mu = sensitivity/sigma (Dong, Roth, Su 2022, Theorem 2.7)."""
+        return GaussianPair(self.ratio(self.sigma))
+
+    def gaussian_share(self, answers: Sequence[Answer], differences: Sequence[Array]) -> tuple[float, bool]:
+        """Exact."""
+        del answers
+        return sum_of_squares(differences[0] / self.sigma), True
+
+
+def sum_of_squares(values: Array) -> float:
+    """The sum of all entries' squares; infinite past the largest double."""
+    with np.errstate(over="ignore"):
+        return float(np.square(values).sum())
+
+
+def distance(norm: Norm, difference: Array) -> float:
+    """The size of a difference of queries in a mechanism's norm; at most the largest double.
+
+    For ``"rkhs"`` see `ExponentialKernel.squared_norm`.
+    """
+    limit = np.finfo(np.float64).max
+    entries = np.minimum(np.abs(difference).ravel(), limit)
+    largest = float(entries.max(initial=0.0))
+    if largest == 0.0:
+        return 0.0
+    # Scaled to the largest entry first, so that squares neither overflow nor vanish.
+    entries = entries / largest
+    length = float(entries.sum() if norm == "l1" else np.linalg.norm(entries))
+    return min(length * largest, float(limit))
+
+
+def residual(output: Array, query: Array) -> Array:
+    """`output` minus `query`, entry by entry; never broadcast.
+
+    Raises:
+        InvalidParameter: their shapes differ.
+    """
+    if output.shape != query.shape:
+        raise InvalidParameter(
+            f"an output of shape {output.shape} for a query of shape {query.shape}",
+            where="log_density",
+            remedy="give the output of this query",
+        )
+    return output - query

@@ -1,0 +1,131 @@
+"""Dominating pairs: all that an accountant needs to know about one run of a mechanism.
+
+A pair names two output distributions whose trade-off bounds that of every two neighbouring data sets (Zhu,
+Dong and Wang 2022, Definition 7), or the guarantee that is known in their place. Parameters are the ledger's
+doubles and exact quotients of them: accountants round. A mechanism whose pair stands here needs no accountant
+of its own.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TypeAlias
+
+
+@dataclass(frozen=True, slots=True)
+class GaussianPair:
+    """N(mu, 1) against N(0, 1), composed `times` times."""
+
+    mu: Fraction
+    times: int = 1
+
+    @property
+    def mu_squared(self) -> Fraction:
+        """The square of the GDP parameter of all `times` together (Dong, Roth, Su 2022, Corollary 3.3)."""
+        return self.mu**2 * self.times
+
+
+@dataclass(frozen=True, slots=True)
+class LaplacePair:
+    """Laplace noise of scale 1, moved by epsilon."""
+
+    epsilon: Fraction
+
+
+@dataclass(frozen=True, slots=True)
+class DiscreteLaplacePair:
+    """Discrete Laplace noise, moved by at most `sensitivity`: by an integer, since the query is one."""
+
+    sensitivity: Fraction
+    scale: Fraction
+
+    @property
+    def epsilon(self) -> Fraction:
+        """The pure epsilon."""
+        return self.sensitivity / self.scale
+
+    @property
+    def moves(self) -> int:
+        """The largest integer that the query can move by."""
+        return math.floor(self.sensitivity)
+
+
+@dataclass(frozen=True, slots=True)
+class ResponsePair:
+    """Randomized response among `categories`."""
+
+    epsilon: float
+    categories: int
+
+
+@dataclass(frozen=True, slots=True)
+class BoundedRangePair:
+    """Every pair whose losses lie in one interval of length epsilon (Durfee and Rogers 2019)."""
+
+    epsilon: float
+
+
+@dataclass(frozen=True, slots=True)
+class PurePair:
+    """Every epsilon-DP pair."""
+
+    epsilon: float
+
+
+@dataclass(frozen=True, slots=True)
+class ApproxPair:
+    """Every (epsilon, delta)-DP pair."""
+
+    epsilon: float
+    delta: float
+
+
+@dataclass(frozen=True, slots=True)
+class ZCDPPair:
+    """Every rho-zCDP pair: its Renyi divergences are bounded, its privacy loss is not."""
+
+    rho: Fraction
+
+
+@dataclass(frozen=True, slots=True)
+class TablePair:
+    """A table of the privacy loss; see `dpaudit.mechanisms.Tabulated`."""
+
+    losses: tuple[float, ...]
+    probabilities: tuple[float, ...]
+    infinity: float
+
+
+@dataclass(frozen=True, slots=True)
+class SmoothPair:
+    """Gaussian noise whose scale depends on the data; see `dpaudit.mechanisms.SmoothGaussian`."""
+
+    alpha: float
+    beta: float
+    dimension: int
+    epsilon: float
+
+
+@dataclass(frozen=True, slots=True)
+class SampledPair:
+    """`inner` on a Poisson sample: the mixture (1 - rate) Q + rate P against Q, for its P and Q."""
+
+    inner: GaussianPair | LaplacePair
+    rate: float
+
+
+DominatingPair: TypeAlias = (
+    GaussianPair
+    | LaplacePair
+    | DiscreteLaplacePair
+    | ResponsePair
+    | BoundedRangePair
+    | PurePair
+    | ApproxPair
+    | ZCDPPair
+    | TablePair
+    | SmoothPair
+    | SampledPair
+)
