@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 SCALARS = frozenset({bool, int, float, complex, str, bytes, type(None)})
-#: Types of which nothing is left when their items were compared; a subclass may carry more.
+#: Types that hold nothing but their items; a subclass may hold more.
 EXACT = SCALARS | {list, tuple, dict, set, frozenset, range, MappingProxyType}
 
-HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: a class made at run time, whose attributes anybody may set
+HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: a class made at run time, whose attributes any code may set
 
 
 class NotComparable(TypeError):
@@ -24,7 +24,7 @@ class NotComparable(TypeError):
 
 
 def constant(value: Any) -> bool:
-    """Whether a value that both runs share was the same throughout."""
+    """Whether a value that both runs share cannot have changed between them."""
     if isinstance(value, tuple | frozenset):
         return all(map(constant, value))
     if isinstance(value, type):
@@ -40,7 +40,7 @@ def foreign(value: Any, module: Mapping[str, Any]) -> bool:
 
 
 def named(one: Any, other: Any, place: str) -> str | None:
-    """Something known by its name alone, a builtin function or class: the same if it is one object."""
+    """A value that is known by its name alone, a builtin function or class: the same if it is one object."""
     if one is not other:
         raise NotComparable(f"{place} is a {full_name(type(one))}")
     if isinstance(one, type) and one.__flags__ & HEAP_TYPE:
@@ -49,7 +49,7 @@ def named(one: Any, other: Any, place: str) -> str | None:
 
 
 def scalars(one: Any, other: Any, place: str) -> str | None:
-    """Scalars, and what instances of subclasses of theirs are as such, whatever they say of equality."""
+    """Scalars, and instances of subclasses as plain scalars, whatever their own equality is."""
     match one:
         case float():
             same = struct.pack("<d", one) == struct.pack("<d", other)
@@ -70,13 +70,13 @@ def entries(one: Any, other: Any, place: str) -> str | None:
     """The bytes of two arrays or numpy scalars of one type.
 
     Raises:
-        NotComparable: only the bytes between fields differ, which nobody writes: what lay there in memory.
+        NotComparable: only the bytes between fields differ, which are uninitialised memory.
     """
     if one.tobytes() == other.tobytes():
         return None
     if one.dtype.names and _packed(one) == _packed(other):
         raise NotComparable(
-            f"{place} has bytes between its fields, where other memory shows: return its fields"
+            f"{place} has bytes between its fields that are uninitialised memory: return its fields"
         )
     return place
 
@@ -89,7 +89,7 @@ def _packed(value: Any) -> bytes:
 
 
 def held_state(rest: Sequence[Any]) -> tuple[Any, list[Any], list[Any]]:
-    """State, items and pairs, as what `__reduce_ex__` returns holds them after function and arguments."""
+    """State, items and pairs, from what `__reduce_ex__` returns after function and arguments."""
     state, items, pairs = [*rest[:3], None, None, None][:3]
     return state, list(items or ()), list(pairs or ())
 
@@ -113,12 +113,12 @@ def full_name(kind: type) -> str:
 
 
 def names(one: Any, other: Any) -> list[str]:
-    """The attributes of two objects of one type, as far as they lie in a dictionary."""
+    """The attributes that two objects of one type hold in a dictionary."""
     return sorted({*getattr(one, "__dict__", ()), *getattr(other, "__dict__", ())})
 
 
 def carried(function: FunctionType) -> tuple[Any, ...]:
-    """What a function holds beside its code: closed-over variables, defaults and attributes."""
+    """What a function holds beside its code: closure, defaults and attributes."""
     cells = tuple(_content(cell) for cell in function.__closure__ or ())
     keywords = tuple(sorted((function.__kwdefaults__ or {}).items()))
     return cells, function.__defaults__ or (), keywords, tuple(function.__dict__.items())
@@ -173,7 +173,7 @@ def global_names(code: CodeType) -> set[str]:
 def written_names(namespace: Mapping[str, Any]) -> set[str]:
     """The global variables that a module's functions and methods assign by a ``global`` statement.
 
-    Assignments from elsewhere, by ``globals()`` or on the module itself, are not seen.
+    Assignments from elsewhere, by ``globals()`` or on the module itself, are not detected.
     """
     written: set[str] = set()
     for function in _functions(namespace):

@@ -59,14 +59,10 @@ class Tilts:
 
 @dataclass
 class TiltedNoise:
-    """Live noise, shifted along known directions.
+    """Live noise, shifted by a multiple of known directions.
 
-    Args:
-        seed: of the noise.
-        directions: the pilot's differences of queries, in the order of its questions; one that does
-            not fit the question at its place is not used.
-        pilot: the pilot's entries.
-        multiple: of the directions.
+    The directions are the pilot's differences of queries, in the order of its questions; one that does not
+    fit the question at its place is not used.
     """
 
     seed: np.random.SeedSequence

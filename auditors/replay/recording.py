@@ -85,29 +85,40 @@ class Runs:
         """Run with every release forced to return what was recorded."""
         noise = ReplayedNoise(recorded.transcript)
         result = self.record(data, noise)
-        # An algorithm may have caught the divergence and gone on; it diverged all the same.
+        # An algorithm that caught the divergence and continued has diverged nevertheless.
         error = noise.divergence or result.error
         return Recording(result.output, result.transcript, error, result.held)
 
     def between_sides(
         self, recorded: Recording, other: Recording, *, circumstance: str = "", rounding: float = 0.0
     ) -> list[Finding]:
-        """What differs in the releases on the neighbour although each of them returned the same.
+        """What differs in the releases of a replay on the neighbour although each of them returned the same.
 
-        Args:
-            recorded: the run on the data.
-            other: its replay on the neighbour.
-            circumstance: what was special about the recording; added to each detail.
-            rounding: by how much more a sensitivity may be exceeded, relative to the queries' own size.
+        `circumstance`, what was special about the recording, is added to each detail; `rounding` is by how
+        much more a sensitivity may be exceeded, relative to the queries' own size.
         """
-        findings = _sensitivities(recorded.entries, other.entries, rounding)
-        findings += _parts(recorded.entries, other.entries, self.neighbouring)
-        if self.trust_model is TrustModel.LOCAL:
-            findings += _users(recorded.entries, other.entries)
+        entries = recorded.entries
+        size = max((float(np.abs(entry.query).sum()) for entry in entries), default=0.0) if rounding else 0.0
+        moves = list(movements(entries, other.entries))
+        findings = [
+            _sensitivity(
+                move.entry,
+                f"the query moves by {move.measured:.6g} {move.measure}, declared are {move.declared:.6g}",
+                move.declared,
+                move.measured,
+            )
+            for move in moves
+            if not move.measured <= move.declared * (1 + SENSITIVITY_TOLERANCE) + rounding * size
+        ]
+        moved = [move.entry for move in moves if move.measured > SENSITIVITY_TOLERANCE * move.declared]
+        findings += _parts(moved, self.neighbouring)
+        users = {entry.user: entry for entry in moved}
+        if self.trust_model is TrustModel.LOCAL and len(users) > 1:
+            detail = f"one user's data move the releases of {len(users)} users"
+            findings.append(_sensitivity(list(users.values())[-1], detail, 1.0, float(len(users))))
         flow = flow_difference(recorded, other)
         if flow is not None:
-            at = min(len(other.entries), len(recorded.entries) - 1)
-            entry = recorded.entries[at] if recorded.entries else None
+            entry = entries[min(len(other.entries), len(entries) - 1)] if entries else None
             label, where = (entry.release.label, entry.where) if entry else (None, "")
             findings.append(Finding(kind="control-flow", label=label, detail=flow, where=where))
         if circumstance:
@@ -118,7 +129,7 @@ class Runs:
         """What differs in the outputs although the releases were the same.
 
         Raises:
-            NotComparable: an output whose content cannot be seen.
+            NotComparable: an output whose content cannot be inspected.
         """
         if flow_difference(recorded, other) is not None:
             return []
@@ -191,32 +202,18 @@ def flow_difference(recorded: Recording, other: Recording) -> str | None:
     return None
 
 
-def _users(recorded: Sequence[Entry], other: Sequence[Entry]) -> list[Finding]:
-    """Releases of other users that move, under local trust, when one user's data change."""
-    moved = {
-        move.entry.user: move.entry
-        for move in movements(recorded, other)
-        if move.measured > SENSITIVITY_TOLERANCE * move.declared
-    }
-    if len(moved) < 2:
-        return []
-    entry = list(moved.values())[-1]
-    detail = f"one user's data move the releases of {len(moved)} users"
-    return [_sensitivity(entry, detail, 1.0, float(len(moved)))]
-
-
-def _parts(recorded: Sequence[Entry], other: Sequence[Entry], neighbouring: Neighbouring) -> list[Finding]:
+def _parts(moved: Sequence[Entry], neighbouring: Neighbouring) -> list[Finding]:
     """Releases that move in more parts of a split than one unit can touch."""
-    moved: dict[str, dict[str, Entry]] = {}
+    splits: dict[str, dict[str, Entry]] = {}
     by_values: set[str] = set()
-    for move in movements(recorded, other):
-        partition = move.entry.release.partition
-        if partition is not None and move.measured > SENSITIVITY_TOLERANCE * move.declared:
-            moved.setdefault(partition.split, {}).setdefault(partition.part, move.entry)
+    for entry in moved:
+        partition = entry.release.partition
+        if partition is not None:
+            splits.setdefault(partition.split, {}).setdefault(partition.part, entry)
             if partition.by == "values":
                 by_values.add(partition.split)
     findings = []
-    for split, parts in moved.items():
+    for split, parts in splits.items():
         touched = neighbouring.parts_touched(split_by_values=split in by_values)
         if len(parts) > touched:
             detail = (
@@ -225,20 +222,6 @@ def _parts(recorded: Sequence[Entry], other: Sequence[Entry], neighbouring: Neig
             )
             findings.append(_sensitivity(list(parts.values())[-1], detail, float(touched), float(len(parts))))
     return findings
-
-
-def _sensitivities(recorded: Sequence[Entry], other: Sequence[Entry], rounding: float) -> list[Finding]:
-    size = max((float(np.abs(entry.query).sum()) for entry in recorded), default=0.0) if rounding else 0.0
-    return [
-        _sensitivity(
-            move.entry,
-            f"the query moves by {move.measured:.6g} {move.measure}, declared are {move.declared:.6g}",
-            move.declared,
-            move.measured,
-        )
-        for move in movements(recorded, other)
-        if not move.measured <= move.declared * (1 + SENSITIVITY_TOLERANCE) + rounding * size
-    ]
 
 
 def _sensitivity(entry: Entry, detail: str, declared: float, measured: float) -> Finding:

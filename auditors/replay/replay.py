@@ -15,8 +15,14 @@ from typing import Any
 import numpy as np
 
 from dpaudit.auditors.comparison.output_comparison import NotComparable, first_difference
-from dpaudit.auditors.replay.exact_loss import DEFAULT_DELTA, Direction, Losses, loss_figures
-from dpaudit.auditors.replay.fixed_pair import FixedPair, query_differences
+from dpaudit.auditors.replay.exact_loss import (
+    DEFAULT_DELTA,
+    Direction,
+    FixedPair,
+    Losses,
+    loss_figures,
+    query_differences,
+)
 from dpaudit.auditors.replay.forced_outputs import extremes
 from dpaudit.auditors.replay.importance_sampling import TiltedNoise, Tilts
 from dpaudit.auditors.replay.likelihood import (

@@ -12,7 +12,7 @@ References:
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,7 +23,7 @@ from scipy.special import bdtrc
 from scipy.stats import binom
 
 from dpaudit.auditors.sampling.trial import Auditable, Side, require_seed
-from dpaudit.auditors.statistics.claim_points import PrivacyCurve, claimed_points
+from dpaudit.auditors.statistics.claim_points import ClaimedPoints, PrivacyCurve, claimed_points
 from dpaudit.auditors.statistics.clopper_pearson import least_enough
 from dpaudit.auditors.statistics.threshold import check_confidence
 from dpaudit.certificate.conditions import Code, Condition
@@ -136,15 +136,14 @@ def one_run(
     order = np.argsort(values, kind="stable")
     correct = int(np.sum(coins[order[m - guess_in :]])) + int(np.sum(~coins[order[:guess_out]]))
     points = claimed_points(claim, curve, delta)
-    pairs = list(zip(points.epsilons.tolist(), points.deltas.tolist(), strict=True))
     error = 1 - confidence
     p_value: float | None = None
     inconclusive: tuple[str, ...] = ()
     if claim is not None:
         # Each point bounds the same tail of the same count: the least bound is one, too.
-        p_value = min(one_run_p_value(m, guesses, correct, *pair) for pair in pairs)
-        if min(one_run_p_value(m, guesses, guesses, *pair) for pair in pairs) > error:
-            least = _guesses_needed(m / guesses, pairs, error)
+        p_value = min(one_run_p_value(m, guesses, correct, *pair) for pair in points.pairs)
+        if min(one_run_p_value(m, guesses, guesses, *pair) for pair in points.pairs) > error:
+            least = _guesses_needed(m / guesses, points, error)
             reason = (
                 f"{guesses} guesses {about} can refute no point of the claim, even if all are right; {least}"
             )
@@ -168,12 +167,12 @@ def one_run(
     )
 
 
-def _guesses_needed(ratio: float, pairs: Sequence[tuple[float, float]], error: float) -> str:
+def _guesses_needed(ratio: float, points: ClaimedPoints, error: float) -> str:
     """How many guesses it takes if all are right, with as many canaries a guess, as the end of a sentence."""
 
     def enough(guesses: int) -> bool:
         canaries = max(guesses, round(ratio * guesses))
-        return min(one_run_p_value(canaries, guesses, guesses, *pair) for pair in pairs) <= error
+        return min(one_run_p_value(canaries, guesses, guesses, *pair) for pair in points.pairs) <= error
 
     # More canaries also mean a larger term in delta: there may be no number that is enough.
     least = least_enough(enough, 1, _MOST_GUESSES)

@@ -36,15 +36,10 @@ FEWEST = 10
 
 @dataclass(frozen=True)
 class SoFar:
-    """The progress of a sampling audit.
+    """The progress of a sampling audit: `done` of `trials` runs a side on one of the pairs, numbered from 0.
 
-    Attributes:
-        pair: which of the pairs is being run, from 0.
-        pairs: how many there are.
-        done: runs a side on this pair.
-        trials: runs a side asked for.
-        audit: this pair's result so far; of a sequential audit only. A test of a fixed number of runs
-            shows nothing before its end: a user who watched it could stop it at a lucky moment.
+    `audit` is this pair's result so far, of a sequential audit only. A test of a fixed number of runs shows
+    nothing before its end: a user who watched it could stop it at a lucky moment.
     """
 
     pair: int
@@ -158,12 +153,12 @@ def audit_by_sampling(
     ended: list[_PairAudit] = []
     for index, pair in enumerate(pairs):
 
-        def told(done: int, audit: Audit | None, index: int = index) -> None:
+        def report(done: int, audit: Audit | None, index: int = index) -> None:
             if progress is not None:
                 progress(SoFar(index, len(pairs), done, plan.trials, audit))
 
         own = plan.of_pair(index, len(pairs) - index, begun)
-        one = _PairAudit(algorithm, pair, own, test, dict(run_options or {}), told)
+        one = _PairAudit(algorithm, pair, own, test, dict(run_options or {}), report)
         audit = one.run()
         if one.interrupted and (one.can_go_on or not (audit or audits)):
             raise KeyboardInterrupt(*one.kept_words())
@@ -185,14 +180,9 @@ def audit_by_sampling(
 def combine_pairs(audits: Sequence[Audit], *, planned: int, confidence: float) -> Audit:
     """The result of audits of one claim on different pairs, by one method.
 
-    Args:
-        audits: at least one, each made with an error of (1 - confidence) / planned.
-        planned: the number of pairs; some may not have been audited.
-        confidence: of all audits together.
-
-    Returns:
-        The largest bounds, and the least p-value times `planned` (Bonferroni); inconclusive where no
-        audit could have refuted the claim.
+    Each was made with an error of (1 - confidence) / planned, where `planned` is the number of pairs; some of
+    them may not have been audited. Combined are the largest bounds, and the least p-value times `planned`
+    (Bonferroni); the result is inconclusive where no audit could have refuted the claim.
     """
     strongest = max(audits, key=lambda audit: (audit.epsilon_lower or 0.0, audit.mu_lower or 0.0))
     if planned == 1:
@@ -251,25 +241,25 @@ class _Test:
         return gaussian_trade_off(samples, **arguments, learner=self.learner)
 
 
+@dataclass
 class _PairAudit:
     """One pair's audit while it runs."""
 
-    def __init__(
-        self,
-        algorithm: Auditable,
-        pair: Pair,
-        plan: SamplingPlan,
-        test: _Test,
-        options: Mapping[str, Any],
-        told: Callable[[int, Audit | None], None],
-    ) -> None:
-        self._algorithm, self._pair, self._plan = algorithm, pair, plan
-        self._test, self._options, self._told = test, options, told
-        self._feed = test.feed(plan.seed)
-        self._deadline = math.inf if plan.time_limit is None else time.monotonic() + plan.time_limit
+    algorithm: Auditable
+    pair: Pair
+    plan: SamplingPlan
+    test: _Test
+    options: Mapping[str, Any]
+    report: Callable[[int, Audit | None], None]
+    #: Whether Ctrl-C ended it, and after how many runs a side.
+    interrupted: bool = False
+    done: int = 0
+
+    def __post_init__(self) -> None:
+        limit = self.plan.time_limit
+        self._deadline = math.inf if limit is None else time.monotonic() + limit
+        self._feed = self.test.feed(self.plan.seed)
         self._ended: Literal["refuted", "clock"] | None = None
-        #: Whether Ctrl-C ended it, and after how many runs a side.
-        self.interrupted, self.done = False, 0
 
     def run(self) -> Audit | None:
         """The audit; None where Ctrl-C came before there could or should be a result."""
@@ -285,15 +275,15 @@ class _PairAudit:
                 why=f"an audit needs at least {FEWEST}",
                 remedy="allow more time, or ask for fewer trials in a chunk",
             )
-        samples = self._test.samples(runs)
-        audit = (self._test if self._feed is None else self._feed).of_all(samples)
+        samples = self.test.samples(runs)
+        audit = (self.test if self._feed is None else self._feed).of_all(samples)
         changes: dict[str, Any] = {}
-        if self._test.score == "exact":
+        if self.test.score == "exact":
             changes["speaks_of"] = "transcript"
         if self.interrupted or self._ended == "clock":
             by = "Ctrl-C" if self.interrupted else "the time limit"
             changes["event"] = (
-                f"{audit.event}; ended by {by} after {self.done} of {self._plan.trials} runs a side"
+                f"{audit.event}; ended by {by} after {self.done} of {self.plan.trials} runs a side"
             )
             if self._feed is None:
                 limit = Condition(
@@ -305,34 +295,34 @@ class _PairAudit:
     @property
     def can_go_on(self) -> bool:
         """Whether the runs are kept for a test that may evaluate them only once."""
-        return self._plan.resume is not None and self._feed is None
+        return self.plan.resume is not None and self._feed is None
 
     def kept_words(self) -> list[str]:
         """What is kept of an interrupted audit, as a message."""
-        if self._plan.resume is None or not self.done:
+        if self.plan.resume is None or not self.done:
             return []
-        kept = f"{self.done} of {self._plan.trials} runs a side are kept in {self._plan.resume}"
+        kept = f"{self.done} of {self.plan.trials} runs a side are kept in {self.plan.resume}"
         return [f"{kept}; the same command continues from there"]
 
     def remember(self) -> None:
         """Record in the file of the runs, before any result is shown, that they were evaluated."""
-        if self._plan.resume is not None:
+        if self.plan.resume is not None:
             fixed = self._feed is None
-            remember_look(self._plan.resume, self.done if fixed else self._plan.trials, fixed=fixed)
+            remember_look(self.plan.resume, self.done if fixed else self.plan.trials, fixed=fixed)
 
     def _trials(self) -> Trials:
-        algorithm, plan, score = self._algorithm, self._plan, self._test.score
+        algorithm, plan, score = self.algorithm, self.plan, self.test.score
         chosen: Score = flatten if score is None or isinstance(score, str) else score
-        batch, options = plan.batch, self._options
+        batch, options = plan.batch, self.options
         if score == "exact":
-            algorithm = exact_ratio(algorithm, self._pair, seed=plan.seed, run_options=options)
+            algorithm = exact_ratio(algorithm, self.pair, seed=plan.seed, run_options=options)
             batch, options = False, {}
-        elif spares_own_view(self._test.arguments["claim"]):
-            chosen = all_but_own(algorithm, self._pair, chosen, seed=plan.seed, options=options)
+        elif spares_own_view(self.test.arguments["claim"]):
+            chosen = all_but_own(algorithm, self.pair, chosen, seed=plan.seed, options=options)
             batch = False
         return run_trials(
             algorithm,
-            self._pair,
+            self.pair,
             plan.trials,
             seed=plan.seed,
             score=chosen,
@@ -349,13 +339,13 @@ class _PairAudit:
     def _progress(self, done: int, total: int, runs: Trials) -> bool:
         audit = None
         if self._feed is not None and FEWEST <= done < total:
-            audit = self._feed.so_far(self._test.samples(runs))
+            audit = self._feed.so_far(self.test.samples(runs))
         if audit is not None:
             self.remember()
-        self._told(done, audit)
+        self.report(done, audit)
         if done == total:
             return False
-        if self._plan.stop_when_refuted and audit is not None and audit.verdict is Experiment.REFUTED:
+        if self.plan.stop_when_refuted and audit is not None and audit.verdict is Experiment.REFUTED:
             self._ended = "refuted"
         elif time.monotonic() >= self._deadline:
             self._ended = "clock"

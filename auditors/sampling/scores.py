@@ -101,7 +101,7 @@ def require_one_structure(structures: Iterable[str | None], where: str) -> str |
             "outputs whose keys, shapes or nesting are not always the same",
             where=where,
             why="only the numbers in an output are compared, and such a difference would be lost",
-            remedy="pass a score, a callable from the output to a number or a vector that tells them apart",
+            remedy="pass a score, a callable from the output to a number or a vector that distinguishes them",
         )
     return different.pop()
 
@@ -192,7 +192,7 @@ def _is_float(number: int) -> bool:
 
 
 def _row(outputs: Any, index: int) -> Any:
-    """One trial's output out of a batch's."""
+    """One trial's output in a batch's outputs."""
     if isinstance(outputs, Mapping):
         return {key: _row(value, index) for key, value in outputs.items()}
     if isinstance(outputs, tuple):

@@ -37,10 +37,7 @@ class Store:
     trials is no part of the configuration, so that a finished run can be extended. The numbers at which the
     trials were evaluated are kept beside them: see `remember_look`.
 
-    Args:
-        path: the file; made if it does not exist. It holds scores of private data: keep it like them.
-        sides: what is run.
-        chunk: trials in a chunk.
+    The file is made if it does not exist. It holds scores of private data: keep it like them.
 
     Raises:
         StoreMismatch: the file belongs to another configuration; the error names what differs.

@@ -26,7 +26,6 @@ from dpaudit.auditors.sampling.scores import (
     stack,
     structure,
 )
-from dpaudit.claims.claims import Claim
 from dpaudit.curator.curator import Curator
 from dpaudit.curator.noise import LiveNoise
 from dpaudit.curator.running import name_of, run
@@ -188,13 +187,8 @@ class _Batch:
     def name(self) -> str:
         return name_of(self.algorithm)
 
-    @property
-    def claim(self) -> Claim | None:
-        return cast("Claim | None", getattr(self.algorithm, "claim", None))
-
-    @property
-    def parameters(self) -> Mapping[str, Any]:
-        return cast("Mapping[str, Any]", getattr(self.algorithm, "parameters", {}))
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.algorithm, name)
 
 
 def seed_global_generators(sequence: SeedSequence) -> None:

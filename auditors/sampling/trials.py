@@ -148,41 +148,35 @@ def run_trials(
 
 
 class _Scores:
-    """Arrays for every score, filled from the front on both sides."""
+    """The scores of both sides, [2, trials] or [2, trials, k], filled from the front."""
 
     def __init__(self, trials: int, seed: int) -> None:
-        self._trials, self._seed = trials, seed
-        self._sides: tuple[Array, Array] | None = None
-        self._done = [0, 0]
+        self._trials, self._seed, self._done = trials, seed, [0, 0]
+        self._sides = np.empty((2, 0))
 
     def put(self, part: Chunk, scores: Array) -> None:
-        if self._sides is None:
+        if self._done == [0, 0]:
             if scores.ndim == 2 and scores.shape[1] == 0:
                 raise ScoreShape(
                     "nothing to compare: an output without numbers",
                     where=str(part),
                     remedy="return what is released, or give a score that makes a number of it",
                 )
-            shape = (self._trials, *scores.shape[1:])
-            self._sides = np.empty(shape), np.empty(shape)
-        room = self._sides[part.side]
-        if scores.shape != (part.trials, *room.shape[1:]):
+            self._sides = np.empty((2, self._trials, *scores.shape[1:]))
+        if scores.shape != (part.trials, *self._sides.shape[2:]):
             raise ScoreShape(
-                f"scores of shape {scores.shape[1:]} after scores of shape {room.shape[1:]}",
+                f"scores of shape {scores.shape[1:]} after scores of shape {self._sides.shape[2:]}",
                 where=str(part),
                 remedy="give a score whose length does not depend on the output",
             )
-        room[part.first : part.first + part.trials] = scores
         self._done[part.side] = part.first + part.trials
+        self._sides[part.side, part.first : part.first + part.trials] = scores
 
     def so_far(self) -> Trials:
         """The trials that were run on both sides: views, which later chunks do not change."""
-        count = min(self._done)
-        sides = self._sides or (np.empty(0), np.empty(0))
-        views = [side[:count] for side in sides]
-        for view in views:
-            view.setflags(write=False)
-        return Trials(views[0], views[1], self._seed, self._trials)
+        both = self._sides[:, : min(self._done)]
+        both.setflags(write=False)
+        return Trials(both[0], both[1], self._seed, self._trials)
 
 
 def _require_counts(trials: object, chunk: object) -> None:

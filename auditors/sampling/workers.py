@@ -51,11 +51,8 @@ def compute(
 ) -> Generator[tuple[Array, str | None], None, None]:
     """The scores of each chunk and the structure of its outputs, in the given order.
 
-    Args:
-        sides: the data's and the neighbour's.
-        chunks: what to run.
-        workers: processes on this machine; 1 runs everything in this one.
-        cluster: the address of a `distributed` scheduler, which is then used instead.
+    One worker runs everything in this process; a cluster, the address of a `distributed` scheduler, is used
+    instead of workers.
 
     Raises:
         TrialFailed: a trial raised.

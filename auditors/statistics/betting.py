@@ -1,7 +1,7 @@
 """Bets against a claim, placed on a block of pairs of runs from the earlier runs alone.
 
-For a test phi with values in [0, 1], epsilon-delta-DP says E_P[phi] <= e^epsilon E_Q[phi] + delta. A pair
-of runs, x on the data and y on its neighbour, then pays
+For a test phi with values in [0, 1], (epsilon, delta)-DP implies E_P[phi] <= e^epsilon E_Q[phi] + delta. A
+pair of runs, x on the data and y on its neighbour, then pays
 
     E = (1 + stake phi(x) - hedge) (1 + hedge - stake (e^epsilon phi(y) + delta)),        stake >= 0.
 
@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from dpaudit.auditors.statistics.samples import Samples
-from dpaudit.auditors.statistics.threshold_events import ThresholdEvent
+from dpaudit.auditors.statistics.threshold import ThresholdEvent
 from dpaudit.mechanisms import Array
 
 #: Pairs that place the first bets and are not bet on themselves.
@@ -125,15 +125,8 @@ def best_bets(p: Array, q: Array, phi: Array, epsilons: Array, deltas: Array) ->
 
     The bets are against the claim that P, the data, is not too much likelier than Q, the neighbour.
 
-    Args:
-        p: [bins], estimated probabilities of the data's runs.
-        q: [bins], of the neighbour's.
-        phi: [e, c, bins] in [0, 1].
-        epsilons: [e].
-        deltas: [e].
-
-    Returns:
-        The bets, and the test that each bets on, [e, bins].
+    p and q [bins] are estimated probabilities of the data's and the neighbour's runs, the tests phi are
+    [e, c, bins] in [0, 1]. Returned are the bets and the test that each bets on, [e, bins].
     """
     stake, hedge, growth = _maximise(p, q, phi, np.exp(epsilons)[:, None], deltas[:, None])
     best = np.argmax(growth, axis=1)

@@ -25,11 +25,9 @@ _SMALLEST_DELTA = 1e-12
 
 @dataclass(frozen=True)
 class ClaimedPoints:
-    """Points (epsilon, delta) that all hold if the claim does.
+    """Points (epsilon, delta), [k] each, that all hold if the claim does.
 
     Attributes:
-        epsilons: [k].
-        deltas: [k].
         report_delta: the delta at which the audit states its bound.
         report_epsilon: the epsilon that the claim states there; None without a claim.
     """
@@ -38,6 +36,11 @@ class ClaimedPoints:
     deltas: Array
     report_delta: float
     report_epsilon: float | None
+
+    @property
+    def pairs(self) -> list[tuple[float, float]]:
+        """Each (epsilon, delta)."""
+        return list(zip(self.epsilons.tolist(), self.deltas.tolist(), strict=True))
 
     def ceiling(self, q: Array) -> Array:
         """The largest probability of an event that the claim allows beside q, [n] -> [n]."""
@@ -53,7 +56,7 @@ def claimed_points(claim: Claim | None, curve: PrivacyCurve | None, delta: float
         claim: what is claimed; None to bound epsilon at `delta` only.
         curve: delta(epsilon) of the claimed guarantee, nonincreasing; needed for zCDP, GDP and RDP,
             not used for pure and approximate DP.
-        delta: where to state the bound; left out, the claim's own delta, or 1e-5.
+        delta: where to state the bound; by default the claim's own delta, or 1e-5.
 
     Raises:
         InvalidParameter: no curve where one is needed, a curve that is NaN, increases or leaves

@@ -56,19 +56,13 @@ def epsilon_lower(
 ) -> float:
     """A lower bound on epsilon at `delta` from how often one event happened on either side.
 
-    (epsilon, delta)-DP implies p <= e^epsilon q + delta of every event; half of the error is spent on
-    bounding p from below, half on q from above. The event must not have been chosen on these trials.
+    Of `trials_p` runs on the data the event happened in `successes_p`, of `trials_q` runs on the neighbour in
+    `successes_q`; it must not have been chosen on these runs. (epsilon, delta)-DP implies
+    p <= e^epsilon q + delta for every event; half of the error, the probability with which the bound may
+    fail, is spent on bounding p from below, half on q from above.
 
     >>> round(epsilon_lower(300, 1000, 100, 1000, delta=1e-5, error=0.05), 5)
     0.81485
-
-    Args:
-        successes_p: runs on the data in which the event happened, of `trials_p`.
-        trials_p: runs on the data.
-        successes_q: runs on the neighbour in which it happened, of `trials_q`.
-        trials_q: runs on the neighbour.
-        delta: the claim's delta, in [0, 1).
-        error: probability with which the bound may fail.
 
     Returns:
         max(0, log((p_low - delta) / q_high)).

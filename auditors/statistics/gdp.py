@@ -14,8 +14,7 @@ from scipy.special import ndtr, ndtri
 from dpaudit.auditors.statistics.classifier import Learner
 from dpaudit.auditors.statistics.clopper_pearson import least_enough
 from dpaudit.auditors.statistics.samples import Samples
-from dpaudit.auditors.statistics.threshold import LIMITS, ROUNDED, check_confidence, prepared
-from dpaudit.auditors.statistics.threshold_events import event_for_mu
+from dpaudit.auditors.statistics.threshold import LIMITS, ROUNDED, check_confidence, event_for_mu, prepared
 from dpaudit.auditors.statistics.two_proportions import Ceiling, by_mu, region
 from dpaudit.certificate.conditions import Code, Condition
 from dpaudit.certificate.verdicts import Audit

@@ -1,4 +1,4 @@
-"""What a sampling audit sees: one score, or one row of features, for each run on either data set."""
+"""The input of a sampling audit: one score, or one row of features, for each run on either data set."""
 
 from __future__ import annotations
 
@@ -75,10 +75,10 @@ def _unchecked(data: Array, neighbour: Array, seed: int) -> Samples:
 
 @dataclass(frozen=True)
 class Rounding:
-    """How finely scores are told apart.
+    """A rounding of scores.
 
     A score computed in floating point carries the last bits of the noise it was computed from, and
-    these tell the two data sets apart however private the mechanism is on the real line (Mironov
+    these distinguish the two data sets however private the mechanism is on the real line (Mironov
     2012). An audit of the mechanism must not see them; an audit of the floating-point grid must.
 
     Each score is rounded by its own magnitude, to 36 bits; where the scores differ by little beside their

@@ -43,8 +43,7 @@ from dpaudit.auditors.statistics.betting import (
 from dpaudit.auditors.statistics.claim_points import ClaimedPoints, PrivacyCurve, claimed_points
 from dpaudit.auditors.statistics.classifier import Learner, learned_score
 from dpaudit.auditors.statistics.samples import Samples, rounding
-from dpaudit.auditors.statistics.threshold import LIMITS, ROUNDED, check_confidence
-from dpaudit.auditors.statistics.threshold_events import event_for_epsilon
+from dpaudit.auditors.statistics.threshold import LIMITS, ROUNDED, check_confidence, event_for_epsilon
 from dpaudit.certificate.verdicts import Audit
 from dpaudit.claims.claims import Claim
 from dpaudit.errors import DataError
@@ -67,18 +66,14 @@ class Sequential:
     """A sequential audit at one moment; `update` gives the next, `audit` the result so far.
 
     Attributes:
-        claim: what to refute, if anything.
-        points: the points (epsilon, delta) of the claim.
         confidence: for all results of the audit together.
-        data: scores [n] so far.
-        neighbour: scores [n] so far.
+        data: scores [n] so far; `neighbour` likewise.
         begun: pairs before the present block; its bets follow from these alone.
         wealth: [2, e], log wealth of both strategies at the block's beginning, claim by claim.
         settled: [e], the largest log wealth of both together at any evaluation before the present block.
         held: [2, e], log wealth of both strategies now.
         peak: [e], the largest log wealth of both together at any evaluation so far.
         bets: pairs that were bet on, under this score or earlier ones.
-        seed: root seed of the runs.
         attack_grid: whether scores are not rounded.
     """
 
@@ -214,8 +209,7 @@ class Sequential:
         if self.claim is not None:
             at = -1 if self.separate else int(np.searchsorted(bank, self.points.epsilons[0]))
             p_value = float(np.exp(-max(0.0, self.peak[at])))
-            pairs = zip(self.points.epsilons.tolist(), self.points.deltas.tolist(), strict=True)
-            needed = min(pairs_needed(epsilon, own, self.confidence) for epsilon, own in pairs)
+            needed = min(pairs_needed(*point, self.confidence) for point in self.points.pairs)
             if n < needed:
                 reason = (
                     f"{n} pairs of runs can refute no point of the claim, whatever they show; "

@@ -1,6 +1,6 @@
 """A zoo of mechanisms to test auditors on: broken ones with known faults, and correct ones.
 
-Each comes with a neighbouring pair that shows its fault, a score that tells the two sides apart, its claim,
+Each comes with a neighbouring pair that shows its fault, a score that distinguishes the two sides, its claim,
 and the epsilon that holds exactly on that pair. An auditor whose lower bound exceeds that epsilon is wrong;
 one whose bound stays below the claim of a broken mechanism is weak.
 
@@ -17,6 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import wraps
 from typing import Any
 
 import numpy as np
@@ -45,13 +46,13 @@ class Specimen:
     """One mechanism of the zoo.
 
     Attributes:
-        algorithm: what is audited; it carries its claim.
-        pair: where it shows its fault.
+        algorithm: what is audited; it has a claim.
+        pair: a pair on which its fault shows.
         pair_epsilon: the least epsilon that holds on the pair at the claim's delta, rounded up; the
             mechanism's own may be larger.
-        source: where it is from, and what is wrong with it.
-        score: from an output to a number or a vector that tells the sides apart.
-        most_trials: of a mechanism that is slow to run: more trials are not worth the wait.
+        source: where it is from, and its fault.
+        score: from an output to a number or a vector that distinguishes the sides.
+        most_trials: a limit on the trials of a mechanism that is slow to run.
     """
 
     algorithm: Auditable
@@ -63,17 +64,13 @@ class Specimen:
 
     @property
     def claim(self) -> Claim:
-        """What is claimed."""
+        """The mechanism's claim."""
         claim: Claim = self.algorithm.claim  # type: ignore[attr-defined]  # every specimen's has one
         return claim
 
     @property
     def guarantee(self) -> PureDP | ApproxDP:
-        """The guarantee that is claimed.
-
-        Raises:
-            TypeError: it is no point (epsilon, delta).
-        """
+        """The claimed guarantee, which is a point (epsilon, delta)."""
         if not isinstance(self.claim.guarantee, PureDP | ApproxDP):
             raise TypeError(name_of(self.algorithm))
         return self.claim.guarantee
@@ -91,7 +88,7 @@ class Specimen:
 
 @dataclass(frozen=True)
 class Released:
-    """The answer to the one query with noise from the curator, so that it can be replayed, too."""
+    """The answer to the one query with the curator's noise, so that it can be replayed, too."""
 
     mechanism: Gaussian | DiscreteGaussian | DiscreteLaplace
     claim: Claim
@@ -112,22 +109,14 @@ def _on_the_grid_of_one(outputs: Array) -> Array:
     return np.asarray(scaled == np.round(scaled), dtype=np.float64)
 
 
-@dataclass(frozen=True)
-class _Single:
-    """The single form of a mechanism written for many runs at once."""
-
-    rows: Rows
-
-    def __call__(self, data: Any, generator: Generator) -> Any:
-        return self.rows(data, generator, 1)[0]
-
-    @property
-    def name(self) -> str:
-        return name_of(self.rows)
-
-
 def _plain(rows: Rows, guarantee: PureDP | ApproxDP | None = None) -> Plain:
-    return Plain(_Single(rows), rows=rows, claim=_claim(guarantee or PureDP(epsilon=1.0)))
+    """A mechanism that is written for many runs at once, with its single form."""
+
+    @wraps(rows)
+    def single(data: Any, generator: Generator) -> Any:
+        return rows(data, generator, 1)[0]
+
+    return Plain(single, rows=rows, claim=_claim(guarantee or PureDP(epsilon=1.0)))
 
 
 def _claim(guarantee: PureDP | ApproxDP) -> Claim:
@@ -148,7 +137,7 @@ def sparse_vector_1(data: Array, generator: Generator, trials: int) -> Any:
 
 
 def sparse_vector_3(data: Array, generator: Generator, trials: int) -> Any:
-    """Algorithm 3: says the noisy answer too, and so how high the threshold is at most. [n, 2]."""
+    """Algorithm 3: returns the noisy answer too, which the threshold cannot exceed. [n, 2]."""
     threshold = generator.laplace(scale=2.0, size=(trials, 1))
     noisy = data + generator.laplace(scale=2.0, size=(trials, data.size))
     position = first_yes(noisy >= threshold)
@@ -170,8 +159,8 @@ def sparse_vector_3_log_ratio(outputs: Array) -> Array:
         below = np.log(np.cumsum(by_position, axis=1) * step)  # [queries + 1, grid]
         at = np.clip(np.searchsorted(grid, value), 0, len(grid) - 1)
         yes = position < QUERIES
-        said = laplace_distribution.logpdf(value, loc=query, scale=2.0)
-        sides.append(np.where(yes, below[position, at] + said, below[QUERIES, -1]))
+        density = laplace_distribution.logpdf(value, loc=query, scale=2.0)
+        sides.append(np.where(yes, below[position, at] + density, below[QUERIES, -1]))
     ratio: Array = sides[0] - sides[1]
     return ratio
 
@@ -216,34 +205,25 @@ def own_variance(data: Array, generator: Generator, trials: int) -> Any:
 
 _HALF = QUERIES // 2
 _SAME = np.zeros(QUERIES)
-_LOW_THEN_HIGH = np.repeat([-1.0, 0.0], _HALF)
-_HIGH_THEN_LOW = np.repeat([0.0, -1.0], _HALF)
+_TURNED = Pair(np.repeat([0.0, -1.0], _HALF), np.repeat([-1.0, 0.0], _HALF))
 #: Two by two the same; then each pair's first moved down and its second up, so that they meet the next.
 _STAIRS = np.repeat(np.arange(1.0 - _HALF, _HALF, 2.0), 2)
 _CROSSED_STAIRS = _STAIRS + np.tile([-1.0, 1.0], _HALF)
 _APART = Pair(np.ones(1), np.zeros(1), "the answers 1 and 0")
 
 _negated = RowScore(np.negative)
-# The positions in the order in which they speak for the neighbour, the last (5, then 6, ...) most.
+# A position's score: the higher, the stronger evidence for the neighbour; highest for 5, then 6, ...
 _position = RowScore(lambda outputs: np.array([0, 1, 3, 4, 5, 10, 9, 8, 7, 6, 2])[outputs])
 _second_half_more = RowScore(lambda yes: yes[:, _HALF:].sum(axis=1) - yes[:, :_HALF].sum(axis=1))
 
-#: Every specimen under its name.
+#: Every specimen by its name.
 ZOO: Mapping[str, Specimen] = {
-    "sparse-vector-1": Specimen(
-        _plain(sparse_vector_1),
-        Pair(_HIGH_THEN_LOW, _LOW_THEN_HIGH),
-        0.8389,
-        "Lyu et al. Algorithm 1: correct",
-        _position,
-    ),
-    "sparse-vector-2": Specimen(
-        _plain(sparse_vector_1),
-        Pair(_HIGH_THEN_LOW, _LOW_THEN_HIGH),
-        0.8389,
-        "Lyu et al. Algorithm 2: correct",
-        _position,
-    ),
+    **{
+        f"sparse-vector-{number}": Specimen(
+            _plain(sparse_vector_1), _TURNED, 0.8389, f"Lyu et al. Algorithm {number}: correct", _position
+        )
+        for number in (1, 2)
+    },
     "sparse-vector-3": Specimen(
         _plain(sparse_vector_3),
         Pair(np.ones(QUERIES), np.zeros(QUERIES)),
@@ -253,7 +233,7 @@ ZOO: Mapping[str, Specimen] = {
     ),
     "sparse-vector-4": Specimen(
         _plain(sparse_vector_4),
-        Pair(_HIGH_THEN_LOW, _LOW_THEN_HIGH),
+        _TURNED,
         1.6595,
         "Lyu et al. Algorithm 4: too little noise on the queries",
         _position,
@@ -285,7 +265,7 @@ ZOO: Mapping[str, Specimen] = {
         _plain(laplace),
         Pair(np.zeros(1), np.ones(1)),
         math.inf,
-        "Mironov 2012: Laplace noise in floating point, whose last bits tell the answer",
+        "Mironov 2012: Laplace noise in floating point, whose last bits reveal the answer",
         RowScore(_on_the_grid_of_one),
     ),
     "half-the-noise": Specimen(

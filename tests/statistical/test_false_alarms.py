@@ -30,8 +30,7 @@ from dpaudit.auditors.sampling.trials import run_trials
 from dpaudit.auditors.statistics.gdp import gaussian_trade_off
 from dpaudit.auditors.statistics.samples import Samples
 from dpaudit.auditors.statistics.sequential import begin, sequential
-from dpaudit.auditors.statistics.threshold import threshold
-from dpaudit.auditors.statistics.threshold_events import candidates
+from dpaudit.auditors.statistics.threshold import candidates, threshold
 from dpaudit.auditors.zoo.zoo import ZOO
 from dpaudit.certificate.verdicts import Audit, Experiment
 from dpaudit.claims.claims import Claim
