@@ -34,6 +34,10 @@ Method: TypeAlias = Literal["threshold", "sequential", "gdp"]
 FEWEST = 10
 
 
+class TooFewRuns(UsageError):
+    """The time limit left fewer runs than an audit needs."""
+
+
 @dataclass(frozen=True)
 class SoFar:
     """The progress of a sampling audit: `done` of `trials` runs a side on one of the pairs, numbered from 0.
@@ -269,7 +273,7 @@ class _PairAudit:
         if self.interrupted and (self.can_go_on or len(runs) < FEWEST):
             return None
         if len(runs) < FEWEST:
-            raise UsageError(
+            raise TooFewRuns(
                 f"{len(runs)} runs a side before the time was up",
                 where="time limit",
                 why=f"an audit needs at least {FEWEST}",

@@ -6,9 +6,8 @@ from typing import Any
 
 from rich.console import RenderableType
 
-from dpaudit.app.text.conditions import sentences
 from dpaudit.app.text.output import assured, bullets, counted, line, lower
-from dpaudit.app.text.tables import audit_line, could_refute_any, finding_words
+from dpaudit.app.text.tables import audit_line, could_refute_any, finding_words, not_checked
 from dpaudit.certificate.verdicts import Audit, Experiment
 from dpaudit.claims.guarantees import GDP
 
@@ -22,7 +21,7 @@ def audit_page(audit: Audit) -> list[RenderableType]:
     parts += bullets("Figures", _figures(audit))
     if audit.verdict is Experiment.INCONCLUSIVE:
         parts += bullets("Inconclusive", audit.inconclusive)
-    return [*parts, *bullets("Not checked", sentences(audit.not_checked))]
+    return [*parts, *not_checked(audit.not_checked)]
 
 
 def audit_json(audit: Audit) -> dict[str, Any]:

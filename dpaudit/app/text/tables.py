@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, assert_never
 
 from rich.console import RenderableType
 from rich.text import Text
 
+from dpaudit.app.text.conditions import sentences
 from dpaudit.app.text.output import MOST_ROWS, bullets, counted, line, lower, table, upper
 from dpaudit.auditors.statistics.gaussian_pair import LARGEST_EPSILON
+from dpaudit.certificate.certificate import Certificate
+from dpaudit.certificate.conditions import Condition
 from dpaudit.certificate.verdicts import (
     Accounting,
     Audit,
@@ -38,7 +41,7 @@ def accounting_table(accounting: Accounting) -> list[RenderableType]:
         rows = [_account_row(release) for release in accounting.releases]
     else:
         groups = overview.groups[:MOST_ROWS]
-        failing = _not_proved(accounting)[:MOST_ROWS]
+        failing = not_proved(accounting)[:MOST_ROWS]
         # A failing release that is alone in its group has its row already.
         alone = {group.dearest.label for group in groups if group.number == 1}
         rows = [_group_row(group) for group in groups]
@@ -59,13 +62,24 @@ def accounting_table(accounting: Accounting) -> list[RenderableType]:
     return [table(columns, rows, whole=("claimed", "computed", "verdict")), *map(line, notes)]
 
 
+def opinion_line(certificate: Certificate) -> Text:
+    """What another library's accountant says of the proved figure."""
+    return line("second opinion", *str(certificate.second_opinion).split(" ", 1))
+
+
+def not_checked(conditions: Iterable[Condition]) -> list[RenderableType]:
+    """What is taken on trust."""
+    return bullets("Not checked", sentences(conditions))
+
+
 def bound_words(accounting: Accounting) -> list[str]:
     """Each bound on the total, tightest first."""
     words = [f"{bound_figure(bound)} by {bound.method} ({bound.rigour})" for bound in accounting.bounds]
     return words or ["no accountant has a finite bound on the claim's scale"]
 
 
-def _not_proved(accounting: Accounting) -> list[ReleaseAccount]:
+def not_proved(accounting: Accounting) -> list[ReleaseAccount]:
+    """The releases whose own claim is not proved, as far as they are shown."""
     return [release for release in accounting.releases if release.verdict is Proof.NOT_PROVED]
 
 
@@ -101,18 +115,22 @@ def shortfalls(accounting: Accounting) -> list[RenderableType]:
     """For each claim that is not proved: claimed, computed and their ratio; then the premises that fail."""
     lines = [
         f"release {release.label!r}: {shortfall(release.proved, release.claimed)}"
-        for release in _not_proved(accounting)[:MOST_ROWS]
+        for release in not_proved(accounting)[:MOST_ROWS]
         if release.claimed is not None
     ]
     if accounting.overview.failed > len(lines):
         lines.append(f"and {accounting.overview.failed - len(lines)} more releases")
+    return bullets("Not proved", [*lines, *total_shortfall(accounting)])
+
+
+def total_shortfall(accounting: Accounting) -> list[str]:
+    """Why the total claim is not proved; empty where it is, or where nothing is claimed."""
     claim = accounting.claim
-    if claim is not None and accounting.verdict is Proof.NOT_PROVED:
-        if accounting.bounds:
-            lines.append(f"total: {shortfall(accounting.bounds[0].guarantee, claim.guarantee)}")
-        else:
-            lines.append(f"total: claimed {claim.guarantee}; no accountant has a finite bound on that scale")
-    return bullets("Not proved", lines)
+    if claim is None or accounting.verdict is not Proof.NOT_PROVED:
+        return []
+    if accounting.bounds:
+        return [f"total: {shortfall(accounting.bounds[0].guarantee, claim.guarantee)}"]
+    return [f"total: claimed {claim.guarantee}; no accountant has a finite bound on that scale"]
 
 
 def premises(claim: Claim | None) -> list[RenderableType]:
