@@ -19,19 +19,9 @@ from dpaudit.auditors.replay.likelihood import log_ratio, queries_of
 from dpaudit.auditors.statistics.gaussian_pair import epsilon_below
 from dpaudit.curator.noise import Entry, LiveNoise, Question
 from dpaudit.ledger.ledger import Noise
-from dpaudit.mechanisms import (
-    AnyMechanism,
-    Array,
-    DiscreteGaussian,
-    DiscreteLaplace,
-    Gaussian,
-    GaussianProcess,
-    Laplace,
-    Queries,
-    SmoothGaussian,
-    SymmetricGaussian,
-    TreeAggregation,
-)
+from dpaudit.mechanisms import AnyMechanism, Array, Queries, SmoothGaussian, TreeAggregation
+from dpaudit.mechanisms.additive import LaplaceNoise
+from dpaudit.mechanisms.base import FixedNoise
 
 
 @dataclass(frozen=True)
@@ -121,15 +111,10 @@ def _moved(entries: Sequence[Entry], directions: Sequence[Array], multiple: floa
 
 def shift(mechanism: AnyMechanism, direction: Array, multiple: float) -> Array:
     """The shift of a query: none where noise is not added, and whole numbers on integers."""
+    if not isinstance(mechanism, FixedNoise | SmoothGaussian):
+        return np.zeros_like(direction)
     moved = multiple * direction
-    match mechanism:
-        case Gaussian() | SymmetricGaussian() | TreeAggregation() | GaussianProcess() | SmoothGaussian():
-            return moved
-        case Laplace() | DiscreteLaplace():
-            # Its loss is bounded, and largest from the query on: further out only the weights change.
-            moved = np.clip(moved, -0.5 * mechanism.scale, 0.5 * mechanism.scale)
-            return np.rint(moved) if isinstance(mechanism, DiscreteLaplace) else moved
-        case DiscreteGaussian():
-            return np.rint(moved)
-        case _:
-            return np.zeros_like(direction)
+    if isinstance(mechanism, LaplaceNoise):
+        # Its loss is bounded, and largest from the query on: further out only the weights change.
+        moved = np.clip(moved, -0.5 * mechanism.scale, 0.5 * mechanism.scale)
+    return np.rint(moved) if mechanism.integer_noise else moved
