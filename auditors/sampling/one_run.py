@@ -24,8 +24,7 @@ from scipy.stats import binom
 
 from dpaudit.auditors.sampling.trial import Auditable, Side, require_seed
 from dpaudit.auditors.statistics.claim_points import ClaimedPoints, PrivacyCurve, claimed_points
-from dpaudit.auditors.statistics.clopper_pearson import least_enough
-from dpaudit.auditors.statistics.threshold import check_confidence
+from dpaudit.auditors.statistics.clopper_pearson import least_enough, require_fraction
 from dpaudit.certificate.conditions import Code, Condition
 from dpaudit.certificate.verdicts import Audit
 from dpaudit.claims.claims import Claim
@@ -56,10 +55,13 @@ def one_run_p_value(canaries: int, guesses: int, correct: int, epsilon: float, d
     """
     if not (0 <= correct <= guesses <= canaries and canaries >= 1):
         raise InvalidParameter(
-            f"{correct} right of {guesses} guesses about {canaries} canaries", where="one_run"
+            f"{correct} right of {guesses} guesses about {canaries} canaries",
+            where="one_run",
+            remedy="give 0 <= correct <= guesses <= canaries",
         )
-    if not (math.isfinite(epsilon) and epsilon >= 0 and 0 <= delta < 1):
-        raise InvalidParameter(f"epsilon {epsilon}, delta {delta}", where="one_run")
+    require_fraction("delta", delta, zero=True)
+    if not (math.isfinite(epsilon) and epsilon >= 0):
+        raise InvalidParameter(f"epsilon {epsilon} is not a finite number >= 0", where="epsilon")
     if correct == 0:
         return 1.0
     right = 1 / (1 + math.exp(-epsilon))
@@ -79,7 +81,7 @@ def one_run_epsilon_lower(canaries: int, guesses: int, correct: int, delta: floa
     Raises:
         InvalidParameter: as `one_run_p_value`, or an error outside (0, 1).
     """
-    check_confidence(error)
+    require_fraction("error", error)
 
     def refuted(epsilon: float) -> bool:
         return one_run_p_value(canaries, guesses, correct, epsilon, delta) <= error
@@ -120,7 +122,7 @@ def one_run(
         DataError: scores and coins differ in shape, or a score is NaN.
         InvalidParameter: more guesses than canaries, none at all, or a parameter out of range.
     """
-    check_confidence(confidence)
+    require_fraction("confidence", confidence)
     values, coins = np.asarray(scores, dtype=np.float64), np.asarray(included)
     if values.ndim != 1 or coins.shape != values.shape or coins.dtype != np.bool_ or np.isnan(values).any():
         raise DataError(
@@ -132,7 +134,9 @@ def one_run(
     m, guesses = len(values), guess_in + guess_out
     about = f"about {m} canar{'y' if m == 1 else 'ies'}"
     if guess_in < 0 or guess_out < 0 or not 1 <= guesses <= m:
-        raise InvalidParameter(f"{guess_in} and {guess_out} guesses {about}", where="one_run")
+        raise InvalidParameter(
+            f"{guess_in} and {guess_out} guesses {about}", where="one_run", remedy="guess 1 to all of them"
+        )
     order = np.argsort(values, kind="stable")
     correct = int(np.sum(coins[order[m - guess_in :]])) + int(np.sum(~coins[order[:guess_out]]))
     points = claimed_points(claim, curve, delta)

@@ -17,10 +17,11 @@ from dpaudit.auditors.sampling.trial import Auditable
 from dpaudit.auditors.sampling.trials import Trials, run_trials
 from dpaudit.auditors.statistics.claim_points import PrivacyCurve
 from dpaudit.auditors.statistics.classifier import Learner
+from dpaudit.auditors.statistics.clopper_pearson import require_fraction
 from dpaudit.auditors.statistics.gdp import gaussian_trade_off
 from dpaudit.auditors.statistics.samples import Samples
 from dpaudit.auditors.statistics.sequential import SequentialFeed, begin
-from dpaudit.auditors.statistics.threshold import check_confidence, threshold
+from dpaudit.auditors.statistics.threshold import threshold
 from dpaudit.certificate.conditions import Code, Condition
 from dpaudit.certificate.verdicts import Audit, Experiment
 from dpaudit.claims.claims import Claim
@@ -140,7 +141,7 @@ def audit_by_sampling(
         KeyboardInterrupt: Ctrl-C before there was a result; its message says what is kept.
         DpauditError: as `run_trials`.
     """
-    check_confidence(confidence)
+    require_fraction("confidence", confidence)
     plan.require_sensible(pairs)
     claim = claim if claim is not None else getattr(algorithm, "claim", None)
     if score == "exact" and claim is not None and claim.view is not View.ALL_RELEASES:
@@ -264,6 +265,7 @@ class _PairAudit:
         self._deadline = math.inf if limit is None else time.monotonic() + limit
         self._feed = self.test.feed(self.plan.seed)
         self._ended: Literal["refuted", "clock"] | None = None
+        self._remembered = False
 
     def run(self) -> Audit | None:
         """The audit; None where Ctrl-C came before there could or should be a result."""
@@ -310,9 +312,10 @@ class _PairAudit:
 
     def remember(self) -> None:
         """Record in the file of the runs, before any result is shown, that they were evaluated."""
-        if self.plan.resume is not None:
+        if self.plan.resume is not None and not self._remembered:
             fixed = self._feed is None
             remember_look(self.plan.resume, self.done if fixed else self.plan.trials, fixed=fixed)
+            self._remembered = True
 
     def _trials(self) -> Trials:
         algorithm, plan, score = self.algorithm, self.plan, self.test.score

@@ -9,6 +9,7 @@ from typing import TypeAlias
 
 import numpy as np
 
+from dpaudit.auditors.statistics.clopper_pearson import require_fraction
 from dpaudit.claims.claims import Claim
 from dpaudit.claims.guarantees import ApproxDP, PureDP
 from dpaudit.errors import InvalidParameter
@@ -62,8 +63,8 @@ def claimed_points(claim: Claim | None, curve: PrivacyCurve | None, delta: float
         InvalidParameter: no curve where one is needed, a curve that is NaN, increases or leaves
             [0, 1], one that is 1 at every epsilon tried, or a delta outside [0, 1).
     """
-    if delta is not None and not 0 <= delta < 1:
-        raise InvalidParameter(f"delta {delta} is not in [0, 1)", where="delta")
+    if delta is not None:
+        require_fraction("delta", delta, zero=True)
     if claim is None:
         at = DEFAULT_DELTA if delta is None else delta
         return ClaimedPoints(np.zeros(1), np.full(1, at), at, None)

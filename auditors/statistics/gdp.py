@@ -12,9 +12,9 @@ from __future__ import annotations
 from scipy.special import ndtr, ndtri
 
 from dpaudit.auditors.statistics.classifier import Learner
-from dpaudit.auditors.statistics.clopper_pearson import least_enough
+from dpaudit.auditors.statistics.clopper_pearson import least_enough, require_fraction
 from dpaudit.auditors.statistics.samples import Samples
-from dpaudit.auditors.statistics.threshold import LIMITS, ROUNDED, check_confidence, event_for_mu, prepared
+from dpaudit.auditors.statistics.threshold import LIMITS, ROUNDED, event_for_mu, prepared
 from dpaudit.auditors.statistics.two_proportions import Ceiling, by_mu, region
 from dpaudit.certificate.conditions import Code, Condition
 from dpaudit.certificate.verdicts import Audit
@@ -40,7 +40,7 @@ def gaussian_trade_off(
     Raises:
         InvalidParameter: the claim is not one of mu-GDP, or the confidence is out of range.
     """
-    check_confidence(confidence)
+    require_fraction("confidence", confidence)
     if claim is not None and not isinstance(claim.guarantee, GDP):
         raise InvalidParameter(
             f"a bound on mu cannot refute a claim of {claim.guarantee}",

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpaudit.errors import DataError, InvalidParameter
+from dpaudit.auditors.statistics.clopper_pearson import require_fraction
+from dpaudit.errors import DataError
 from dpaudit.mechanisms import Array
 
 
@@ -58,8 +59,7 @@ class Samples:
         Raises:
             InvalidParameter: the share does not lie strictly between 0 and 1.
         """
-        if not 0 < share < 1:
-            raise InvalidParameter(f"share {share} is not between 0 and 1", where="split")
+        require_fraction("share", share)
         at = min(max(round(len(self) * share), 1), len(self) - 1)
         first = _unchecked(self.data[:at], self.neighbour[:at], self.seed)
         return first, _unchecked(self.data[at:], self.neighbour[at:], self.seed)

@@ -42,8 +42,9 @@ from dpaudit.auditors.statistics.betting import (
 )
 from dpaudit.auditors.statistics.claim_points import ClaimedPoints, PrivacyCurve, claimed_points
 from dpaudit.auditors.statistics.classifier import Learner, learned_score
+from dpaudit.auditors.statistics.clopper_pearson import require_fraction
 from dpaudit.auditors.statistics.samples import Samples, rounding
-from dpaudit.auditors.statistics.threshold import LIMITS, ROUNDED, check_confidence, event_for_epsilon
+from dpaudit.auditors.statistics.threshold import LIMITS, ROUNDED, event_for_epsilon
 from dpaudit.certificate.verdicts import Audit
 from dpaudit.claims.claims import Claim
 from dpaudit.errors import DataError
@@ -276,7 +277,7 @@ def begin(
     Raises:
         InvalidParameter: a confidence out of range, or a claim that needs a curve and has none.
     """
-    check_confidence(confidence)
+    require_fraction("confidence", confidence)
     none = np.zeros(0)
     points = claimed_points(claim, curve, delta)
     empty = Sequential(

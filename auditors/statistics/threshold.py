@@ -17,13 +17,16 @@ from scipy.special import ndtri
 
 from dpaudit.auditors.statistics.claim_points import ClaimedPoints, PrivacyCurve, claimed_points
 from dpaudit.auditors.statistics.classifier import Learner, learned
-from dpaudit.auditors.statistics.clopper_pearson import largest_refutable_epsilon, trials_needed
+from dpaudit.auditors.statistics.clopper_pearson import (
+    largest_refutable_epsilon,
+    require_fraction,
+    trials_needed,
+)
 from dpaudit.auditors.statistics.samples import Samples, rounding
 from dpaudit.auditors.statistics.two_proportions import Ceiling, by_epsilon, region
 from dpaudit.certificate.conditions import Code, Condition
 from dpaudit.certificate.verdicts import Audit
 from dpaudit.claims.claims import Claim
-from dpaudit.errors import InvalidParameter
 from dpaudit.mechanisms import Array
 
 #: Shares of the runs: to learn a score from (features only), and of the others to choose an event on.
@@ -63,7 +66,7 @@ def threshold(
     Raises:
         InvalidParameter: a confidence out of range, or a claim that needs a curve and has none.
     """
-    check_confidence(confidence)
+    require_fraction("confidence", confidence)
     points = claimed_points(claim, curve, delta)
     error = 1 - confidence
     choosing, testing = prepared(samples, learner, attack_grid=attack_grid)
@@ -123,16 +126,6 @@ def out_of_reach(points: ClaimedPoints, tested: int, trials: int, confidence: fl
         f"it takes at least {needed}, that is {-(-needed * trials // tested)} runs a side in all"
     )
     return (reason,)
-
-
-def check_confidence(confidence: float) -> None:
-    """Refuse a confidence outside (0, 1).
-
-    Raises:
-        InvalidParameter: it is.
-    """
-    if not 0 < confidence < 1:
-        raise InvalidParameter(f"confidence {confidence} is not in (0, 1)", where="confidence")
 
 
 @dataclass(frozen=True)

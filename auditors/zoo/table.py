@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from dpaudit.auditors.replay.replay import replay
 from dpaudit.auditors.sampling.curatorless import Plain
 from dpaudit.auditors.sampling.trials import run_trials
+from dpaudit.auditors.statistics.clopper_pearson import require_fraction
 from dpaudit.auditors.statistics.samples import Samples
 from dpaudit.auditors.statistics.sequential import sequential
-from dpaudit.auditors.statistics.threshold import check_confidence, threshold
+from dpaudit.auditors.statistics.threshold import threshold
 from dpaudit.auditors.zoo.zoo import ZOO, Specimen
 from dpaudit.certificate.verdicts import Audit, Experiment
 
@@ -62,7 +63,7 @@ def zoo_rows(
     Raises:
         InvalidParameter: no trials, a negative seed, or a confidence outside (0, 1).
     """
-    check_confidence(confidence)
+    require_fraction("confidence", confidence)
     audits = sum(2 if isinstance(specimen.algorithm, Plain) else 3 for specimen in zoo.values())
     return _rows(zoo, trials, seed, 1 - (1 - confidence) / audits)
 
