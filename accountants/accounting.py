@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from typing import assert_never
@@ -31,7 +32,7 @@ from dpaudit.claims.guarantees import GDP, RDP, ZCDP, AnyGuarantee, ApproxDP, Pu
 from dpaudit.claims.relations import Neighbouring
 from dpaudit.errors import CannotBound, NotCertifiable
 from dpaudit.ledger.file import LedgerStream
-from dpaudit.ledger.ledger import Ledger, LedgerFacts
+from dpaudit.ledger.ledger import Header, Ledger, LedgerFacts
 from dpaudit.ledger.releases import Release
 from dpaudit.mechanisms import AnyMechanism
 
@@ -146,6 +147,23 @@ def _at(profile: PrivacyProfile, delta: float) -> Bound:
     )
 
 
+@dataclass(frozen=True)
+class Accounted:
+    """What accounting makes of a ledger, and the composition that bounds it on other scales as well."""
+
+    header: Header
+    composition: Composition
+    accounting: Accounting
+
+    def bounds(self, wanted: AnyGuarantee) -> list[Bound]:
+        """Upper bounds of the total on another scale, tightest first.
+
+        Raises:
+            CannotBound: no accountant can bound it there.
+        """
+        return _total(self.header, self.composition, wanted)
+
+
 def account(
     ledger: Ledger | LedgerStream, claim: Claim | None = None, *, most_rows: int | None = None
 ) -> Accounting:
@@ -164,12 +182,18 @@ def account(
         CannotBound: no accountant can bound it.
         LedgerFormat, IntegrityError: while reading a stream, as it says.
     """
+    return accounted(ledger, claim, most_rows=most_rows).accounting
+
+
+def accounted(
+    ledger: Ledger | LedgerStream, claim: Claim | None = None, *, most_rows: int | None = None
+) -> Accounted:
+    """As `account`, together with the composition, so that the ledger is composed once for all questions."""
     header = ledger.header
     ledger.require_live_noise()
     claim = (
         ledger.claim if claim is None else claim.about(header.unit, header.neighbouring, header.trust_model)
     )
-    wanted = ZCDP(rho=0.0) if claim is None else claim.guarantee
 
     # Under local trust the ledger describes one user, so the number of users never enters. A curator held
     # single units to its budget, whatever groups the claim is about.
@@ -186,23 +210,27 @@ def account(
         accounts.add(release)
         trusted.add(release)
 
-    if header.budget is None:
-        # The dearer accountants look at every mechanism many times over.
-        enough = leading_figure(wanted) if composition.distinct > _MANY_DIFFERENT else 0.0
-        total = (
-            bounds(composition, wanted, enough=enough) if claim is not None else _on_some_scale(composition)
-        )
-    else:
-        _require_within_budget(composition, header.budget)
-        total = budget_bounds(header.budget, wanted, header.group_size)
-    return Accounting(
+    accounting = Accounting(
         ledger_hash=ledger.hash,
         claim=claim,
-        bounds=tuple(total),
+        bounds=tuple(_total(header, composition, None if claim is None else claim.guarantee)),
         releases=accounts.rows(),
         overview=accounts.overview(),
         not_checked=tuple(_taken_on_trust(ledger, trusted, claim)),
     )
+    return Accounted(header, composition, accounting)
+
+
+def _total(header: Header, composition: Composition, wanted: AnyGuarantee | None) -> list[Bound]:
+    """Bounds on a scale; where none is wanted, on zCDP's, or as epsilon where it has none."""
+    if header.budget is not None:
+        _require_within_budget(composition, header.budget)
+        return budget_bounds(header.budget, wanted or ZCDP(rho=0.0), header.group_size)
+    if wanted is None:
+        return _on_some_scale(composition)
+    # The costlier accountants look at every mechanism many times over.
+    enough = leading_figure(wanted) if composition.distinct > _MANY_DIFFERENT else 0.0
+    return bounds(composition, wanted, enough=enough)
 
 
 @lru_cache(maxsize=1 << 14)  # ledgers repeat releases

@@ -9,8 +9,8 @@ from dpaudit.accountants.accounting import account
 from dpaudit.algorithms.environments.linear_mixture import one_hot_mixture, random_linear_mixture
 from dpaudit.algorithms.environments.riverswim import figure_river
 from dpaudit.algorithms.noise_calibration import sufficient_sigma
-from dpaudit.algorithms.online.ldp_ucrl_vtr import LDPUCRLVTR
-from dpaudit.algorithms.online.mixture_calibration import (
+from dpaudit.algorithms.online.ldp_ucrl_vtr import (
+    LDPUCRLVTR,
     MixtureCalibrationName,
     message_sensitivity,
     published_sigma,

@@ -15,7 +15,7 @@ from importlib.metadata import version
 from typing import Any
 
 from dpaudit.accountants.bridges.dp_accounting_pairs import Pair, no_opinion, pair_of, points
-from dpaudit.accountants.composition.composition import compose_ledger
+from dpaudit.accountants.composition.composition import Composition, compose_ledger
 from dpaudit.certificate.second_opinion import SecondOpinion
 from dpaudit.claims.bounds import Bound
 from dpaudit.claims.guarantees import ApproxDP
@@ -43,21 +43,24 @@ _CONVOLUTIONS_AT_SPACING = 40
 _MOST_POINTS = 500_000
 
 
-def second_opinion(ledger: Ledger, bounds: Sequence[Bound]) -> SecondOpinion:
+def second_opinion(
+    ledger: Ledger, bounds: Sequence[Bound], composition: Composition | None = None
+) -> SecondOpinion:
     """What dp-accounting says at the delta at which dpaudit's bounds stand.
 
     Args:
         ledger: the releases.
         bounds: what dpaudit proves of them as (epsilon, delta)-DP, tightest first.
+        composition: the ledger's; left out, it is composed here.
     """
     about: dict[str, Any] = {"method": METHOD, "version": version("dp-accounting")}
     try:
-        return SecondOpinion(**about, **_figures(ledger, bounds))
+        return SecondOpinion(**about, **_figures(ledger, bounds, composition))
     except CannotBound as error:
         return SecondOpinion(**about, none_because=error.what)
 
 
-def _figures(ledger: Ledger, bounds: Sequence[Bound]) -> dict[str, Any]:
+def _figures(ledger: Ledger, bounds: Sequence[Bound], composition: Composition | None) -> dict[str, Any]:
     if ledger.header.budget is not None:
         raise no_opinion("what proves this run is its budget, not its releases")
     if not bounds or not isinstance(bounds[0].guarantee, ApproxDP):
@@ -74,7 +77,7 @@ def _figures(ledger: Ledger, bounds: Sequence[Bound]) -> dict[str, Any]:
         )
     if len(ledger.releases) > MOST_RUNS:
         raise no_opinion(f"it is not asked about more than {MOST_RUNS} releases")
-    composition = compose_ledger(ledger)
+    composition = compose_ledger(ledger) if composition is None else composition
     exposures = composition.exposures()
     if len(exposures) > MOST_EXPOSURES:
         raise no_opinion(f"units can meet the parts of the splits in {len(exposures)} ways: too many to ask")

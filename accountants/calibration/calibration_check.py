@@ -20,7 +20,7 @@ from dpaudit.accountants.closed_forms.gaussian import gaussian_delta
 from dpaudit.accountants.closed_forms.rounding import up
 from dpaudit.accountants.curves.profiles import PureProfile
 from dpaudit.accountants.privacy_loss import GaussianTerm, PrivacyLoss, Term
-from dpaudit.accountants.privacy_loss.contour.saddle import total_cumulant
+from dpaudit.accountants.privacy_loss.contour.planning import total_cumulant
 from dpaudit.accountants.privacy_loss.factors_from_terms import collect
 from dpaudit.accountants.privacy_loss.solve import contour_log_delta
 from dpaudit.claims.guarantees import GDP, RDP, ZCDP, AnyGuarantee, ApproxDP, PureDP

@@ -22,7 +22,7 @@ from scipy.special import logsumexp
 
 from dpaudit.accountants.closed_forms.ranges import nonnegative
 from dpaudit.accountants.privacy_loss.contour.factors import Vector
-from dpaudit.accountants.privacy_loss.contour.saddle import saddle_for_epsilon, total_cumulant
+from dpaudit.accountants.privacy_loss.contour.planning import saddle_for_epsilon, total_cumulant
 from dpaudit.accountants.privacy_loss.factors_from_terms import collect
 from dpaudit.accountants.privacy_loss.terms import (
     ApproxTerm,

@@ -27,15 +27,18 @@ _MANY_DIFFERENT = 8
 _MANY_EXPOSURES = 4
 
 
-def profile_points(ledger: Ledger, accounting: Accounting) -> tuple[CurvePoints, ...]:
+def profile_points(
+    ledger: Ledger, accounting: Accounting, composition: Composition | None = None
+) -> tuple[CurvePoints, ...]:
     """The curves of all accountants that can bound a ledger in a second or two, cheapest first.
 
     Args:
         ledger: the releases; of a filtered one, its budget is what has a curve.
         accounting: what was made of it; where it claims (epsilon, delta), that epsilon is among the points.
+        composition: the ledger's; left out, it is composed here.
     """
     claimed = None if accounting.claim is None else accounting.claim.guarantee
-    found = list(_profiles(ledger, _needed(accounting)))
+    found = list(_profiles(ledger, _needed(accounting), composition))
     last = _end(found)
     if last is None:
         return ()
@@ -51,13 +54,18 @@ def profile_points(ledger: Ledger, accounting: Accounting) -> tuple[CurvePoints,
     return tuple(curves)
 
 
-def understated(curves: Iterable[CurvePoints], ledger: Ledger, accounting: Accounting) -> Iterator[str]:
+def understated(
+    curves: Iterable[CurvePoints],
+    ledger: Ledger,
+    accounting: Accounting,
+    composition: Composition | None = None,
+) -> Iterator[str]:
     """What is wrong with curves that somebody states: points below those computed again, or their rigour.
 
     A curve by an accountant that is not asked today is held against all that are: it may be tighter than
     each of them, but nobody can tell, so that it is refused where it lies below all.
     """
-    found = list(_profiles(ledger, _needed(accounting)))
+    found = list(_profiles(ledger, _needed(accounting), composition))
     for curve in curves:
         profiles = [profile for profile in found if profile.method == curve.method] or found
         if not any(as_rigorous(profile.rigour, curve.rigour) for profile in profiles):
@@ -89,12 +97,14 @@ def _needed(accounting: Accounting) -> str | None:
     return meeting[0] if len(meeting) == 1 else None
 
 
-def _profiles(ledger: Ledger, needed: str | None) -> Iterator[PrivacyProfile]:
+def _profiles(
+    ledger: Ledger, needed: str | None, composition: Composition | None
+) -> Iterator[PrivacyProfile]:
     header = ledger.header
     if header.budget is not None:
         yield from _of_budget(header.budget, header.group_size)
         return
-    composition = compose_ledger(ledger)
+    composition = compose_ledger(ledger) if composition is None else composition
     skipped = dear(composition)
     for accountant in ACCOUNTANTS:
         if skipped and accountant in _METHODS and needed not in _METHODS[accountant]:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any, assert_never
 
 from scipy.optimize import minimize_scalar
 
-from dpaudit.accountants.accounting import account, held
+from dpaudit.accountants.accounting import Accounted, accounted, held
 from dpaudit.accountants.closed_forms.rounding import sqrt_up, up
-from dpaudit.accountants.composition.composition import Composition, compose_ledger
+from dpaudit.accountants.composition.composition import Composition
 from dpaudit.accountants.composition.costs import mu_squared, pure_epsilon
 from dpaudit.accountants.interval.ball_arithmetic import ball, flint, precise, upper_end
 from dpaudit.accountants.interval.interval import enclose_divergence, enclose_epsilon
@@ -47,16 +48,20 @@ def account_in_intervals(ledger: Ledger, claim: Claim | None = None) -> Accounti
         MissingExtra: python-flint is not installed.
         DpauditError: what `account` refuses.
     """
-    accounting = account(ledger, claim)
+    return enclosed(accounted(ledger, claim)).accounting
+
+
+def enclosed(found: Accounted) -> Accounted:
+    """An accounting whose total is judged by its enclosure alone; raises as `account_in_intervals`."""
+    accounting, header = found.accounting, found.header
     wanted: AnyGuarantee = ZCDP(rho=0.0) if accounting.claim is None else accounting.claim.guarantee
-    if ledger.header.budget is not None:
-        bound = _held_to(ledger.header.budget, wanted, ledger.header.group_size)
+    if header.budget is not None:
+        bound = _held_to(header.budget, wanted, header.group_size)
     else:
-        bound = interval_bound(compose_ledger(ledger), wanted)
+        bound = interval_bound(found.composition, wanted)
     rounded = Condition(code=Code.SINGLE_FIGURES_ROUNDED)
-    return accounting.model_copy(
-        update={"bounds": (bound,), "not_checked": (*accounting.not_checked, rounded)}
-    )
+    changes = {"bounds": (bound,), "not_checked": (*accounting.not_checked, rounded)}
+    return replace(found, accounting=accounting.model_copy(update=changes))
 
 
 def interval_bound(composition: Composition, wanted: AnyGuarantee) -> Bound:

@@ -19,7 +19,7 @@ from dpaudit.accountants.closed_forms.rounding import up
 from dpaudit.accountants.composition.columns import Column, additive
 from dpaudit.accountants.composition.costs import finite, infinite_mass, pure_epsilon, rho
 from dpaudit.accountants.pairs.smooth import smooth_log_moment
-from dpaudit.accountants.privacy_loss.contour.sampled import SampledGaussianFactor
+from dpaudit.accountants.privacy_loss.contour.sampled_gaussian import SampledGaussianFactor
 from dpaudit.accountants.privacy_loss.contour.sampled_laplace import SampledLaplaceFactor
 from dpaudit.accountants.privacy_loss.terms import SampledGaussianTerm, SampledLaplaceTerm
 from dpaudit.claims.relations import Neighbouring

@@ -39,8 +39,7 @@ from dpaudit.accountants.closed_forms.gaussian import gaussian_log_delta
 from dpaudit.accountants.closed_forms.ranges import nonnegative, positive, probability
 from dpaudit.accountants.privacy_loss.contour.contour import lay
 from dpaudit.accountants.privacy_loss.contour.factors import UNIT, Along, Cumulant, Vector
-from dpaudit.accountants.privacy_loss.contour.planning import chernoff_constant
-from dpaudit.accountants.privacy_loss.contour.saddle import saddle_for_epsilon
+from dpaudit.accountants.privacy_loss.contour.planning import chernoff_constant, saddle_for_epsilon
 from dpaudit.accountants.privacy_loss.solve import SEARCH, contour_log_delta
 from dpaudit.accountants.privacy_loss.terms import LARGEST_PARAMETER
 from dpaudit.errors import CannotBound

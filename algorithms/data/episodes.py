@@ -126,9 +126,8 @@ class Episodes:
     def replace(self, index: int, episode: tuple[ArrayLike, ArrayLike]) -> Episodes:
         """The neighbouring data set whose episode ``index`` is another.
 
-        Raises:
-            InvalidParameter: if there is no such episode.
-            DataError: if the new one is not an episode over these states.
+        Raises `InvalidParameter` if there is no such episode, `DataError` if the new one is none over these
+        states.
         """
         begin, end = self._bounds(index)
         whole = Episodes.of([episode], self.n_states)

@@ -18,20 +18,12 @@ def trajectory_pairs(
     neighbouring: Neighbouring | str = Neighbouring.REPLACE_ONE,
     index: int = -1,
 ) -> Iterator[Pair]:
-    """Pairs in which one trajectory is changed as the relation allows.
+    """Pairs in which one trajectory is changed as the relation allows; those equal to the data are left out.
 
     Replace-one: the trajectory replaced by another one's duplicate, by those that stay in one corner of
     the state-action space, by one that visits as many cells as it can, by itself with the rewards
-    turned over, and by itself with the last step alone changed. Add-or-remove-one: the trajectory
+    reversed, and by itself with the last step alone changed. Add-or-remove-one: the trajectory
     dropped, doubled, and each of the corner trajectories added.
-
-    Args:
-        data: the trajectories.
-        neighbouring: the relation the claim is about.
-        index: whose trajectory changes.
-
-    Yields:
-        Neighbouring pairs; those that would be equal to the data are left out.
 
     Raises:
         InvalidParameter: there is no such trajectory, or the relation is zero-out, which has no meaning

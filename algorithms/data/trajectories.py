@@ -118,12 +118,8 @@ class TrajectoryData:
     def replace(self, index: int, trajectory: Trajectory) -> TrajectoryData:
         """The neighbouring data set whose row ``index`` is ``trajectory``.
 
-        Args:
-            index: 0..n-1.
-            trajectory: states [H+1], actions [H], rewards [H].
-
         Raises:
-            InvalidParameter: if ``index`` is not a row.
+            InvalidParameter: if ``index`` is not in 0..n-1.
             DataError: if the trajectory is not of this data set's shape.
         """
         if not 0 <= index < len(self):
@@ -152,13 +148,10 @@ class TrajectoryData:
         return TrajectoryData(states, actions, rewards, self.n_states, self.n_actions)
 
     def visit_counts(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """How often each (h, s, a) and each (h, s, a, s') occurs. Not private.
+        """How often each (h, s, a) and each (h, s, a, s') occurs: [H, S, A] and [H, S, A, S]. Not private.
 
         Each trajectory adds 1 to one cell per step in either table, so under replace-one each table has
         L2 sensitivity sqrt(2 H) and L1 sensitivity 2 H.
-
-        Returns:
-            n_sa [H, S, A] and n_sas [H, S, A, S].
         """
         shape = (self.horizon, self.n_states, self.n_actions, self.n_states)
         steps = np.broadcast_to(np.arange(self.horizon), self.actions.shape)

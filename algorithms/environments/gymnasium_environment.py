@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,7 +15,7 @@ from dpaudit.algorithms.environments.line_world import (
     moved,
 )
 from dpaudit.algorithms.environments.tabular import TabularMDP, cumulative
-from dpaudit.errors import MissingExtra
+from dpaudit.algorithms.optional_modules import optional_module
 
 if TYPE_CHECKING:
     import gymnasium
@@ -27,11 +26,8 @@ def gymnasium_environment(mdp: TabularMDP) -> gymnasium.Env[int, int]:
 
     Rewards are the expected ones of (step, state, action). After H steps the episode is terminated. Linear
     processes have theirs through their table: ``gymnasium_environment(linear.tabular)``.
-
-    Raises:
-        MissingExtra: Gymnasium is not installed.
     """
-    library = _gymnasium()
+    library = optional_module("gymnasium", "gymnasium", "an environment")
 
     class TabularEnvironment(library.Env):  # type: ignore[name-defined,misc]
         observation_space = library.spaces.Discrete(mdp.n_states)
@@ -60,13 +56,9 @@ def gymnasium_environment(mdp: TabularMDP) -> gymnasium.Env[int, int]:
 def line_environment(rewards: RewardFunction | None = None) -> gymnasium.Env[Any, int]:
     """The walk on [0, 1]: observations are the state, [1], from a uniform start; an episode has 50 steps.
 
-    Args:
-        rewards: of the state that a step reaches; left out, 0.5 - |s - 0.5|.
-
-    Raises:
-        MissingExtra: Gymnasium is not installed.
+    Rewards are of the state that a step reaches; left out, 0.5 - |s - 0.5|.
     """
-    library = _gymnasium()
+    library = optional_module("gymnasium", "gymnasium", "an environment")
     earned = middle_rewards() if rewards is None else rewards
 
     class LineEnvironment(library.Env):  # type: ignore[name-defined,misc]
@@ -88,16 +80,3 @@ def line_environment(rewards: RewardFunction | None = None) -> gymnasium.Env[Any
 
     environment: gymnasium.Env[Any, int] = LineEnvironment()
     return environment
-
-
-def _gymnasium() -> Any:
-    try:
-        library = import_module("gymnasium")
-    except ImportError as error:
-        raise MissingExtra(
-            "an environment needs gymnasium",
-            where="gymnasium",
-            why="it is an optional dependency",
-            remedy="pip install 'dpaudit[gymnasium]'",
-        ) from error
-    return library

@@ -39,11 +39,7 @@ HORIZON, EPISODES = 50, 100
 class RewardFunction:
     """What a step earns by the state that it reaches: straight between evenly spaced states. Private.
 
-    Args:
-        values: [n], n >= 2, at the states 0, 1/(n-1), ..., 1.
-
-    Raises:
-        DataError: the values are not finite numbers, or fewer than two (for the data's holder).
+    The values [n], n >= 2, are those at 0, 1/(n-1), ..., 1; others raise `DataError` (for the data's holder).
     """
 
     values: Array
@@ -86,11 +82,7 @@ def moved(state: float, action: int, uniform: float) -> float:
 
 
 class Walk:
-    """Episodes of 50 steps, each from a uniform state; all of its randomness is public.
-
-    Args:
-        generator: a public stream.
-    """
+    """Episodes of 50 steps, each from a uniform state; all of its randomness is that of a public stream."""
 
     def __init__(self, generator: np.random.Generator) -> None:
         self._generator = generator
@@ -100,12 +92,10 @@ class Walk:
     def explore(
         self, values: Values, steps: int, exploration: float = 0.0
     ) -> tuple[Array, NDArray[np.int64], Array]:
-        """Act greedily or at random: the states [n], the actions, and the states reached.
+        """Act greedily or, with the probability `exploration`, at random.
 
-        Args:
-            values: from states [n] to [n, actions].
-            steps: n.
-            exploration: the probability of a random action.
+        Returns the states [n] of so many steps, the actions, and the states reached; values are functions
+        from states [n] to [n, actions].
         """
         states, reached = np.empty(steps), np.empty(steps)
         actions = np.empty(steps, dtype=np.int64)

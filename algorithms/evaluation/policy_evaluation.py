@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from dpaudit.algorithms.data.episodes import Episodes, FirstVisits, first_visits
 from dpaudit.algorithms.data.trajectories import TrajectoryData
 from dpaudit.algorithms.evaluation.smooth import CalibrationName, SmoothCalibration
-from dpaudit.algorithms.public_parameters import Array, digest
+from dpaudit.algorithms.public_parameters import Array, digest, feature_table, set_read_only
 from dpaudit.claims.claims import Claim
 from dpaudit.claims.guarantees import ApproxDP
 from dpaudit.claims.pairs import Pair
@@ -55,9 +55,6 @@ class PolicyEvaluation(ABC):
         guarantee: (epsilon, delta).
         calibration: ``lemma``, as published, or ``exact``; see `smooth`.
         values: [N], the exact values, where they are known, to measure the error.
-
-    Raises:
-        InvalidParameter: sizes that do not fit, or numbers out of range.
     """
 
     features: Array
@@ -69,7 +66,7 @@ class PolicyEvaluation(ABC):
     values: Array | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "features", _features(self.features))
+        set_read_only(self, features=feature_table(self.features, "[N, d]"))
         _ = self.state_weights, self.highest_return, self.noise  # each refuses what it cannot use
         if self.values is not None and np.shape(self.values) != (len(self.features),):
             raise InvalidParameter(
@@ -115,8 +112,7 @@ class PolicyEvaluation(ABC):
     def __call__(self, data: Episodes | TrajectoryData, curator: Curator) -> ValueEstimate:
         """Release the parameters, with noise that a smooth bound on their sensitivity chooses.
 
-        Raises:
-            DataError: the episodes are over other states than the features; for the data's holder.
+        Raises `DataError` (for the data's holder) if the episodes are over other states than the features.
         """
         visits = self.visits(data)
         theta = self.estimate(visits)  # Line 1.
@@ -144,11 +140,7 @@ class PolicyEvaluation(ABC):
         """Line 4. The standard deviation sigma_X; private."""
 
     def visits(self, data: Episodes | TrajectoryData) -> FirstVisits:
-        """First visits and clipped returns.
-
-        Raises:
-            DataError: the episodes are over other states than the features; for the data's holder.
-        """
+        """First visits and clipped returns; raises as a call does."""
         episodes = Episodes.of_trajectories(data) if isinstance(data, TrajectoryData) else data
         if episodes.n_states != len(self.features):
             raise DataError(
@@ -167,19 +159,6 @@ class PolicyEvaluation(ABC):
         if self.values is None:
             return {}
         return {"root mean square error": float(np.sqrt(np.square(output.values - self.values).mean()))}
-
-
-def _features(features: ArrayLike) -> Array:
-    matrix = np.array(features, dtype=np.float64)
-    if matrix.ndim != 2 or not matrix.size or not np.isfinite(matrix).all() or not matrix.any():
-        raise InvalidParameter(
-            f"features of shape {matrix.shape}, not finite, or all 0",
-            where="features",
-            why="a state's value is a linear function of them",
-            remedy="give a matrix of finite numbers [N, d], one row a state",
-        )
-    matrix.setflags(write=False)
-    return matrix
 
 
 def _weights(weights: ArrayLike | None, n_states: int) -> Array:
@@ -222,12 +201,6 @@ def worst_episode_pairs(
 
     **Visits**: two episodes visit every state, and many one state alone; one of the two is replaced by
     another that visits this state alone. All counts but one fall from 2 to 1, and log psi changes by beta.
-
-    Args:
-        features: Phi, [N, d].
-        weights: [N], at least 0.
-        discount: gamma.
-        largest_return: F_max.
     """
     n_states = len(features)
     high = _furthest(features, weights)

@@ -47,12 +47,7 @@ _MOST_ENTRIES = 1 << 22
 
 
 class SmoothBound(NamedTuple):
-    """A smooth bound on the squared sensitivity, up to a public factor.
-
-    Attributes:
-        psi: its value.
-        k: the distance at which the maximum lies.
-    """
+    """A smooth bound on the squared sensitivity, up to a public factor, and the distance k of its maximum."""
 
     psi: float
     k: int
@@ -115,12 +110,7 @@ def lsl_bound(counts: Array, weights: Array, beta: float, factor: float, episode
 
 @dataclass(frozen=True)
 class SmoothCalibration:
-    """The noise of one smooth release.
-
-    Args:
-        name: ``lemma`` or ``exact``.
-        guarantee: epsilon > 0 and delta in (0, 1).
-        dimension: d.
+    """The noise of one smooth release of dimension d.
 
     Raises:
         InvalidParameter: an unknown calibration, or a target that no Gaussian noise can meet.
@@ -173,16 +163,7 @@ def least_alpha(epsilon: float, delta: float, dimension: int, beta: float) -> fl
     """The least alpha at which the worst pair meets (epsilon, delta), raised by `_MARGIN`.
 
     The worst pair has the larger variance first, by e^beta, and means apart by the smaller scale over
-    alpha.
-
-    Args:
-        epsilon: positive, nats.
-        delta: in (0, 1).
-        dimension: d.
-        beta: positive, the change of the log variance.
-
-    Raises:
-        InvalidParameter: with this beta no alpha does: the change of scale alone shows too much.
+    alpha. Raises `InvalidParameter` where no alpha will do: the change of scale alone shows too much.
     """
     from scipy.optimize import brentq
 

@@ -48,14 +48,11 @@ class PenaltyConstants:
     """C1, C2 and C of line 5; the defaults are the published ones.
 
     Attributes:
-        variance: C1, of the Bernstein term.
-        privacy: C2, of the term that pays for the noise. The published 16 makes the theorem hold; learning
-            from fewer than some 10^5 visits a cell takes a smaller one, which gives up the theorem's promise
-            on suboptimality and nothing of its privacy.
+        variance: C1 >= 0, of the Bernstein term.
+        privacy: C2 >= 0, of the term that pays for the noise. The published 16 makes the theorem hold;
+            learning from fewer than some 10^5 visits a cell takes a smaller one, which gives up the theorem's
+            promise on suboptimality and nothing of its privacy.
         unvisited: C > 1, so that a pair with too few visits is worth nothing.
-
-    Raises:
-        InvalidParameter: if one is negative or not finite, or C is not above 1.
     """
 
     variance: float = math.sqrt(2.0)
@@ -63,15 +60,15 @@ class PenaltyConstants:
     unvisited: float = 2.0
 
     def __post_init__(self) -> None:
-        for name, least in (("variance", 0.0), ("privacy", 0.0), ("unvisited", 1.0)):
-            value = getattr(self, name)
-            if not (least <= value < math.inf) or (name == "unvisited" and value == 1.0):
-                raise InvalidParameter(
-                    f"{name} = {value!r}",
-                    where="PenaltyConstants",
-                    why="a negative penalty is optimism; C H has to exceed any value that can be earned",
-                    remedy="give C1 >= 0, C2 >= 0, C > 1",
-                )
+        require_nonnegative(self.variance, "variance")
+        require_nonnegative(self.privacy, "privacy")
+        if not 1.0 < self.unvisited < math.inf:
+            raise InvalidParameter(
+                f"unvisited = {self.unvisited!r}",
+                where="unvisited",
+                why="C H has to exceed any value that can be earned",
+                remedy="give C > 1",
+            )
 
 
 class PessimisticSolution(NamedTuple):
@@ -89,14 +86,9 @@ class PessimisticSolution(NamedTuple):
 
 
 def transition_estimate(counts_sas: Array, error_bound: float) -> Array:
-    """Equation (5): n_sas / n_sa where n_sa > E, the uniform distribution elsewhere.
+    """Equation (5): n_sas / n_sa where n_sa > E, the uniform distribution elsewhere; [..., S].
 
-    Args:
-        counts_sas: [..., S], non-negative; n_sa is their sum, so that each row is a distribution.
-        error_bound: E >= 0.
-
-    Returns:
-        [..., S].
+    The visits n_sa are the sums of the counts [..., S], so that each row is a distribution.
     """
     counts_sa = counts_sas.sum(axis=-1, keepdims=True)  # [..., 1]
     trusted = counts_sa > error_bound
@@ -116,7 +108,7 @@ def bernstein_penalty(
     failure_probability: float,
     constants: PenaltyConstants,
 ) -> Array:
-    """Line 5 for one step h.
+    """Line 5 for one step h, [S, A], non-negative; may be infinite where n is barely above E.
 
     C1 sqrt(Var_P(V) iota / (n - E)) + C2 S H E iota / n  where n > E, C H elsewhere;
     iota = log(H S A / delta).
@@ -129,9 +121,6 @@ def bernstein_penalty(
         error_bound: E >= 0.
         failure_probability: delta.
         constants: C1, C2, C.
-
-    Returns:
-        [S, A], non-negative; may be infinite where n is barely above E.
     """
     n_states, n_actions = counts_sa.shape
     iota = math.log(horizon * n_states * n_actions / failure_probability)
@@ -153,7 +142,7 @@ def pessimistic_value_iteration(
     failure_probability: float = 0.1,
     constants: PenaltyConstants | None = None,
 ) -> PessimisticSolution:
-    """Lines 2 to 10 of Algorithm 1.
+    """Lines 2 to 10 of Algorithm 1; among equally good actions the lowest is taken.
 
     Args:
         counts_sas: [H, S, A, S], non-negative counts, private or raw; those of (h, s, a) are their sums.
@@ -161,9 +150,6 @@ def pessimistic_value_iteration(
         error_bound: E >= 0, finite; 0 for raw counts.
         failure_probability: delta in (0, 1), of the utility theorem (not of the privacy claim).
         constants: C1, C2, C; the published ones by default.
-
-    Returns:
-        The policy, among equally good actions the lowest, with its pessimistic values.
 
     Raises:
         InvalidParameter: for shapes that do not fit or numbers out of range.
@@ -218,14 +204,10 @@ class DPAPVI:
 
     Args:
         rewards: [H, S, A] in [0, 1], the public reward function; its shape gives H, S and A.
-        guarantee: ``ZCDP(rho)`` for Gaussian noise, ``PureDP(epsilon)`` for Laplace noise.
+        guarantee: ``ZCDP(rho)`` for Gaussian noise, ``PureDP(epsilon)`` for Laplace noise; not 0.
         failure_probability: delta of the utility theorem; no part of the privacy claim.
         constants: C1, C2 and C of line 5.
         mdp: the exact process, where it is known, to measure the policy's suboptimality.
-
-    Raises:
-        InvalidParameter: rewards that are not [H, S, A] in [0, 1], a guarantee of 0, or a failure probability
-            outside (0, 1).
     """
 
     rewards: Array
@@ -272,8 +254,7 @@ class DPAPVI:
     def __call__(self, data: TrajectoryData, curator: Curator) -> Policy:
         """Release the counts, and plan on them; everything after the releases is post-processing.
 
-        Raises:
-            DataError: the data are of other sizes than the reward function (for the data's holder).
+        Raises `DataError` (for the data's holder) if the data are of other sizes than the reward function.
         """
         horizon, n_states, n_actions = self.rewards.shape
         self._require_sizes(data)
@@ -305,10 +286,7 @@ class DPAPVI:
         return Policy(solution.policy, solution.values)
 
     def worst_pairs(self) -> Sequence[Pair]:
-        """Two trajectories that share no cell at any step: both tables change by all that they can.
-
-        A single trajectory against another, and the same among a few others.
-        """
+        """Two trajectories that share no cell at any step, alone and among others."""
         horizon, n_states, n_actions = self.rewards.shape
         ones, zeros = np.ones(horizon), np.zeros(horizon)
         low = Trajectory(np.zeros(horizon + 1, int), np.zeros(horizon, int), zeros)
@@ -369,14 +347,7 @@ def apvi(
     failure_probability: float = 0.1,
     constants: PenaltyConstants | None = None,
 ) -> Policy:
-    """APVI (Yin and Wang 2021), not private: what DP-APVI becomes with raw counts and E = 0.
-
-    Args:
-        data: n trajectories.
-        rewards: [H, S, A] in [0, 1].
-        failure_probability: delta of the utility theorem.
-        constants: C1, C2 and C of line 5.
-    """
+    """APVI (Yin and Wang 2021), not private: what DP-APVI becomes with raw counts and E = 0."""
     _, counts = data.visit_counts()
     solution = pessimistic_value_iteration(
         counts, rewards, error_bound=0.0, failure_probability=failure_probability, constants=constants

@@ -60,17 +60,13 @@ class DPVAPVI:
     Args:
         features: phi, [S, A, d], public.
         horizon: H.
-        guarantee: rho-zCDP for the whole.
+        guarantee: rho-zCDP for the whole, rho positive.
         calibration: ``sound``, or the noise ``as-published``; see `linear_calibration`.
         split: variances from the second half of the records and values from the first, as the analysis
             has it; else both from all records, as in the experiments.
         constants: C, D's factor, kappa and lambda.
         failure_probability: delta of the utility theorem; no part of the privacy claim.
         mdp: the exact process, where it is known, to measure the policy's suboptimality.
-
-    Raises:
-        InvalidParameter: no feature map, an unknown calibration, a budget of 0, a split that is neither true
-            nor false, or a failure probability outside (0, 1).
     """
 
     features: NDArray[np.float64]
@@ -146,9 +142,8 @@ class DPVAPVI:
     def __call__(self, data: TrajectoryData, curator: Curator) -> Policy:
         """Release the noisy statistics of two regressions a step, backwards, each planned on the ones before.
 
-        Raises:
-            DataError: the data are of other sizes than the public parameters, or too few to split; for
-                the data's holder.
+        Raises `DataError` (for the data's holder) for data of other sizes than the public parameters, or too
+        few to split.
         """
         require_sizes(data, self.features, self.horizon)
         n_states, _, dimension = self.features.shape
@@ -227,11 +222,9 @@ class DPVAPVI:
 
 
 def floored(matrix: Array, floor: float) -> Array:
-    """The nearest symmetric matrix, in the Frobenius norm, with no eigenvalue below `floor`.
+    """The nearest symmetric matrix [d, d], in the Frobenius norm, with no eigenvalue below `floor`.
 
-    Args:
-        matrix: [d, d], symmetric.
-        floor: the least eigenvalue allowed; more than 2^-40 of the largest, so that there is an inverse.
+    The floor is at least 2^-40 of the largest eigenvalue, so that there is an inverse.
     """
     eigenvalues, vectors = np.linalg.eigh(matrix)  # [d], [d, d]
     floor = max(floor, 2.0**-40 * float(eigenvalues[-1]))

@@ -123,17 +123,10 @@ class JointNoise:
         return self.unstacked(released)
 
     def stacked(self, gram: Array, vectors: Sequence[Array]) -> Array:
-        """All coordinates in one vector: the matrix's diagonal, its entries above, then each of the vectors.
+        """All coordinates in one vector: the matrix's diagonal, its entries above, then each vector [d].
 
         Entries above the diagonal are times sqrt 2, so that lengths are those of the Frobenius norm; each
-        block is over its scale.
-
-        Args:
-            gram: [d, d], symmetric.
-            vectors: [d] each.
-
-        Returns:
-            [d (d + 1)/2 + n d] for n vectors.
+        block is over its scale. [d (d + 1)/2 + n d] for n vectors.
         """
         above = math.sqrt(2.0) * gram[_above(self.dimension)]
         blocks = [np.diagonal(gram) / self.gram_scale, above / self.gram_scale]
@@ -271,11 +264,7 @@ class LinearCalibration:
 
     @cached_property
     def moved(self) -> tuple[float, tuple[float, ...]]:
-        """The sensitivity of a joint release for variances, and of one for values at each step.
-
-        Raises:
-            InvalidParameter: features so long or so short that their norm's fourth power is no double.
-        """
+        """The sensitivity of a joint release for variances, and of one for values at each step."""
         if not 1e-70 < self.norm < 1e70:
             raise InvalidParameter(
                 f"features of norm {self.norm:g}",

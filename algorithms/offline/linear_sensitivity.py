@@ -137,11 +137,8 @@ def variance_sensitivity(features: Array, gram_share: float) -> float:
     """The l2 sensitivity of the variances' statistics, or of values' whose weights are all 1, rounded up.
 
     Each inner product of features of norm 1 is off by at most (d + 2) 2^-53, so that a pair's square of
-    movement is off by less than 16 (d + 6) 2^-53; (d + 8) 2^-48 of it are added.
-
-    Args:
-        features: [n, d], distinct, of norm at most 1 up to rounding; the longest has norm 1.
-        gram_share: g, in [0, 1/2].
+    movement is off by less than 16 (d + 6) 2^-53; (d + 8) 2^-48 of it are added. Features are [n, d],
+    distinct, of norm at most 1 up to rounding; the longest has norm 1.
     """
     return _rounded_up(
         furthest(features, Cost(gram_share, 1.0 - gram_share), Cost(0.0, 0.0)).square, features
@@ -149,13 +146,7 @@ def variance_sensitivity(features: Array, gram_share: float) -> float:
 
 
 def value_sensitivity(features: Array, gram_share: float, least: float) -> float:
-    """The l2 sensitivity of the values' statistics, rounded up; as `variance_sensitivity`.
-
-    Args:
-        features: as there.
-        gram_share: as there.
-        least: m, the least weight, in (0, 1].
-    """
+    """The same of the values' statistics with least weight m, in (0, 1]."""
     weighed = Cost(gram_share, 1.0 - gram_share)
     return _rounded_up(furthest(features, Cost(0.0, 0.0), weighed, least=least).square, features)
 

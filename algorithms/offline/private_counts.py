@@ -39,14 +39,18 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import linprog
+from numpy.typing import ArrayLike
 
-from dpaudit.algorithms.public_parameters import public_size, require_failure_probability, require_nonnegative
-from dpaudit.errors import CannotBound, InvalidParameter
+from dpaudit.algorithms.public_parameters import (
+    Array,
+    public_size,
+    require_failure_probability,
+    require_nonnegative,
+)
+from dpaudit.errors import InvalidParameter
 
 
-def private_counts(noisy_sa: ArrayLike, noisy_sas: ArrayLike, error_bound: float) -> NDArray[np.float64]:
+def private_counts(noisy_sa: ArrayLike, noisy_sas: ArrayLike, error_bound: float) -> Array:
     """The minimiser of (3) nearest to the noisy counts, for every cell at once.
 
     Args:
@@ -75,40 +79,6 @@ def private_counts(noisy_sa: ArrayLike, noisy_sas: ArrayLike, error_bound: float
     return np.where((target == total)[..., None], raised, np.maximum(centre + shift, 0.0))
 
 
-def private_counts_lp(noisy_sa: float, noisy_sas: ArrayLike, error_bound: float) -> NDArray[np.float64]:
-    """A minimiser of (3) for one cell, by linear programming (HiGHS) as the paper has it in (4).
-
-    Args and errors as in `private_counts`, with ``noisy_sa`` a number and ``noisy_sas`` [S].
-
-    Returns:
-        [S]; the same largest deviation as `private_counts`, though maybe at another point.
-
-    Raises:
-        CannotBound: if the solver gives up.
-    """
-    centre, least, most = _cells(noisy_sa, noisy_sas, error_bound)
-    if centre.ndim != 1:
-        raise InvalidParameter(
-            f"counts of shape {centre.shape}", where="noisy_sas", remedy="give one cell, [S]"
-        )
-    size = centre.size
-    ones = np.ones((size, 1))
-    # Variables x_1..x_S, t:  x - t <= c  and  -x - t <= -c.
-    rows = np.block([[np.eye(size), -ones], [-np.eye(size), -ones]])
-    limits = np.concatenate([centre, -centre])
-    total = np.append(np.ones(size), 0.0)
-    if math.isfinite(most):
-        rows = np.vstack([rows, total, -total])
-        limits = np.concatenate([limits, [float(most), -float(least)]])
-    solution = linprog(total * 0.0 + np.eye(size + 1)[-1], A_ub=rows, b_ub=limits, method="highs")
-    if solution.x is None:
-        raise CannotBound(
-            f"the linear programme was not solved: {solution.message}", where="private_counts_lp"
-        )
-    counts: NDArray[np.float64] = solution.x[:size]
-    return counts
-
-
 def gaussian_error_bound(sigma: float, counts: int, failure_probability: float) -> float:
     """E such that each of so many Gaussian noises is at most E/2 with probability 1 - delta (Lemma C.2).
 
@@ -125,9 +95,7 @@ def laplace_error_bound(scale: float, counts: int, failure_probability: float) -
     return 2.0 * scale * math.log(counts / failure_probability)
 
 
-def _cells(
-    noisy_sa: ArrayLike, noisy_sas: ArrayLike, error_bound: float
-) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+def _cells(noisy_sa: ArrayLike, noisy_sas: ArrayLike, error_bound: float) -> tuple[Array, Array, Array]:
     """The centre c [..., S] and the limits L [...] and U [...] of the sum."""
     visits = np.asarray(noisy_sa, dtype=np.float64)
     centre = np.asarray(noisy_sas, dtype=np.float64)

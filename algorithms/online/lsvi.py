@@ -56,15 +56,9 @@ class Seen(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class LinearModel:
-    """What is public about a linear process: features and horizon, no kernel and no rewards.
+    """What is public about a linear process: features phi [S, A, d] and horizon H, no kernel and no rewards.
 
-    Attributes:
-        features: phi, [S, A, d].
-        horizon: H.
-        values: where V_h lies.
-
-    Raises:
-        InvalidParameter: no feature map, no horizon, or an unknown range.
+    `values` says where V_h lies.
     """
 
     features: Array
@@ -121,23 +115,15 @@ class UpdateTimes(Protocol):
     """When the policy is updated."""
 
     def due(self, k: int, made: int, growth: Array, /) -> bool:
-        """Whether before user k, from 1.
+        """Whether before user k, from 1, after `made` updates.
 
-        Args:
-            k: the user.
-            made: how many updates there have been.
-            growth: log det of every step's matrix over that of the last update, [H].
+        `growth` is log det of every step's matrix over that of the last update, [H].
         """
 
 
 @dataclass(frozen=True)
 class Doubling:
-    """Line 8: an update where a determinant has grown by a factor, as long as there are updates left.
-
-    Attributes:
-        factor: C.
-        most: how many there may be.
-    """
+    """Line 8: an update where a determinant has grown by a factor C, as long as there are updates left."""
 
     factor: float = 2.0
     most: int | None = None
@@ -151,11 +137,7 @@ class Doubling:
 
 @dataclass(frozen=True)
 class FixedTimes:
-    """Updates after each of ``most`` + 1 batches of users but the last, whatever is seen.
-
-    Raises:
-        InvalidParameter: fewer users than batches.
-    """
+    """Updates after each of ``most`` + 1 batches of users but the last, whatever is seen."""
 
     users: int
     most: int
@@ -257,12 +239,8 @@ def lsvi_ucb(
 ) -> UserViews:
     """LSVI-UCB on a sequence of users; not private.
 
-    Args:
-        users: K users.
-        model: what is public.
-        ridge: lambda > 0; matrices begin at 2 lambda I.
-        bonus: beta.
-        updates: when to update; left out, wherever a determinant has doubled.
+    Matrices begin at 2 lambda I, lambda > 0; policies are updated wherever a determinant has doubled, unless
+    other times are given.
     """
     total = np.zeros((model.horizon, model.dimension, model.dimension))
 

@@ -77,14 +77,11 @@ class LSVICalibration:
         counted: what the counter counts.
         values: where values lie.
         rho: the whole budget.
-        users: K.
+        users: K, enough that an update is ever made.
         horizon: H.
         dimension: d.
         ridge: lambda, the paper's or another.
         fixed_updates: their number where it is fixed beforehand; left out, it follows from N_max.
-
-    Raises:
-        InvalidParameter: an unknown word, a number out of range, or so few users that no update is ever made.
     """
 
     name: LSVICalibrationName

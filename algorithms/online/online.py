@@ -75,13 +75,9 @@ class OnlineUsers:
     Attributes:
         mdp: the process; its sizes and its rewards are public.
         seeds: [n] whole numbers, one a user. Private, and all that is kept of most users.
-        replaced: users that answer by other trees, by position.
+        replaced: users that answer by other trees of the process's sizes, by position.
         random_rewards: whether a user's reward is 1 with the expected reward as its chance, else 0; left
             out, it is the expected reward itself, the same for all.
-
-    Raises:
-        DataError: seeds that are no whole numbers, or a replaced user whose answers are not of the process's
-            sizes (for the data's holder).
     """
 
     mdp: TabularMDP
@@ -120,11 +116,7 @@ class OnlineUsers:
         return (self[index] for index in range(len(self)))
 
     def __getitem__(self, index: int) -> User:
-        """The user at a position, with the whole tree; the same each time.
-
-        Raises:
-            IndexError: there is none.
-        """
+        """The user at a position, with the whole tree, the same each time; else `IndexError`."""
         if not 0 <= index < len(self):
             raise IndexError(index)
         if index in self.replaced:

@@ -34,7 +34,7 @@ def best_actions(
 
 
 def least_value(*, clipped: bool, source: str) -> Premise:
-    """The premise that values are at least 0, which a printed algorithm that clips above alone does not keep."""
+    """The premise that values are at least 0, which a printed algorithm may not ensure."""
     # Without a clip the regression may return any number: the largest double stands for it.
     left = 0.0 if clipped else -sys.float_info.max
     return Premise(name="least value V", left=left, relation=">=", right=0.0, source=source)

@@ -62,11 +62,8 @@ class LSVIConstants:
         bonus: multiplies beta of Theorem 16. With 1 every value is at its upper bound for any number of users
             that is run here, and nothing is learnt.
         ridge: multiplies lambda of line 2.
-        growth: C.
+        growth: C > 1.
         failure_probability: p.
-
-    Raises:
-        InvalidParameter: numbers out of range.
     """
 
     bonus: float = 1.0
@@ -205,8 +202,7 @@ class PrivateLSVIUCB:
     def __call__(self, data: OnlineUsers, curator: Curator) -> UserViews:
         """Serve the users one after the other; what each sees.
 
-        Raises:
-            DataError: users of a process of other sizes, or more than K (for the data's holder).
+        Raises `DataError` (for the data's holder) for users of a process of other sizes, or more than K.
         """
         if len(data) > self.users:
             raise DataError(
@@ -246,9 +242,9 @@ class PrivateLSVIUCB:
         return views
 
     def worst_pairs(self) -> Sequence[Pair]:
-        """One of a few users, replaced by one who is somewhere else at every step, both at full rewards.
+        """One of a few users, replaced by one who is in another state at every step, both at full rewards.
 
-        The first one is followed by others, whom nothing but a release may reach.
+        The first one is followed by others, whom only a release may reach.
         """
         n_states, n_actions, _ = self.model.features.shape
         sizes = (self.model.horizon, n_states, n_actions)

@@ -107,12 +107,7 @@ class MixtureModel:
         return float(self.rewards.max())
 
     def plan(self, regress: Regress, widths: Array) -> Plan:
-        """Lines 5 to 8: optimistic values from the last step to the first.
-
-        Args:
-            regress: the steps' regressions.
-            widths: beta_h, [H].
-        """
+        """Lines 5 to 8: optimistic values from the last step to the first, with widths beta_h, [H]."""
         horizon, n_states, n_actions = self.rewards.shape
         by_pair = self.features.reshape(n_states * n_actions, n_states, self.dimension)  # [S A, S, d]
         actions = np.empty((horizon, n_states), dtype=np.int64)
@@ -137,13 +132,7 @@ class MixtureModel:
 
 
 class RankOneRidge:
-    """Ridge regressions of all steps at once, whose inverses follow each observation by a rank-one update.
-
-    Args:
-        horizon: H.
-        dimension: d.
-        ridge: lambda.
-    """
+    """Ridge regressions of all H steps at once; each observation is a rank-one update of their inverses."""
 
     def __init__(self, horizon: int, dimension: int, ridge: float) -> None:
         self._inverse = np.tile(np.eye(dimension) / ridge, (horizon, 1, 1))  # [H, d, d]
@@ -176,11 +165,7 @@ def ucrl_vtr(
 ) -> OnlinePolicies:
     """UCRL-VTR on a sequence of users; not private.
 
-    Args:
-        users: K users.
-        model: what is public.
-        ridge: lambda > 0.
-        widths: beta_h, [H], from the user's number k, from 1, and log det Sigma_h - d log lambda, [H].
+    The widths beta_h, [H], follow from the user's number k, from 1, and log det Sigma_h - d log lambda, [H].
     """
     require_users(users, model.rewards.shape)
     regressions = RankOneRidge(model.horizon, model.dimension, require_positive(ridge, "ridge"))

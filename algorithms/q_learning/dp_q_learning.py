@@ -56,9 +56,6 @@ class DPQLearning(QLearning):
         nodes: at how many evenly spaced states values are kept.
         discount: gamma.
         exploration: the share of random actions at the beginning, which falls to 0 at the end.
-
-    Raises:
-        InvalidParameter: numbers out of range.
     """
 
     guarantee: ApproxDP = field(default_factory=lambda: ApproxDP(epsilon=0.9, delta=1e-4))
@@ -126,10 +123,7 @@ class DPQLearning(QLearning):
     def step(self, states: Array, actions: NDArray[np.int64], errors: Array) -> Callable[[float], Array]:
         """f_j as a function of one point: its RKHS norm, over all actions together, is at most c.
 
-        Args:
-            states: [B].
-            actions: [B].
-            errors: [B], target less value.
+        States, actions and errors, target less value, are [B].
         """
         weights = np.zeros((len(states), N_ACTIONS))
         weights[np.arange(len(states)), actions] = self.step_size / len(states) * errors

@@ -43,9 +43,6 @@ class EvaluatedPolicy:
         bins: of [0, 1].
         discount: gamma.
         largest_reward: public bound on a reward; returns are clipped to what it allows.
-
-    Raises:
-        InvalidParameter: numbers out of range.
     """
 
     guarantee: ApproxDP = field(default_factory=lambda: ApproxDP(epsilon=0.9, delta=1e-4))

@@ -63,12 +63,9 @@ class FunctionalCalibration:
         sigma: the noise that is used.
         step_size: alpha.
         samples: T.
-        batch: B.
+        batch: B, at most T.
         k: half the bound that a path's values are believed to keep.
         lipschitz_squared: L^2, of the network.
-
-    Raises:
-        InvalidParameter: numbers out of range.
     """
 
     guarantee: ApproxDP = field(default_factory=lambda: ApproxDP(epsilon=0.9, delta=1e-4))
@@ -166,9 +163,6 @@ class FunctionalQLearning(QLearning):
             algorithm has none, and stays at one end of [0, 1].
         hidden: sizes of the network's hidden layers.
         nodes: at how many evenly spaced states noisy values come out.
-
-    Raises:
-        InvalidParameter: numbers out of range, or an unknown view.
     """
 
     calibration: FunctionalCalibration = field(default_factory=FunctionalCalibration)

@@ -46,15 +46,12 @@ class PerturbedQLearning(QLearning):
         perturbed: what is noised.
         guarantee: (epsilon, delta), of everything that is ever shown.
         samples: T.
-        batch: B.
+        batch: B, at most T.
         step_size: alpha.
         clip: c, of gradients.
         discount: gamma.
         exploration: the share of random actions at the beginning, which falls to 0 at the end.
         hidden: sizes of the network's hidden layers.
-
-    Raises:
-        InvalidParameter: numbers out of range, or an unknown kind.
     """
 
     perturbed: Perturbed = "rewards"

@@ -56,9 +56,7 @@ class ReLUNetwork:
     def gradient(self, points: Array, errors: Array) -> Array:
         """The gradient by `parameters` of the mean over points of half the squared error: [parameters].
 
-        Args:
-            points: [n].
-            errors: [n, outputs], value less target; zero where there is no target.
+        Errors [n, outputs] are value less target; zero where there is no target.
         """
         activations = self._activations(points)
         back = errors / len(points)

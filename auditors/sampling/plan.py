@@ -9,10 +9,14 @@ from pathlib import Path
 
 from dpaudit.certificate.verdicts import Audit
 from dpaudit.claims.pairs import Pair
-from dpaudit.errors import InvalidParameter
+from dpaudit.errors import InvalidParameter, UsageError
 
 #: With fewer runs a side the shares to learn, to choose and to test on cannot all hold one.
 FEWEST = 10
+
+
+class TooFewRuns(UsageError):
+    """The time limit left fewer runs than an audit needs."""
 
 
 @dataclass(frozen=True)

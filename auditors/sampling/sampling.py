@@ -12,7 +12,7 @@ from dpaudit.auditors.sampling.classifier import Learner
 from dpaudit.auditors.sampling.combine_pairs import together
 from dpaudit.auditors.sampling.exact_ratio import exact_ratio
 from dpaudit.auditors.sampling.joint import all_but_own, spares_own_view
-from dpaudit.auditors.sampling.plan import FEWEST, Plan, SoFar, check_plan
+from dpaudit.auditors.sampling.plan import FEWEST, Plan, SoFar, TooFewRuns, check_plan
 from dpaudit.auditors.sampling.samples import Samples
 from dpaudit.auditors.sampling.scores import Score, flatten
 from dpaudit.auditors.sampling.trial import Auditable
@@ -203,7 +203,7 @@ class _PairAudit:
         if self.interrupted and (self.can_go_on or len(runs) < FEWEST):
             return None
         if len(runs) < FEWEST:
-            raise UsageError(
+            raise TooFewRuns(
                 f"{len(runs)} runs a side before the time was up",
                 where="time limit",
                 why=f"an audit needs {FEWEST} at the least",

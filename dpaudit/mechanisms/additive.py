@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from dpaudit.claims.sensitivity import Norm
-from dpaudit.mechanisms.base import Array, Calibrated, GaussianNoise, ValueMechanism, residual
+from dpaudit.mechanisms.base import Array, FixedNoise, GaussianNoise, ValueMechanism, residual
 from dpaudit.mechanisms.dominating import LaplacePair
 from dpaudit.models import Positive
 
@@ -34,7 +34,7 @@ class Gaussian(GaussianNoise, ValueMechanism):
         return normal_log_density(residual(output, query), self.sigma)
 
 
-class LaplaceNoise(Calibrated, ValueMechanism):
+class LaplaceNoise(FixedNoise, ValueMechanism):
     """Laplace noise on every entry, on the line or on the integers."""
 
     norms: ClassVar[tuple[Norm, ...]] = ("l1",)

@@ -186,18 +186,9 @@ class Calibrated(BaseMechanism):
         """The standard deviation of the noise on one entry, or a guess at it."""
         return self.typical_noise
 
-    def ratio(self, scale: float) -> Fraction:
-        """sensitivity/scale, exactly."""
-        return Fraction(self.sensitivity.value) / Fraction(scale)
-
     def with_sensitivity(self, sensitivity: Sensitivity) -> Self:
         """The same noise for another sensitivity."""
         return self.model_copy(update={"sensitivity": sensitivity})
-
-    def for_group(self, size: int, times: Times) -> tuple[Self, int]:
-        """The sensitivity times the size."""
-        value = times(self.sensitivity.value, size)
-        return self.with_sensitivity(self.sensitivity.model_copy(update={"value": value})), 1
 
     def moves(self, one: Sequence[Answer], other: Sequence[Answer]) -> Sequence[Move]:
         """The distance in the sensitivity's norm."""
@@ -230,7 +221,20 @@ class Calibrated(BaseMechanism):
         return self
 
 
-class GaussianNoise(Calibrated):
+class FixedNoise(Calibrated):
+    """Calibrated noise whose distribution does not depend on the sensitivity, only its cost does."""
+
+    def ratio(self, scale: float) -> Fraction:
+        """sensitivity/scale, exactly."""
+        return Fraction(self.sensitivity.value) / Fraction(scale)
+
+    def for_group(self, size: int, times: Times) -> tuple[Self, int]:
+        """The sensitivity times the size."""
+        value = times(self.sensitivity.value, size)
+        return self.with_sensitivity(self.sensitivity.model_copy(update={"value": value})), 1
+
+
+class GaussianNoise(FixedNoise):
     """Gaussian noise, isotropic with variance sigma^2 in coordinates in which the sensitivity is measured."""
 
     noise_field = "sigma"

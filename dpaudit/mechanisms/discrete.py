@@ -17,7 +17,7 @@ import numpy as np
 from dpaudit.claims.sensitivity import Norm
 from dpaudit.errors import InvalidParameter
 from dpaudit.mechanisms.additive import LaplaceNoise
-from dpaudit.mechanisms.base import Array, Calibrated, ValueMechanism, residual
+from dpaudit.mechanisms.base import Array, FixedNoise, ValueMechanism, residual
 from dpaudit.mechanisms.dominating import DiscreteLaplacePair, ZCDPPair
 from dpaudit.mechanisms.randomness import Bits, Randomness
 from dpaudit.models import Positive
@@ -41,7 +41,7 @@ class IntegerNoise(ValueMechanism):
         require_integers(query, where)
 
 
-class DiscreteGaussian(Calibrated, IntegerNoise):
+class DiscreteGaussian(FixedNoise, IntegerNoise):
     """Independent discrete Gaussian noise, P(k) proportional to exp(-k^2/(2 sigma^2)), on every integer.
 
     Obligation: the query is integer-valued and its L2 distance between neighbouring data sets is at

@@ -1,92 +1,145 @@
-"""Regret of online algorithms over many runs: what figures of it are judged by.
-
-A difference over the runs, on the same users, counts where its 95% interval excludes 0.
-"""
+"""What figures of regret over users share: a scale that is tuned first, a sentence, and panels."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
-from typing import Generic, Protocol, TypeVar
+import math
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from dpaudit.app.figures.published_claims import Estimate, Sentence, above_zero, estimate
+from dpaudit.app.figures.engine import Session
+from dpaudit.app.figures.picture import Row, named, panel
+from dpaudit.app.figures.published_claims import Sentence, Table, above_zero, estimate
+from dpaudit.app.figures.run_cache import RunCache
+
+#: The users on whom the scale of the confidence widths is chosen are others than those that are drawn.
+TUNING_SEEDS = (1_000_000, 1_000_001)
 
 K = TypeVar("K", bound=Hashable)
-K_co = TypeVar("K_co", bound=Hashable, covariant=True)
 
 
-class RegretCell(Protocol[K_co]):
-    """One run up to one of its users."""
+@dataclass(frozen=True)
+class RegretPoint(Generic[K]):
+    """One run up to one of its users.
 
-    @property
-    def curve(self) -> K_co:
-        """The line that it belongs to."""
-
-    @property
-    def seed(self) -> int:
-        """Which run."""
-
-    @property
-    def episode(self) -> int:
-        """Up to which user."""
-
-    @property
-    def bonus(self) -> float:
-        """The scale of the confidence widths."""
-
-    @property
-    def regret(self) -> float:
-        """The sum of v* - v^policy up to that user."""
-
-
-class Regrets(Generic[K]):
-    """The finished runs of a figure.
-
-    Args:
-        cells: of every curve, seed and point.
+    Attributes:
+        curve: whose run it is.
+        bonus: the scale of the confidence widths.
+        users: K, of the whole run.
+        seed: of the users and of the noise.
+        episode: k, up to which regret is summed.
+        regret: the sum of v* - v^policy over users 1 to k, exact; NaN before the run.
     """
 
-    def __init__(self, cells: Sequence[RegretCell[K]]) -> None:
-        self.curves = list(dict.fromkeys(cell.curve for cell in cells))
-        self.seeds = sorted({cell.seed for cell in cells})
-        self.points = sorted({cell.episode for cell in cells})
-        self.bonus = {cell.curve: cell.bonus for cell in cells}
-        self._found = {(cell.curve, cell.seed, cell.episode): cell.regret for cell in cells}
-
-    def at(self, curve: K, episode: int) -> NDArray[np.float64]:
-        """Regret up to an episode, one entry a run."""
-        return np.array([self._found[curve, seed, episode] for seed in self.seeds])
-
-    def estimate(self, curve: K, episode: int) -> Estimate:
-        """Its mean over the runs, with a 95% interval."""
-        return estimate(self.at(curve, episode))
-
-    def sublinear(self, curve: K, about: str) -> Sentence:
-        """Whether a user of the second half costs less than one of the first."""
-        end, middle = self.points[-1], self.points[len(self.points) // 2 - 1]
-        halves = self.at(curve, middle), self.at(curve, end) - self.at(curve, middle)
-        rates = estimate(halves[0] / middle - halves[1] / (end - middle))
-        first, second = float(halves[0].mean()) / middle, float(halves[1].mean()) / (end - middle)
-        numbers = f"regret per user {first:.3g} up to {middle}, then {second:.3g}"
-        return Sentence("sublinear in K", about, above_zero(rates), numbers)
-
-    def more(self, curve: K, other: K) -> Estimate:
-        """By how much the regret of one is larger than the other's at the end."""
-        end = self.points[-1]
-        return estimate(self.at(curve, end) - self.at(other, end))
+    curve: K
+    bonus: float
+    users: int
+    seed: int
+    episode: int
+    regret: float = math.nan
 
 
-def best_bonus(cells: Sequence[RegretCell[K]]) -> float:
+P = TypeVar("P", bound=RegretPoint[Any])
+
+
+def line_points(
+    point: Callable[..., P], curve: K, bonus: float, users: int, seeds: Sequence[int], most: int = 50
+) -> list[P]:
+    """A line's runs, not computed yet.
+
+    Args:
+        point: the figure's dataclass.
+        curve: whose runs they are.
+        bonus: the scale of the confidence widths.
+        users: K.
+        seeds: one run each.
+        most: at so many users, evenly apart, regret is kept, at the last one always.
+    """
+    places = np.unique(np.linspace(0, users, min(most, users) + 1).round().astype(int))[1:].tolist()
+    return [point(curve, bonus, users, seed, k) for seed in seeds for k in places]
+
+
+def grid_points(point: Callable[..., P], curve: K, scales: Iterable[float], users: int) -> list[P]:
+    """The runs from which a curve's scale is chosen: only their regret at the end."""
+    return [p for bonus in scales for p in line_points(point, curve, bonus, users, TUNING_SEEDS, most=1)]
+
+
+def best_bonus(points: Sequence[RegretPoint[Any]]) -> float:
     """The scale with the least mean regret; the smallest of several."""
     regrets: dict[float, list[float]] = {}
-    for cell in cells:
-        regrets.setdefault(cell.bonus, []).append(cell.regret)
+    for point in points:
+        regrets.setdefault(point.bonus, []).append(point.regret)
     return min(regrets, key=lambda bonus: (float(np.mean(regrets[bonus])), bonus))
 
 
-def points_of(users: int, most: int) -> list[int]:
-    """At most so many users, evenly apart, at which regret is kept; the last one is always among them."""
-    marks: list[int] = np.unique(np.linspace(0, users, min(most, users) + 1).round().astype(int))[1:].tolist()
-    return marks
+def tuned(
+    session: Session,
+    cache: RunCache[P],
+    point: Callable[..., P],
+    grids: Mapping[K, Sequence[float]],
+    users: int,
+) -> tuple[list[P], dict[K, float]]:
+    """Choose each curve's scale on a grid by its regret at the end, then compute its runs.
+
+    Args:
+        session: the command's.
+        cache: the figure's.
+        point: its dataclass.
+        grids: of each curve.
+        users: K.
+
+    Returns:
+        The finished points of the lines, and each curve's scale.
+    """
+    grid = [p for curve, scales in grids.items() for p in grid_points(point, curve, scales, users)]
+
+    def chosen(tried: Sequence[P]) -> dict[K, float]:
+        return {curve: best_bonus([p for p in tried if p.curve == curve]) for curve in grids}
+
+    def lines(tried: Sequence[P]) -> list[P]:
+        return [
+            p
+            for curve, bonus in chosen(tried).items()
+            for p in line_points(point, curve, bonus, users, session.seeds)
+        ]
+
+    tried, points = session.finished(cache, grid, lines)
+    return points, chosen(tried)
+
+
+def sublinear(regret: Table[K], curve: K, about: str) -> Sentence:
+    """Whether a user of the second half costs less than one of the first."""
+    middle, end = regret.places[len(regret.places) // 2 - 1], regret.places[-1]
+    early, late = regret.at(curve, middle), regret.at(curve, end) - regret.at(curve, middle)
+    rates = estimate(early / middle - late / (end - middle))
+    first, second = float(early.mean()) / middle, float(late.mean()) / (end - middle)
+    numbers = f"regret per user {first:.3g} up to {middle}, then {second:.3g}"
+    return Sentence("sublinear in K", about, above_zero(rates), numbers)
+
+
+def panels(rows: Sequence[Row], column: str, quantities: dict[str, str], title: str) -> Any:
+    """Panels side by side over the users k, one for each value of a column of the rows.
+
+    Args:
+        rows: with ``curve``, ``episodes`` and what `spread` says.
+        column: whose values are the panels' headings.
+        quantities: what is drawn, by that value.
+        title: of the whole.
+    """
+    import altair as alt
+
+    x = alt.X("episodes:Q", title="users", scale=alt.Scale(nice=False))
+    # What is drawn is never below 0; a deviation may reach there.
+    upward = alt.Scale(domainMin=0)
+    drawn = [
+        panel(
+            [row for row in rows if row[column] == heading],
+            x,
+            alt.Y("mean:Q", title=quantity, scale=upward),
+            names=named(rows),
+        ).properties(title=heading, width=380, height=340)
+        for heading, quantity in quantities.items()
+    ]
+    return alt.hconcat(*drawn).properties(title=title)

@@ -1,137 +1,175 @@
-"""The runs behind a figure: computed in parallel, each kept when it is finished, none run twice.
+"""The runs behind a figure: computed in parallel, each kept when it is finished, none computed twice.
 
-A cell is a frozen dataclass of strings and numbers: what is asked for, and what came of it. Cells are written
-to a CSV file as they are finished, so that an interrupted figure goes on where it stopped.
+A point is a frozen dataclass of strings and numbers, or of such dataclasses: one run of an algorithm up to
+one place of a curve, with the numbers measured there. Points are written to a CSV file as runs finish, so
+that an interrupted figure goes on where it stopped.
 """
 
 from __future__ import annotations
 
 import contextlib
 import csv
-from collections.abc import Callable, Generator, Hashable, Sequence
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Callable, Generator, Iterable, Sequence
+from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
+
+import numpy as np
 
 from dpaudit.errors import UsageError
 from dpaudit.interrupts import leave_to_parent
 
-C = TypeVar("C")
+P = TypeVar("P")
+
+_Key: TypeAlias = frozenset[tuple[str, str]]
 
 
 @dataclass(frozen=True)
-class CellKind(Generic[C]):
-    """One figure's cells.
+class RunCache(Generic[P]):
+    """How one figure's runs are computed and kept.
 
     Attributes:
-        cell: the dataclass; its fields are of types str, int and float.
-        results: those of its fields that a run fills in.
-        run: from cells of one group, without results, to the same with results.
-        group: cells with one key are run together; each must come out the same whoever else is in its group.
+        measured: the fields of a point that a run fills in, floats.
+        run: from the points of one run, not measured yet, to the same, measured; each must come out the same
+            whichever others are asked for.
+        along: the fields in which the points of one run differ.
     """
 
-    cell: Callable[..., C]
-    results: frozenset[str]
-    run: Callable[[Sequence[C]], Sequence[C]]
-    group: Callable[[C], Hashable]
+    measured: frozenset[str]
+    run: Callable[[Sequence[P]], Sequence[P]]
+    along: frozenset[str] = frozenset()
 
     def finished(
         self,
-        wanted: Sequence[C],
+        wanted: Iterable[P],
         *,
         path: Path | None = None,
         workers: int = 1,
         progress: Callable[[int], None] = lambda _: None,
-    ) -> list[C]:
-        """Run what is not finished yet.
+    ) -> list[P]:
+        """Compute the runs that are not finished yet.
 
         Args:
-            wanted: cells without results; those of one group need not stand together.
-            path: a CSV file to which finished cells are appended; cells it already holds are not run again.
-            workers: processes.
-            progress: told how many cells are finished, at the beginning and after each group.
+            wanted: points that are not measured; those of one run need not stand together.
+            path: a CSV file to which finished points are appended; points that it already holds are not
+                computed again.
+            workers: number of processes.
+            progress: called with the number of finished runs, at the beginning and after each run.
 
         Returns:
-            The cells wanted, in their order.
+            The points, in the order wanted, each once.
 
         Raises:
-            UsageError: the file is not one that this function wrote.
+            UsageError: the file was not written by this function.
         """
-        kept = {} if path is None else {self._key(cell): cell for cell in self._read(path)}
-        missing = [cell for cell in wanted if self._key(cell) not in kept]
-        done = len(wanted) - len(missing)
+        asked = self._by_key(wanted)
+        kept = self._read(path, asked)
+        missing = self._by_run(point for key, point in asked.items() if key not in kept)
+        done = self.runs(wanted) - len(missing)
         progress(done)
-        groups: dict[Hashable, list[C]] = {}
-        for cell in missing:
-            groups.setdefault(self.group(cell), []).append(cell)
-        with contextlib.closing(_run_all(self.run, list(groups.values()), workers)) as running:
-            for cells in running:
-                kept |= {self._key(cell): cell for cell in cells}
+        with contextlib.closing(_run_all(self.run, missing, workers)) as running:
+            for number, points in enumerate(running, done + 1):
+                kept |= self._by_key(points)
                 if path is not None:
-                    _append(path, cells)
-                done += len(cells)
-                progress(done)
-        return [kept[self._key(cell)] for cell in wanted]
+                    _append(path, points)
+                progress(number)
+        return [kept[key] for key in asked]
 
-    def kept(self, wanted: Sequence[C], path: Path) -> int:
-        """How many of these cells a file holds; what an interruption cut short is not among them."""
-        return len({self._key(cell) for cell in wanted} & {self._key(cell) for cell in self._read(path)})
+    def runs(self, wanted: Iterable[P]) -> int:
+        """Number of runs behind these points."""
+        return len(self._by_run(self._by_key(wanted).values()))
 
-    def _key(self, cell: C) -> tuple[str, ...]:
-        return tuple(str(value) for name, value in _values(cell).items() if name not in self.results)
+    def kept(self, wanted: Iterable[P], path: Path) -> int:
+        """Number of runs behind these points that a file holds in full."""
+        asked = self._by_key(wanted)
+        found = self._read(path, asked)
+        return self.runs(asked.values()) - self.runs(p for key, p in asked.items() if key not in found)
 
-    def _read(self, path: Path) -> list[C]:
-        """The finished cells of a file; a last line that an interruption cut short is dropped from it."""
-        if not path.exists():
-            return []
+    def _key(self, point: P, *, without: frozenset[str] = frozenset()) -> _Key:
+        """What was asked for, as text, without the measured numbers: NaN, before the run, equals nothing."""
+        left_out = self.measured | without
+        return frozenset((name, str(value)) for name, value in _values(point).items() if name not in left_out)
+
+    def _by_key(self, points: Iterable[P]) -> dict[_Key, P]:
+        return {self._key(point): point for point in points}
+
+    def _by_run(self, points: Iterable[P]) -> list[list[P]]:
+        runs: dict[_Key, list[P]] = {}
+        for point in points:
+            runs.setdefault(self._key(point, without=self.along), []).append(point)
+        return list(runs.values())
+
+    def _read(self, path: Path | None, asked: dict[_Key, P]) -> dict[_Key, P]:
+        """Those of the points that a file holds; a last line that an interruption cut short is removed."""
+        if path is None or not path.exists() or not asked:
+            return {}
         text = path.read_text(encoding="utf-8")
         whole = text[: text.rfind("\n") + 1]
         if whole != text:
             path.write_text(whole, encoding="utf-8")
-        types = {field.name: _TYPES[str(field.type)] for field in fields(self.cell)}  # type: ignore[arg-type]
+        rows, found = csv.DictReader(whole.splitlines()), {}
+        known = rows.fieldnames in (None, list(_values(next(iter(asked.values())))))
         try:
-            return [
-                self.cell(**{name: read(row[name]) for name, read in types.items()})
-                for row in csv.DictReader(whole.splitlines())
-            ]
-        except (KeyError, TypeError, ValueError):
+            for row in rows if known else ():
+                measured: Any = {name: float(row.pop(name)) for name in self.measured}
+                key = frozenset(row.items())
+                if key in asked:
+                    point: Any = asked[key]
+                    found[key] = replace(point, **measured)
+        except (TypeError, ValueError):
+            known = False
+        if not known:
             raise UsageError(
-                "not the cells of a figure",
+                "not the runs of this figure",
                 where=str(path),
-                why="finished cells are read back from it",
-                remedy="name a new file, or one that a figure was written to",
-            ) from None
+                why="finished runs are read back from this file",
+                remedy="name a new file, or one to which this figure's runs were written",
+            )
+        return found
 
 
-_TYPES: dict[str, Callable[[str], Any]] = {"str": str, "int": int, "float": float}
+def noise_seed(*words: int) -> int:
+    """A seed for the noise of one run, made of what tells it from other runs."""
+    return int(np.random.SeedSequence(words).generate_state(1)[0])
 
 
-def _values(cell: Any) -> dict[str, Any]:
-    return asdict(cell)
+def bits(*numbers: float) -> list[int]:
+    """Numbers as words of a seed, to the last bit."""
+    words: list[int] = np.array(numbers, dtype=np.float64).view(np.uint32).tolist()
+    return words
+
+
+def _values(point: Any) -> dict[str, Any]:
+    """All values by the names of their fields; those of a dataclass inside stand in its place."""
+    values: dict[str, Any] = {}
+    for field in fields(point):
+        value = getattr(point, field.name)
+        values |= _values(value) if is_dataclass(value) else {field.name: value}
+    return values
 
 
 def _run_all(
-    run: Callable[[Sequence[C]], Sequence[C]], groups: Sequence[Sequence[C]], workers: int
-) -> Generator[Sequence[C]]:
-    """The groups as they are finished; closed early, no process goes on."""
-    if workers == 1 or not groups:
-        yield from map(run, groups)
+    run: Callable[[Sequence[P]], Sequence[P]], runs: Sequence[Sequence[P]], workers: int
+) -> Generator[Sequence[P]]:
+    """The runs as they finish; once the generator is closed, no process goes on."""
+    if workers == 1 or not runs:
+        yield from map(run, runs)
         return
     from joblib import Parallel, delayed
 
-    # One group a task: whatever is finished is kept, should the figure be interrupted.
+    # One run a task, so that every finished run is kept when the figure is interrupted.
     parallel = Parallel(n_jobs=workers, return_as="generator_unordered", batch_size=1)
-    yield from parallel(delayed(_in_worker)(run, group) for group in groups)
+    yield from parallel(delayed(_in_worker)(run, points) for points in runs)
 
 
-def _in_worker(run: Callable[[Sequence[C]], Sequence[C]], group: Sequence[C]) -> Sequence[C]:
+def _in_worker(run: Callable[[Sequence[P]], Sequence[P]], points: Sequence[P]) -> Sequence[P]:
     leave_to_parent()
-    return run(group)
+    return run(points)
 
 
-def _append(path: Path, cells: Sequence[Any]) -> None:
+def _append(path: Path, points: Sequence[Any]) -> None:
     new = not path.exists() or path.stat().st_size == 0
-    rows = [_values(cell) for cell in cells]
+    rows = [_values(point) for point in points]
     with path.open("a", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
         if new:

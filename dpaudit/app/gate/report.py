@@ -21,14 +21,14 @@ _EXIT_INTEGRITY: Final = IntegrityError.exit_status
 
 @dataclass(frozen=True)
 class Rule:
-    """A kind of finding: what it means, and the exit code it stands for where it is not waived."""
+    """A kind of finding: what it means, and its exit code where it is not waived."""
 
     meaning: str
     exit_status: int
 
     @property
     def level(self) -> Level:
-        """How loud a finding of this kind is."""
+        """The severity of findings of this kind."""
         if self.exit_status == EXIT_INCONCLUSIVE:
             return "warning"
         return "error" if self.exit_status else "note"
@@ -45,7 +45,7 @@ RULES: Final = {
     "allowed-samplers": Rule("The noise was drawn by a sampler that the policy bars.", EXIT_NOT_PROVED),
     "fail-on-increase": Rule("The ledger costs more than the baseline certificate.", EXIT_NOT_PROVED),
     "expired-waiver": Rule("A waiver's last day is over.", EXIT_NOT_PROVED),
-    "inconclusive": Rule("The check could not have told; it fails under --strict.", EXIT_INCONCLUSIVE),
+    "inconclusive": Rule("The check lacked the power to tell; it fails under --strict.", EXIT_INCONCLUSIVE),
     "nothing-to-check": Rule("There was no release, or no claim.", EXIT_NOTHING),
     "unused-waiver": Rule("A waiver covers no finding.", 0),
     "input": Rule("The configuration, a file or an algorithm cannot be used.", EXIT_INPUT),
@@ -64,6 +64,9 @@ class Place:
 
     file: str
     line: int = 1
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}"
 
     @classmethod
     def of(cls, file: str | Path, line: int, root: Path) -> Place:
@@ -101,7 +104,7 @@ class Finding:
 
     @property
     def level(self) -> Level:
-        """How loud it is: what is waived stays visible as a warning."""
+        """Its severity: what is waived stays visible as a warning."""
         return "warning" if self.waiver is not None else RULES[self.rule].level
 
     def to_json(self) -> dict[str, Any]:
@@ -125,7 +128,7 @@ class Checked:
         name: in the configuration.
         kind: ``target`` or ``ledger``.
         subject: the reference or file.
-        findings: what is wrong, or could not be told.
+        findings: what is wrong, or could not be judged.
         claim: what was judged, in words.
         proof: what accounting says of it; None where it did not come to that.
         experiment: what the audits say of it, likewise.

@@ -13,18 +13,16 @@ import click
 from dpaudit.app.options.foreign_code import foreign_code, load
 from dpaudit.auditors.statistics.canaries import Canaries
 from dpaudit.errors import UsageError
+from dpaudit.pipeline.audit import TRIALS
 
 METHODS = {
     "replay": "force the same noise on both data sets, see what still differs",
-    "sequential": "sample; true at every moment, shown while it runs",
+    "sequential": "sample; valid whenever you stop, shown while it runs",
     "threshold": "sample; one event, tested exactly at the end",
-    "gdp": "sample; bound mu, and nothing but mu",
+    "gdp": "sample; lower-bounds mu only",
     "one-run": "one run with many canaries",
 }
 SAMPLING = ("sequential", "threshold", "gdp")
-
-#: Left out: replays in each direction, runs on each side, canaries.
-TRIALS = {"replay": 100, "sequential": 5_000, "threshold": 5_000, "gdp": 5_000, "one-run": 1_000}
 
 
 @dataclass(frozen=True)
@@ -47,7 +45,7 @@ class Settings:
         return TRIALS[method] if self.trials is None else self.trials
 
     def require_used(self, method: str) -> None:
-        """Refuse an option that the method would pass over.
+        """Refuse an option that the method would ignore.
 
         Raises:
             UsageError: there is one.
@@ -58,7 +56,7 @@ class Settings:
                 raise UsageError(
                     f"{option} with --method {method}",
                     where=option,
-                    why="an option that does nothing would look like one that was honoured",
+                    why="an option that is ignored would look as if it had an effect",
                     remedy=f"leave it out, or use --method {' or '.join(methods)}",
                 )
         if self.dask is not None and self.workers is not None:
@@ -70,7 +68,7 @@ class Settings:
             )
 
     def scored(self) -> Any:
-        """What ``--score`` stands for: a word that the auditors know, a callable, or None."""
+        """The score that ``--score`` names: a keyword of the auditors, a callable, or None."""
         if self.score is None or self.score in {"exact", "logistic", "boosting"}:
             return self.score
         if ":" not in self.score:
@@ -81,8 +79,21 @@ class Settings:
             )
         return _callable(self.score, "--score", "it is called with each output")
 
-    def canaries_for(self, number: int) -> Canaries:
+    def sampling(self) -> dict[str, Any]:
+        """The arguments of `dpaudit.audit` that say how a sampling audit is made."""
+        return {
+            "score": self.scored(),
+            "workers": self.workers,
+            "cluster": self.dask,
+            "chunk": self.chunk,
+            "resume": self.resume,
+            "time_limit": self.time_limit,
+            "stop_when_refuted": bool(self.stop_when_refuted),
+        }
+
+    def canaries_for(self) -> Canaries:
         """Call what ``--canaries`` names with their number."""
+        number = self.number("one-run")
         if self.canaries is None:
             raise UsageError(
                 "no canaries",
@@ -105,15 +116,9 @@ class Settings:
 
 
 _USED_BY: dict[str, tuple[str, ...]] = {
-    "score": SAMPLING,
-    "workers": SAMPLING,
-    "dask": SAMPLING,
-    "chunk": SAMPLING,
-    "time_limit": SAMPLING,
-    "resume": SAMPLING,
+    **dict.fromkeys(("score", "workers", "dask", "chunk", "time_limit", "resume"), SAMPLING),
     "stop_when_refuted": ("sequential",),
-    "canaries": ("one-run",),
-    "guesses": ("one-run",),
+    **dict.fromkeys(("canaries", "guesses"), ("one-run",)),
 }
 
 

@@ -10,16 +10,13 @@ from typing import Any
 
 import click
 
-from dpaudit.accountants.accounting import account
 from dpaudit.accountants.filters.filters import GDPFilter, ZCDPFilter
 from dpaudit.certificate.statement import NOTHING_STATED, Statement
-from dpaudit.certificate.verdicts import Accounting
 from dpaudit.claims.claims import Claim
 from dpaudit.claims.guarantees import GDP, ZCDP, AnyGuarantee, ApproxDP, PureDP
 from dpaudit.claims.relations import Neighbouring, TrustModel
 from dpaudit.curator.curator import Filter
 from dpaudit.errors import ClaimMismatch, UsageError
-from dpaudit.ledger.ledger import Ledger
 
 
 @dataclass(frozen=True)
@@ -71,7 +68,7 @@ class StatedClaim:
             meant = getattr(own, name)
             if meant is not None and value != meant:
                 raise ClaimMismatch(
-                    f"{name} {value!r} was asked for, its own claim speaks of {str(meant)!r}",
+                    f"{name} {value!r} was asked for, its own claim is about {str(meant)!r}",
                     where="--" + name.replace("_", "-"),
                     remedy=f"claim {name} {str(meant)!r}",
                 )
@@ -130,7 +127,7 @@ _OPTIONS = (
     click.option(
         "--trust-model",
         type=click.Choice([str(model) for model in TrustModel]),
-        help="Who sees private data: a central curator; nobody but each user (local); or a curator whose "
+        help="Who sees private data: a central curator; each user alone (local); or a curator whose "
         "answers each user sees beside their own (joint).",
     ),
 )
@@ -173,15 +170,6 @@ def statement_option(verb: Callable[..., None]) -> Callable[..., None]:
 def _read_statement(ctx: click.Context, option: click.Parameter, path: Path | None) -> Statement:
     del ctx, option
     return NOTHING_STATED if path is None else Statement.read(path)
-
-
-def accounted(ledger: Ledger, claim: Claim | None, rigour: str) -> Accounting:
-    """The ledger's accounting at the rigour that was asked for."""
-    if rigour == "interval":
-        from dpaudit.accountants.interval.interval_bounds import account_in_intervals
-
-        return account_in_intervals(ledger, claim)
-    return account(ledger, claim)
 
 
 def claim_options(verb: Callable[..., None]) -> Callable[..., None]:

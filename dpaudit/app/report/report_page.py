@@ -129,7 +129,7 @@ def _why_not(certificate: Certificate) -> str:
     claim = certificate.claim.guarantee
     if certificate.proof is Proof.PROVED:
         number = sum(release.verdict is Proof.NOT_PROVED for release in certificate.releases)
-        return f"The total is proved, but the claims for {number} of the releases are not."
+        return f"The total is proved, but the claim for {number} of the releases is not."
     if not certificate.bounds:
         return f"No accountant has a finite bound on the scale of {claim}."
     return f"The claim is {claim}; the least that can be proved is {bound_figure(certificate.bounds[0])}."

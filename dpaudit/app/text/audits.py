@@ -7,7 +7,7 @@ from typing import Any
 from rich.console import RenderableType
 from rich.text import Text
 
-from dpaudit.app.text.conditions import sentences
+from dpaudit.app.text.conditions import not_checked
 from dpaudit.app.text.output import assured, bullets, counted, line, lower
 from dpaudit.auditors.statistics.gaussian_pair import LARGEST_EPSILON
 from dpaudit.certificate.verdicts import Audit, Experiment, Finding
@@ -42,7 +42,7 @@ def audit_page(audit: Audit) -> list[RenderableType]:
     parts += bullets("Figures", _figures(audit))
     if audit.verdict is Experiment.INCONCLUSIVE:
         parts += bullets("Inconclusive", audit.inconclusive)
-    return [*parts, *bullets("Not checked", sentences(audit.not_checked))]
+    return [*parts, *not_checked(audit.not_checked)]
 
 
 def audit_json(audit: Audit) -> dict[str, Any]:

@@ -6,8 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, assert_never
 
 from rich.console import RenderableType
+from rich.text import Text
 
 from dpaudit.app.text.output import MOST_ROWS, bullets, line, table, upper
+from dpaudit.certificate.certificate import Certificate
 from dpaudit.certificate.verdicts import (
     Accounting,
     Proof,
@@ -33,7 +35,7 @@ def accounting_table(accounting: Accounting) -> list[RenderableType]:
         rows = [_account_row(release) for release in accounting.releases]
     else:
         groups = overview.groups[:MOST_ROWS]
-        failing = _not_proved(accounting)[:MOST_ROWS]
+        failing = not_proved(accounting)[:MOST_ROWS]
         # A failing release that is alone in its group has its row already.
         alone = {group.costliest.label for group in groups if group.number == 1}
         rows = [_group_row(group) for group in groups]
@@ -54,13 +56,19 @@ def accounting_table(accounting: Accounting) -> list[RenderableType]:
     return [table(columns, rows, whole=("claimed", "computed", "verdict")), *map(line, notes)]
 
 
+def opinion_line(certificate: Certificate) -> Text:
+    """What another library's accountant says of the proved figure."""
+    return line("second opinion", *str(certificate.second_opinion).split(" ", 1))
+
+
 def bound_words(accounting: Accounting) -> list[str]:
     """Each bound on the total, tightest first."""
     words = [f"{bound_figure(bound)} by {bound.method} ({bound.rigour})" for bound in accounting.bounds]
     return words or ["no accountant has a finite bound on the claim's scale"]
 
 
-def _not_proved(accounting: Accounting) -> list[ReleaseAccount]:
+def not_proved(accounting: Accounting) -> list[ReleaseAccount]:
+    """The releases whose own claim is not proved, as far as they are shown."""
     return [release for release in accounting.releases if release.verdict is Proof.NOT_PROVED]
 
 
@@ -96,18 +104,22 @@ def shortfalls(accounting: Accounting) -> list[RenderableType]:
     """For each claim that is not proved: claimed, computed and their ratio; then the premises that fail."""
     lines = [
         f"release {release.label!r}: {shortfall(release.proved, release.claimed)}"
-        for release in _not_proved(accounting)[:MOST_ROWS]
+        for release in not_proved(accounting)[:MOST_ROWS]
         if release.claimed is not None
     ]
     if accounting.overview.failed > len(lines):
         lines.append(f"and {accounting.overview.failed - len(lines)} more releases")
+    return bullets("Not proved", [*lines, *total_shortfall(accounting)])
+
+
+def total_shortfall(accounting: Accounting) -> list[str]:
+    """Why the total claim is not proved; empty where it is, or where nothing is claimed."""
     claim = accounting.claim
-    if claim is not None and accounting.verdict is Proof.NOT_PROVED:
-        if accounting.bounds:
-            lines.append(f"total: {shortfall(accounting.bounds[0].guarantee, claim.guarantee)}")
-        else:
-            lines.append(f"total: claimed {claim.guarantee}; no accountant has a finite bound on that scale")
-    return bullets("Not proved", lines)
+    if claim is None or accounting.verdict is not Proof.NOT_PROVED:
+        return []
+    if accounting.bounds:
+        return [f"total: {shortfall(accounting.bounds[0].guarantee, claim.guarantee)}"]
+    return [f"total: claimed {claim.guarantee}; no accountant has a finite bound on that scale"]
 
 
 def premises(claim: Claim | None) -> list[RenderableType]:

@@ -1,4 +1,4 @@
-"""`dpaudit book`: what a data set may still be asked, over all runs."""
+"""`dpaudit book`: how much budget a data set has left over all runs."""
 
 from __future__ import annotations
 

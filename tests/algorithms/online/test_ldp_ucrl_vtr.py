@@ -21,10 +21,11 @@ from dpaudit.algorithms.environments.linear_mixture import (
 from dpaudit.algorithms.environments.riverswim import riverswim_mdp
 from dpaudit.algorithms.environments.tabular import random_mdp
 from dpaudit.algorithms.noise_calibration import sufficient_sigma
-from dpaudit.algorithms.online.ldp_ucrl_vtr import LDPUCRLVTR, MixtureConstants
-from dpaudit.algorithms.online.mixture_calibration import (
+from dpaudit.algorithms.online.ldp_ucrl_vtr import (
+    LDPUCRLVTR,
     MixtureCalibration,
     MixtureCalibrationName,
+    MixtureConstants,
     message_sensitivity,
     published_sigma,
 )

@@ -1,167 +1,62 @@
+"""The names of figures: by authors and year, by the aliases of the first release, and mistyped."""
+
 from __future__ import annotations
 
-import csv
-import re
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
-from xml.etree import ElementTree as ET
 
+import click
 import pytest
 
-from dpaudit.app.figures.figure_000 import FIGURES
+from dpaudit.app.figures.reproduce import FIGURES, Figures
 
-SMALL = ("--episodes", 5, "--episodes", 20, "--runs", 2, "--workers", 1)
+ALIASES = {
+    "000-figure-1a": "qiao-wang-2023-figure-1a",
+    "000-figure-1b": "qiao-wang-2023-figure-1b",
+    "001-figure-1": "balle-gomrokchi-precup-2016-figure-1",
+    "002-figure-1": "wang-hegde-2019-figure-1",
+    "002-figure-2": "wang-hegde-2019-figure-2",
+    "003-figure-2": "liao-he-gu-2023-figure-2",
+    "004-regret": "ngo-vietri-wu-2022-regret",
+}
 
 
-def test_alone_it_lists_what_there_is(dpaudit: Any, answer: Any) -> None:
+def test_alone_it_lists_the_figures(dpaudit: Any, answer: Any) -> None:
     result = dpaudit("reproduce")
     assert result.exit_code == 0
-    assert all(name in result.stdout for name in FIGURES)
-    assert set(answer("reproduce")[1]["figures"]) > set(FIGURES)
+    assert all(name in result.stdout for name in ALIASES.values())
+    assert not any(alias in result.stdout for alias in ALIASES)
+    assert list(answer("reproduce")[1]["figures"]) == list(FIGURES) == list(ALIASES.values())
 
 
-@pytest.mark.parametrize("figure", list(FIGURES))
-def test_data_picture_and_page(dpaudit: Any, tmp_path: Path, figure: str) -> None:
-    result = dpaudit("reproduce", figure, "-o", tmp_path / "out", *SMALL)
-    assert result.exit_code == 0, result.stderr
-    out = tmp_path / "out"
-    kinds = ("csv", "html", "md", "png", "svg")
-    assert {path.name for path in out.iterdir()} == {f"{figure}.{kind}" for kind in kinds} | {"cells.csv"}
-    assert (out / f"{figure}.png").read_bytes().startswith(b"\x89PNG")
-    assert ET.fromstring((out / f"{figure}.svg").read_text()).tag.endswith("svg")  # noqa: S314
-    with (out / f"{figure}.csv").open() as file:
-        rows = list(csv.DictReader(file))
-    with (out / "cells.csv").open() as file:
-        cells = list(csv.DictReader(file))
-    # The table is the mean of the runs behind it.
-    for row in rows:
-        bonus = "0.04"
-        runs = [
-            float(cell["suboptimality"])
-            for cell in cells
-            if (cell["algorithm"], cell["episodes"], cell["bonus"])
-            == (row["algorithm"], row["episodes"], bonus)
-            and cell["rho"] == (row["rho"] or "inf")
-        ]
-        assert len(runs) == 2 == int(row["runs"])
-        assert float(row["mean"]) == pytest.approx(sum(runs) / 2)
-        assert 0 <= float(row["low"]) <= float(row["mean"]) <= float(row["high"])
-    page = (out / f"{figure}.md").read_text()
-    assert f"![Suboptimality, mean of 2 runs; bands: 95% intervals of the mean]({figure}.svg)" in page
-    assert "2 runs, seeds 0 to 1, at each of 2 values of K from 5 to 20" in page
-    # Its numbers are the data's: the mean of DP-VAPVI with the largest budget at K=20.
-    mean = next(float(r["mean"]) for r in rows if (r["rho"], r["episodes"]) == ("25.0", "20"))
-    (line,) = re.findall(r"^\| 20 \| .*$", page, flags=re.MULTILINE)
-    assert line.split("|")[-2].strip().startswith(f"{mean:.2f} ±")
-    assert "| 1 | PROVED | 1 | 0 of 39 |" in page
+@pytest.mark.parametrize(("alias", "name"), ALIASES.items())
+def test_a_figure_has_its_name_and_its_alias(alias: str, name: str) -> None:
+    group = Figures()
+    with click.Context(group) as ctx:
+        named = group.get_command(ctx, name)
+        assert named is not None
+        assert named.name == name
+        assert group.get_command(ctx, alias) is named
 
 
-def test_the_page_needs_no_network_and_no_script(dpaudit: Any, tmp_path: Path) -> None:
-    dpaudit("reproduce", "000-figure-1b", "-o", tmp_path, *SMALL)
-    text = (tmp_path / "000-figure-1b.html").read_text()
-    assert not re.search(
-        r"<script|<link (?!rel=\"icon\" href=\"data:,\")|<img|\bsrc=|@import|url\((?!#)", text
-    )
-    assert text.count("<svg") == 1
-    assert "What the paper says, and what these runs say" in text
-
-
-def test_the_papers_own_experiment_says_that_its_claim_fails(dpaudit: Any, tmp_path: Path) -> None:
-    options = ("--calibration", "as-published", "--features", "raw")
-    result = dpaudit("reproduce", "000-figure-1a", "-o", tmp_path, *SMALL, *options)
-    assert result.exit_code == 0
-    page = (tmp_path / "000-figure-1a-as-published-raw.md").read_text()
-    assert "| 1 | NOT_PROVED |" in page
-    assert "FAILS: norm(phi(s, a))" in page
-    assert "raw, as in the paper's own experiment" in page
-
-
-def test_a_scaling_run_goes_beyond_the_figure(answer: Any, tmp_path: Path) -> None:
-    code, found = answer("reproduce", "000-figure-1a", "-o", tmp_path, *SMALL, "--scaling", "--largest", 100)
+def test_by_its_alias_a_figure_is_written_under_its_name(answer: Any, tmp_path: Path) -> None:
+    small = ("--episodes", 5, "--runs", 1, "--workers", 1)
+    code, found = answer("reproduce", "000-figure-1b", "-o", tmp_path, *small)
     assert code == 0
-    assert [place["rho"] for place in found["reached"]] == [1.0, 25.0]
-    assert len(found["sentences"]) == 2 + 2 + 1 + 4
-    assert all(sentence["appears"] in {"yes", "no", "not told apart"} for sentence in found["sentences"])
-    with (tmp_path / "000-figure-1a-scaling.csv").open() as file:
-        rows = list(csv.DictReader(file))
-    assert sorted({int(row["episodes"]) for row in rows}) == [5, 20, 30, 100]
-    assert {row["algorithm"] for row in rows} == {"vapvi", "dp-vapvi"}
-    page = (tmp_path / "000-figure-1a.md").read_text()
-    assert "from K on, up to 100 |" in page
-    assert (tmp_path / "000-figure-1a.html").read_text().count("<svg") == 2
-
-
-def test_the_same_seed_gives_the_same_data_and_another_one_others(dpaudit: Any, tmp_path: Path) -> None:
-    texts = []
-    for name, seed in (("a", 3), ("b", 3), ("c", 4)):
-        options = ("--episodes", 5, "--runs", 1, "--workers", 1, "--seed", seed)
-        assert dpaudit("reproduce", "000-figure-1b", "-o", tmp_path / name, *options).exit_code == 0
-        texts.append((tmp_path / name / "000-figure-1b.csv").read_text())
-    assert texts[0] == texts[1] != texts[2]
-
-
-def test_more_runs_reuse_those_there_are(dpaudit: Any, tmp_path: Path) -> None:
-    assert dpaudit("reproduce", "000-figure-1b", "-o", tmp_path, *SMALL).exit_code == 0
-    result = dpaudit("reproduce", "000-figure-1b", "-o", tmp_path, *SMALL, "--runs", 3)
-    assert result.stderr.startswith("20 of 30 runs")
+    assert found["figure"] == "qiao-wang-2023-figure-1b"
+    assert (tmp_path / "qiao-wang-2023-figure-1b.csv").exists()
 
 
 @pytest.mark.parametrize(
-    "arguments",
+    ("typed", "meant"),
     [
-        ("000-figure-9", "-o", "out"),
-        ("000-figure-1a",),
-        ("000-figure-1a", "-o", "file"),
-        ("000-figure-1a", "-o", "out", "--runs", 0),
-        ("000-figure-1a", "-o", "out", "--scaling", "--largest", 900),
+        ("qiao-wong-2023-figure-1a", "qiao-wang-2023-figure-1a"),
+        ("wang-hedge-2019-figure-2", "wang-hegde-2019-figure-2"),
+        ("004-regrets", "ngo-vietri-wu-2022-regret"),
     ],
 )
-def test_what_cannot_be_followed_exits_2(dpaudit: Any, tmp_path: Path, arguments: tuple[Any, ...]) -> None:
-    (tmp_path / "file").write_text("")
-    result = dpaudit("reproduce", *arguments)
+def test_a_mistyped_name_gets_a_suggestion(dpaudit: Any, typed: str, meant: str) -> None:
+    result = dpaudit("reproduce", typed, "-o", "out")
     assert result.exit_code == 2
     assert result.stdout == ""
-
-
-#: Ctrl-C at a terminal, which reaches every process of the command: as soon as the fourth run is kept.
-INTERRUPTED = """
-import os, signal
-from dpaudit.app.figures import run_cache as cells
-append, kept = cells._append, []
-def counted(path, found):
-    append(path, found)
-    kept.extend(found)
-    if len(kept) == 4:
-        os.killpg(0, signal.SIGINT)
-cells._append = counted
-from dpaudit.app.main import main
-main(prog_name="dpaudit")
-"""
-
-
-@pytest.mark.parametrize("workers", ["1", "2"])
-def test_interrupted_it_keeps_its_runs_and_goes_on(tmp_path: Path, workers: str) -> None:
-    arguments = ["reproduce", "000-figure-1b", "-o", "out", "--workers", workers]
-    arguments += ["--episodes", "100", "--episodes", "200", "--runs"]
-    stopped = subprocess.run(
-        [sys.executable, "-c", INTERRUPTED, *arguments, "500"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-        start_new_session=True,
-    )
-    assert stopped.returncode == 130, stopped.stderr
-    assert "interrupted: 4 of 5000 runs are kept" in stopped.stderr
-    assert "Traceback" not in stopped.stderr
-    assert [path.name for path in (tmp_path / "out").iterdir()] == ["cells.csv"]
-    # Going on, with fewer runs asked for, it finds those that were finished, whichever they were.
-    with (tmp_path / "out" / "cells.csv").open() as file:
-        runs = 1 + max(int(cell["seed"]) for cell in csv.DictReader(file))
-    program = [sys.executable, "-c", "from dpaudit.app.main import main; main(prog_name='dpaudit')"]
-    again = subprocess.run(
-        [*program, *arguments, str(runs)], cwd=tmp_path, capture_output=True, text=True, check=True
-    )
-    assert again.stderr.startswith(f"4 of {10 * runs} runs")
+    assert f"no figure '{typed}'; did you mean {meant}?" in " ".join(result.stderr.split())

@@ -268,9 +268,9 @@ def test_a_report_on_paper(browser: Browser, report: Path) -> None:
 
 def test_a_figure_in_the_browser(browser: Browser, dpaudit: Any, tmp_path: Path) -> None:
     options = ("--episodes", 5, "--episodes", 20, "--runs", 2, "--workers", 1)
-    assert dpaudit("reproduce", "000-figure-1a", "-o", tmp_path, *options).exit_code == 0
+    assert dpaudit("reproduce", "qiao-wang-2023-figure-1a", "-o", tmp_path, *options).exit_code == 0
     for scheme, width in (("light", 900), ("dark", 360)):
-        browser.open(tmp_path / "000-figure-1a.html", scheme=scheme, width=width)
+        browser.open(tmp_path / "qiao-wang-2023-figure-1a.html", scheme=scheme, width=width)
         assert (browser.complaints(), browser.requests()) == ([], [])
         (marks,) = browser.evaluate(MARKS)
         assert marks >= 8

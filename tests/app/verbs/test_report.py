@@ -108,7 +108,7 @@ def test_verdicts_are_the_certificates() -> None:
     own = certificate(Release(label="counts", mechanism=GAUSSIAN, claimed=ZCDP(rho=0.1)))
     assert own.proof is Proof.PROVED
     assert "**NOT PROVED**" in words(own)
-    assert "what is claimed for 1 of the releases does not" in words(own)
+    assert "the claim for 1 of the releases is not" in words(own)
     premise = Premise(name="enough rows", left=5, relation=">=", right=9, source="Theorem 3")
     failing = words(certificate(claim=Claim(CLAIMED, premises=(premise,))))
     assert "Its theorem needs what is not so here: enough rows: 5 >= 9" in failing

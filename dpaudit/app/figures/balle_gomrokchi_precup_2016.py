@@ -1,0 +1,495 @@
+"""Figure 1 of Balle, Gomrokchi and Precup (2016): errors of value estimates on a chain.
+
+All algorithms of one batch size and seed run on the same batch, and so are computed together. Beside the
+published noise (lemma) stands the least that is enough (exact).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dpaudit.algorithms.data.episodes import FirstVisits
+from dpaudit.algorithms.environments.chain import LARGEST_RETURN, Chain
+from dpaudit.algorithms.evaluation.least_squares import DPLSL, DPLSW, lsl, lsl_excess, lsw, lsw_excess
+from dpaudit.algorithms.evaluation.smooth import CalibrationName
+from dpaudit.app.figures.engine import Figure, Session, accounted, figure_command, numbers, premises
+from dpaudit.app.figures.picture import Row, named
+from dpaudit.app.figures.published_claims import Estimate, Sentence, Table, Vector, above_zero, estimate
+from dpaudit.app.figures.run_cache import RunCache
+from dpaudit.app.report.blocks import Block, Grid, Heading, Paragraph
+from dpaudit.app.report.chart import chart_of, colour, specification
+from dpaudit.claims.guarantees import ApproxDP
+from dpaudit.curator.running import run
+
+#: Section 6.
+CHAIN = Chain(40, 0.5, 0.99)
+GUARANTEE = ApproxDP(epsilon=0.1, delta=0.1)
+
+#: Batch sizes, which the text does not give: up to where the published noise falls to nothing.
+BATCHES = (100, 300, 1000, 3000, 10_000, 30_000, 100_000, 300_000, 1_000_000, 3_000_000)
+
+#: Batch sizes of the panel over lambda, and its lambdas.
+SWEPT = (10_000, 1_000_000)
+RIDGES = tuple(factor * 10.0**power for power in range(1, 6) for factor in (1.0, 3.0))
+
+#: Elsewhere lambda is this many times the root of the batch size: the best in the panel over lambda for
+#: either noise. This choice is free where the process is public, as here; on private data it would have to be
+#: accounted for.
+SCHEDULES = {"lemma": 100.0, "exact": 10.0}
+
+#: "The same solution" is read as: errors this close; the values lie between 0.45 and 1.
+CLOSE = 0.02
+
+PANELS = {
+    "a": "without noise: LSL against LSW",
+    "b": "all against lambda, tabular",
+    "c": "all against the batch size, pairs",
+    "d": "excess empirical risk against the batch size",
+}
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One algorithm on one batch.
+
+    Attributes:
+        algorithm: ``lsw``, ``lsl``, ``dp-lsw`` or ``dp-lsl``.
+        calibration: of the noise: ``none``, ``lemma`` or ``exact``.
+        aggregate: how many adjacent states share one value; 1 is tabular.
+        ridge: lambda; 0 for LSW.
+        episodes: m.
+        seed: of the batch and of the noise.
+    """
+
+    algorithm: str
+    calibration: str
+    aggregate: int
+    ridge: float
+    episodes: int
+    seed: int
+
+
+@dataclass(frozen=True)
+class Point:
+    """What came of it.
+
+    Attributes:
+        asked: the algorithm and its batch.
+        error: root mean square error over states, against the exact values; NaN before the run.
+        excess: how far the algorithm's own empirical risk is above its minimum; NaN before the run.
+    """
+
+    asked: Asked
+    error: float = math.nan
+    excess: float = math.nan
+
+
+@dataclass(frozen=True)
+class Line:
+    """One curve.
+
+    Attributes:
+        algorithm: as in `Asked`.
+        calibration: as in `Asked`.
+        aggregate: as in `Asked`.
+        schedule: the calibration whose lambda it takes; empty where lambda is the abscissa, or 0.
+    """
+
+    algorithm: str
+    calibration: str
+    aggregate: int
+    schedule: str = ""
+
+    def __str__(self) -> str:
+        """As tables have it."""
+        words = self.algorithm.upper()
+        if self.calibration != "none":
+            words += f", {self.calibration}"
+        elif self.schedule:
+            words += f", lambda={SCHEDULES[self.schedule]:g} sqrt(m)"
+        return f"{words}, {kind(self.aggregate)}"
+
+    def asked(self, m: int, seed: int, ridge: float | None = None) -> Asked:
+        """Its place at a batch size, with a lambda or with that of its schedule."""
+        if self.algorithm.endswith("lsw"):
+            ridge = 0.0
+        elif ridge is None:
+            ridge = SCHEDULES[self.schedule] * math.sqrt(m)
+        return Asked(self.algorithm, self.calibration, self.aggregate, ridge, m, seed)
+
+
+def line_of(algorithm: str, calibration: str = "none", aggregate: int = 1, schedule: str = "exact") -> Line:
+    """A curve over batch sizes; with noise it follows its own lambda."""
+    own = schedule if calibration == "none" else calibration
+    return Line(algorithm, calibration, aggregate, own if algorithm.endswith("lsl") else "")
+
+
+def kind(aggregate: int) -> str:
+    """The name of a choice of features."""
+    return "tabular" if aggregate == 1 else "pairs"
+
+
+def _plain(aggregate: int) -> list[Line]:
+    return [line_of("lsw", "none", aggregate), *(line_of("lsl", "none", aggregate, s) for s in SCHEDULES)]
+
+
+def _private(aggregate: int) -> list[Line]:
+    return [line_of(name, noise, aggregate) for name, noise in product(("dp-lsw", "dp-lsl"), SCHEDULES)]
+
+
+#: Every curve over batch sizes, and over lambda.
+_LINES = [line for aggregate in (1, 2) for line in _plain(aggregate) + _private(aggregate)]
+_OVER_RIDGES = [replace(line, schedule="") for line in (line_of("lsw"), line_of("lsl"), *_private(1))]
+
+
+def figure_points(
+    seeds: Sequence[int], batches: Sequence[int] = BATCHES, swept: Sequence[int] = SWEPT
+) -> list[Point]:
+    """The runs of all panels, not computed yet; a point that two panels share comes twice.
+
+    Args:
+        seeds: one run each.
+        batches: m of the panels over the batch size.
+        swept: m of the panel over lambda.
+    """
+    points = [Point(line.asked(m, seed)) for m, seed, line in product(batches, seeds, _LINES)]
+    of_sweep = product(swept, seeds, _OVER_RIDGES, RIDGES)
+    return points + [Point(line.asked(m, seed, ridge)) for m, seed, line, ridge in of_sweep]
+
+
+def run_batch(points: Sequence[Point]) -> list[Point]:
+    """Points of one batch size and seed, with their results; each the same whatever the others."""
+    m, seed = points[0].asked.episodes, points[0].asked.seed
+    visits = CHAIN.sampled_visits(m, np.random.default_rng([m, seed]))
+    return [_run(point.asked, visits) for point in points]
+
+
+def algorithm_of(asked: Asked) -> DPLSW | DPLSL:
+    """The private algorithm, with the chain's first visits as its data."""
+    name: CalibrationName = "exact" if asked.calibration == "exact" else "lemma"
+    options: dict[str, Any] = {
+        "features": CHAIN.features(asked.aggregate),
+        "discount": CHAIN.discount,
+        "largest_return": LARGEST_RETURN,
+        "guarantee": GUARANTEE,
+        "calibration": name,
+        "values": CHAIN.values(),
+    }
+    return _LSL(**options, ridge=asked.ridge) if asked.algorithm == "dp-lsl" else _LSW(**options)
+
+
+class _OnVisits:
+    """First visits that were sampled as such: the steps of a million episodes need not be held."""
+
+    def visits(self, data: Any) -> FirstVisits:
+        """What was given; means of returns on the chain are at most 1 but for rounding."""
+        visits: FirstVisits = data
+        return visits._replace(means=np.clip(visits.means, 0.0, LARGEST_RETURN))
+
+
+class _LSW(_OnVisits, DPLSW):
+    pass
+
+
+class _LSL(_OnVisits, DPLSL):
+    pass
+
+
+def _run(asked: Asked, visits: FirstVisits) -> Point:
+    features, weights = CHAIN.features(asked.aggregate), np.ones(CHAIN.n_states)
+    with_ridge = asked.algorithm.endswith("lsl")
+    best = lsl(visits, features, weights, asked.ridge) if with_ridge else lsw(visits, features, weights)
+    theta = best
+    if asked.calibration != "none":
+        theta = run(algorithm_of(asked), visits, seed=_noise_seed(asked)).output.theta
+    excess = (
+        lsl_excess(theta, best, visits, features, weights, asked.ridge)
+        if with_ridge
+        else lsw_excess(theta, best, features, weights)
+    )
+    return Point(asked, float(np.sqrt(np.square(features @ theta - CHAIN.values()).mean())), excess)
+
+
+def _noise_seed(asked: Asked) -> int:
+    # The words of the first release, so that the same seeds still give the same runs.
+    words = f"Cell({repr(asked).partition('(')[2][:-1]}, error=0.0, excess=0.0)"
+    return int.from_bytes(hashlib.sha256(words.encode()).digest()[:8], "big")
+
+
+RUNS = RunCache(
+    frozenset({"error", "excess"}),
+    run_batch,
+    frozenset({"algorithm", "calibration", "aggregate", "ridge"}),
+)
+
+
+class Results(NamedTuple):
+    """Finished runs: errors and excess risks by line and batch size, errors by line and m over lambda."""
+
+    error: Table[Line]
+    excess: Table[Line]
+    swept: Table[tuple[Line, int]]
+
+
+def results_of(points: Sequence[Point], batches: Sequence[int], swept: Sequence[int]) -> Results:
+    """Finished points by what they are; arguments as of `figure_points`."""
+    found = {point.asked: point for point in points}
+    seeds = sorted({point.asked.seed for point in points})
+    over_m = {(line, m, s): found[line.asked(m, s)] for line, m, s in product(_LINES, sorted(batches), seeds)}
+    of_sweep = product(sorted(swept), _OVER_RIDGES, RIDGES, seeds)
+    return Results(
+        Table({place: point.error for place, point in over_m.items()}),
+        Table({place: point.excess for place, point in over_m.items()}),
+        Table({((line, m), r, s): found[line.asked(m, s, r)].error for m, line, r, s in of_sweep}),
+    )
+
+
+def sentences(results: Results) -> list[Sentence]:
+    """Every sentence of section 6 on everything that it is about."""
+    found = [
+        *(sentence for aggregate in (1, 2) for sentence in _without_noise(results.error, aggregate)),
+        *_converge(results.error),
+        *_small_and_large(results.error),
+        *_schedule(results.swept),
+        *_aggregation(results.excess),
+    ]
+    order = list(dict.fromkeys(sentence.published for sentence in found))
+    return sorted(found, key=lambda sentence: order.index(sentence.published))
+
+
+def _without_noise(errors: Table[Line], aggregate: int) -> Iterator[Sentence]:
+    plain, ridged = (line_of(name, aggregate=aggregate) for name in ("lsw", "lsl"))
+    gap = errors.gap(ridged, plain)
+    yield Sentence(
+        "LSL and LSW converge to the same solution",
+        kind(aggregate),
+        "yes" if abs(gap.mean) <= CLOSE else "no",
+        f"at m={errors.places[-1]} the errors differ by {_small(gap)}; the same is read as within {CLOSE:g}",
+    )
+    differences = errors.over(ridged) - errors.over(plain)
+    ahead = sum(bool(difference.mean() > 0.0) for difference in differences)
+    yield Sentence(
+        "LSW converges faster",
+        kind(aggregate),
+        above_zero(estimate(differences.mean(axis=0))),
+        f"LSW is ahead at {ahead} of {len(differences)} batch sizes",
+    )
+
+
+def _converge(errors: Table[Line]) -> Iterator[Sentence]:
+    first, last = errors.places[0], errors.places[-1]
+    for algorithm, noise in product(("lsw", "lsl"), SCHEDULES):
+        private, plain = line_of(f"dp-{algorithm}", noise, 2), line_of(algorithm, "none", 2, noise)
+        begin, end = (errors.gap(private, plain, m) for m in (first, last))
+        yield Sentence(
+            "for large enough batch sizes the private algorithms converge to the same solutions as the "
+            "non-private ones",
+            str(private),
+            "yes" if end.mean <= CLOSE else "no",
+            f"error above the non-private one's by {_small(begin)} at m={first} and by {_small(end)} at "
+            f"m={last}; the same is read as within {CLOSE:g}",
+        )
+
+
+def _small_and_large(errors: Table[Line]) -> Iterator[Sentence]:
+    for noise in SCHEDULES:
+        plain, ridged = line_of("dp-lsw", noise, 2), line_of("dp-lsl", noise, 2)
+        for better, worse, size, m in (
+            (ridged, plain, "small", errors.places[0]),
+            (plain, ridged, "large", errors.places[-1]),
+        ):
+            difference = errors.gap(worse, better, m)
+            yield Sentence(
+                f"{better.algorithm[3:].upper()} works better with {size} batches",
+                f"{noise}, pairs",
+                above_zero(difference),
+                f"{better.algorithm.upper()} is ahead by {_small(difference)} at m={m}",
+            )
+
+
+def _schedule(swept: Table[tuple[Line, int]]) -> Iterator[Sentence]:
+    sizes = sorted({m for _, m in swept.curves})
+    low, high = sizes[0], sizes[-1]
+    if low == high:
+        return
+    growth = math.sqrt(high / low)
+    for noise in SCHEDULES:
+        best = [best_ridge(swept, Line("dp-lsl", noise, 1), m) for m in (low, high)]
+        ratio = best[1] / best[0]
+        yield Sentence(
+            "lambda should grow like sqrt(m)",
+            f"DP-LSL, {noise}, tabular",
+            "yes" if 1.0 / math.sqrt(10.0) <= ratio / growth <= math.sqrt(10.0) else "no",
+            f"best lambda {best[0]:g} at m={low} and {best[1]:g} at m={high}: {ratio:.3g} times as large, "
+            f"where sqrt(m) is {growth:.3g} times; the lambdas tried lie a factor of about 3 apart",
+        )
+
+
+def best_ridge(swept: Table[tuple[Line, int]], line: Line, m: int) -> float:
+    """The lambda with the least mean error."""
+    return min(RIDGES, key=lambda ridge: float(swept.at((line, m), ridge).mean()))
+
+
+def _aggregation(excess: Table[Line]) -> Iterator[Sentence]:
+    for algorithm, noise in product(("dp-lsw", "dp-lsl"), SCHEDULES):
+        fine, coarse = (line_of(algorithm, noise, aggregate) for aggregate in (1, 2))
+        # Excess risks span many powers of ten: compared by their logarithms.
+        logs = np.log(excess.over(fine) / excess.over(coarse))
+        lower = sum(bool(log.mean() > 0.0) for log in logs)
+        yield Sentence(
+            "function approximation helps both private algorithms converge faster",
+            f"{algorithm.upper()}, {noise}",
+            above_zero(estimate(logs.mean(axis=0))),
+            f"excess risk lower with pairs at {lower} of {len(logs)} batch sizes; tabular it is "
+            f"{math.exp(float(np.mean(logs))):.3g} times that of pairs, in the geometric mean",
+        )
+
+
+def _small(found: Estimate) -> str:
+    """With three digits: errors here span many powers of ten."""
+    return f"{found.mean:.3g}" + ("" if math.isnan(found.half_width) else f" ± {found.half_width:.2g}")
+
+
+def _rows(results: Results) -> list[Row]:
+    """Mean and standard error of each curve at each place of the abscissa, panel by panel."""
+    shown = {
+        "a": [line_of(name, "none", aggregate) for aggregate in (1, 2) for name in ("lsl", "lsw")],
+        "c": [*_plain(2), *_private(2)],
+        "d": [*_private(1), *_private(2)],
+    }
+    swept = results.swept
+    rows = {"b": [_row("b", *curve, r, swept.at(curve, r)) for curve in swept.curves for r in RIDGES]}
+    for name, lines in shown.items():
+        table = results.excess if name == "d" else results.error
+        rows[name] = [_row(name, line, m, None, table.at(line, m)) for line in lines for m in table.places]
+    return [row for name in PANELS for row in rows[name]]
+
+
+def _row(panel: str, line: Line, m: float, ridge: float | None, values: Vector) -> Row:
+    mean, runs = float(values.mean()), len(values)
+    error = float(values.std(ddof=1) / math.sqrt(runs)) if runs > 1 else None
+    return {
+        "panel": panel,
+        "curve": str(line),
+        "algorithm": line.algorithm,
+        "noise": line.calibration,
+        "aggregate": line.aggregate,
+        "episodes": m,
+        "ridge": ridge,
+        "runs": runs,
+        "mean": mean,
+        "error": error,
+        # On a logarithmic axis nothing is at or below 0.
+        "low": mean if error is None else max(mean - error, 1e-3 * mean),
+        "high": mean if error is None else mean + error,
+    }
+
+
+def _picture(rows: Sequence[Row], title: str) -> dict[str, Any]:
+    """Four panels: means as lines, standard errors as bars."""
+    import altair as alt
+
+    def panel(name: str, *, words: str = "", height: int = 260, **only: Any) -> Any:
+        chosen = [row for row in rows if row["panel"] == name and only.items() <= row.items()]
+        field, abscissa = ("ridge", "lambda") if name == "b" else ("episodes", "batch size m")
+        logarithmic, decades = alt.Scale(type="log"), _decades([row[field] for row in chosen])
+        x_axis, y_axis = alt.Axis(format="~s", values=decades), alt.Axis(format="~e", tickCount=6)
+        ordinate = "excess empirical risk" if name == "d" else "RMSE over states"
+        dashes = alt.Scale(domain=["none", "lemma", "exact"])
+        base = chart_of(chosen).encode(
+            x=alt.X(f"{field}:Q", title=abscissa, scale=logarithmic, axis=x_axis),
+            color=colour(named(chosen), "curve"),
+        )
+        lines = base.mark_line(point=alt.OverlayMarkDef(size=18)).encode(
+            y=alt.Y("mean:Q", title=ordinate, scale=logarithmic, axis=y_axis),
+            strokeDash=alt.StrokeDash("noise:N", legend=None, scale=dashes),
+        )
+        bars = base.mark_rule().encode(y="low:Q", y2="high:Q")
+        heading = f"({name}) {PANELS[name]}{words}"
+        drawn = alt.layer(bars, lines).properties(title=heading, width=380, height=height)
+        return drawn.resolve_scale(color="shared")
+
+    sizes = dict.fromkeys(row["episodes"] for row in rows if row["panel"] == "b")
+    sweep = alt.vconcat(*(panel("b", words=f", m={m}", height=100, episodes=m) for m in sizes))
+    sweep = sweep.resolve_scale(color="shared", strokeDash="shared")
+    above, below = alt.hconcat(panel("a"), sweep), alt.hconcat(panel("c"), panel("d"))
+    chart = alt.vconcat(*(part.resolve_scale(color="independent") for part in (above, below)), title=title)
+    return specification(chart.resolve_scale(color="independent"))
+
+
+def _decades(values: Sequence[float]) -> list[float]:
+    first, last = math.floor(math.log10(min(values))), math.ceil(math.log10(max(values)))
+    return [10.0**power for power in range(first, last + 1)]
+
+
+@figure_command(
+    "balle-gomrokchi-precup-2016-figure-1",
+    numbers(
+        "--episodes",
+        f"A batch size m; repeatable; default {BATCHES[0]} to {BATCHES[-1]}. The least and the largest make "
+        "the panel over lambda.",
+    ),
+    runs=20,
+)
+def figure_1(session: Session, *, episodes: tuple[int, ...]) -> Figure:
+    """Draw the figure again: policy evaluation, with the published noise and with the least enough."""
+    batches = sorted(set(episodes)) or list(BATCHES)
+    swept = sorted({batches[0], batches[-1]}) if episodes else list(SWEPT)
+    points, _ = session.finished(RUNS, figure_points(session.seeds, batches, swept))
+    results = results_of(points, batches, swept)
+    rows, judged = _rows(results), sentences(results)
+    title = "Private policy evaluation on a chain"
+    schedules = ", ".join(f"{factor:g} sqrt(m) with {noise}" for noise, factor in SCHEDULES.items())
+    picture = _picture(rows, f"{title}; published noise (lemma) and the least enough (exact)")
+    return Figure(
+        title=title,
+        about="Figure 1 of Balle, Gomrokchi and Precup, Differentially Private Policy Evaluation (ICML 2016)"
+        f", drawn again by `{session.command}`. A chain of N={CHAIN.n_states} states, p={CHAIN.stay:g}, "
+        f"gamma={CHAIN.discount:g}; every return is at most 1, which is public; {GUARANTEE}; all weights 1; "
+        f"{session.setting()}, at each of {len(batches)} batch sizes from {batches[0]} to {batches[-1]}. "
+        "Errors are root mean squares over states against exact dynamic programming. Beside the published "
+        f"noise (lemma) stands the least that is enough (exact). Outside panel (b) lambda is {schedules}.",
+        caption=f"Means of {len(session.seeds)} runs; bars: standard errors",
+        charts={session.name: (picture, rows)},
+        sentences=judged,
+        blocks=[Heading("Privacy of these runs"), *_privacy(batches[-1]), *_means(rows)],
+        summary={"batches": batches},
+        reading=f'"The same solution" is read as errors within {CLOSE:g}. ',
+    )
+
+
+def _privacy(largest: int) -> Iterator[Block]:
+    yield Paragraph(
+        "What accounting proves from the ledger of such a run. The scale of the noise, which depends on the "
+        "data, is in no ledger."
+    )
+    rows = []
+    visits = CHAIN.sampled_visits(2, np.random.default_rng(0))
+    for name, noise, aggregate in product(("dp-lsw", "dp-lsl"), SCHEDULES, (1, 2)):
+        algorithm = algorithm_of(line_of(name, noise, aggregate).asked(largest, 0))
+        verdict, alpha = str(accounted(algorithm, visits)[0].verdict), f"{algorithm.noise.alpha:.4g}"
+        rows.append((name, noise, kind(aggregate), alpha, verdict, premises(algorithm.claim)))
+    yield Grid(("algorithm", "noise", "features", "alpha", "claim", "premises"), rows)
+
+
+def _means(rows: Sequence[Row]) -> Iterator[Block]:
+    for name, title in PANELS.items():
+        cells = {(r["episodes"], r["ridge"], r["curve"]): r for r in rows if r["panel"] == name}
+        curves = list(dict.fromkeys(curve for _, _, curve in cells))
+        lines = []
+        for m, ridge in dict.fromkeys((m, ridge) for m, ridge, _ in cells):
+            place = (str(m),) if ridge is None else (str(m), f"{ridge:g}")
+            lines.append((*place, *(_cell(cells[m, ridge, curve]) for curve in curves)))
+        yield Heading(f"({name}) {title}, mean and standard error")
+        yield Grid((*(("m", "lambda") if name == "b" else ("m",)), *curves), lines)
+
+
+def _cell(row: Row) -> str:
+    return f"{row['mean']:.3g}" + ("" if row["error"] is None else f" ± {row['error']:.2g}")

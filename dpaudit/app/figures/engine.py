@@ -1,0 +1,292 @@
+"""What every figure's command does: options, runs that survive an interruption, files, page and answer."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, astuple, dataclass
+from itertools import groupby
+from pathlib import Path
+from typing import Any, TypeAlias, TypeVar
+
+import click
+
+from dpaudit.accountants.accounting import account
+from dpaudit.app.figures.picture import Row
+from dpaudit.app.figures.published_claims import Sentence, overview
+from dpaudit.app.figures.run_cache import RunCache
+from dpaudit.app.main import COMMAND
+from dpaudit.app.report.blocks import Block, Grid, Heading, Paragraph, Picture, html_page, markdown
+from dpaudit.app.report.chart import png, svg
+from dpaudit.app.text.failures import EXIT_INTERRUPTED, traceback_option
+from dpaudit.app.text.output import (
+    bullets,
+    line,
+    output_format_option,
+    print_json,
+    print_text,
+    unwrapped,
+    upper,
+)
+from dpaudit.app.text.progress import Progress
+from dpaudit.app.text.streams import note
+from dpaudit.certificate.verdicts import Accounting, leading_figure
+from dpaudit.claims.claims import Claim
+from dpaudit.curator.running import run
+from dpaudit.errors import UsageError
+from dpaudit.ledger.files import replace_file
+
+P = TypeVar("P")
+_Option: TypeAlias = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+
+@dataclass(frozen=True)
+class Session:
+    """One call of a figure's command.
+
+    Attributes:
+        name: the figure's, as in `dpaudit reproduce NAME`.
+        command: the command line as it was typed.
+        folder: where everything is written.
+        seeds: one run each.
+        workers: number of processes.
+    """
+
+    name: str
+    command: str
+    folder: Path
+    seeds: range
+    workers: int
+
+    @property
+    def path(self) -> Path:
+        """The file with every run."""
+        return self.folder / f"{self.name}-runs.csv"
+
+    def setting(self) -> str:
+        """How many runs there are, of which seeds."""
+        return f"{len(self.seeds)} runs, seeds {self.seeds[0]} to {self.seeds[-1]}"
+
+    def caption(self, quantity: str, band: str = "bands: one standard deviation") -> str:
+        """What a picture shows; a single run has no band."""
+        return f"{quantity}, mean of {len(self.seeds)} runs" + (f"; {band}" if len(self.seeds) > 1 else "")
+
+    def finished(
+        self,
+        cache: RunCache[P],
+        first: Sequence[P],
+        then: Callable[[Sequence[P]], Sequence[P]] = lambda _: (),
+    ) -> tuple[list[P], list[P]]:
+        """Compute the runs that the file does not hold yet, saying how far they have come.
+
+        Args:
+            cache: the figure's.
+            first: points that are computed first.
+            then: further points, which may follow from the finished ones; from points that are not measured
+                it must make as many.
+
+        Returns:
+            The finished points: the first, and the further ones.
+
+        Raises:
+            click.exceptions.Exit: interrupted; what is kept, and how to go on, has been printed.
+        """
+        begun = cache.runs(first)
+        progress = Progress(begun + cache.runs(then(first)), "runs")
+        wanted = list(first)
+        try:
+            with progress:
+                found = cache.finished(first, path=self.path, workers=self.workers, progress=progress)
+                further = then(found)
+                wanted += further
+                done = cache.finished(
+                    further,
+                    path=self.path,
+                    workers=self.workers,
+                    progress=lambda count: progress(begun + count),
+                )
+        except KeyboardInterrupt:
+            # Counted from the file: the last run may have been kept before progress was told of it.
+            kept = cache.kept(wanted, self.path)
+            note(
+                f"interrupted: {kept} of {progress.total} runs are kept in {self.path}; "
+                "the same command goes on from there"
+            )
+            click.get_current_context().exit(EXIT_INTERRUPTED)
+        return found, done
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A figure that is computed.
+
+    Attributes:
+        title: without the figure's name.
+        about: where it was published, with which command and parameters it was made.
+        caption: of the first picture.
+        charts: by the stem of its files, each picture's specification and the rows behind it; the first
+            chart's stem is also that of the page.
+        sentences: what the paper says, judged.
+        blocks: the rest of the page; pictures are named ``<stem>.svg``.
+        summary: what the answer in JSON says besides figure, runs, sentences and files.
+        reading: how words of the paper's sentences are read as numbers.
+        remarks: further lines of the answer in text.
+    """
+
+    title: str
+    about: str
+    caption: str
+    charts: Mapping[str, tuple[dict[str, Any], Sequence[Row]]]
+    sentences: Sequence[Sentence]
+    blocks: Sequence[Block]
+    summary: Mapping[str, Any]
+    reading: str = ""
+    remarks: Sequence[str] = ()
+
+    def page(self, name: str) -> list[Block]:
+        """The whole page."""
+        stem = next(iter(self.charts))
+        how = f"{overview(self.sentences)} {self.reading}Which of two is better is told where a 95% interval "
+        return [
+            Heading(f"{name}: {self.title}"),
+            Paragraph(self.about),
+            Paragraph(f"{how}over the runs excludes 0."),
+            Picture(f"{stem}.svg", self.caption),
+            Heading("What the paper says, and what these runs say"),
+            Grid(("published", "about", "appears", "numbers"), [astuple(s) for s in self.sentences]),
+            *self.blocks,
+        ]
+
+    def write(self, session: Session) -> list[Path]:
+        """Write data, pictures and page beside the file with the runs; all the files, that one last."""
+        files: dict[str, bytes] = {}
+        for stem, (picture, rows) in self.charts.items():
+            alone = svg(picture, background="white").encode()
+            files |= {f"{stem}.csv": _csv(rows), f"{stem}.svg": alone, f"{stem}.png": png(picture)}
+        pictures = {f"{stem}.svg": svg(picture) for stem, (picture, _) in self.charts.items()}
+        stem, blocks = next(iter(self.charts)), self.page(session.name)
+        files[f"{stem}.md"] = markdown(blocks).encode()
+        files[f"{stem}.html"] = html_page(blocks, pictures).encode()
+        return [replace_file(session.folder / name, text) for name, text in files.items()] + [session.path]
+
+    def answer(self, session: Session, paths: Sequence[Path], output_format: str) -> None:
+        """Print which of the paper's sentences appear, and what was written."""
+        if output_format == "json":
+            answer = {"figure": session.name, "runs": len(session.seeds), **self.summary}
+            sentences = [asdict(sentence) for sentence in self.sentences]
+            print_json({**answer, "sentences": sentences, "files": [str(path) for path in paths]})
+            return
+        for published, of in groupby(self.sentences, key=lambda sentence: sentence.published):
+            words = [f"{sentence.appears}: {sentence.about}: {sentence.numbers}" for sentence in of]
+            print_text(*bullets(f'published: "{published}"', words), line())
+        for remark in self.remarks:
+            print_text(line(remark))
+        print_text(unwrapped("\n".join(f"written: {path}" for path in paths)))
+
+
+def figure_command(
+    name: str, *options: _Option, runs: int, examples: Sequence[str] = ("",)
+) -> Callable[[Callable[..., Figure]], click.Command]:
+    """Make the command of a figure from the function that computes it.
+
+    Args:
+        name: of the figure.
+        options: the figure's own; the function gets their values by name, after its `Session`.
+        runs: how many, unless ``--runs`` says otherwise.
+        examples: options of the examples under the help.
+    """
+    calls = (" ".join(filter(None, ("dpaudit reproduce", name, words, "-o out"))) for words in examples)
+
+    def decorated(compute: Callable[..., Figure]) -> click.Command:
+        def command(
+            *, folder: Path | None, runs: int, workers: int, seed: int, output_format: str, **own: Any
+        ) -> None:
+            typed = click.get_current_context().meta.get(COMMAND, f"dpaudit reproduce {name}")
+            session = Session(name, typed, _made(folder), range(seed, seed + runs), workers)
+            figure = compute(session, **own)
+            figure.answer(session, figure.write(session), output_format)
+
+        verb: Callable[..., Any] = command
+        common: tuple[_Option, ...] = (
+            _folder,
+            number("--runs", runs, "Runs per point, with consecutive seeds."),
+            number("--workers", 2, "Number of processes."),
+            number("--seed", 0, "Seed of the first run.", least=0),
+        )
+        for option in reversed((*common, *options, output_format_option, traceback_option)):
+            verb = option(verb)
+        epilog = "\n".join(["\b\nExamples:", *(f"  {call}" for call in calls)]) + "\n"
+        return click.command(name, help=compute.__doc__, epilog=epilog)(verb)
+
+    return decorated
+
+
+def number(name: str, default: int, words: str, *, least: int = 1) -> _Option:
+    """An option for a whole number, `least` or more."""
+    return click.option(name, type=click.IntRange(least), default=default, show_default=True, help=words)
+
+
+def numbers(name: str, words: str) -> _Option:
+    """An option for positive whole numbers, which may be given several times."""
+    return click.option(name, type=click.IntRange(1), multiple=True, metavar="N", help=words)
+
+
+def choice(name: str, among: Sequence[str], words: str) -> _Option:
+    """An option for one of several words, by default the first."""
+    return click.option(name, type=click.Choice(among), default=among[0], show_default=True, help=words)
+
+
+_folder = click.option(
+    "-o",
+    "--output",
+    "folder",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Folder for data (CSV), pictures (SVG, PNG), page (Markdown, HTML) and every run.",
+)
+
+
+def _made(folder: Path | None) -> Path:
+    """The folder, made if it is not there.
+
+    Raises:
+        UsageError: none was given, or it cannot be made.
+    """
+    if folder is None:
+        raise UsageError(
+            "no folder to write to",
+            where="dpaudit reproduce",
+            why="a figure is a picture, its data and every run behind it",
+            remedy="add -o DIR",
+        )
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(
+            f"cannot be made a folder: {error.strerror}",
+            where=f"-o {folder}",
+            why="nothing could be kept",
+            remedy="name another folder",
+        ) from None
+    return folder
+
+
+def accounted(algorithm: Any, data: Any) -> tuple[Accounting, str]:
+    """What accounting proves from the ledger of a run, and the figure of the total, rounded up."""
+    found = account(run(algorithm, data, seed=0).ledger)
+    return found, upper(leading_figure(found.bounds[0].guarantee))
+
+
+def premises(claim: Claim) -> str:
+    """A claim's premises in one line, each with whether it holds."""
+    return "; ".join(f"{'holds' if premise.holds else 'FAILS'}: {premise}" for premise in claim.premises)
+
+
+def _csv(rows: Sequence[Row]) -> bytes:
+    """One line a row, under the columns of the first."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue().encode()

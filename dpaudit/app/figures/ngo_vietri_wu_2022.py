@@ -1,0 +1,325 @@
+"""Regret and updates of Private LSVI-UCB, LSVI-UCB and a fixed schedule on a small linear process.
+
+Ngo, Vietri and Wu (2022) have no experiments: process, budgets, numbers of users and the grids of beta are
+chosen here. What they promise is judged: regret is sublinear in K; privacy costs less the larger the budget;
+updates are few, no more than N_max; a schedule that follows the data costs less than a fixed one. And, which
+is not theirs, that with the published beta nothing is learnt at these sizes.
+
+A fixed schedule follows Luyo, Garcelon, Lazaric and Pirotta (2021) in that its times do not depend on the
+data. It has ceil(K^(2/5)) updates: what a batch of K/U users costs, and what noise for U updates costs, which
+grows as K^(1/2) U^(1/4), are then of one order, their K^(3/5). All else about it is as in Private LSVI-UCB.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from itertools import pairwise
+
+import numpy as np
+
+from dpaudit.algorithms.environments.linear_mdp import LinearMDP, random_linear_mdp
+from dpaudit.algorithms.online.lsvi import LinearModel, lsvi_ucb, views_regret
+from dpaudit.algorithms.online.online import online_users
+from dpaudit.algorithms.online.private_lsvi_ucb import LSVIConstants, PrivateLSVIUCB
+from dpaudit.app.figures.engine import Figure, Session, accounted, figure_command, number
+from dpaudit.app.figures.picture import Row, finite, spread
+from dpaudit.app.figures.published_claims import Sentence, Table, estimate, larger
+from dpaudit.app.figures.regrets import TUNING_SEEDS, RegretPoint, panels, sublinear, tuned
+from dpaudit.app.figures.run_cache import RunCache, bits, noise_seed
+from dpaudit.app.report.blocks import Block, Grid, Heading, Paragraph
+from dpaudit.app.report.chart import specification
+from dpaudit.claims.guarantees import ZCDP
+from dpaudit.curator.running import run
+
+N_STATES, N_ACTIONS, HORIZON, DIMENSION = 6, 4, 5, 5
+FAILURE_PROBABILITY, RIDGE = 0.05, 1.0
+USERS = 20_000
+#: For fewer users the published counter allows no update at the smallest budget.
+LEAST_USERS = 50
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One line.
+
+    Attributes:
+        schedule: ``doubling``, ``fixed``, ``published beta`` (doubling, factor 1) or ``none`` (LSVI-UCB).
+        rho: the budget; infinite where there is no noise.
+    """
+
+    schedule: str
+    rho: float
+
+    def __str__(self) -> str:
+        """As the legend has it."""
+        kinds = {"doubling": "private", "fixed": "private, fixed schedule"}
+        kind = kinds.get(self.schedule, f"private, {self.schedule}")
+        return "LSVI-UCB" if math.isinf(self.rho) else f"{kind}, rho={self.rho:g}"
+
+
+PLAIN, PUBLISHED = Curve("none", math.inf), Curve("published beta", 1.0)
+#: The factors by which the published beta is multiplied, by curve, the non-private one first.
+GRIDS: Mapping[Curve, tuple[float, ...]] = {
+    PLAIN: (0.003, 0.01, 0.03, 0.1),
+    Curve("doubling", 10.0): (1e-5, 1e-4, 1e-3),
+    Curve("doubling", 1.0): (1e-5, 1e-4, 1e-3),
+    Curve("doubling", 0.1): (1e-5, 1e-4, 1e-3),
+    Curve("fixed", 10.0): (1e-5, 1e-4, 1e-3),
+    Curve("fixed", 1.0): (1e-5, 1e-4, 1e-3),
+    PUBLISHED: (1.0,),
+}
+
+
+@dataclass(frozen=True)
+class Point(RegretPoint[Curve]):
+    """One run up to one user, with how many updates came before; NaN before the run."""
+
+    updates: float = math.nan
+
+
+@cache
+def process() -> LinearMDP:
+    """The process: 6 states, 4 actions, 5 steps, features that are mixtures of 5 anchors."""
+    return random_linear_mdp(N_STATES, N_ACTIONS, HORIZON, DIMENSION, seed=0)
+
+
+def fixed_updates(users: int) -> int:
+    """ceil(K^(2/5)), fewer than users."""
+    # A power that is whole may come out a rounding above.
+    return min(users - 1, math.ceil(math.pow(users, 0.4) - 1e-9))
+
+
+def algorithm_of(curve: Curve, bonus: float, users: int) -> PrivateLSVIUCB:
+    """The private algorithm of a line."""
+    return PrivateLSVIUCB(
+        LinearModel(process().features, HORIZON),
+        users,
+        ZCDP(rho=curve.rho),
+        constants=LSVIConstants(bonus=bonus, failure_probability=FAILURE_PROBABILITY),
+        fixed_updates=fixed_updates(users) if curve.schedule == "fixed" else None,
+        mdp=process().tabular,
+    )
+
+
+def jin_bonus(users: int) -> float:
+    """The beta d H sqrt(log(2 d T / p)), T = K H, of Jin et al. (2020), Theorem 3.1, without its constant."""
+    logarithm = math.log(2.0 * DIMENSION * users * HORIZON / FAILURE_PROBABILITY)
+    return DIMENSION * HORIZON * math.sqrt(logarithm)
+
+
+def _run(points: Sequence[Point]) -> list[Point]:
+    asked, curve = points[0], points[0].curve
+    users = online_users(process().tabular, asked.users, asked.seed, random_rewards=True)
+    if math.isinf(curve.rho):
+        model = LinearModel(process().features, HORIZON)
+        # The matrices begin at 2 lambda I, which is the identity then, as there.
+        views = lsvi_ucb(users, model, ridge=RIDGE / 2.0, bonus=asked.bonus * jin_bonus(asked.users))
+    else:
+        seed = noise_seed(asked.seed, *bits(curve.rho, asked.bonus), curve.schedule == "fixed")
+        views = run(algorithm_of(curve, asked.bonus, asked.users), users, seed=seed).output
+    regret, seen = views_regret(process().tabular, views), views.views
+    return [
+        replace(p, regret=float(regret[p.episode - 1]), updates=float(seen[p.episode - 1].updates))
+        for p in points
+    ]
+
+
+RUNS = RunCache(frozenset({"regret", "updates"}), _run, frozenset({"episode"}))
+
+
+def tables(points: Sequence[Point]) -> dict[str, Table[Curve]]:
+    """Regret and updates by curve, user and run."""
+    return {
+        "regret": Table({(p.curve, p.episode, p.seed): p.regret for p in points}),
+        "updates": Table({(p.curve, p.episode, p.seed): p.updates for p in points}),
+    }
+
+
+def sentences(found: Mapping[str, Table[Curve]], bonus: Mapping[Curve, float], users: int) -> list[Sentence]:
+    """Each about one curve, or a curve and the one that it is compared with.
+
+    Args:
+        found: as of `tables`.
+        bonus: each curve's factor of beta.
+        users: K.
+    """
+    regret = found["regret"]
+    private = [curve for curve in regret.curves if curve.schedule == "doubling"]
+    rivals = [(curve, Curve("fixed", curve.rho)) for curve in private]
+    by_budget = sorted(private, key=lambda curve: -curve.rho)
+    return [
+        *(sublinear(regret, curve, str(curve)) for curve in regret.curves if curve != PUBLISHED),
+        *(
+            larger("privacy costs regret", f"{curve} against {PLAIN}", regret.gap(curve, PLAIN), "more")
+            for curve in private
+        ),
+        *(
+            larger(
+                "less the larger the budget",
+                f"rho={large.rho:g} against {small.rho:g}",
+                regret.gap(small, large),
+                "less",
+            )
+            for large, small in pairwise(by_budget)
+        ),
+        *(_few_updates(found["updates"], curve, bonus[curve], users) for curve in private),
+        *(
+            larger(
+                "less regret than a fixed schedule",
+                f"{curve} against {fixed}",
+                regret.gap(fixed, curve),
+                "less",
+            )
+            for curve, fixed in rivals
+            if fixed in regret.curves
+        ),
+        _nothing_learnt(regret),
+    ]
+
+
+def _few_updates(updates: Table[Curve], curve: Curve, bonus: float, users: int) -> Sentence:
+    made, cap = updates.at(curve), algorithm_of(curve, bonus, users).noise.updates
+    numbers = f"{made.min():.0f} to {made.max():.0f} of at most {cap}"
+    return Sentence("at most N_max updates", str(curve), "yes" if made.max() <= cap else "no", numbers)
+
+
+def _nothing_learnt(regret: Table[Curve]) -> Sentence:
+    """Whether all users lose the same: the first policy is never left for a better one."""
+    losses = np.array([regret.at(PUBLISHED, k) / k for k in regret.places])  # [places, runs]
+    least, most = float(losses.min()), float(losses.max())
+    same = most - least <= 1e-9 * most
+    return Sentence(
+        "(not the paper's) with the published beta nothing is learnt",
+        str(PUBLISHED),
+        "yes" if same else "no",
+        f"every user loses {estimate(losses[-1]).mean:.4g}"
+        if same
+        else f"a user loses {least:.4g} to {most:.4g}",
+    )
+
+
+@figure_command(
+    "ngo-vietri-wu-2022-regret",
+    number("--users", USERS, "K, the users of one run.", least=LEAST_USERS),
+    runs=10,
+)
+def regret(session: Session, *, users: int) -> Figure:
+    """Run the experiment: cumulative regret and policy updates over users, with and without joint privacy."""
+    points, bonus = tuned(session, RUNS, Point, GRIDS, users)
+    found = tables(points)
+    judged = sentences(found, bonus, users)
+    rows: list[Row] = [
+        {
+            "quantity": quantity,
+            "curve": str(curve),
+            "schedule": curve.schedule,
+            "rho": finite(curve.rho),
+            "bonus": bonus[curve],
+            "episodes": k,
+            **spread(table.at(curve, k), least=0.0),
+        }
+        for quantity, table in found.items()
+        for curve in table.curves
+        for k in table.places
+    ]
+    title = "regret and updates of Private LSVI-UCB"
+    # The published beta's regret, a straight line above all others, is in the tables only.
+    drawn = [row for row in rows if row["curve"] != str(PUBLISHED)]
+    quantities = {"regret": "cumulative regret", "updates": "policy updates so far"}
+    picture = specification(panels(drawn, "quantity", quantities, title))
+    ends = {curve: [table.estimate(curve) for table in found.values()] for curve in bonus}
+    return Figure(
+        title=title,
+        about="Ngo, Vietri and Wu, Improved Regret for Differentially Private Exploration in Linear MDP "
+        f"(ICML 2022), have no experiments; this one is made by `{session.command}`. A random linear "
+        f"process, S={N_STATES}, A={N_ACTIONS}, H={HORIZON}, d={DIMENSION}; K={users} users, "
+        f"{session.setting()}; p={FAILURE_PROBABILITY}, C=2, sound noise, values in [0, H-h+1]. {_worth()}",
+        caption=session.caption("Cumulative regret and updates"),
+        charts={session.name: (picture, rows)},
+        sentences=judged,
+        blocks=[
+            Heading("What is chosen here"),
+            Paragraph(_choices(users)),
+            Heading("The published beta"),
+            Paragraph(_published(judged[-1], users)),
+            Heading("Privacy of these runs"),
+            *_privacy(bonus, users),
+            Heading("At the end, mean and 95% interval"),
+            Grid(
+                ("curve", "times beta", "regret", "updates"),
+                [(str(curve), f"{bonus[curve]:g}", *map(str, end)) for curve, end in ends.items()],
+            ),
+        ],
+        summary={
+            "users": users,
+            "curves": [
+                {"curve": str(c), "bonus": bonus[c], "regret": end[0].mean, "updates": end[1].mean}
+                for c, end in ends.items()
+            ],
+        },
+    )
+
+
+def _worth() -> str:
+    mdp = process().tabular
+    best = float(mdp.initial @ mdp.optimal_values()[0])
+    first = mdp.suboptimality(np.zeros((HORIZON, N_STATES), dtype=np.int64))
+    return f"The optimal value is {best:.3f}, of which always taking action 0 loses {first:.3f}."
+
+
+def _choices(users: int) -> str:
+    grids = "; ".join(
+        f"{f'{curve.schedule}, rho={curve.rho:g}' if math.isfinite(curve.rho) else curve}: "
+        f"{', '.join(f'{factor:g}' for factor in grid)}"
+        for curve, grid in GRIDS.items()
+    )
+    return (
+        "Process, budgets and the factor of beta, which has the least mean regret over "
+        f"{len(TUNING_SEEDS)} runs on other users, of the grid {grids}. LSVI-UCB has doubling updates "
+        f"without a cap, matrices that begin at {RIDGE:g} I, and a factor of d H sqrt(log(2 d K H / p)) = "
+        f"{jin_bonus(users):.4g}. The fixed schedule has {fixed_updates(users)} updates, K^(2/5). "
+        "Before the first update the policy is that of no data, w = 0. Rewards are 1 or 0 with the expected "
+        "reward as their chance."
+    )
+
+
+def _published(found: Sentence, users: int) -> str:
+    algorithm = algorithm_of(PUBLISHED, 1.0, users)
+    return (
+        f"Theorem 16 has beta = {algorithm.bonus:.4g} here, and matrices that begin at 2 lambda = "
+        f"{2 * algorithm.ridge:.4g}: at states that no user has visited, the bonus is up to "
+        f"{algorithm.bonus / math.sqrt(2 * algorithm.ridge):.4g}, where no value exceeds {HORIZON}. "
+        f"Every value stays at its bound: in these runs {found.numbers}. "
+        f"Whether nothing is learnt: {found.appears}."
+    )
+
+
+def _privacy(bonus: Mapping[Curve, float], users: int) -> Iterator[Block]:
+    yield Paragraph(
+        "What accounting proves from the ledger of such a run: unit a user, replace-one, joint trust. "
+        "Updates that never came are made up for by releases of zero, so that every ledger is the same."
+    )
+    rows = []
+    for curve, factor in bonus.items():
+        if math.isinf(curve.rho):
+            continue
+        algorithm = algorithm_of(curve, factor, users)
+        found, proved = accounted(algorithm, online_users(process().tabular, 2, seed=0))
+        noise = algorithm.noise
+        rows.append(
+            (
+                str(curve),
+                str(found.verdict),
+                proved,
+                str(len(found.releases)),
+                str(noise.updates),
+                f"{noise.gram.sigma:.4g}",
+                f"{math.sqrt(noise.target_variance):.4g}",
+            )
+        )
+    yield Grid(
+        ("curve", "claim", "rho proved", "releases", "most updates", "sigma of a node", "sigma of y"), rows
+    )

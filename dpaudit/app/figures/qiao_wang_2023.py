@@ -1,0 +1,479 @@
+"""Figure 1 of Qiao and Wang (2023): suboptimality of DP-VAPVI, VAPVI and PEVI against K, the episodes.
+
+Section 6 says four sentences about it, which are judged here; "slightly" and "converges" are read as `CLOSE`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from itertools import pairwise
+from typing import Any
+
+import click
+import numpy as np
+
+from dpaudit.algorithms.data.trajectories import TrajectoryData
+from dpaudit.algorithms.environments.linear_mdp import LinearMDP, appendix_f_behaviour, appendix_f_mdp
+from dpaudit.algorithms.offline.dp_vapvi import DPVAPVI
+from dpaudit.algorithms.offline.linear_calibration import CalibrationName
+from dpaudit.algorithms.offline.vapvi import LinearConstants, pevi, theoretical_bonus, vapvi
+from dpaudit.app.figures.engine import (
+    Figure,
+    Session,
+    accounted,
+    choice,
+    figure_command,
+    number,
+    numbers,
+    premises,
+)
+from dpaudit.app.figures.picture import Row, finite, panel
+from dpaudit.app.figures.published_claims import Estimate, Sentence, Table, above_zero, estimate
+from dpaudit.app.figures.run_cache import RunCache, bits, noise_seed
+from dpaudit.app.report.blocks import Block, Grid, Heading, Paragraph, Picture
+from dpaudit.app.report.chart import HEIGHT, WIDTH, specification
+from dpaudit.claims.guarantees import ZCDP
+from dpaudit.curator.running import run
+from dpaudit.errors import UsageError
+
+#: C of every algorithm. PEVI's curve depends on it, so PEVI also runs with another; the others hardly do.
+BONUS = 0.04
+
+#: Published: 5 to 1000.
+EPISODES = (5, 50, 100, 200, 300, 400, 500, 600, 700, 800, 900, 1000)
+
+#: "Slightly worse" and "converges" are read as: within this share of the optimal value; the paper names none.
+CLOSE = 0.05
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One panel of figure 1.
+
+    Attributes:
+        title: what it compares.
+        rhos: the budgets of DP-VAPVI's curves.
+        pevi: the constants C with which PEVI runs, the drawn one first; none where the panel has no PEVI.
+        instance: which of the random processes of appendix F; the paper has two.
+    """
+
+    title: str
+    rhos: tuple[float, ...]
+    pevi: tuple[float, ...]
+    instance: int
+
+
+PANELS = {
+    "qiao-wang-2023-figure-1a": Panel("PEVI, VAPVI and DP-VAPVI", (1.0, 25.0), (BONUS, 0.025), 0),
+    "qiao-wang-2023-figure-1b": Panel("DP-VAPVI at four budgets", (0.1, 1.0, 5.0, 25.0), (), 1),
+}
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One curve of the figure.
+
+    Attributes:
+        algorithm: ``pevi``, ``vapvi`` or ``dp-vapvi``.
+        rho: the budget; infinite where there is no noise.
+        bonus: C; PEVI's beta is C d H, the order of its analysis, as C sqrt(d) is that of VAPVI's.
+    """
+
+    algorithm: str
+    rho: float
+    bonus: float
+
+    def __str__(self) -> str:
+        """As the legend has it."""
+        if self.algorithm == "dp-vapvi":
+            return f"DP-VAPVI, rho={self.rho:g}"
+        return f"PEVI, C={self.bonus:g}" if self.algorithm == "pevi" else "VAPVI"
+
+
+@dataclass(frozen=True)
+class Point:
+    """One run: a curve at one K.
+
+    Attributes:
+        curve: whose run it is.
+        calibration: of the noise; ``none`` where there is none.
+        features: ``normalised`` or ``raw``.
+        instance: see `Panel`.
+        episodes: K.
+        seed: of the episodes and of the noise.
+        suboptimality: v* - v^policy, exact; NaN before the run.
+    """
+
+    curve: Curve
+    calibration: str
+    features: str
+    instance: int
+    episodes: int
+    seed: int
+    suboptimality: float = math.nan
+
+
+def panel_points(
+    of: Panel,
+    seeds: Sequence[int],
+    ks: Sequence[int],
+    *,
+    calibration: CalibrationName = "sound",
+    normalised: bool = True,
+) -> list[Point]:
+    """The runs of a panel, not computed yet: every algorithm, data not split, on the same episodes.
+
+    Args:
+        of: the panel.
+        seeds: one run each.
+        ks: numbers of episodes.
+        calibration: of the noise.
+        normalised: features; the paper's own experiment has the raw ones.
+
+    Returns:
+        In the order of algorithms, ks, seeds.
+    """
+    curves = [Curve("pevi", math.inf, bonus) for bonus in of.pevi]
+    curves += [Curve("vapvi", math.inf, BONUS), *(Curve("dp-vapvi", rho, BONUS) for rho in of.rhos)]
+    features = "normalised" if normalised else "raw"
+    return [
+        Point(curve, "none" if math.isinf(curve.rho) else calibration, features, of.instance, k, seed)
+        for curve in curves
+        for k in ks
+        for seed in seeds
+    ]
+
+
+def run_point(point: Point) -> Point:
+    """The point with its suboptimality; the same for the same point."""
+    mdp, curve = process(point.instance, normalised=point.features == "normalised"), point.curve
+    data = _episodes(point.instance, point.episodes, point.seed)
+    phi, constants = mdp.features, LinearConstants(bonus=curve.bonus)
+    if curve.algorithm == "pevi":
+        bonus = theoretical_bonus(mdp.dimension, mdp.horizon, curve.bonus)
+        policy = pevi(data, phi, bonus=bonus, ridge=constants.ridge)
+    elif curve.algorithm == "vapvi":
+        policy = vapvi(data, phi, constants=constants)
+    else:
+        name: CalibrationName = "sound" if point.calibration == "sound" else "as-published"
+        algorithm = DPVAPVI(
+            phi, mdp.horizon, ZCDP(rho=curve.rho), calibration=name, constants=constants, mdp=mdp
+        )
+        policy = run(algorithm, data, seed=noise_seed(point.seed, point.episodes, *bits(curve.rho))).output
+    return replace(point, suboptimality=mdp.suboptimality(policy.actions))
+
+
+@cache
+def process(instance: int, *, normalised: bool = True) -> LinearMDP:
+    """The process that a panel's episodes come from."""
+    return appendix_f_mdp(instance, normalised=normalised)
+
+
+def _episodes(instance: int, n: int, seed: int) -> TrajectoryData:
+    rng = np.random.default_rng([instance, n, seed])
+    return process(instance).sample_trajectories(n, appendix_f_behaviour(), rng)
+
+
+def _run(points: Sequence[Point]) -> list[Point]:
+    return [run_point(point) for point in points]
+
+
+RUNS = RunCache(frozenset({"suboptimality"}), _run)
+
+
+def table(points: Iterable[Point]) -> Table[Curve]:
+    """Suboptimality by curve, K and run."""
+    return Table({(p.curve, p.episodes, p.seed): p.suboptimality for p in points})
+
+
+def of(found: Table[Curve], algorithm: str) -> list[Curve]:
+    """An algorithm's curves."""
+    return [curve for curve in found.curves if curve.algorithm == algorithm]
+
+
+def gaps(found: Table[Curve], curve: Curve) -> list[Estimate]:
+    """How far a curve lies above VAPVI's at each K, run by run on the same episodes."""
+    (plain,) = of(found, "vapvi")
+    return [found.gap(curve, plain, k) for k in found.places]
+
+
+def reached(found: Table[Curve], curve: Curve, optimum: float) -> int | None:
+    """The first K from which on the mean gap to VAPVI stays within `CLOSE`; None if it never does."""
+    first = None
+    for k, gap in zip(found.places, gaps(found, curve), strict=True):
+        if gap.mean > CLOSE * optimum:
+            first = None
+        elif first is None:
+            first = int(k)
+    return first
+
+
+def sentences(found: Table[Curve], optimum: float) -> list[Sentence]:
+    """Every sentence of section 6 on every curve that it is about; `optimum` is v*."""
+    private, close = of(found, "dp-vapvi"), CLOSE * optimum
+    return [
+        *(_slightly_worse(found, curve, close) for curve in private),
+        *(_converges(found, curve, close) for curve in private),
+        *(_larger_is_better(found, small, large) for small, large in pairwise(private)),
+        *(_outperforms(found, curve, other) for other in of(found, "pevi") for curve in private),
+    ]
+
+
+def _slightly_worse(found: Table[Curve], curve: Curve, close: float) -> Sentence:
+    by_k = dict(zip(found.places, gaps(found, curve), strict=True))
+    worst, best = (choice(by_k, key=lambda k: by_k[k].mean) for choice in (max, min))
+    within = sum(gap.mean <= close for gap in by_k.values())
+    return Sentence(
+        "DP-VAPVI performs slightly worse than VAPVI",
+        str(curve),
+        "yes" if within == len(by_k) else "no",
+        f"above VAPVI by {by_k[worst]} at K={worst}, where it is most, and by {by_k[best]} at K={best}, "
+        f"where it is least; within {close:.2f}, {CLOSE:.0%} of the optimum, "
+        f"at {within} of {len(by_k)} values of K",
+    )
+
+
+def _converges(found: Table[Curve], curve: Curve, close: float) -> Sentence:
+    first, *_, last = (found.places[0], *found.places)
+    (plain,) = of(found, "vapvi")
+    begin, end = (found.at(curve, k) - found.at(plain, k) for k in (first, last))
+    return Sentence(
+        "as the data set grows larger, DP-VAPVI converges to VAPVI",
+        str(curve),
+        "yes" if estimate(end).mean <= close else "no",
+        f"above VAPVI by {estimate(begin)} at K={first} and by {estimate(end)} at K={last}: "
+        + _direction(
+            estimate(begin - end), "the gap closes by", "the gap widens by", "no change told apart:"
+        ),
+    )
+
+
+def _larger_is_better(found: Table[Curve], small: Curve, large: Curve) -> Sentence:
+    better = estimate((found.over(small) - found.over(large)).mean(axis=0))
+    ahead = sum(found.estimate(large, k).mean < found.estimate(small, k).mean for k in found.places)
+    return Sentence(
+        "with a larger budget DP-VAPVI is closer to VAPVI",
+        f"rho={large.rho:g} against rho={small.rho:g}",
+        above_zero(better),
+        f"{_direction(better, 'better by', 'worse by', 'not told apart:')} on average over K; "
+        f"better at {ahead} of {len(found.places)} values of K",
+    )
+
+
+def _outperforms(found: Table[Curve], curve: Curve, other: Curve) -> Sentence:
+    differences = found.over(other) - found.over(curve)
+    behind = [k for k, row in zip(found.places, differences, strict=True) if not float(row.mean()) > 0.0]
+    better = len(differences) - len(behind)
+    where = f", not at K = {', '.join(map(str, behind))}" if behind else ""
+    average = _direction(estimate(differences.mean(axis=0)), "better by", "worse by", "not told apart:")
+    return Sentence(
+        "in most cases DP-VAPVI outperforms PEVI",
+        f"{curve} against {other}",
+        "yes" if 2 * better > len(differences) else "no",
+        f"better at {better} of {len(differences)} values of K{where}; {average} on average over K",
+    )
+
+
+def _direction(difference: Estimate, up: str, down: str, neither: str) -> str:
+    answer = above_zero(difference)
+    if answer == "not told apart":
+        return f"{neither} {difference}"
+    return f"{up if answer == 'yes' else down} {replace(difference, mean=abs(difference.mean))}"
+
+
+def _rows(found: Table[Curve], pevi_constants: Sequence[float]) -> list[Row]:
+    """Mean and 95% interval of each curve at each K; of PEVI's curves only those of the constants given."""
+    rows = []
+    for curve in found.curves:
+        if curve.algorithm == "pevi" and curve.bonus not in pevi_constants:
+            continue
+        for k in found.places:
+            mean = found.estimate(curve, k)
+            banded = not math.isnan(mean.half_width)
+            rows.append(
+                {
+                    "curve": str(curve),
+                    "algorithm": curve.algorithm,
+                    "rho": finite(curve.rho),
+                    "episodes": k,
+                    "runs": mean.runs,
+                    "mean": mean.mean,
+                    # A suboptimality is never below 0, however wide the interval.
+                    "low": max(mean.mean - mean.half_width, 0.0) if banded else None,
+                    "high": mean.mean + mean.half_width if banded else None,
+                }
+            )
+    return rows
+
+
+def _picture(rows: Sequence[Row], title: str, *, logarithmic: bool) -> dict[str, Any]:
+    import altair as alt
+
+    scale = alt.Scale(type="log" if logarithmic else "linear", nice=False)
+    x = alt.X("episodes:Q", title="number of episodes K", scale=scale, axis=alt.Axis(tickCount=6))
+    chart = panel(rows, x, alt.Y("mean:Q", title="suboptimality v* - v"), shapes=True)
+    return specification(chart.properties(title=title, width=WIDTH, height=HEIGHT + 40))
+
+
+def _compute(
+    session: Session,
+    *,
+    calibration: CalibrationName,
+    features: str,
+    episodes: tuple[int, ...],
+    scaling: bool,
+    largest: int,
+) -> Figure:
+    """Draw the figure again: DP-VAPVI against VAPVI and PEVI."""
+    drawn, normalised = PANELS[session.name], features == "normalised"
+    ks = sorted(set(episodes or EPISODES))
+    # PEVI is not part of the question at which K DP-VAPVI comes close to VAPVI.
+    stages = [(drawn, ks), (replace(drawn, pevi=()), _further(ks[-1], largest) if scaling else [])]
+    asked, beyond = (
+        panel_points(of, session.seeds, some, calibration=calibration, normalised=normalised)
+        for of, some in stages
+    )
+    points, more = session.finished(RUNS, asked, lambda _: beyond)
+    found = table(points)
+    scaled = table(p for p in points + more if p.curve.algorithm != "pevi") if scaling else None
+
+    mdp = process(drawn.instance)
+    optimum = float(mdp.initial @ mdp.optimal_values()[0])
+    places = {c.rho: reached(scaled, c, optimum) for c in of(scaled, "dp-vapvi")} if scaled else {}
+    judged = sentences(found, optimum)
+    band = "bands: 95% intervals of the mean"
+    caption = session.caption("Suboptimality", band)
+    stem = (
+        session.name + ("" if calibration == "sound" else f"-{calibration}") + ("" if normalised else "-raw")
+    )
+    tables = {stem: found} | ({f"{stem}-scaling": scaled} if scaled else {})
+    title = f"{drawn.title}; noise {calibration}"
+    rows = {name: _rows(one, drawn.pevi[:1]) for name, one in tables.items()}
+    how = "normalised to norm 1" if normalised else "raw, as in the paper's own experiment"
+    behaviour = appendix_f_behaviour(mdp.horizon)
+    uniform = np.full((mdp.horizon, *mdp.features.shape[:2]), 1.0 / mdp.features.shape[1])
+    return Figure(
+        title=drawn.title,
+        about="Figure 1 of Qiao and Wang, Offline Reinforcement Learning with Differential Privacy (NeurIPS "
+        f"2023), drawn again by `{session.command}`. Noise {calibration}, features {how}; the example of "
+        f"appendix F, process {drawn.instance}, H={mdp.horizon}, data not split; {session.setting()}, at "
+        f"each of {len(ks)} values of K from {ks[0]} to {ks[-1]}. The optimal value is {optimum:.2f}; the "
+        f"behaviour policy loses {mdp.suboptimality(behaviour):.2f} of it, uniformly random actions "
+        f"{mdp.suboptimality(uniform):.2f}.",
+        caption=caption,
+        charts={n: (_picture(r, title, logarithmic=n != stem), r) for n, r in rows.items()},
+        sentences=judged,
+        blocks=[
+            Heading("Privacy of these runs"),
+            *_privacy(drawn, calibration, normalised=normalised),
+            Heading("Suboptimality, mean and 95% interval"),
+            _grid(found, {curve: [found.estimate(curve, k) for k in found.places] for curve in found.curves}),
+            Heading("At which K it would appear"),
+            *_scaling(scaled, places, CLOSE * optimum, f"{stem}-scaling.svg", caption, session.name),
+        ],
+        summary={
+            "optimum": optimum,
+            "reached": [{"rho": rho, "episodes": k} for rho, k in places.items()],
+        },
+        reading=f'"Slightly" and "converges" are read as within {CLOSE:.0%} of the optimal value. ',
+        remarks=[
+            f"rho={rho:g}: close to VAPVI " + (f"from K={k} on" if k else f"not up to K={largest}")
+            for rho, k in places.items()
+        ],
+    )
+
+
+def _further(begin: int, largest: int) -> list[int]:
+    """1, 3, 10, 30, ... beyond the figure.
+
+    Raises:
+        UsageError: none of them is beyond it.
+    """
+    ladder = (factor * 10**power for power in range(len(str(largest))) for factor in (1, 3))
+    further = [k for k in ladder if begin < k <= largest]
+    if not further:
+        raise UsageError(
+            f"nothing between the figure's {begin} episodes and {largest}",
+            where="--largest",
+            why="a scaling run goes beyond the figure",
+            remedy="give a larger K",
+        )
+    return further
+
+
+def _privacy(of: Panel, calibration: CalibrationName, *, normalised: bool) -> Iterator[Block]:
+    rows = []
+    mdp = process(of.instance, normalised=normalised)
+    episodes = mdp.sample_trajectories(2, appendix_f_behaviour(mdp.horizon), np.random.default_rng(0))
+    for rho in of.rhos:
+        algorithm = DPVAPVI(mdp.features, mdp.horizon, ZCDP(rho=rho), calibration=calibration)
+        found, total = accounted(algorithm, episodes)
+        short = sum(release.verdict == "NOT_PROVED" for release in found.releases)
+        where = f"{short} of {len(found.releases)}"
+        rows.append((f"{rho:g}", str(found.verdict), total, where, premises(algorithm.claim)))
+    yield Paragraph(
+        "What accounting proves from the ledger of such a run; where a premise fails, the total is what it "
+        "would be if the premise held. docs/papers.md has the audits."
+    )
+    yield Grid(
+        ("rho claimed", "claim", "total rho", "releases whose own claim is not proved", "premise"), rows
+    )
+
+
+def _scaling(
+    found: Table[Curve] | None,
+    places: dict[float, int | None],
+    close: float,
+    picture: str,
+    caption: str,
+    name: str,
+) -> Iterator[Block]:
+    if found is None:
+        yield Paragraph(
+            f"Not run: `dpaudit reproduce {name} --scaling -o DIR` lets K grow beyond the figure."
+        )
+        return
+    largest = found.places[-1]
+    yield Picture(picture, f"{caption}; K on a logarithmic axis")
+    yield Grid(
+        ("rho", f"within {close:.2f} of VAPVI from K on, up to {largest}"),
+        [(f"{rho:g}", _place(rho, places, largest)) for rho in places],
+    )
+    yield Paragraph("How far DP-VAPVI lies above VAPVI:")
+    yield _grid(found, {curve: gaps(found, curve) for curve in of(found, "dp-vapvi")})
+
+
+def _place(rho: float, places: dict[float, int | None], largest: float) -> str:
+    if places[rho] is not None:
+        return f"{places[rho]}"
+    words = f"not up to {largest}"
+    known = [(budget, place) for budget, place in places.items() if place is not None]
+    if known:
+        # Noise has a standard deviation of order 1/sqrt(rho), and what it hides grows as K.
+        budget, place = min(known)
+        guess = float(f"{place * math.sqrt(budget / rho):.1g}")
+        about = f"{guess:,.0f}".replace(",", " ")
+        words += f"; extrapolated from rho={budget:g} by K ~ 1/sqrt(rho): about {about}"
+    return words
+
+
+def _grid(found: Table[Curve], columns: dict[Curve, list[Estimate]]) -> Grid:
+    """A line for each K."""
+    lines = zip(found.places, *columns.values(), strict=True)
+    return Grid(("K", *map(str, columns)), [tuple(map(str, line)) for line in lines])
+
+
+_options = (
+    choice("--calibration", ["sound", "as-published"], "How the noise is calibrated."),
+    choice("--features", ["normalised", "raw"], "raw: as in the paper's own experiment."),
+    numbers("--episodes", f"A value of K; repeatable; default {EPISODES[0]} to {EPISODES[-1]}."),
+    click.option("--scaling", is_flag=True, help="Also run larger K than the figure has."),
+    number("--largest", 100_000, "Largest K of the scaling run."),
+)
+
+figure_1a, figure_1b = (
+    figure_command(name, *_options, runs=5, examples=("", "--scaling"))(_compute) for name in PANELS
+)

@@ -1,0 +1,410 @@
+"""Figures 1 and 2 of Wang and Hegde (2019): the return of what private Q-learning has learnt.
+
+A point is how well the greedy policy of what was learnt up to some sample does: of the network (line 24) in
+the published algorithm and the baselines, of z in the corrected one.
+
+The paper does not state gamma and exploration. With its alpha = 3e-4, 78 steps of plain gradient descent
+learn nothing, and a greedy agent stays at one end. Chosen here: gamma = 1/2, alpha = 1/2 (`STEP_SIZE`),
+exploration falling from 1 to 0.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dpaudit.algorithms.environments.line_world import HORIZON, episode_returns, greedy_return, middle_rewards
+from dpaudit.algorithms.q_learning.dp_q_learning import DPQLearning
+from dpaudit.algorithms.q_learning.evaluated_policy import EvaluatedPolicy
+from dpaudit.algorithms.q_learning.functional_q import FunctionalCalibration, FunctionalQLearning
+from dpaudit.algorithms.q_learning.perturbed_q import Perturbed, PerturbedQLearning
+from dpaudit.algorithms.q_learning.q_learning import NodeValues, QLearning
+from dpaudit.app.figures.engine import Figure, Session, accounted, figure_command, number
+from dpaudit.app.figures.picture import Row, finite, named, panel, spread
+from dpaudit.app.figures.published_claims import (
+    Appears,
+    Estimate,
+    Sentence,
+    Table,
+    Vector,
+    above_zero,
+    estimate,
+    larger,
+)
+from dpaudit.app.figures.run_cache import RunCache, bits, noise_seed
+from dpaudit.app.report.blocks import Block, Grid, Heading, Paragraph
+from dpaudit.app.report.chart import specification
+from dpaudit.claims.guarantees import ApproxDP
+from dpaudit.curator.noise import LiveNoise, NoiseSource, NoNoise
+from dpaudit.curator.running import run
+
+#: Of the paper: noise levels, T and B of every run, delta, and sigma by claimed epsilon.
+SIGMAS = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
+SAMPLES, BATCH, DELTA = 5000, 64, 1e-4
+CLAIMED = {0.9: 0.32, 0.45: 0.74}
+#: Budgets of the corrected algorithm in figure 1, from no noise to the paper's.
+EPSILONS = (math.inf, 1024.0, 256.0, 64.0, 16.0, 0.9)
+STEP_SIZE = 0.5
+#: At how many points of a run the policy is evaluated, and on how many episodes of which seed.
+POINTS, EPISODES, EVALUATION_SEED = 10, 200, 20191208
+#: "Limited" and "similar" are read as: within this share of the return; the paper names none.
+LIMITED = 0.15
+
+#: Whether what accounting proves covers what is drawn, where it does not.
+_COVERED = {"published": "no: line 24 leaks", "evaluation": "no: it is about one trajectory"}
+
+_NAMES = {
+    "corrected": "corrected",
+    "rewards": "noise on rewards",
+    "gradients": "noise on gradients",
+    "evaluation": "Balle et al.",
+}
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One line of a panel.
+
+    Attributes:
+        panel: its heading.
+        algorithm: ``published``, ``corrected``, ``rewards``, ``gradients`` or ``evaluation``.
+        sigma: of the published noise; 0 for none; without meaning for the other algorithms.
+        resets: J; 0 for T/B.
+        epsilon: that is claimed; infinite for no noise.
+    """
+
+    panel: str
+    algorithm: str
+    sigma: float = 0.0
+    resets: int = 0
+    epsilon: float = math.inf
+
+    def __str__(self) -> str:
+        """As the legend has it."""
+        if self.algorithm == "published":
+            return "no noise" if self.sigma == 0.0 else f"published, sigma={self.sigma:g}"
+        name = _NAMES[self.algorithm]
+        return f"{name}, " + ("no noise" if math.isinf(self.epsilon) else f"epsilon={self.epsilon:g}")
+
+
+@dataclass(frozen=True)
+class Point:
+    """One run up to one sample.
+
+    Attributes:
+        curve: whose run it is.
+        seed: of the network, the walk and the noise.
+        total: T, of the whole run.
+        samples: up to which the run went.
+        learnt: the mean return of the greedy policy; NaN before the run.
+        trained: the mean return of the whole episodes since the point before, explored and noised.
+    """
+
+    curve: Curve
+    seed: int
+    total: int
+    samples: int
+    learnt: float = math.nan
+    trained: float = math.nan
+
+
+def noise_curves() -> list[Curve]:
+    """Figure 1: the published one by sigma, paths reset or kept; the corrected one by epsilon."""
+    published = [
+        Curve(panel, "published", sigma, resets)
+        for panel, resets in (("published, J = T/B", 0), ("published, J = 1", 1))
+        for sigma in SIGMAS
+    ]
+    return published + [Curve("corrected", "corrected", epsilon=epsilon) for epsilon in EPSILONS]
+
+
+def compared_curves() -> list[Curve]:
+    """Figure 2: a panel for each claim; the published algorithm with the noise that the paper has for it."""
+    curves = []
+    for epsilon, sigma in CLAIMED.items():
+        panel = f"claimed: epsilon = {epsilon:g}"
+        curves += [Curve(panel, "published"), Curve(panel, "published", sigma, epsilon=epsilon)]
+        curves += [Curve(panel, name, epsilon=epsilon) for name in _NAMES]
+    return curves
+
+
+def curve_points(curve: Curve, seeds: Sequence[int], total: int = SAMPLES) -> list[Point]:
+    """A line's runs, not computed yet, at `POINTS` points each."""
+    places = [round(total * i / POINTS) for i in range(1, POINTS + 1)]
+    return [Point(curve, seed, total, samples) for seed in seeds for samples in places]
+
+
+def algorithm_of(curve: Curve, total: int = SAMPLES) -> QLearning | EvaluatedPolicy:
+    """The algorithm of a line; where there is no noise, with some that is left out when it runs."""
+    claim = ApproxDP(epsilon=curve.epsilon if math.isfinite(curve.epsilon) else 0.9, delta=DELTA)
+    batch = min(BATCH, total // POINTS)
+    if curve.algorithm == "published":
+        noise = FunctionalCalibration(claim, curve.sigma or 1.0, STEP_SIZE, total, batch)
+        return FunctionalQLearning(noise, curve.resets or None, exploration=1.0)
+    if curve.algorithm == "corrected":
+        updates = 2 * POINTS
+        return DPQLearning(claim, updates=updates, batch=total // updates)
+    if curve.algorithm == "evaluation":
+        return EvaluatedPolicy(claim, max(1, total // HORIZON))
+    perturbed: Perturbed = "rewards" if curve.algorithm == "rewards" else "gradients"
+    return PerturbedQLearning(perturbed, claim, total, batch, STEP_SIZE)
+
+
+def noiseless(curve: Curve) -> bool:
+    """Whether a line has no noise."""
+    return curve.sigma == 0.0 if curve.algorithm == "published" else math.isinf(curve.epsilon)
+
+
+def _run(points: Sequence[Point]) -> list[Point]:
+    asked = points[0]
+    algorithm, rewards = algorithm_of(asked.curve, asked.total), middle_rewards()
+    noise: NoiseSource = NoNoise() if noiseless(asked.curve) else LiveNoise(_seed(asked))
+    if isinstance(algorithm, EvaluatedPolicy):
+        return [_evaluated(point) for point in points]
+    # Runs of one seed share network and walk, whatever their noise.
+    updates = run(
+        lambda data, curator: list(algorithm.learning(data, curator)),
+        rewards,
+        noise=noise,
+        public_seed=asked.seed,
+    ).output
+    finished = []
+    first = 0
+    for point in points:
+        last = max(1, round(len(updates) * point.samples / point.total))
+        learnt = greedy_return(updates[last - 1].learnt, rewards, EPISODES, EVALUATION_SEED)
+        reached = np.concatenate([update.reached for update in updates[:last]])
+        returns = episode_returns(reached, rewards)
+        trained = float(returns[first:].mean()) if len(returns) > first else math.nan
+        finished.append(replace(point, learnt=learnt, trained=trained))
+        first = len(returns)
+    return finished
+
+
+def _evaluated(point: Point) -> Point:
+    """A run of its own, with the whole budget, for as many episodes as the point has."""
+    algorithm, rewards = algorithm_of(point.curve, point.samples), middle_rewards()
+    output = run(algorithm, rewards, seed=_seed(point) + point.samples, public_seed=point.seed).output
+    learnt = greedy_return(NodeValues(output.released), rewards, EPISODES, EVALUATION_SEED)
+    return replace(point, learnt=learnt, trained=float(episode_returns(output.reached, rewards).mean()))
+
+
+def _seed(point: Point) -> int:
+    curve = point.curve
+    return noise_seed(point.seed, len(curve.algorithm), *bits(curve.sigma, curve.resets, curve.epsilon))
+
+
+RUNS = RunCache(frozenset({"learnt", "trained"}), _run, frozenset({"samples"}))
+
+
+class Returns(NamedTuple):
+    """The finished runs of a figure: of what was learnt, and of the training itself."""
+
+    learnt: Table[Curve]
+    trained: Table[Curve]
+
+    def panels(self) -> list[list[Curve]]:
+        """The curves, panel by panel."""
+        headings = dict.fromkeys(curve.panel for curve in self.learnt.curves)
+        return [[curve for curve in self.learnt.curves if curve.panel == heading] for heading in headings]
+
+
+def returns_of(points: Sequence[Point]) -> Returns:
+    """Finished points of every curve, seed and place, by what they are."""
+    return Returns(
+        Table({(p.curve, p.samples, p.seed): p.learnt for p in points}),
+        Table({(p.curve, p.samples, p.seed): p.trained for p in points}),
+    )
+
+
+def noise_sentences(returns: Returns) -> list[Sentence]:
+    """Of figure 1."""
+    learnt, panels = returns.learnt, returns.panels()
+    reset, kept, _ = panels
+    words = "limited sub-optimality for sigma < 0.4"
+    return [
+        *(_limited(learnt, reset[0], curve, words) for curve in reset[1:] if curve.sigma < 0.4),
+        *(
+            larger(
+                "a lower return under noise",
+                f"{curve.panel}: {curve} against no noise",
+                learnt.gap(plain, curve),
+                "lower",
+            )
+            for plain, *noisy in panels
+            for curve in noisy
+        ),
+        *(
+            larger(
+                "better with J = T/B",
+                f"sigma={one.sigma:g}, J = T/B against J = 1",
+                learnt.gap(one, other),
+                "better",
+            )
+            for one, other in zip(reset[1:], kept[1:], strict=True)
+        ),
+    ]
+
+
+def compared_sentences(returns: Returns) -> list[Sentence]:
+    """Of figure 2."""
+    limited, similar, better, flat = [], [], [], []
+    learnt = returns.learnt
+    for plain, published, *others in returns.panels():
+        limited.append(_limited(learnt, plain, published, "limited sub-optimality"))
+        allowed = LIMITED * float(learnt.at(plain).mean())
+        for curve in others:
+            ahead = learnt.gap(published, curve)
+            about = f"{curve.panel}: against {curve}"
+            if curve.algorithm == "evaluation":
+                inside = _less(replace(ahead, mean=abs(ahead.mean)), allowed)
+                words = f"{about}, within {allowed:.2f}"
+                similar.append(Sentence("similar performance", words, inside, f"{ahead} apart"))
+            if curve.algorithm in {"rewards", "gradients"}:
+                better.append(larger("it outperforms both", about, ahead, "better"))
+                gained = estimate(learnt.at(curve) - learnt.at(curve, learnt.places[0]))
+                words = f"{curve.panel}: {curve}, within {allowed:.2f}"
+                published_words = "both do not improve over the training"
+                flat.append(Sentence(published_words, words, _less(gained, allowed), f"{gained} gained"))
+    return limited + similar + better + flat
+
+
+def _limited(learnt: Table[Curve], plain: Curve, curve: Curve, words: str) -> Sentence:
+    """Whether a curve ends within `LIMITED` of one without noise."""
+    allowed = LIMITED * float(learnt.at(plain).mean())
+    lost = learnt.gap(plain, curve)
+    about = f"{curve.panel}: {curve}, within {allowed:.2f} of no noise"
+    return Sentence(words, about, _less(lost, allowed), f"{lost} lost")
+
+
+def _less(found: Estimate, allowed: float) -> Appears:
+    """Whether a mean is below what is allowed."""
+    return above_zero(replace(found, mean=allowed - found.mean))
+
+
+def _row(curve: Curve, samples: float, values: Vector) -> Row:
+    return {
+        "panel": curve.panel,
+        "curve": str(curve),
+        "algorithm": curve.algorithm,
+        "sigma": curve.sigma if curve.algorithm == "published" else None,
+        "epsilon": finite(curve.epsilon),
+        "samples": samples,
+        **spread(values),
+    }
+
+
+def _picture(rows: Sequence[Row], title: str) -> dict[str, Any]:
+    """Panels side by side, each with a legend of its own."""
+    import altair as alt
+
+    x = alt.X("samples:Q", title="samples", scale=alt.Scale(nice=False))
+    y = alt.Y("mean:Q", title="return of what was learnt", scale=alt.Scale(domain=[0, 25], clamp=True))
+    panels = [
+        panel([row for row in rows if row["panel"] == heading], x, y, opacity=0.07).properties(
+            title=heading, width=330, height=320
+        )
+        for heading in named(rows, "panel")
+    ]
+    return specification(alt.hconcat(*panels).resolve_scale(color="independent").properties(title=title))
+
+
+def _figure(
+    session: Session,
+    samples: int,
+    curves: Sequence[Curve],
+    title: str,
+    sentences: Callable[[Returns], list[Sentence]],
+) -> Figure:
+    points, _ = session.finished(
+        RUNS, [point for curve in curves for point in curve_points(curve, session.seeds, samples)]
+    )
+    returns = returns_of(points)
+    learnt = returns.learnt
+    rows = [_row(curve, place, learnt.at(curve, place)) for curve in curves for place in learnt.places]
+    one_way = _return_of(lambda states: np.tile([1.0, 0.0], (len(states), 1)))
+    inwards = _return_of(lambda states: np.stack([states, 1.0 - states], axis=1))
+    ends = {curve: (learnt.estimate(curve), returns.trained.estimate(curve)) for curve in curves}
+    return Figure(
+        title=title,
+        about=f"Figure {session.name[-1]} of Wang and Hegde, Privacy-preserving Q-Learning with Functional "
+        f"Noise in Continuous Spaces (NeurIPS 2019), drawn again by `{session.command}`: {samples} samples, "
+        f"{session.setting()}. Always going one way returns {one_way:.1f}, going inwards {inwards:.1f}.",
+        caption=session.caption("Return of the greedy policy of what was learnt"),
+        charts={session.name: (_picture(rows, title), rows)},
+        sentences=sentences(returns),
+        blocks=[
+            Heading("What the text leaves open"),
+            Paragraph(_choices(samples)),
+            Heading("Privacy of these runs"),
+            *_privacy(curves, samples),
+            Heading("Return at the end, mean and 95% interval"),
+            Grid(
+                ("panel", "curve", "learnt", "last episodes of the training"),
+                [(curve.panel, str(curve), *map(str, end)) for curve, end in ends.items()],
+            ),
+        ],
+        summary={
+            "samples": samples,
+            "returns": [
+                {"panel": curve.panel, "curve": str(curve), "mean": end.mean}
+                for curve, (end, _) in ends.items()
+            ],
+        },
+    )
+
+
+_samples = number("--samples", SAMPLES, "T, the samples of one run.", least=10 * POINTS)
+
+
+@figure_command("wang-hegde-2019-figure-1", _samples, runs=10)
+def figure_1(session: Session, *, samples: int) -> Figure:
+    """Draw the figure again: learning by noise, the corrected algorithm beside the published one."""
+    return _figure(session, samples, noise_curves(), "learning under functional noise", noise_sentences)
+
+
+@figure_command("wang-hegde-2019-figure-2", _samples, runs=10)
+def figure_2(session: Session, *, samples: int) -> Figure:
+    """Draw the figure again: the published and the corrected algorithm and baselines at one claim."""
+    title = "private Q-learning at one claim"
+    return _figure(session, samples, compared_curves(), title, compared_sentences)
+
+
+def _return_of(values: Callable[[Vector], Vector]) -> float:
+    return greedy_return(values, middle_rewards(), EPISODES, EVALUATION_SEED)
+
+
+def _choices(samples: int) -> str:
+    return (
+        f"gamma = 1/2. With the paper's alpha = 3e-4, plain gradient descent learns nothing in "
+        f"{samples // BATCH} batches of {BATCH}, and a greedy agent stays at one end of [0, 1]. Chosen: "
+        f"alpha = {STEP_SIZE:g}, and random actions with a chance that falls from 1 to 0. The kernel's beta "
+        "follows alpha by the paper's formula. Drawn is the greedy policy of the network itself, which line "
+        f"24 returns, on {EPISODES} episodes apart from the training; the agent itself acts on noisy values, "
+        f"and earns what the last table has. 'Limited' is read as within {LIMITED:.0%} of the return without "
+        "noise. The corrected algorithm takes steps in the kernel's function space instead of a network's."
+    )
+
+
+def _privacy(curves: Sequence[Curve], samples: int) -> Iterator[Block]:
+    yield Paragraph(
+        f"What accounting proves of a run's ledger at delta = {DELTA:g}. For the published algorithm it "
+        "believes the sensitivity of the paper's proof at this alpha, and covers noisy values only: what "
+        "line 24 returns is a leak whatever sigma is, and so is a path that is kept (docs/papers.md)."
+    )
+    rows = []
+    for curve in curves:
+        if noiseless(curve):
+            continue
+        found, proved = accounted(algorithm_of(curve, samples), middle_rewards())
+        claims = math.isfinite(curve.epsilon)
+        verdict = (f"{curve.epsilon:g}", str(found.verdict)) if claims else ("none", "none")
+        rows.append((curve.panel, str(curve), *verdict, proved, _COVERED.get(curve.algorithm, "yes")))
+    yield Grid(
+        ("panel", "curve", "epsilon claimed", "claim", "epsilon of the ledger", "covers the reward function"),
+        rows,
+    )

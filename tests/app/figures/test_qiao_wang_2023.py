@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pytest
+
+from dpaudit.app.figures import qiao_wang_2023
+from dpaudit.app.figures.qiao_wang_2023 import PANELS, RUNS, Panel, Point, panel_points, run_point
+from dpaudit.errors import UsageError
+
+SMALL = Panel("small", (1.0, 25.0), (0.04,), 0)
+WANTED = panel_points(SMALL, (0, 1), (5, 20))
+
+
+def test_every_algorithm_runs_on_every_number_of_episodes_and_seed() -> None:
+    cells = RUNS.finished(WANTED)
+    assert [(c.curve.algorithm, c.curve.rho, c.episodes, c.seed) for c in cells] == [
+        (algorithm, rho, k, seed)
+        for algorithm, rho in (
+            ("pevi", math.inf),
+            ("vapvi", math.inf),
+            ("dp-vapvi", 1.0),
+            ("dp-vapvi", 25.0),
+        )
+        for k in (5, 20)
+        for seed in (0, 1)
+    ]
+    assert all(0.0 <= cell.suboptimality <= 20.0 for cell in cells)
+    assert RUNS.finished(WANTED, workers=2) == cells
+
+
+def test_the_panels_have_the_published_curves() -> None:
+    def curves(name: str) -> set[tuple[str, float]]:
+        return {(c.curve.algorithm, c.curve.rho) for c in panel_points(PANELS[name], (0,), (5,))}
+
+    private = {("dp-vapvi", rho) for rho in (0.1, 1.0, 5.0, 25.0)}
+    none = {("pevi", math.inf), ("vapvi", math.inf)}
+    assert curves("qiao-wang-2023-figure-1a") == none | {("dp-vapvi", 1.0), ("dp-vapvi", 25.0)}
+    assert curves("qiao-wang-2023-figure-1b") == {("vapvi", math.inf)} | private
+
+
+def test_a_finished_cell_is_not_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "cells.csv"
+    cells = RUNS.finished(WANTED, path=path)
+    # Interrupted in the middle of a line, three cells before the end.
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text("".join(lines[:-3]) + lines[-3][:20])
+    ran: list[Point] = []
+
+    def counted(cell: Point) -> Point:
+        ran.append(cell)
+        return run_point(cell)
+
+    monkeypatch.setattr(qiao_wang_2023, "run_point", counted)
+    told: list[int] = []
+    assert RUNS.finished(WANTED, path=path, progress=told.append) == cells
+    assert len(ran) == 3
+    assert told == [13, 14, 15, 16]
+    assert path.read_text() == "".join(lines)
+    # Other noise or features are other cells.
+    other = panel_points(SMALL, (0,), (5,), calibration="as-published", normalised=False)
+    RUNS.finished(other, path=path)
+    assert len(ran) == 3 + len(other)
+
+
+def test_another_file_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "other.csv"
+    path.write_text("a,b\n1,2\n")
+    with pytest.raises(UsageError):
+        RUNS.finished(WANTED, path=path)
+    assert path.read_text() == "a,b\n1,2\n"

@@ -1,0 +1,139 @@
+"""The runs behind figures 1 and 2 of Wang and Hegde (2019), and how their shape is judged."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from dpaudit.algorithms.environments.line_world import greedy_return, middle_rewards
+from dpaudit.app.figures.wang_hegde_2019 import (
+    RUNS,
+    SIGMAS,
+    Curve,
+    Point,
+    Returns,
+    algorithm_of,
+    compared_curves,
+    compared_sentences,
+    curve_points,
+    figure_1,
+    figure_2,
+    noise_curves,
+    noise_sentences,
+    noiseless,
+    returns_of,
+)
+from dpaudit.curator.noise import NoNoise
+from dpaudit.curator.running import run
+
+SHORT = 200
+
+
+def test_the_curves_are_those_of_the_paper() -> None:
+    assert [c.sigma for c in noise_curves() if c.panel == "published, J = T/B"] == list(SIGMAS)
+    assert {(c.epsilon, c.sigma) for c in compared_curves() if c.sigma} == {(0.9, 0.32), (0.45, 0.74)}
+    for figure in (figure_1, figure_2):
+        assert next(option.default for option in figure.params if option.name == "runs") == 10
+
+
+@pytest.mark.parametrize("curve", [c for c in compared_curves() if not noiseless(c)], ids=str)
+def test_every_line_claims_what_its_panel_says(curve: Curve) -> None:
+    guarantee = algorithm_of(curve).claim.guarantee
+    assert f"epsilon = {guarantee.epsilon:g}" in curve.panel  # type: ignore[union-attr]
+    assert guarantee.delta == 1e-4  # type: ignore[union-attr]
+
+
+def test_a_cell_is_the_policy_of_the_function_learnt_so_far() -> None:
+    curve = Curve("corrected", "corrected")
+    cells = RUNS.finished(curve_points(curve, [3], SHORT))
+    algorithm = algorithm_of(curve, SHORT)
+    states = run(
+        lambda data, curator: list(algorithm.learning(data, curator)),  # type: ignore[union-attr]
+        middle_rewards(),
+        noise=NoNoise(),
+        public_seed=3,
+    ).output
+    assert [cell.samples for cell in cells] == list(range(20, 201, 20))
+    for place in (0, 4, 9):
+        expected = greedy_return(states[2 * place + 1].learnt, middle_rewards(), 200, 20191208)
+        assert cells[place].learnt == expected
+
+
+@pytest.mark.parametrize("curve", [*noise_curves()[::4], *compared_curves()[:6]], ids=str)
+def test_runs_are_repeatable_alone_and_together(curve: Curve) -> None:
+    wanted = curve_points(curve, [0, 1], SHORT)
+    together = RUNS.finished(wanted)
+    alone = RUNS.finished([cell for cell in wanted if cell.seed == 1])
+    assert [repr(cell) for cell in together[10:]] == [repr(cell) for cell in alone]
+    assert all(np.isfinite(cell.learnt) and 0.0 < cell.learnt < 25.0 for cell in together)
+
+
+def drawn(curves: list[Curve], ends: list[float]) -> Returns:
+    """Runs that begin at 5 and end where they are told to, a little apart."""
+    cells: list[Point] = []
+    for curve, end in zip(curves, ends, strict=True):
+        for cell in curve_points(curve, range(6)):
+            value = 5.0 + (end - 5.0) * (cell.samples - 500) / 4500
+            cells.append(replace(cell, learnt=value + 1e-3 * (cell.seed % 2) * end, trained=value))
+    return returns_of(cells)
+
+
+def test_the_published_shape_of_figure_1_and_its_opposite() -> None:
+    curves = noise_curves()
+    down = [
+        20.0,
+        18.0,
+        15.0,
+        12.0,
+        9.0,
+        6.0,
+        20.0,
+        12.0,
+        10.0,
+        8.0,
+        7.0,
+        3.0,
+        20.0,
+        18.0,
+        15.0,
+        9.0,
+        6.0,
+        4.0,
+    ]
+    assert {s.appears for s in noise_sentences(drawn(curves, down))} == {"yes"}
+    up = [
+        10.0,
+        5.0,
+        11.0,
+        12.0,
+        13.0,
+        14.0,
+        10.0,
+        11.0,
+        15.0,
+        16.0,
+        17.0,
+        18.0,
+        10.0,
+        11.0,
+        12.0,
+        13.0,
+        14.0,
+        15.0,
+    ]
+    found = noise_sentences(drawn(curves, up))
+    assert [s.appears for s in found if s.about.startswith("sigma=")] == ["no"] * 5
+    assert found[0].appears == "no"
+    assert {s.appears for s in found if "corrected" in s.about} == {"no"}
+
+
+def test_the_published_shape_of_figure_2_and_its_opposite() -> None:
+    curves = compared_curves()
+    shaped = drawn(curves, [20.0, 19.0, 5.0, 4.5, 4.0, 18.5] * 2)
+    assert {s.appears for s in compared_sentences(shaped)} == {"yes"}
+    opposite = drawn(curves, [20.0, 9.0, 15.0, 14.0, 13.0, 16.0] * 2)
+    found = compared_sentences(opposite)
+    assert len(found) == 2 * (1 + 1 + 2 + 2)
+    assert {s.appears for s in found} == {"no"}
