@@ -111,7 +111,7 @@ def test_verdicts_are_the_certificates() -> None:
     assert "the claim for 1 of the releases is not" in words(own)
     premise = Premise(name="enough rows", left=5, relation=">=", right=9, source="Theorem 3")
     failing = words(certificate(claim=Claim(CLAIMED, premises=(premise,))))
-    assert "Its theorem needs what is not so here: enough rows: 5 >= 9" in failing
+    assert "A condition of its theorem does not hold here: enough rows: 5 >= 9" in failing
     assert "in at most" not in failing
     assert "| enough rows: 5 >= 9 | FAILS | Theorem 3 |" in report_text(
         certificate(claim=Claim(CLAIMED, premises=(premise,))), "md"
