@@ -12,6 +12,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar
 
@@ -271,32 +272,50 @@ def _require_library() -> None:
 
 def _private_key(path: Path, password: bytes | None) -> Ed25519PrivateKey:
     _require_library()
-    from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives import serialization
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-    try:
-        key = serialization.load_pem_private_key(path.read_bytes(), password)
-    except (OSError, ValueError, TypeError, UnsupportedAlgorithm) as error:
-        raise _unusable(path, "private", error, remedy=_about_password(error, password)) from None
-    if not isinstance(key, Ed25519PrivateKey):
-        raise _unusable(path, "private", "a key of another kind")
+    def load(pem: bytes) -> object:
+        return serialization.load_pem_private_key(pem, password)
+
+    key: Ed25519PrivateKey = _loaded(path, load, Ed25519PrivateKey, "private", password)
     return key
 
 
 def _public_key(path: Path) -> Ed25519PublicKey:
     _require_library()
-    from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives import serialization
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-    try:
-        key = serialization.load_pem_public_key(path.read_bytes())
-    except (OSError, ValueError, UnsupportedAlgorithm) as error:
-        raise _unusable(path, "public", error) from None
-    if not isinstance(key, Ed25519PublicKey):
-        raise _unusable(path, "public", "a key of another kind")
+    key: Ed25519PublicKey = _loaded(path, serialization.load_pem_public_key, Ed25519PublicKey, "public")
     return key
+
+
+def _loaded(
+    path: Path, load: Callable[[bytes], object], wanted: Any, kind: str, password: bytes | None = None
+) -> Any:
+    """The key in a PEM file.
+
+    Raises:
+        UsageError: it cannot be read, is no Ed25519 key of this kind, or its password is not this one.
+    """
+    from cryptography.exceptions import UnsupportedAlgorithm
+
+    remedy = "make a pair with `dpaudit keygen KEY`: sign with KEY, check with KEY.pub"
+    try:
+        key = load(path.read_bytes())
+        if isinstance(key, wanted):
+            return key
+        reason = "a key of another kind"
+    except (OSError, ValueError, TypeError, UnsupportedAlgorithm) as error:
+        words = error.strerror if isinstance(error, OSError) else str(error).split("\n")[0].split(",")[0]
+        reason, remedy = f"{words}", _about_password(error, password) or remedy
+    raise UsageError(
+        f"cannot be used as an Ed25519 {kind} key: {reason}",
+        where=str(path),
+        why="signatures are checked against exactly one key",
+        remedy=remedy,
+    )
 
 
 def _about_password(error: Exception, password: bytes | None) -> str:
@@ -308,13 +327,3 @@ def _about_password(error: Exception, password: bytes | None) -> str:
     if password is not None and "password" in str(error):
         return f"set the environment variable {PASSWORD} to this key's password"
     return ""
-
-
-def _unusable(path: Path, kind: str, error: object, *, remedy: str = "") -> UsageError:
-    reason = error.strerror if isinstance(error, OSError) else str(error).split("\n")[0].split(",")[0]
-    return UsageError(
-        f"cannot be used as an Ed25519 {kind} key: {reason}",
-        where=str(path),
-        why="signatures are checked against exactly one key",
-        remedy=remedy or "make a pair with `dpaudit keygen KEY`: sign with KEY, check with KEY.pub",
-    )
