@@ -62,7 +62,7 @@ class CurvePoint(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Contour:
-    """One line Re s = c with its nodes: everything about M that delta(epsilon) near one epsilon needs."""
+    """One line Re s = c with its nodes: all that is needed of M for delta near one epsilon."""
 
     c: float
     period: float  # W = 2 pi / h
@@ -143,7 +143,7 @@ def lay(
     most: int,
     sharpness: float = 0.0,
 ) -> Contour:
-    """Lay a line at or left of a saddle, smoothing if the sum would otherwise be longer than `most` formulas.
+    """Choose a line at or left of a saddle; smooth if the sum would take more than `most` formulas.
 
     Args:
         factors: the moment generating function's factors.
