@@ -137,7 +137,7 @@ def replay(
         pairs=len(pairs),
         trials=replays,
         seed=seed,
-        speaks_of="transcript",
+        about="transcript",
         findings=tuple(audited.findings.values()),
         inconclusive=tuple(dict.fromkeys(reasons)),
         not_checked=tuple(limits),

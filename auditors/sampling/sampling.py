@@ -214,7 +214,7 @@ class _PairAudit:
         audit = audit if audit is not None else self._test.of_all(samples)
         changes: dict[str, Any] = {}
         if self._test.score == "exact":
-            changes["speaks_of"] = "transcript"
+            changes["about"] = "transcript"
         if self.interrupted or self._ended == "clock":
             by = "Ctrl-C" if self.interrupted else "the time limit"
             changes["event"] = (

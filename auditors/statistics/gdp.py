@@ -79,7 +79,7 @@ def gaussian_trade_off(
         pairs=1,
         trials=len(samples),
         seed=samples.seed,
-        speaks_of="final-output",
+        about="final-output",
         mu_lower=bound,
         confidence=confidence,
         event=f"{event}: in {x} and {y} of {n} runs held out, which could refute mu {largest:.4g} at most",

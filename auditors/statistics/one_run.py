@@ -155,7 +155,7 @@ def one_run(
         pairs=0,
         trials=m,
         seed=seed,
-        speaks_of="final-output",
+        about="final-output",
         epsilon_lower=one_run_epsilon_lower(m, guesses, correct, points.report_delta, error),
         epsilon_claimed=points.report_epsilon,
         delta=points.report_delta,

@@ -220,7 +220,7 @@ class Sequential:
             pairs=1,
             trials=n,
             seed=self.seed,
-            speaks_of="final-output",
+            about="final-output",
             epsilon_lower=float(bank[prefix - 1]) if prefix else 0.0,
             # With a wealth of its own the claim is judged by that alone: one error, spent once.
             epsilon_claimed=None if self.separate else self.points.report_epsilon,

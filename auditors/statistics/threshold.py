@@ -81,7 +81,7 @@ def threshold(
         pairs=1,
         trials=len(samples),
         seed=samples.seed,
-        speaks_of="final-output",
+        about="final-output",
         epsilon_lower=bound,
         epsilon_claimed=points.report_epsilon,
         delta=points.report_delta,

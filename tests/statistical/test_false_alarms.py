@@ -316,7 +316,7 @@ def _best_on_its_own_scores(samples: Samples, case: Case, seed: int) -> Audit:
         pairs=1,
         trials=n,
         seed=seed,
-        speaks_of="final-output",
+        about="final-output",
         epsilon_lower=max(0.0, float(np.max(np.log(np.maximum(low, 1e-300) / high)))),
         epsilon_claimed=case.truth,
     )

@@ -111,7 +111,7 @@ class Plan:
                 pairs=len(pairs),
                 trials=0,
                 seed=seed,
-                speaks_of="transcript" if self.method == "replay" else "final-output",
+                about="transcript" if self.method == "replay" else "final-output",
                 inconclusive=(f"the time limit of {self.seconds:g} seconds was over before it could tell",),
             )
 

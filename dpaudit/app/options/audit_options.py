@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any
 
 import click
 
+from dpaudit.app.options.claim_options import Verb, grouped
 from dpaudit.app.options.foreign_code import foreign_code, load
 from dpaudit.auditors.statistics.canaries import Canaries
 from dpaudit.errors import UsageError
@@ -188,15 +188,6 @@ _OPTIONS = (
 )
 
 
-def settings_options(verb: Callable[..., None]) -> Callable[..., None]:
+def settings_options(verb: Verb) -> Verb:
     """Give a verb these options; it receives them together, as ``settings``."""
-
-    @functools.wraps(verb)
-    def with_settings(*args: Any, **options: Any) -> None:
-        fields = {name: options.pop(name) for name in Settings.__dataclass_fields__}
-        verb(*args, settings=Settings(**fields), **options)
-
-    decorated: Callable[..., None] = with_settings
-    for option in reversed(_OPTIONS):
-        decorated = option(decorated)
-    return decorated
+    return grouped(verb, _OPTIONS, Settings, "settings")

@@ -22,7 +22,7 @@ from dpaudit.app.options.targets import (
     pairs_of,
     parameter_option,
 )
-from dpaudit.app.text.audit_text import audit_json, audit_page
+from dpaudit.app.text.audits import audit_json, audit_page
 from dpaudit.app.text.failures import EXIT_INCONCLUSIVE, EXIT_NOT_PROVED, traceback_option
 from dpaudit.app.text.output import line, lower, output_format_option, print_json, print_text
 from dpaudit.app.text.progress import Progress
