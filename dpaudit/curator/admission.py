@@ -47,9 +47,9 @@ class Admission:
     """The noise, the ledger and, if there is one, the budget of one run.
 
     Args:
-        ledger: where every release is written before its output is handed out.
+        ledger: where every release is written before its output is returned.
         noise: live noise by default, seeded by the operating system.
-        budget: a privacy filter; asked for more than is left, it raises before anything is sampled.
+        budget: a privacy filter; it raises before anything is sampled that would exceed it.
         transcript: where questions and answers are kept for an auditor; private.
     """
 

@@ -45,9 +45,9 @@ class Curator(Admission):
     """Answers an algorithm's queries with noise, and writes each into the ledger.
 
     Args:
-        ledger: where every release is written before its output is handed out.
+        ledger: where every release is written before its output is returned.
         noise: live noise by default, seeded by the operating system.
-        budget: a privacy filter; asked for more than is left, it raises before anything is sampled.
+        budget: a privacy filter; it raises before anything is sampled that would exceed it.
         transcript: where queries and outputs are kept for an auditor; private.
         public_seed: seeds the public random streams; whoever reads the output may know it.
     """
@@ -83,7 +83,7 @@ class Curator(Admission):
             mechanism: one that answers values, whose sensitivity is that of one repetition.
             label: what this is, in the ledger.
             count: how many repetitions `value` holds.
-            partition: the part of a split that alone this release touches.
+            partition: the only part of a split that this release touches.
             claimed: the guarantee claimed for all repetitions together.
 
         Returns:
@@ -417,8 +417,8 @@ class UserCurator(Curator):
         raise ScheduleBroken(
             f"user {index} inside user {self._schedule.index}",
             where=f"ledger of {self.ledger.header.algorithm!r}",
-            why="a user's releases are that user's alone",
-            remedy="ask the run's curator",
+            why="a local curator makes the releases of one user",
+            remedy="call user() on the run's curator",
         )
 
     def __enter__(self) -> Self:
