@@ -9,9 +9,7 @@ import math
 from fractions import Fraction
 from typing import assert_never
 
-from dpaudit.accountants.closed_forms.conversions import ROUNDING, laplace_to_zcdp, pure_to_gdp, pure_to_zcdp
-from dpaudit.accountants.closed_forms.rounding import up
-from dpaudit.accountants.composition.columns import (
+from dpaudit.accountants.closed_forms.columns import (
     additive,
     gaussian_mu_squared,
     gaussian_pure,
@@ -20,6 +18,8 @@ from dpaudit.accountants.composition.columns import (
     laplace_pure,
     laplace_rho,
 )
+from dpaudit.accountants.closed_forms.conversions import ROUNDING, laplace_to_zcdp, pure_to_gdp, pure_to_zcdp
+from dpaudit.accountants.closed_forms.rounding import up
 from dpaudit.errors import CannotBound
 from dpaudit.mechanisms import AnyMechanism, dominating
 

@@ -14,9 +14,9 @@ from typing import assert_never
 
 import numpy as np
 
+from dpaudit.accountants.closed_forms.columns import additive
 from dpaudit.accountants.closed_forms.conversions import ROUNDING
-from dpaudit.accountants.closed_forms.rounding import up
-from dpaudit.accountants.composition.columns import Column, additive
+from dpaudit.accountants.closed_forms.rounding import Vector, up
 from dpaudit.accountants.composition.costs import finite, infinite_mass, pure_epsilon, rho
 from dpaudit.accountants.pairs.smooth import smooth_log_moment
 from dpaudit.accountants.privacy_loss.contour.sampled_gaussian import SampledGaussianFactor
@@ -80,7 +80,7 @@ def failure(mechanism: AnyMechanism) -> float:
     return min(1.0, infinite_mass(pair)) if isinstance(pair, dominating.Table) else 0.0
 
 
-def _never(sensitivity: Column, scale: Column) -> Column:
+def _never(sensitivity: Vector, scale: Vector) -> Vector:
     del scale
     return np.zeros_like(sensitivity)
 
