@@ -251,11 +251,9 @@ def _table(values: ArrayLike, name: str) -> NDArray[Any]:
 
 
 def _check_shapes(states: NDArray[Any], actions: NDArray[Any], rewards: NDArray[Any]) -> None:
-    if actions.shape[0] == 0:
-        raise DataError("no episodes", where="actions", remedy="give at least one trajectory")
-    if actions.shape[1] == 0:
+    if 0 in actions.shape:
         raise DataError(
-            "episodes without steps", where="actions", remedy="give at least one step per trajectory"
+            "no episodes, or episodes without steps", where="actions", remedy="give at least one step"
         )
     n, horizon = actions.shape
     if states.shape != (n, horizon + 1) or rewards.shape != (n, horizon):

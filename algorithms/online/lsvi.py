@@ -22,8 +22,9 @@ from typing import Literal, NamedTuple, Protocol, TypeAlias, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from dpaudit.algorithms.data.trajectories import Trajectory
 from dpaudit.algorithms.environments.tabular import TabularMDP
-from dpaudit.algorithms.online.online import Episode, OnlineUsers
+from dpaudit.algorithms.online.online import OnlineUsers
 from dpaudit.algorithms.online.optimism import best_actions, cumulative_regret, require_users, solve_noisy
 from dpaudit.algorithms.public_parameters import (
     Array,
@@ -158,7 +159,7 @@ class _Visited:
         self._counts = np.zeros((model.horizon, n_states, n_actions, n_states))
         self._earned = np.zeros((model.horizon, n_states, n_actions))
 
-    def add(self, episode: Episode) -> None:
+    def add(self, episode: Trajectory) -> None:
         """One user's path."""
         states, actions, rewards = episode
         self._counts[self._steps, states[:-1], actions, states[1:]] += 1.0

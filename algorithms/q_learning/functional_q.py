@@ -31,8 +31,13 @@ import numpy as np
 
 from dpaudit.algorithms.environments.line_world import N_ACTIONS, RewardFunction, Walk, middle_rewards
 from dpaudit.algorithms.public_parameters import require_positive, require_word
-from dpaudit.algorithms.q_learning.q_learning import LearnedQ, QLearning, Update, network_gradient
-from dpaudit.algorithms.q_learning.relu_network import ReLUNetwork
+from dpaudit.algorithms.q_learning.q_learning import (
+    LearnedQ,
+    QLearning,
+    ReLUNetwork,
+    Update,
+    network_gradient,
+)
 from dpaudit.claims.claims import Claim, Premise
 from dpaudit.claims.guarantees import ApproxDP
 from dpaudit.claims.pairs import Pair

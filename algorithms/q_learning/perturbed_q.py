@@ -20,8 +20,13 @@ import numpy as np
 from dpaudit.algorithms.environments.line_world import N_ACTIONS, RewardFunction, Walk
 from dpaudit.algorithms.noise_calibration import sufficient_sigma
 from dpaudit.algorithms.public_parameters import public_size, require_positive, require_word
-from dpaudit.algorithms.q_learning.q_learning import LearnedQ, QLearning, Update, network_gradient
-from dpaudit.algorithms.q_learning.relu_network import ReLUNetwork
+from dpaudit.algorithms.q_learning.q_learning import (
+    LearnedQ,
+    QLearning,
+    ReLUNetwork,
+    Update,
+    network_gradient,
+)
 from dpaudit.claims.claims import Claim
 from dpaudit.claims.guarantees import ApproxDP
 from dpaudit.claims.sensitivity import L2
