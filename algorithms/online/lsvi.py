@@ -41,6 +41,12 @@ from dpaudit.errors import BudgetExceeded, InvalidParameter
 ValueRange: TypeAlias = Literal["to-go", "horizon", "unclipped"]
 
 
+def largest_value(values: ValueRange, horizon: int, step: int) -> float:
+    """The largest value of V at a step, from 0; 0 after the last."""
+    left = horizon - step
+    return float(left if values == "to-go" or left == 0 else horizon)
+
+
 class Seen(NamedTuple):
     """What one user sees: what is on the billboard when their turn comes, and their own actions."""
 
@@ -75,11 +81,6 @@ class LinearModel:
         """The largest norm of a feature."""
         return float(np.linalg.norm(self.features, axis=2).max())
 
-    def most(self, step: int) -> float:
-        """The largest value of V at a step, from 0; 0 after the last."""
-        left = self.horizon - step
-        return float(left if self.values == "to-go" or left == 0 else self.horizon)
-
     def plan(self, grams: Array, bonus: float, target: Callable[[int, Array], Array]) -> NDArray[np.int64]:
         """Lines 9 to 16: the greedy policy [H, S] of optimistic regressions, the last step first.
 
@@ -96,7 +97,7 @@ class LinearModel:
             optimistic = rows @ solved[:, 0] + bonus * np.sqrt(np.maximum(variances, 0.0))
             policy[h], values = best_actions(
                 optimistic.reshape(n_states, n_actions),
-                self.most(h),
+                largest_value(self.values, self.horizon, h),
                 clip_below=self.values != "unclipped",
             )
         policy.setflags(write=False)

@@ -61,25 +61,16 @@ MAXIMUM = 8.68
 
 @dataclass(frozen=True)
 class FunctionalCalibration:
-    """The published noise and its argument; the defaults are those of appendix E.3.
+    """The published noise and its argument; the defaults are those of appendix E.3."""
 
-    Attributes:
-        guarantee: (epsilon, delta), delta for both summands together.
-        sigma: the noise that is used.
-        step_size: alpha.
-        samples: T.
-        batch: B, at most T.
-        k: half the assumed bound on a path's values.
-        lipschitz_squared: L^2, of the network.
-    """
-
+    # (epsilon, delta), delta for both summands together
     guarantee: ApproxDP = field(default_factory=lambda: ApproxDP(epsilon=0.9, delta=1e-4))
-    sigma: float = 0.32
-    step_size: float = 3e-4
-    samples: int = 5000
-    batch: int = 64
-    k: float = 2.3
-    lipschitz_squared: float = 16.0
+    sigma: float = 0.32  # the noise that is used
+    step_size: float = 3e-4  # alpha
+    samples: int = 5000  # T
+    batch: int = 64  # B, at most T
+    k: float = 2.3  # half the assumed bound on a path's values
+    lipschitz_squared: float = 16.0  # L^2, of the network
 
     def __post_init__(self) -> None:
         for name in ("sigma", "step_size", "k", "lipschitz_squared"):
