@@ -11,13 +11,8 @@ from typing import Any
 
 import click
 
-from dpaudit.app.text.failures import (
-    EXIT_INTERRUPTED,
-    open_closed_streams,
-    report,
-    silenced,
-    traceback_option,
-)
+from dpaudit.app.text.failures import EXIT_INTERRUPTED, report, traceback_option
+from dpaudit.app.text.streams import open_closed_streams, silenced
 
 #: Verb -> its module in this folder, the command's name there, and what `--help` says of it.
 #: Help is printed from this table, so that it waits for none of the libraries that compute.

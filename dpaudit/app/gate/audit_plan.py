@@ -12,7 +12,7 @@ from types import FrameType
 from typing import Any, Final, Literal, Self
 
 from dpaudit.app.gate.settings import Effort, Gate
-from dpaudit.auditors.sampling.plan import TooFewRuns
+from dpaudit.auditors.sampling.sampling import TooFewRuns
 from dpaudit.auditors.sampling.trial import Auditable
 from dpaudit.certificate.verdicts import Audit
 from dpaudit.claims.claims import Claim
@@ -111,7 +111,7 @@ class Plan:
                 pairs=len(pairs),
                 trials=0,
                 seed=seed,
-                speaks_of="transcript" if self.method == "replay" else "final-output",
+                about="transcript" if self.method == "replay" else "final-output",
                 inconclusive=(f"the time limit of {self.seconds:g} seconds was over before it could tell",),
             )
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from dpaudit.app.text.failures import NobodyReads
+from dpaudit.app.text.streams import NobodyReads
 from dpaudit.errors import DpauditError, UsageError
 
 _OWN_FOLDER = str(Path(__file__).resolve().parents[2])

@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, assert_never
 
 from rich.console import RenderableType
 from rich.text import Text
 
-from dpaudit.app.text.conditions import sentences
-from dpaudit.app.text.output import MOST_ROWS, bullets, counted, line, lower, table, upper
-from dpaudit.auditors.statistics.gaussian_pair import LARGEST_EPSILON
+from dpaudit.app.text.output import MOST_ROWS, bullets, line, table, upper
 from dpaudit.certificate.certificate import Certificate
-from dpaudit.certificate.conditions import Condition
 from dpaudit.certificate.verdicts import (
     Accounting,
-    Audit,
-    Experiment,
-    Finding,
     Proof,
     ReleaseAccount,
     ReleaseGroup,
@@ -43,15 +37,15 @@ def accounting_table(accounting: Accounting) -> list[RenderableType]:
         groups = overview.groups[:MOST_ROWS]
         failing = not_proved(accounting)[:MOST_ROWS]
         # A failing release that is alone in its group has its row already.
-        alone = {group.dearest.label for group in groups if group.number == 1}
+        alone = {group.costliest.label for group in groups if group.number == 1}
         rows = [_group_row(group) for group in groups]
         rows += [_account_row(release) for release in failing if release.label not in alone]
         others = overview.total - sum(group.number for group in groups)
         if others:
             notes.append(f"... and {others} more releases")
         notes.append(
-            f"{overview.total} releases; where labels differ in a number alone, a row has the dearest one's "
-            f"cost, and --output-format json lists {len(accounting.releases)}"
+            f"{overview.total} releases; where labels differ only in a number, a row shows the cost of the "
+            f"costliest one, and --output-format json lists {len(accounting.releases)}"
         )
     if accounting.claim is not None:
         best = f"{bound_figure(accounting.bounds[0])}" if accounting.bounds else "none known"
@@ -67,11 +61,6 @@ def opinion_line(certificate: Certificate) -> Text:
     return line("second opinion", *str(certificate.second_opinion).split(" ", 1))
 
 
-def not_checked(conditions: Iterable[Condition]) -> list[RenderableType]:
-    """What is taken on trust."""
-    return bullets("Not checked", sentences(conditions))
-
-
 def bound_words(accounting: Accounting) -> list[str]:
     """Each bound on the total, tightest first."""
     words = [f"{bound_figure(bound)} by {bound.method} ({bound.rigour})" for bound in accounting.bounds]
@@ -84,18 +73,18 @@ def not_proved(accounting: Accounting) -> list[ReleaseAccount]:
 
 
 def _group_row(group: ReleaseGroup) -> list[object]:
-    """Releases that differ in a number: how many, their kind, and the dearest one's figure."""
+    """Releases that differ in a number: how many, their kind, and the costliest one's figure."""
     if group.number == 1:
-        return _account_row(group.dearest)
+        return _account_row(group.costliest)
     verdict = None
     if group.claimed:
         verdict = Proof.NOT_PROVED if group.failed else Proof.PROVED
     return [
         f"{group.pattern} ({group.number})",
-        group.dearest.mechanism.kind,
+        group.costliest.mechanism.kind,
         "",
         "",
-        f"<= {figure(group.dearest.proved, proved=True)}",
+        f"<= {figure(group.costliest.proved, proved=True)}",
         verdict,
     ]
 
@@ -151,37 +140,6 @@ def shortfall(proved: AnyGuarantee, claimed: AnyGuarantee) -> str:
         return f"claimed {claimed}, computed {computed!r}"
     ratio = f"{upper(computed / stated)} times the claim" if stated > 0 else "the claim is 0"
     return f"claimed {stated!r}, computed {computed!r}: {ratio}"
-
-
-def could_refute_any(audit: Audit) -> bool:
-    """Whether nothing limited which epsilon could be refuted: the figure is where computing ends."""
-    return (audit.largest_refutable_epsilon or 0.0) >= LARGEST_EPSILON
-
-
-def audit_line(audit: Audit) -> Text:
-    """The audit's verdict, what it compared, and its seed."""
-    compared = counted(audit.pairs, "pair", "pairs") + " of neighbouring data"
-    if audit.method == "one-run":
-        compared = counted(audit.trials, "canary", "canaries")
-    return line("audit", audit.verdict, f"by {audit.method} on {compared}, audit seed {audit.seed}")
-
-
-def audit_words(audit: Audit) -> list[RenderableType]:
-    """The audit's verdict, its seed, its findings and why it could not tell, where that is so."""
-    parts: list[RenderableType] = [audit_line(audit)]
-    if audit.epsilon_lower is not None:
-        parts.append(line(f"epsilon >= {lower(audit.epsilon_lower)} at delta {audit.delta}"))
-    parts += bullets("Findings", map(finding_words, audit.findings))
-    if audit.verdict is Experiment.INCONCLUSIVE:
-        parts += bullets("Inconclusive", audit.inconclusive)
-    return parts
-
-
-def finding_words(finding: Finding) -> str:
-    """A finding's kind, release, detail and place."""
-    label = f" in {finding.label!r}" if finding.label else ""
-    place = f" ({finding.where})" if finding.where else ""
-    return f"{finding.kind}{label}: {finding.detail}{place}"
 
 
 def release_rows(releases: Sequence[Release]) -> list[list[object]]:

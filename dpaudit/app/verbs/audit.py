@@ -22,12 +22,12 @@ from dpaudit.app.options.targets import (
     pairs_of,
     parameter_option,
 )
-from dpaudit.app.text.audit_text import audit_json, audit_page
+from dpaudit.app.text.audits import audit_json, audit_page
 from dpaudit.app.text.failures import EXIT_INCONCLUSIVE, EXIT_NOT_PROVED, traceback_option
 from dpaudit.app.text.output import line, lower, output_format_option, print_json, print_text
 from dpaudit.app.text.progress import Progress
 from dpaudit.auditors.sampling.curatorless import Plain
-from dpaudit.auditors.sampling.plan import SoFar
+from dpaudit.auditors.sampling.sampling import SoFar
 from dpaudit.certificate.verdicts import Audit, Experiment
 from dpaudit.claims.pairs import Pair
 from dpaudit.curator.running import name_of

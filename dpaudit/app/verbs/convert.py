@@ -14,7 +14,8 @@ from dpaudit.accountants.curves.conversion_table import LARGEST, Conversion, lar
 from dpaudit.app.options.claim_options import stated_guarantee
 from dpaudit.app.report.blocks import Block, Grid, latex, markdown
 from dpaudit.app.text.failures import traceback_option
-from dpaudit.app.text.output import line, lower, note, print_json, print_text, table, unwrapped, upper
+from dpaudit.app.text.output import line, lower, print_json, print_text, table, unwrapped, upper
+from dpaudit.app.text.streams import note
 from dpaudit.certificate.verdicts import leading_figure
 from dpaudit.claims.guarantees import RDP, AnyGuarantee, ApproxDP, PureDP
 from dpaudit.errors import UsageError
@@ -93,7 +94,7 @@ def convert(
         rows = conversions(given, deltas=deltas or DELTAS, orders=orders or ORDERS)
         name, start = str(given), given.to_json()
     if picture is not None:
-        from dpaudit.app.text.plot import draw_curves
+        from dpaudit.app.report.conversion_chart import draw_curves
 
         draw_curves(drawn, rows, name, picture)
         note(f"drawn: {picture}")

@@ -15,7 +15,8 @@ from dpaudit.app.gate.configuration import Configuration, ConfigurationError, re
 from dpaudit.app.gate.formats import FORMATS, markdown, text
 from dpaudit.app.gate.report import Finding, Place, Report
 from dpaudit.app.text.failures import EXIT_INPUT, EXIT_NOTHING, traceback_option
-from dpaudit.app.text.output import note, print_text
+from dpaudit.app.text.output import print_text
+from dpaudit.app.text.streams import note
 from dpaudit.errors import UsageError
 from dpaudit.ledger.files import replace_file, require_folder
 

@@ -12,7 +12,8 @@ from dpaudit.accountants.bridges.from_opacus import IN_CHECKPOINT, from_opacus, 
 from dpaudit.accountants.bridges.from_opendp import from_opendp
 from dpaudit.app.options.files import about_file, require_no_input
 from dpaudit.app.text.failures import traceback_option
-from dpaudit.app.text.output import note, print_text, unwrapped
+from dpaudit.app.text.output import print_text, unwrapped
+from dpaudit.app.text.streams import note
 from dpaudit.claims.relations import Neighbouring
 from dpaudit.errors import UsageError
 from dpaudit.json_text import strictly_parsed

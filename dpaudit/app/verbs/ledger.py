@@ -17,7 +17,7 @@ from dpaudit.app.text.output import (
     table,
     unwrapped,
 )
-from dpaudit.app.text.reading import progress_on
+from dpaudit.app.text.progress import progress_on
 from dpaudit.app.text.tables import release_rows
 from dpaudit.app.verbs.diff import ledger_diff
 from dpaudit.errors import UnhashedLedger

@@ -1,17 +1,38 @@
-"""How an audit of its own reads as text: what was refuted, of what, and how far the audit could have seen."""
+"""How an audit reads as text and as JSON: what it refuted or did not, and what it could have refuted."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from rich.console import RenderableType
+from rich.text import Text
 
+from dpaudit.app.text.conditions import not_checked
 from dpaudit.app.text.output import assured, bullets, counted, line, lower
-from dpaudit.app.text.tables import audit_line, could_refute_any, finding_words, not_checked
-from dpaudit.certificate.verdicts import Audit, Experiment
+from dpaudit.auditors.statistics.gaussian_pair import LARGEST_EPSILON
+from dpaudit.certificate.verdicts import Audit, Experiment, Finding
 from dpaudit.claims.guarantees import GDP
 
 _OF = {"transcript": "the transcript of all releases", "final-output": "the final output"}
+
+
+def audit_line(audit: Audit) -> Text:
+    """The audit's verdict, what it compared, and its seed."""
+    compared = counted(audit.pairs, "pair", "pairs") + " of neighbouring data"
+    if audit.method == "one-run":
+        compared = counted(audit.trials, "canary", "canaries")
+    return line("audit", audit.verdict, f"by {audit.method} on {compared}, audit seed {audit.seed}")
+
+
+def audit_words(audit: Audit) -> list[RenderableType]:
+    """The audit's verdict, its seed, its findings and why it could not tell, where that is so."""
+    parts: list[RenderableType] = [audit_line(audit)]
+    if audit.epsilon_lower is not None:
+        parts.append(line(f"epsilon >= {lower(audit.epsilon_lower)} at delta {audit.delta}"))
+    parts += bullets("Findings", map(finding_words, audit.findings))
+    if audit.verdict is Experiment.INCONCLUSIVE:
+        parts += bullets("Inconclusive", audit.inconclusive)
+    return parts
 
 
 def audit_page(audit: Audit) -> list[RenderableType]:
@@ -31,23 +52,37 @@ def audit_json(audit: Audit) -> dict[str, Any]:
     return {"verdict": audit.verdict, **fields, "not_checked": conditions}
 
 
+def finding_words(finding: Finding) -> str:
+    """A finding's kind, release, detail and place."""
+    label = f" in {finding.label!r}" if finding.label else ""
+    place = f" ({finding.where})" if finding.where else ""
+    return f"{finding.kind}{label}: {finding.detail}{place}"
+
+
+def could_refute_any(audit: Audit) -> bool:
+    """Whether nothing limited which epsilon could be refuted: the figure is where computing ends."""
+    return (audit.largest_refutable_epsilon or 0.0) >= LARGEST_EPSILON
+
+
 def _meaning(audit: Audit) -> str:
-    of = _OF[audit.speaks_of]
+    of = _OF[audit.about]
     if audit.claim is None:
-        said = "an audit without a claim bounds what is lost"
-        return f"{said}: it speaks of {of}"
+        return f"no claim was audited; the figures are about {of}"
     guarantee = audit.claim.guarantee
     match audit.verdict:
         case Experiment.REFUTED if set(audit.refuted_by) == {"findings"}:
-            return f"the ledger does not describe the algorithm; the figures speak of {of}"
+            return f"the ledger does not describe the algorithm; the figures are about {of}"
         case Experiment.REFUTED if audit.method == "gdp" and isinstance(guarantee, GDP):
-            return f"not {guarantee}: this speaks of {of}, and says nothing of any epsilon"
+            return f"the audit refutes {guarantee} in {of}; this says nothing about epsilon"
         case Experiment.REFUTED:
-            return f"not {guarantee}: this speaks of {of}"
+            return f"the audit refutes {guarantee} in {of}"
         case Experiment.NOT_REFUTED:
-            return f"nothing speaks against {guarantee} in {of}; that is no evidence of privacy"
+            return (
+                f"the audit found no evidence against {guarantee} in {of}; "
+                "this does not show that the claim is true"
+            )
         case Experiment.INCONCLUSIVE:
-            return f"of {guarantee} this audit can say nothing, either way; it looked at {of}"
+            return f"the audit cannot tell whether {guarantee} is violated in {of}"
 
 
 def _figures(audit: Audit) -> list[str]:
