@@ -302,10 +302,7 @@ PRIVATE_LSVI_UCB = Builtin(
         "calibration": words("calibration of the noise", "sound", "as-published"),
         "counted": words("what its counter counts, as analysed or as printed", "episodes", "steps"),
         "values": words(
-            "V_h in [0, H-h+1], in [0, H], or, as printed, at most H",
-            "to-go",
-            "horizon",
-            "unclipped",
+            "V_h in [0, H-h+1], in [0, H], or, as printed, at most H", "to-go", "horizon", "unclipped"
         ),
         "fixed_updates": size("number of updates at fixed times; left out, where a determinant has grown"),
         "K": size("users", 2000, data="built-in"),

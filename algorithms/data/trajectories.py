@@ -154,10 +154,7 @@ class TrajectoryData(Records):
 
 
 def trajectory_pairs(
-    data: TrajectoryData,
-    *,
-    neighbouring: Neighbouring | str = Neighbouring.REPLACE_ONE,
-    index: int = -1,
+    data: TrajectoryData, *, neighbouring: Neighbouring | str = Neighbouring.REPLACE_ONE, index: int = -1
 ) -> Iterator[Pair]:
     """Pairs in which one trajectory is changed as the relation allows; those equal to the data are left out.
 

@@ -344,10 +344,7 @@ class PrivateLSVIUCB:
         noise = self.noise
         size = self.model.dimension
         grams = curator.stream(
-            noise.gram,
-            "Lambda",
-            (self.model.horizon, size, size),
-            claimed=ZCDP(rho=self.guarantee.rho / 2.0),
+            noise.gram, "Lambda", (self.model.horizon, size, size), claimed=ZCDP(rho=self.guarantee.rho / 2.0)
         )
 
         def released(step: int, target: Array) -> Array:

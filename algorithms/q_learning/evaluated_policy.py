@@ -14,13 +14,7 @@ from typing import Any
 import numpy as np
 
 from dpaudit.algorithms.data.episodes import Episodes
-from dpaudit.algorithms.environments.line_world import (
-    HORIZON,
-    N_ACTIONS,
-    REACH,
-    RewardFunction,
-    Walk,
-)
+from dpaudit.algorithms.environments.line_world import HORIZON, N_ACTIONS, REACH, RewardFunction, Walk
 from dpaudit.algorithms.evaluation.least_squares import DPLSW
 from dpaudit.algorithms.public_parameters import public_size
 from dpaudit.algorithms.q_learning.q_learning import LearnedQ, NodeValues
