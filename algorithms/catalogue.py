@@ -129,8 +129,8 @@ def _vapvi_example(values: Values) -> Prepared:
 
 
 def _vapvi_fit(path: Path, values: Values) -> Prepared:
-    sizes = [public_size(values[name], name) for name in ("states", "actions", "horizon")]
-    n_states, n_actions, horizon = sizes
+    names = ("states", "actions", "horizon")
+    n_states, n_actions, horizon = (public_size(values[name], name) for name in names)
     data = read_trajectories(path, n_states=n_states, n_actions=n_actions, horizon=horizon)
     return DPVAPVI(one_hot_features(n_states, n_actions), horizon, **_vapvi_options(values)), data
 

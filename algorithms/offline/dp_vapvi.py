@@ -194,8 +194,28 @@ class DPVAPVI:
         return Policy(actions, values)
 
     def worst_pairs(self) -> Sequence[Pair]:
-        """Two trajectories whose public features move the releases most, and replace one another."""
-        return worst_linear_pairs(self.features, self.noise)
+        """One pair; two where the data are split, with the replaced trajectory in either half.
+
+        Which state and action each of two trajectories shows at step h is chosen to make the releases of that
+        step cost most, all taken together, if both earn all that can be earned from there on, or one of them
+        nothing. The records need not be likely, or possible, under any process: the claim protects them all
+        the same.
+        """
+        copies = _COPIES[self.noise.name]
+        replaced = [((True, True), 0, "a trajectory")]
+        if self.split:
+            last = 2 * copies - 1
+            replaced = [
+                ((False, True), 0, "a trajectory of the first half"),
+                ((True, False), last, "a trajectory of the second half"),
+            ]
+        pairs = []
+        for counted, unit, whose in replaced:
+            one, other = _trajectories(self.features, self.noise, counted)
+            data = TrajectoryData.of([one, other] * copies, *self.features.shape[:2]).replace(unit, one)
+            description = f"{whose}, replaced by the one furthest from it"
+            pairs.append(Pair(data, data.replace(unit, other), description, unit=unit))
+        return pairs
 
     def utility(self, output: Policy) -> dict[str, float]:
         """The policy's suboptimality against the exact optimum, where the process is known."""
@@ -240,23 +260,6 @@ def floored(matrix: Array, floor: float) -> Array:
         return matrix
     raised: Array = (vectors * np.maximum(eigenvalues, floor)) @ vectors.T
     return raised
-
-
-def worst_linear_pairs(features: Array, noise: LinearCalibration) -> tuple[Pair, ...]:
-    """One pair; two where the data are split, with the replaced trajectory in either half.
-
-    Which state and action each of two trajectories shows at step h is chosen to make the releases of that
-    step cost most, all taken together, if both earn all that can be earned from there on, or one of them
-    nothing. The records need not be likely, or possible, under any process: the claim protects them all the
-    same.
-    """
-    last = 2 * _COPIES[noise.name] - 1
-    if not noise.split:
-        return (_pair(features, noise, (True, True), 0, "a trajectory"),)
-    return (
-        _pair(features, noise, (False, True), 0, "a trajectory of the first half"),
-        _pair(features, noise, (True, False), last, "a trajectory of the second half"),
-    )
 
 
 def costliest(noise: LinearCalibration, h: int, halves: tuple[bool, bool] = (True, True)) -> Furthest:
@@ -342,15 +345,3 @@ def _trajectories(
     earned = 1.0, 0.0 if any(pair.alone for pair in found) else 1.0
     one, other = (Trajectory(states[i], actions[i], np.full(noise.horizon, earned[i])) for i in range(2))
     return one, other
-
-
-def _pair(
-    features: Array, noise: LinearCalibration, halves: tuple[bool, bool], unit: int, replaced: str
-) -> Pair:
-    one, other = _trajectories(features, noise, halves)
-    n_states, n_actions, _ = features.shape
-    rows = [one, other] * _COPIES[noise.name]
-    data = TrajectoryData.of(rows, n_states, n_actions).replace(unit, one)
-    return Pair(
-        data, data.replace(unit, other), f"{replaced}, replaced by the one furthest from it", unit=unit
-    )
