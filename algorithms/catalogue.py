@@ -328,9 +328,7 @@ _Q_FORMS: Mapping[str, frozenset[str]] = {
     "noisy-rewards": frozenset(),
     "noisy-gradients": frozenset({"clip"}),
 }
-_Q_COMMON = frozenset(
-    {"form", "epsilon", "delta", "updates", "batch", "step_size", "discount", "exploration"}
-)
+_Q_COMMON = frozenset({"epsilon", "delta", "updates", "batch", "step_size", "discount", "exploration"})
 
 
 def _q_learning(values: Values) -> Prepared:

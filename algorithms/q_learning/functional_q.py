@@ -148,26 +148,18 @@ def path_tail(level: float, sigma: float, beta: float) -> float:
 
 @dataclass(frozen=True, eq=False)
 class FunctionalQLearning(QLearning):
-    """Algorithm 1, frozen with its public parameters: ``(RewardFunction, curator) -> LearnedQ``.
+    """Algorithm 1, frozen with its public parameters: ``(RewardFunction, curator) -> LearnedQ``."""
 
-    Args:
-        calibration: of the noise, with alpha, T and B.
-        resets: J, how often a new path is taken; left out, T/B, for every update.
-        view: the output at the end.
-        discount: gamma; the paper does not state it.
-        exploration: the share of random actions at the beginning, which falls to 0 at the end; the printed
-            algorithm has none, and stays at one end of [0, 1].
-        hidden: sizes of the network's hidden layers.
-        nodes: at how many evenly spaced states noisy values are released.
-    """
-
+    # of the noise, with alpha, T and B
     calibration: FunctionalCalibration = field(default_factory=FunctionalCalibration)
-    resets: int | None = None
-    view: ReleasedView = "raw"
-    discount: float = 0.5
+    resets: int | None = None  # J, how often a new path is taken; left out, T/B, for every update
+    view: ReleasedView = "raw"  # the output at the end
+    discount: float = 0.5  # gamma; the paper does not state it
+    # the share of random actions at the beginning, which falls to 0 at the end; the printed algorithm has
+    # none, and stays at one end of [0, 1]
     exploration: float = 0.0
-    hidden: tuple[int, ...] = (16, 16)
-    nodes: int = 17
+    hidden: tuple[int, ...] = (16, 16)  # sizes of the network's hidden layers
+    nodes: int = 17  # at how many evenly spaced states noisy values are released
 
     name = "q-learning-with-functional-noise"
 
