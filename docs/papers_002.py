@@ -19,8 +19,7 @@ from dpaudit.algorithms.q_learning.functional_q import (
     path_tail,
 )
 from dpaudit.algorithms.q_learning.perturbed_q import Perturbed, PerturbedQLearning
-from dpaudit.algorithms.q_learning.q_learning import LearnedQ
-from dpaudit.algorithms.q_learning.relu_network import ReLUNetwork
+from dpaudit.algorithms.q_learning.q_learning import LearnedQ, ReLUNetwork
 from dpaudit.auditors.replay.movement import movements
 from dpaudit.auditors.replay.replay import replay
 from dpaudit.auditors.sampling.trials import run_trials
