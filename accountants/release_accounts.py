@@ -15,7 +15,8 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from dpaudit.accountants.composition.columns import Column, times_up
+from dpaudit.accountants.closed_forms.columns import times_up
+from dpaudit.accountants.closed_forms.rounding import Vector
 from dpaudit.accountants.composition.costs import pure_epsilon, rho
 from dpaudit.certificate.verdicts import Overview, Proof, ReleaseAccount, ReleaseGroup, leading_figure, within
 from dpaudit.claims.guarantees import ZCDP, AnyGuarantee, PureDP
@@ -52,7 +53,7 @@ _Judged: TypeAlias = _Plain | ReleaseAccount
 
 @dataclass(slots=True)
 class _Group:
-    dearest: _Judged
+    costliest: _Judged
     figure: float = -1.0
     number: int = 0
     claimed: int = 0
@@ -129,7 +130,7 @@ class ReleaseAccounts:
                 number=group.number,
                 claimed=group.claimed,
                 failed=group.failed,
-                dearest=_shown(group.dearest),
+                costliest=_shown(group.costliest),
             )
             for (pattern, _, _), group in self._groups.items()
         )
@@ -169,15 +170,15 @@ class ReleaseAccounts:
             np.bincount(numbers, weights, len(found)) for weights in (None, batch.claimed, batch.failed)
         )
         order = np.argsort(batch.figures, kind="stable")
-        dearest = np.empty(len(found), dtype=np.int64)
-        dearest[numbers[order]] = order  # of each group the last one assigned stays
+        costliest = np.empty(len(found), dtype=np.int64)
+        costliest[numbers[order]] = order  # of each group the last one assigned stays
         for number, key in enumerate(found):
             if key not in self._groups and len(self._groups) >= _MOST_GROUPS:
                 continue
-            at = int(dearest[number])
+            at = int(costliest[number])
             group = self._groups.setdefault(key, _Group(batch.judged(at)))
             if batch.figures[at] > group.figure:
-                group.dearest, group.figure = batch.judged(at), float(batch.figures[at])
+                group.costliest, group.figure = batch.judged(at), float(batch.figures[at])
             group.number += int(sizes[number])
             group.claimed += int(claims[number])
             group.failed += int(failures[number])
@@ -226,7 +227,7 @@ class _Batch:
 _NOT_PLAIN = PlainRelease("", PlainNoise("gaussian", "declared", math.nan, math.nan))
 
 
-def _figures(batch: Sequence[PlainRelease]) -> Column:
+def _figures(batch: Sequence[PlainRelease]) -> Vector:
     size = len(batch)
     sensitivity = np.fromiter((release.noise.sensitivity for release in batch), np.float64, size)
     scale = np.fromiter((release.noise.scale for release in batch), np.float64, size)

@@ -11,8 +11,8 @@ from dpaudit.accountants.accounting import account
 from dpaudit.algorithms.environments.linear_mixture import one_hot_mixture, random_linear_mixture
 from dpaudit.algorithms.environments.riverswim import figure_river
 from dpaudit.algorithms.noise_calibration import sufficient_sigma
-from dpaudit.algorithms.online.ldp_ucrl_vtr import LDPUCRLVTR
-from dpaudit.algorithms.online.mixture_calibration import (
+from dpaudit.algorithms.online.ldp_ucrl_vtr import (
+    LDPUCRLVTR,
     MixtureCalibrationName,
     message_sensitivity,
     published_sigma,
@@ -61,7 +61,7 @@ def cases() -> Iterator[Case]:
     one_hot = MixtureModel(one_hot_mixture(river).features, river.rewards)
 
     def case(name: str, model: MixtureModel, calibration: MixtureCalibrationName) -> Case:
-        mdp = river if model is one_hot else mixture.tabular
+        mdp = river if model is one_hot else mixture
         return Case(f"{calibration}, {name}", LDPUCRLVTR(model, CLAIMED, calibration, mdp=mdp))
 
     for clip, words in ((True, "values clipped"), (False, "values not clipped below, as printed")):

@@ -22,156 +22,101 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from dpaudit.certificate.certificate import Certificate, judge
-    from dpaudit.certificate.verdicts import Accounting, Audit, Experiment, Finding, Proof
-    from dpaudit.claims.bounds import Bound
-    from dpaudit.claims.claims import Claim, Premise
-    from dpaudit.claims.guarantees import GDP, RDP, ZCDP, ApproxDP, PureDP
-    from dpaudit.claims.pairs import Pair
-    from dpaudit.claims.relations import Neighbouring, TrustModel, View
-    from dpaudit.claims.sensitivity import L1, L2, RKHS, Frobenius, Sensitivity
-    from dpaudit.curator.curator import Curator, Filter
-    from dpaudit.curator.noise import LiveNoise, NoNoise, ReplayedNoise, Transcript
-    from dpaudit.curator.running import Algorithm, Run, run
-    from dpaudit.curator.views import UserViews
-    from dpaudit.errors import DpauditError
-    from dpaudit.ledger.ledger import Header, Ledger
-    from dpaudit.ledger.releases import Partition, Release
-    from dpaudit.mechanisms import (
-        DiscreteGaussian,
-        DiscreteLaplace,
-        Exponential,
-        ExponentialKernel,
-        Gaussian,
-        GaussianProcess,
-        Laplace,
-        OpaqueApproxDP,
-        OpaquePureDP,
-        OpaqueZCDP,
-        PoissonSampled,
-        RandomizedResponse,
-        SmoothGaussian,
-        SymmetricGaussian,
-        Tabulated,
-        TreeAggregation,
-    )
+    from dpaudit.accountants.calibration.calibration import calibrate as calibrate
+    from dpaudit.auditors.replay.replay import replay as replay
+    from dpaudit.certificate.certificate import Certificate as Certificate
+    from dpaudit.certificate.certificate import judge as judge
+    from dpaudit.certificate.verdicts import Accounting as Accounting
+    from dpaudit.certificate.verdicts import Audit as Audit
+    from dpaudit.certificate.verdicts import Experiment as Experiment
+    from dpaudit.certificate.verdicts import Finding as Finding
+    from dpaudit.certificate.verdicts import Proof as Proof
+    from dpaudit.claims.bounds import Bound as Bound
+    from dpaudit.claims.claims import Claim as Claim
+    from dpaudit.claims.claims import Premise as Premise
+    from dpaudit.claims.guarantees import GDP as GDP
+    from dpaudit.claims.guarantees import RDP as RDP
+    from dpaudit.claims.guarantees import ZCDP as ZCDP
+    from dpaudit.claims.guarantees import ApproxDP as ApproxDP
+    from dpaudit.claims.guarantees import PureDP as PureDP
+    from dpaudit.claims.pairs import Pair as Pair
+    from dpaudit.claims.relations import Neighbouring as Neighbouring
+    from dpaudit.claims.relations import TrustModel as TrustModel
+    from dpaudit.claims.relations import View as View
+    from dpaudit.claims.sensitivity import L1 as L1
+    from dpaudit.claims.sensitivity import L2 as L2
+    from dpaudit.claims.sensitivity import RKHS as RKHS
+    from dpaudit.claims.sensitivity import Frobenius as Frobenius
+    from dpaudit.claims.sensitivity import Sensitivity as Sensitivity
+    from dpaudit.curator.curator import Curator as Curator
+    from dpaudit.curator.curator import Filter as Filter
+    from dpaudit.curator.noise import LiveNoise as LiveNoise
+    from dpaudit.curator.noise import NoNoise as NoNoise
+    from dpaudit.curator.noise import ReplayedNoise as ReplayedNoise
+    from dpaudit.curator.noise import Transcript as Transcript
+    from dpaudit.curator.running import Algorithm as Algorithm
+    from dpaudit.curator.running import Run as Run
+    from dpaudit.curator.running import run as run
+    from dpaudit.curator.views import UserViews as UserViews
+    from dpaudit.errors import DpauditError as DpauditError
+    from dpaudit.ledger.ledger import Header as Header
+    from dpaudit.ledger.ledger import Ledger as Ledger
+    from dpaudit.ledger.releases import Partition as Partition
+    from dpaudit.ledger.releases import Release as Release
+    from dpaudit.mechanisms import DiscreteGaussian as DiscreteGaussian
+    from dpaudit.mechanisms import DiscreteLaplace as DiscreteLaplace
+    from dpaudit.mechanisms import Exponential as Exponential
+    from dpaudit.mechanisms import ExponentialKernel as ExponentialKernel
+    from dpaudit.mechanisms import Gaussian as Gaussian
+    from dpaudit.mechanisms import GaussianProcess as GaussianProcess
+    from dpaudit.mechanisms import Laplace as Laplace
+    from dpaudit.mechanisms import OpaqueApproxDP as OpaqueApproxDP
+    from dpaudit.mechanisms import OpaquePureDP as OpaquePureDP
+    from dpaudit.mechanisms import OpaqueZCDP as OpaqueZCDP
+    from dpaudit.mechanisms import PoissonSampled as PoissonSampled
+    from dpaudit.mechanisms import RandomizedResponse as RandomizedResponse
+    from dpaudit.mechanisms import SmoothGaussian as SmoothGaussian
+    from dpaudit.mechanisms import SymmetricGaussian as SymmetricGaussian
+    from dpaudit.mechanisms import Tabulated as Tabulated
+    from dpaudit.mechanisms import TreeAggregation as TreeAggregation
+    from dpaudit.pipeline.accounting import account as account
+    from dpaudit.pipeline.accounting import verify as verify
+    from dpaudit.pipeline.audit import audit as audit
+    from dpaudit.pipeline.audit import one_run as one_run
+    from dpaudit.pipeline.certify import certify as certify
+    from dpaudit.pipeline.convert import convert as convert
 
-# Public name -> its module, imported at first use: `dpaudit --help` must not wait for numpy.
-_MODULES = {
-    "Accounting": "certificate.verdicts",
-    "Algorithm": "curator.running",
-    "ApproxDP": "claims.guarantees",
-    "Audit": "certificate.verdicts",
-    "Bound": "claims.bounds",
-    "Certificate": "certificate.certificate",
-    "Claim": "claims.claims",
-    "Curator": "curator.curator",
-    "DiscreteGaussian": "mechanisms",
-    "DiscreteLaplace": "mechanisms",
-    "DpauditError": "errors",
-    "Experiment": "certificate.verdicts",
-    "Exponential": "mechanisms",
-    "ExponentialKernel": "mechanisms",
-    "Filter": "curator.curator",
-    "Finding": "certificate.verdicts",
-    "Frobenius": "claims.sensitivity",
-    "GDP": "claims.guarantees",
-    "Gaussian": "mechanisms",
-    "GaussianProcess": "mechanisms",
-    "Header": "ledger.ledger",
-    "L1": "claims.sensitivity",
-    "L2": "claims.sensitivity",
-    "Laplace": "mechanisms",
-    "Ledger": "ledger.ledger",
-    "LiveNoise": "curator.noise",
-    "Neighbouring": "claims.relations",
-    "NoNoise": "curator.noise",
-    "OpaqueApproxDP": "mechanisms",
-    "OpaquePureDP": "mechanisms",
-    "OpaqueZCDP": "mechanisms",
-    "Pair": "claims.pairs",
-    "Partition": "ledger.releases",
-    "PoissonSampled": "mechanisms",
-    "Premise": "claims.claims",
-    "Proof": "certificate.verdicts",
-    "PureDP": "claims.guarantees",
-    "RDP": "claims.guarantees",
-    "RKHS": "claims.sensitivity",
-    "RandomizedResponse": "mechanisms",
-    "Release": "ledger.releases",
-    "ReplayedNoise": "curator.noise",
-    "Run": "curator.running",
-    "Sensitivity": "claims.sensitivity",
-    "SmoothGaussian": "mechanisms",
-    "SymmetricGaussian": "mechanisms",
-    "Tabulated": "mechanisms",
-    "Transcript": "curator.noise",
-    "TreeAggregation": "mechanisms",
-    "TrustModel": "claims.relations",
-    "UserViews": "curator.views",
-    "View": "claims.relations",
-    "ZCDP": "claims.guarantees",
-    "judge": "certificate.certificate",
-    "run": "curator.running",
+# Module -> its public names, imported at first use: `dpaudit --help` must not wait for numpy.
+_NAMES = {
+    "accountants.calibration.calibration": "calibrate",
+    "auditors.replay.replay": "replay",
+    "certificate.certificate": "Certificate judge",
+    "certificate.verdicts": "Accounting Audit Experiment Finding Proof",
+    "claims.bounds": "Bound",
+    "claims.claims": "Claim Premise",
+    "claims.guarantees": "ApproxDP GDP PureDP RDP ZCDP",
+    "claims.pairs": "Pair",
+    "claims.relations": "Neighbouring TrustModel View",
+    "claims.sensitivity": "Frobenius L1 L2 RKHS Sensitivity",
+    "curator.curator": "Curator Filter",
+    "curator.noise": "LiveNoise NoNoise ReplayedNoise Transcript",
+    "curator.running": "Algorithm Run run",
+    "curator.views": "UserViews",
+    "errors": "DpauditError",
+    "ledger.ledger": "Header Ledger",
+    "ledger.releases": "Partition Release",
+    "mechanisms": (
+        "DiscreteGaussian DiscreteLaplace Exponential ExponentialKernel Gaussian GaussianProcess Laplace "
+        "OpaqueApproxDP OpaquePureDP OpaqueZCDP PoissonSampled RandomizedResponse SmoothGaussian "
+        "SymmetricGaussian Tabulated TreeAggregation"
+    ),
+    "pipeline.accounting": "account verify",
+    "pipeline.audit": "audit one_run",
+    "pipeline.certify": "certify",
+    "pipeline.convert": "convert",
 }
-
-__all__ = [
-    "GDP",
-    "L1",
-    "L2",
-    "RDP",
-    "RKHS",
-    "ZCDP",
-    "Accounting",
-    "Algorithm",
-    "ApproxDP",
-    "Audit",
-    "Bound",
-    "Certificate",
-    "Claim",
-    "Curator",
-    "DiscreteGaussian",
-    "DiscreteLaplace",
-    "DpauditError",
-    "Experiment",
-    "Exponential",
-    "ExponentialKernel",
-    "Filter",
-    "Finding",
-    "Frobenius",
-    "Gaussian",
-    "GaussianProcess",
-    "Header",
-    "Laplace",
-    "Ledger",
-    "LiveNoise",
-    "Neighbouring",
-    "NoNoise",
-    "OpaqueApproxDP",
-    "OpaquePureDP",
-    "OpaqueZCDP",
-    "Pair",
-    "Partition",
-    "PoissonSampled",
-    "Premise",
-    "Proof",
-    "PureDP",
-    "RandomizedResponse",
-    "Release",
-    "ReplayedNoise",
-    "Run",
-    "Sensitivity",
-    "SmoothGaussian",
-    "SymmetricGaussian",
-    "Tabulated",
-    "Transcript",
-    "TreeAggregation",
-    "TrustModel",
-    "UserViews",
-    "View",
-    "judge",
-    "run",
-]
+_MODULES = {name: module for module, names in _NAMES.items() for name in names.split()}
+__all__ = list(_MODULES)
 
 
 def __getattr__(name: str) -> Any:

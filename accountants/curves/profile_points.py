@@ -5,14 +5,19 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
 
-from dpaudit.accountants.accounting import held
 from dpaudit.accountants.composition.composition import Composition, compose_ledger
-from dpaudit.accountants.curves.curves import ACCOUNTANTS, pld_profile, rdp_profile
-from dpaudit.accountants.curves.profiles import GaussianProfile, PrivacyProfile, PureProfile, ZCDPProfile
+from dpaudit.accountants.curves.curves import (
+    ACCOUNTANTS,
+    ImpliedProfile,
+    PrivacyProfile,
+    pld_profile,
+    rdp_profile,
+)
+from dpaudit.accountants.curves.implied import held_to
 from dpaudit.certificate.curve_points import CurvePoints
 from dpaudit.certificate.verdicts import Accounting, meets, within
 from dpaudit.claims.bounds import as_rigorous
-from dpaudit.claims.guarantees import GDP, ZCDP, AnyGuarantee, ApproxDP, PureDP
+from dpaudit.claims.guarantees import ApproxDP
 from dpaudit.errors import CannotBound, InvalidParameter
 from dpaudit.ledger.ledger import Ledger
 from dpaudit.mechanisms import Gaussian, SymmetricGaussian
@@ -21,21 +26,24 @@ from dpaudit.mechanisms import Gaussian, SymmetricGaussian
 POINTS = 33
 _ENDS = (1e-10, 1e-8, 1e-6, 1e-4, 1e-2)
 
-#: Of so many different mechanisms that are not Gaussian, or ways to meet the parts of splits, the dearer
-#: accountants are asked only where one of them proves the claim: a curve by them takes many seconds.
+#: Of so many different mechanisms that are not Gaussian, or ways to meet the parts of splits, the costlier
+#: accountants are used only where one of them proves the claim: a curve by them takes many seconds.
 _MANY_DIFFERENT = 8
 _MANY_EXPOSURES = 4
 
 
-def profile_points(ledger: Ledger, accounting: Accounting) -> tuple[CurvePoints, ...]:
+def profile_points(
+    ledger: Ledger, accounting: Accounting, composition: Composition | None = None
+) -> tuple[CurvePoints, ...]:
     """The curves of all accountants that can bound a ledger in a second or two, cheapest first.
 
     Args:
         ledger: the releases; of a filtered one, its budget is what has a curve.
         accounting: what was made of it; where it claims (epsilon, delta), that epsilon is among the points.
+        composition: the ledger's; left out, it is composed here.
     """
     claimed = None if accounting.claim is None else accounting.claim.guarantee
-    found = list(_profiles(ledger, _needed(accounting)))
+    found = list(_profiles(ledger, _needed(accounting), composition))
     last = _end(found)
     if last is None:
         return ()
@@ -51,13 +59,18 @@ def profile_points(ledger: Ledger, accounting: Accounting) -> tuple[CurvePoints,
     return tuple(curves)
 
 
-def understated(curves: Iterable[CurvePoints], ledger: Ledger, accounting: Accounting) -> Iterator[str]:
+def understated(
+    curves: Iterable[CurvePoints],
+    ledger: Ledger,
+    accounting: Accounting,
+    composition: Composition | None = None,
+) -> Iterator[str]:
     """What is wrong with curves that somebody states: points below those computed again, or their rigour.
 
-    A curve by an accountant that is not asked today is held against all that are: it may be tighter than
-    each of them, but nobody can tell, so that it is refused where it lies below all.
+    A curve by an accountant that is not used now is compared with all that are: it may be tighter than each
+    of them, but that cannot be checked, so it is refused where it lies below all.
     """
-    found = list(_profiles(ledger, _needed(accounting)))
+    found = list(_profiles(ledger, _needed(accounting), composition))
     for curve in curves:
         profiles = [profile for profile in found if profile.method == curve.method] or found
         if not any(as_rigorous(profile.rigour, curve.rigour) for profile in profiles):
@@ -89,13 +102,15 @@ def _needed(accounting: Accounting) -> str | None:
     return meeting[0] if len(meeting) == 1 else None
 
 
-def _profiles(ledger: Ledger, needed: str | None) -> Iterator[PrivacyProfile]:
+def _profiles(
+    ledger: Ledger, needed: str | None, composition: Composition | None
+) -> Iterator[PrivacyProfile]:
     header = ledger.header
     if header.budget is not None:
-        yield from _of_budget(header.budget, header.group_size)
+        yield ImpliedProfile(held_to(header.budget, header.group_size))
         return
-    composition = compose_ledger(ledger)
-    skipped = dear(composition)
+    composition = compose_ledger(ledger) if composition is None else composition
+    skipped = costly(composition)
     for accountant in ACCOUNTANTS:
         if skipped and accountant in _METHODS and needed not in _METHODS[accountant]:
             continue
@@ -105,11 +120,11 @@ def _profiles(ledger: Ledger, needed: str | None) -> Iterator[PrivacyProfile]:
             continue
 
 
-#: The names under which the dear accountants answer.
+#: The names of the costly accountants' methods.
 _METHODS: dict[object, tuple[str, ...]] = {rdp_profile: ("rdp",), pld_profile: ("pld", "pld+rdp")}
 
 
-def dear(composition: Composition) -> bool:
+def costly(composition: Composition) -> bool:
     """Whether a curve by the Renyi and privacy-loss accountants takes many seconds."""
     different = (m for m in composition.mechanisms() if not isinstance(m, Gaussian | SymmetricGaussian))
     if len(list(itertools.islice(different, _MANY_DIFFERENT + 1))) > _MANY_DIFFERENT:
@@ -118,19 +133,6 @@ def dear(composition: Composition) -> bool:
         return len(composition.exposures()) > _MANY_EXPOSURES
     except CannotBound:
         return True
-
-
-def _of_budget(budget: AnyGuarantee, group_size: int) -> Iterator[PrivacyProfile]:
-    """As `budget_bounds` has it: a group of k has k^2 times the rho of one unit, and k times the rest."""
-    match budget:
-        case ZCDP(rho=rho):
-            yield ZCDPProfile(held(rho, group_size**2))
-        case GDP(mu=mu):
-            yield GaussianProfile(held(mu, group_size))
-        case PureDP(epsilon=epsilon):
-            yield PureProfile(held(epsilon, group_size))
-        case _:
-            return
 
 
 def _end(profiles: Sequence[PrivacyProfile]) -> float | None:

@@ -18,8 +18,7 @@ from dpaudit.accountants.interval.ball_factors import BallFactors
 from dpaudit.accountants.interval.sampled_balls import Decay
 from dpaudit.accountants.privacy_loss.contour.contour import Contour, lay
 from dpaudit.accountants.privacy_loss.contour.factors import Factor
-from dpaudit.accountants.privacy_loss.contour.planning import log_scale
-from dpaudit.accountants.privacy_loss.contour.saddle import saddle_for_epsilon
+from dpaudit.accountants.privacy_loss.contour.planning import log_scale, saddle_for_epsilon
 from dpaudit.accountants.privacy_loss.solve import FINAL
 from dpaudit.errors import CannotBound
 

@@ -6,43 +6,48 @@ import math
 import sys
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, fields
-from typing import Any, assert_never
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dpaudit.accountants.closed_forms.rounding import sum_up
-from dpaudit.accountants.privacy_loss.checks import grouped, joined, rows_of, tables_of, vectors
-from dpaudit.accountants.privacy_loss.contour.bounded_range import BoundedRangeFactor
-from dpaudit.accountants.privacy_loss.contour.compress import laplace_factors, response_factors
-from dpaudit.accountants.privacy_loss.contour.discrete import DiscreteFactor
-from dpaudit.accountants.privacy_loss.contour.factors import UNIT, Factor, GaussianFactor
-from dpaudit.accountants.privacy_loss.contour.families import LaplaceFactor, ResponseFactor
-from dpaudit.accountants.privacy_loss.contour.many_tables import table_factors
-from dpaudit.accountants.privacy_loss.contour.sampled import SampledGaussianFactor
-from dpaudit.accountants.privacy_loss.contour.sampled_laplace import SampledLaplaceFactor
-from dpaudit.accountants.privacy_loss.lattice.split_losses import Family, Part
-from dpaudit.accountants.privacy_loss.lattice.splitting import MOST_PARTS, resolved
-from dpaudit.accountants.privacy_loss.solve import Bracket
-from dpaudit.accountants.privacy_loss.sums import any_of, weighted_sum_up
-from dpaudit.accountants.privacy_loss.terms import (
-    LARGEST_PARAMETER,
-    ApproxTerm,
-    BoundedRangeTerm,
-    DiscreteTerm,
-    GaussianTerm,
-    LaplaceTerm,
-    PureTerm,
-    RandomizedResponseTerm,
-    SampledGaussianTerm,
-    SampledLaplaceTerm,
-    Term,
+from dpaudit.accountants.closed_forms.rounding import sum_up, up
+from dpaudit.accountants.privacy_loss.contour.compress import compressed
+from dpaudit.accountants.privacy_loss.contour.factors import UNIT, Factor, GaussianFactor, Vector
+from dpaudit.accountants.privacy_loss.contour.families import (
+    BoundedRangeFactor,
+    LaplaceFactor,
+    ParameterFamily,
+    ResponseFactor,
 )
+from dpaudit.accountants.privacy_loss.contour.sampled import log_mixture
+from dpaudit.accountants.privacy_loss.contour.sampled_gaussian import SampledGaussianFactor
+from dpaudit.accountants.privacy_loss.contour.sampled_laplace import SampledLaplaceFactor
+from dpaudit.accountants.privacy_loss.contour.tables import Table, table_factors
+from dpaudit.accountants.privacy_loss.lattice.splitting import MOST_PARTS, Part, resolved
+from dpaudit.accountants.privacy_loss.solve import Bracket
+from dpaudit.accountants.privacy_loss.terms import LARGEST_PARAMETER, DiscreteTerm, Term
 from dpaudit.errors import CannotBound, InvalidParameter
 
 #: A smaller mu counts as this one: its square must not underflow.
 SMALLEST_MU = 1e-150
+#: More runs than this of one term are not accounted for.
+MOST_COUNT = 1e12
+_EXACT_COUNT = 256  # up to so many a sum or product is computed as a fraction
+
+#: The largest parameters of each column; 1 for a probability.
+_LARGEST: dict[str, tuple[float, ...]] = {
+    "gaussian": (1e15,),
+    "laplace": (LARGEST_PARAMETER,),
+    "randomized_response": (LARGEST_PARAMETER,),
+    "bounded_range": (LARGEST_PARAMETER,),
+    "approximate": (LARGEST_PARAMETER, 1.0),
+    "sampled_gaussian": (1e3, 1.0),
+    "sampled_laplace": (500.0, 1.0),
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,19 +57,20 @@ class Composed:
     A count may be one number for all. Tables stand beside the arrays, each with its count.
     """
 
-    gaussian: tuple[ArrayLike, ArrayLike] = ((), 1)  # mu, count
-    laplace: tuple[ArrayLike, ArrayLike] = ((), 1)  # epsilon, count
-    randomized_response: tuple[ArrayLike, ArrayLike] = ((), 1)  # epsilon, count
-    bounded_range: tuple[ArrayLike, ArrayLike] = ((), 1)  # epsilon, count
-    approximate: tuple[ArrayLike, ArrayLike, ArrayLike] = ((), (), 1)  # epsilon, delta, count
-    sampled_gaussian: tuple[ArrayLike, ArrayLike, ArrayLike] = ((), (), 1)  # mu, rate, count
-    sampled_laplace: tuple[ArrayLike, ArrayLike, ArrayLike] = ((), (), 1)  # epsilon, rate, count
+    gaussian: tuple[ArrayLike, ArrayLike] = ((), ())  # mu, count
+    laplace: tuple[ArrayLike, ArrayLike] = ((), ())  # epsilon, count
+    randomized_response: tuple[ArrayLike, ArrayLike] = ((), ())  # epsilon, count
+    bounded_range: tuple[ArrayLike, ArrayLike] = ((), ())  # epsilon, count
+    approximate: tuple[ArrayLike, ArrayLike, ArrayLike] = ((), (), ())  # epsilon, delta, count
+    sampled_gaussian: tuple[ArrayLike, ArrayLike, ArrayLike] = ((), (), ())  # mu, rate, count
+    sampled_laplace: tuple[ArrayLike, ArrayLike, ArrayLike] = ((), (), ())  # epsilon, rate, count
     tables: tuple[tuple[DiscreteTerm, int], ...] = ()
 
     def __add__(self, other: Composed) -> Composed:
         """The composition of both."""
-        names = [each.name for each in fields(Composed) if each.name != "tables"]
-        columns: dict[str, Any] = {name: joined(getattr(self, name), getattr(other, name)) for name in names}
+        columns: dict[str, Any] = {
+            name: _joined(getattr(self, name), getattr(other, name)) for name in _LARGEST
+        }
         return Composed(**columns, tables=self.tables + other.tables)
 
     def checked(self) -> Collected:
@@ -74,34 +80,26 @@ class Composed:
             InvalidParameter: a parameter or count is NaN, infinite, negative or not of its array's shape.
             CannotBound: a parameter or count past the range in which anything is computed.
         """
-        mu, mu_count = vectors("gaussian", self.gaussian, 1e15)
-        laplace, laplace_count = vectors("laplace", self.laplace, LARGEST_PARAMETER)
-        response, response_count = vectors("randomized_response", self.randomized_response, LARGEST_PARAMETER)
-        ranged, range_count = vectors("bounded_range", self.bounded_range, LARGEST_PARAMETER)
-        loss, delta, loss_count = vectors("approximate", self.approximate, LARGEST_PARAMETER, 1.0)
-        s_mu, s_rate, s_count = vectors("sampled_gaussian", self.sampled_gaussian, 1e3, 1.0)
-        l_loss, l_rate, l_count = vectors("sampled_laplace", self.sampled_laplace, 500.0, 1.0)
-        tables = tables_of(self.tables)
+        columns = {name: _vectors(name, getattr(self, name), *most) for name, most in _LARGEST.items()}
+        (mu, mu_count), (s_mu, s_rate, s_count) = columns["gaussian"], columns["sampled_gaussian"]
+        loss, delta, loss_count = columns["approximate"]
+        response, response_count = columns["randomized_response"]
+        (laplace, laplace_count), (l_loss, l_rate, l_count) = columns["laplace"], columns["sampled_laplace"]
         certain, l_certain = s_rate == 1.0, l_rate == 1.0
+        mu, mu_count = np.append(mu, s_mu[certain]), np.append(mu_count, s_count[certain])
         raised = bool(np.any((mu > 0.0) & (mu < SMALLEST_MU) & (mu_count > 0.0)))
         mu = np.where(mu > 0.0, np.maximum(mu, SMALLEST_MU), 0.0)
-        variance = float(np.sum(mu_count * mu * mu)) + float(
-            np.sum(
-                s_count[certain]
-                * np.maximum(s_mu[certain], np.where(s_mu[certain] > 0.0, SMALLEST_MU, 0.0)) ** 2
-            )
-        )
         return Collected(
-            variance,
+            float(np.sum(mu_count * mu * mu)),
             LaplaceFactor(
-                *grouped(np.append(laplace, l_loss[l_certain]), np.append(laplace_count, l_count[l_certain]))
+                *_grouped(np.append(laplace, l_loss[l_certain]), np.append(laplace_count, l_count[l_certain]))
             ),
-            ResponseFactor(*grouped(np.append(response, loss), np.append(response_count, loss_count))),
-            rows_of(s_mu, s_rate, s_count, ~certain),
-            rows_of(l_loss, l_rate, l_count, ~l_certain),
-            BoundedRangeFactor(*grouped(ranged, range_count)),
-            tables,
-            any_of(
+            ResponseFactor(*_grouped(np.append(response, loss), np.append(response_count, loss_count))),
+            _rows_of(s_mu, s_rate, s_count, ~certain),
+            _rows_of(l_loss, l_rate, l_count, ~l_certain),
+            BoundedRangeFactor(*_grouped(*columns["bounded_range"])),
+            _tables_of(self.tables),
+            _any_of(
                 np.append(delta, [table.infinite for table, _ in self.tables]),
                 np.append(loss_count, [float(count) for _, count in self.tables]),
             ),
@@ -119,69 +117,63 @@ class Collected:
     sampled_gaussian: tuple[tuple[float, float, float], ...]  # mu, rate, count
     sampled_laplace: tuple[tuple[float, float, float], ...]  # epsilon, rate, count
     bounded_range: BoundedRangeFactor
-    tables: tuple[DiscreteFactor, ...]
+    tables: tuple[Table, ...]
     least_delta: Bracket
     raised: bool  # some mu was raised to `SMALLEST_MU`: upper bounds only
 
     @property
     def only_gaussian(self) -> bool:
         """Nothing but Gaussians, or nothing at all."""
-        return not (self._continuous or len(self.response.counts) or self.tables or self._sampled)
+        return not (self._pure or self._sampled)
 
     @property
     def only_atoms(self) -> bool:
         """Nothing but randomized response and tables."""
-        return self.variance == 0.0 and not self._continuous and not self._sampled
+        continuous = len(self.laplace.counts) or len(self.bounded_range.counts)
+        return not (self.variance or continuous or self._sampled)
 
     @property
-    def _continuous(self) -> bool:
-        return bool(len(self.laplace.counts) or len(self.bounded_range.counts))
+    def _pure(self) -> bool:
+        families = (self.laplace, self.response, self.bounded_range)
+        return bool(self.tables or any(len(family.counts) for family in families))
 
     @property
     def _sampled(self) -> bool:
         return bool(self.sampled_gaussian or self.sampled_laplace)
 
     @property
+    def orders(self) -> tuple[bool, ...]:
+        """The orders of the pair that may differ: whether the sampled mixture is the first of the pair."""
+        return (True, False) if self._sampled else (True,)
+
+    @property
     def ceiling(self) -> float:
         """An upper bound on the loss in every order of the pair: the sum of the pure epsilons."""
         return max(self.ceilings)
 
-    @property
+    @cached_property
     def ceilings(self) -> tuple[float, ...]:
-        """An upper bound on the loss for each order of the pair, as `directions` has them.
+        """An upper bound on the loss for each of `orders`.
 
         The loss of the mixture is at most log(1 - q + q e^epsilon); with the mixture second it is at most
         -log(1 - q + q e^-epsilon), which is finite for Gaussian noise too (epsilon infinite).
         """
-        if self.variance > 0.0:
-            return (math.inf,) * len(self._orders)
-        return tuple(self._ceiling(mixture_first=order) for order in self._orders)
-
-    @property
-    def _orders(self) -> tuple[bool, ...]:
-        return (True, False) if self._sampled else (True,)
+        return tuple(self._ceiling(mixture_first=order) for order in self.orders)
 
     def _ceiling(self, *, mixture_first: bool) -> float:
-        if mixture_first and self.sampled_gaussian:
+        if self.variance > 0.0 or (mixture_first and self.sampled_gaussian):
             return math.inf
-        total = sum_up(
-            [
-                weighted_sum_up(self.laplace.parameters, self.laplace.counts),
-                weighted_sum_up(self.response.parameters, self.response.counts),
-                weighted_sum_up(self.bounded_range.parameters, self.bounded_range.counts),
-                *(table.count * table.ceiling * (1.0 + 4.0 * UNIT) for table in self.tables),
-            ]
-        )
+        families = (self.laplace, self.response, self.bounded_range)
+        tables = (table.count * table.ceiling * (1.0 + 4.0 * UNIT) for table in self.tables)
+        total = sum_up([*(_weighted_sum_up(family) for family in families), *tables])
         gaussian = ((math.inf, rate, count) for _, rate, count in self.sampled_gaussian)
         for epsilon, rate, count in (*gaussian, *self.sampled_laplace):
-            if mixture_first:  # never more than epsilon
-                most = epsilon if epsilon > 30.0 else min(epsilon, math.log1p(rate * math.expm1(epsilon)))
-            else:
-                most = min(epsilon, -math.log1p(rate * math.expm1(-epsilon)))
-            total = (total + count * most * (1.0 + 1e-14)) * (1.0 + 1e-15)
+            sign = 1.0 if mixture_first else -1.0
+            most = sign * float(log_mixture(np.array(sign * epsilon), rate))
+            total = (total + count * min(epsilon, most) * (1.0 + 1e-14)) * (1.0 + 1e-15)
         return total
 
-    @property
+    @cached_property
     def most_delta(self) -> float:
         """An upper bound on every delta but `least_delta`.
 
@@ -190,7 +182,7 @@ class Collected:
         is drawn.
         """
         most = min(1.0, math.nextafter((1.0 if self.tables else 0.5) * self.ceiling, math.inf))
-        if self.variance > 0.0 or self._continuous or len(self.response.counts) or self.tables:
+        if self.variance > 0.0 or self._pure:
             return most
         drawn = (count * rate for _, rate, count in (*self.sampled_gaussian, *self.sampled_laplace))
         return min(most, sum_up(drawn) * (1.0 + 1e-15))
@@ -198,11 +190,18 @@ class Collected:
     @property
     def whole_variance(self) -> float | None:
         """The variance if nothing were sampled, where all noise is Gaussian: that dominates (convexity)."""
-        if self._continuous or len(self.response.counts) or self.tables or self.sampled_laplace:
+        if self._pure or self.sampled_laplace:
             return None
-        return self.variance + sum_up(
-            [count * mu * mu * (1.0 + 1e-14) for mu, _, count in self.sampled_gaussian]
-        )
+        whole = (count * mu * mu * (1.0 + 1e-14) for mu, _, count in self.sampled_gaussian)
+        return self.variance + sum_up(whole)
+
+    @property
+    def single_run(self) -> Part | None:
+        """The one sampled run, where there is nothing else."""
+        rows = [Part("gaussian", *row) for row in self.sampled_gaussian]
+        rows += [Part("laplace", *row) for row in self.sampled_laplace]
+        alone = self.variance == 0.0 and not self._pure and len(rows) == 1 and rows[0].count == 1.0
+        return rows[0] if alone else None
 
     def parts(self) -> tuple[Part, ...]:
         """What sampled releases and their company are on a lattice; empty where the contour has to do."""
@@ -210,29 +209,29 @@ class Collected:
             return ()
         parts = [Part("gaussian", *row) for row in self.sampled_gaussian]
         parts += [Part("laplace", *row) for row in self.sampled_laplace]
-        families: tuple[tuple[Family, LaplaceFactor | ResponseFactor], ...] = (
-            ("laplace", self.laplace),
-            ("response", self.response),
-        )
-        for family, all_of in families:
-            pairs = zip(all_of.parameters[: MOST_PARTS + 1].tolist(), all_of.counts.tolist(), strict=False)
-            parts += [Part(family, parameter, 1.0, count) for parameter, count in pairs]
+        few = slice(MOST_PARTS + 1)
+        for parameter, count in zip(self.laplace.parameters[few], self.laplace.counts[few], strict=True):
+            parts.append(Part("laplace", float(parameter), 1.0, float(count)))
+        for parameter, count in zip(self.response.parameters[few], self.response.counts[few], strict=True):
+            parts.append(Part("response", float(parameter), 1.0, float(count)))
         if self.variance > 0.0:
             parts.append(Part("gaussian", math.sqrt(self.variance) * (1.0 + 64.0 * UNIT), 1.0, 1.0))
         return tuple(parts) if resolved(parts) else ()
 
     def directions(self) -> tuple[tuple[Factor, ...], ...]:
-        """The factors for each order of the pair; only sampled releases tell the orders apart."""
+        """The factors for each of `orders`."""
         shared: list[Factor] = [GaussianFactor(self.variance)] if self.variance > 0.0 else []
-        shared += laplace_factors(self.laplace) + response_factors(self.response)
+        shared += compressed(self.laplace) + compressed(self.response)
         shared += [self.bounded_range] if len(self.bounded_range.counts) else []
         shared += table_factors(self.tables)
-        orders = []
-        for mixture_first in self._orders:
-            gaussian = [SampledGaussianFactor(*row, mixture_first) for row in self.sampled_gaussian]
-            laplace = [SampledLaplaceFactor(*row, mixture_first) for row in self.sampled_laplace]
-            orders.append((*shared, *gaussian, *laplace))
-        return tuple(orders)
+        return tuple(
+            (
+                *shared,
+                *(SampledGaussianFactor(*row, order) for row in self.sampled_gaussian),
+                *(SampledLaplaceFactor(*row, order) for row in self.sampled_laplace),
+            )
+            for order in self.orders
+        )
 
 
 def collect(releases: Iterable[tuple[Term, int]]) -> Collected:
@@ -248,7 +247,7 @@ def columns_of(releases: Iterable[tuple[Term, int]]) -> Composed:
     """
     counted: Counter[Term] = Counter()
     for term, count in releases:
-        given: object = count  # the annotation is a promise that nobody checks
+        given: object = count  # callers without a type checker may pass anything
         if isinstance(given, bool) or not isinstance(given, int | np.integer) or given < 0:
             raise InvalidParameter(f"count = {count!r} is not an integer >= 0", where=repr(term))
         counted[term] += int(count)
@@ -257,24 +256,93 @@ def columns_of(releases: Iterable[tuple[Term, int]]) -> Composed:
     rows: dict[str, list[tuple[float, ...]]] = {}
     tables: list[tuple[DiscreteTerm, int]] = []
     for term, total in counted.items():
-        match term:
-            case GaussianTerm(mu):
-                rows.setdefault("gaussian", []).append((mu, total))
-            case LaplaceTerm(epsilon):
-                rows.setdefault("laplace", []).append((epsilon, total))
-            case RandomizedResponseTerm(epsilon) | PureTerm(epsilon):
-                rows.setdefault("randomized_response", []).append((epsilon, total))
-            case BoundedRangeTerm(epsilon):
-                rows.setdefault("bounded_range", []).append((epsilon, total))
-            case DiscreteTerm():
-                tables.append((term, total))
-            case ApproxTerm(epsilon, delta):
-                rows.setdefault("approximate", []).append((epsilon, delta, total))
-            case SampledGaussianTerm(mu, rate):
-                rows.setdefault("sampled_gaussian", []).append((mu, rate, total))
-            case SampledLaplaceTerm(epsilon, rate):
-                rows.setdefault("sampled_laplace", []).append((epsilon, rate, total))
-            case _:
-                assert_never(term)
+        if isinstance(term, DiscreteTerm):
+            tables.append((term, total))
+        else:
+            parameters = (getattr(term, name) for name in term.__match_args__)
+            rows.setdefault(term.column, []).append((*parameters, total))
     columns: dict[str, Any] = {kind: tuple(zip(*entries, strict=True)) for kind, entries in rows.items()}
     return Composed(**columns, tables=tuple(tables))
+
+
+def _joined(some: tuple[ArrayLike, ...], more: tuple[ArrayLike, ...]) -> tuple[ArrayLike, ...]:
+    """Columns one below the other; the last, the counts, may be one number for all."""
+    if not np.size(more[0]):
+        return some
+    if not np.size(some[0]):
+        return more
+    counts = [np.broadcast_to(columns[-1], np.shape(columns[0])) for columns in (some, more)]
+    pairs = zip(some[:-1], more[:-1], strict=True)
+    return (*(np.concatenate([one, other]) for one, other in pairs), np.concatenate(counts))
+
+
+def _vectors(name: str, columns: tuple[ArrayLike, ...], *largest: float) -> tuple[Vector, ...]:
+    """Columns as arrays of one length; raises as `Composed.checked` does."""
+    *parameters, count = (np.atleast_1d(np.asarray(column, dtype=np.float64)) for column in columns)
+    shape = parameters[0].shape
+    if len(shape) != 1 or any(p.shape != shape for p in parameters) or count.shape not in {shape, (1,)}:
+        raise InvalidParameter("parameters and counts are not one-dimensional of one length", where=name)
+    count = np.broadcast_to(count, shape)
+    if not np.all((count >= 0.0) & (count < np.inf) & (count == np.floor(count))):
+        raise InvalidParameter("a count is not an integer >= 0", where=name)
+    for values, most in zip(parameters, largest, strict=True):
+        if not np.all((values >= 0.0) & (values < np.inf)):
+            raise InvalidParameter("a parameter is NaN, infinite or negative", where=name)
+        if np.any(values > most):
+            if most == 1.0:
+                raise InvalidParameter("a probability exceeds 1", where=name)
+            raise CannotBound(f"a parameter exceeds {most:g}", where=name, remedy="add noise")
+    if np.any(count > MOST_COUNT):
+        raise CannotBound(f"a count exceeds {MOST_COUNT:g}", where=name)
+    return (*parameters, count)
+
+
+def _grouped(parameters: Vector, counts: Vector) -> tuple[Vector, Vector]:
+    """Distinct positive parameters in increasing order, with the sums of their counts."""
+    real = (parameters > 0.0) & (counts > 0.0)
+    distinct, place = np.unique(parameters[real], return_inverse=True)
+    return distinct, np.bincount(place, counts[real], len(distinct)).astype(np.float64)
+
+
+def _rows_of(
+    parameters: Vector, rates: Vector, counts: Vector, keep: np.ndarray[Any, Any]
+) -> tuple[tuple[float, float, float], ...]:
+    """Rows of positive numbers, equal ones once, with the sums of their counts."""
+    keep = keep & (parameters > 0.0) & (rates > 0.0) & (counts > 0.0)
+    total: Counter[tuple[float, float]] = Counter()
+    for parameter, rate, count in np.stack([parameters, rates, counts], axis=1)[keep].tolist():
+        total[parameter, rate] += int(count)
+    return tuple((parameter, rate, float(count)) for (parameter, rate), count in total.items())
+
+
+def _tables_of(tables: Iterable[tuple[DiscreteTerm, int]]) -> tuple[Table, ...]:
+    """Equal tables once, with the sums of their counts."""
+    total: Counter[DiscreteTerm] = Counter()
+    for table, count in tables:
+        if count > MOST_COUNT:
+            raise CannotBound(f"a count exceeds {MOST_COUNT:g}", where="tables")
+        total[table] += count
+    return tuple(Table(table, float(count)) for table, count in total.items() if count)
+
+
+def _any_of(delta: Vector, counts: Vector) -> Bracket:
+    """Bounds on 1 - product of (1 - delta)^count, exact to the last place for few releases."""
+    real = (delta > 0.0) & (counts > 0.0)
+    delta, counts = delta[real], counts[real]
+    if np.any(delta == 1.0):
+        return Bracket(1.0, 1.0)
+    if counts.sum() <= _EXACT_COUNT:
+        pairs = zip(delta.tolist(), counts.tolist(), strict=True)
+        lost = 1 - math.prod((1 - Fraction(d)) ** int(n) for d, n in pairs)
+        exact = up(Fraction(lost))
+        return Bracket(exact if Fraction(exact) == lost else math.nextafter(exact, 0.0), exact)
+    total = -math.expm1(math.fsum((counts * np.log1p(-delta)).tolist()))
+    return Bracket(total * (1.0 - 1e-14), min(1.0, total * (1.0 + 1e-14)))
+
+
+def _weighted_sum_up(family: ParameterFamily) -> float:
+    """The sum of a family's parameters times their counts, rounded up."""
+    if len(family.parameters) > _EXACT_COUNT:
+        return float(np.sum(family.parameters * family.counts)) * (1.0 + 1e-14)
+    pairs = zip(family.parameters.tolist(), family.counts.tolist(), strict=True)
+    return up(sum((Fraction(value) * int(count) for value, count in pairs), Fraction(0)))

@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Self
 
 from dpaudit.accountants.closed_forms.ranges import nonnegative, probability
+from dpaudit.accountants.privacy_loss.closed_curves import GaussianCurve, SampledRun
 from dpaudit.accountants.privacy_loss.contour.factors import UNIT, Factor
 from dpaudit.accountants.privacy_loss.factors_from_terms import Collected, Composed, columns_of
-from dpaudit.accountants.privacy_loss.gaussian_only import GaussianCurve
 from dpaudit.accountants.privacy_loss.lattice.lattice import MOST_ATOMS, Lattice, atoms, lattice
-from dpaudit.accountants.privacy_loss.lattice.split_losses import Part
 from dpaudit.accountants.privacy_loss.lattice.splitting import (
     FEW_RUNS,
     LEAST_LOG_DELTA,
+    Part,
     split,
-    split_epsilon,
     split_log_delta,
 )
-from dpaudit.accountants.privacy_loss.solve import SEARCH, Bracket, contour_epsilon, contour_log_delta
+from dpaudit.accountants.privacy_loss.solve import (
+    SEARCH,
+    Bracket,
+    contour_epsilon,
+    contour_log_delta,
+    curve_epsilon,
+)
 from dpaudit.accountants.privacy_loss.terms import Term
 from dpaudit.errors import CannotBound
 
@@ -29,7 +34,7 @@ RESOLVED = 1e-6
 #: A lattice whose bounds are further apart than this has the contour beside it.
 LOOSE = 0.3
 
-Method = Literal["gaussian", "lattice", "contour"]
+Method = Literal["gaussian", "single", "lattice", "contour"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,19 +45,13 @@ class PrivacyLoss:
     `float-pessimistic`.
 
     Attributes:
-        method: `gaussian` (the exact curve), `lattice` (every atom listed) or `contour`.
-        ceiling: the sum of the pure epsilons, rounded up; infinite if some release has none.
-        least_delta: bounds on the probability that `ApproxTerm`s reveal everything: no delta is below it.
+        method: `gaussian` (the exact curve), `single` (one sampled run's exact curve), `lattice` (every atom
+            listed) or `contour`.
     """
 
     method: Method
-    ceiling: float
-    least_delta: Bracket
-    _upper_only: bool = field(repr=False)
-    _most_delta: float = field(repr=False)  # outside `least_delta`
-    _ceilings: tuple[float, ...] = field(repr=False)  # for each order of the pair
-    _whole: GaussianCurve | None = field(repr=False)  # dominates, where all noise is Gaussian
-    _exact: GaussianCurve | Lattice | None = field(repr=False)
+    _collected: Collected = field(repr=False)
+    _exact: Sequence[GaussianCurve | SampledRun | Lattice] = field(repr=False)  # for each order, or none
     _directions: tuple[tuple[Factor, ...], ...] = field(repr=False)
     _parts: tuple[Part, ...] = field(repr=False)
 
@@ -69,7 +68,7 @@ class PrivacyLoss:
         9.998978
         """
         composed = columns_of(releases)
-        return cls._of((composed if beside is None else composed + beside).checked())
+        return cls.from_arrays(composed if beside is None else composed + beside)
 
     @classmethod
     def from_arrays(cls, composed: Composed) -> Self:
@@ -79,29 +78,27 @@ class PrivacyLoss:
             InvalidParameter: a parameter or count out of range, or arrays of different shapes.
             CannotBound: a parameter past the range in which anything is computed.
         """
-        return cls._of(composed.checked())
-
-    @classmethod
-    def _of(cls, collected: Collected) -> Self:
-        method: Method = "contour"
-        exact: GaussianCurve | Lattice | None = None
-        response, tables = collected.response, collected.tables
+        collected = composed.checked()
+        response, tables, single = collected.response, collected.tables, collected.single_run
         if collected.only_gaussian:
-            method, exact = "gaussian", GaussianCurve(math.sqrt(collected.variance))
-        elif collected.only_atoms and atoms(response.counts, tables) <= MOST_ATOMS:
-            method, exact = "lattice", lattice(response.parameters, response.counts, tables)
-        return cls(
-            method,
-            collected.ceiling,
-            collected.least_delta,
-            collected.raised,
-            collected.most_delta,
-            collected.ceilings,
-            _whole(collected),
-            exact,
-            collected.directions() if exact is None else (),
-            collected.parts() if exact is None else (),
-        )
+            return cls("gaussian", collected, [GaussianCurve(math.sqrt(collected.variance))], (), ())
+        if single is not None:
+            orders = zip(collected.orders, collected.ceilings, strict=True)
+            return cls("single", collected, [SampledRun(single, *order) for order in orders], (), ())
+        if collected.only_atoms and atoms(response.counts, tables) <= MOST_ATOMS:
+            listed = lattice(response.parameters, response.counts, tables)
+            return cls("lattice", collected, [listed], (), ())
+        return cls("contour", collected, (), collected.directions(), collected.parts())
+
+    @property
+    def ceiling(self) -> float:
+        """The sum of the pure epsilons, rounded up; infinite if some release has none."""
+        return self._collected.ceiling
+
+    @property
+    def least_delta(self) -> Bracket:
+        """Bounds on the probability that `ApproxTerm`s reveal everything: no delta is below it."""
+        return self._collected.least_delta
 
     def delta(self, epsilon: float) -> Bracket:
         """Lower and upper bound on the least delta at `epsilon` (nats, in [0, inf)).
@@ -115,8 +112,8 @@ class PrivacyLoss:
             log_delta = self._log_delta(epsilon)
             lower = math.exp(log_delta.lower) * (1.0 - 16.0 * UNIT)
             upper = math.nextafter(math.exp(log_delta.upper) * (1.0 + 16.0 * UNIT), 2.0)
-            upper = min(upper, self._most_delta)
-            lower = 0.0 if self._upper_only else min(lower, upper)
+            upper = min(upper, self._collected.most_delta)
+            lower = 0.0 if self._collected.raised else min(lower, upper)
         if self.least_delta.upper == 0.0:
             return Bracket(lower, upper)
         # 1 - (1 - delta_0) (1 - delta)
@@ -145,94 +142,91 @@ class PrivacyLoss:
             )
         if delta == high > 0.0:
             return Bracket(0.0, self.ceiling)
-        tight = (delta - high) / (1.0 - high) * (1.0 - 8.0 * UNIT) if high > 0.0 else delta
-        loose = (delta - low) / (1.0 - low) * (1.0 + 8.0 * UNIT) if high > 0.0 else delta
-        upper = self._epsilon(tight)
-        lower = upper if high == 0.0 else self._epsilon(min(loose, 1.0))
-        return Bracket(min(lower.lower, upper.upper), upper.upper)
+        if high == 0.0:
+            return self._epsilon(delta)
+        upper = self._epsilon((delta - high) / (1.0 - high) * (1.0 - 8.0 * UNIT)).upper
+        lower = self._epsilon(min((delta - low) / (1.0 - low) * (1.0 + 8.0 * UNIT), 1.0)).lower
+        return Bracket(min(lower, upper), upper)
 
     def _log_delta(self, epsilon: float) -> Bracket:
-        if self._exact is not None:
-            return self._exact.log_delta(epsilon)
         found = [
-            self._contour_log_delta(at, epsilon)
-            for at, ceiling in enumerate(self._ceilings)
+            self._order_log_delta(at, epsilon)
+            for at, ceiling in enumerate(self._collected.ceilings)
             if epsilon < ceiling
         ]
         lower, upper = max(b.lower for b in found), max(b.upper for b in found)
-        if self._whole is not None and not upper - lower <= LOOSE:
-            upper = min(upper, self._whole.log_delta(epsilon).upper)
+        whole = self._unsampled()
+        if whole is not None and not upper - lower <= LOOSE:
+            upper = min(upper, whole.curve(epsilon).log_upper)
         return Bracket(min(lower, upper), upper)
+
+    def _order_log_delta(self, order: int, epsilon: float) -> Bracket:
+        if self._exact:
+            point = self._exact[order].curve(epsilon)
+            return Bracket(point.log_lower, min(0.0, point.log_upper))
+        factors, ceiling = self._directions[order], self._collected.ceilings[order]
+        if not self._parts:
+            return contour_log_delta(factors, epsilon, ceiling)
+        found = Bracket(-math.inf, 0.0)
+        if not self._few:
+            found = contour_log_delta(factors, epsilon, ceiling, SEARCH)
+        if found.upper - found.lower > RESOLVED:
+            found = _both(found, split_log_delta(self._parts, epsilon, mixture_first=order == 0))
+        if found.upper - found.lower > 1e-3:
+            found = _both(found, contour_log_delta(factors, epsilon, ceiling, SEARCH))
+        return found
+
+    def _epsilon(self, delta: float) -> Bracket:
+        if delta >= 1.0 or delta >= self._collected.most_delta:
+            return Bracket(0.0, 0.0)
+        if delta <= 0.0:
+            return Bracket(0.0, self.ceiling)
+        log_delta = math.log(delta)
+        found: list[Bracket] = []
+        for order, ceiling in enumerate(self._collected.ceilings):
+            # An order whose largest loss lies below the other's epsilon decides nothing.
+            idle = any(ceiling <= other.lower for other in found)
+            found.append(Bracket(0.0, ceiling) if idle else self._order_epsilon(order, log_delta))
+        lower, upper = max(b.lower for b in found), max(b.upper for b in found)
+        if self._parts:  # the contour beside a loose lattice, in those orders that may be the larger
+            for order, (factors, ceiling) in enumerate(
+                zip(self._directions, self._collected.ceilings, strict=True)
+            ):
+                if _apart(found[order], LOOSE) and found[order].upper > lower:
+                    found[order] = _both(found[order], contour_epsilon(factors, log_delta, ceiling))
+            lower, upper = max(b.lower for b in found), max(b.upper for b in found)
+        upper, whole = min(self.ceiling, upper), self._unsampled()
+        if whole is not None and _apart(Bracket(lower, upper), LOOSE):
+            upper = min(upper, whole.epsilon(log_delta).upper)
+        if not math.isfinite(upper):
+            raise CannotBound("no finite epsilon could be proved", where=f"delta = {delta!r}")
+        return Bracket(0.0 if self._collected.raised else min(upper, lower), upper)
+
+    def _order_epsilon(self, order: int, log_delta: float) -> Bracket:
+        if self._exact:
+            return self._exact[order].epsilon(log_delta)
+        factors, ceiling = self._directions[order], self._collected.ceilings[order]
+        if ceiling <= math.exp(log_delta):  # delta(0) <= 1 - e^-ceiling
+            return Bracket(0.0, 0.0)
+        if not self._parts or log_delta < LEAST_LOG_DELTA:
+            return contour_epsilon(factors, log_delta, ceiling)
+        found = Bracket(0.0, ceiling)
+        if not self._few:
+            found = contour_epsilon(factors, log_delta, ceiling, (SEARCH,))
+        if _apart(found, RESOLVED):
+            law = split(self._parts, log_delta, mixture_first=order == 0)
+            if law is not None:
+                found = _both(found, curve_epsilon(law, log_delta, found.upper))
+        return found
 
     @property
     def _few(self) -> bool:
         return 0 < sum(part.count for part in self._parts) <= FEW_RUNS
 
-    def _contour_log_delta(self, direction: int, epsilon: float) -> Bracket:
-        factors, found = self._directions[direction], Bracket(-math.inf, 0.0)
-        ceiling = self._ceilings[direction]
-        if not self._parts:
-            return contour_log_delta(factors, epsilon, ceiling)
-        if not self._few:
-            found = contour_log_delta(factors, epsilon, ceiling, SEARCH)
-        if found.upper - found.lower > RESOLVED:
-            found = _both(found, split_log_delta(self._parts, epsilon, mixture_first=direction == 0))
-        if found.upper - found.lower > 1e-3:
-            found = _both(found, contour_log_delta(factors, epsilon, ceiling, SEARCH))
-        return found
-
-    def _contour_epsilon(self, direction: int, log_delta: float) -> Bracket:
-        factors, ceiling = self._directions[direction], self._ceilings[direction]
-        found = Bracket(0.0, ceiling)
-        if ceiling <= math.exp(log_delta):  # delta(0) <= 1 - e^-ceiling
-            return Bracket(0.0, 0.0)
-        if not self._parts or log_delta < LEAST_LOG_DELTA:
-            return contour_epsilon(factors, log_delta, ceiling)
-        if not self._few:
-            found = contour_epsilon(factors, log_delta, ceiling, (SEARCH,))
-        if _apart(found, RESOLVED):
-            law = split(self._parts, log_delta, mixture_first=direction == 0)
-            if law is not None:
-                found = _both(found, split_epsilon(law, log_delta, found.upper))
-        return found
-
-    def _sharper(self, found: list[Bracket], log_delta: float) -> list[Bracket]:
-        """The contour beside a loose lattice, in those directions that may be the larger."""
-        least = max(bounds.lower for bounds in found)
-        return [
-            _both(bounds, contour_epsilon(factors, log_delta, ceiling))
-            if self._parts and _apart(bounds, LOOSE) and bounds.upper > least
-            else bounds
-            for factors, ceiling, bounds in zip(self._directions, self._ceilings, found, strict=True)
-        ]
-
-    def _epsilon(self, delta: float) -> Bracket:
-        if delta >= 1.0 or delta >= self._most_delta:
-            return Bracket(0.0, 0.0)
-        if delta <= 0.0:
-            return Bracket(0.0, self.ceiling)
-        log_delta = math.log(delta)
-        if self._exact is not None:
-            found = [self._exact.epsilon(log_delta)]
-        else:
-            found = []
-            for at, ceiling in enumerate(self._ceilings):
-                # An order whose largest loss lies below the other's epsilon decides nothing.
-                idle = any(ceiling <= other.lower for other in found)
-                found.append(Bracket(0.0, ceiling) if idle else self._contour_epsilon(at, log_delta))
-            found = self._sharper(found, log_delta)
-        upper = min(self.ceiling, max(b.upper for b in found))
-        if self._whole is not None and _apart(Bracket(max(b.lower for b in found), upper), LOOSE):
-            upper = min(upper, self._whole.epsilon(log_delta).upper)
-        if not math.isfinite(upper):
-            raise CannotBound("no finite epsilon could be proved", where=f"delta = {delta!r}")
-        lower = 0.0 if self._upper_only else max(b.lower for b in found)
-        return Bracket(min(upper, lower), upper)
-
-
-def _whole(collected: Collected) -> GaussianCurve | None:
-    variance = collected.whole_variance
-    return None if variance is None or collected.only_gaussian else GaussianCurve(math.sqrt(variance))
+    def _unsampled(self) -> GaussianCurve | None:
+        """The curve if nothing were sampled, which dominates; where all noise is Gaussian."""
+        variance = self._collected.whole_variance
+        return None if variance is None or self._exact else GaussianCurve(math.sqrt(variance))
 
 
 def _apart(bounds: Bracket, share: float) -> bool:

@@ -6,14 +6,15 @@ import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
-from dpaudit.accountants.privacy_loss.contour.contour import Contour, Curve, lay
+from scipy.optimize import brentq
+
+from dpaudit.accountants.privacy_loss.contour.contour import Contour, CurvePoint, lay
 from dpaudit.accountants.privacy_loss.contour.factors import UNIT, Factor
-from dpaudit.accountants.privacy_loss.contour.planning import chernoff_constant
-from dpaudit.accountants.privacy_loss.contour.saddle import (
+from dpaudit.accountants.privacy_loss.contour.planning import (
     Saddle,
+    chernoff,
     saddle_for_delta,
     saddle_for_epsilon,
-    total_cumulant,
 )
 
 #: Elementary formulas a line may cost: while searching, and for the bounds that are returned.
@@ -29,8 +30,12 @@ class Bracket(NamedTuple):
     upper: float
 
 
-class _HasCurve(Protocol):
-    def curve(self, epsilon: float) -> Curve: ...
+class HasCurve(Protocol):
+    """Bounds on log delta at every epsilon >= 0."""
+
+    def curve(self, epsilon: float) -> CurvePoint:
+        """Bounds on log delta(epsilon), an estimate and the slope."""
+        ...
 
 
 def contour_log_delta(
@@ -39,9 +44,8 @@ def contour_log_delta(
     """Bounds on log delta at 0 <= epsilon < ceiling."""
     point = saddle_for_epsilon(factors, epsilon)
     bounds = lay(factors, point, epsilon, ceiling, most).curve(epsilon)
-    return Bracket(
-        bounds.log_lower, min(bounds.log_upper, _chernoff(factors, point.c) - point.c * epsilon, 0.0)
-    )
+    crude = chernoff(factors, point.c) - point.c * epsilon
+    return Bracket(bounds.log_lower, min(bounds.log_upper, crude, 0.0))
 
 
 def contour_epsilon(
@@ -50,13 +54,12 @@ def contour_epsilon(
     """Bounds on the least epsilon >= 0 with delta(epsilon) <= exp(log_delta).
 
     The saddle-point approximation says where to lay the first line; Newton's method moves along it (the
-    nodes'
-    moments do not depend on epsilon) and a new line is laid at the saddle whenever epsilon has moved by more
-    than
-    the line's own scale. The ends of the bracket are then verified.
+    nodes' moments do not depend on epsilon) and a new line is laid at the saddle whenever epsilon has moved
+    by more than the line's own scale. The ends of the bracket are then verified.
     """
     point = saddle_for_delta(factors, log_delta)
-    fallback = min(ceiling, max(0.0, (_chernoff(factors, point.c) - log_delta) / point.c * (1.0 + 1e-14)))
+    crude = (chernoff(factors, point.c) - log_delta) / point.c * (1.0 + 1e-14)
+    fallback = min(ceiling, max(0.0, crude))
     line, epsilon = _search(factors, point, log_delta, ceiling, efforts)
     bracket = Bracket(0.0, fallback) if line is None else verified(line, epsilon, log_delta)
     upper, lower = min(bracket.upper, fallback), bracket.lower
@@ -64,46 +67,60 @@ def contour_epsilon(
     for share in (1e-9, 1e-6, 1e-3):
         if lower == 0.0 < upper and math.isfinite(ceiling) and efforts[-1] == FINAL:
             below = (1.0 - share) * upper
-            lower = (
-                below
-                if contour_log_delta(factors, below, ceiling).lower >= log_delta * (1.0 - 1e-14)
-                else 0.0
-            )
+            proved = contour_log_delta(factors, below, ceiling).lower >= log_delta * (1.0 - 1e-14)
+            lower = below if proved else 0.0
     return Bracket(lower, upper)
 
 
-def verified(line: _HasCurve, epsilon: float, log_delta: float) -> Bracket:
+def curve_epsilon(line: HasCurve, log_delta: float, highest: float) -> Bracket:
+    """The same for any curve whose answer is at most `highest`, by bisection."""
+
+    def excess(epsilon: float) -> float:
+        return max(line.curve(epsilon).log_estimate - log_delta, -50.0)
+
+    if line.curve(0.0).log_upper <= log_delta or excess(0.0) <= 0.0:
+        guess = 0.0
+    else:
+        top = min(highest, 1.0)
+        while top < highest and excess(top) > 0.0:
+            top = min(highest, 2.0 * top)
+        guess = brentq(excess, 0.0, top, xtol=1e-300, rtol=1e-13) if excess(top) < 0.0 else top
+    lower, upper = verified(line, guess, log_delta)
+    return Bracket(lower, min(upper, highest))
+
+
+def verified(line: HasCurve, epsilon: float, log_delta: float) -> Bracket:
     """Widen a guess until the curve proves both ends; a side that cannot be proved is 0 or infinity."""
     slack = 8.0 * UNIT * abs(log_delta)
     here = line.curve(epsilon)
     slope = max(here.slope, 1e-300)
-    smallest = 4.0 * UNIT * epsilon + 1e-300
-
-    def upper_fails(at: float) -> bool:
-        return not line.curve(at).log_upper <= log_delta - slack
-
-    def lower_fails(at: float) -> bool:
-        return not line.curve(at).log_lower >= log_delta + slack
-
-    if not upper_fails(0.0 if epsilon == 0.0 else epsilon):
-        upper = epsilon
-    else:
-        upper = _widen(upper_fails, epsilon, 1.0, (here.log_upper - log_delta + slack) / slope, smallest)
-    if epsilon == 0.0:
-        return Bracket(0.0, upper)
-    lower = _widen(lower_fails, epsilon, -1.0, (log_delta - here.log_lower + slack) / slope, smallest)
+    upper, lower = epsilon, 0.0
+    if not here.log_upper <= log_delta - slack:
+        upper = _widened(
+            lambda at: line.curve(at).log_upper <= log_delta - slack,
+            epsilon,
+            1.0,
+            (here.log_upper - log_delta + slack) / slope,
+        )
+    if epsilon > 0.0:
+        lower = _widened(
+            lambda at: line.curve(at).log_lower >= log_delta + slack,
+            epsilon,
+            -1.0,
+            (log_delta - here.log_lower + slack) / slope,
+        )
     return Bracket(lower, upper)
 
 
-def _widen(
-    fails: Callable[[float], bool], epsilon: float, sign: float, first: float, smallest: float
-) -> float:
-    margin = max(1.05 * first, smallest) if math.isfinite(first) else max(1e-9 * epsilon, smallest)
+def _widened(proved: Callable[[float], bool], epsilon: float, sign: float, first: float) -> float:
+    """The first proved of ever farther numbers, in the direction of the sign, from a first step on."""
+    smallest = 4.0 * UNIT * epsilon + 1e-300
+    margin = max(1.05 * first if math.isfinite(first) else 1e-9 * epsilon, smallest)
     for _ in range(60):
         end = epsilon + sign * margin
         if end <= 0.0:
             return 0.0
-        if not fails(end):
+        if proved(end):
             return end
         margin *= 1.5
     return math.inf if sign > 0.0 else 0.0
@@ -124,8 +141,8 @@ def _search(
             if not epsilon < highest:
                 return None, ceiling
             line = lay(factors, point, epsilon, ceiling, most, sharpness)
-            moved, left, right, settled = _newton(line, epsilon, log_delta, left, right)
-            here = line.curve(moved)
+            epsilon, left, right, settled = _newton(line, epsilon, log_delta, left, right)
+            here = line.curve(epsilon)
             gap = here.log_upper - here.log_lower
             # Where the saddle-point approximation is far too high, too much was cut: once more, cutting less.
             sharpen = (
@@ -134,10 +151,8 @@ def _search(
                 and (line.exact or most == efforts[-1])
             )
             if settled and not sharpen:
-                epsilon = moved
                 break
             sharpness = math.log(min(max(gap, 1e-8), 1e6)) + 23.0 if sharpen else 0.0
-            epsilon = moved
             point = saddle_for_epsilon(factors, epsilon)
         if line is not None and line.exact:
             break
@@ -154,8 +169,7 @@ def _newton(
         error = here.log_estimate - log_delta if here.slope > 0.0 else math.nan
         if not math.isfinite(error):
             # The estimate is lost in its error: delta is small here.
-            right = epsilon
-            return max(0.5 * (left + epsilon), epsilon - reach), left, right, False
+            return max(0.5 * (left + epsilon), epsilon - reach), left, epsilon, False
         if abs(error) <= 1e-12:
             return epsilon, left, right, True
         left, right = (epsilon, right) if error > 0.0 else (left, epsilon)
@@ -168,8 +182,3 @@ def _newton(
         if abs(epsilon - start) > reach:
             return epsilon, left, right, False
     return epsilon, left, right, True
-
-
-def _chernoff(factors: Sequence[Factor], c: float) -> float:
-    cumulant = total_cumulant(factors, c)
-    return chernoff_constant(cumulant.value + cumulant.error, c)

@@ -1,8 +1,8 @@
 """The privacy losses that can be composed: each release's worst pair of output distributions.
 
 Each term names a dominating pair (P, Q): composing the pairs gives the exact curve of the composition (Zhu,
-Dong and Wang 2022, Theorem 10). A term knows its parameters and nothing else; how often it runs stands
-beside it.
+Dong and Wang 2022, Theorem 10). A term has its parameters and `column`, the column of `Composed` that holds
+them; how often it runs stands beside it.
 """
 
 from __future__ import annotations
@@ -10,11 +10,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import ClassVar
 
 from dpaudit.accountants.closed_forms.ranges import nonnegative
 from dpaudit.errors import CannotBound, InvalidParameter
 
-#: Past these nothing sensible is asked, and every exponent below stays far from overflow.
+#: A larger loss is refused; up to it, every exponent stays far from overflow.
 LARGEST_PARAMETER = 1e6
 
 
@@ -22,48 +23,42 @@ LARGEST_PARAMETER = 1e6
 class GaussianTerm:
     """Gaussian noise: N(mu, 1) against N(0, 1), mu = L2 sensitivity / sigma >= 0."""
 
+    column: ClassVar[str] = "gaussian"
     mu: float
 
     def __post_init__(self) -> None:
-        """Refuse what is not a finite number >= 0."""
         nonnegative("mu", self.mu)
 
 
 @dataclass(frozen=True, slots=True)
-class LaplaceTerm:
-    """Laplace noise of scale 1, moved by epsilon = L1 sensitivity / scale >= 0."""
+class _OneEpsilon:
+    """A pair whose largest loss is epsilon, a finite number in [0, 1e6]."""
 
     epsilon: float
 
     def __post_init__(self) -> None:
-        """Refuse what is not a finite number in [0, 1e6]."""
-        _loss("epsilon", self.epsilon)
+        _at_most(LARGEST_PARAMETER, "epsilon", self.epsilon)
 
 
-@dataclass(frozen=True, slots=True)
-class RandomizedResponseTerm:
-    """Binary randomized response at epsilon >= 0."""
+class LaplaceTerm(_OneEpsilon):
+    """Laplace noise of scale 1, moved by epsilon = L1 sensitivity / scale."""
 
-    epsilon: float
-
-    def __post_init__(self) -> None:
-        """Refuse what is not a finite number in [0, 1e6]."""
-        _loss("epsilon", self.epsilon)
+    column: ClassVar[str] = "laplace"
 
 
-@dataclass(frozen=True, slots=True)
-class PureTerm:
+class RandomizedResponseTerm(_OneEpsilon):
+    """Binary randomized response."""
+
+    column: ClassVar[str] = "randomized_response"
+
+
+class PureTerm(_OneEpsilon):
     """Any epsilon-DP mechanism: dominated by randomized response (Kairouz et al. 2015, Theorem 3.3)."""
 
-    epsilon: float
-
-    def __post_init__(self) -> None:
-        """Refuse what is not a finite number in [0, 1e6]."""
-        _loss("epsilon", self.epsilon)
+    column: ClassVar[str] = "randomized_response"
 
 
-@dataclass(frozen=True, slots=True)
-class BoundedRangeTerm:
+class BoundedRangeTerm(_OneEpsilon):
     """Any choice of bounded range epsilon: its losses lie in some interval of that length.
 
     Of two losses h and h - epsilon, the worst for any h by convexity, delta(x) is (e^epsilon + e^x - e^h -
@@ -74,11 +69,7 @@ class BoundedRangeTerm:
     (after Dong, Durfee and Rogers 2020). It dominates every such choice; no single one attains it all.
     """
 
-    epsilon: float
-
-    def __post_init__(self) -> None:
-        """Refuse what is not a finite number in [0, 1e6]."""
-        _loss("epsilon", self.epsilon)
+    column: ClassVar[str] = "bounded_range"
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +80,7 @@ class DiscreteTerm:
     bounds hold for any that round to the given ones within 16 u (1 + |log p|), relative, u = 2^-53.
 
     Attributes:
-        losses: increasing.
+        losses: increasing, in [-1e6, 1e6].
         probabilities: one for each loss.
         infinite: the probability of an infinite loss, beside the others.
     """
@@ -99,13 +90,12 @@ class DiscreteTerm:
     infinite: float = 0.0
 
     def __post_init__(self) -> None:
-        """Refuse losses outside [-1e6, 1e6] or out of order, and what are no probabilities."""
         if not self.losses or len(self.losses) != len(self.probabilities):
             raise InvalidParameter(
                 f"{len(self.losses)} losses and {len(self.probabilities)} probabilities", where="DiscreteTerm"
             )
         for loss, probability in zip(self.losses, self.probabilities, strict=True):
-            _loss("a loss's size", abs(loss))
+            _at_most(LARGEST_PARAMETER, "a loss's size", abs(loss))
             _unit_interval("probability", probability)
         if any(right <= left for left, right in pairwise(self.losses)):
             raise InvalidParameter("losses that do not increase", where="DiscreteTerm")
@@ -116,52 +106,48 @@ class DiscreteTerm:
 
 @dataclass(frozen=True, slots=True)
 class ApproxTerm:
-    """Any (epsilon, delta)-DP mechanism.
+    """Any (epsilon, delta)-DP mechanism; epsilon in [0, 1e6], delta in [0, 1].
 
     Dominated by revealing all with probability delta, else randomized response (Kairouz, Oh and Viswanath
     2015, Theorem 3.4).
     """
 
+    column: ClassVar[str] = "approximate"
     epsilon: float
     delta: float
 
     def __post_init__(self) -> None:
-        """Refuse epsilon outside [0, 1e6] and delta outside [0, 1]."""
-        _loss("epsilon", self.epsilon)
+        _at_most(LARGEST_PARAMETER, "epsilon", self.epsilon)
         _unit_interval("delta", self.delta)
 
 
 @dataclass(frozen=True, slots=True)
 class SampledGaussianTerm:
-    """Gaussian noise over a Poisson sample, add-or-remove.
+    """Gaussian noise over a Poisson sample, add-or-remove; mu in [0, 1e3], rate in [0, 1].
 
     The pair is (1 - rate) N(0, 1) + rate N(mu, 1) against N(0, 1). Both orders are composed and the larger
     delta is taken (Mironov, Talwar and Zhang 2019; Zhu, Dong and Wang 2022, Theorem 11).
     """
 
+    column: ClassVar[str] = "sampled_gaussian"
     mu: float
     rate: float
 
     def __post_init__(self) -> None:
-        """Refuse mu outside [0, 1e3] and rate outside [0, 1]."""
-        if nonnegative("mu", self.mu) > 1e3:
-            raise CannotBound(f"mu = {self.mu!r} exceeds 1000 under sampling", where="mu", remedy="add noise")
+        _at_most(1e3, "mu", self.mu, " under sampling")
         _unit_interval("rate", self.rate)
 
 
 @dataclass(frozen=True, slots=True)
 class SampledLaplaceTerm:
-    """Laplace noise over a Poisson sample, add-or-remove; as `SampledGaussianTerm`."""
+    """Laplace noise over a Poisson sample, as `SampledGaussianTerm`; epsilon in [0, 500]."""
 
+    column: ClassVar[str] = "sampled_laplace"
     epsilon: float
     rate: float
 
     def __post_init__(self) -> None:
-        """Refuse epsilon outside [0, 500] and rate outside [0, 1]."""
-        if nonnegative("epsilon", self.epsilon) > 500.0:
-            raise CannotBound(
-                f"epsilon = {self.epsilon!r} exceeds 500 under sampling", where="epsilon", remedy="add noise"
-            )
+        _at_most(500.0, "epsilon", self.epsilon, " under sampling")
         _unit_interval("rate", self.rate)
 
 
@@ -179,11 +165,11 @@ Term = (
 )
 
 
-def _loss(name: str, value: float) -> None:
-    if nonnegative(name, value) > LARGEST_PARAMETER:
-        raise CannotBound(f"{name} = {value!r} exceeds {LARGEST_PARAMETER:g}", where=name, remedy="add noise")
+def _at_most(most: float, name: str, value: float, condition: str = "") -> None:
+    if nonnegative(name, value) > most:
+        raise CannotBound(f"{name} = {value!r} exceeds {most:g}{condition}", where=name, remedy="add noise")
 
 
 def _unit_interval(name: str, value: float) -> None:
-    if not 0.0 <= nonnegative(name, value) <= 1.0 or math.isnan(value):
+    if nonnegative(name, value) > 1.0:
         raise InvalidParameter(f"{name} = {value!r} is not in [0, 1]", where=name)

@@ -9,9 +9,10 @@ people - and is meant for a first look at public data only.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any, TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,18 +20,29 @@ from numpy.typing import NDArray
 from dpaudit.algorithms.data.episodes import Episodes
 from dpaudit.algorithms.data.tables import check_names, line_number, read_table, write_table
 from dpaudit.algorithms.data.trajectories import Trajectory, TrajectoryData
-from dpaudit.algorithms.data.trajectory_columns import (
-    COLUMNS,
-    Sizes,
-    require_whole_numbers,
-    trajectories_from_columns,
-    whole_episodes,
-)
+from dpaudit.algorithms.optional_modules import optional_module
 from dpaudit.algorithms.public_parameters import public_size
-from dpaudit.errors import DataError, MissingExtra
+from dpaudit.errors import DataError
+
+COLUMNS = ("episode", "step", "state", "action", "reward", "next_state")
+
+# Past this, neighbouring integers share one float64, and two people could become one.
+_LARGEST_EXACT = 2.0**53
+
+Columns = Mapping[str, NDArray[np.float64]]
+Place = Callable[[int], str]
 
 #: What policy evaluation needs of a step.
 EPISODE_COLUMNS = ("episode", "step", "state", "reward")
+
+
+class Sizes(TypedDict, total=False):
+    """The public sizes of a file of trajectories."""
+
+    n_states: int | None  # S
+    n_actions: int | None  # A
+    horizon: int | None  # H; without it, the length that most episodes have. All must have it.
+    infer_sizes: bool  # read S and A off the records where they are not given. That is NOT private.
 
 
 def read_trajectories(path: str | os.PathLike[str], **sizes: Unpack[Sizes]) -> TrajectoryData:
@@ -46,11 +58,7 @@ def read_trajectories(path: str | os.PathLike[str], **sizes: Unpack[Sizes]) -> T
 
 
 def read_csv(path: str | os.PathLike[str], **sizes: Unpack[Sizes]) -> TrajectoryData:
-    """Read a CSV file with a header line.
-
-    Args:
-        path: the file, UTF-8.
-        sizes: public, as in `Sizes`.
+    """Read a CSV file, UTF-8, with a header line.
 
     Raises:
         DataError: with the line, for anything that is not a data set of whole trajectories. The message is
@@ -59,18 +67,12 @@ def read_csv(path: str | os.PathLike[str], **sizes: Unpack[Sizes]) -> Trajectory
     """
     header, table = read_table(Path(path), COLUMNS)
     columns = {name: table[:, position] for position, name in enumerate(header)}
-    return trajectories_from_columns(
-        columns, lambda row: f"{path} line {line_number(Path(path), row)}", **sizes
-    )
+    return _trajectories(columns, lambda row: f"{path} line {line_number(Path(path), row)}", **sizes)
 
 
 def read_parquet(path: str | os.PathLike[str], **sizes: Unpack[Sizes]) -> TrajectoryData:
-    """Read a Parquet file; needs ``pip install 'dpaudit[parquet]'``. Arguments and errors as in `read_csv`.
-
-    Raises:
-        MissingExtra: without pyarrow.
-    """
-    parquet = _extra("pyarrow.parquet", "parquet", "reading Parquet")
+    """As `read_csv`, for Parquet; raises `MissingExtra` without ``pip install 'dpaudit[parquet]'``."""
+    parquet = optional_module("pyarrow.parquet", "parquet", "reading Parquet")
     try:
         table: Any = parquet.read_table(os.fspath(path))
     except (OSError, ValueError) as error:  # pyarrow's ArrowInvalid is a ValueError
@@ -89,23 +91,18 @@ def read_parquet(path: str | os.PathLike[str], **sizes: Unpack[Sizes]) -> Trajec
                 remedy="give a column of numbers without gaps",
             )
         columns[name] = values.astype(np.float64)
-    return trajectories_from_columns(columns, lambda row: f"{path} row {row}", **sizes)
+    return _trajectories(columns, lambda row: f"{path} row {row}", **sizes)
 
 
 def read_episodes(path: str | os.PathLike[str], n_states: int) -> Episodes:
     """Read a CSV with the columns episode, step, state, reward; episodes may differ in length.
 
-    Args:
-        path: UTF-8; steps of an episode are numbered 0, 1, 2, ..., lines are in any order. A file of whole
-            trajectories can be read too; its columns action and next_state are not used.
-        n_states: N, public.
-
-    Returns:
-        The episodes, in increasing order of ``episode``.
+    Steps of an episode are numbered 0, 1, 2, ..., lines are in any order; the episodes come in increasing
+    order of ``episode``. A file of whole trajectories can be read too; its other columns are not used.
 
     Raises:
         DataError: with the line, for anything that is no set of whole episodes; for the data's holder.
-        InvalidParameter: N is not a positive integer.
+        InvalidParameter: N, which is public, is not a positive integer.
     """
     n_states = public_size(n_states, "n_states")
     header, table = read_table(Path(path), EPISODE_COLUMNS, COLUMNS)
@@ -114,8 +111,8 @@ def read_episodes(path: str | os.PathLike[str], n_states: int) -> Episodes:
     def place(row: int) -> str:
         return f"{path} line {line_number(Path(path), row)}"
 
-    require_whole_numbers(columns, place, ("episode", "step", "state"))
-    order, lengths = whole_episodes(columns, place)
+    _require_whole_numbers(columns, place, ("episode", "step", "state"))
+    order, lengths = _whole_episodes(columns, place)
     states = columns["state"][order]
     # Episodes reports the episode of a state outside 0..N-1 and of a reward that is not finite.
     return Episodes(states.astype(np.int64), columns["reward"][order], lengths, n_states)
@@ -142,7 +139,7 @@ def read_minari(dataset_or_id: object, *, horizon: int, absorbing: bool = False)
             is out of range. The message is for the data's holder.
     """
     horizon = public_size(horizon, "horizon")
-    minari = _extra("minari", "minari", "reading a Minari data set")
+    minari = optional_module("minari", "minari", "reading a Minari data set")
     dataset: Any = dataset_or_id
     if isinstance(dataset_or_id, str):
         try:
@@ -208,13 +205,104 @@ def write_csv(data: TrajectoryData, path: str | os.PathLike[str]) -> None:
     write_table(path, COLUMNS, zip(*(column.tolist() for column in flat), strict=True))
 
 
-def _extra(module: str, extra: str, purpose: str) -> Any:
-    try:
-        return import_module(module)
-    except ImportError as error:
-        raise MissingExtra(
-            f"{purpose} needs {module.partition('.')[0]}",
-            where=module,
-            why="it is an optional dependency",
-            remedy=f"pip install 'dpaudit[{extra}]'",
-        ) from error
+def _trajectories(columns: Columns, place: Place, **sizes: Unpack[Sizes]) -> TrajectoryData:
+    """Assemble trajectories, in increasing order of ``episode``, from lines in any order.
+
+    Columns are [lines]; episodes are any whole numbers, steps 0..H-1.
+    """
+    _require_whole_numbers(columns, place, ("episode", "step", "state", "action", "next_state"))
+    rewards = columns["reward"]
+    _check(~((rewards >= 0.0) & (rewards <= 1.0)), columns, place, "reward", "a number in [0, 1]")
+
+    n_states, n_actions, horizon = sizes.get("n_states"), sizes.get("n_actions"), sizes.get("horizon")
+    if sizes.get("infer_sizes"):
+        largest_state = max(columns["state"].max(), columns["next_state"].max())
+        n_states = int(largest_state) + 1 if n_states is None else n_states
+        n_actions = int(columns["action"].max()) + 1 if n_actions is None else n_actions
+    n_states, n_actions = public_size(n_states, "n_states"), public_size(n_actions, "n_actions")
+    for name, size in (("state", n_states), ("action", n_actions), ("next_state", n_states)):
+        wrong = (columns[name] < 0) | (columns[name] >= size)
+        _check(wrong, columns, place, name, f"in 0..{size - 1}")
+
+    order, lengths = _whole_episodes(columns, place)
+    horizon = int(np.bincount(lengths).argmax()) if horizon is None else public_size(horizon, "horizon")
+    ragged = np.flatnonzero(lengths != horizon)
+    if ragged.size:
+        last = int(order[int(lengths[: ragged[0] + 1].sum()) - 1])
+        raise DataError(
+            f"episode {columns['episode'][last]:.0f} has {lengths[ragged[0]]} steps; "
+            f"the horizon is {horizon}",
+            where=_where(columns, place, last),
+            remedy="cut longer episodes at the horizon and pad shorter ones with a public absorbing state",
+        )
+    state, action, reward, next_state = (
+        columns[name][order].reshape(-1, horizon) for name in ("state", "action", "reward", "next_state")
+    )  # [n, H] each
+    broken = next_state[:, :-1] != state[:, 1:]
+    if broken.any():
+        episode, step = (int(position) for position in np.argwhere(broken)[0])
+        row = int(order[episode * horizon + step])
+        raise DataError(
+            f"next_state {next_state[episode, step]:.0f}, but step {step + 1} is in "
+            f"state {state[episode, step + 1]:.0f}",
+            where=_where(columns, place, row),
+            remedy="correct the record: a trajectory's step begins where the one before it ended",
+        )
+    states = np.concatenate([state, next_state[:, -1:]], axis=1).astype(np.int64)  # [n, H+1]
+    return TrajectoryData(states, action.astype(np.int64), reward, n_states, n_actions)
+
+
+def _require_whole_numbers(columns: Columns, place: Place, names: Sequence[str]) -> None:
+    """Raise `DataError` (for the data's holder) unless there are lines, with whole numbers in these."""
+    if columns["episode"].size == 0:
+        raise DataError("no episodes", where="the table", remedy="give at least one trajectory")
+    for name in names:
+        values = columns[name]
+        whole = (values == np.floor(values)) & (np.abs(values) < _LARGEST_EXACT)  # false for NaN and infinity
+        _check(~whole, columns, place, name, "a finite integer")
+
+
+def _whole_episodes(columns: Columns, place: Place) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """The lines in order of (episode, step), and each episode's length, [n]; steps run from 0."""
+    episode, step = columns["episode"], columns["step"]
+    order = np.lexsort((step, episode))
+    episode, step = episode[order], step[order]
+    opens = np.concatenate([[True], episode[1:] != episode[:-1]])  # [lines]: first line of its episode
+    starts = np.flatnonzero(opens)
+    position = np.arange(order.size) - np.repeat(starts, np.diff(np.append(starts, order.size)))
+
+    wrong = step != position
+    if wrong.any():
+        first = int(np.flatnonzero(wrong)[0])
+        where = _where(columns, place, int(order[first]))
+        if step[first] < 0:
+            raise DataError(
+                f"step {step[first]:.0f}", where=where, remedy="number the steps of an episode 0, 1, 2, ..."
+            )
+        if not opens[first] and step[first] == step[first - 1]:
+            raise DataError(
+                f"step {step[first]:.0f} occurs twice in episode {episode[first]:.0f}",
+                where=where,
+                remedy="give each step once, and each person's trajectory an episode number of its own",
+            )
+        raise DataError(
+            f"step {position[first]} is missing in episode {episode[first]:.0f}",
+            where=where,
+            remedy="give every step, numbered from 0",
+        )
+
+    return order, np.diff(np.append(starts, order.size))
+
+
+def _check(wrong: NDArray[np.bool_], columns: Columns, place: Place, name: str, wanted: str) -> None:
+    if wrong.any():
+        row = int(np.flatnonzero(wrong)[0])
+        raise DataError(
+            f"{name} {columns[name][row]:.17g} is not {wanted}",
+            where=_where(columns, place, row),
+            remedy=f"correct the record, or declare the public range that column {name} really has",
+        )
+
+
+def _where(columns: Columns, place: Place, row: int) -> str:
+    return f"{place(row)} (episode {columns['episode'][row]:.17g}, step {columns['step'][row]:.17g})"

@@ -18,28 +18,17 @@ from dpaudit.algorithms.environments.tabular import BuiltinData, TabularMDP
 MAP = "SFFFFHFHFFFHHFFG"
 HORIZON = 16
 
-# Where each move leads from each state; holes (5, 7, 11, 12) and the goal (15) are never left.
-MOVES: NDArray[np.int64] = np.array(
-    [
-        # left, down, right, up
-        [0, 4, 1, 0],
-        [0, 5, 2, 1],
-        [1, 6, 3, 2],
-        [2, 7, 3, 3],
-        [4, 8, 5, 0],
-        [5, 5, 5, 5],
-        [5, 10, 7, 2],
-        [7, 7, 7, 7],
-        [8, 12, 9, 4],
-        [8, 13, 10, 5],
-        [9, 14, 11, 6],
-        [11, 11, 11, 11],
-        [12, 12, 12, 12],
-        [12, 13, 14, 9],
-        [13, 14, 15, 10],
-        [15, 15, 15, 15],
-    ]
-)  # [S, A]
+
+def _moves() -> NDArray[np.int64]:
+    """Where each move leads from each state, [S, A]; holes and the goal are never left."""
+    y, x = np.divmod(np.arange(16), 4)
+    left, right = 4 * y + np.maximum(x - 1, 0), 4 * y + np.minimum(x + 1, 3)
+    down, up = 4 * np.minimum(y + 1, 3) + x, 4 * np.maximum(y - 1, 0) + x
+    ends = np.array([place in "GH" for place in MAP])
+    return np.where(ends[:, None], np.arange(16)[:, None], np.stack([left, down, right, up], axis=1))
+
+
+MOVES = _moves()
 
 
 def frozen_lake_mdp(horizon: int = HORIZON) -> TabularMDP:

@@ -15,10 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpaudit.algorithms.public_parameters import set_read_only
+from dpaudit.algorithms.public_parameters import Array, set_read_only
 from dpaudit.errors import DataError
-
-Array = NDArray[np.float64]
 
 #: From states [n] to the values of the actions, [n, 2].
 Values = Callable[[Array], Array]
@@ -39,11 +37,7 @@ HORIZON, EPISODES = 50, 100
 class RewardFunction:
     """What a step earns by the state that it reaches: straight between evenly spaced states. Private.
 
-    Args:
-        values: [n], n >= 2, at the states 0, 1/(n-1), ..., 1.
-
-    Raises:
-        DataError: the values are not finite numbers, or fewer than two (for the data's holder).
+    The values [n], n >= 2, are those at 0, 1/(n-1), ..., 1; others raise `DataError` (for the data's holder).
     """
 
     values: Array
@@ -63,15 +57,12 @@ class RewardFunction:
 
     def __call__(self, states: ArrayLike) -> Array:
         """Rewards of states of any shape: of the same shape."""
-        return np.interp(np.asarray(states, dtype=np.float64), self._places, self.values)
+        places = np.linspace(0.0, 1.0, self.values.size)
+        return np.interp(np.asarray(states, dtype=np.float64), places, self.values)
 
     def plus(self, amount: float) -> RewardFunction:
         """As much more everywhere."""
         return RewardFunction(self.values + amount)
-
-    @property
-    def _places(self) -> Array:
-        return np.linspace(0.0, 1.0, self.values.size)
 
 
 def middle_rewards() -> RewardFunction:
@@ -86,11 +77,7 @@ def moved(state: float, action: int, uniform: float) -> float:
 
 
 class Walk:
-    """Episodes of 50 steps, each from a uniform state; all of its randomness is public.
-
-    Args:
-        generator: a public stream.
-    """
+    """Episodes of 50 steps, each from a uniform state; all of its randomness is that of a public stream."""
 
     def __init__(self, generator: np.random.Generator) -> None:
         self._generator = generator
@@ -100,12 +87,10 @@ class Walk:
     def explore(
         self, values: Values, steps: int, exploration: float = 0.0
     ) -> tuple[Array, NDArray[np.int64], Array]:
-        """Act greedily or at random: the states [n], the actions, and the states reached.
+        """Act greedily or, with the probability `exploration`, at random.
 
-        Args:
-            values: from states [n] to [n, actions].
-            steps: n.
-            exploration: the probability of a random action.
+        Returns the states [n] of so many steps, the actions, and the states reached; values are functions
+        from states [n] to [n, actions].
         """
         states, reached = np.empty(steps), np.empty(steps)
         actions = np.empty(steps, dtype=np.int64)

@@ -13,14 +13,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from dpaudit.algorithms.data.trajectories import TrajectoryData
 from dpaudit.algorithms.environments.tabular import TabularMDP
-from dpaudit.algorithms.public_parameters import public_size
+from dpaudit.algorithms.public_parameters import Array, feature_table, public_size, set_read_only
 from dpaudit.errors import InvalidParameter
 
 #: Of the example of appendix F: sizes, and how often its behaviour policy takes action 0.
@@ -31,94 +29,40 @@ BEHAVIOUR_PROBABILITY = 0.6
 LARGEST_RAW_NORM = math.sqrt(7.0)
 
 
-@dataclass(frozen=True, eq=False)
-class LinearMDP:
-    """A linear process on finitely many states and actions.
+@dataclass(frozen=True, eq=False, init=False)
+class LinearMDP(TabularMDP):
+    """A linear process on finitely many states and actions: the table that it spans, with its features."""
 
-    Attributes:
-        features: phi, [S, A, d]. Public.
-        measures: nu_h(s'), [H, d, S].
-        weights: theta_h, [H, d].
-        initial: [S], the distribution of the first state.
+    features: Array  # phi, [S, A, d]. Public.
+    measures: Array  # nu_h(s'), [H, d, S]
+    weights: Array  # theta_h, [H, d]
 
-    Raises:
-        InvalidParameter: for shapes that do not fit, or numbers that span no probabilities or rewards.
-    """
-
-    features: NDArray[np.float64]
-    measures: NDArray[np.float64]
-    weights: NDArray[np.float64]
-    initial: NDArray[np.float64]
-
-    def __post_init__(self) -> None:
-        features = feature_map(self.features)
-        measures, weights = np.array(self.measures, float), np.array(self.weights, float)
-        horizon = weights.shape[0] if weights.ndim == 2 else 0
-        n_states, _, dimension = features.shape
-        if weights.shape != (horizon, dimension) or measures.shape != (horizon, dimension, n_states):
+    def __init__(
+        self, features: ArrayLike, measures: ArrayLike, weights: ArrayLike, initial: ArrayLike
+    ) -> None:
+        phi = feature_table(features, "[S, A, d]")
+        nu, theta = np.array(measures, float), np.array(weights, float)
+        horizon = theta.shape[0] if theta.ndim == 2 else 0
+        n_states, _, dimension = phi.shape
+        if theta.shape != (horizon, dimension) or nu.shape != (horizon, dimension, n_states):
             raise InvalidParameter(
-                f"features, measures, weights of shapes {features.shape}, {measures.shape}, {weights.shape}",
+                f"features, measures, weights of shapes {phi.shape}, {nu.shape}, {theta.shape}",
                 where="LinearMDP",
                 remedy="give [S, A, d], [H, d, S] and [H, d]",
             )
-        for name, values in (("features", features), ("measures", measures), ("weights", weights)):
-            values.setflags(write=False)
-            object.__setattr__(self, name, values)
-        _ = self.tabular  # refuses what spans no probabilities
-
-    @cached_property
-    def tabular(self) -> TabularMDP:
-        """The same process as a table."""
-        kernel = np.einsum("sad,hdt->hsat", self.features, self.measures)  # [H, S, A, S]
-        rewards = np.einsum("sad,hd->hsa", self.features, self.weights)  # [H, S, A]
+        set_read_only(self, features=phi, measures=nu, weights=theta)
+        kernel = np.einsum("sad,hdt->hsat", phi, nu)  # [H, S, A, S]
+        rewards = np.einsum("sad,hd->hsa", phi, theta)  # [H, S, A]
         # What the products' rounding pushes past 0 or 1 is put back; anything more is refused there.
-        return TabularMDP(_rounded_into_unit(kernel), _rounded_into_unit(rewards), self.initial)
-
-    @property
-    def horizon(self) -> int:
-        """H."""
-        return int(self.weights.shape[0])
+        super().__init__(_rounded_into_unit(kernel), _rounded_into_unit(rewards), np.asarray(initial))
 
     @property
     def dimension(self) -> int:
         """The features' dimension d."""
         return int(self.weights.shape[1])
 
-    def optimal_values(self) -> NDArray[np.float64]:
-        """V*_h(s), [H+1, S], exact."""
-        return self.tabular.optimal_values()
 
-    def evaluate(self, policy: ArrayLike) -> NDArray[np.float64]:
-        """V^policy_h(s), [H+1, S], exact, of actions [H, S] or probabilities [H, S, A]."""
-        return self.tabular.evaluate(policy)
-
-    def suboptimality(self, policy: ArrayLike) -> float:
-        """v* - v^policy from the initial distribution, exact; policy as in `evaluate`."""
-        return self.tabular.suboptimality(policy)
-
-    def sample_trajectories(self, n: int, behaviour: ArrayLike, rng: np.random.Generator) -> TrajectoryData:
-        """``n`` independent trajectories; behaviour as in `evaluate`, ``rng`` is public randomness."""
-        return self.tabular.sample_trajectories(n, behaviour, rng)
-
-
-def feature_map(features: ArrayLike) -> NDArray[np.float64]:
-    """A copy of a feature map as finite doubles [S, A, d].
-
-    Raises:
-        InvalidParameter: it is nothing of the kind, or zero everywhere.
-    """
-    table = np.array(features, dtype=np.float64)
-    if table.ndim != 3 or not table.size or not np.isfinite(table).all() or not table.any():
-        raise InvalidParameter(
-            f"a feature map of shape {table.shape}",
-            where="features",
-            why="every release's sensitivity is computed from it",
-            remedy="give finite numbers [S, A, d], not all zero",
-        )
-    return table
-
-
-def one_hot_features(n_states: int, n_actions: int) -> NDArray[np.float64]:
+def one_hot_features(n_states: int, n_actions: int) -> Array:
     """The features of a tabular process: each (s, a) its own coordinate, [S, A, S A]."""
     size = n_states * n_actions
     return np.eye(size).reshape(n_states, n_actions, size)
@@ -130,9 +74,8 @@ def random_linear_mdp(n_states: int, n_actions: int, horizon: int, dimension: in
     The features are probability vectors, of norm at most 1; each anchor has its own measure and reward at
     each step.
     """
-    sizes = (n_states, n_actions, horizon, dimension)
-    names = ("n_states", "n_actions", "horizon", "dimension")
-    n_states, n_actions, horizon, dimension = map(public_size, sizes, names)
+    sizes = {"n_states": n_states, "n_actions": n_actions, "horizon": horizon, "dimension": dimension}
+    n_states, n_actions, horizon, dimension = (public_size(size, name) for name, size in sizes.items())
     rng = np.random.default_rng(seed)
     # Concentrated near the anchors: evenly mixed, all actions would lead to nearly the same place.
     return LinearMDP(
@@ -143,15 +86,12 @@ def random_linear_mdp(n_states: int, n_actions: int, horizon: int, dimension: in
     )
 
 
-def appendix_f_features(*, normalised: bool = True) -> NDArray[np.float64]:
+def appendix_f_features(*, normalised: bool = True) -> Array:
     """The feature map of appendix F: (8 bits of a, delta, 1 - delta), [2, 100, 10].
 
     delta(s, a) is 1 where s = 0 and a = 0 hold both or neither. Bits are read from the most significant one;
-    the paper leaves their order open.
-
-    Args:
-        normalised: divided by sqrt 7, so that the longest has norm 1, as the paper's analysis assumes; its
-            experiment uses the raw ones, with squared norms up to 7.
+    the paper leaves their order open. Normalised, they are divided by sqrt 7, so that the longest has norm 1,
+    as the paper's analysis assumes; its experiment uses the raw ones, with squared norms up to 7.
     """
     actions = np.arange(N_ACTIONS)
     bits = (actions[:, None] >> np.arange(7, -1, -1)) & 1  # [A, 8]
@@ -165,10 +105,8 @@ def appendix_f_features(*, normalised: bool = True) -> NDArray[np.float64]:
 def appendix_f_mdp(instance: int = 0, *, horizon: int = HORIZON, normalised: bool = True) -> LinearMDP:
     """One instance of the example of appendix F: S = 2, A = 100, d = 10.
 
-    Args:
-        instance: seeds alpha_h1, alpha_h2 and r_h, each uniform on [0, 1].
-        horizon: H.
-        normalised: as in `appendix_f_features`; nu and theta grow by sqrt 7, the process stays the same.
+    The instance seeds alpha_h1, alpha_h2 and r_h, each uniform on [0, 1]. With normalised features nu and
+    theta grow by sqrt 7; the process stays the same.
     """
     alpha_1, alpha_2, r = np.random.default_rng(instance).random((3, horizon))
     measures = np.zeros((horizon, DIMENSION, N_STATES))
@@ -187,14 +125,14 @@ def appendix_f_mdp(instance: int = 0, *, horizon: int = HORIZON, normalised: boo
     )
 
 
-def appendix_f_behaviour(horizon: int = HORIZON) -> NDArray[np.float64]:
+def appendix_f_behaviour(horizon: int = HORIZON) -> Array:
     """Its behaviour policy, [H, S, A]: action 0 with probability 0.6, the others alike."""
     policy = np.full((horizon, N_STATES, N_ACTIONS), (1.0 - BEHAVIOUR_PROBABILITY) / (N_ACTIONS - 1))
     policy[..., 0] = BEHAVIOUR_PROBABILITY
     return policy
 
 
-def _rounded_into_unit(values: NDArray[np.float64]) -> NDArray[np.float64]:
+def _rounded_into_unit(values: Array) -> Array:
     inside = np.clip(values, 0.0, 1.0)
-    close: NDArray[np.float64] = np.where(np.abs(values - inside) <= 1e-12, inside, values)
+    close: Array = np.where(np.abs(values - inside) <= 1e-12, inside, values)
     return close

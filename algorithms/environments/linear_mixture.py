@@ -3,102 +3,60 @@
 The kernel is linear in a public feature map over triples: P_h(s'|s,a) = <phi(s'|s,a), theta_h>, and rewards
 are public (Liao, He and Gu 2023, Definition 3.1). Algorithms regress on phi_V(s,a) = sum_s' phi(s'|s,a)
 V(s'); how long these vectors can get is the number on which every sensitivity rests.
-
-Liao, C., He, J. and Gu, Q. (2023). Locally Differentially Private Reinforcement Learning for Linear Mixture
-Markov Decision Processes. ACML.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from dpaudit.algorithms.environments.tabular import TabularMDP, random_mdp
-from dpaudit.algorithms.public_parameters import public_size
+from dpaudit.algorithms.public_parameters import Array, feature_table, public_size, set_read_only
 from dpaudit.errors import InvalidParameter
 
 #: Up to this many states the largest norm of phi_V is found by trying every corner of the values' cube.
 _CORNERS = 14
 
 
-@dataclass(frozen=True, eq=False)
-class LinearMixtureMDP:
-    """A linear mixture process.
+@dataclass(frozen=True, eq=False, init=False)
+class LinearMixtureMDP(TabularMDP):
+    """A linear mixture process: the table that it spans, with its features."""
 
-    Attributes:
-        features: phi, [S, A, S, d]; the third axis is the next state. Public.
-        parameters: theta_h, [H, d].
-        rewards: [H, S, A] in [0, 1]. Public.
-        initial: [S], the distribution of the first state.
+    features: Array  # phi, [S, A, S, d]; the third axis is the next state. Public.
+    parameters: Array  # theta_h, [H, d]
 
-    Raises:
-        InvalidParameter: for shapes that do not fit, or numbers that span no probabilities.
-    """
-
-    features: NDArray[np.float64]
-    parameters: NDArray[np.float64]
-    rewards: NDArray[np.float64]
-    initial: NDArray[np.float64]
-
-    def __post_init__(self) -> None:
-        features = triple_features(self.features)
-        parameters = np.array(self.parameters, dtype=np.float64)
-        if parameters.ndim != 2 or parameters.shape[1] != features.shape[3]:
+    def __init__(
+        self, features: ArrayLike, parameters: ArrayLike, rewards: ArrayLike, initial: ArrayLike
+    ) -> None:
+        phi, theta = triple_features(features), np.array(parameters, dtype=np.float64)
+        if theta.ndim != 2 or theta.shape[1] != phi.shape[3]:
             raise InvalidParameter(
-                f"features of shape {features.shape}, parameters of shape {parameters.shape}",
+                f"features of shape {phi.shape}, parameters of shape {theta.shape}",
                 where="LinearMixtureMDP",
                 remedy="give [S, A, S, d] and [H, d]",
             )
-        for name, values in (("features", features), ("parameters", parameters)):
-            values.setflags(write=False)
-            object.__setattr__(self, name, values)
-        _ = self.tabular  # refuses what spans no probabilities
-
-    @cached_property
-    def tabular(self) -> TabularMDP:
-        """The same process as a table, which knows the exact optimum."""
-        kernel = np.einsum("satd,hd->hsat", self.features, self.parameters)  # [H, S, A, S]
+        set_read_only(self, features=phi, parameters=theta)
+        kernel = np.einsum("satd,hd->hsat", phi, theta)  # [H, S, A, S]
         # What the product's rounding pushes below 0 is put back; anything more is refused there.
-        return TabularMDP(np.where(np.abs(kernel) <= 1e-12, 0.0, kernel), self.rewards, self.initial)
-
-    @property
-    def horizon(self) -> int:
-        """H."""
-        return int(self.parameters.shape[0])
-
-    @property
-    def dimension(self) -> int:
-        """The features' dimension d."""
-        return int(self.parameters.shape[1])
+        kernel = np.where(np.abs(kernel) <= 1e-12, 0.0, kernel)
+        super().__init__(kernel, np.asarray(rewards), np.asarray(initial))
 
 
-def triple_features(features: ArrayLike) -> NDArray[np.float64]:
-    """A copy of a feature map over (s, a, s') as finite doubles [S, A, S, d].
-
-    Raises:
-        InvalidParameter: it is nothing of the kind, or zero everywhere.
-    """
-    table = np.array(features, dtype=np.float64)
-    if table.ndim != 4 or not table.size or table.shape[0] != table.shape[2]:
+def triple_features(features: ArrayLike) -> Array:
+    """A copy of a feature map over (s, a, s') as finite doubles [S, A, S, d], not all zero."""
+    table = feature_table(features, "[S, A, S, d]")
+    if table.shape[0] != table.shape[2]:
         raise InvalidParameter(
             f"features of shape {table.shape}",
             where="features",
             remedy="give [S, A, S, d], s' on the third axis",
         )
-    if not np.isfinite(table).all() or not table.any():
-        raise InvalidParameter(
-            "features that are not finite, or zero everywhere",
-            where="features",
-            why="every release's sensitivity is computed from them",
-            remedy="give finite numbers, not all zero",
-        )
     return table
 
 
-def triple_one_hot(n_states: int, n_actions: int) -> NDArray[np.float64]:
+def triple_one_hot(n_states: int, n_actions: int) -> Array:
     """The features of a tabular process: each (s, a, s') its own coordinate, [S, A, S, S^2 A]."""
     size = n_states * n_states * n_actions
     return np.eye(size).reshape(n_states, n_actions, n_states, size)
@@ -127,15 +85,12 @@ def random_linear_mixture(
     return LinearMixtureMDP(features / norm, weights * norm, table.rewards, table.initial)
 
 
-def largest_value_norm(features: NDArray[np.float64]) -> float:
+def largest_value_norm(features: Array) -> float:
     """The largest norm of phi_V(s, a) over every (s, a) and every V with values in [0, 1].
 
     (3.1) asks that it be at most 1. The norm is convex in V, so that a corner of the cube attains it: all
-    ones where no two features of one (s, a) are opposed, else the best of all corners. Beyond 14 states the
-    corners are too many; then a bound from above, taken coordinate by coordinate.
-
-    Args:
-        features: [S, A, S, d].
+    ones where no two features [S, A, S, d] of one (s, a) are opposed, else the best of all corners. Beyond 14
+    states the corners are too many; then a bound from above, taken coordinate by coordinate.
     """
     n_states = features.shape[2]
     rows = features.reshape(-1, n_states, features.shape[3])  # [S A, S, d]
@@ -148,7 +103,7 @@ def largest_value_norm(features: NDArray[np.float64]) -> float:
     return max(float(np.linalg.norm(corners @ row, axis=1).max()) for row in rows)
 
 
-def opposed(features: NDArray[np.float64]) -> bool:
+def opposed(features: Array) -> bool:
     """Whether any two features have a negative inner product, so that two phi_V may point apart."""
     if (features >= 0.0).all():
         return False

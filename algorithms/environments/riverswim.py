@@ -11,10 +11,10 @@ processes. Journal of Computer and System Sciences 74(8).
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from dpaudit.algorithms.environments.tabular import TabularMDP
-from dpaudit.algorithms.public_parameters import public_size
+from dpaudit.algorithms.public_parameters import Array, public_size
 from dpaudit.errors import InvalidParameter
 
 LEFT, RIGHT = 0, 1
@@ -31,19 +31,16 @@ def riverswim_mdp(
     success: ArrayLike | None = None,
     normalised: bool = True,
 ) -> TabularMDP:
-    """RiverSwim over S states and H steps, from state 0, with two actions.
+    """RiverSwim over S states, at least 2, and H steps, from state 0, with two actions.
 
     Args:
-        n_states: S, at least 2.
+        n_states: S.
         horizon: H.
         success: the chance that swimming right succeeds: a number, or [H] of them for a kernel that changes
             from step to step. What remains stays or is swept down as 12 : 1. Left out, the classical kernel:
             0.6 from state 0 and in the last state, 0.35 between them.
         normalised: rewards divided by H, so that no episode earns more than 1, as Liao, He and Gu (2023) have
             them.
-
-    Raises:
-        InvalidParameter: fewer than 2 states, or chances that are none or not H many.
     """
     if public_size(n_states, "n_states") < 2:
         raise InvalidParameter(
@@ -70,7 +67,7 @@ def figure_river(kind: str, n_states: int) -> TabularMDP:
     return riverswim_mdp(n_states, horizon, success=success[kind])
 
 
-def inhomogeneous_success(horizon: int, seed: int) -> NDArray[np.float64]:
+def inhomogeneous_success(horizon: int, seed: int) -> Array:
     """Chances for each step, [H], uniform on [0.8, 1] (Liao, He and Gu 2023, section 6.1)."""
     return np.random.default_rng(seed).uniform(0.8, 1.0, public_size(horizon, "horizon"))
 
@@ -89,7 +86,7 @@ def _chances(success: ArrayLike | None, horizon: int) -> list[float | None]:
     return [float(chance) for chance in np.broadcast_to(chances, (horizon,))]
 
 
-def _kernel(n_states: int, success: float | None) -> NDArray[np.float64]:
+def _kernel(n_states: int, success: float | None) -> Array:
     """One step, [S, A, S]."""
     ends, between = (0.6, 0.35) if success is None else (success, success)
     kernel = np.zeros((n_states, 2, n_states))

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpaudit.algorithms.data.trajectories import TrajectoryData
-from dpaudit.algorithms.public_parameters import public_size, set_read_only
+from dpaudit.algorithms.public_parameters import Array, public_size, set_read_only
 from dpaudit.errors import InvalidParameter
 
 _TOLERANCE = 1e-9
@@ -17,20 +17,11 @@ _TOLERANCE = 1e-9
 
 @dataclass(frozen=True, eq=False)
 class TabularMDP:
-    """A Markov decision process whose kernel may change from step to step.
+    """A Markov decision process whose kernel may change from step to step."""
 
-    Attributes:
-        transitions: [H, S, A, S], the probability of each next state.
-        rewards: [H, S, A] in [0, 1], the expected immediate reward. Public.
-        initial: [S], the distribution of the first state.
-
-    Raises:
-        InvalidParameter: for shapes that do not fit, or numbers that are no probabilities or rewards.
-    """
-
-    transitions: NDArray[np.float64]
-    rewards: NDArray[np.float64]
-    initial: NDArray[np.float64]
+    transitions: Array  # [H, S, A, S], the probability of each next state
+    rewards: Array  # [H, S, A] in [0, 1], the expected immediate reward. Public.
+    initial: Array  # [S], the distribution of the first state
 
     def __post_init__(self) -> None:
         transitions = _numbers(self.transitions, "transitions", 4)
@@ -71,7 +62,7 @@ class TabularMDP:
         """A."""
         return int(self.rewards.shape[2])
 
-    def optimal_values(self) -> NDArray[np.float64]:
+    def optimal_values(self) -> Array:
         """V*_h(s), [H+1, S], by backward induction; the last row is zero."""
         values = np.zeros((self.horizon + 1, self.n_states))
         for h in reversed(range(self.horizon)):
@@ -83,15 +74,8 @@ class TabularMDP:
         values = self.optimal_values()
         return np.stack([self._action_values(h, values[h + 1]).argmax(axis=1) for h in range(self.horizon)])
 
-    def evaluate(self, policy: ArrayLike) -> NDArray[np.float64]:
-        """V^policy_h(s), [H+1, S].
-
-        Args:
-            policy: [H, S] actions, or [H, S, A] probabilities of actions.
-
-        Raises:
-            InvalidParameter: if it is neither.
-        """
+    def evaluate(self, policy: ArrayLike) -> Array:
+        """V^policy_h(s), [H+1, S], of a policy as in `action_probabilities`."""
         probabilities = self.action_probabilities(policy)
         values = np.zeros((self.horizon + 1, self.n_states))
         for h in reversed(range(self.horizon)):
@@ -99,16 +83,12 @@ class TabularMDP:
         return values
 
     def suboptimality(self, policy: ArrayLike) -> float:
-        """v* - v^policy from the initial distribution, never below zero. ``policy`` as in `evaluate`."""
+        """v* - v^policy from the initial distribution, never below zero; policy as in `evaluate`."""
         gap = self.initial @ (self.optimal_values()[0] - self.evaluate(policy)[0])
         return max(0.0, float(gap))
 
-    def action_probabilities(self, policy: ArrayLike) -> NDArray[np.float64]:
-        """A policy given as [H, S] actions or [H, S, A] probabilities, as [H, S, A] probabilities.
-
-        Raises:
-            InvalidParameter: if it is neither.
-        """
+    def action_probabilities(self, policy: ArrayLike) -> Array:
+        """A policy given as actions [H, S] or probabilities [H, S, A], as the latter."""
         table = np.asarray(policy)
         if table.shape == (self.horizon, self.n_states) and table.dtype.kind in "iu":
             if (table < 0).any() or (table >= self.n_actions).any():
@@ -117,7 +97,7 @@ class TabularMDP:
                     where="policy",
                     remedy=f"give actions 0..{self.n_actions - 1}",
                 )
-            chosen: NDArray[np.float64] = np.eye(self.n_actions)[table]
+            chosen: Array = np.eye(self.n_actions)[table]
             return chosen
         probabilities = _numbers(table, "policy", 3)
         if probabilities.shape != self.rewards.shape:
@@ -130,12 +110,9 @@ class TabularMDP:
         return probabilities
 
     def sample_trajectories(self, n: int, behaviour: ArrayLike, rng: np.random.Generator) -> TrajectoryData:
-        """Independent trajectories of the behaviour policy; rewards are the expected ones of (h, s, a).
+        """n independent trajectories of a behaviour policy; rewards are the expected ones of (h, s, a).
 
-        Args:
-            n: how many.
-            behaviour: a policy as in `evaluate`.
-            rng: public randomness.
+        The policy is as in `action_probabilities`; ``rng`` is public randomness.
         """
         n = public_size(n, "n")
         probabilities = self.action_probabilities(behaviour)
@@ -151,28 +128,24 @@ class TabularMDP:
             states[:, h + 1] = _draw(rows, s * self.n_actions + a, rng)
         return TrajectoryData(states, actions, rewards, self.n_states, self.n_actions)
 
-    def _action_values(self, h: int, next_values: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _action_values(self, h: int, next_values: Array) -> Array:
         """r_h + P_h V, [S, A]."""
-        values: NDArray[np.float64] = self.rewards[h] + self.transitions[h] @ next_values
+        values: Array = self.rewards[h] + self.transitions[h] @ next_values
         return values
 
 
 class BuiltinData(NamedTuple):
-    """A data set that comes with dpaudit.
+    """A data set that comes with dpaudit."""
 
-    Attributes:
-        data: the trajectories.
-        mdp: the exact process that they were drawn from, whose rewards are the public reward function.
-    """
-
-    data: TrajectoryData
+    data: TrajectoryData  # the trajectories
+    # the exact process that they were drawn from, whose rewards are the public reward function
     mdp: TabularMDP
 
 
 def random_mdp(n_states: int, n_actions: int, horizon: int, seed: int) -> TabularMDP:
     """A process with uniform Dirichlet kernels and first state and uniform rewards, fixed by its seed."""
-    sizes = [public_size(size, name) for size, name in ((horizon, "horizon"), (n_states, "n_states"))]
-    sizes.append(public_size(n_actions, "n_actions"))  # [H, S, A]
+    names = {"horizon": horizon, "n_states": n_states, "n_actions": n_actions}
+    sizes = [public_size(size, name) for name, size in names.items()]  # [H, S, A]
     rng = np.random.default_rng(seed)
     return TabularMDP(
         transitions=rng.dirichlet(np.ones(n_states), size=sizes),
@@ -181,7 +154,7 @@ def random_mdp(n_states: int, n_actions: int, horizon: int, seed: int) -> Tabula
     )
 
 
-def uniform_mdp(rewards: NDArray[np.float64]) -> TabularMDP:
+def uniform_mdp(rewards: Array) -> TabularMDP:
     """The process with rewards [H, S, A] in which each next state is as likely as any other."""
     n_states = rewards.shape[1]
     return TabularMDP(
@@ -189,20 +162,20 @@ def uniform_mdp(rewards: NDArray[np.float64]) -> TabularMDP:
     )
 
 
-def cumulative(rows: NDArray[np.float64]) -> NDArray[np.float64]:
+def cumulative(rows: Array) -> Array:
     """Cumulative probabilities along the last axis, for drawing by inversion: u >= c, summed."""
     sums = rows.cumsum(axis=-1)
     # Divided, it is exactly 1 from the last possible outcome on: none of probability 0 is drawn.
-    normalised: NDArray[np.float64] = sums / sums[..., -1:]
+    normalised: Array = sums / sums[..., -1:]
     return normalised
 
 
-def uniform_policy(mdp: TabularMDP) -> NDArray[np.float64]:
+def uniform_policy(mdp: TabularMDP) -> Array:
     """The policy [H, S, A] that takes every action with the same probability."""
     return np.full(mdp.rewards.shape, 1.0 / mdp.n_actions)
 
 
-def _numbers(values: ArrayLike, where: str, dimensions: int) -> NDArray[np.float64]:
+def _numbers(values: ArrayLike, where: str, dimensions: int) -> Array:
     table: NDArray[Any] = np.array(values)
     if table.ndim != dimensions or table.dtype.kind not in "iuf" or not np.isfinite(table).all():
         raise InvalidParameter(
@@ -213,17 +186,17 @@ def _numbers(values: ArrayLike, where: str, dimensions: int) -> NDArray[np.float
     return table.astype(np.float64)
 
 
-def _check_distribution(rows: NDArray[np.float64], where: str) -> None:
+def _check_distribution(rows: Array, where: str) -> None:
     if (rows < 0.0).any() or (np.abs(rows.sum(axis=-1) - 1.0) > _TOLERANCE).any():
         raise InvalidParameter(
             "a row that is no probability distribution",
             where=where,
-            why="values computed from it would mean nothing",
+            why="values computed from it would be meaningless",
             remedy="give non-negative rows that sum to 1",
         )
 
 
-def _draw(rows: NDArray[np.float64], index: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
+def _draw(rows: Array, index: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
     """One draw from the distribution ``rows[i]`` for each i in ``index``, by inversion."""
     drawn: NDArray[np.int64] = (rng.random(index.size)[:, None] >= cumulative(rows)[index]).sum(axis=1)
     return drawn

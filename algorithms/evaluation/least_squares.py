@@ -2,8 +2,6 @@
 
 Sections 3.1 and 3.2 and Algorithms 1 and 2 of Balle, Gomrokchi and Precup (2016). Without noise DP-LSW is LSW
 and DP-LSL is LSL.
-
-Balle, B., Gomrokchi, M. and Precup, D. (2016). Differentially Private Policy Evaluation. ICML.
 """
 
 from __future__ import annotations
@@ -29,10 +27,7 @@ _ROUNDING = 1.0 + 1e-10
 def lsw(visits: FirstVisits, features: Array, weights: Array) -> Array:
     """theta_X = (Gamma^(1/2) Phi)^+ Gamma^(1/2) F_X, Gamma = diag(w) (equation 8); [d].
 
-    Args:
-        visits: counts and mean returns.
-        features: Phi, [N, d].
-        weights: w, [N], at least 0.
+    Features Phi are [N, d], weights w [N] and at least 0.
     """
     root = np.sqrt(weights)
     theta = np.linalg.lstsq(root[:, None] * features, root * visits.means)[0]
@@ -50,13 +45,7 @@ def lsw_excess(theta: Array, best: Array, features: Array, weights: Array) -> fl
 def lsl(visits: FirstVisits, features: Array, weights: Array, ridge: float) -> Array:
     """theta_X = (Phi' Gamma_X Phi + lambda/(2m) I)^-1 Phi' Gamma_X F_X (equation 11); [d].
 
-    Gamma_X = diag(rho_s |X_s|/m).
-
-    Args:
-        visits: counts and mean returns.
-        features: Phi, [N, d].
-        weights: rho, [N], at least 0.
-        ridge: lambda, positive.
+    Gamma_X = diag(rho_s |X_s|/m); features Phi are [N, d], weights rho [N] and at least 0, lambda positive.
     """
     Gamma = weights * visits.counts / visits.episodes  # [N]
     theta = np.linalg.solve(
@@ -83,8 +72,7 @@ def _hessian(Gamma: Array, features: Array, ridge: float, episodes: int) -> Arra
 class DPLSW(PolicyEvaluation):
     """Algorithm 1, frozen with its public parameters, those of `PolicyEvaluation`.
 
-    Raises:
-        InvalidParameter: as there, or a least-squares problem without a unique solution.
+    Raises `InvalidParameter` for a least-squares problem without a unique solution too.
     """
 
     name = "dp-lsw"
@@ -132,9 +120,6 @@ class DPLSL(PolicyEvaluation):
 
     Args:
         ridge: lambda, above norm(Phi)^2 norm_inf(rho); left out, twice that.
-
-    Raises:
-        InvalidParameter: as there, or a ridge at which nothing bounds how far the parameters move.
     """
 
     ridge: float | None = None

@@ -13,12 +13,12 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from dpaudit.algorithms.data.episodes import Episodes, FirstVisits, first_visits
 from dpaudit.algorithms.data.trajectories import TrajectoryData
 from dpaudit.algorithms.evaluation.smooth import CalibrationName, SmoothCalibration
-from dpaudit.algorithms.public_parameters import Array, digest
+from dpaudit.algorithms.public_parameters import Array, digest, feature_table, set_read_only
 from dpaudit.claims.claims import Claim
 from dpaudit.claims.guarantees import ApproxDP
 from dpaudit.claims.pairs import Pair
@@ -31,15 +31,10 @@ _CROWD = 1000
 
 
 class ValueEstimate(NamedTuple):
-    """What leaves the algorithm.
+    """What leaves the algorithm."""
 
-    Attributes:
-        theta: [d], the noisy parameters.
-        values: [N], Phi theta.
-    """
-
-    theta: Array
-    values: Array
+    theta: Array  # [d], the noisy parameters
+    values: Array  # [N], Phi theta
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,9 +50,6 @@ class PolicyEvaluation(ABC):
         guarantee: (epsilon, delta).
         calibration: ``lemma``, as published, or ``exact``; see `smooth`.
         values: [N], the exact values, where they are known, to measure the error.
-
-    Raises:
-        InvalidParameter: sizes that do not fit, or numbers out of range.
     """
 
     features: Array
@@ -69,7 +61,7 @@ class PolicyEvaluation(ABC):
     values: Array | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "features", _features(self.features))
+        set_read_only(self, features=feature_table(self.features, "[N, d]"))
         _ = self.state_weights, self.highest_return, self.noise  # each refuses what it cannot use
         if self.values is not None and np.shape(self.values) != (len(self.features),):
             raise InvalidParameter(
@@ -81,12 +73,35 @@ class PolicyEvaluation(ABC):
     @cached_property
     def state_weights(self) -> Array:
         """The weights of all states, [N]."""
-        return _weights(self.weights, len(self.features))
+        n_states = len(self.features)
+        weights = np.ones(n_states) if self.weights is None else np.array(self.weights, dtype=np.float64)
+        finite = bool(((weights >= 0.0) & np.isfinite(weights)).all())
+        if weights.shape != (n_states,) or not finite or not weights.any():
+            raise InvalidParameter(
+                f"weights of shape {weights.shape} for {n_states} states, negative, not finite or all 0",
+                where="weights",
+                why="they weigh the states' errors",
+                remedy="give one finite weight of at least 0 a state, one of them positive",
+            )
+        weights.setflags(write=False)
+        return weights
 
     @cached_property
     def highest_return(self) -> float:
         """The public bound on a return."""
-        return _return_bound(self.discount, self.largest_return)
+        discount, bound = self.discount, self.largest_return
+        if not 0.0 <= discount <= 1.0:
+            raise InvalidParameter(f"discount = {discount!r}", where="discount", remedy="give one in [0, 1]")
+        if bound is None and discount < 1.0:
+            return 1.0 / (1.0 - discount)
+        if bound is None or not 0.0 < bound < math.inf:
+            raise InvalidParameter(
+                f"largest_return = {bound!r}",
+                where="largest_return",
+                why="every return is clipped to it, and the noise is proportional to it",
+                remedy="give a public, positive and finite bound",
+            )
+        return float(bound)
 
     @cached_property
     def smoothness(self) -> SmoothCalibration:
@@ -115,8 +130,7 @@ class PolicyEvaluation(ABC):
     def __call__(self, data: Episodes | TrajectoryData, curator: Curator) -> ValueEstimate:
         """Release the parameters, with noise that a smooth bound on their sensitivity chooses.
 
-        Raises:
-            DataError: the episodes are over other states than the features; for the data's holder.
+        Raises `DataError` (for the data's holder) if the episodes are over other states than the features.
         """
         visits = self.visits(data)
         theta = self.estimate(visits)  # Line 1.
@@ -144,11 +158,7 @@ class PolicyEvaluation(ABC):
         """Line 4. The standard deviation sigma_X; private."""
 
     def visits(self, data: Episodes | TrajectoryData) -> FirstVisits:
-        """First visits and clipped returns.
-
-        Raises:
-            DataError: the episodes are over other states than the features; for the data's holder.
-        """
+        """First visits and clipped returns; raises as a call does."""
         episodes = Episodes.of_trajectories(data) if isinstance(data, TrajectoryData) else data
         if episodes.n_states != len(self.features):
             raise DataError(
@@ -169,47 +179,6 @@ class PolicyEvaluation(ABC):
         return {"root mean square error": float(np.sqrt(np.square(output.values - self.values).mean()))}
 
 
-def _features(features: ArrayLike) -> Array:
-    matrix = np.array(features, dtype=np.float64)
-    if matrix.ndim != 2 or not matrix.size or not np.isfinite(matrix).all() or not matrix.any():
-        raise InvalidParameter(
-            f"features of shape {matrix.shape}, not finite, or all 0",
-            where="features",
-            why="a state's value is a linear function of them",
-            remedy="give a matrix of finite numbers [N, d], one row a state",
-        )
-    matrix.setflags(write=False)
-    return matrix
-
-
-def _weights(weights: ArrayLike | None, n_states: int) -> Array:
-    vector = np.ones(n_states) if weights is None else np.array(weights, dtype=np.float64)
-    if vector.shape != (n_states,) or not ((vector >= 0.0) & np.isfinite(vector)).all() or not vector.any():
-        raise InvalidParameter(
-            f"weights of shape {vector.shape} for {n_states} states, negative, not finite or all 0",
-            where="weights",
-            why="they say how much each state's error counts",
-            remedy="give one finite weight of at least 0 a state, one of them positive",
-        )
-    vector.setflags(write=False)
-    return vector
-
-
-def _return_bound(discount: float, largest_return: float | None) -> float:
-    if not 0.0 <= discount <= 1.0:
-        raise InvalidParameter(f"discount = {discount!r}", where="discount", remedy="give one in [0, 1]")
-    if largest_return is None and discount < 1.0:
-        return 1.0 / (1.0 - discount)
-    if largest_return is None or not 0.0 < largest_return < math.inf:
-        raise InvalidParameter(
-            f"largest_return = {largest_return!r}",
-            where="largest_return",
-            why="every return is clipped to it, and the noise is proportional to it",
-            remedy="give a public, positive and finite bound",
-        )
-    return float(largest_return)
-
-
 def worst_episode_pairs(
     features: Array, weights: Array, discount: float, largest_return: float
 ) -> tuple[Pair, Pair]:
@@ -222,12 +191,6 @@ def worst_episode_pairs(
 
     **Visits**: two episodes visit every state, and many one state alone; one of the two is replaced by
     another that visits this state alone. All counts but one fall from 2 to 1, and log psi changes by beta.
-
-    Args:
-        features: Phi, [N, d].
-        weights: [N], at least 0.
-        discount: gamma.
-        largest_return: F_max.
     """
     n_states = len(features)
     high = _furthest(features, weights)

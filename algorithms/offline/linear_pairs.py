@@ -14,7 +14,7 @@ from dpaudit.claims.pairs import Pair
 
 #: The data sets hold each of the two trajectories this often, but for the one that is replaced. The more
 #: there are, the closer live runs come to the values with which the two are furthest apart; the published
-#: noise lets nothing be learnt from as many as a replay has time for.
+#: noise is too large for any learning from as many as a replay has time for.
 _COPIES = {"sound": 500, "as-published": 4}
 
 #: How many of the states that share a feature are looked at.
@@ -28,10 +28,6 @@ def worst_linear_pairs(features: Array, noise: LinearCalibration) -> tuple[Pair,
     step cost most, all taken together, if both earn all that can be earned from there on, or one of them
     nothing. The records need not be likely, or possible, under any process: the claim protects them all the
     same.
-
-    Args:
-        features: phi, [S, A, d].
-        noise: what the releases are calibrated to.
     """
     last = 2 * _COPIES[noise.name] - 1
     if not noise.split:
@@ -47,12 +43,8 @@ def costliest(noise: LinearCalibration, h: int, halves: tuple[bool, bool] = (Tru
 
     Each release costs its squared movement over 2 sigma^2 (Bun and Steinke 2016, Proposition 1.6); the
     rewards and values behind the two are the largest possible, the variances 1. With sound noise the other
-    one earns nothing, or its variance is the largest, where that is more.
-
-    Args:
-        noise: what the releases are calibrated to; the features are counted among `noise.kinds`.
-        h: the step, counted from 0.
-        halves: whether the trajectory counts for the variances, and for the values.
+    one earns nothing, or its variance is the largest, where that is more. Features are counted among
+    `noise.kinds`; `halves` says whether the trajectory counts for the variances, and for the values.
     """
     step = noise.step(h)
     costs = [

@@ -6,8 +6,8 @@ every noise that holds with high probability, the paper asks for
     minimise over x >= 0   max_s |x_s - n'_s|   subject to   |sum_s x_s - n'| <= E/2.                 (3)
 
 Each noise being at most E/2, the true counts are feasible, so the optimum is at most E/2, and every x_s and
-the sum lie within E of the truth (Lemma C.3). That is utility. Privacy needs nothing of it: x is a function
-of released numbers, whatever they are and whatever E is.
+the sum lie within E of the truth (Lemma C.3). That is utility. Privacy does not depend on it: x is a function
+of released numbers, for any E.
 
 **Two gaps the paper leaves.** If n' < -E/2 no x is feasible; the sum is then held as close to n' + E/2
 as x >= 0 allows, that is x = 0. In short, the sum lies in [L, U] with L = max(0, n' - E/2) and
@@ -30,8 +30,6 @@ m > 0: |p_s - c_s| = max(m, -c_s). If m <= max(-c_s), (i) forces it; else all c_
 sum (c_s + m) = L and (iii) forces t >= m. In every case no feasible x deviates less. QED
 
 So the linear programme is a sort: O(S log S) a cell, all cells at once.
-
-Qiao, D. and Wang, Y.-X. (2023). Offline Reinforcement Learning with Differential Privacy. NeurIPS.
 """
 
 from __future__ import annotations
@@ -39,14 +37,18 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import linprog
+from numpy.typing import ArrayLike
 
-from dpaudit.algorithms.public_parameters import public_size, require_failure_probability, require_nonnegative
-from dpaudit.errors import CannotBound, InvalidParameter
+from dpaudit.algorithms.public_parameters import (
+    Array,
+    public_size,
+    require_failure_probability,
+    require_nonnegative,
+)
+from dpaudit.errors import InvalidParameter
 
 
-def private_counts(noisy_sa: ArrayLike, noisy_sas: ArrayLike, error_bound: float) -> NDArray[np.float64]:
+def private_counts(noisy_sa: ArrayLike, noisy_sas: ArrayLike, error_bound: float) -> Array:
     """The minimiser of (3) nearest to the noisy counts, for every cell at once.
 
     Args:
@@ -57,9 +59,6 @@ def private_counts(noisy_sa: ArrayLike, noisy_sas: ArrayLike, error_bound: float
 
     Returns:
         [..., S] the private counts by next state; those of (h, s, a) are their sum over the last axis.
-
-    Raises:
-        InvalidParameter: for shapes that do not fit, counts that are not finite, or E negative or NaN.
     """
     centre, least, most = _cells(noisy_sa, noisy_sas, error_bound)
     raised = np.maximum(centre, 0.0)  # [..., S]
@@ -73,40 +72,6 @@ def private_counts(noisy_sa: ArrayLike, noisy_sas: ArrayLike, error_bound: float
     shift = np.take_along_axis(shifts, kept[..., None] - 1, axis=-1)  # [..., 1]
     # Where the sum is in range already nothing moves, not even by a rounding.
     return np.where((target == total)[..., None], raised, np.maximum(centre + shift, 0.0))
-
-
-def private_counts_lp(noisy_sa: float, noisy_sas: ArrayLike, error_bound: float) -> NDArray[np.float64]:
-    """A minimiser of (3) for one cell, by linear programming (HiGHS) as the paper has it in (4).
-
-    Args and errors as in `private_counts`, with ``noisy_sa`` a number and ``noisy_sas`` [S].
-
-    Returns:
-        [S]; the same largest deviation as `private_counts`, though maybe at another point.
-
-    Raises:
-        CannotBound: if the solver gives up.
-    """
-    centre, least, most = _cells(noisy_sa, noisy_sas, error_bound)
-    if centre.ndim != 1:
-        raise InvalidParameter(
-            f"counts of shape {centre.shape}", where="noisy_sas", remedy="give one cell, [S]"
-        )
-    size = centre.size
-    ones = np.ones((size, 1))
-    # Variables x_1..x_S, t:  x - t <= c  and  -x - t <= -c.
-    rows = np.block([[np.eye(size), -ones], [-np.eye(size), -ones]])
-    limits = np.concatenate([centre, -centre])
-    total = np.append(np.ones(size), 0.0)
-    if math.isfinite(most):
-        rows = np.vstack([rows, total, -total])
-        limits = np.concatenate([limits, [float(most), -float(least)]])
-    solution = linprog(total * 0.0 + np.eye(size + 1)[-1], A_ub=rows, b_ub=limits, method="highs")
-    if solution.x is None:
-        raise CannotBound(
-            f"the linear programme was not solved: {solution.message}", where="private_counts_lp"
-        )
-    counts: NDArray[np.float64] = solution.x[:size]
-    return counts
 
 
 def gaussian_error_bound(sigma: float, counts: int, failure_probability: float) -> float:
@@ -125,9 +90,7 @@ def laplace_error_bound(scale: float, counts: int, failure_probability: float) -
     return 2.0 * scale * math.log(counts / failure_probability)
 
 
-def _cells(
-    noisy_sa: ArrayLike, noisy_sas: ArrayLike, error_bound: float
-) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+def _cells(noisy_sa: ArrayLike, noisy_sas: ArrayLike, error_bound: float) -> tuple[Array, Array, Array]:
     """The centre c [..., S] and the limits L [...] and U [...] of the sum."""
     visits = np.asarray(noisy_sa, dtype=np.float64)
     centre = np.asarray(noisy_sas, dtype=np.float64)

@@ -18,9 +18,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpaudit.algorithms.data.trajectories import TrajectoryData
-from dpaudit.algorithms.offline.offline import Policy
-from dpaudit.algorithms.public_parameters import Array
-from dpaudit.errors import DataError, InvalidParameter
+from dpaudit.algorithms.offline.offline import Policy, require_sizes
+from dpaudit.algorithms.public_parameters import Array, require_nonnegative, require_positive
+from dpaudit.errors import DataError
 
 
 @dataclass(frozen=True)
@@ -30,16 +30,13 @@ class LinearConstants:
     Attributes:
         bonus: C, of C sqrt(d) times the elliptical uncertainty; published without a value.
         lower_order: multiplies D of the term D/K. With 1 the penalty exceeds all that can be earned, and
-            nothing is learnt, until K is far beyond the paper's own experiment (see docs/vapvi.md); 0 gives
-            up the theorem's promise on suboptimality and nothing of its privacy.
+            nothing is learnt, until K is far beyond the paper's own experiment (see docs/vapvi.md); 0 loses
+            the theorem's bound on suboptimality but not its privacy.
         coverage: kappa, the least eigenvalue of the expected feature covariance, as far as it is publicly
             known; it enters D only.
         ridge: lambda.
         noise_shift: multiplies L and E, what is added to the Gram matrices' diagonals and to D on account
-            of the noise: 1 as published; 0 belongs to no noise.
-
-    Raises:
-        InvalidParameter: one is negative or not finite, or kappa or lambda is zero.
+            of the noise: 1 as published; 0 is right without noise.
     """
 
     bonus: float = 0.1
@@ -49,24 +46,16 @@ class LinearConstants:
     noise_shift: float = 1.0
 
     def __post_init__(self) -> None:
-        for name in ("bonus", "lower_order", "coverage", "ridge", "noise_shift"):
-            value = getattr(self, name)
-            if not 0.0 <= value < math.inf or (value == 0.0 and name in {"coverage", "ridge"}):
-                raise InvalidParameter(
-                    f"{name} = {value!r}",
-                    where="LinearConstants",
-                    why="a negative penalty is optimism; without a ridge the Gram matrix has no inverse",
-                    remedy="give bonus >= 0, lower_order >= 0, noise_shift >= 0, coverage > 0, ridge > 0",
-                )
+        for name in ("bonus", "lower_order", "noise_shift"):
+            require_nonnegative(getattr(self, name), name)
+        for name in ("coverage", "ridge"):
+            require_positive(getattr(self, name), name)
 
     def offset(self, horizon: int, dimension: int, noise: float = 0.0, shift: float = 0.0) -> float:
         """D: H^2 L/kappa + H^4 E sqrt(d)/kappa^(3/2) + H^3 sqrt(d), times `lower_order` (appendix A).
 
-        Args:
-            horizon: H.
-            dimension: d.
-            noise: L, the likely largest norm of a regression target's noise over H; 0 without noise.
-            shift: E, twice the likely largest eigenvalue of a Gram matrix's noise; 0 without noise.
+        The noise L is the likely largest norm of a regression target's noise over H, the shift E twice the
+        likely largest eigenvalue of a Gram matrix's noise; both are 0 without noise.
         """
         root = math.sqrt(dimension)
         return self.lower_order * (
@@ -83,19 +72,13 @@ def vapvi(
     split: bool = False,
     constants: LinearConstants | None = None,
 ) -> Policy:
-    """VAPVI on the records themselves.
+    """VAPVI on the records themselves: K trajectories, or 2 K where they are split.
 
-    Args:
-        data: trajectories; K of them, or 2 K where they are split.
-        features: phi, [S, A, d].
-        split: estimate variances on the second half and values on the first, as the analysis does; else
-            both on all, as the experiments do.
-        constants: of the penalty.
-
-    Raises:
-        DataError: the data are of other sizes than the feature map, or too few to split.
+    A split estimates variances on the second half and values on the first, as the analysis does; else both
+    use all records, as in the experiments. Raises `DataError` for data of other sizes than the feature map
+    [S, A, d], or too few to split.
     """
-    require_sizes(data, features)
+    require_sizes(data, (data.horizon, *features.shape[:2]))
     constants = constants or LinearConstants()
     main, auxiliary = halves(data) if split else (data, data)
     ridge = constants.ridge * np.eye(features.shape[-1])
@@ -117,20 +100,19 @@ def vapvi(
 
 
 def pevi(data: TrajectoryData, features: Array, *, bonus: float, ridge: float = 1.0) -> Policy:
-    """Ridge regression of r + V on the features, less ``bonus`` times the elliptical uncertainty.
+    """Ridge regression of r + V on the features [S, A, d], less ``bonus`` times the elliptical uncertainty.
 
-    Args:
-        data: K trajectories.
-        features: phi, [S, A, d].
-        bonus: beta; the analysis has c d H sqrt(log), the experiments of the literature far less.
-        ridge: lambda > 0.
-
-    Raises:
-        DataError: the data are of other sizes than the feature map (for the data's holder).
+    The analysis has a bonus of c d H sqrt(log), the experiments of the literature far less. Raises
+    `DataError` (for the data's holder) for data of other sizes than the feature map.
     """
-    require_sizes(data, features)
+    require_sizes(data, (data.horizon, *features.shape[:2]))
     variance = np.ones(features.shape[:2])
     return _weighted_value_iteration(data, features, lambda *_: variance, bonus, 0.0, ridge)
+
+
+def solved(gram: Array, right: Array) -> Array:
+    """gram^-1 right, of the shape of ``right``: [d] or [d, n]."""
+    return np.asarray(np.linalg.solve(gram, right), dtype=np.float64)
 
 
 def theoretical_bonus(dimension: int, horizon: int, scale: float) -> float:
@@ -164,16 +146,10 @@ def _weighted_value_iteration(
 
 
 def conditional_variance(features: Array, beta: Array, theta: Array, cap: float) -> Array:
-    """Lines 7 and 8: max(1, <phi, beta> in [0, cap^2] - (<phi, theta> in [0, cap])^2).
+    """Lines 7 and 8: max(1, <phi, beta> in [0, cap^2] - (<phi, theta> in [0, cap])^2), [...].
 
-    Args:
-        features: phi, [..., d].
-        beta: [d], of the second moment.
-        theta: [d], of the first.
-        cap: the most that the remaining steps can earn.
-
-    Returns:
-        [...]; 1 where an inner product is no number, which overflow makes it.
+    Features phi are [..., d], beta [d] is of the second moment, theta [d] of the first, and cap the most that
+    the remaining steps can earn. Where overflow makes an inner product NaN the variance is 1.
     """
     with np.errstate(over="ignore", invalid="ignore"):
         second = np.clip(features @ beta, 0.0, cap**2)
@@ -183,11 +159,7 @@ def conditional_variance(features: Array, beta: Array, theta: Array, cap: float)
 
 
 def halves(data: TrajectoryData) -> tuple[TrajectoryData, TrajectoryData]:
-    """D and D': the first half of the records and the second, by position alone; an odd last one is in D'.
-
-    Raises:
-        DataError: there is only one record.
-    """
+    """D and D': the first half of the records and the second, by position alone; an odd last one is in D'."""
     middle = len(data) // 2
     if middle == 0:
         raise DataError("one trajectory", where="trajectories", remedy="give two or more, or do not split")
@@ -206,18 +178,10 @@ def pessimistic_action_values(
     offset: float,
     cap: float,
 ) -> Array:
-    """<phi, w> - bonus sqrt(phi' gram^-1 phi) - offset, clipped to [0, cap], at every (s, a).
+    """<phi, w> - bonus sqrt(phi' gram^-1 phi) - offset, clipped to [0, cap], at every (s, a): [S, A].
 
-    Args:
-        features: phi, [S, A, d].
-        weights: w, [d].
-        gram: [d, d], positive definite.
-        bonus: multiplies the uncertainty.
-        offset: subtracted everywhere.
-        cap: the most that the remaining steps can earn.
-
-    Returns:
-        [S, A]; 0 where the estimate is no number, which overflow makes it.
+    Features phi are [S, A, d], weights w [d], the Gram matrix [d, d] is positive definite, and cap the most
+    that the remaining steps can earn. Where overflow makes the estimate NaN the value is 0.
     """
     flat = features.reshape(-1, features.shape[-1])  # [S A, d]
     with np.errstate(over="ignore", invalid="ignore"):
@@ -225,20 +189,3 @@ def pessimistic_action_values(
         estimate = flat @ weights - bonus * np.sqrt(np.maximum(squared, 0.0)) - offset
     clipped: Array = np.fmax(np.minimum(estimate, cap), 0.0).reshape(features.shape[:2])
     return clipped
-
-
-def solved(gram: Array, right: Array) -> Array:
-    """gram^-1 right, of the shape of ``right``: [d] or [d, n]."""
-    return np.asarray(np.linalg.solve(gram, right), dtype=np.float64)
-
-
-def require_sizes(data: TrajectoryData, features: Array, horizon: int | None = None) -> None:
-    """Raise `DataError` unless the data have the feature map's states and actions, and H steps."""
-    found = (data.horizon, data.n_states, data.n_actions)
-    wanted = (data.horizon if horizon is None else horizon, *features.shape[:2])
-    if found != wanted or not math.prod(wanted):
-        raise DataError(
-            f"H, S, A = {found}, the public parameters say {wanted}",
-            where="trajectories",
-            remedy="declare the sizes that the feature map has",
-        )

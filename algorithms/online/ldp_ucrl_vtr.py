@@ -1,8 +1,31 @@
 """LDP-UCRL-VTR: locally private reinforcement learning for linear mixture processes.
 
 Algorithm 1 of Liao, He and Gu (2023), with its line numbers. Every user has a curator of their own, adds
-noise to what they send, and the server sees nothing else. The noise is `mixture_calibration`'s; with none it
-is UCRL-VTR.
+noise to the message that they send, and the server sees only these messages. Without noise it is UCRL-VTR.
+
+**The noise and its sensitivity.** At step h a user sends the upper triangle of x x' + W, and x y + xi, where
+x = phi_V(s, a), y = V(s') and V = V_{h+1}. Let rewards be at most R, so that V lies in [0, v], v = R (H - h),
+and let B be the largest norm of phi_V for values in [0, 1]: then |x| <= B v and y <= v. Two trajectories with
+(x, y) and (z, w) at a step, of norms p and q and with the cosine t between x and z, are apart by
+
+    |x x' - z z'|_F^2 = p^4 + q^4 - 2 p^2 q^2 t^2             in the matrix,
+    |x y - z w|^2     = p^2 y^2 + q^2 w^2 - 2 p q y w t       in the vector.
+
+Alone, the matrix moves by 2 B^4 v^4 at most, and the vector by 2 B^2 v^4 where t >= 0, else 4 B^2 v^4.
+Together their last terms add at most 2 v^2 s - 2 s^2 for s = -p q t <= B^2 v^2: v^4 / 2 at s = v^2 / 2, less
+where B^2 < 1/2, and nothing where no two features are opposed. So the largest sum is
+
+    (2 B^4 + 2 B^2 + 1/2) v^4, which is 4.5 v^4 for B = 1;   4 B^2 v^4 if B^2 < 1/2;
+    (2 B^4 + 2 B^2) v^4 if t >= 0.
+
+A triangle's norm is at most the Frobenius norm of the whole matrix. A trajectory has H steps, all of which
+may differ: the squares add up over h.
+
+``exact``: the whole message as one Gaussian release, with the least noise that meets (epsilon, delta) at this
+sensitivity. ``published-noise``: the same release, accounted for in the same way, with the paper's noise
+sigma = 4 H (R H)^2 sqrt(2 log(2.5 H / delta)) / epsilon. ``as-published``: the paper's noise and its
+argument, 2 H releases with a share (epsilon / 2H, delta / 2H) each, triangles of sensitivity sqrt(2) (R H)^2
+and vectors of 2 (R H)^2, for B = 1. ``experiment``: the same noise as section 6 argues for it, sensitivity 1.
 
 Liao, C., He, J. and Gu, Q. (2023). Locally Differentially Private Reinforcement Learning for Linear Mixture
 Markov Decision Processes. ACML.
@@ -14,13 +37,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
 from dpaudit.algorithms.environments.linear_mixture import largest_value_norm, opposed
 from dpaudit.algorithms.environments.tabular import TabularMDP, uniform_mdp
-from dpaudit.algorithms.online.mixture_calibration import MixtureCalibration, MixtureCalibrationName
+from dpaudit.algorithms.noise_calibration import sufficient_sigma
 from dpaudit.algorithms.online.online import UNIT, OnlineUsers, constant_user, online_users
 from dpaudit.algorithms.online.optimism import least_value, regret_utility, require_users, solve_noisy
 from dpaudit.algorithms.online.value_targeted import MixtureModel, OnlinePolicies
@@ -30,12 +53,137 @@ from dpaudit.algorithms.public_parameters import (
     require_failure_probability,
     require_nonnegative,
     require_positive,
+    require_word,
 )
-from dpaudit.claims.claims import Claim
+from dpaudit.claims.claims import Claim, Premise
 from dpaudit.claims.guarantees import ApproxDP
 from dpaudit.claims.pairs import Pair
 from dpaudit.claims.relations import Neighbouring, TrustModel
+from dpaudit.claims.sensitivity import L2
 from dpaudit.curator.curator import Curator
+from dpaudit.errors import InvalidParameter
+from dpaudit.mechanisms import Gaussian
+
+MixtureCalibrationName: TypeAlias = Literal["exact", "published-noise", "as-published", "experiment"]
+
+_SOURCE = "Liao, He and Gu (2023)"
+
+
+@dataclass(frozen=True)
+class MixtureCalibration:
+    """The noise of one user's message."""
+
+    name: MixtureCalibrationName  # which calibration
+    guarantee: ApproxDP  # (epsilon, delta), of the whole message; epsilon positive
+    horizon: int  # H
+    reward_bound: float  # R, the largest reward
+    norm: float  # B, the largest norm of phi_V for values in [0, 1]
+    opposed: bool  # whether two features may have a negative inner product
+
+    def __post_init__(self) -> None:
+        require_word(self.name, "calibration", get_args(MixtureCalibrationName))
+        if self.guarantee.epsilon == 0.0:
+            raise InvalidParameter(
+                "epsilon = 0",
+                where="guarantee",
+                why="no finite noise gives it",
+                remedy="give a positive epsilon",
+            )
+
+    @cached_property
+    def sigma(self) -> float:
+        """The standard deviation of every number of the message."""
+        if self.name == "exact":
+            return sufficient_sigma(self.guarantee, self.sensitivity)
+        return published_sigma(self.guarantee, self.horizon, self.reward_bound)
+
+    @property
+    def sensitivity(self) -> float:
+        """The largest L2 distance between two whole messages."""
+        ranges = [self.reward_bound * left for left in range(self.horizon)]
+        return message_sensitivity(self.norm, ranges, opposed=self.opposed)
+
+    @property
+    def vector_sensitivity(self) -> float:
+        """The largest L2 distance between two x y of one step, V in [0, R H] as the paper bounds it."""
+        span = self.reward_bound * self.horizon
+        return (2.0 if self.opposed else math.sqrt(2.0)) * self.norm * span * span
+
+    @cached_property
+    def mechanisms(self) -> tuple[Gaussian, ...]:
+        """Of the whole message, or of its triangles and of its vectors."""
+        if self.name in {"exact", "published-noise"}:
+            return (Gaussian(sigma=self.sigma, sensitivity=L2(self.sensitivity, "proved")),)
+        span = self.reward_bound * self.horizon
+        stated = (1.0, 1.0) if self.name == "experiment" else (math.sqrt(2.0) * span**2, 2.0 * span**2)
+        return tuple(Gaussian(sigma=self.sigma, sensitivity=L2(value)) for value in stated)
+
+    @property
+    def premises(self) -> tuple[Premise, ...]:
+        """What the calibration assumes of the features and the budget."""
+        if self.name in {"exact", "published-noise"}:
+            return ()
+        share = Premise(
+            name="epsilon of one release",
+            left=self.guarantee.epsilon / (2 * self.horizon),
+            relation="<",
+            right=1.0,
+            source=f"{_SOURCE}, Lemma 3.8",
+        )
+        if self.name == "experiment":
+            stated = Premise(
+                name="L2 sensitivity of u",
+                left=self.vector_sensitivity,
+                relation="<=",
+                right=1.0,
+                source=f"{_SOURCE}, section 6.2",
+            )
+            return share, stated
+        norm = Premise(
+            name="norm(phi_V(s, a)) for values in [0, 1]",
+            left=self.norm,
+            relation="<=",
+            right=1.0,
+            source=f"{_SOURCE}, (3.1)",
+        )
+        return share, norm
+
+    def release(self, local: Curator, triangles: Array, vectors: Array) -> tuple[Array, Array]:
+        """Lines 12 to 15: one user's message, with noise, through the user's own curator.
+
+        It holds the upper triangles of x x', [H, d (d + 1) / 2], and the vectors x y, [H, d].
+        """
+        width = triangles.shape[1]
+        if len(self.mechanisms) == 1:
+            whole = np.concatenate([triangles, vectors], axis=1)
+            noisy = local.release(whole, self.mechanisms[0], label="message", claimed=self.guarantee)
+            return noisy[:, :width], noisy[:, width:]
+        half = ApproxDP(epsilon=self.guarantee.epsilon / 2, delta=self.guarantee.delta / 2)
+        of_triangle, of_vector = self.mechanisms
+        return (
+            local.release(triangles, of_triangle, label="Lambda", count=self.horizon, claimed=half),
+            local.release(vectors, of_vector, label="u", count=self.horizon, claimed=half),
+        )
+
+
+def message_sensitivity(norm: float, ranges: Sequence[float], *, opposed: bool) -> float:
+    """The largest L2 distance between two users' messages, from B and each step's largest value V_{h+1}."""
+    square = norm * norm
+    if not opposed:
+        factor = 2.0 * square * square + 2.0 * square
+    elif square < 0.5:
+        factor = 4.0 * square
+    else:
+        factor = 2.0 * square * square + 2.0 * square + 0.5
+    # What is computed from features in floating point may lie a few roundings beside the truth.
+    return math.sqrt(factor * math.fsum(value**4 for value in ranges)) * (1.0 + 1e-12)
+
+
+def published_sigma(guarantee: ApproxDP, horizon: int, reward_bound: float = 1.0) -> float:
+    """4 H (R H)^2 sqrt(2 log(2.5 H / delta)) / epsilon: line 1, and section 6.2 for R = 1/H."""
+    span = reward_bound * horizon
+    logarithm = math.log(2.5 * horizon / guarantee.delta)
+    return 4.0 * horizon * span * span * math.sqrt(2.0 * logarithm) / guarantee.epsilon
 
 
 @dataclass(frozen=True)
@@ -49,9 +197,6 @@ class MixtureConstants:
         shift: r is this many times sigma sqrt(k) (2 sqrt(d) + 2 sqrt(log(2 H k^2 / alpha))), which is above
             the noise's largest eigenvalue for every user and step at once with probability 1 - alpha.
         failure_probability: alpha.
-
-    Raises:
-        InvalidParameter: numbers out of range.
     """
 
     bonus: float = 0.05
@@ -71,9 +216,9 @@ class LDPUCRLVTR:
     """Algorithm 1, frozen with its public parameters: ``(OnlineUsers, curator) -> OnlinePolicies``.
 
     Args:
-        model: what is public about the process; unless it clips values below, nothing bounds them.
+        model: what is public about the process; unless it clips values below, they are not bounded.
         guarantee: (epsilon, delta) of what each user sends.
-        calibration: of the noise; see `mixture_calibration`.
+        calibration: of the noise; see above.
         constants: c, lambda, r and alpha.
         mdp: the exact process, where it is known, to measure regret.
     """
@@ -139,8 +284,7 @@ class LDPUCRLVTR:
     def __call__(self, data: OnlineUsers, curator: Curator) -> OnlinePolicies:
         """Serve the users one after the other; all that is kept of each is what their curator released.
 
-        Raises:
-            DataError: users of a process of other sizes (for the data's holder).
+        Raises `DataError` (for the data's holder) for users of a process of other sizes.
         """
         require_users(data, self.model.rewards.shape)
         horizon, dimension = self.model.horizon, self.model.dimension
@@ -173,10 +317,10 @@ class LDPUCRLVTR:
         return widths
 
     def worst_pairs(self) -> Sequence[Pair]:
-        """One of three users, replaced by one who is somewhere else at every step.
+        """One of three users, replaced by one who is in another state at every step.
 
-        The last one meets values that earlier outputs have driven to their bounds; the first one is followed
-        by others, whom nothing but a noisy message may reach.
+        The last one meets values that are at their bounds after earlier outputs; the first one is followed
+        by others, whom only a noisy message may reach.
         """
         mdp = self.mdp or uniform_mdp(self.model.rewards)
         users = online_users(mdp, 3, seed=0)
@@ -200,7 +344,7 @@ class LDPUCRLVTR:
 class _Regression:
     """The server's regressions on released sums: one factorisation a step answers all contexts.
 
-    Every user's noise has full rank, so that nothing of the one before can be updated.
+    Every user's noise has full rank, so that no earlier factorisation can be updated.
     """
 
     def __init__(self, gram: Array, target: Array) -> None:

@@ -15,7 +15,7 @@ from dpaudit.errors import DataError
 
 
 def solve_noisy(gram: Array, columns: Array) -> Array:
-    """gram^-1 columns, [d, n], of a noisy release; NaN, which tells nothing, where it is singular."""
+    """gram^-1 columns, [d, n], for a noisy release of the matrix; NaN where it is singular."""
     try:
         return np.linalg.solve(gram, columns).astype(np.float64, copy=False)
     except np.linalg.LinAlgError:
@@ -34,7 +34,7 @@ def best_actions(
 
 
 def least_value(*, clipped: bool, source: str) -> Premise:
-    """The premise that values are at least 0, which a printed algorithm that clips above alone does not keep."""
+    """The premise that values are at least 0, which a printed algorithm may not ensure."""
     # Without a clip the regression may return any number: the largest double stands for it.
     left = 0.0 if clipped else -sys.float_info.max
     return Premise(name="least value V", left=left, relation=">=", right=0.0, source=source)

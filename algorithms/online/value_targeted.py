@@ -5,8 +5,6 @@ UCRL-VTR itself, which is not private.
 
 Jia, Z., Yang, L., Szepesvari, C. and Wang, M. (2020). Model-based reinforcement learning with value-targeted
 regression. L4DC.
-Liao, C., He, J. and Gu, Q. (2023). Locally Differentially Private Reinforcement Learning for Linear Mixture
-Markov Decision Processes. ACML.
 """
 
 from __future__ import annotations
@@ -27,40 +25,22 @@ from dpaudit.errors import InvalidParameter
 
 
 class Plan(NamedTuple):
-    """What one user is told to do.
+    """The policy for one user."""
 
-    Attributes:
-        actions: [H, S] int, the action of each state.
-        values: V_{k,h}, [H+1, S]; the last row is zero.
-        contexts: phi_{V_{k,h+1}}(s, a), [H, S, A, d].
-    """
-
-    actions: NDArray[np.int64]
-    values: Array
-    contexts: Array
-
-
-class Walked(NamedTuple):
-    """What one user contributes to the regressions: contexts x [H, d] and targets y [H]."""
-
-    contexts: Array
-    targets: Array
+    actions: NDArray[np.int64]  # [H, S] int, the action of each state
+    values: Array  # V_{k,h}, [H+1, S]; the last row is zero
+    contexts: Array  # phi_{V_{k,h+1}}(s, a), [H, S, A, d]
 
 
 class OnlinePolicies(NamedTuple):
-    """What the server knows at the end.
+    """What the server knows at the end."""
 
-    Attributes:
-        policies: [K, H, S] int, what each user was told to do; no user's own path.
-        estimates: theta_h, [H, d], after the last user.
-    """
-
-    policies: NDArray[np.int64]
-    estimates: Array
+    policies: NDArray[np.int64]  # [K, H, S] int, the policy for each user; not the users' own paths
+    estimates: Array  # theta_h, [H, d], after the last user
 
 
 class Regress(Protocol):
-    """One step's regression, asked about contexts."""
+    """One step's regression, evaluated at contexts."""
 
     def __call__(self, step: int, contexts: Array, /) -> tuple[Array, Array]:
         """<theta_h, x> and |Sigma_h^{-1/2} x|, both [n], for contexts [n, d]; steps from 0."""
@@ -68,17 +48,12 @@ class Regress(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class MixtureModel:
-    """What is public about a linear mixture process: everything but its parameters theta_h.
+    """What is public about a linear mixture process: everything but its parameters theta_h."""
 
-    Attributes:
-        features: phi, [S, A, S, d].
-        rewards: [H, S, A] in [0, 1].
-        clip_below: whether values are clipped at 0 from below, as they are from above at what can still be
-            earned. The published line 6 does not: then no value is bounded.
-    """
-
-    features: Array
-    rewards: Array
+    features: Array  # phi, [S, A, S, d]
+    rewards: Array  # [H, S, A] in [0, 1]
+    # whether values are clipped at 0 from below, as they are from above at what can still be earned. The
+    # published line 6 does not: then no value is bounded.
     clip_below: bool = True
 
     def __post_init__(self) -> None:
@@ -107,12 +82,7 @@ class MixtureModel:
         return float(self.rewards.max())
 
     def plan(self, regress: Regress, widths: Array) -> Plan:
-        """Lines 5 to 8: optimistic values from the last step to the first.
-
-        Args:
-            regress: the steps' regressions.
-            widths: beta_h, [H].
-        """
+        """Lines 5 to 8: optimistic values from the last step to the first, with widths beta_h, [H]."""
         horizon, n_states, n_actions = self.rewards.shape
         by_pair = self.features.reshape(n_states * n_actions, n_states, self.dimension)  # [S A, S, d]
         actions = np.empty((horizon, n_states), dtype=np.int64)
@@ -128,22 +98,16 @@ class MixtureModel:
             contexts[h] = context.reshape(n_states, n_actions, -1)
         return Plan(actions, values, contexts)
 
-    def walk(self, user: User, plan: Plan) -> Walked:
-        """Lines 9 to 13, on the user's side and before any noise."""
-        told = plan.actions.tolist()
-        states, actions, _ = user.episode(lambda step, state: told[step][state])
+    def walk(self, user: User, plan: Plan) -> tuple[Array, Array]:
+        """Lines 9 to 13, on the user's side and before any noise: contexts x [H, d] and targets y [H]."""
+        advice = plan.actions.tolist()
+        states, actions, _ = user.episode(lambda step, state: advice[step][state])
         steps = np.arange(self.horizon)
-        return Walked(plan.contexts[steps, states[:-1], actions], plan.values[steps + 1, states[1:]])
+        return plan.contexts[steps, states[:-1], actions], plan.values[steps + 1, states[1:]]
 
 
 class RankOneRidge:
-    """Ridge regressions of all steps at once, whose inverses follow each observation by a rank-one update.
-
-    Args:
-        horizon: H.
-        dimension: d.
-        ridge: lambda.
-    """
+    """Ridge regressions of all H steps at once; each observation is a rank-one update of their inverses."""
 
     def __init__(self, horizon: int, dimension: int, ridge: float) -> None:
         self._inverse = np.tile(np.eye(dimension) / ridge, (horizon, 1, 1))  # [H, d, d]
@@ -176,11 +140,7 @@ def ucrl_vtr(
 ) -> OnlinePolicies:
     """UCRL-VTR on a sequence of users; not private.
 
-    Args:
-        users: K users.
-        model: what is public.
-        ridge: lambda > 0.
-        widths: beta_h, [H], from the user's number k, from 1, and log det Sigma_h - d log lambda, [H].
+    The widths beta_h, [H], follow from the user's number k, from 1, and log det Sigma_h - d log lambda, [H].
     """
     require_users(users, model.rewards.shape)
     regressions = RankOneRidge(model.horizon, model.dimension, require_positive(ridge, "ridge"))

@@ -11,9 +11,6 @@ f_j is the step of functional gradient descent, sum_b w_b K(s_b, .) on the actio
 size / B) (y_b - z_j(s_b, a_b)): its norm is the root of w' K w, exactly. It differs in this from Wang and
 Hegde (2019), whose networks have no noisy state, and whose argument fails (`functional_q`). Paths are drawn
 at evenly spaced nodes; between them z is a straight line.
-
-Wang, B. and Hegde, N. (2019). Privacy-preserving Q-Learning with Functional Noise in Continuous Spaces.
-NeurIPS.
 """
 
 from __future__ import annotations
@@ -56,9 +53,6 @@ class DPQLearning(QLearning):
         nodes: at how many evenly spaced states values are kept.
         discount: gamma.
         exploration: the share of random actions at the beginning, which falls to 0 at the end.
-
-    Raises:
-        InvalidParameter: numbers out of range.
     """
 
     guarantee: ApproxDP = field(default_factory=lambda: ApproxDP(epsilon=0.9, delta=1e-4))
@@ -126,10 +120,7 @@ class DPQLearning(QLearning):
     def step(self, states: Array, actions: NDArray[np.int64], errors: Array) -> Callable[[float], Array]:
         """f_j as a function of one point: its RKHS norm, over all actions together, is at most c.
 
-        Args:
-            states: [B].
-            actions: [B].
-            errors: [B], target less value.
+        States, actions and errors, target less value, are [B].
         """
         weights = np.zeros((len(states), N_ACTIONS))
         weights[np.arange(len(states)), actions] = self.step_size / len(states) * errors

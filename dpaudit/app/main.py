@@ -11,13 +11,8 @@ from typing import Any
 
 import click
 
-from dpaudit.app.text.failures import (
-    EXIT_INTERRUPTED,
-    open_closed_streams,
-    report,
-    silenced,
-    traceback_option,
-)
+from dpaudit.app.text.failures import EXIT_INTERRUPTED, report, traceback_option
+from dpaudit.app.text.streams import open_closed_streams, silenced
 
 #: Verb -> its module in this folder, the command's name there, and what `--help` says of it.
 #: Help is printed from this table, so that it waits for none of the libraries that compute.
@@ -26,7 +21,7 @@ VERBS = {
     "verify": ("verbs.verify", "verify", "Prove a claim from ledgers, release by release and in total."),
     "audit": ("verbs.audit", "audit", "Try to refute a claim by experiment."),
     "gate": ("verbs.gate", "gate", "Hold everything in pyproject.toml to its claims: the merge gate."),
-    "init": ("verbs.init", "init", "Write a configuration and a workflow to begin with."),
+    "init": ("verbs.init", "init", "Write a first configuration and a workflow."),
     "calibrate": ("verbs.calibrate", "calibrate_command", "The least noise that meets a target."),
     "convert": ("verbs.convert", "convert", "State one guarantee on every other scale."),
     "import": ("verbs.importing", "import_ledger", "Make a ledger of what another library recorded."),
@@ -97,7 +92,7 @@ class Verbs(click.Group):
         return super().parse_args(ctx, args)
 
     def make_context(self, *args: Any, **extra: Any) -> click.Context:
-        """Parse; help that nobody reads to its end ends quietly."""
+        """Parse; a closed pipe ends the help quietly."""
         try:
             return super().make_context(*args, **extra)
         except BrokenPipeError:

@@ -110,14 +110,14 @@ class ReleaseGroup(Model):
         number: how many there are.
         claimed: how many of them something is claimed for.
         failed: how many of these claims are not proved.
-        dearest: the one with the largest proved figure.
+        costliest: the one with the largest proved figure.
     """
 
     pattern: str
     number: int
     claimed: int
     failed: int
-    dearest: ReleaseAccount
+    costliest: ReleaseAccount
 
 
 class Overview(Model):
@@ -206,7 +206,7 @@ class Audit(Model):
         pairs: how many were compared; a one-run audit compares its canaries, and no pair.
         trials: runs on each side (of a replay, recordings in each direction); of a one-run audit, the
             number of its canaries.
-        speaks_of: whether the result is about the transcript of releases or about the final output.
+        about: whether the result is about the transcript of releases or about the final output.
         epsilon_lower: a lower bound on epsilon at `delta` with probability `confidence`, if the
             method gives one.
         epsilon_claimed: what the claim says at `delta`, if it says anything there.
@@ -223,7 +223,7 @@ class Audit(Model):
     pairs: int
     trials: int
     seed: int
-    speaks_of: Literal["transcript", "final-output"]
+    about: Literal["transcript", "final-output"]
     findings: tuple[Finding, ...] = ()
     epsilon_lower: NonNegative | None = None
     epsilon_claimed: NonNegative | None = None

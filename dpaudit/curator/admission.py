@@ -1,7 +1,4 @@
-"""The one door: what every release goes through, whatever its shape.
-
-A release is charged, written to the ledger, answered by the noise source, and kept for the auditor.
-"""
+"""Admission: how every release is charged, written to the ledger, answered, and kept for an auditor."""
 
 from __future__ import annotations
 
@@ -28,7 +25,7 @@ _CORE = str(Path(__file__).parent)
 
 
 class Filter(Protocol):
-    """A budget that decides, before anything is sampled, whether a release may happen.
+    """A budget that allows or refuses each release before anything is sampled.
 
     A privacy filter (Rogers, Roth, Ullman, Vadhan 2016): the whole run satisfies `budget` although
     the releases and their number may depend on earlier outputs.
@@ -46,8 +43,8 @@ class Filter(Protocol):
         """Charge one release; raises `BudgetExceeded`, and charges nothing, where too little is left."""
 
 
-class Door:
-    """Holds the noise, the ledger and, if there is one, the budget of one run.
+class Admission:
+    """The noise, the ledger and, if there is one, the budget of one run.
 
     Args:
         ledger: where every release is written before its output is handed out.
@@ -68,17 +65,17 @@ class Door:
         self._noise = noise if noise is not None else LiveNoise()
         self._budget = budget
         self._transcript = transcript
-        #: Whose door this is, under local trust.
+        #: Under local trust, whose releases these are.
         self._user: int | None = None
-        #: Counts the run's releases; all doors of one run share it.
+        #: Numbers the run's releases; the curators of all users share it.
         self._numbers: Iterator[int] = itertools.count()
 
     def for_user(self) -> tuple[NoiseSource, Transcript | None, Iterator[int]]:
-        """For the core alone: the noise, transcript and numbering that every user's local curator shares."""
+        """Internal: the noise, transcript and numbering that every user's local curator shares."""
         return self._noise, self._transcript, self._numbers
 
     def admit(self, release: Release) -> int:
-        """For the core alone: charge and write a release before it is sampled.
+        """Internal: charge and write a release before it is sampled.
 
         The ledger never holds less than came out.
 
@@ -89,21 +86,21 @@ class Door:
             raise ScheduleBroken(
                 f"release {release.label!r} outside any user",
                 where=f"ledger of {self.ledger.header.algorithm!r}",
-                why="under local trust every release is some user's own",
+                why="under local trust every release belongs to one user",
                 remedy="release through curator.user(index)",
             )
         self.charge(release)
         return next(self._numbers)
 
     def charge(self, release: Release) -> None:
-        """For the core alone: take a release out of the budget, then write it, if the budget allows it."""
+        """Internal: charge the budget for a release, then write it; nothing is written where this raises."""
         if self._budget is not None:
             self._budget.spend(release)
         self.ledger.append(release)
 
     def ask(self, question: Question) -> Array:
-        """For the core alone: the answer about an admitted release, kept for the auditor if there is one."""
-        # A view would carry along what it is a view of; an answer is nothing but itself.
+        """Internal: the answer to a question about an admitted release, kept for an auditor."""
+        # Copied: a view would hand out the array that it is a view of.
         output = self._noise.answer(question).copy()
         if self._transcript is not None:
             self._transcript.entries.append(
@@ -128,20 +125,20 @@ def new_release(
     claimed: AnyGuarantee | None,
     count: int = 1,
 ) -> Release:
-    """A ledger line; a partition given as a bare name is a part of the run's one split by position.
+    """A ledger line; a partition given as a name is a part of the run's only split, made by position.
 
     Raises:
-        InvalidParameter: the mechanism is not exactly what a reader of that line would make of it, such
-            as an instance of a subclass, whose sampler nothing accounts for.
+        InvalidParameter: the mechanism cannot be read back from the line: it is, for instance, an instance
+            of a subclass, whose sampler nothing accounts for.
     """
     part = Partition(part=partition) if isinstance(partition, str) else partition
     release = Release(label=label, mechanism=mechanism, count=count, partition=part, claimed=claimed)
     read_back = Release(**{name: value for name, value in release.to_json().items() if name != "record"})
     if read_back != release:
         raise InvalidParameter(
-            f"a mechanism of type {type(mechanism).__name__} that its ledger line does not tell",
+            f"a mechanism of type {type(mechanism).__name__} that cannot be read back from its ledger line",
             where=f"release {label!r}",
-            why="what is accounted for is the mechanism that the line names, not a subclass of it",
+            why="the accountants see the mechanism that the line names, not a subclass of it",
             remedy="use the mechanism itself, or release_opaque with a sampler and a justification",
         )
     return release
@@ -159,7 +156,7 @@ def as_query(value: ArrayLike, label: str) -> Array:
         raise InvalidParameter(
             "a value that is not finite",
             where=where,
-            why="NaN and infinity pass through the noise unchanged and tell the data apart",
+            why="NaN and infinity pass through the noise unchanged and reveal the data",
             remedy="clip each unit's contribution, as release_sum does",
         )
     return query

@@ -1,4 +1,4 @@
-"""The curator: the one door through which private data leaves an algorithm.
+"""The curator: the only way by which private data leaves an algorithm.
 
 It draws the noise and writes the ledger in one call, so the two cannot drift apart. Live, noiseless,
 recorded and replayed runs are curators with other noise sources, never patched algorithms.
@@ -7,7 +7,9 @@ recorded and replayed runs are curators with other noise sources, never patched 
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from types import TracebackType
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,22 +17,31 @@ from numpy.typing import ArrayLike, NDArray
 from dpaudit.claims.guarantees import AnyGuarantee
 from dpaudit.claims.relations import TrustModel
 from dpaudit.claims.sensitivity import Norm
-from dpaudit.curator.admission import Filter, as_query, new_release, require_count
+from dpaudit.curator.admission import Admission, Filter, as_query, new_release, require_count
 from dpaudit.curator.clipping import bounded, clip_rows, count_cells, doubles
-from dpaudit.curator.noise import NoiseSource, Transcript
-from dpaudit.curator.shapes import Shapes
+from dpaudit.curator.local import Users, UserSchedule
+from dpaudit.curator.noise import NoiseSource, Question, Transcript
+from dpaudit.curator.streams import NoisyFunction, Stream
 from dpaudit.errors import InvalidParameter, ScheduleBroken
 from dpaudit.ledger.ledger import Ledger
-from dpaudit.ledger.releases import Partition
-from dpaudit.mechanisms import AnyMechanism, Array, PoissonSampled, ValueMechanism
+from dpaudit.ledger.releases import Partition, Release
+from dpaudit.mechanisms import (
+    AnyMechanism,
+    Array,
+    Exponential,
+    GaussianProcess,
+    OpaqueMechanism,
+    PoissonSampled,
+    SmoothGaussian,
+    TreeAggregation,
+    ValueMechanism,
+)
+from dpaudit.mechanisms.randomness import Randomness
 
-if TYPE_CHECKING:
-    from dpaudit.curator.local import UserCurator
-
-__all__ = ["Curator", "Filter"]
+__all__ = ["Curator", "Filter", "UserCurator"]
 
 
-class Curator(Shapes):
+class Curator(Admission):
     """Answers an algorithm's queries with noise, and writes each into the ledger.
 
     Args:
@@ -53,8 +64,7 @@ class Curator(Shapes):
         super().__init__(ledger, noise, budget=budget, transcript=transcript)
         self._public_seed = public_seed
         self._streams: dict[str, np.random.Generator] = {}
-        self._users_served: set[int] = set()
-        self._last_user: UserCurator | None = None
+        self._users = Users(ledger)
 
     def release(
         self,
@@ -120,10 +130,11 @@ class Curator(Shapes):
             contributions: [n, ...], one row per unit of privacy.
             bound: the norm to which a row is scaled down, in the mechanism's norm.
             mechanism: its sensitivity must be at least what `bound` implies under the ledger's relation;
-                a `PoissonSampled` one draws the sample itself, a discrete one rounds rows towards zero.
-            label: what this is, in the ledger.
-            nonnegative: clip entries at 0 from below too; two non-negative contributions are never
-                opposed, which makes the replace-one L2 sensitivity sqrt(2) times the bound, not twice.
+                a `PoissonSampled` one draws the sample itself; for integer noise rows are rounded towards 0.
+            nonnegative: clip entries at 0 from below too; two non-negative contributions have a
+                non-negative inner product, so that the replace-one L2 sensitivity is sqrt(2) times the
+                bound, not twice.
+            label: as in `release`.
             partition: as in `release`.
             claimed: as in `release`.
 
@@ -160,14 +171,14 @@ class Curator(Shapes):
     ) -> Array:
         """Clip each unit's vector x, and release the sum of the outer products x x'.
 
-        Two of them are never opposed, <x x', y y'> = <x, y>^2 >= 0: under replace-one the Frobenius
+        Since <x x', y y'> = <x, y>^2 >= 0, under replace-one the Frobenius
         sensitivity is sqrt(2) times the squared bound.
 
         Args:
             vectors: [n, d], one row per unit of privacy.
             bound: the L2 norm to which a row is scaled down.
             mechanism: as in `release_sum`, with a sensitivity in a Euclidean norm of the matrix.
-            label: what this is, in the ledger.
+            label: as in `release`.
             partition: as in `release`.
             claimed: as in `release`.
 
@@ -208,9 +219,9 @@ class Curator(Shapes):
             cells: [n, m] flat indices into a table of `shape`; row i lists unit i's increments.
             shape: the table's shape.
             bound: the norm of one unit's table to which it is scaled down, in the mechanism's norm.
-            mechanism: as in `release_sum`, but not sampled; counts are never opposed. A discrete one
-                leaves out a unit that is past the bound.
-            label: what this is, in the ledger.
+            mechanism: as in `release_sum`, but not sampled. With discrete noise, a unit past the bound is
+                left out.
+            label: as in `release`.
             partition: as in `release`.
             claimed: as in `release`.
 
@@ -221,10 +232,132 @@ class Curator(Shapes):
         table = count_cells(cells, shape, bound, norm, whole=mechanism.integer_noise)
         return self.release(table, clipped, label=label, partition=partition, claimed=claimed)
 
-    def public(self, name: str) -> np.random.Generator:
-        """The public random stream of that name: exploration, splits, initial weights; never noise.
+    def select(
+        self,
+        scores: ArrayLike,
+        mechanism: Exponential,
+        *,
+        label: str,
+        score_sensitivity: float,
+        partition: Partition | str | None = None,
+        claimed: AnyGuarantee | None = None,
+    ) -> int:
+        """Choose one of finitely many candidates, better scores more likely.
 
-        A replay hands out the same streams, so both sides of a pair see the same public randomness.
+        Args:
+            scores: [k], private; larger is better. Who the k candidates are is public.
+            mechanism: the exponential mechanism.
+            score_sensitivity: the largest change of any one score between neighbours, as declared.
+            label: as in `release`.
+            partition: as in `release`.
+            claimed: as in `release`.
+
+        Returns:
+            The index of the chosen candidate.
+        """
+        weights = mechanism.log_weights(as_query(scores, label), score_sensitivity)
+        release = new_release(label, mechanism, partition, claimed)
+        best = np.array(float(np.argmax(weights)))
+        chosen = self._answer(
+            release, weights, lambda randomness: mechanism.sample(weights, randomness.generator), exact=best
+        )
+        return int(chosen)
+
+    def stream(
+        self,
+        mechanism: TreeAggregation,
+        label: str,
+        shape: tuple[int, ...] = (),
+        *,
+        partition: Partition | str | None = None,
+        claimed: AnyGuarantee | None = None,
+    ) -> Stream:
+        """Open a stream of items of one shape, whose prefix sums come out noisy."""
+        return Stream(self, new_release(label, mechanism, partition, claimed), mechanism, shape)
+
+    def function(
+        self,
+        mechanism: GaussianProcess,
+        mean: Callable[[float], ArrayLike],
+        label: str,
+        shape: tuple[int, ...] = (),
+        *,
+        partition: Partition | str | None = None,
+        claimed: AnyGuarantee | None = None,
+    ) -> NoisyFunction:
+        """Open a function on the line, with values of one shape, that is noisy wherever it is called."""
+        return NoisyFunction(self, new_release(label, mechanism, partition, claimed), mechanism, mean, shape)
+
+    def release_smooth(
+        self,
+        value: ArrayLike,
+        local_scale: float,
+        mechanism: SmoothGaussian,
+        *,
+        label: str,
+        partition: Partition | str | None = None,
+        claimed: AnyGuarantee | None = None,
+    ) -> Array:
+        """Release a vector with noise whose scale the data chose; the scale is not written to the ledger.
+
+        Args:
+            value: the query's answer, with `dimension` entries.
+            local_scale: the noise's standard deviation: alpha times a smooth bound on how far the query
+                moves from these data to a neighbour, or the root of a smooth bound on its square. Private.
+            mechanism: alpha, beta, dimension and the target.
+            label: as in `release`.
+            partition: as in `release`.
+            claimed: as in `release`.
+
+        Raises:
+            InvalidParameter: the scale is not positive and finite, or the value has other than
+                `dimension` entries.
+        """
+        query = as_query(value, label)
+        if query.size != mechanism.dimension or not 0.0 < local_scale < np.inf:
+            raise InvalidParameter(
+                f"a value of {query.size} entries for dimension {mechanism.dimension}, "
+                "or a local scale that is not positive and finite",
+                where=f"release {label!r}",
+            )
+        return self._answer(
+            new_release(label, mechanism, partition, claimed),
+            query,
+            lambda randomness: mechanism.sample(query, local_scale, randomness.generator),
+            scale=float(local_scale),
+        )
+
+    def release_opaque(
+        self,
+        value: ArrayLike,
+        sampler: Callable[[Array, np.random.Generator], ArrayLike],
+        mechanism: OpaqueMechanism,
+        *,
+        label: str,
+        partition: Partition | str | None = None,
+        claimed: AnyGuarantee | None = None,
+    ) -> Array:
+        """Release what your own sampler draws for a value, under a guarantee justified in writing.
+
+        Args:
+            value: the query's answer.
+            sampler: draws the output from the value and the curator's generator, and from nothing else.
+            mechanism: the guarantee and why it holds.
+            label: as in `release`.
+            partition: as in `release`.
+            claimed: as in `release`.
+        """
+        query = as_query(value, label)
+        return self._answer(
+            new_release(label, mechanism, partition, claimed),
+            query,
+            lambda randomness: np.array(sampler(query.copy(), randomness.generator), dtype=np.float64),
+        )
+
+    def public(self, name: str) -> np.random.Generator:
+        """The public random stream of that name, for exploration, splits, initial weights; never for noise.
+
+        A replay uses the same streams, so both sides of a pair see the same public randomness.
         """
         if name not in self._streams:
             words = hashlib.sha256(name.encode()).digest()
@@ -236,45 +369,69 @@ class Curator(Shapes):
         """The local curator of one user, held to the releases that the first user made.
 
         Raises:
-            ScheduleBroken: the trust model is not local, the user was served before, the index is not
-                below the header's number of users, or the user before made fewer releases than the first.
+            ScheduleBroken: as `Users.begin`.
         """
-        header = self.ledger.header
-        where = f"user {index} of {header.algorithm!r}"
-        if header.trust_model is not TrustModel.LOCAL or header.users is None:
-            raise ScheduleBroken(
-                f"a local curator under {header.trust_model} trust",
-                where=where,
-                remedy="state trust_model local and the number of users",
-            )
-        if index in self._users_served:
-            raise ScheduleBroken(
-                "this user has been served",
-                where=where,
-                why="the ledger accounts for one round of each user's randomizer",
-                remedy="put all of a user's releases into one round",
-            )
-        if not 0 <= index < header.users:
-            raise ScheduleBroken(
-                f"the ledger speaks of {header.users} users", where=where, remedy="count from 0"
-            )
-        self.end()
-        self._users_served.add(index)
-        from dpaudit.curator.local import UserCurator
-
-        self._last_user = UserCurator(self, index, first=len(self._users_served) == 1)
-        return self._last_user
+        return UserCurator(self, self._users.begin(index))
 
     def end(self) -> None:
-        """The run is over, or the next user's turn: the last user must have made all its releases.
-
-        Raises:
-            ScheduleBroken: it made fewer than the first user.
-        """
-        if self._last_user is not None:
-            self._last_user.require_whole()
+        """The run is over; raises `ScheduleBroken` where the last user made too few releases."""
+        self._users.end()
 
     def _bounded(
         self, mechanism: AnyMechanism, bound: float, *, acute: bool, label: str
     ) -> tuple[AnyMechanism, Norm]:
         return bounded(mechanism, bound, self.ledger.header.neighbouring, acute=acute, label=label)
+
+    def _answer(
+        self,
+        release: Release,
+        query: Array,
+        draw: Callable[[Randomness], Array],
+        *,
+        exact: Array | None = None,
+        scale: float | None = None,
+    ) -> Array:
+        number = self.admit(release)
+        return self.ask(
+            Question(release, number, query, query if exact is None else exact, draw, scale=scale)
+        )
+
+
+class UserCurator(Curator):
+    """One user's local curator: a context in which exactly the first user's releases are made."""
+
+    def __init__(self, everyone: Curator, schedule: UserSchedule) -> None:
+        noise, transcript, numbers = everyone.for_user()
+        super().__init__(everyone.ledger, noise, transcript=transcript)
+        self._numbers = numbers
+        self._everyone = everyone
+        self._schedule = schedule
+        self._user = schedule.index
+
+    def public(self, name: str) -> np.random.Generator:
+        """The whole run's public stream of that name."""
+        return self._everyone.public(name)
+
+    def user(self, index: int) -> UserCurator:
+        """A user has no users; raises `ScheduleBroken`."""
+        raise ScheduleBroken(
+            f"user {index} inside user {self._schedule.index}",
+            where=f"ledger of {self.ledger.header.algorithm!r}",
+            why="a user's releases are that user's alone",
+            remedy="ask the run's curator",
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self._schedule.require_whole()
+
+    def admit(self, release: Release) -> int:
+        """Charge and write the first user's release; hold every other user's against it."""
+        if self._schedule.take(release):
+            self._everyone.charge(release)
+        return next(self._numbers)

@@ -1,84 +1,96 @@
-"""Local trust: one curator per user, each held to what the ledger says of all."""
+"""Local trust: every user makes the releases that the first user made."""
 
 from __future__ import annotations
 
-from types import TracebackType
-from typing import Self
-
-import numpy as np
-
-from dpaudit.curator.curator import Curator
+from dpaudit.claims.relations import TrustModel
 from dpaudit.errors import ScheduleBroken
+from dpaudit.ledger.ledger import Ledger
 from dpaudit.ledger.releases import Release
 
 
-class UserCurator(Curator):
-    """One user's local curator: a context in which exactly the first user's releases are made.
+class UserSchedule:
+    """The releases of one user.
 
-    The first user's releases are charged and written to the ledger, which describes one user; every
-    later user must make the same, in the same order, no more and no fewer.
-
-    Args:
-        everyone: the run's curator.
-        index: the user.
-        first: whether this user's releases are the ones that are written.
+    The first user's are charged and written to the ledger, which describes one user; every later user must
+    make the same, in the same order, no more and no fewer.
     """
 
-    def __init__(self, everyone: Curator, index: int, *, first: bool) -> None:
-        noise, transcript, numbers = everyone.for_user()
-        super().__init__(everyone.ledger, noise, transcript=transcript)
-        self._numbers = numbers
-        self._everyone = everyone
-        self._index = self._user = index
+    def __init__(self, ledger: Ledger, index: int, *, first: bool) -> None:
+        self._ledger = ledger
+        self.index = index
         self._first = first
         self._made = 0
 
-    def public(self, name: str) -> np.random.Generator:
-        """The whole run's public stream of that name."""
-        return self._everyone.public(name)
+    def take(self, release: Release) -> bool:
+        """Count one more release; return whether it is to be charged.
 
-    def user(self, index: int) -> UserCurator:
-        """A user has no users; raises `ScheduleBroken`."""
-        raise ScheduleBroken(
-            f"user {index} inside user {self._index}",
-            where=f"ledger of {self.ledger.header.algorithm!r}",
-            why="a user's releases are that user's alone",
-            remedy="ask the run's curator",
-        )
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        if kind is None:
-            self.require_whole()
+        Raises:
+            ScheduleBroken: the first user did not make it at this place.
+        """
+        schedule = self._ledger.releases
+        if not self._first and (self._made >= len(schedule) or release != schedule[self._made]):
+            raise ScheduleBroken(
+                f"user {self.index} asks for release {self._made + 1}, {release.label!r}, "
+                "which the first user did not make there",
+                where=f"ledger of {self._ledger.header.algorithm!r}",
+                why="the ledger describes every user by the first one",
+                remedy="let every user make the same releases with the same noise",
+            )
+        self._made += 1
+        return self._first
 
     def require_whole(self) -> None:
         """Raise `ScheduleBroken` where this user made fewer releases than the first one."""
-        expected = len(self.ledger.releases)
+        expected = len(self._ledger.releases)
         if self._made != expected:
             raise ScheduleBroken(
-                f"user {self._index} made {self._made} releases, the first user {expected}",
-                where=f"ledger of {self.ledger.header.algorithm!r}",
+                f"user {self.index} made {self._made} releases, the first user {expected}",
+                where=f"ledger of {self._ledger.header.algorithm!r}",
                 why="the number of releases would tell users apart",
                 remedy="let every user make the same releases",
             )
 
-    def admit(self, release: Release) -> int:
-        """Charge and write the first user's release; hold every other user's against it."""
-        if self._first:
-            self._everyone.charge(release)
-        else:
-            schedule = self.ledger.releases
-            if self._made >= len(schedule) or release != schedule[self._made]:
-                raise ScheduleBroken(
-                    f"user {self._index} asks for release {self._made + 1}, {release.label!r}, "
-                    "which the first user did not make there",
-                    where=f"ledger of {self.ledger.header.algorithm!r}",
-                    why="the ledger describes every user by the first one",
-                    remedy="let every user make the same releases with the same noise",
-                )
-        self._made += 1
-        return next(self._numbers)
+
+class Users:
+    """The users of one run, each served once."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._served: set[int] = set()
+        self._last: UserSchedule | None = None
+
+    def begin(self, index: int) -> UserSchedule:
+        """End the last user's turn, and begin the next one's.
+
+        Raises:
+            ScheduleBroken: the trust model is not local, the user was served before, the index is not
+                below the header's number of users, or the last user made fewer releases than the first.
+        """
+        header = self._ledger.header
+        where = f"user {index} of {header.algorithm!r}"
+        if header.trust_model is not TrustModel.LOCAL or header.users is None:
+            raise ScheduleBroken(
+                f"a local curator under {header.trust_model} trust",
+                where=where,
+                remedy="state trust_model local and the number of users",
+            )
+        if index in self._served:
+            raise ScheduleBroken(
+                "this user has been served",
+                where=where,
+                why="the ledger accounts for one round of each user's randomizer",
+                remedy="put all of a user's releases into one round",
+            )
+        if not 0 <= index < header.users:
+            raise ScheduleBroken(
+                f"the ledger covers {header.users} users", where=where, remedy="count from 0"
+            )
+        self.end()
+        self._served.add(index)
+        self._last = UserSchedule(self._ledger, index, first=len(self._served) == 1)
+        return self._last
+
+    def end(self) -> None:
+        """Raise `ScheduleBroken` where the last user made fewer releases than the first one."""
+        if self._last is not None:
+            self._last.require_whole()

@@ -1,6 +1,6 @@
-"""Releases that are opened once and then asked many times: streams and functions.
+"""Releases that answer many queries: streams and functions.
 
-Each is one line of the ledger, written when it is opened; every item and every point is recorded and
+Each is one line of the ledger, written before its first query; every item and every point is recorded and
 replayed by itself.
 """
 
@@ -11,7 +11,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dpaudit.curator.admission import Door, as_query
+from dpaudit.curator.admission import Admission, as_query
 from dpaudit.curator.noise import Question
 from dpaudit.errors import InvalidParameter, ScheduleBroken
 from dpaudit.ledger.releases import Release
@@ -21,27 +21,20 @@ from dpaudit.mechanisms.randomness import Randomness
 
 
 class Stream:
-    """A stream of items and its noisy prefix sums; made by `Curator.stream`.
-
-    Args:
-        door: the curator it was opened at.
-        release: its line of the ledger.
-        mechanism: the tree.
-        shape: an item's shape.
-    """
+    """A stream of items of one shape and its noisy prefix sums; made by `Curator.stream`."""
 
     def __init__(
-        self, door: Door, release: Release, mechanism: TreeAggregation, shape: tuple[int, ...]
+        self, admission: Admission, release: Release, mechanism: TreeAggregation, shape: tuple[int, ...]
     ) -> None:
-        self._door = door
+        self._admission = admission
         self._release = release
         self._mechanism = mechanism
         self._shape = shape
         self._tree = Tree(mechanism, shape)
-        self._number = _opened(door, release)
+        self._number = _admitted(admission, release)
 
     def add(self, item: ArrayLike) -> Array:
-        """Take one more item in, and return the noisy sum of all so far; both of the stream's shape.
+        """Add one item, and return the noisy sum of all so far; both of the stream's shape.
 
         Raises:
             InvalidParameter: the item is not finite numbers of the stream's shape (under a
@@ -54,7 +47,7 @@ class Stream:
             raise InvalidParameter(
                 f"an item of shape {query.shape} in a stream of {self._shape}",
                 where=where,
-                remedy="give every item the shape that the stream was opened with",
+                remedy="give every item the shape that the stream was made for",
             )
         if self._mechanism.norm == "frobenius":
             require_symmetric(query, where)
@@ -63,7 +56,7 @@ class Stream:
                 f"item {self._tree.taken + 1} of a stream of {self._mechanism.steps} steps",
                 where=where,
                 why="a longer tree has more levels, so an item would cost more than the ledger says",
-                remedy="open the stream for as many steps as it may take",
+                remedy="give the mechanism as many steps as the stream may take",
             )
         self._tree.push(query)
 
@@ -78,34 +71,30 @@ class Stream:
             draw,
             at=np.array(float(self._tree.taken)),
         )
-        return self._door.ask(question)
+        return self._admission.ask(question)
 
 
 class NoisyFunction:
     """A function with a Gaussian-process path added, drawn where it is called; made by `Curator.function`.
 
-    Args:
-        door: the curator it was opened at.
-        release: its line of the ledger.
-        mechanism: the process.
-        mean: the private function of one point; it must not change while this object lives.
-        shape: the shape of its value at one point; every component has a path of its own.
+    The private function `mean` of one point must not change while this object lives. Every component of its
+    value has a path of its own.
     """
 
     def __init__(
         self,
-        door: Door,
+        admission: Admission,
         release: Release,
         mechanism: GaussianProcess,
         mean: Callable[[float], ArrayLike],
         shape: tuple[int, ...],
     ) -> None:
-        self._door = door
+        self._admission = admission
         self._release = release
         self._mean = mean
         self._shape = shape
         self._path = Path(mechanism, shape)
-        self._number = _opened(door, release)
+        self._number = _admitted(admission, release)
         self._answers: dict[float, Array] = {}
 
     def __call__(self, points: ArrayLike) -> Array:
@@ -133,23 +122,23 @@ class NoisyFunction:
             return query + path
 
         question = Question(self._release, self._number, query, query, draw, at=np.array(points))
-        return self._door.ask(question)
+        return self._admission.ask(question)
 
     def _value(self, point: float) -> Array:
         """The function's own value at one point."""
         value = as_query(self._mean(point), self._release.label)
         if value.shape != self._shape:
             raise InvalidParameter(
-                f"a value of shape {value.shape} of a function opened with {self._shape}",
+                f"a value of shape {value.shape} from a function of shape {self._shape}",
                 where=f"release {self._release.label!r}",
-                remedy="open the function with the shape of its values",
+                remedy="give curator.function the shape of the function's values",
             )
         return value
 
 
-def _opened(door: Door, release: Release) -> int:
-    """Admit a release and record that it was opened, so that opening alone can be replayed."""
-    number = door.admit(release)
+def _admitted(admission: Admission, release: Release) -> int:
+    """Admit a release and record an empty answer, so that a release without queries is replayed too."""
+    number = admission.admit(release)
     nothing = np.empty(0)
-    door.ask(Question(release, number, nothing, nothing, lambda _: nothing.copy()))
+    admission.ask(Question(release, number, nothing, nothing, lambda _: nothing.copy()))
     return number

@@ -1,12 +1,10 @@
 """Reading a ledger file: every line checked against its hash before it is believed.
 
-One reader goes through the file line by line and holds no more than the line it is at. `Ledger.read`
-collects what it yields; accounting folds it as it comes.
+The reader holds one line at a time. `Ledger.read` collects the releases; accounting folds them as they come.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from types import TracebackType
@@ -23,8 +21,9 @@ from dpaudit.errors import (
     RecordAfterFooter,
     UnhashedLedger,
 )
+from dpaudit.json_text import strictly_parsed
 from dpaudit.ledger.columnar import PlainRelease
-from dpaudit.ledger.ledger import SCHEMA, Header, Ledger, LedgerFacts, chained
+from dpaudit.ledger.header import SCHEMA, Header, LedgerFacts, chained
 from dpaudit.ledger.lines import read_plain
 from dpaudit.ledger.numbers import require_exact_numbers, with_doubles
 from dpaudit.ledger.releases import Release
@@ -35,41 +34,21 @@ _Record = TypeVar("_Record", Header, Release)
 _LINES_BETWEEN_PROGRESS = 4096
 
 
-def read(path: str | Path, *, allow_unhashed: bool = False, allow_truncated: bool = False) -> Ledger:
-    """Read a ledger file into memory.
-
-    Args:
-        path: the file.
-        allow_unhashed: accept a file written by hand, without hashes or footer; it is marked as such
-            and can never be certified.
-        allow_truncated: accept a file without its footer, to look at; it is not `complete`.
-
-    Raises:
-        LedgerFormat, LedgerVersion, UnhashedLedger: the file is not a ledger this version reads.
-        LedgerTruncated, LedgerTampered, RecordAfterFooter: the file is not what was written.
-    """
-    with LedgerStream(path, allow_unhashed=allow_unhashed, allow_truncated=allow_truncated) as stream:
-        releases = [line if isinstance(line, Release) else line.release() for line in stream]
-        return Ledger.restored(
-            stream.header, releases, complete=stream.complete, hashed=stream.hashed, digest=stream.hash
-        )
-
-
 class LedgerStream(LedgerFacts):
     """A ledger file, read once from its first line to its last; a context, in which the file is open.
 
-    The header is there at once. Iterating yields the releases in order, those of the commonest mechanisms
-    as plain numbers; `complete`, `hash` and `number` speak of what has been read so far.
+    The constructor reads the header. Iterating yields the releases in order, those of the commonest
+    mechanisms as plain numbers; `complete`, `hash` and `number` are about what has been read so far.
 
     Args:
         path: the file.
-        allow_unhashed: as in `read`.
-        allow_truncated: as in `read`.
+        allow_unhashed: as in `Ledger.read`.
+        allow_truncated: as in `Ledger.read`.
         progress: called now and then with the number of bytes read since the last call.
 
     Raises:
         LedgerFormat, LedgerVersion, UnhashedLedger, LedgerTruncated, LedgerTampered, RecordAfterFooter:
-            as `read` does; from the constructor what is wrong with the header, the rest while iterating.
+            as `Ledger.read` does; the constructor about the header, the rest while iterating.
     """
 
     def __init__(
@@ -108,7 +87,7 @@ class LedgerStream(LedgerFacts):
         return self._releases
 
     def read_to_the_end(self) -> None:
-        """Read what is left, for nothing but what may be wrong with it."""
+        """Read the rest, only to check it."""
         for _ in self:
             pass
 
@@ -173,7 +152,7 @@ class LedgerStream(LedgerFacts):
                 if not (last_and_open and self.hashed):
                     raise
                 if self.complete:
-                    raise RecordAfterFooter("half a line after the footer", where=where) from None
+                    raise RecordAfterFooter("an incomplete line after the footer", where=where) from None
                 break  # a killed run leaves its last line half written
             if self.hashed:
                 record = with_doubles(record, line, where)
@@ -237,22 +216,11 @@ def _checked_hash(record: dict[str, Any], previous: str, where: str, *, hashed: 
 
 def _parse(line: bytes, where: str) -> dict[str, Any]:
     try:
-        record = json.loads(line, parse_constant=_refuse_constant, object_pairs_hook=_unique)
+        record = strictly_parsed(line)
     except (ValueError, RecursionError) as error:
         raise LedgerFormat(f"not a line of JSON: {error}", where=where) from None
     if not isinstance(record, dict):
         raise LedgerFormat(f"a {type(record).__name__} where a record should be", where=where)
-    return record
-
-
-def _refuse_constant(name: str) -> float:
-    raise ValueError(f"{name} is not a number JSON knows")
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    record = dict(pairs)
-    if len(record) != len(pairs):
-        raise ValueError("a field stands twice in one object")
     return record
 
 

@@ -122,7 +122,7 @@ def test_of_more_rows_than_are_kept_the_failing_ones_come_first(repeat: int) -> 
     assert everything == account(both)
 
 
-def test_groups_are_labels_but_for_their_numbers_with_the_dearest_of_each() -> None:
+def test_groups_are_labels_but_for_their_numbers_with_the_costliest_of_each() -> None:
     noise = [Gaussian(sigma=sigma, sensitivity=L2(1.0)) for sigma in (3.0, 1.0, 2.0)]
     found = account(
         ledger(
@@ -131,7 +131,7 @@ def test_groups_are_labels_but_for_their_numbers_with_the_dearest_of_each() -> N
             claimed("last", RandomizedResponse(epsilon=1.0)),
         )
     )
-    groups = [(g.pattern, g.number, g.claimed, g.failed, g.dearest.label) for g in found.overview.groups]
+    groups = [(g.pattern, g.number, g.claimed, g.failed, g.costliest.label) for g in found.overview.groups]
     assert groups == [
         ("step # of #", 3, 3, 1, "step 1 of 3"),
         ("step # of #", 1, 0, 0, "step 4 of 3"),

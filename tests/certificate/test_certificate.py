@@ -45,7 +45,7 @@ AUDIT = Audit(
     pairs=1,
     trials=2,
     seed=0,
-    speaks_of="transcript",
+    about="transcript",
     not_checked=(Condition(code=Code.RARE_EVENTS),),
 )
 

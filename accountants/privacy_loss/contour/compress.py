@@ -1,22 +1,17 @@
 """Many distinct parameters of one family, replaced by few: Chebyshev interpolation of log M in the parameter.
 
 On a cell of parameters [b, 2^(1/2) b] and for one s, f(e) = log M(s; e) is interpolated at the 18 Chebyshev
-points
-(of the second kind), so that the sum of n_i f(e_i) over the cell's members becomes a weighted sum of 18
-values. If
-f is analytic and |f| <= B on the Bernstein ellipse with parameter 8, which lies in |e| <= 2.05 b, the
-interpolant is
-within 4 B 8^-17 / 7 (Trefethen 2013, Theorem 8.2). With z = |s + 1| 2.05 b:
+points (of the second kind), so that the sum of n_i f(e_i) over the cell's members becomes a weighted sum of
+18 values. If f is analytic and |f| <= B on the Bernstein ellipse with parameter 8, which lies in |e| <= 2.05
+b, the interpolant is within 4 B 8^-17 / 7 (Trefethen 2013, Theorem 8.2). With z = |s + 1| 2.05 b:
 
 * Laplace: M - 1 = sum over k >= 2 of e^k / k! * s (s + 1) (s^(k-1) + (-1)^k (s + 1)^(k-1)) / (2 s + 1), of
-modulus at
-  most 2 (e^z - 1 - z) because |s| <= |s + 1| <= |2 s + 1|;
+  modulus at most 2 (e^z - 1 - z) because |s| <= |s + 1| <= |2 s + 1|;
 * randomized response: M = cosh((s + 1/2) e) / cosh(e / 2), and |cosh w - 1| <= cosh |w| - 1 <= e^|w| - 1 -
-|w|.
+  |w|.
 
 For z <= 0.8 the first is below 0.86 and the second below 0.43, so that f is analytic there with |f| <=
--log(1 - 2
-(e^z - 1 - z)), twice which bounds both parts of the second. Nodes with a larger z use all members.
+-log(1 - 2 (e^z - 1 - z)), twice which bounds both parts of the second. Nodes with a larger z use all members.
 """
 
 from __future__ import annotations
@@ -56,9 +51,8 @@ class CompressedFactor:
         value, slope, curvature, _ = self.points.cumulant(c)
         # The points' own error, with weights of either sign, is below that of as many equal members.
         worst = type(self.points)(self.points.parameters[-1:], np.array([3.0 * self.total])).cumulant(c)
-        return Cumulant(
-            value, slope, curvature, worst.error + 64.0 * UNIT * worst.value + self._error(c, 0.0)
-        )
+        error = worst.error + 64.0 * UNIT * worst.value + self._error(c, 0.0)
+        return Cumulant(value, slope, curvature, error)
 
     def along(self, c: float, t: Vector) -> Along:
         """The points up to the last node within reach, all members beyond."""
@@ -86,17 +80,8 @@ class CompressedFactor:
         return float(self.total * 4.0 / 7.0 * 8.0 ** -(_POINTS - 1) * _bound(z)[0] * 2.0)
 
 
-def laplace_factors(family: LaplaceFactor) -> list[Factor]:
-    """Compress where there are enough parameters close together."""
-    return _compress(family)
-
-
-def response_factors(family: ResponseFactor) -> list[Factor]:
-    """Compress where there are enough parameters close together."""
-    return _compress(family)
-
-
-def _compress(family: LaplaceFactor | ResponseFactor) -> list[Factor]:
+def compressed(family: LaplaceFactor | ResponseFactor) -> list[Factor]:
+    """A family's factors, compressed where there are enough parameters close together."""
     parameters, counts, kind = family.parameters, family.counts, type(family)
     if len(parameters) < 2 * _FEWEST:
         return [family] if len(parameters) else []
@@ -111,12 +96,9 @@ def _compress(family: LaplaceFactor | ResponseFactor) -> list[Factor]:
             continue
         left[start:stop] = False
         members = kind(parameters[start:stop], counts[start:stop], groups=32)
-        points, weights = _interpolation(lowest, members.parameters, members.counts)
-        factors.append(
-            CompressedFactor(
-                members, kind(points, weights), float(members.counts.sum()) * (1 + 1e-12), lowest * _REACH
-            )
-        )
+        points = kind(*_interpolation(lowest, members.parameters, members.counts))
+        total = float(members.counts.sum()) * (1.0 + 1e-12)
+        factors.append(CompressedFactor(members, points, total, lowest * _REACH))
     if left.any():
         factors.append(kind(parameters[left], counts[left]))
     return factors
@@ -126,21 +108,12 @@ def _interpolation(lowest: float, parameters: Vector, counts: Vector) -> tuple[V
     """Points in increasing order, and the sum over members of count times each Lagrange polynomial."""
     degree = _POINTS - 1
     # The cell a little wider than its members, so that rounding cannot put one outside.
-    centre, half = (
-        lowest * (math.sqrt(2.0) + 1.0) / 2.0,
-        lowest * (math.sqrt(2.0) - 1.0) / 2.0 * (1.0 + 1e-12),
-    )
+    centre = lowest * (math.sqrt(2.0) + 1.0) / 2.0
+    half = lowest * (math.sqrt(2.0) - 1.0) / 2.0 * (1.0 + 1e-12)
     moments = np.zeros(_POINTS)  # sum of count * T_k(y)
     for start in range(0, len(parameters), _CHUNK):
         y = (parameters[start : start + _CHUNK] - centre) / half
-        weight = counts[start : start + _CHUNK]
-        before, now = weight, weight * y
-        moments[0] += before.sum()
-        moments[1] += now.sum()
-        twice = 2.0 * y
-        for k in range(2, _POINTS):
-            before, now = now, twice * now - before
-            moments[k] += now.sum()
+        moments += counts[start : start + _CHUNK] @ np.polynomial.chebyshev.chebvander(y, degree)
     index = np.arange(_POINTS)
     ends = np.where((index == 0) | (index == degree), 0.5, 1.0)
     cosines = np.cos(np.pi / degree * np.outer(index, index))
@@ -151,5 +124,4 @@ def _interpolation(lowest: float, parameters: Vector, counts: Vector) -> tuple[V
 
 def _bound(z: Vector) -> Vector:
     """-log(1 - 2 (e^z - 1 - z)), raised to cover rounding."""
-    bound: Vector = -np.log1p(-2.0 * np.maximum(np.expm1(z) - z, 0.0)) * (1.0 + 1e-9) + 1e-30
-    return bound
+    return -np.log1p(-2.0 * np.maximum(np.expm1(z) - z, 0.0)) * (1.0 + 1e-9) + 1e-30

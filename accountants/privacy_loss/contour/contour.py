@@ -2,41 +2,33 @@
 
 For every real x let delta(x) = E_P[(1 - e^(x - L))_+], L the total loss. Its two-sided Laplace transform is
 
-    integral of e^(s x) delta(x) dx = E_P[integral up to L of e^(s x) (1 - e^(x - L)) dx] = M(s) / (s (s +
-    1)),
-    Re s > 0,
+    integral of e^(s x) delta(x) dx = E_P[integral up to L of e^(s x) (1 - e^(x - L)) dx]
+                                    = M(s) / (s (s + 1)),    Re s > 0,
 
-so delta(epsilon) = 1/(2 pi i) * integral over Re s = c of F(s) ds, F(s) = M(s) e^(-s epsilon) / (s (s + 1)),
-for any
-c > 0 (Zhu, Dong and Wang 2022, section 4, in another form). The trapezoid rule with step h gives, by
-Poisson's
-summation formula (F is O(t^-2), and delta(x) e^(c x) is continuous and integrable),
+so delta(epsilon) = 1/(2 pi i) * integral over Re s = c of F(s) ds, F(s) = M(s) e^(-s epsilon) / (s
+(s + 1)), for any c > 0 (Zhu, Dong and Wang 2022, section 4, in another form). The trapezoid rule with step h
+gives, by Poisson's summation formula (F is O(t^-2), and delta(x) e^(c x) is continuous and integrable),
 
     h/(2 pi) * sum over k of F(c + i k h) = sum over j of e^(c j W) delta(epsilon + j W),    W = 2 pi / h.
 
-Every summand on the right is >= 0 and the one at j = 0 is delta(epsilon): the complete sum is an upper
-bound. What it
-is too large by is bounded with delta(x) <= 1 and delta(x) <= e^(K(a) - a x) a^a / (1 + a)^(1 + a) for every
-a > 0
-(Canonne, Kamath and Steinke 2020, Proposition 12): geometric series, for j < 0 with a < c, for j > 0 with a
-> c. What is
-cut off is bounded in `tails`. Every node's exponent carries a bound on its rounding error.
+Every summand on the right is >= 0 and the one at j = 0 is delta(epsilon): the complete sum is an upper bound.
+What it is too large by is bounded with delta(x) <= 1 and delta(x) <= e^(K(a) - a x) a^a / (1 + a)^(1 + a) for
+every a > 0 (Canonne, Kamath and Steinke 2020, Proposition 12): geometric series, for j < 0 with a < c, for j
+> 0 with a > c. What is cut off is bounded in `planning`. Every node's exponent carries a bound on its
+rounding error.
 
 Smoothing. Where atoms keep M from falling, the releases are composed with one more, a Gaussian of variance v
-(mu^2)
-much below the loss's own scale. That can only increase delta, so the upper bound stays one. With p the
-density of
-the smoothed loss under P, the increase is at most e^(v/8) v p(epsilon): the transform of the increase over y
-=
-epsilon - L is (e^(v s (s + 1) / 2) - 1) / (s (s + 1)), that is the integral over 0 < w < v of
+(mu^2) much below the loss's own scale. That can only increase delta, so the upper bound stays one. With p the
+density of the smoothed loss under P, the increase is at most e^(v/8) v p(epsilon): the transform of the
+increase over y = epsilon - L is (e^(v s (s + 1) / 2) - 1) / (s (s + 1)), that is the integral over 0 < w < v
+of
 
-    (1/2) n_w(y),    n_w(y) = e^(-(y - w/2)^2 / (2 w)) / sqrt(2 pi w) = e^(y/2 - y^2/(2 w) - w/8) / sqrt(2 pi
-    w),
+    (1/2) n_w(y),    n_w(y) = e^(-(y - w/2)^2 / (2 w)) / sqrt(2 pi w)
+                            = e^(y/2 - y^2/(2 w) - w/8) / sqrt(2 pi w),
 
 and n_w(y) sqrt(w) <= e^(v/8) n_v(y) sqrt(v), with integral of w^(-1/2) over (0, v) = 2 v^(1/2). The density
-is a trapezoid
-sum over the same nodes without 1 / (s (s + 1)), an upper bound for the same reason. Hence bounds on both
-sides.
+is a trapezoid sum over the same nodes without 1 / (s (s + 1)), an upper bound for the same reason. Hence
+bounds on both sides.
 """
 
 from __future__ import annotations
@@ -48,12 +40,18 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dpaudit.accountants.privacy_loss.contour.factors import UNIT, Factor, GaussianFactor, Vector
-from dpaudit.accountants.privacy_loss.contour.planning import Anchors, Plan, log_scale, plan_line
-from dpaudit.accountants.privacy_loss.contour.saddle import Saddle, total_cumulant
+from dpaudit.accountants.privacy_loss.contour.factors import UNIT, Factor, GaussianFactor, Vector, safe_log
+from dpaudit.accountants.privacy_loss.contour.planning import (
+    Anchors,
+    LinePlan,
+    Saddle,
+    log_scale,
+    plan_line,
+    total_cumulant,
+)
 
 
-class Curve(NamedTuple):
+class CurvePoint(NamedTuple):
     """Bounds on log delta at one epsilon, an estimate between them, and -d log delta / d epsilon."""
 
     log_lower: float
@@ -81,7 +79,7 @@ class Contour:
     density_cut_off: float
     exact: bool  # neither smoothed nor cut short
 
-    def curve(self, epsilon: float) -> Curve:
+    def curve(self, epsilon: float) -> CurvePoint:
         """Bounds on log delta(epsilon), epsilon >= 0; sharp near the epsilon that the line was laid for."""
         angle = self.phase - self.t * epsilon
         amplitude = np.exp(self.log_amplitude)
@@ -96,31 +94,30 @@ class Contour:
         sine = float(self.t @ (amplitude * np.sin(angle)))
         slope = self.c - 2.0 * sine / max(self.period * estimate, 1e-300) if estimate > 0.0 else self.c
         scale = self.exponent - self.c * epsilon
-        scale_error = self.exponent_error + 4.0 * UNIT * (
-            abs(self.exponent) + self.c * epsilon + abs(scale) + 1.0
-        )
+        sizes = abs(self.exponent) + self.c * epsilon + abs(scale) + 1.0
+        scale_error = self.exponent_error + 4.0 * UNIT * sizes
         upper = (estimate + rounded + self.cut_off) * (1.0 + 8.0 * UNIT)
         lower = (estimate - rounded - self.cut_off - self._aliases(epsilon, scale)) * (1.0 - 8.0 * UNIT)
         if self.smoothing > 0.0:
             lower -= self._smoothing_excess(amplitude, angle, loss, summing)
-        return Curve(
-            scale - scale_error + math.log(lower) - 4.0 * UNIT * abs(math.log(lower))
-            if lower > 0.0
-            else -math.inf,
-            scale + math.log(estimate) if estimate > 0.0 else -math.inf,
-            min(0.0, scale + scale_error + math.log(upper) + 4.0 * UNIT * abs(math.log(upper))),
+        log_lower, log_upper = safe_log(lower), math.log(upper)
+        return CurvePoint(
+            scale - scale_error + log_lower - 4.0 * UNIT * abs(log_lower),
+            scale + safe_log(estimate),
+            min(0.0, scale + scale_error + log_upper + 4.0 * UNIT * abs(log_upper)),
             slope,
         )
 
     def _aliases(self, epsilon: float, scale: float) -> float:
-        bounds = _alias_logs(self.anchors, self.c, epsilon, self.period * (1.0 - 1e-12))
-        right = self.anchors.a > self.c
-        above = (
-            0.0
-            if epsilon + 0.999999 * self.period >= self.ceiling
-            else _exp(float(bounds[right].min()) - scale)
-        )
-        return (above + _exp(float(bounds[~right].min()) - scale)) * (1.0 + 1e-6)
+        a, constant = self.anchors
+        exponents = np.abs(a - self.c) * self.period * (1.0 - 1e-12)
+        logs = constant - a * epsilon - exponents - np.log(-np.expm1(-exponents))
+        logs += 16.0 * UNIT * (np.abs(constant) + a * epsilon + exponents)
+        right = a > self.c
+        above, below = (math.exp(min(float(logs[side].min()) - scale, 700.0)) for side in (right, ~right))
+        if epsilon + 0.999999 * self.period >= self.ceiling:
+            above = 0.0
+        return (above + below) * (1.0 + 1e-6)
 
     def _smoothing_excess(self, amplitude: Vector, angle: Vector, loss: Vector, summing: float) -> float:
         s = self.c + 1j * self.t
@@ -133,7 +130,7 @@ class Contour:
         density += self.c * (self.c + 1.0) * self.density_cut_off
         if density <= 0.0:
             return 0.0
-        if self.smoothing > 4000.0:  # nothing is said of the lower bound
+        if self.smoothing > 4000.0:  # there is no lower bound then
             return math.inf
         return density * self.smoothing * math.exp(self.smoothing / 8.0) * (1.0 + 1e-9)
 
@@ -156,16 +153,14 @@ def lay(
         most: how many elementary formulas may be evaluated.
         sharpness: how far log delta lies below the saddle-point approximation, where that is known to fail.
     """
-    log_delta = (
-        log_scale(factors, point.c, epsilon) - math.log(point.sigma * math.sqrt(2.0 * math.pi)) - sharpness
-    )
+    width = point.sigma * math.sqrt(2.0 * math.pi)
+    log_delta = log_scale(factors, point.c, epsilon) - math.log(width) - sharpness
     plan = plan_line(factors, point.c, epsilon, ceiling, log_delta)
     # A rare large loss may widen the peak: a little to the left it has no weight.
     for share in (0.8, 0.6, 0.4):
         if plan.nodes > 8192:
-            plan = min(
-                plan, plan_line(factors, share * point.c, epsilon, ceiling, log_delta), key=lambda p: p.nodes
-            )
+            other = plan_line(factors, share * point.c, epsilon, ceiling, log_delta)
+            plan = min(plan, other, key=lambda one: one.nodes)
     c, most_nodes = plan.c, 1 << 16
     while most_nodes > 256:
         end = min(plan.nodes, most_nodes) * 2.0 * math.pi / plan.period
@@ -177,20 +172,17 @@ def lay(
     # Smoothed, the sum ends where v t^2 / 2 is about 14.
     period = plan_line(factors, c, epsilon, math.inf, log_delta).period
     variance = (5.3 * period / (2.0 * math.pi * most_nodes)) ** 2
-    short = float(
-        np.interp(most_nodes * 2.0 * math.pi / plan.period, plan.ending.start, plan.ending.weighted)
-    )
-    if short * point.sigma * math.sqrt(2.0 * math.pi) < variance:
+    end = most_nodes * 2.0 * math.pi / plan.period
+    if float(np.interp(end, plan.ending.start, plan.ending.weighted)) * width < variance:
         return _evaluate(factors, plan._replace(nodes=most_nodes), ceiling, 0.0, exact=False)
     smoothed = [*factors, GaussianFactor(variance)]
     plan = plan_line(smoothed, c, epsilon, math.inf, log_delta, variance)
-    return _evaluate(
-        smoothed, plan._replace(nodes=min(plan.nodes, 2 * most_nodes)), math.inf, variance, exact=False
-    )
+    plan = plan._replace(nodes=min(plan.nodes, 2 * most_nodes))
+    return _evaluate(smoothed, plan, math.inf, variance, exact=False)
 
 
 def _evaluate(
-    factors: Sequence[Factor], plan: Plan, ceiling: float, smoothing: float, *, exact: bool
+    factors: Sequence[Factor], plan: LinePlan, ceiling: float, smoothing: float, *, exact: bool
 ) -> Contour:
     c, ending = plan.c, plan.ending
     # A step of 20 bits: the nodes k h are then exact.
@@ -227,23 +219,12 @@ def _evaluate(
     )
 
 
-def _alias_logs(anchors: Anchors, c: float, epsilon: float, period: float) -> Vector:
-    exponents = np.abs(anchors.a - c) * period
-    logs: Vector = anchors.constant - anchors.a * epsilon - exponents - np.log(-np.expm1(-exponents))
-    return logs + 16.0 * UNIT * (np.abs(anchors.constant) + anchors.a * epsilon + exponents)
-
-
 def _grown(size: Vector, log_size: Vector, loss: Vector) -> Vector:
     """Size * (e^loss - 1) without overflow."""
     large = np.exp(np.minimum(log_size + loss, 700.0))
-    grown: Vector = np.where(loss < 1.0, size * np.expm1(np.minimum(loss, 1.0)), large)
-    return grown
+    return np.where(loss < 1.0, size * np.expm1(np.minimum(loss, 1.0)), large)
 
 
 def _trapezoid(values: Vector) -> float:
     """The sum over all nodes of an even function, given at t >= 0."""
     return 2.0 * float(values.sum()) - float(values[0])
-
-
-def _exp(x: float) -> float:
-    return math.exp(min(x, 700.0))

@@ -4,19 +4,17 @@ A composition's moment generating function M(s) = E_P[e^(s L)], L = log dP/dQ, i
 family of releases. On the line Re s = c > 0 a factor is described by three facts:
 
 * `cumulant`: log M(c), its first two derivatives, and a bound on the rounding error of the value;
-* `along`: log M(c + it) - log M(c) = log of the characteristic function of L under the law tilted by e^(c
-L), with a
-  bound on its error, node by node;
+* `along`: log M(c + it) - log M(c) = log of the characteristic function of L under the law tilted by e^(c L),
+  with a bound on its error, node by node;
 * `decay`: a proved bound on the modulus of that characteristic function over whole intervals of t.
 
-Error analysis, in units of u = 2^-53: numpy's exp, expm1, log, log1p, sin, cos, tanh and arctan2 are taken
-to be
-within 8 u of the truth, relative, and the constants in the bounds leave a factor of two at
-least.
+Error analysis, in units of u = 2^-53: numpy's exp, expm1, log, log1p, sin, cos, tanh and arctan2 are taken to
+be within 8 u of the truth, relative, and the constants in the bounds leave a factor of two at least.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -116,3 +114,13 @@ def least_versine(lower: Vector, upper: Vector) -> Vector:
         safe = np.where(crosses, 0.0, upper)
         ends = np.minimum(np.sin(0.5 * np.minimum(lower, safe)) ** 2, np.sin(0.5 * safe) ** 2)
     return np.where(crosses, 0.0, np.maximum(0.0, 2.0 * ends * (1.0 - 1e-9) - 1e-20))
+
+
+def log_rest(gained: Vector) -> Vector:
+    """Log of the modulus sqrt(1 - gained) or, where almost nothing is left of it, more."""
+    return 0.5 * np.log1p(-np.minimum(gained, 1.0 - 1e-12))
+
+
+def safe_log(x: float) -> float:
+    """Log x; minus infinity for x <= 0."""
+    return math.log(x) if x > 0.0 else -math.inf

@@ -1,9 +1,9 @@
-"""Laplace noise and randomized response on the contour: many parameters at once, each with its count.
+"""Laplace noise, randomized response and choices of bounded range: many parameters at once, with counts.
 
-Randomized response at e has, with x = (2c + 1) e, log M(c) = log cosh(x / 2) - log cosh(e / 2), and under the
-tilted law it is two atoms at +-e whose weights differ by tanh(x / 2): the characteristic function is cos(t
-e) + i
-tanh(x / 2) sin(t e).
+Below, x = (2 c + 1) e for a parameter e.
+
+Randomized response has log M(c) = log cosh(x / 2) - log cosh(e / 2), and under the tilted law it is two atoms
+at +-e whose weights differ by tanh(x / 2): the characteristic function is cos(t e) + i tanh(x / 2) sin(t e).
 
 Laplace noise has M(s) = ((s + 1) e^(s e) + s e^(-(s + 1) e)) / (2 s + 1) (Mironov 2017, Table II), that is
 
@@ -12,14 +12,30 @@ Laplace noise has M(s) = ((s + 1) e^(s e) + s e^(-(s + 1) e)) / (2 s + 1) (Miron
 
 The first form keeps its relative accuracy when x <= 1; the second when x > 1, where |1 + z| > 0.6 and nothing
 vanishes. Note |s| <= |s + 1| <= |2 s + 1| for Re s > 0.
+
+The pair of `BoundedRangeTerm` has losses of density proportional to e^(L / 2) on [-e, e] under P: with
+z = (s + 1/2) e
+
+    M(s) = (sinh z / z) / (sinh(e / 2) / (e / 2)),
+
+and with a = (c + 1/2) e, b = t e the characteristic function under the tilted law is
+
+    phi = sinh(a + i b) / sinh a * a / (a + i b),    |phi|^2 = (1 + sin^2 b / sinh^2 a) / (1 + b^2 / a^2).
+
+Where |z| <= 1, log(sinh z / z) is summed as a series in z^2, so that a small parameter keeps its relative
+accuracy: by Euler's product, sinh z / z = prod over m >= 1 of (1 + z^2 / (m pi)^2), it is the sum over k >= 1
+of (-1)^(k+1) zeta(2 k) / k * (z / pi)^(2 k).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
+from scipy.special import zeta
 
 from dpaudit.accountants.privacy_loss.contour.factors import (
     UNIT,
@@ -27,14 +43,17 @@ from dpaudit.accountants.privacy_loss.contour.factors import (
     Cumulant,
     Vector,
     least_versine,
+    log_rest,
     polar,
 )
 
 _NODES, _CELLS, _ROWS = 16384, 65536, 256
+_ORDERS = np.arange(1, 23)
+#: Coefficients of z^(2 k) in log(sinh z / z); what is left out for |z| <= 1 is below 1e-22 |z|^2.
+_SERIES = (-1.0) ** (_ORDERS + 1) * zeta(2.0 * _ORDERS) / _ORDERS / np.pi ** (2.0 * _ORDERS)
 
 
-@dataclass(frozen=True)
-class _Buckets:
+class _Buckets(NamedTuple):
     """Parameters in increasing order, in groups: range and total count of each; [groups, 1]."""
 
     lowest: Vector
@@ -43,68 +62,88 @@ class _Buckets:
 
 
 @dataclass(frozen=True, eq=False)
-class ParameterFamily:
+class ParameterFamily(ABC):
     """Parameters e > 0 in increasing order, and how often each occurs; both [parameters]."""
 
     parameters: Vector
     counts: Vector
-    groups: int = 256
+    groups: int = 256  # for `decay`, whose bound has to hold for each member of a group
 
     def cost(self, c: float, end: float) -> float:
         """One formula for each parameter."""
         del c, end
         return float(len(self.parameters))
 
-    def buckets(self) -> _Buckets:
-        """Groups for a bound that has to hold for each member."""
+    def cumulant(self, c: float) -> Cumulant:
+        """The sum over all parameters."""
+        logs, slope, curvature, error = self._cumulants(c)
+        error = error + len(logs) * UNIT * logs
+        return Cumulant(*(float(self.counts @ each) for each in (logs, slope, curvature, error)))
+
+    def along(self, c: float, t: Vector) -> Along:
+        """The sum over all parameters, node by node."""
+        return accumulate(lambda rows, t: self._block(c, t, self.parameters[rows, None]), self.counts, t)
+
+    def decay(self, c: float, lower: Vector, upper: Vector) -> Vector:
+        """The sum of the groups' bounds, each as often as its count says."""
         groups = min(self.groups, len(self.parameters))
         starts = np.linspace(0, len(self.parameters), groups + 1).astype(np.intp)
-        return _Buckets(
+        buckets = _Buckets(
             self.parameters[starts[:-1]][:, None],
             self.parameters[starts[1:] - 1][:, None],
             np.add.reduceat(self.counts, starts[:-1])[:, None] * (1.0 - 1e-10),
         )
+        bound: Vector = np.sum(buckets.counts * self._log_decay(c, buckets, lower, upper), axis=0)
+        return bound
+
+    @abstractmethod
+    def _cumulants(self, c: float) -> tuple[Vector, Vector, Vector, Vector]:
+        """Log M(c), its first two derivatives and a bound on the error of log M(c); [parameters]."""
+
+    @abstractmethod
+    def _block(self, c: float, t: Vector, e: Vector) -> tuple[Vector, Vector, Vector]:
+        """Log modulus, phase and error of phi(t) at parameters e [parameters, 1]; [parameters, nodes]."""
+
+    @abstractmethod
+    def _log_decay(self, c: float, buckets: _Buckets, lower: Vector, upper: Vector) -> Vector:
+        """Upper bounds on log |phi(t)|, lower <= t <= upper, for each member; [groups, intervals]."""
 
 
-@dataclass(frozen=True, eq=False)
 class ResponseFactor(ParameterFamily):
-    """Randomized response at every parameter, as often as its count says."""
+    """Randomized response at every parameter."""
 
-    def cumulant(self, c: float) -> Cumulant:
-        """Log cosh differences; each is below x / 2 and below x^2 / 8, hence so is its rounding."""
+    def _cumulants(self, c: float) -> tuple[Vector, Vector, Vector, Vector]:
+        # Each log cosh difference is below x / 2 and below x^2 / 8, hence so is its rounding.
         e, half = self.parameters, (c + 0.5) * self.parameters
-        logs = log_cosh(half) - log_cosh(0.5 * e)
-        tanh = np.tanh(half)
+        logs = _log_cosh(half) - _log_cosh(0.5 * e)
         error = 32.0 * UNIT * np.minimum(half, half * half)
-        return Cumulant(
-            float(self.counts @ logs),
-            float(self.counts @ (e * tanh)),
-            float(self.counts @ (e * e * _sech_squared(half))),
-            float(self.counts @ (error + len(e) * UNIT * logs)),
-        )
+        return logs, e * np.tanh(half), e * e * _sech_squared(half), error
 
-    def along(self, c: float, t: Vector) -> Along:
-        """|phi|^2 = 1 - sin^2(t e) / cosh^2(x / 2). Error: t e rounds, then a few roundings."""
-        return accumulate(_response_block, c, t, self.parameters, self.counts)
+    def _block(self, c: float, t: Vector, e: Vector) -> tuple[Vector, Vector, Vector]:
+        # |phi|^2 = 1 - sin^2(t e) / cosh^2(x / 2). Error: t e rounds, then a few roundings.
+        theta = e * t
+        half, sine = (c + 0.5) * e, np.sin(theta)
+        squared = _sech_squared(half) * sine * sine
+        tangent, cosine = np.tanh(half) * sine, np.cos(theta)
+        modulus = np.maximum(np.hypot(cosine, tangent), 1e-30)
+        log_modulus = np.where(squared > 0.5, np.log(modulus), 0.5 * np.log1p(-np.minimum(squared, 0.6)))
+        error = np.log1p((32.0 * UNIT * theta * (1.0 + np.minimum(half, 20.0)) + 1e-30) / modulus)
+        return np.minimum(log_modulus, 0.0), np.arctan2(tangent, cosine), error
 
-    def decay(self, c: float, lower: Vector, upper: Vector) -> Vector:
-        """|phi|^2 = 1 - (1 - cos 2 t e) / (2 cosh^2(x / 2)); 1 / cosh^2 falls with e."""
-        groups = self.buckets()
-        sech_squared = _sech_squared((c + 0.5) * groups.highest)
-        versine = least_versine(2.0 * groups.lowest * lower, 2.0 * groups.highest * upper)
-        log_squared = np.log1p(-np.minimum(0.5 * (1.0 - 1e-9) * sech_squared * versine, 1.0 - 1e-12))
-        total: Vector = np.sum(0.5 * groups.counts * log_squared, axis=0)
-        return total
+    def _log_decay(self, c: float, buckets: _Buckets, lower: Vector, upper: Vector) -> Vector:
+        # |phi|^2 = 1 - (1 - cos 2 t e) / (2 cosh^2(x / 2)); 1 / cosh^2 falls with e.
+        sech_squared = _sech_squared((c + 0.5) * buckets.highest)
+        versine = least_versine(2.0 * buckets.lowest * lower, 2.0 * buckets.highest * upper)
+        return log_rest(0.5 * (1.0 - 1e-9) * sech_squared * versine)
 
 
-@dataclass(frozen=True, eq=False)
 class LaplaceFactor(ParameterFamily):
-    """Laplace noise at every parameter, as often as its count says."""
+    """Laplace noise at every parameter."""
 
-    def cumulant(self, c: float) -> Cumulant:
-        """Both forms of the module's docstring; derivatives by series in e where differences would cancel."""
+    def _cumulants(self, c: float) -> tuple[Vector, Vector, Vector, Vector]:
+        # Both forms of the module's docstring; derivatives by series in e where differences would cancel.
         e = self.parameters
-        logs, errors = laplace_cumulant(c, e)
+        logs, errors = _laplace_cumulant(c, e)
         p, x = c * (c + 1.0), (2.0 * c + 1.0) * e
         # M = 1 + p G with p = s (s + 1); G = e^2/2 - e^3/6 + e^4 (p + 1)/24 - e^5 (2 p + 1)/120 + ...
         first = e**2 / 2 - e**3 / 6 + e**4 * (2 * p + 1) / 24 - e**5 * (4 * p + 1) / 120
@@ -120,48 +159,118 @@ class LaplaceFactor(ParameterFamily):
             curve_n = (e * (2.0 + (c + 1.0) * e) - y * e * (2.0 - c * e)) / numerator
             slope_large = slope_n - 2.0 / (2.0 * c + 1.0)
             curve_large = curve_n - slope_n**2 + 4.0 / (2.0 * c + 1.0) ** 2
-        small = x <= 0.05
-        return Cumulant(
-            float(self.counts @ logs),
-            float(self.counts @ np.where(small, slope_small, slope_large)),
-            float(self.counts @ np.where(small, curve_small, np.maximum(curve_large, 0.0))),
-            float(self.counts @ (errors + len(e) * UNIT * logs)),
-        )
+        slope = np.where(x <= 0.05, slope_small, slope_large)
+        return logs, slope, np.where(x <= 0.05, curve_small, np.maximum(curve_large, 0.0)), errors
 
-    def along(self, c: float, t: Vector) -> Along:
-        """The first form for x <= 1, the second beyond."""
-        split = int(np.searchsorted(self.parameters, 1.0 / (2.0 * c + 1.0), side="right"))
-        parts = []
-        if split:
-            parts.append(accumulate(_laplace_small, c, t, self.parameters[:split], self.counts[:split]))
-        if split < len(self.parameters):
-            parts.append(accumulate(_laplace_large, c, t, self.parameters[split:], self.counts[split:]))
-        return Along(*(np.sum(list(field), axis=0) for field in zip(*parts, strict=True)))
+    def _block(self, c: float, t: Vector, e: Vector) -> tuple[Vector, Vector, Vector]:
+        # The first form for x <= 1, the second beyond.
+        split = int(np.searchsorted(e[:, 0], 1.0 / (2.0 * c + 1.0), side="right"))
+        if split in {0, len(e)}:
+            return (_laplace_small if split else _laplace_large)(c, t, e)
+        small, large = _laplace_small(c, t, e[:split]), _laplace_large(c, t, e[split:])
+        log_modulus, phase, error = (np.concatenate(each) for each in zip(small, large, strict=True))
+        return log_modulus, phase, error
 
-    def decay(self, c: float, lower: Vector, upper: Vector) -> Vector:
-        """Two bounds, the smaller of which holds for each group of parameters.
-
-        With A = (e^(c e) + e^(-(c + 1) e)) / 2, M = A' + D / (2 s + 1) where |A'|, |D| <= A: so |M(s)| <= A
-        (1 + 1 /
-        |2 s + 1|), and A / M(c) = 1 - (1 - y) / (2 (c + 1 + c y)), y = e^-x, falls with e. And the tilted
-        law has
-        atoms of weights p, q at +-e with p q = e^-e / (4 M(c)^2), falling with e, so that for two
-        independent copies
-        of the loss |phi|^2 = E cos(t (L - L')) <= 1 - 2 p q (1 - cos 2 t e).
-        """
-        groups = self.buckets()
-        x = (2.0 * c + 1.0) * groups.lowest
+    def _log_decay(self, c: float, buckets: _Buckets, lower: Vector, upper: Vector) -> Vector:
+        # Two bounds, the smaller of which holds for each group of parameters. With A = (e^(c e) + e^(-(c + 1)
+        # e)) / 2, M = A' + D / (2 s + 1) where |A'|, |D| <= A: so |M(s)| <= A (1 + 1 / |2 s + 1|), and
+        # A / M(c) = 1 - (1 - y) / (2 (c + 1 + c y)), y = e^-x, falls with e. And the tilted law has atoms of
+        # weights p, q at +-e with p q = e^-e / (4 M(c)^2), falling with e, so that for two independent copies
+        # of the loss |phi|^2 = E cos(t (L - L')) <= 1 - 2 p q (1 - cos 2 t e).
+        x = (2.0 * c + 1.0) * buckets.lowest
         gap = -np.expm1(-x) / (2.0 * (c + 1.0 + c * np.exp(-x))) * (1.0 - 1e-12)
         uniform = np.log1p(-gap) + np.log1p(1.0 / np.hypot(2.0 * c + 1.0, 2.0 * lower)) + 64.0 * UNIT
-        logs, _ = laplace_cumulant(c, groups.highest)
-        weights = 0.25 * (1.0 - 1e-9) * np.exp(-groups.highest - 2.0 * logs)
-        versine = least_versine(2.0 * groups.lowest * lower, 2.0 * groups.highest * upper)
-        atoms = 0.5 * np.log1p(-np.minimum(2.0 * weights * versine, 1.0 - 1e-12))
-        total: Vector = np.sum(groups.counts * np.minimum(0.0, np.minimum(uniform, atoms)), axis=0)
-        return total
+        logs, _ = _laplace_cumulant(c, buckets.highest)
+        weights = 0.25 * (1.0 - 1e-9) * np.exp(-buckets.highest - 2.0 * logs)
+        versine = least_versine(2.0 * buckets.lowest * lower, 2.0 * buckets.highest * upper)
+        return np.minimum(0.0, np.minimum(uniform, log_rest(2.0 * weights * versine)))
 
 
-def log_cosh(x: Vector) -> Vector:
+class BoundedRangeFactor(ParameterFamily):
+    """A choice of bounded range at every parameter."""
+
+    def _cumulants(self, c: float) -> tuple[Vector, Vector, Vector, Vector]:
+        # Differences of log(sinh x / x), which is at most x^2 / 6 and x, hence so is its rounding.
+        e, a = self.parameters, (c + 0.5) * self.parameters
+        small, large = np.minimum(a, 1.0), np.maximum(a, 1.0)
+        falling = np.exp(-2.0 * large)
+        slope = np.where(
+            a <= 1.0,
+            small * np.polyval((2.0 * _ORDERS * _SERIES)[::-1], small**2),
+            (1.0 + falling) / (1.0 - falling) - 1.0 / large,
+        )
+        curvature = np.where(
+            a <= 1.0,
+            np.polyval((2.0 * _ORDERS * (2.0 * _ORDERS - 1.0) * _SERIES)[::-1], small**2),
+            1.0 / large**2 - 4.0 * falling / (1.0 - falling) ** 2,
+        )
+        error = 64.0 * UNIT * np.minimum(a, a * a)
+        return _log_sinhc(a) - _log_sinhc(0.5 * e), e * slope, e * e * curvature, error
+
+    def _block(self, c: float, t: Vector, e: Vector) -> tuple[Vector, Vector, Vector]:
+        # The series for |z| <= 1, else the closed form.
+        a, b = (c + 0.5) * e, e * t
+        small = a * a + b * b <= 1.0
+        ratio = b / a
+        # The closed form, both parts divided by cosh a.
+        real, imaginary = np.tanh(a) * np.cos(b), np.sin(b)
+        modulus = np.maximum(np.hypot(real, imaginary), 1e-30)
+        log_modulus = np.log(modulus / np.tanh(a)) - 0.5 * np.log1p(ratio * ratio)
+        phase = np.arctan2(imaginary, real) - np.arctan2(b, a)
+        error = np.log1p(32.0 * UNIT * (1.0 + b) / modulus) + 32.0 * UNIT * (1.0 + np.log1p(ratio))
+        if np.any(small):
+            square = np.where(small, (a + 1j * b) ** 2, 0.0)
+            # h(z) - h(a) with h(z) = sum of c_k z^(2 k).
+            start = np.broadcast_to(np.minimum(a, 1.0) ** 2, square.shape)
+            difference = square * np.polyval(_SERIES[::-1], square) - start * np.polyval(_SERIES[::-1], start)
+            log_modulus = np.where(small, difference.real, log_modulus)
+            phase = np.where(small, difference.imag, phase)
+            error = np.where(small, 64.0 * UNIT * (a * a + b * b), error)
+        return np.minimum(log_modulus, 0.0), phase, error
+
+    def _log_decay(self, c: float, buckets: _Buckets, lower: Vector, upper: Vector) -> Vector:
+        # With sin^2 b <= b^2 and <= 1, |phi|^2 is below two functions that fall with b. The first is 1 - g
+        # b^2 / (a^2 + b^2), g = 1 - (a / sinh a)^2; it falls with e at a fixed c and t. The second, (1 + 1 /
+        # sinh^2 a) / (1 + b^2 / a^2), too. Both are taken at each group's least parameter.
+        del upper
+        a, b = (c + 0.5) * buckets.lowest, buckets.lowest * lower
+        squared = np.expm1(2.0 * np.minimum(_log_sinhc(a), 300.0))  # (sinh a / a)^2 - 1
+        share = squared / (1.0 + squared) / ((a / b) ** 2 + 1.0) * (1.0 - 1e-9)
+        near = np.log1p(-np.minimum(share, 1.0 - 1e-15))
+        # 1 + 1 / sinh^2 a = coth^2 a
+        far = -2.0 * np.log(np.tanh(a)) - np.log1p((b / a) ** 2) + 1e-12
+        return 0.5 * np.minimum(0.0, np.minimum(near, far))
+
+
+def accumulate(
+    block: Callable[[slice, Vector], tuple[Vector, Vector, Vector]], counts: Vector, t: Vector, width: int = 1
+) -> Along:
+    """Sum log modulus, phase and error over all rows, each as often as its count says.
+
+    Args:
+        block: the three, [rows, nodes], of a slice of the rows at some nodes.
+        counts: [rows]; weights, which an interpolation may make negative.
+        t: [nodes].
+        width: how many numbers the block computes for each row and node.
+    """
+    total = np.zeros((3, len(t)))
+    nodes = max(1, min(_NODES, len(t), _CELLS // width))
+    rows = max(1, min(_ROWS, _CELLS // (width * nodes)))
+    # A sum of r rows is within r u of itself, relative to the sum of moduli; the blocks add up likewise.
+    summing = (min(len(counts), _ROWS) - (-len(counts) // rows) + 8.0) * UNIT
+    for start in range(0, len(t), nodes):
+        here = slice(start, start + nodes)
+        for first in range(0, len(counts), rows):
+            some = slice(first, first + rows)
+            log_modulus, phase, error = block(some, t[here])
+            weights = counts[some]
+            total[0, here] += weights @ log_modulus
+            total[1, here] += weights @ phase
+            total[2, here] += np.abs(weights) @ (error + summing * (np.abs(phase) - log_modulus))
+    return Along(total[0], total[1], total[2])
+
+
+def _log_cosh(x: Vector) -> Vector:
     """Log cosh x for x >= 0, to a few u relative."""
     with np.errstate(over="ignore"):
         small = 0.5 * np.log1p(np.sinh(np.minimum(x, 1.0)) ** 2)
@@ -170,7 +279,22 @@ def log_cosh(x: Vector) -> Vector:
     return logarithm
 
 
-def laplace_cumulant(c: float, e: Vector) -> tuple[Vector, Vector]:
+def _log_sinhc(x: Vector) -> Vector:
+    """log(sinh x / x) for x > 0, to a few u relative."""
+    square, large = np.minimum(x, 1.0) ** 2, np.maximum(x, 1.0)
+    return np.where(
+        x <= 1.0,
+        square * np.polyval(_SERIES[::-1], square),
+        large + np.log1p(-np.exp(-2.0 * large)) - np.log(2.0 * large),
+    )
+
+
+def _sech_squared(x: Vector) -> Vector:
+    falling = np.exp(-2.0 * x)
+    return 4.0 * falling / (1.0 + falling) ** 2
+
+
+def _laplace_cumulant(c: float, e: Vector) -> tuple[Vector, Vector]:
     """Log M(c) of each Laplace parameter, and a bound on its absolute error."""
     x = (2.0 * c + 1.0) * e
     with np.errstate(over="ignore"):
@@ -181,49 +305,9 @@ def laplace_cumulant(c: float, e: Vector) -> tuple[Vector, Vector]:
     return np.where(x <= 1.0, small, large), errors
 
 
-_Block = Callable[[float, Vector, Vector], tuple[Vector, Vector, Vector]]
-
-
-def _blocks(parameters: int, nodes: int) -> Iterator[tuple[slice, slice]]:
-    for start in range(0, nodes, _NODES):
-        columns = slice(start, min(start + _NODES, nodes))
-        rows = max(1, min(_ROWS, _CELLS // (columns.stop - start)))
-        for first in range(0, parameters, rows):
-            yield slice(first, min(first + rows, parameters)), columns
-
-
-def accumulate(block: _Block, c: float, t: Vector, parameters: Vector, counts: Vector) -> Along:
-    """Sum a block's log modulus, phase and error over all parameters, each as often as it counts."""
-    # Counts are weights here, which an interpolation may make negative.
-    total = np.zeros((3, len(t)))
-    # A sum of r rows is within r u of itself, relative to the sum of moduli; the blocks add up likewise.
-    blocks = -(-len(parameters) // max(1, min(_ROWS, _CELLS // min(len(t), _NODES))))
-    summing = (min(len(parameters), _ROWS) + blocks + 8.0) * UNIT
-    for rows, columns in _blocks(len(parameters), len(t)):
-        log_modulus, phase, error = block(c, t[columns], parameters[rows, None])
-        error += summing * (np.abs(phase) - log_modulus)
-        weights = counts[rows]
-        total[0, columns] += weights @ log_modulus
-        total[1, columns] += weights @ phase
-        total[2, columns] += np.abs(weights) @ error
-    return Along(total[0], total[1], total[2])
-
-
-def _response_block(c: float, t: Vector, e: Vector) -> tuple[Vector, Vector, Vector]:
-    theta = e * t
-    half, sine = (c + 0.5) * e, np.sin(theta)
-    squared = _sech_squared(half) * sine * sine
-    tangent, cosine = np.tanh(half) * sine, np.cos(theta)
-    modulus = np.maximum(np.hypot(cosine, tangent), 1e-30)
-    log_modulus = np.where(squared > 0.5, np.log(modulus), 0.5 * np.log1p(-np.minimum(squared, 0.6)))
-    error = np.log1p((32.0 * UNIT * theta * (1.0 + np.minimum(half, 20.0)) + 1e-30) / modulus)
-    return np.minimum(log_modulus, 0.0), np.arctan2(tangent, cosine), error
-
-
 def _laplace_small(c: float, t: Vector, e: Vector) -> tuple[Vector, Vector, Vector]:
     # The rounding of M(s) - 1 is within 64 u |s + 1| e (each exponential within 8 u of its distance from 1,
-    # which is
-    # at most e^(1/2) |s + 1| e), and M(c) >= 1; the modulus' square doubles it.
+    # which is at most e^(1/2) |s + 1| e), and M(c) >= 1; the modulus' square doubles it.
     theta = e * t
     rise, fall = np.exp(c * e), np.exp(-(c + 1.0) * e)
     sine, versine = np.sin(theta), 2.0 * np.sin(0.5 * theta) ** 2
@@ -249,9 +333,3 @@ def _laplace_large(c: float, t: Vector, e: Vector) -> tuple[Vector, Vector, Vect
     phase = theta + np.angle(ratio) + np.angle(z)
     error = 32.0 * UNIT * (np.hypot(c, t) * e + 1.0)
     return np.minimum(log_modulus, 0.0), phase, error
-
-
-def _sech_squared(x: Vector) -> Vector:
-    falling = np.exp(-2.0 * x)
-    squared: Vector = 4.0 * falling / (1.0 + falling) ** 2
-    return squared

@@ -1,23 +1,48 @@
-"""How to lay a line: its period and its length, so that nothing above `CUT` of delta is lost or added.
+"""Where the line crosses the real axis, how dense its nodes are, and where it may end.
+
+The crossing is a choice, not a bound: any abscissa c > 0 is sound, the saddle point only makes the sum short.
 
 The alias bounds rest on delta(x) <= e^(K(a) - a x) a^a / (1 + a)^(1 + a) for every a > 0 (Canonne, Kamath and
-Steinke 2020, Proposition 12) and on delta(x) <= 1 (a = 0).
+Steinke 2020, Proposition 12) and on delta(x) <= 1 (a = 0). The tail bound: the integrand beyond the node t_N
+= N h is bounded by a non-increasing step function, so that the sum over the further nodes is below the
+integral from t_N on.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from dpaudit.accountants.privacy_loss.contour.factors import UNIT, Factor, Vector
-from dpaudit.accountants.privacy_loss.contour.saddle import total_cumulant
-from dpaudit.accountants.privacy_loss.contour.tails import Tail, tail
+from dpaudit.accountants.privacy_loss.contour.factors import UNIT, Cumulant, Factor, Vector
 
 #: Relative size at which aliases and the tail are cut.
 CUT = 3e-12
+
+_LARGEST_LOG_C = 80.0
+_RATIO, _STEPS = 1.1, 280  # 1.1^280 = 4e11
+
+
+class Saddle(NamedTuple):
+    """An abscissa c, the epsilon whose saddle it is, the width sigma of the peak, log delta, roughly."""
+
+    c: float
+    epsilon: float
+    sigma: float
+    log_delta: float
+
+
+class Tail(NamedTuple):
+    """Bounds on (1/pi) * integral over t > start of |M(c + it)| / (M(c) t^2), and of |M| / M(c) itself.
+
+    Each [steps]. The second is infinite unless a Gaussian factor is there to damp it.
+    """
+
+    start: Vector
+    weighted: Vector
+    plain: Vector
 
 
 class Anchors(NamedTuple):
@@ -27,7 +52,7 @@ class Anchors(NamedTuple):
     constant: Vector
 
 
-class Plan(NamedTuple):
+class LinePlan(NamedTuple):
     """An abscissa, the period W = 2 pi / h, the number of nodes, the tail bound and the alias bounds."""
 
     c: float
@@ -37,6 +62,31 @@ class Plan(NamedTuple):
     anchors: Anchors
 
 
+def total_cumulant(factors: Sequence[Factor], c: float) -> Cumulant:
+    """The factors' cumulants added up."""
+    parts = [Cumulant(0.0, 0.0, 0.0, 0.0), *(factor.cumulant(c) for factor in factors)]
+    value, slope, curvature, error = (math.fsum(each) for each in zip(*parts, strict=True))
+    return Cumulant(value, slope, max(curvature, 0.0), error * (1.0 + 1e-12) + 2.0 * UNIT * abs(value))
+
+
+def saddle(factors: Sequence[Factor], c: float) -> Saddle:
+    """The epsilon at which c minimises K(c) - c epsilon - log c (c + 1), with Laplace's approximation."""
+    cumulant = total_cumulant(factors, c)
+    epsilon, sigma = cumulant.slope - 1.0 / c - 1.0 / (c + 1.0), _width(cumulant, c)
+    exponent = cumulant.value - c * epsilon - math.log(c) - math.log1p(c)
+    return Saddle(c, epsilon, sigma, exponent - math.log(sigma * math.sqrt(2.0 * math.pi)))
+
+
+def saddle_for_epsilon(factors: Sequence[Factor], epsilon: float) -> Saddle:
+    """The saddle at epsilon, which must lie below the largest loss; epsilon(c) increases with c."""
+    return _bisect(factors, lambda point: point.epsilon < epsilon)
+
+
+def saddle_for_delta(factors: Sequence[Factor], log_delta: float) -> Saddle:
+    """The saddle where delta is about exp(log_delta); it falls as c grows."""
+    return _bisect(factors, lambda point: point.log_delta > log_delta)
+
+
 def plan_line(
     factors: Sequence[Factor],
     c: float,
@@ -44,12 +94,11 @@ def plan_line(
     ceiling: float,
     log_delta: float,
     variance: float = 0.0,
-) -> Plan:
+) -> LinePlan:
     """How many nodes, and the period W, to cut everything at `CUT` of delta."""
-    cumulant = total_cumulant(factors, c)
-    sigma = math.sqrt(cumulant.curvature + 1.0 / (c * c) + 1.0 / (c + 1.0) ** 2)
+    sigma = _width(total_cumulant(factors, c), c)
     ending = tail(factors, c, 0.5 / sigma, variance)
-    anchors = anchors_about(factors, c, sigma)
+    anchors = _anchors(factors, c, sigma)
     scale = log_scale(factors, c, epsilon)
     log_cut = min(log_delta - scale, -math.log(sigma)) + math.log(CUT)
     excess = anchors.constant - anchors.a * epsilon - scale - log_cut
@@ -60,7 +109,7 @@ def plan_line(
     enough = np.flatnonzero(ending.weighted * (c * (c + 1.0)) <= math.exp(log_cut))
     end = ending.start[enough[0]] if len(enough) else math.inf
     nodes = 1.00001 * end * period / (2.0 * math.pi)  # the step will be rounded
-    return Plan(c, period, int(min(nodes, 1e15)) + 2, ending, anchors)
+    return LinePlan(c, period, int(min(nodes, 1e15)) + 2, ending, anchors)
 
 
 def log_scale(factors: Sequence[Factor], c: float, epsilon: float) -> float:
@@ -68,21 +117,68 @@ def log_scale(factors: Sequence[Factor], c: float, epsilon: float) -> float:
     return total_cumulant(factors, c).value - c * epsilon - math.log(c) - math.log1p(c)
 
 
-def anchors_about(factors: Sequence[Factor], c: float, sigma: float) -> Anchors:
-    """Chernoff bounds at abscissae left and right of c, for the aliases below and above epsilon."""
-    left = [c * share for share in (0.02, 0.1, 0.25, 0.45, 0.65, 0.8)]
-    right = [c + width / sigma for width in (2.0, 4.0, 7.0)] + [1.1 * c, 1.3 * c, 1.6 * c, 2.0 * c, 5.0 * c]
-    a, constant = [0.0], [0.0]
-    for other in left + right:
-        if abs(other - c) <= 1e-6 * c:  # the peak is too narrow to tell them apart
-            continue
-        cumulant = total_cumulant(factors, other)
-        a.append(other)
-        constant.append(chernoff_constant(cumulant.value + cumulant.error, other))
-    return Anchors(np.array(a), np.array(constant))
-
-
 def chernoff_constant(cumulant: float, a: float) -> float:
     """An upper bound on the B of log delta(x) <= B - a x: K(a) + a log a - (1 + a) log(1 + a), rounded up."""
     terms = (cumulant, -a * math.log1p(1.0 / a), -math.log1p(a))
     return sum(terms) + 16.0 * UNIT * sum(abs(term) for term in terms)
+
+
+def chernoff(factors: Sequence[Factor], a: float) -> float:
+    """The B of `chernoff_constant` for a composition."""
+    cumulant = total_cumulant(factors, a)
+    return chernoff_constant(cumulant.value + cumulant.error, a)
+
+
+def tail(factors: Sequence[Factor], c: float, first: float, gaussian_variance: float = 0.0) -> Tail:
+    """Bound the tail at abscissa c from every point of a geometric ladder that begins at `first` > 0.
+
+    `gaussian_variance` is that of a Gaussian among the factors, for `plain`.
+    """
+    start: Vector = np.asarray(first * _RATIO ** np.arange(_STEPS), dtype=np.float64)
+    end = np.append(start[1:], np.inf)
+    logs = np.zeros(_STEPS)
+    for factor in factors:
+        logs = logs + factor.decay(c, start, end)
+    # The largest over this and all later intervals never increases along the ladder.
+    modulus = np.exp(np.maximum.accumulate(np.minimum(logs, 0.0)[::-1])[::-1]) * (1.0 + 1e-9)
+    pieces = modulus * (1.0 / start - 1.0 / end)
+    weighted = np.cumsum(pieces[::-1])[::-1] / np.pi * (1.0 + 1e-9)
+    plain = np.full(_STEPS, np.inf)
+    if gaussian_variance > 0.0:
+        # Integral beyond T of e^(-v t^2 / 2) <= e^(-v T^2 / 2) / (v T).
+        with np.errstate(over="ignore", under="ignore"):
+            damping = np.exp(-0.5 * gaussian_variance * start**2 * (1.0 - 1e-12))
+            plain = damping / (gaussian_variance * start * np.pi) * (1.0 + 1e-9)
+    return Tail(start, weighted, plain)
+
+
+def _width(cumulant: Cumulant, c: float) -> float:
+    return math.sqrt(cumulant.curvature + 1.0 / (c * c) + 1.0 / (c + 1.0) ** 2)
+
+
+def _anchors(factors: Sequence[Factor], c: float, sigma: float) -> Anchors:
+    """Chernoff bounds at abscissae left and right of c, for the aliases below and above epsilon."""
+    left = [c * share for share in (0.02, 0.1, 0.25, 0.45, 0.65, 0.8)]
+    right = [c + width / sigma for width in (2.0, 4.0, 7.0)] + [1.1 * c, 1.3 * c, 1.6 * c, 2.0 * c, 5.0 * c]
+    # Where the peak is too narrow, some cannot be told from c.
+    a = [other for other in left + right if abs(other - c) > 1e-6 * c]
+    return Anchors(np.array([0.0, *a]), np.array([0.0, *(chernoff(factors, other) for other in a)]))
+
+
+def _bisect(factors: Sequence[Factor], is_left: Callable[[Saddle], bool]) -> Saddle:
+    # Brackets log c first, from 0 outwards, in steps that double.
+    left, right, step = 0.0, 0.0, 1.0
+    if is_left(saddle(factors, 1.0)):
+        while right < _LARGEST_LOG_C:
+            left, right, step = right, right + step, 2.0 * step
+            if not is_left(saddle(factors, math.exp(right))):
+                break
+    else:
+        while left > -_LARGEST_LOG_C:
+            left, right, step = left - step, left, 2.0 * step
+            if is_left(saddle(factors, math.exp(left))):
+                break
+    while right - left > 0.004:
+        middle = 0.5 * (left + right)
+        left, right = (middle, right) if is_left(saddle(factors, math.exp(middle))) else (left, middle)
+    return saddle(factors, math.exp(0.5 * (left + right)))

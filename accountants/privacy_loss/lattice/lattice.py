@@ -1,12 +1,14 @@
 """Randomized response of few distinct epsilons and tables: every atom of the loss, with its exact weight.
 
 n runs at e have k yeses with P-probability C(n, k) e^(k e) / (1 + e^e)^n and loss (2 k - n) e (Kairouz, Oh
-and
-Viswanath 2015). All summands of delta(epsilon) = sum over L > epsilon of P(L) (1 - e^(epsilon - L)) are
-positive.
-Rounding: scipy's gammaln is taken to be within 16 u, relative. The losses' rounding is
-allowed for by
-moving every atom up, or down. Tables: `powers`.
+and Viswanath 2015). All summands of delta(epsilon) = sum over L > epsilon of P(L) (1 - e^(epsilon - L)) are
+positive. Rounding: scipy's gammaln is taken to be within 16 u, relative. The losses' rounding is allowed for
+by moving every atom up, or down.
+
+Runs of one table whose losses lie on a common step: the probabilities convolved with themselves; all summands
+are positive, so that the relative errors of two factors and one of u a summand add up. Other losses: every
+multiset of them, with its multinomial weight. Products below the smallest double are counted as an infinite
+loss of 1e-290 in all.
 """
 
 from __future__ import annotations
@@ -14,18 +16,22 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import gammaln
 
-from dpaudit.accountants.privacy_loss.contour.contour import Curve
-from dpaudit.accountants.privacy_loss.contour.discrete import DiscreteFactor
-from dpaudit.accountants.privacy_loss.contour.factors import UNIT, Vector
-from dpaudit.accountants.privacy_loss.lattice.powers import number, power
-from dpaudit.accountants.privacy_loss.solve import Bracket, verified
+from dpaudit.accountants.privacy_loss.contour.contour import CurvePoint
+from dpaudit.accountants.privacy_loss.contour.factors import UNIT, Vector, safe_log
+from dpaudit.accountants.privacy_loss.contour.tables import Table
+from dpaudit.accountants.privacy_loss.solve import Bracket, curve_epsilon
 
 #: The most atoms that are listed one by one.
 MOST_ATOMS = 1 << 20
+#: The longest sum on a common step.
+_LONGEST = 1 << 15
+_UNDERFLOWN = 1e-290
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,90 +44,59 @@ class Lattice:
     weight_error: float
     infinite: float = 0.0  # what was lost below the smallest double
 
-    def curve(self, epsilon: float) -> Curve:
+    def curve(self, epsilon: float) -> CurvePoint:
         """Bounds on log delta(epsilon)."""
         furthest = float(self.loss_error.max()) + 4.0 * UNIT * epsilon
         above = int(np.searchsorted(-self.loss, -(epsilon - furthest), side="left"))
         if above == 0:
-            return Curve(-math.inf, -math.inf, _log(self.infinite), 1.0)
+            return CurvePoint(-math.inf, -math.inf, safe_log(self.infinite), 1.0)
         gap, logs = self.loss[:above] - epsilon, self.log_weight[:above]
         moved = self.loss_error[:above] + 4.0 * UNIT * epsilon
         scale = float(logs.max())
         weights = np.exp(logs - scale)
         error = self.weight_error + (math.log2(above) + 64.0) * UNIT
-        delta = float(weights @ -np.expm1(-np.maximum(gap, 0.0)))
-        upper = (
-            float(weights @ -np.expm1(-np.maximum(gap + moved, 0.0))) * (1.0 + above * UNIT) * math.exp(error)
+        lower, delta, upper = (
+            float(weights @ -np.expm1(-np.maximum(gap + shift, 0.0))) for shift in (-moved, 0.0, moved)
         )
-        lower = (
-            float(weights @ -np.expm1(-np.maximum(gap - moved, 0.0)))
-            * (1.0 - above * UNIT)
-            * math.exp(-error)
-        )
+        upper *= (1.0 + above * UNIT) * math.exp(error)
+        lower *= (1.0 - above * UNIT) * math.exp(-error)
         log_error = 4.0 * UNIT * (abs(scale) + 800.0)
         slope = float(weights @ np.exp(-np.maximum(gap, 0.0))) / delta if delta > 0.0 else 1.0
-        log_upper = float(np.logaddexp(_log(upper) + scale + log_error, _log(self.infinite)))
-        return Curve(_log(lower) + scale - log_error, _log(delta) + scale, log_upper, slope)
-
-    def log_delta(self, epsilon: float) -> Bracket:
-        """Bounds on log delta at epsilon."""
-        bounds = self.curve(epsilon)
-        return Bracket(bounds.log_lower, min(0.0, bounds.log_upper))
+        log_upper = float(np.logaddexp(safe_log(upper) + scale + log_error, safe_log(self.infinite)))
+        return CurvePoint(safe_log(lower) + scale - log_error, safe_log(delta) + scale, log_upper, slope)
 
     def epsilon(self, log_delta: float) -> Bracket:
-        """Bounds on the least epsilon >= 0 with delta(epsilon) <= exp(log_delta).
-
-        Between two neighbouring atoms delta = A - e^epsilon B, with A and B summed over the atoms above;
-        which two
-        is found by bisection.
-        """
-        if self.curve(0.0).log_upper <= log_delta:
-            return Bracket(0.0, 0.0)
-        first, last = 0, int(np.searchsorted(-self.loss, 0.0, side="left"))  # losses[:last] > 0
-        while first < last:  # the first atom at which delta exceeds the target
-            middle = (first + last) // 2
-            if self.curve(float(self.loss[middle])).log_estimate > log_delta:
-                last = middle
-            else:
-                first = middle + 1
-        low = float(self.loss[first]) if first < len(self.loss) else 0.0
-        high = float(self.loss[first - 1]) if first else low
-        epsilon = max(0.0, low)
-        for _ in range(3):  # once is exact but for rounding
-            here = self.curve(epsilon)
-            excess = -math.expm1(log_delta - here.log_estimate) if here.log_estimate > -math.inf else 0.0
-            if here.slope < 1e-200:  # the atoms above are too far for e^-gap: halve the way to them
-                low, high = self._halve(low, high, log_delta)
-                epsilon = low
-            else:
-                epsilon = min(high, max(0.0, epsilon + math.log1p(max(excess / here.slope, -0.5))))
-        bracket = verified(self, epsilon, log_delta)
-        if self.infinite > 0.0:
-            return bracket
-        return Bracket(
-            bracket.lower, min(bracket.upper, max(0.0, float((self.loss + self.loss_error).max())))
-        )
-
-    def _halve(self, low: float, high: float, log_delta: float) -> tuple[float, float]:
-        for _ in range(100):
-            middle = 0.5 * (low + high)
-            low, high = (middle, high) if self.curve(middle).log_estimate > log_delta else (low, middle)
-        return max(0.0, low), high
+        """Bounds on the least epsilon >= 0 with delta(epsilon) <= exp(log_delta)."""
+        largest = math.inf if self.infinite else float((self.loss + self.loss_error).max())
+        return curve_epsilon(self, log_delta, max(0.0, largest))
 
 
-def atoms(counts: Vector, tables: Sequence[DiscreteFactor]) -> float:
-    """How many atoms the loss has, at most."""
+class _Atoms(NamedTuple):
+    """Losses with the logarithms of their probabilities, and how far off each may be; [atoms]."""
+
+    loss: Vector
+    log_weight: Vector
+    loss_error: Vector
+    weight_error: float
+    infinite: float
+
+
+def atoms(counts: Vector, tables: Sequence[Table]) -> float:
+    """How many atoms the loss has, at most; infinite where a sum is too long."""
     total = 1.0
     for several in counts.tolist():
         total = min(total * (several + 1.0), math.inf)
     for table in tables:
         if total > MOST_ATOMS:
             break
-        total *= number(table)
+        step = _common_step(table)
+        rows = float(len(table.losses))
+        multisets = gammaln(table.count + rows) - gammaln(table.count + 1.0) - gammaln(rows)
+        total *= math.exp(min(700.0, float(multisets))) if step is None else step[1][-1] * table.count + 1.0
     return total
 
 
-def lattice(parameters: Vector, counts: Vector, tables: Sequence[DiscreteFactor]) -> Lattice:
+def lattice(parameters: Vector, counts: Vector, tables: Sequence[Table]) -> Lattice:
     """List the atoms; parameters and counts of the randomized responses are [distinct], all positive."""
     loss, log_weight, loss_error = np.zeros(1), np.zeros(1), np.zeros(1)
     size = 0.0
@@ -132,10 +107,9 @@ def lattice(parameters: Vector, counts: Vector, tables: Sequence[DiscreteFactor]
         loss, loss_error = _sums(loss, loss_error, (2.0 * k - n) * e, 2.0 * UNIT * np.abs(2.0 * k - n) * e)
         log_weight = np.add.outer(log_weight, choose - n * share - (n - k) * e).ravel()
         size += 3.0 * 16.0 * float(gammaln(n + 1.0)) + 16.0 * n * (share + e)
-    rounding = 4.0 * (len(parameters) + 2.0) * UNIT
-    weight_error, infinite = UNIT * size + rounding * size, 0.0
+    weight_error, infinite = (1.0 + 4.0 * (len(parameters) + 2.0)) * UNIT * size, 0.0
     for table in tables:
-        more = power(table)
+        more = _power(table)
         loss, loss_error = _sums(loss, loss_error, more.loss, more.loss_error)
         log_weight = np.add.outer(log_weight, more.log_weight).ravel()
         weight_error += more.weight_error + 4.0 * UNIT * float(np.abs(log_weight).max())
@@ -150,5 +124,86 @@ def _sums(some: Vector, some_error: Vector, more: Vector, more_error: Vector) ->
     return loss, np.add.outer(some_error, more_error).ravel() + 2.0 * UNIT * np.abs(loss)
 
 
-def _log(x: float) -> float:
-    return math.log(x) if x > 0.0 else -math.inf
+def _power(table: Table) -> _Atoms:
+    """The atoms of all runs of a table."""
+    losses, count = table.losses, int(table.count)
+    spread, step = count * float(table.spread.max()), _common_step(table)
+    # What sums may be off by whose losses lie near a common step, or were added one by one.
+    inexact = (48.0 + 2.0 * len(losses)) * UNIT * count * float(np.abs(losses).max())
+    if step is None:
+        loss, log_weight = _listed(losses, np.log(table.probabilities), count)
+        rounding = 64.0 * float(gammaln(count + 1.0)) + (len(losses) + 8.0) * float(np.abs(log_weight).max())
+        return _Atoms(loss, log_weight, np.full(len(loss), inexact), spread + rounding * UNIT, 0.0)
+    width, places = step
+    single = np.zeros(int(places[-1]) + 1)
+    single[places.astype(np.intp)] = table.probabilities
+    weight, rounding = _convolved(single, count)
+    some = np.flatnonzero(weight > 0.0).astype(np.float64)
+    halves = 2.0 * float(losses[0]) / width if width else 0.0  # the lowest loss, in half steps
+    if all(
+        Fraction(loss) * 2 == Fraction(width) * int(halves + 2.0 * place)
+        for loss, place in zip(losses.tolist(), places.tolist(), strict=True)
+    ):
+        loss = (count * halves + 2.0 * some) * (0.5 * width)
+        loss_error = 2.0 * UNIT * np.abs(loss)
+    else:
+        loss = count * float(losses[0]) + width * some
+        loss_error = np.full(len(loss), inexact)
+    # Without any product below 1e-290 nothing can have vanished.
+    vanished = count * math.log(float(table.probabilities.min())) < math.log(_UNDERFLOWN)
+    log_weight = np.log(weight[some.astype(np.intp)])
+    return _Atoms(loss, log_weight, loss_error, spread + rounding, _UNDERFLOWN if vanished else 0.0)
+
+
+def _common_step(table: Table) -> tuple[float, Vector] | None:
+    """A step of which all differences are multiples, but for rounding, and the multiples; [rows].
+
+    None where there is no such step or the runs' sums would be too many.
+    """
+    losses = table.losses
+    if len(losses) == 1:
+        return 0.0, np.zeros(1)
+    from_first = losses - losses[0]
+    step = float(from_first[-1] / np.rint(from_first[-1] / np.diff(losses).min()))
+    places = np.rint(from_first / step)
+    fits = np.abs(from_first - places * step).max() <= 32.0 * UNIT * np.abs(losses).max()
+    return (step, places) if fits and places[-1] * table.count + 1.0 <= _LONGEST else None
+
+
+def _convolved(single: Vector, count: int) -> tuple[Vector, float]:
+    """The power by repeated squaring, and a bound on its relative rounding."""
+    result, rounding = np.ones(1), 0.0
+    square, square_rounding = single, 0.0
+    while count:
+        if count & 1:
+            rounding += square_rounding + 2.0 * UNIT * (min(len(result), len(square)) + 2.0)
+            result = np.convolve(result, square)
+        count >>= 1
+        if count:
+            square_rounding = 2.0 * square_rounding + 2.0 * UNIT * (len(square) + 2.0)
+            square = np.convolve(square, square)
+    return result, rounding
+
+
+def _listed(losses: Vector, logs: Vector, count: int) -> tuple[Vector, Vector]:
+    """Every multiset of `count` losses: how many runs are left says where each partial one stands."""
+    if count == 1:
+        return losses, logs
+    partial = {count: (np.zeros(1), np.full(1, float(gammaln(count + 1.0))))}
+    for loss, log in zip(losses[:-1].tolist(), logs[:-1].tolist(), strict=True):
+        longer: dict[int, list[tuple[Vector, Vector]]] = {}
+        for left, (sums, weights) in partial.items():
+            for runs in range(left + 1):
+                more = runs * log - float(gammaln(runs + 1.0))
+                longer.setdefault(left - runs, []).append((sums + runs * loss, weights + more))
+        partial = {left: _joined(parts) for left, parts in longer.items()}
+    return _joined(
+        [
+            (sums + left * losses[-1], weights + left * logs[-1] - float(gammaln(left + 1.0)))
+            for left, (sums, weights) in partial.items()
+        ]
+    )
+
+
+def _joined(parts: Sequence[tuple[Vector, Vector]]) -> tuple[Vector, Vector]:
+    return np.concatenate([one for one, _ in parts]), np.concatenate([other for _, other in parts])

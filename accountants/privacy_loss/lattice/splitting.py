@@ -1,5 +1,10 @@
 """Few releases with slowly falling transforms: their losses split onto a lattice, and convolved there.
 
+Quadrature. Losses are l = log(1 - q + q e^u), or -l, with u = mu x - mu^2 / 2 of a normal x, or of the
+Laplace or the randomized-response pair. On each interval between lattice points, cut to a width of at most
+1/16 (and 1/16 mu), six Gauss-Legendre nodes integrate densities that are analytic within several times that
+width: relative errors below 1e-12. Weights are raised by 1e-11.
+
 Splitting. A loss L between two neighbouring lattice points a < b = a + h is moved to b with probability
 theta = (1 - e^(a - L)) / (1 - e^-h), else to a. Both P and Q are kept (Q has e^-L of P), so that merging
 turns the split pair back into the true one: it dominates. Moving more to b, raising a loss to a higher one
@@ -12,7 +17,6 @@ relative to e^(K(c) - c epsilon). With |phi| <= 1 and n runs, the l2 error of th
 (n + 1) (10 log2 N + 40) u (after Higham 2002, Theorem 24.2, with a margin for the powers). The transform is
 cyclic: what lies above the window is bounded by Chernoff's inequality and added, what lies below it
 reappears at the top, where it only adds.
-
 """
 
 from __future__ import annotations
@@ -21,15 +25,15 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Literal, NamedTuple
 
 import numpy as np
 from scipy.linalg import solve_banded
-from scipy.optimize import brentq
 
-from dpaudit.accountants.privacy_loss.contour.contour import Curve
-from dpaudit.accountants.privacy_loss.contour.factors import UNIT, Vector
-from dpaudit.accountants.privacy_loss.lattice.split_losses import Law, Part, ends_of, law_of
-from dpaudit.accountants.privacy_loss.solve import Bracket, verified
+from dpaudit.accountants.privacy_loss.contour.contour import CurvePoint
+from dpaudit.accountants.privacy_loss.contour.factors import UNIT, Vector, safe_log
+from dpaudit.accountants.privacy_loss.contour.sampled import log_mixture
+from dpaudit.accountants.privacy_loss.solve import Bracket
 
 #: Lattice points of the window.
 _POINTS, _COARSE = 1 << 18, 1 << 14
@@ -41,6 +45,19 @@ FEW_RUNS = 64
 MOST_SHIFT = 100.0
 #: Probabilities below it are not asked for.
 LEAST_LOG_DELTA = -400.0
+
+_NODE, _WEIGHT = np.polynomial.legendre.leggauss(6)
+_FURTHEST = 38.0  # beyond so many standard deviations there is less than 1e-300
+
+
+@dataclass(frozen=True)
+class Part:
+    """`count` runs of one release: its family and parameter, sampled at `rate` (1: always)."""
+
+    family: Literal["gaussian", "laplace", "response"]
+    parameter: float
+    rate: float
+    count: float  # a whole number
 
 
 def resolved(parts: Sequence[Part]) -> bool:
@@ -65,7 +82,7 @@ class Split:
     raised: float  # probability that a loss was raised to the least one that is told apart
     rounding: float  # l2, relative
 
-    def curve(self, epsilon: float) -> Curve:
+    def curve(self, epsilon: float) -> CurvePoint:
         """Bounds on log delta(epsilon), epsilon >= 0."""
         slack = self.runs * 64.0 * UNIT * (1.0 + abs(epsilon) + len(self.weight) * self.step)
         moved = self.runs * self.step + slack
@@ -76,10 +93,10 @@ class Split:
         high = high * (1.0 + summing) + self.rounding * self._norm + math.exp(-80.0)
         low = low * (1.0 - summing) - self.rounding * self._norm - self.stray
         scale = self.log_total - self.tilt * epsilon
-        upper = float(np.logaddexp(_log(high) + scale + self.tilt * slack, _log(self.infinite)))
-        lower = _log(low) + scale - self.tilt * moved
-        lower = _log(math.exp(min(lower, 0.0)) - self.raised)
-        return Curve(lower, _log(estimate) + scale, min(0.0, upper), slope)
+        upper = float(np.logaddexp(safe_log(high) + scale + self.tilt * slack, safe_log(self.infinite)))
+        lower = safe_log(low) + scale - self.tilt * moved
+        lower = safe_log(math.exp(min(lower, 0.0)) - self.raised)
+        return CurvePoint(lower, safe_log(estimate) + scale, min(0.0, upper), slope)
 
     def _sum(self, epsilon: float) -> tuple[float, float]:
         """delta(epsilon) over e^(log_total - tilt epsilon), and its slope."""
@@ -125,21 +142,6 @@ def split_log_delta(parts: Sequence[Part], epsilon: float, *, mixture_first: boo
     return found
 
 
-def split_epsilon(law: Split, log_delta: float, highest: float) -> Bracket:
-    """Bounds on the least epsilon >= 0 with delta(epsilon) <= exp(log_delta), which is at most `highest`."""
-
-    def excess(epsilon: float) -> float:
-        return max(law.curve(epsilon).log_estimate, -1e6) - log_delta
-
-    if law.curve(0.0).log_upper <= log_delta or excess(0.0) <= 0.0:
-        guess = 0.0
-    else:
-        top = min(highest, (law.lowest + len(law.weight)) * law.step)
-        guess = brentq(excess, 0.0, top, xtol=1e-300, rtol=1e-13) if excess(top) < 0.0 else top
-    bracket = verified(law, guess, log_delta)
-    return Bracket(bracket.lower, min(bracket.upper, highest))
-
-
 def split(
     parts: Sequence[Part], log_delta: float, *, mixture_first: bool, epsilon: float | None = None
 ) -> Split | None:
@@ -150,17 +152,17 @@ def split(
     """
     runs = int(sum(part.count for part in parts))
     negligible = log_delta + math.log(1e-10)
-    ends = [ends_of(part, negligible - math.log(runs), mixture_first=mixture_first) for part in parts]
+    ends = [_ends(part, negligible - math.log(runs), mixture_first=mixture_first) for part in parts]
     if any(high - max(low, -100.0 * high) <= 1e-9 * abs(high) for low, high in ends):
         return None  # a loss that is all but constant
     # A coarse lattice says how far the sum reaches and where to tilt; these are choices, not bounds.
     coarse = [
-        law_of(part, (end[1] - low) / _COARSE, (low, end[1]), mixture_first=mixture_first)
-        for part, end in zip(parts, ends, strict=True)
-        for low in [max(end[0], -100.0 * end[1])]  # what lies further left no tilt notices
+        _law(part, (high - low) / _COARSE, (low, high), mixture_first=mixture_first)
+        for part, (least, high) in zip(parts, ends, strict=True)
+        for low in [max(least, -100.0 * high)]  # what lies further left no tilt notices
     ]
-    least = sum(part.count * end[0] for part, end in zip(parts, ends, strict=True))
-    most = sum(part.count * end[1] for part, end in zip(parts, ends, strict=True))
+    least = sum(part.count * low for part, (low, _) in zip(parts, ends, strict=True))
+    most = sum(part.count * high for part, (_, high) in zip(parts, ends, strict=True))
     tilts = np.geomspace(1e-2, 1e9, 120) / max(most, 1e-300)
     cumulants = np.array([_total(parts, coarse, c) for c in tilts.tolist()])
     chernoff = (cumulants - log_delta - tilts * np.log1p(1.0 / tilts) - np.log1p(tilts)) / tilts
@@ -182,61 +184,135 @@ def split(
     if not 1e-12 * (most - least) / _POINTS < step < math.inf:
         return None
 
-    # Losses that the tilt makes negligible are raised to a common one: that keeps the lattice short.
-    ends = [
-        (max(end[0], min((law.cumulant(tilt) - 33.0 - math.log(runs)), tilt * end[1] - 33.0) / tilt), end[1])
-        for end, law in zip(ends, coarse, strict=True)
-    ]
-    total = np.ones(_POINTS // 2 + 1, dtype=np.complex128)
-    laws = [
-        law_of(part, step, end, mixture_first=mixture_first) for part, end in zip(parts, ends, strict=True)
-    ]
-    log_total, first = 0.0, 0
-    for part, law in zip(parts, laws, strict=True):
-        index = np.arange(len(law.weight))
-        single = law.cumulant(tilt)
+    transform = np.ones(_POINTS // 2 + 1, dtype=np.complex128)
+    laws, log_total, first = [], 0.0, 0
+    for part, (low, high), rough in zip(parts, ends, coarse, strict=True):
+        # Losses that the tilt makes negligible are raised to a common one: that keeps the lattice short.
+        negligible_loss = min(rough.cumulant(tilt) - 33.0 - math.log(runs), tilt * high - 33.0) / tilt
+        law = _law(part, step, (max(low, negligible_loss), high), mixture_first=mixture_first)
+        index, single = np.arange(len(law.weight)), law.cumulant(tilt)
         with np.errstate(divide="ignore"):
-            tilted = np.exp(np.log(law.weight) + tilt * step * (law.first + index) - single)
-        transform = np.fft.rfft(np.bincount(index % _POINTS, tilted, _POINTS))
-        total *= transform if part.count == 1 else transform**part.count
+            weight = np.exp(np.log(law.weight) + tilt * step * (law.first + index) - single)
+        own = np.fft.rfft(np.bincount(index % _POINTS, weight, _POINTS))
+        transform *= own if part.count == 1 else own**part.count
         first += law.first * int(part.count)
         log_total += part.count * single
+        laws.append(law)
     begin = math.floor(lowest / step) - 2 * runs  # each run's least loss is rounded down once
     # What lies above the window: nothing, or what Chernoff's inequality says.
-    above = 0.0
-    if (
-        sum(p.count * (law.first + len(law.weight)) for p, law in zip(parts, laws, strict=True))
-        > begin + _POINTS
-    ):
-        top = (begin + _POINTS) * step
+    above, end = 0.0, begin + _POINTS
+    if sum(part.count * (law.first + len(law.weight)) for part, law in zip(parts, laws, strict=True)) > end:
+        top = end * step
         steepest = int(np.argmin(cumulants - tilts * top))
         logs = [_total(parts, laws, c) - c * top for c in tilts[max(0, steepest - 1) : steepest + 2].tolist()]
         above = math.exp(min(0.0, min(logs) + 1e-9))
+    stray = 0.0 if lowest == least else math.exp(min(0.0, tilt * begin * step - log_total))
     return Split(
         tilt=tilt,
         step=step,
         lowest=begin,
-        weight=np.roll(np.fft.irfft(total, _POINTS), first - begin),
+        weight=np.roll(np.fft.irfft(transform, _POINTS), first - begin),
         log_total=log_total + runs * 1e-12 * (1.0 + tilt * (highest - lowest)),
         runs=runs,
         infinite=above + sum(part.count * law.infinite for part, law in zip(parts, laws, strict=True)),
-        stray=math.exp(-32.0)
-        + (0.0 if lowest == least else math.exp(min(0.0, tilt * begin * step - log_total))),
+        stray=math.exp(-32.0) + stray,
         raised=math.exp(negligible),
         rounding=(runs + 1.0) * (10.0 * math.log2(_POINTS) + 40.0) * UNIT,
     )
 
 
-def _total(parts: Sequence[Part], laws: Sequence[Law], tilt: float) -> float:
+class _Law(NamedTuple):
+    """Split losses of one run, untilted: losses (first + i) step with weights; [points]."""
+
+    step: float
+    first: int
+    weight: Vector
+    infinite: float  # the weight of what was made infinite
+
+    def cumulant(self, tilt: float) -> float:
+        """log E e^(tilt L)."""
+        with np.errstate(divide="ignore"):
+            logs = np.log(self.weight) + tilt * self.step * (self.first + np.arange(len(self.weight)))
+        peak = float(logs.max())
+        return peak + math.log(float(np.exp(logs - peak).sum()))
+
+
+def _total(parts: Sequence[Part], laws: Sequence[_Law], tilt: float) -> float:
     return math.fsum(part.count * law.cumulant(tilt) for part, law in zip(parts, laws, strict=True))
+
+
+def _ends(part: Part, log_share: float, *, mixture_first: bool) -> tuple[float, float]:
+    """The least and the largest loss, or losses past which P has a probability of exp(log_share)."""
+    e, rate = part.parameter, part.rate
+    first = mixture_first or rate == 1.0
+    low, high = -e, e
+    if part.family == "gaussian":
+        # Of a standard normal beyond x there is less than e^(-x^2 / 2); under P it has moved by e at most.
+        x = math.sqrt(2.0 * max(1.0, -log_share))
+        low, high = -e * x - 0.5 * e * e, e * x - 0.5 * e * e
+        if first:  # the mixture's moved part has probability `rate`
+            likely = math.sqrt(2.0 * max(1.0, math.log(rate) - log_share))
+            high = max(high, e * (likely + e) - 0.5 * e * e)
+    least, largest = log_mixture(np.array([low, high]), rate).tolist()
+    return (least, largest) if first else (-largest, -least)
+
+
+def _law(part: Part, step: float, ends: tuple[float, float], *, mixture_first: bool) -> _Law:
+    """One run's losses split onto the lattice of this step between `ends`: raised below, infinite above."""
+    first_order = mixture_first or part.rate == 1.0
+    u, log_base = _nodes(part, step, ends, mixture_first=first_order)
+    loss = log_mixture(u, part.rate)
+    weight = np.exp(log_base + 1e-11 + (loss if first_order else 0.0))
+    loss = loss if first_order else -loss
+    first, last = math.floor(ends[0] / step) - 1, math.ceil(ends[1] / step) + 1
+    beyond = loss > last * step
+    infinite = float(weight[beyond].sum()) + 1e-290
+    loss, weight = np.maximum(loss[~beyond], first * step), weight[~beyond]
+    cell = np.clip(np.floor(loss / step), first, last - 1.0)
+    share = np.expm1(cell * step - loss) / math.expm1(-step) + 8.0 * UNIT * (1.0 + np.abs(loss) / step)
+    share = np.clip(share, 0.0, 1.0)
+    index = (cell - first).astype(np.intp)
+    size = last - first + 1
+    split_up = np.bincount(index, weight * (1.0 - share), size).astype(np.float64)
+    split_up += np.bincount(index + 1, weight * share, size)
+    return _Law(step, first, split_up, infinite)
+
+
+def _nodes(
+    part: Part, step: float, ends: tuple[float, float], *, mixture_first: bool
+) -> tuple[Vector, Vector]:
+    """Points u, and the logarithms of their weights under the law of the pair's second distribution."""
+    e = part.parameter
+    if part.family == "response":
+        u = np.array([-e, e])
+        return u, -np.logaddexp(0.0, u)
+    inner, outer = ends if mixture_first else (-ends[1], -ends[0])
+    edges: Vector = step * np.arange(math.floor(inner / step), math.ceil(outer / step) + 1, dtype=np.float64)
+    if part.rate < 1.0:
+        # The u of which `log_mixture` is each lattice point: log(1 + (e^l - 1) / q), where there is one.
+        odds, far = 1.0 + np.expm1(edges[edges < 30.0]) / part.rate, edges[edges >= 30.0]
+        far = far - math.log(part.rate) + np.log1p((part.rate - 1.0) * np.exp(-far))
+        edges = np.concatenate([np.log(odds[odds > 0.0]), far])
+    if part.family == "laplace":
+        cuts = np.linspace(-e, e, math.ceil(32.0 * e) + 2)
+        u, log_length = _legendre(np.concatenate([edges, cuts]), e)
+        atoms = [-math.log(2.0), -math.log(2.0) - e]
+        return np.append(u, [-e, e]), np.append(log_length - 0.5 * (u + e) - math.log(4.0), atoms)
+    furthest = _FURTHEST + e
+    cuts = np.linspace(-furthest, furthest, math.ceil(32.0 * furthest * max(1.0, e)))
+    x, log_length = _legendre(np.concatenate([edges / e + 0.5 * e, cuts]), furthest)
+    return e * x - 0.5 * e * e, log_length - 0.5 * x * x - 0.5 * math.log(2.0 * math.pi)
+
+
+def _legendre(edges: Vector, furthest: float) -> tuple[Vector, Vector]:
+    """Nodes in every interval between neighbouring edges within +-furthest, and their log weights."""
+    edges = np.unique(edges[np.abs(edges) <= furthest])
+    half, middle = 0.5 * np.diff(edges), 0.5 * (edges[1:] + edges[:-1])
+    nodes = middle[:, None] + half[:, None] * _NODE
+    return nodes.ravel(), (np.log(half)[:, None] + np.log(_WEIGHT)).ravel()
 
 
 def _running(ratio: float, values: Vector) -> Vector:
     """x[i] = values[i] + ratio x[i - 1], as a bidiagonal system."""
     bands = np.stack([np.ones(len(values)), np.full(len(values), -ratio)])
-    found: Vector = solve_banded((1, 0), bands, values)
-    return found
-
-
-def _log(x: float) -> float:
-    return math.log(x) if x > 0.0 else -math.inf
+    return solve_banded((1, 0), bands, values)

@@ -23,7 +23,6 @@ from dpaudit.app.text.failures import EXIT_INTERRUPTED, traceback_option
 from dpaudit.app.text.output import (
     bullets,
     line,
-    note,
     output_format_option,
     print_json,
     print_text,
@@ -31,6 +30,7 @@ from dpaudit.app.text.output import (
     upper,
 )
 from dpaudit.app.text.progress import Progress
+from dpaudit.app.text.streams import note
 from dpaudit.certificate.verdicts import Accounting, leading_figure
 from dpaudit.claims.claims import Claim
 from dpaudit.curator.running import run

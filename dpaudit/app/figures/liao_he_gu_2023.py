@@ -18,8 +18,7 @@ import numpy as np
 from dpaudit.algorithms.environments.linear_mixture import one_hot_mixture
 from dpaudit.algorithms.environments.riverswim import figure_river
 from dpaudit.algorithms.environments.tabular import TabularMDP
-from dpaudit.algorithms.online.ldp_ucrl_vtr import LDPUCRLVTR, MixtureConstants
-from dpaudit.algorithms.online.mixture_calibration import MixtureCalibrationName
+from dpaudit.algorithms.online.ldp_ucrl_vtr import LDPUCRLVTR, MixtureCalibrationName, MixtureConstants
 from dpaudit.algorithms.online.online import online_users
 from dpaudit.algorithms.online.optimism import cumulative_regret
 from dpaudit.algorithms.online.value_targeted import MixtureModel, jia_widths, ucrl_vtr

@@ -98,7 +98,7 @@ def algorithm_of(curve: Curve, bonus: float, users: int) -> PrivateLSVIUCB:
         ZCDP(rho=curve.rho),
         constants=LSVIConstants(bonus=bonus, failure_probability=FAILURE_PROBABILITY),
         fixed_updates=fixed_updates(users) if curve.schedule == "fixed" else None,
-        mdp=process().tabular,
+        mdp=process(),
     )
 
 
@@ -110,7 +110,7 @@ def jin_bonus(users: int) -> float:
 
 def _run(points: Sequence[Point]) -> list[Point]:
     asked, curve = points[0], points[0].curve
-    users = online_users(process().tabular, asked.users, asked.seed, random_rewards=True)
+    users = online_users(process(), asked.users, asked.seed, random_rewards=True)
     if math.isinf(curve.rho):
         model = LinearModel(process().features, HORIZON)
         # The matrices begin at 2 lambda I, which is the identity then, as there.
@@ -118,7 +118,7 @@ def _run(points: Sequence[Point]) -> list[Point]:
     else:
         seed = noise_seed(asked.seed, *bits(curve.rho, asked.bonus), curve.schedule == "fixed")
         views = run(algorithm_of(curve, asked.bonus, asked.users), users, seed=seed).output
-    regret, seen = views_regret(process().tabular, views), views.views
+    regret, seen = views_regret(process(), views), views.views
     return [
         replace(p, regret=float(regret[p.episode - 1]), updates=float(seen[p.episode - 1].updates))
         for p in points
@@ -237,7 +237,7 @@ def regret(session: Session, *, users: int) -> Figure:
 
 
 def _worth() -> str:
-    mdp = process().tabular
+    mdp = process()
     best = float(mdp.initial @ mdp.optimal_values()[0])
     first = mdp.suboptimality(np.zeros((HORIZON, N_STATES), dtype=np.int64))
     return f"The optimal value is {best:.3f}, of which always taking action 0 loses {first:.3f}."
@@ -280,7 +280,7 @@ def _privacy(bonus: Mapping[Curve, float], users: int) -> Iterator[Block]:
         if math.isinf(curve.rho):
             continue
         algorithm = algorithm_of(curve, factor, users)
-        found, proved = accounted(algorithm, online_users(process().tabular, 2, seed=0))
+        found, proved = accounted(algorithm, online_users(process(), 2, seed=0))
         noise = algorithm.noise
         rows.append(
             (

@@ -1,27 +1,24 @@
-"""How hard targets are audited, profile by profile, and the audit itself at that effort."""
+"""How hard targets are audited, profile by profile."""
 
 from __future__ import annotations
 
-import math
 import secrets
-import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
+import signal
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from types import FrameType
 from typing import Any, Final, Literal, Self
 
-from dpaudit.accountants.curves.conversion_table import ALWAYS, curves
 from dpaudit.app.gate.settings import Effort, Gate
-from dpaudit.app.gate.time_limit import TimeOver, time_limit
-from dpaudit.auditors.replay.replay import replay
-from dpaudit.auditors.sampling.samples import Array, Samples
-from dpaudit.auditors.sampling.trials import Trials, run_trials
-from dpaudit.auditors.statistics.sequential_feed import sequential
-from dpaudit.auditors.statistics.threshold import threshold
+from dpaudit.auditors.sampling.sampling import TooFewRuns
+from dpaudit.auditors.sampling.trial import Auditable
 from dpaudit.certificate.verdicts import Audit
 from dpaudit.claims.claims import Claim
-from dpaudit.claims.guarantees import AnyGuarantee
 from dpaudit.claims.pairs import Pair
+from dpaudit.curator.curator import Filter
+from dpaudit.pipeline.audit import audit
 
 Profile = Literal["pr", "nightly"]
 
@@ -42,9 +39,6 @@ TRIALS: Final = {
     ("nightly", "threshold"): 200_000,
     ("nightly", "sequential"): 200_000,
 }
-
-#: Trials between two looks at the clock.
-_CHUNK: Final = 200
 
 
 @dataclass(frozen=True)
@@ -77,6 +71,50 @@ class Plan:
         error = (1 - gate_confidence(gate, profile)) / max(1, len(gate.targets))
         return cls(method, trials, seconds, seed, 1 - error)
 
+    def audit(
+        self,
+        algorithm: Auditable,
+        pairs: Sequence[Pair],
+        /,
+        *,
+        claim: Claim | None,
+        seed: int,
+        users: int | None,
+        budget: Filter | None,
+    ) -> Audit:
+        """Audit an algorithm at this effort; what the time did not suffice for is inconclusive.
+
+        The clock alone decides how many runs a sampling audit makes, never a score: the test stays valid.
+
+        Raises:
+            Exception: whatever the algorithm raises.
+        """
+        sampling = self.method != "replay" and self.seconds is not None
+        try:
+            with nullcontext() if self.seconds is None else time_limit(self.seconds):
+                return audit(
+                    algorithm,
+                    pairs,
+                    claim=claim,
+                    method=self.method,
+                    trials=self.trials,
+                    confidence=self.confidence,
+                    seed=seed,
+                    users=users,
+                    budget=budget,
+                    time_limit=0.8 * (self.seconds or 0.0) if sampling else None,
+                )
+        except (TimeOver, TooFewRuns):
+            return Audit(
+                method=self.method,
+                claim=claim,
+                pairs=len(pairs),
+                trials=0,
+                seed=seed,
+                about="transcript" if self.method == "replay" else "final-output",
+                inconclusive=(f"the time limit of {self.seconds:g} seconds was over before it could tell",),
+            )
+
 
 def gate_confidence(gate: Gate, profile: Profile) -> float:
     """The probability, at least, with which no true claim is refuted by any audit of the gate."""
@@ -99,94 +137,28 @@ def _first(efforts: Sequence[Effort], name: str) -> Any:
     return next((found for effort in efforts if (found := getattr(effort, name)) is not None), None)
 
 
-def audited(
-    algorithm: Callable[[Any, Any], Any],
-    pairs: Sequence[Pair],
-    *,
-    claim: Claim | None,
-    plan: Plan,
-    run_options: Mapping[str, Any],
-) -> list[Audit]:
-    """Audit an algorithm on neighbouring pairs; what the time did not suffice for is inconclusive.
+class TimeOver(BaseException):
+    """The time is over; no `Exception`, so that neither an algorithm nor an audit takes it for its own."""
 
-    Raises:
-        Exception: whatever the algorithm raises.
+
+@contextmanager
+def time_limit(seconds: float) -> Iterator[None]:
+    """Raise `TimeOver` inside once the time is over, and once a second after that should it be swallowed.
+
+    A signal does it, and so only in the main thread; elsewhere there is no limit.
     """
-    try:
-        with nullcontext() if plan.seconds is None else time_limit(plan.seconds):
-            if plan.method == "replay":
-                found = replay(
-                    algorithm,
-                    pairs,
-                    claim=claim,
-                    seed=plan.seed,
-                    run_options=run_options,
-                    replays=plan.trials,
-                    confidence=plan.confidence,
-                )
-                return [found]
-            return [
-                _sampled(algorithm, pair, claim=claim, plan=plan, share=len(pairs), run_options=run_options)
-                for pair in pairs
-            ]
-    except TimeOver:
-        late = Audit(
-            method=plan.method,
-            claim=claim,
-            pairs=len(pairs),
-            trials=0,
-            seed=plan.seed,
-            speaks_of="transcript" if plan.method == "replay" else "final-output",
-            inconclusive=(f"the time limit of {plan.seconds:g} seconds was over before it could tell",),
-        )
-        return [late]
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
 
-
-def _sampled(
-    algorithm: Callable[[Any, Any], Any],
-    pair: Pair,
-    *,
-    claim: Claim | None,
-    plan: Plan,
-    share: int,
-    run_options: Mapping[str, Any],
-) -> Audit:
-    """One pair's sampling audit, at its share of time and error.
-
-    The clock alone decides how many trials there are, never a score: the test stays valid.
-    """
-    end = math.inf if plan.seconds is None else time.monotonic() + 0.8 * plan.seconds / share
-
-    def late(done: int, asked: int, so_far: Trials) -> bool:
-        del done, asked, so_far
-        return time.monotonic() > end
-
-    trials = run_trials(
-        algorithm,
-        pair,
-        plan.trials,
-        seed=plan.seed,
-        chunk=min(_CHUNK, plan.trials),
-        progress=late,
-        run_options={**run_options, **({} if claim is None else {"claim": claim})},
-    )
-    if len(trials) < 2 and not trials.complete:
+    def over(number: int, frame: FrameType | None) -> None:
+        del number, frame
         raise TimeOver
-    samples = Samples(_scores(trials.data), _scores(trials.neighbour), plan.seed)
-    method = threshold if plan.method == "threshold" else sequential
-    return method(
-        samples,
-        claim=claim,
-        curve=None if claim is None else claimed_curve(claim.guarantee),
-        confidence=1 - (1 - plan.confidence) / share,
-    )
 
-
-def _scores(scores: Array) -> Array:
-    """An output of a single number is a score, not a row of one feature."""
-    return scores[:, 0] if scores.ndim == 2 and scores.shape[1] == 1 else scores
-
-
-def claimed_curve(guarantee: AnyGuarantee) -> Callable[[float], float]:
-    """delta(epsilon) of a guarantee, by a conversion that holds whatever the mechanism is."""
-    return next(curve.delta for curve in curves(guarantee) if curve.holds == ALWAYS)
+    previous = signal.signal(signal.SIGALRM, over)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, seconds, 1.0)
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+        signal.signal(signal.SIGALRM, previous)

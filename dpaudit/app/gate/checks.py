@@ -7,31 +7,31 @@ import functools
 import inspect
 import re
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from dpaudit.accountants.accounting import account
-from dpaudit.app.gate.audit_plan import Plan, Profile, audited, root_seed
+from dpaudit.app.gate.audit_plan import Plan, Profile, root_seed
 from dpaudit.app.gate.configuration import Configuration
-from dpaudit.app.gate.policy import Source, not_checked, policy_findings, today, waiver_findings
-from dpaudit.app.gate.proofs import MOST_RELEASES, lines_of_failing, proof_findings
+from dpaudit.app.gate.policy import not_checked, policy_findings, today, waiver_findings
 from dpaudit.app.gate.report import Checked, Finding, Place, Report, error_finding, waived
 from dpaudit.app.gate.settings import Check, Gate, LedgerFile, Target
 from dpaudit.app.options.claim_options import stated_budget
 from dpaudit.app.options.foreign_code import foreign_code
-from dpaudit.app.options.targets import load_pair, load_target, pairs_of
+from dpaudit.app.options.targets import data_for, load_pair, load_target, pairs_of
 from dpaudit.app.text.output import lower
-from dpaudit.app.text.tables import bound_figure, figure
-from dpaudit.app.verbs.certify import data_for
-from dpaudit.certificate.certificate import judge
+from dpaudit.app.text.tables import bound_figure, figure, not_proved, shortfall, total_shortfall
 from dpaudit.certificate.verdicts import Accounting, Audit, Experiment
 from dpaudit.claims.claims import Claim
-from dpaudit.curator.running import run
-from dpaudit.errors import DpauditError, NotCertifiable, UsageError
+from dpaudit.errors import DpauditError, UsageError
 from dpaudit.ledger.file import LedgerStream
-from dpaudit.ledger.ledger import Ledger
+from dpaudit.ledger.releases import Release
+from dpaudit.pipeline.accounting import verify
+from dpaudit.pipeline.certify import NothingReleased, certified
+
+#: Of the releases of one check that fail, so many are shown; how many more there are is said.
+MOST_RELEASES = 20
 
 _PLACE = re.compile(r"(?P<file>[^:\n]+):(?P<line>[0-9]{1,9})(?::|$)")
 
@@ -66,13 +66,8 @@ class _Judge:
     def __init__(
         self, configuration: Configuration, gate: Gate, profile: Profile, seed: int, root: Path
     ) -> None:
-        self.configuration, self.gate, self.profile, self.seed, self.root = (
-            configuration,
-            gate,
-            profile,
-            seed,
-            root,
-        )
+        self.configuration, self.gate, self.root = configuration, gate, root
+        self.profile, self.seed = profile, seed
 
     def at(self, *key: str | int) -> Place:
         """The place of a key of the configuration."""
@@ -111,63 +106,55 @@ class _Judge:
                 remedy='add claim = { rho = ... }, or { epsilon = ..., delta = ... }, with unit = "..."',
             )
         pair = None if settings.pair is None else load_pair(settings.pair)
-        data = data_for(chosen, pair)
         plan = Plan.of(self.gate, self.profile, settings.audit, self.seed)
-        options: dict[str, Any] = {
-            "users": settings.users,
-            "budget": stated_budget(settings.budget_rho, settings.budget_mu, claim),
-        }
-        with foreign_code(settings.target, "running it"):
-            ledger = run(chosen.algorithm, data, claim=claim, seed=plan.seed, **options).ledger
-        found = Checked(name, "target", settings.target, claim=str(claim))
-        here = _definition(chosen.algorithm, self.root) or self.at("targets", name, "target")
-        if not ledger.releases:
+        checked = Checked(name, "target", settings.target, claim=str(claim))
+        try:
+            found = certified(
+                chosen.algorithm,
+                data_for(chosen, pair),
+                claim=claim,
+                pairs=pairs_of(chosen, pair),
+                seed=plan.seed,
+                users=settings.users,
+                budget=stated_budget(settings.budget_rho, settings.budget_mu, claim),
+                auditor=plan.audit,
+                command=f"dpaudit gate --profile {self.profile}",
+                curves=False,
+                step=functools.partial(foreign_code, settings.target),
+            )
+        except NothingReleased:
+            here = self._definition(chosen.algorithm, name)
             reason = f"{settings.target} released nothing through its curator"
-            return replace(found, findings=(Finding("nothing-to-check", name, reason, here),))
-        accounting = account(ledger)
-        pairs = pairs_of(chosen, pair)
-        # The budget is spent by each run anew.
-        options["budget"] = stated_budget(settings.budget_rho, settings.budget_mu, claim)
-        audits: list[Audit] = []
-        if pairs:
-            with foreign_code(settings.target, "auditing it"):
-                audits = audited(chosen.algorithm, pairs, claim=claim, plan=plan, run_options=options)
-        certificate = judge(ledger, accounting, audits, command=f"dpaudit gate --profile {self.profile}")
+            return replace(checked, findings=(Finding("nothing-to-check", name, reason, here),))
+        certificate, accounting = found.certificate, found.accounted.accounting
+        here = self._definition(chosen.algorithm, name)
         findings = [*proof_findings(name, accounting, lambda _: here, here)]
-        findings += self._audit_findings(name, audits, here)
-        source: Source = lambda: contextlib.nullcontext(ledger)  # noqa: E731
-        findings += policy_findings(
-            self.gate, name, settings, source=source, claim=certificate.claim, at=self.at
-        )
+        findings += self._audit_findings(name, certificate.audits, here)
+        findings += policy_findings(self.gate, name, settings, accounted=found.accounted, at=self.at)
         return replace(
-            found,
+            checked,
             findings=tuple(findings),
             claim=str(certificate.claim),
             proof=certificate.proof,
             experiment=certificate.experiment,
             cost=_cost(accounting),
-            audits=tuple(_audit_words(audit) for audit in audits),
+            audits=tuple(map(_audit_words, certificate.audits)),
             not_checked=(*certificate.not_checked, *not_checked(settings)),
         )
 
     def _ledger(self, name: str, settings: LedgerFile) -> Checked:
-        source: Source = functools.partial(
-            LedgerStream, settings.ledger, allow_unhashed=settings.allow_unhashed
+        verified = verify(
+            settings.ledger,
+            functools.partial(self._claim, "ledgers", name, settings),
+            allow_unhashed=settings.allow_unhashed,
+            most_rows=MOST_RELEASES + 1,
         )
+        accounting = verified.accounting
         first = Place.of(settings.ledger, 1, self.root)
-        found = Checked(name, "ledger", settings.ledger)
-        with source() as ledger:
-            try:
-                claim = self._claim("ledgers", name, settings, ledger.claim)
-                accounting = account(ledger, claim, most_rows=MOST_RELEASES + 1)
-            except DpauditError:
-                # A file that was cut short or edited is told first, whatever else is wrong with it.
-                if isinstance(ledger, LedgerStream):
-                    ledger.read_to_the_end()
-                raise
-            certifiable = _certifiable(ledger)
-        found = replace(
-            found,
+        checked = Checked(
+            name,
+            "ledger",
+            settings.ledger,
             claim="" if accounting.claim is None else str(accounting.claim),
             cost=_cost(accounting),
             not_checked=(*accounting.not_checked, *not_checked(settings)),
@@ -176,22 +163,17 @@ class _Judge:
         if overview.total == 0 or (accounting.claim is None and overview.claimed == 0):
             reason = "no claim, in total or for any release" if overview.total else "no releases"
             finding = Finding("nothing-to-check", name, f"{settings.ledger}: {reason}", first)
-            return replace(found, findings=(finding,))
-        lines = lines_of_failing(source, accounting) if overview.failed else []
-        findings = [
-            *proof_findings(
-                name,
-                accounting,
-                lambda position: Place.of(settings.ledger, lines[position], self.root),
-                first,
-            )
-        ]
-        if certifiable is not None:
-            findings.append(Finding("inconclusive", name, certifiable, first))
-        findings += policy_findings(
-            self.gate, name, settings, source=source, claim=accounting.claim, at=self.at
-        )
-        return replace(found, findings=tuple(findings), proof=accounting.verdict)
+            return replace(checked, findings=(finding,))
+        lines = lines_of_failing(settings, accounting) if overview.failed else []
+
+        def place_of(position: int) -> Place:
+            return Place.of(settings.ledger, lines[position], self.root)
+
+        findings = [*proof_findings(name, accounting, place_of, first)]
+        if verified.not_certifiable is not None:
+            findings.append(Finding("inconclusive", name, verified.not_certifiable, first))
+        findings += policy_findings(self.gate, name, settings, accounted=verified.accounted, at=self.at)
+        return replace(checked, findings=tuple(findings), proof=accounting.verdict)
 
     def _claim(self, table: str, name: str, settings: Check, own: Claim | None) -> Claim | None:
         """The configuration's claim, completed by the target's or ledger's own; else that."""
@@ -202,6 +184,19 @@ class _Judge:
         except DpauditError as error:
             error.where = self.configuration.place(table, name, "claim")
             raise
+
+    def _definition(self, algorithm: Any, name: str) -> Place:
+        """Where an algorithm is defined, if that is below the root; else where the configuration names it."""
+        while isinstance(algorithm, functools.partial):
+            algorithm = algorithm.func
+        plain = inspect.unwrap(algorithm)
+        defined = plain if inspect.isroutine(plain) else type(plain)
+        with contextlib.suppress(OSError, TypeError):
+            file = inspect.getsourcefile(defined)
+            _, line = inspect.getsourcelines(defined)
+            if file is not None and Path(file).absolute().is_relative_to(self.root):
+                return Place.of(file, line, self.root)
+        return self.at("targets", name, "target")
 
     def _audit_findings(self, name: str, audits: Sequence[Audit], here: Place) -> Iterator[Finding]:
         if not audits:
@@ -229,15 +224,6 @@ class _Judge:
         return None if Path(place.file).is_absolute() else place
 
 
-def _certifiable(ledger: Ledger | LedgerStream) -> str | None:
-    """Why a ledger can never be certified, or None."""
-    try:
-        ledger.require_certifiable()
-    except NotCertifiable as error:
-        return error.what
-    return None
-
-
 def _cost(accounting: Accounting) -> str:
     if not accounting.bounds:
         return ""
@@ -255,17 +241,47 @@ def _audit_words(audit: Audit) -> str:
     return words
 
 
-def _definition(algorithm: Any, root: Path) -> Place | None:
-    """Where an algorithm is defined, if that is below the root."""
-    while isinstance(algorithm, functools.partial):
-        algorithm = algorithm.func
-    plain = inspect.unwrap(algorithm)
-    defined = plain if inspect.isroutine(plain) else type(plain)
-    try:
-        file = inspect.getsourcefile(defined)
-        _, line = inspect.getsourcelines(defined)
-    except (OSError, TypeError):
-        return None
-    if file is None or not Path(file).absolute().is_relative_to(root):
-        return None
-    return Place.of(file, line, root)
+def proof_findings(
+    name: str, accounting: Accounting, place_of: Callable[[int], Place], first: Place
+) -> Iterator[Finding]:
+    """Failing releases, the n-th of them at `place_of(n)`, then the total, at `first`."""
+    failing = not_proved(accounting)[:MOST_RELEASES]
+    for position, release in enumerate(failing):
+        if release.claimed is not None:
+            words = shortfall(release.proved, release.claimed)
+            yield Finding(
+                "release-not-proved", name, f"release {release.label!r}: {words}", place_of(position)
+            )
+    more = accounting.overview.failed - len(failing)
+    if more > 0:
+        yield Finding("release-not-proved", name, f"and {more} more releases", first)
+    total = total_shortfall(accounting)
+    if accounting.claim is not None and total:
+        failing_premises = [premise for premise in accounting.claim.premises if not premise.holds]
+        lines = [*(f"premise fails: {premise}" for premise in failing_premises), *total]
+        yield Finding("not-proved", name, "\n".join(lines), first)
+
+
+def lines_of_failing(settings: LedgerFile, accounting: Accounting) -> list[int]:
+    """On which lines of a ledger file the failing releases stand that the accounting shows.
+
+    It shows them in the file's order. A release's cost follows from its mechanism, count and claim, so that
+    one that looks like the next failing one is it.
+    """
+    wanted = iter(not_proved(accounting))
+    lines: list[int] = []
+    sought = next(wanted, None)
+    with LedgerStream(settings.ledger, allow_unhashed=settings.allow_unhashed) as ledger:
+        for line, read in enumerate(ledger, start=2):  # the header is the first
+            if sought is None:
+                break
+            release = read if isinstance(read, Release) else read.release()
+            if (release.label, release.mechanism, release.count, release.claimed) == (
+                sought.label,
+                sought.mechanism,
+                sought.count,
+                sought.claimed,
+            ):
+                lines.append(line)
+                sought = next(wanted, None)
+    return lines

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,12 +14,18 @@ from typing import Any, get_args
 from pydantic import BaseModel, ValidationError
 
 from dpaudit.app.gate.settings import Gate
-from dpaudit.app.gate.toml_lines import line_of
 from dpaudit.errors import UsageError
 
 TABLE = ("tool", "dpaudit")
 
 _Key = tuple[str | int, ...]
+
+# On which line a key stands the parser of the standard library does not say: these find it.
+_NAME = r"""(?:[A-Za-z0-9_-]+|"(?:[^"\\]|\\.)*"|'[^']*')"""
+_DOTTED = rf"{_NAME}(?:\s*\.\s*{_NAME})*"
+_HEADER = re.compile(rf"\s*(\[\[?)\s*({_DOTTED})\s*\]")
+_ASSIGNMENT = re.compile(rf"\s*({_DOTTED})\s*=")
+_MULTILINE = re.compile(r'"""|\'\'\'')
 
 
 class ConfigurationError(UsageError):
@@ -77,7 +84,7 @@ def read_configuration(path: Path) -> Configuration:
         raise _error(path, 1, (), f"not TOML that can be read: {error}", "correct it") from None
     for key in _misspelled(document):
         what = f"{'.'.join(key)} is nearly [{'.'.join(TABLE)}]"
-        raise _error(path, line_of(text, key), (), what, "correct the name: it would be passed over")
+        raise _error(path, line_of(text, key), (), what, "correct the name: the table would be ignored")
     table: Any = document
     for depth, name in enumerate(TABLE):
         if name not in table:
@@ -141,7 +148,7 @@ def _is_table(kind: Any) -> bool:
 
 
 def _misspelled(document: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
-    """Tables that somebody meant as ours: the rest of a policy must not be lost to a slip in a header."""
+    """Tables that were probably meant as ours: a typing error in a header must not disable a policy."""
     outer, own = TABLE
     for name, table in document.items():
         if any(name == ours or _nearly(name, ours) for ours in (own, ".".join(TABLE))):
@@ -154,7 +161,7 @@ def _misspelled(document: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
 
 
 def _nearly(name: str, right: str) -> bool:
-    """Whether a name is another with a slip: two letters wrong or swapped, one more or less, or a tail."""
+    """Whether a name is another mistyped: two letters wrong or swapped, one more or less, or a tail."""
     if name == right:
         return False
     if len(name) == len(right):
@@ -167,7 +174,7 @@ def _nearly(name: str, right: str) -> bool:
 
 
 def _require_consistent(configuration: Configuration) -> None:
-    """What no table can tell by itself.
+    """Refuse settings that contradict one another.
 
     Raises:
         ConfigurationError: a setting that another one contradicts, or that nothing would come of.
@@ -223,3 +230,74 @@ def _error(path: Path, line: int, key: _Key, what: str, remedy: str) -> Configur
 def _place(path: Path, line: int, key: Sequence[str | int]) -> str:
     dotted = ".".join(map(str, (*TABLE, *key)))
     return f"{path.name}:{line}: {dotted}"
+
+
+def line_of(text: str, path: Sequence[str | int]) -> int:
+    """The line of a key, or of the innermost table around it that has a line of its own.
+
+    Args:
+        text: a TOML file.
+        path: keys from the outermost table inwards, and positions in arrays of tables.
+
+    Returns:
+        A line number from 1; of what is not found at all, 1. It is for a reader to look at: nothing is
+        judged by it.
+    """
+    known = _lines(text)
+    for length in range(len(path), 0, -1):
+        found = known.get(tuple(path[:length]))
+        if found is not None:
+            return found
+    return 1
+
+
+def _lines(text: str) -> dict[_Key, int]:
+    known: dict[_Key, int] = {}
+    positions: dict[tuple[str, ...], int] = {}
+    table: _Key = ()
+    inside_text = False
+    for number, line in enumerate(text.split("\n"), start=1):
+        begun_inside = inside_text
+        if len(_MULTILINE.findall(line)) % 2:
+            inside_text = not inside_text
+        if begun_inside:
+            continue
+        header = _HEADER.match(line)
+        if header is not None:
+            keys = _keys(header[2])
+            if header[1] == "[[":
+                positions[keys] = positions.get(keys, -1) + 1
+            table = _with_positions(keys, positions)
+            for length in range(1, len(table) + 1):
+                known.setdefault(table[:length], number)
+            continue
+        assignment = _ASSIGNMENT.match(line)
+        if assignment is not None:
+            full = (*table, *_keys(assignment[1]))
+            for length in range(len(table) + 1, len(full) + 1):
+                known.setdefault(full[:length], number)
+    return known
+
+
+def _keys(dotted: str) -> tuple[str, ...]:
+    """The parts of a dotted key, as TOML reads them."""
+    try:
+        value = tomllib.loads(f"{dotted} = 0")
+    except tomllib.TOMLDecodeError:
+        return (dotted,)
+    keys: list[str] = []
+    inner: Any = value
+    while isinstance(inner, dict):
+        ((key, inner),) = inner.items()
+        keys.append(key)
+    return tuple(keys)
+
+
+def _with_positions(keys: tuple[str, ...], positions: dict[tuple[str, ...], int]) -> _Key:
+    """A table's path, with the present position after each array of tables in it."""
+    path: list[str | int] = []
+    for length in range(1, len(keys) + 1):
+        path.append(keys[length - 1])
+        if keys[:length] in positions:
+            path.append(positions[keys[:length]])
+    return tuple(path)

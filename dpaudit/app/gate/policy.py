@@ -4,33 +4,26 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import TypeAlias
 
-from dpaudit.accountants.accounting import account
+from dpaudit.accountants.accounting import Accounted
 from dpaudit.app.gate.configuration import Configuration
 from dpaudit.app.gate.report import Checked, Finding, Place
 from dpaudit.app.gate.settings import Check, Gate
-from dpaudit.app.text.computed_again import LEDGER, require_figures
 from dpaudit.app.text.tables import bound_figure, figure
 from dpaudit.certificate.certificate import Certificate
 from dpaudit.certificate.conditions import Code, Condition
-from dpaudit.certificate.verdicts import Accounting, leading_figure, within
-from dpaudit.claims.claims import Claim
+from dpaudit.certificate.verdicts import leading_figure, within
 from dpaudit.claims.guarantees import ApproxDP
 from dpaudit.errors import CannotBound, ClaimMismatch
-from dpaudit.ledger.file import LedgerStream
 from dpaudit.ledger.ledger import Ledger
-
-#: Opens a ledger from its beginning: a run's, in memory, or a file, which is read once for each question.
-Source: TypeAlias = Callable[[], AbstractContextManager[Ledger | LedgerStream]]
+from dpaudit.pipeline.recheck import LEDGER, require_figures
 
 At = Callable[..., Place]
 
 
 def policy_findings(
-    gate: Gate, name: str, check: Check, *, source: Source, claim: Claim | None, at: At
+    gate: Gate, name: str, check: Check, *, accounted: Accounted, at: At
 ) -> Iterator[Finding]:
     """Hold one ledger against the policy.
 
@@ -38,8 +31,7 @@ def policy_findings(
         gate: the configuration.
         name: the check's name.
         check: the check.
-        source: its ledger.
-        claim: what was judged, if anything.
+        accounted: its ledger's accounting.
         at: from a key below ``[tool.dpaudit]`` to its place.
 
     Raises:
@@ -47,7 +39,7 @@ def policy_findings(
         CertificateMismatch: its figures do not follow from the ledger beside it.
         DpauditError: the baseline cannot be read, or the ledger not bounded on its scale.
     """
-    policy = gate.policy
+    policy, claim = gate.policy, accounted.accounting.claim
     delta = None
     if policy.delta_at_most is not None:
         delta = 1 / (check.n or 1) if isinstance(policy.delta_at_most, str) else policy.delta_at_most
@@ -57,53 +49,46 @@ def policy_findings(
         yield Finding("delta-at-most", name, message, at("policy", "delta-at-most"))
     if policy.max_epsilon is not None and delta is not None:
         wanted = ApproxDP(epsilon=policy.max_epsilon, delta=delta)
-        message = _above(source, wanted)
+        message = _above(accounted, wanted)
         if message:
             yield Finding("max-epsilon", name, message, at("policy", "max-epsilon"))
     if policy.allowed_samplers is not None:
-        with source() as ledger:
-            sampler = ledger.header.noise.sampler
+        sampler = accounted.header.noise.sampler
         if sampler not in policy.allowed_samplers:
             message = (
                 f"the noise was drawn by {sampler}, the policy allows {', '.join(policy.allowed_samplers)}"
             )
             yield Finding("allowed-samplers", name, message, at("policy", "allowed-samplers"))
     if check.baseline is not None:
-        message = _increase(source, Certificate.read(check.baseline), check.baseline)
+        message = _increase(accounted, Certificate.read(check.baseline), check.baseline)
         if message:
             yield Finding("fail-on-increase", name, message, at("policy", "fail-on-increase"))
 
 
 def not_checked(check: Check) -> tuple[Condition, ...]:
-    """What of the policy is believed as it is read."""
+    """What of the policy is taken on trust."""
     if check.baseline is None or Path(check.baseline).with_name(LEDGER).is_file():
         return ()
     return (Condition(code=Code.BASELINE, path=check.baseline),)
 
 
-def _above(source: Source, wanted: ApproxDP) -> str:
+def _above(accounted: Accounted, wanted: ApproxDP) -> str:
     """Why the ledger is not proved to meet a guarantee; empty where it is."""
     try:
-        accounting = _bounded(source, Claim(wanted))
+        bounds = accounted.bounds(wanted)
     except CannotBound as error:
         return (
             f"no epsilon at delta {wanted.delta:g} is proved, the policy allows {wanted.epsilon:g}\n{error}"
         )
-    if any(within(leading_figure(bound.guarantee), wanted.epsilon) for bound in accounting.bounds):
+    if any(within(leading_figure(bound.guarantee), wanted.epsilon) for bound in bounds):
         return ""
-    best = bound_figure(accounting.bounds[0]) if accounting.bounds else "no finite epsilon"
+    best = bound_figure(bounds[0]) if bounds else "no finite epsilon"
     return f"proved is {best}, the policy allows {figure(wanted)}"
 
 
-def _bounded(source: Source, claim: Claim) -> Accounting:
-    with source() as ledger:
-        return account(ledger, claim, most_rows=1)
-
-
-def _increase(source: Source, baseline: Certificate, path: str) -> str:
+def _increase(accounted: Accounted, baseline: Certificate, path: str) -> str:
     """How much more the ledger costs than its baseline did; empty where it costs no more."""
-    with source() as ledger:
-        header = ledger.header
+    header = accounted.header
     theirs = (baseline.unit, baseline.neighbouring, baseline.trust_model)
     ours = (header.unit, header.neighbouring, header.trust_model)
     if theirs != ours:
@@ -112,15 +97,14 @@ def _increase(source: Source, baseline: Certificate, path: str) -> str:
             where=path,
             remedy="certify the baseline anew",
         )
-    scale = Claim(baseline.claim.guarantee)
-    now, before = _bounded(source, scale).bounds, baseline.bounds
+    scale = baseline.claim.guarantee
+    now, before = accounted.bounds(scale), list(baseline.bounds)
     own = Path(path).with_name(LEDGER)
     if own.is_file():
         ledger = Ledger.read(own)
         baseline.require_ledger(ledger)
-        require_figures(baseline, ledger)
         # A certificate may state more than it has to, and would let as much pass.
-        before = _bounded(lambda: nullcontext(ledger), scale).bounds
+        before = require_figures(baseline, ledger).bounds(scale)
     if not before:
         return ""
     if not now:
@@ -145,7 +129,7 @@ def waiver_findings(configuration: Configuration, checks: list[Checked], at: At)
         words = f"the waiver of {waiver.finding} ({waiver.reason})"
         if waiver.expires < day:
             message = (
-                f"{words} expired on {waiver.expires}: mend the finding and delete the waiver, or renew it"
+                f"{words} expired on {waiver.expires}: resolve the finding and delete the waiver, or renew it"
             )
             yield Finding("expired-waiver", waiver.check, message, at("waivers", position, "expires"))
         elif (waiver.check, waiver.finding) not in used:

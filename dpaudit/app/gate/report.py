@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any, Final, Literal
 
 from dpaudit.app.gate.settings import Waiver
 from dpaudit.app.text.failures import EXIT_INCONCLUSIVE, EXIT_INPUT, EXIT_NOT_PROVED, EXIT_NOTHING
-from dpaudit.app.text.output import printable
+from dpaudit.app.text.streams import printable
 from dpaudit.certificate.conditions import Condition
 from dpaudit.certificate.verdicts import Experiment, Proof
 from dpaudit.errors import DpauditError, IntegrityError
@@ -21,14 +22,14 @@ _EXIT_INTEGRITY: Final = IntegrityError.exit_status
 
 @dataclass(frozen=True)
 class Rule:
-    """A kind of finding: what it means, and the exit code it stands for where it is not waived."""
+    """A kind of finding: what it means, and its exit code where it is not waived."""
 
     meaning: str
     exit_status: int
 
     @property
     def level(self) -> Level:
-        """How loud a finding of this kind is."""
+        """The severity of findings of this kind."""
         if self.exit_status == EXIT_INCONCLUSIVE:
             return "warning"
         return "error" if self.exit_status else "note"
@@ -45,7 +46,7 @@ RULES: Final = {
     "allowed-samplers": Rule("The noise was drawn by a sampler that the policy bars.", EXIT_NOT_PROVED),
     "fail-on-increase": Rule("The ledger costs more than the baseline certificate.", EXIT_NOT_PROVED),
     "expired-waiver": Rule("A waiver's last day is over.", EXIT_NOT_PROVED),
-    "inconclusive": Rule("The check could not have told; it fails under --strict.", EXIT_INCONCLUSIVE),
+    "inconclusive": Rule("The check lacked the power to tell; it fails under --strict.", EXIT_INCONCLUSIVE),
     "nothing-to-check": Rule("There was no release, or no claim.", EXIT_NOTHING),
     "unused-waiver": Rule("A waiver covers no finding.", 0),
     "input": Rule("The configuration, a file or an algorithm cannot be used.", EXIT_INPUT),
@@ -64,6 +65,9 @@ class Place:
 
     file: str
     line: int = 1
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}"
 
     @classmethod
     def of(cls, file: str | Path, line: int, root: Path) -> Place:
@@ -101,7 +105,7 @@ class Finding:
 
     @property
     def level(self) -> Level:
-        """How loud it is: what is waived stays visible as a warning."""
+        """Its severity: what is waived stays visible as a warning."""
         return "warning" if self.waiver is not None else RULES[self.rule].level
 
     def to_json(self) -> dict[str, Any]:
@@ -125,7 +129,7 @@ class Checked:
         name: in the configuration.
         kind: ``target`` or ``ledger``.
         subject: the reference or file.
-        findings: what is wrong, or could not be told.
+        findings: what is wrong, or could not be judged.
         claim: what was judged, in words.
         proof: what accounting says of it; None where it did not come to that.
         experiment: what the audits say of it, likewise.
@@ -200,22 +204,17 @@ class Report:
 
     @property
     def exit_status(self) -> int:
-        """Integrity before bad input before a failed claim before nothing checked before inconclusive."""
-        found = {finding.exit_status for finding in self.all_findings}
-        for status in (_EXIT_INTEGRITY, EXIT_INPUT, EXIT_NOT_PROVED):
-            if status in found:
-                return status
-        if EXIT_NOTHING in found or not self.checks:
+        """That of the worst finding; what is inconclusive counts under ``strict`` alone."""
+        status = _worst(self.all_findings)
+        if status in {0, EXIT_INCONCLUSIVE} and not self.checks:
             return EXIT_NOTHING
-        return EXIT_INCONCLUSIVE if self.strict and EXIT_INCONCLUSIVE in found else 0
+        return 0 if status == EXIT_INCONCLUSIVE and not self.strict else status
 
     @property
     def summary(self) -> str:
         """The gate in one line."""
-        counts: dict[str, int] = {}
-        for check in self.checks:
-            counts[check.outcome] = counts.get(check.outcome, 0) + 1
         total = len(self.checks)
+        counts = Counter(check.outcome for check in self.checks)
         parts = [f"{number} {name}" for name, number in sorted(counts.items())]
         waived = sum(finding.waiver is not None for finding in self.all_findings)
         parts += [f"{waived} finding{'s' if waived > 1 else ''} waived"] if waived else []
@@ -237,15 +236,25 @@ class Report:
         }
 
 
+#: Exit statuses of findings, the worst first, each with what it makes of a check.
+_OUTCOMES: Final = {
+    _EXIT_INTEGRITY: "error",
+    EXIT_INPUT: "error",
+    EXIT_NOT_PROVED: "failed",
+    EXIT_NOTHING: "unchecked",
+    EXIT_INCONCLUSIVE: "inconclusive",
+    0: "passed",
+}
+
+
 def outcome(findings: Iterable[Finding]) -> str:
     """Findings in one word: the worst there is."""
+    return _OUTCOMES[_worst(findings)]
+
+
+def _worst(findings: Iterable[Finding]) -> int:
     statuses = {finding.exit_status for finding in findings}
-    if statuses & {_EXIT_INTEGRITY, EXIT_INPUT}:
-        return "error"
-    for status, word in ((EXIT_NOT_PROVED, "failed"), (EXIT_NOTHING, "unchecked")):
-        if status in statuses:
-            return word
-    return "inconclusive" if EXIT_INCONCLUSIVE in statuses else "passed"
+    return next((status for status in _OUTCOMES if status in statuses), 0)
 
 
 def error_finding(error: DpauditError, check: str, place: Place) -> Finding:

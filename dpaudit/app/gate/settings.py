@@ -1,4 +1,4 @@
-"""What may stand under `[tool.dpaudit]`: a closed model, in which nothing unknown is passed over."""
+"""The keys of `[tool.dpaudit]`: a closed model, which refuses unknown ones."""
 
 from __future__ import annotations
 

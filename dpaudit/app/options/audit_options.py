@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,21 +9,20 @@ from typing import Any
 
 import click
 
+from dpaudit.app.options.claim_options import Verb, grouped
 from dpaudit.app.options.foreign_code import foreign_code, load
-from dpaudit.auditors.statistics.canaries import Canaries
+from dpaudit.auditors.sampling.one_run import Canaries
 from dpaudit.errors import UsageError
+from dpaudit.pipeline.audit import TRIALS
 
 METHODS = {
     "replay": "force the same noise on both data sets, see what still differs",
-    "sequential": "sample; true at every moment, shown while it runs",
+    "sequential": "sample; valid whenever you stop, shown while it runs",
     "threshold": "sample; one event, tested exactly at the end",
-    "gdp": "sample; bound mu, and nothing but mu",
+    "gdp": "sample; lower-bounds mu only",
     "one-run": "one run with many canaries",
 }
 SAMPLING = ("sequential", "threshold", "gdp")
-
-#: Left out: replays in each direction, runs on each side, canaries.
-TRIALS = {"replay": 100, "sequential": 5_000, "threshold": 5_000, "gdp": 5_000, "one-run": 1_000}
 
 
 @dataclass(frozen=True)
@@ -47,7 +45,7 @@ class Settings:
         return TRIALS[method] if self.trials is None else self.trials
 
     def require_used(self, method: str) -> None:
-        """Refuse an option that the method would pass over.
+        """Refuse an option that the method would ignore.
 
         Raises:
             UsageError: there is one.
@@ -58,7 +56,7 @@ class Settings:
                 raise UsageError(
                     f"{option} with --method {method}",
                     where=option,
-                    why="an option that does nothing would look like one that was honoured",
+                    why="an option that is ignored would look as if it had an effect",
                     remedy=f"leave it out, or use --method {' or '.join(methods)}",
                 )
         if self.dask is not None and self.workers is not None:
@@ -70,7 +68,7 @@ class Settings:
             )
 
     def scored(self) -> Any:
-        """What ``--score`` stands for: a word that the auditors know, a callable, or None."""
+        """The score that ``--score`` names: a keyword of the auditors, a callable, or None."""
         if self.score is None or self.score in {"exact", "logistic", "boosting"}:
             return self.score
         if ":" not in self.score:
@@ -81,15 +79,28 @@ class Settings:
             )
         return _callable(self.score, "--score", "it is called with each output")
 
-    def canaries_for(self, number: int) -> Canaries:
+    def sampling(self) -> dict[str, Any]:
+        """The arguments of `dpaudit.audit` that say how a sampling audit is made."""
+        return {
+            "score": self.scored(),
+            "workers": self.workers,
+            "cluster": self.dask,
+            "chunk": self.chunk,
+            "resume": self.resume,
+            "time_limit": self.time_limit,
+            "stop_when_refuted": bool(self.stop_when_refuted),
+        }
+
+    def canaries_for(self) -> Canaries:
         """Call what ``--canaries`` names with their number."""
+        number = self.number("one-run")
         if self.canaries is None:
             raise UsageError(
                 "no canaries",
                 where="--method one-run",
                 why="a one-run audit guesses which of them were in the data",
                 remedy="add --canaries MODULE:CALLABLE, which is called with their number and returns "
-                "dpaudit.auditors.statistics.canaries.Canaries",
+                "dpaudit.auditors.sampling.one_run.Canaries",
             )
         make = _callable(self.canaries, "--canaries", "it is called with the number of canaries")
         with foreign_code(self.canaries, "making the canaries"):
@@ -99,21 +110,15 @@ class Settings:
             raise UsageError(
                 f"{self.canaries} returned {what}, asked for {number}",
                 where="--canaries",
-                remedy="return dpaudit.auditors.statistics.canaries.Canaries(number, insert, score)",
+                remedy="return dpaudit.auditors.sampling.one_run.Canaries(number, insert, score)",
             )
         return made
 
 
 _USED_BY: dict[str, tuple[str, ...]] = {
-    "score": SAMPLING,
-    "workers": SAMPLING,
-    "dask": SAMPLING,
-    "chunk": SAMPLING,
-    "time_limit": SAMPLING,
-    "resume": SAMPLING,
+    **dict.fromkeys(("score", "workers", "dask", "chunk", "time_limit", "resume"), SAMPLING),
     "stop_when_refuted": ("sequential",),
-    "canaries": ("one-run",),
-    "guesses": ("one-run",),
+    **dict.fromkeys(("canaries", "guesses"), ("one-run",)),
 }
 
 
@@ -162,7 +167,7 @@ _OPTIONS = (
         "--resume",
         type=click.Path(dir_okay=False, path_type=Path),
         metavar="FILE",
-        help="Keep finished runs in this SQLite file, and go on from those it holds (extra `resume`).",
+        help="Keep finished runs in this SQLite file, and go on from those it holds.",
     ),
     click.option(
         "--stop-when-refuted",
@@ -173,7 +178,7 @@ _OPTIONS = (
     click.option(
         "--canaries",
         metavar="MODULE:CALLABLE",
-        help="For one-run: called with their number, returns dpaudit.auditors.statistics.canaries.Canaries.",
+        help="For one-run: called with their number, returns dpaudit.auditors.sampling.one_run.Canaries.",
     ),
     click.option(
         "--guesses",
@@ -183,15 +188,6 @@ _OPTIONS = (
 )
 
 
-def settings_options(verb: Callable[..., None]) -> Callable[..., None]:
+def settings_options(verb: Verb) -> Verb:
     """Give a verb these options; it receives them together, as ``settings``."""
-
-    @functools.wraps(verb)
-    def with_settings(*args: Any, **options: Any) -> None:
-        fields = {name: options.pop(name) for name in Settings.__dataclass_fields__}
-        verb(*args, settings=Settings(**fields), **options)
-
-    decorated: Callable[..., None] = with_settings
-    for option in reversed(_OPTIONS):
-        decorated = option(decorated)
-    return decorated
+    return grouped(verb, _OPTIONS, Settings, "settings")

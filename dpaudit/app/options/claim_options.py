@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import click
 
-from dpaudit.accountants.accounting import account
 from dpaudit.accountants.filters.filters import GDPFilter, ZCDPFilter
 from dpaudit.certificate.statement import NOTHING_STATED, Statement
-from dpaudit.certificate.verdicts import Accounting
 from dpaudit.claims.claims import Claim
 from dpaudit.claims.guarantees import GDP, ZCDP, AnyGuarantee, ApproxDP, PureDP
 from dpaudit.claims.relations import Neighbouring, TrustModel
 from dpaudit.curator.curator import Filter
 from dpaudit.errors import ClaimMismatch, UsageError
-from dpaudit.ledger.ledger import Ledger
+
+Verb: TypeAlias = Callable[..., None]
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class StatedClaim:
             meant = getattr(own, name)
             if meant is not None and value != meant:
                 raise ClaimMismatch(
-                    f"{name} {value!r} was asked for, its own claim speaks of {str(meant)!r}",
+                    f"{name} {value!r} was asked for, its own claim is about {str(meant)!r}",
                     where="--" + name.replace("_", "-"),
                     remedy=f"claim {name} {str(meant)!r}",
                 )
@@ -130,13 +130,13 @@ _OPTIONS = (
     click.option(
         "--trust-model",
         type=click.Choice([str(model) for model in TrustModel]),
-        help="Who sees private data: a central curator; nobody but each user (local); or a curator whose "
+        help="Who sees private data: a central curator; each user alone (local); or a curator whose "
         "answers each user sees beside their own (joint).",
     ),
 )
 
 
-def users_option(verb: Callable[..., None]) -> Callable[..., None]:
+def users_option(verb: Verb) -> Verb:
     """``--users``, for the verbs that run an algorithm."""
     return click.option(
         "--users",
@@ -146,9 +146,9 @@ def users_option(verb: Callable[..., None]) -> Callable[..., None]:
     )(verb)
 
 
-def rigour_option(verb: Callable[..., None]) -> Callable[..., None]:
+def rigour_option(verb: Verb) -> Verb:
     """``--rigour float-pessimistic|interval``."""
-    decorated: Callable[..., None] = click.option(
+    decorated: Verb = click.option(
         "--rigour",
         type=click.Choice(["float-pessimistic", "interval"]),
         default="float-pessimistic",
@@ -158,9 +158,9 @@ def rigour_option(verb: Callable[..., None]) -> Callable[..., None]:
     return decorated
 
 
-def statement_option(verb: Callable[..., None]) -> Callable[..., None]:
+def statement_option(verb: Verb) -> Verb:
     """``--statement FILE``, read at once: what cannot be followed stops the verb before anything runs."""
-    decorated: Callable[..., None] = click.option(
+    decorated: Verb = click.option(
         "--statement",
         type=click.Path(path_type=Path),
         metavar="FILE",
@@ -175,25 +175,21 @@ def _read_statement(ctx: click.Context, option: click.Parameter, path: Path | No
     return NOTHING_STATED if path is None else Statement.read(path)
 
 
-def accounted(ledger: Ledger, claim: Claim | None, rigour: str) -> Accounting:
-    """The ledger's accounting at the rigour that was asked for."""
-    if rigour == "interval":
-        from dpaudit.accountants.interval.interval_bounds import account_in_intervals
-
-        return account_in_intervals(ledger, claim)
-    return account(ledger, claim)
-
-
-def claim_options(verb: Callable[..., None]) -> Callable[..., None]:
+def claim_options(verb: Verb) -> Verb:
     """Give a verb the claim options; it receives them together, as ``stated``."""
+    return grouped(verb, _OPTIONS, StatedClaim, "stated")
+
+
+def grouped(verb: Verb, options: Sequence[Callable[[Verb], Verb]], kind: type[Any], name: str) -> Verb:
+    """Give a verb options that it receives together, as the dataclass whose fields they are."""
 
     @functools.wraps(verb)
-    def with_claim(*args: Any, **options: Any) -> None:
-        fields = {name: options.pop(name) for name in StatedClaim.__dataclass_fields__}
-        verb(*args, stated=StatedClaim(**fields), **options)
+    def with_them(*args: Any, **given: Any) -> None:
+        fields = {field.name: given.pop(field.name) for field in dataclasses.fields(kind)}
+        verb(*args, **{name: kind(**fields)}, **given)
 
-    decorated: Callable[..., None] = with_claim
-    for option in reversed(_OPTIONS):
+    decorated: Verb = with_them
+    for option in reversed(options):
         decorated = option(decorated)
     return decorated
 

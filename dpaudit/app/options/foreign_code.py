@@ -1,4 +1,4 @@
-"""Loading and running what a user wrote: its faults are reported as its own, and its prints go to stderr."""
+"""Load and run a user's code: its faults are reported as its own, and its prints go to stderr."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from dpaudit.app.text.failures import NobodyReads
+from dpaudit.app.text.streams import NobodyReads
 from dpaudit.errors import DpauditError, UsageError
 
 _OWN_FOLDER = str(Path(__file__).resolve().parents[2])
@@ -23,7 +23,7 @@ _OWN_FOLDER = str(Path(__file__).resolve().parents[2])
 
 @contextlib.contextmanager
 def foreign_code(reference: str, doing: str) -> Iterator[None]:
-    """Blame on `reference` whatever goes wrong inside; stdout stays free for the answer.
+    """Report what goes wrong inside as a fault of `reference`; stdout stays free for the answer.
 
     Raises:
         UsageError: the code raised an exception of its own, or asked the interpreter to exit.
@@ -38,8 +38,8 @@ def foreign_code(reference: str, doing: str) -> Iterator[None]:
         raise UsageError(
             f"{text} while {doing}",
             where=f"{reference} ({_place(error)})",
-            why="nothing can be said of an algorithm that fails",
-            remedy="mend it; --traceback shows where it failed",
+            why="an algorithm that fails cannot be judged",
+            remedy="correct it; --traceback shows where it failed",
         ) from error
 
 

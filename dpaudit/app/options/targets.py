@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import copy
+import csv
 import difflib
 import inspect
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import click
+import numpy as np
+from numpy.typing import NDArray
 
 from dpaudit.algorithms.catalogue import CATALOGUE
-from dpaudit.app.options.arrays import read_array
 from dpaudit.app.options.foreign_code import foreign_code, load
 from dpaudit.auditors.sampling.curatorless import Plain
 from dpaudit.claims.claims import Claim
 from dpaudit.claims.pairs import Pair
-from dpaudit.errors import UsageError
+from dpaudit.errors import DataError, UsageError
 
 
 @dataclass(frozen=True)
@@ -114,7 +118,7 @@ def _refuse_plain(reference: str, plain: bool) -> None:
 
 
 def _is_measurement(value: object) -> bool:
-    """Whether it is an OpenDP measurement; told by its class, so that OpenDP need not be there."""
+    """Whether it is an OpenDP measurement, by its class's name: OpenDP need not be installed."""
     kind = type(value)
     return kind.__name__ == "Measurement" and kind.__module__.partition(".")[0] == "opendp"
 
@@ -185,6 +189,29 @@ def pairs_of(target: Target, pair: Pair | None) -> Sequence[Pair]:
         return tuple(target.algorithm.worst_pairs())
 
 
+def data_for(target: Target, pair: Pair | None) -> Any:
+    """What to run a target on: its own data, else the first of the pair."""
+    if target.data is not None:
+        return target.data
+    if pair is not None:
+        return copy.deepcopy(pair.data)  # the audit must find the pair as it was
+    raise UsageError(
+        "no data to run on",
+        where=f"TARGET {target.reference}",
+        why="only built-in algorithms bring their own",
+        remedy="add --data FILE, or --pair MODULE:CALLABLE, whose first data set is then used",
+    )
+
+
+def utility_of(target: Target, output: Any) -> dict[str, float | None]:
+    """What the algorithm says of its output's use, figure by figure; None for one that is not finite."""
+    if not hasattr(target.algorithm, "utility"):
+        return {}
+    with foreign_code(target.reference, "measuring its utility"):
+        figures = {str(name): float(value) for name, value in target.algorithm.utility(output).items()}
+    return {name: value if math.isfinite(value) else None for name, value in figures.items()}
+
+
 def parse_parameters(ctx: click.Context, option: click.Parameter, given: tuple[str, ...]) -> dict[str, Any]:
     """``name=value`` options to a dictionary; numbers are parsed, anything else is a string."""
     del ctx, option
@@ -195,7 +222,7 @@ def parse_parameters(ctx: click.Context, option: click.Parameter, given: tuple[s
             raise UsageError(
                 f"-P {text}: " + ("given twice" if name in parameters else "not of the form name=value"),
                 where="-P",
-                why="which value was meant cannot be told",
+                why="a parameter has one value",
                 remedy="write each parameter once, as -P name=value",
             )
         parameters[name] = _number(value)
@@ -231,3 +258,81 @@ def pair_option(verb: Callable[..., None]) -> Callable[..., None]:
         metavar="MODULE:CALLABLE",
         help="Returns (data, neighbour); default: the algorithm's own worst pairs.",
     )(verb)
+
+
+def read_array(path: Path) -> NDArray[Any]:
+    """Read ``.npy`` as it is, or ``.csv`` as a float64 matrix [rows, columns].
+
+    A first line without any number holds the columns' names, and is left out.
+
+    Raises:
+        UsageError: another suffix.
+        DataError: not numbers, not finite ones, or lines of different lengths.
+    """
+    suffix = path.suffix.lower()
+    if suffix not in {".npy", ".csv"}:
+        raise UsageError(
+            f"a data file ending in {suffix!r}",
+            where=f"--data {path}",
+            why="the suffix says how to read it",
+            remedy="give .npy or .csv, or let --pair return the data",
+        )
+    try:
+        array = np.load(path, allow_pickle=False) if suffix == ".npy" else _read_csv(path)
+    except DataError:
+        raise
+    except (OSError, ValueError, EOFError, csv.Error) as error:
+        raise DataError(
+            f"cannot be read: {error}", where=f"--data {path}", remedy="give a file of numbers"
+        ) from None
+    if array.dtype.kind not in "biuf" or not array.size:
+        raise DataError(
+            f"an array of shape {array.shape} and type {array.dtype}",
+            where=f"--data {path}",
+            remedy="give at least one record, in numbers",
+        )
+    if not np.isfinite(array).all():
+        raise DataError(
+            "holds NaN or infinity",
+            where=f"--data {path}",
+            why="they pass through noise unchanged and so reveal the data",
+            remedy="clip or fill them before",
+        )
+    return array
+
+
+def _read_csv(path: Path) -> NDArray[np.float64]:
+    rows: list[list[float]] = []
+    with path.open(newline="", encoding="utf-8-sig") as file:
+        reader = csv.reader(file)
+        for cells in reader:
+            place = f"--data {path}:{reader.line_num}"
+            numbers = [_cell(cell) for cell in cells]
+            if reader.line_num == 1 and cells and all(number is None for number in numbers):
+                continue  # the columns' names: a line with any number in it is a record
+            if not cells and not file.read().strip():
+                break  # an empty line at the end
+            present = [number for number in numbers if number is not None]
+            if not cells or len(present) < len(cells):
+                raise DataError(
+                    "an empty line" if not cells else "a cell that is empty or no number",
+                    where=place,
+                    why="a missing number cannot be assigned to a record",
+                    remedy="give a number in every cell; a first line of names has names alone",
+                )
+            if rows and len(present) != len(rows[0]):
+                raise DataError(
+                    f"{len(present)} cells, where the first record has {len(rows[0])}",
+                    where=place,
+                    why="every record has one number in every column",
+                    remedy="complete the line",
+                )
+            rows.append(present)
+    return np.array(rows, dtype=np.float64)
+
+
+def _cell(cell: str) -> float | None:
+    try:
+        return float(cell)
+    except ValueError:
+        return None

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from dpaudit.app.text.output import printable
+from dpaudit.app.text.streams import printable
 
 #: For data, in this order; the last one is for claims and for what goes wrong, where there are any.
 COLOURS = ("#0072b2", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#d55e00")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dpaudit.accountants.curves.conversion_table import ALWAYS, conversions, curves
+from dpaudit.accountants.curves.conversion_table import ALWAYS, conversions
+from dpaudit.accountants.curves.implied import implied_curve
 from dpaudit.certificate.certificate import Certificate
 from dpaudit.claims.guarantees import AnyGuarantee, ApproxDP
 
@@ -18,9 +19,9 @@ def claim_curve(claim: AnyGuarantee, end: float) -> list[tuple[float, float]]:
     """What a claim promises between epsilon 0 and `end`: a curve, or the one point that was claimed."""
     if isinstance(claim, ApproxDP):
         return [(claim.epsilon, claim.delta)]
-    curve = next(curve for curve in curves(claim) if curve.holds == ALWAYS)
+    curve = implied_curve(claim)
     steps = (end * step / _POINTS for step in range(_POINTS + 1))
-    return [(epsilon, min(1.0, curve.delta(epsilon))) for epsilon in steps]
+    return [(epsilon, min(1.0, curve(epsilon))) for epsilon in steps]
 
 
 def claim_point(claim: AnyGuarantee) -> tuple[float, float]:

@@ -11,8 +11,8 @@ from dpaudit.app.report.chart import AXIS, BAD, BAD_DASH, COLOURS, GOOD, HEIGHT,
 from dpaudit.app.report.claim_points import claimed_epsilon
 from dpaudit.app.report.report_curves import profile_chart, trade_off_chart
 from dpaudit.app.report.running_total import course, shares
-from dpaudit.app.text.output import printable
-from dpaudit.app.text.tables import could_refute_any
+from dpaudit.app.text.audits import could_refute_any
+from dpaudit.app.text.streams import printable
 from dpaudit.auditors.statistics.clopper_pearson import largest_refutable_epsilon
 from dpaudit.certificate.certificate import Certificate
 from dpaudit.certificate.verdicts import Audit, leading_figure

@@ -8,11 +8,12 @@ from typing import Any
 from dpaudit.app.report.blocks import Block, Code, Grid, Heading, Items, Paragraph, Picture
 from dpaudit.app.report.report_summary import RELATIONS, summary
 from dpaudit.app.report.running_total import MOST_LINES, Share, shares
+from dpaudit.app.text.audits import could_refute_any
 from dpaudit.app.text.conditions import sentences
-from dpaudit.app.text.output import assured, lower, printable
+from dpaudit.app.text.output import assured, lower
+from dpaudit.app.text.streams import printable
 from dpaudit.app.text.tables import (
     bound_figure,
-    could_refute_any,
     figure,
     mechanism_words,
     sensitivity_words,
@@ -80,7 +81,7 @@ def _releases(certificate: Certificate, pictures: Mapping[str, Block]) -> Iterat
     yield Heading("Releases")
     words = f"Everything that left the algorithm: {number}."
     if len(releases) > MOST_LINES:
-        words += " Those whose labels differ in a number alone share a row, with the dearest one's figures."
+        words += " Those whose labels differ in a number alone share a row, with the costliest one's figures."
     if certificate.budget is not None:
         words += f" How many there are may depend on the data; a filter held the run to {certificate.budget}."
     yield Paragraph(words)
@@ -90,16 +91,18 @@ def _releases(certificate: Certificate, pictures: Mapping[str, Block]) -> Iterat
 
 
 def _row(share: Share) -> list[str]:
-    dearest = share.dearest
+    costliest = share.costliest
     label = (
-        times(share.label, dearest.count) if share.number == 1 else f"{share.label} ({share.number} releases)"
+        times(share.label, costliest.count)
+        if share.number == 1
+        else f"{share.label} ({share.number} releases)"
     )
     return [
         label,
-        mechanism_words(dearest.mechanism),
-        sensitivity_words(dearest.mechanism),
-        "" if dearest.claimed is None else figure(dearest.claimed),
-        figure(dearest.proved, proved=True),
+        mechanism_words(costliest.mechanism),
+        sensitivity_words(costliest.mechanism),
+        "" if costliest.claimed is None else figure(costliest.claimed),
+        figure(costliest.proved, proved=True),
         "" if share.share is None else f"{share.share:.1%}",
         "" if share.verdict is None else _spaced(share.verdict),
     ]
@@ -156,7 +159,7 @@ def _experiments(certificate: Certificate, pictures: Mapping[str, Block]) -> Ite
             lines += [f"inconclusive: {reason}" for reason in audit.inconclusive]
         if lines:
             yield Paragraph(
-                f"What {audit.method} found, on the {audit.speaks_of.replace('-', ' ')}, seed {audit.seed}:"
+                f"What {audit.method} found, on the {audit.about.replace('-', ' ')}, seed {audit.seed}:"
             )
             yield Items(lines)
     yield from _drawn(pictures, "audits")

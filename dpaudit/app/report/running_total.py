@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from dpaudit.accountants.accounting import bounds
 from dpaudit.accountants.composition.composition import Composition
 from dpaudit.accountants.composition.costs import rho
-from dpaudit.accountants.curves.profile_points import dear
+from dpaudit.accountants.curves.profile_points import costly
 from dpaudit.certificate.certificate import Certificate
 from dpaudit.certificate.verdicts import Proof, ReleaseAccount, leading_figure
 from dpaudit.claims.guarantees import AnyGuarantee
@@ -32,14 +32,14 @@ class Share:
     Attributes:
         label: theirs, each number in it as ``#`` where there are several.
         number: how many releases.
-        dearest: the one with the largest figure.
+        costliest: the one with the largest figure.
         share: of the sum of all releases' costs; None where they have none in common.
         verdict: NOT_PROVED if any of their own claims is not; None where none has one.
     """
 
     label: str
     number: int
-    dearest: ReleaseAccount
+    costliest: ReleaseAccount
     share: float | None
     verdict: Proof | None
 
@@ -59,17 +59,17 @@ def shares(releases: Sequence[ReleaseAccount]) -> list[Share]:
         chosen = [releases[index] for index in members]
         part = sum(costs[index] for index in members) / whole if costs and whole > 0 else None
         label = key if len(members) > 1 else chosen[0].label
-        dearest = max(chosen, key=lambda release: leading_figure(release.proved))
-        found.append(Share(label, len(members), dearest, part, _verdict(chosen)))
+        costliest = max(chosen, key=lambda release: leading_figure(release.proved))
+        found.append(Share(label, len(members), costliest, part, _verdict(chosen)))
     if len(found) <= MOST_LINES:
         return found
     # Those that fail are never among the rest.
     order = sorted(found, key=lambda s: (s.verdict is not Proof.NOT_PROVED, -(s.share or 0.0)))
     kept, rest = order[:MOST_LINES], order[MOST_LINES:]
     part = sum(s.share for s in rest if s.share is not None) if costs else None
-    dearest = max((s.dearest for s in rest), key=lambda release: leading_figure(release.proved))
-    verdict = _verdict([s.dearest for s in rest])
-    kept.append(Share("all others", sum(s.number for s in rest), dearest, part, verdict))
+    costliest = max((s.costliest for s in rest), key=lambda release: leading_figure(release.proved))
+    verdict = _verdict([s.costliest for s in rest])
+    kept.append(Share("all others", sum(s.number for s in rest), costliest, part, verdict))
     return kept
 
 
@@ -88,7 +88,7 @@ def course(certificate: Certificate) -> tuple[AnyGuarantee, list[tuple[int, floa
     for release in releases:
         whole.add(release)
     method = certificate.bounds[0].method if certificate.bounds else ""
-    if method in {"pld", "pld+rdp", "rdp"} and dear(whole):
+    if method in {"pld", "pld+rdp", "rdp"} and costly(whole):
         return None
     stops = {round(len(releases) * step / _MOST_STEPS) for step in range(1, _MOST_STEPS + 1)}
     so_far = Composition(certificate.neighbouring, group)

@@ -1,4 +1,4 @@
-"""The pytest plugin: claims as tests. Nothing is loaded, and nothing said, where no test uses it.
+"""The pytest plugin: claims as tests. Where no test uses it, it loads and prints nothing.
 
 A test with ``@pytest.mark.dp_claim(...)`` takes ``dp_curator``, and fails unless everything it releases is
 proved to meet the claim; or it takes ``dp_audit``, which tries to refute the claim by experiment.
@@ -17,11 +17,12 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 if TYPE_CHECKING:
-    from dpaudit.app.testing.testing import ClaimedRun, Method
+    from dpaudit.app.testing.testing import ClaimedRun
     from dpaudit.certificate.verdicts import Audit
     from dpaudit.claims.claims import Claim
     from dpaudit.claims.pairs import Pair
     from dpaudit.curator.curator import Curator
+    from dpaudit.pipeline.audit import Method
 
 #: The probability, at most, with which any true claim at all is refuted in a session.
 SESSION_ERROR: Final = 1e-6
@@ -56,7 +57,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Take statistical tests out of the hands of pytest-rerunfailures, whatever its options say."""
+    """Exclude statistical tests from pytest-rerunfailures, whatever its options are."""
     plugins = config.pluginmanager.get_plugins()
     if any(getattr(plugin, "__name__", "") == "pytest_rerunfailures" for plugin in plugins):
         for item in items:
@@ -71,7 +72,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Refuse a claim that nothing would judge, and a statistical test that failed before."""
+    """Refuse a claim that is never judged, and a statistical test that failed before."""
     names = getattr(item, "fixturenames", ())
     if item.get_closest_marker(_MARK) is not None and not {"dp_curator", "dp_audit"} & set(names):
         pytest.fail(f"{_MARK}: the test takes neither dp_curator nor dp_audit, so nothing is judged", False)
@@ -82,7 +83,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 _NEVER_RERUN: Final = (
     "a statistical test that failed is not run again\n"
     "  a false claim would have as many tries as there are reruns\n"
-    "    do: leave this test out of what is rerun, or mend what it found"
+    "    do: leave this test out of what is rerun, or correct what it found"
 )
 
 
@@ -113,7 +114,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, o
 
 @contextmanager
 def _told(*more: type[Exception]) -> Generator[None]:
-    """A mistake in a test fails it with the four parts of its error, and without our own frames."""
+    """Turn a mistake in a test into a failure with the four parts of its error, without frames of dpaudit."""
     from dpaudit.errors import UsageError
 
     kinds: tuple[type[Exception], ...] = (UsageError, *more)
@@ -210,7 +211,7 @@ def dp_audit(request: pytest.FixtureRequest) -> Callable[..., Audit]:
                 method=method,
                 trials=trials,
                 seed=audit_seed(node.nodeid, number, request.config.getoption("--dp-seed")),
-                # 1/2 + 1/6 + 1/12 + ... = 1: nobody knows how many audits one test will make.
+                # 1/2 + 1/6 + 1/12 + ... = 1: the number of audits in one test is not known in advance.
                 error=SESSION_ERROR / len(auditing) / (number * (number + 1)),
                 run_options=run_options,
             )

@@ -1,6 +1,6 @@
 """What the pytest plugin does, without pytest: a marker's claim, a curator whose ledger is judged, an audit.
 
-Failures are told as an assertion is: what was claimed, what came out, and what would make it true.
+Failures read like assertions: what was claimed, what came out, and what would make it true.
 """
 
 from __future__ import annotations
@@ -9,17 +9,15 @@ import difflib
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Literal
+from typing import Any
 
-from dpaudit.accountants.accounting import account
 from dpaudit.accountants.calibration.calibration import scale_ledger
-from dpaudit.algorithms.data.neighbours import trajectory_pairs
-from dpaudit.algorithms.data.trajectories import TrajectoryData
-from dpaudit.app.gate.audit_plan import TRIALS, Plan, audited
+from dpaudit.algorithms.data.trajectories import TrajectoryData, trajectory_pairs
+from dpaudit.app.gate.audit_plan import TRIALS
 from dpaudit.app.options.claim_options import StatedClaim
 from dpaudit.app.text.output import lower, upper
-from dpaudit.app.text.tables import bound_figure, figure, shortfall
-from dpaudit.auditors.comparison.neighbours import table_pairs
+from dpaudit.app.text.tables import bound_figure, figure, shortfall, total_shortfall
+from dpaudit.auditors.neighbours import table_pairs
 from dpaudit.certificate.verdicts import Accounting, Audit, Experiment, Proof
 from dpaudit.claims.claims import Claim
 from dpaudit.claims.guarantees import AnyGuarantee
@@ -31,8 +29,9 @@ from dpaudit.curator.running import terms
 from dpaudit.errors import CannotBound, InvalidParameter, UsageError
 from dpaudit.ledger.ledger import Header, Ledger
 from dpaudit.ledger.releases import Release
-
-Method = Literal["replay", "threshold", "sequential"]
+from dpaudit.pipeline.accounting import account
+from dpaudit.pipeline.audit import Method
+from dpaudit.pipeline.audit import audit as audit_on_pairs
 
 _MARKER = "@pytest.mark.dp_claim"
 
@@ -50,7 +49,7 @@ def marked_claim(arguments: tuple[object, ...], fields: Mapping[str, object]) ->
     """The claim that a marker states: a `Claim`, or the fields of one.
 
     Raises:
-        UsageError: both, neither, or a field that nobody knows.
+        UsageError: both, neither, or an unknown field.
         InvalidParameter: a figure outside its range.
     """
     if len(arguments) == 1 and isinstance(arguments[0], Claim) and not fields:
@@ -61,9 +60,9 @@ def marked_claim(arguments: tuple[object, ...], fields: Mapping[str, object]) ->
         near = difflib.get_close_matches(unknown[0], known, n=1) if unknown else []
         hint = f"did you mean {near[0]}? " if near else ""
         raise UsageError(
-            f"{unknown[0]!r} is no part of a claim" if unknown else f"{arguments!r} is no Claim",
+            f"{unknown[0]!r} is not a field of a claim" if unknown else f"{arguments!r} is no Claim",
             where=_MARKER,
-            why="what is not understood cannot be judged",
+            why="a claim with an unknown part cannot be judged",
             remedy=f"{hint}give a dpaudit.Claim alone, or some of {', '.join(known)}",
         )
     guarantees = [name for name in ("epsilon", "rho", "mu") if fields.get(name) is not None]
@@ -135,13 +134,10 @@ def _not_proved(ledger: Ledger, accounting: Accounting) -> str:
                 f"    {_would_hold(figure(release.proved, proved=True), [made], made.claimed, relation)}"
             )
     lines += [f"  premise fails: {premise}" for premise in claim.premises if not premise.holds]
-    met = Proof.PROVED is accounting.verdict
-    if not met and accounting.bounds:
-        lines.append(f"  total: {shortfall(accounting.bounds[0].guarantee, claim.guarantee)}")
+    lines += [f"  {words}" for words in total_shortfall(accounting)]
+    if accounting.verdict is Proof.NOT_PROVED and accounting.bounds:
         cost = bound_figure(accounting.bounds[0])
         lines.append(f"    {_would_hold(cost, ledger.releases, claim.guarantee, relation)}")
-    elif not met:
-        lines.append(f"  total: claimed {claim.guarantee}; no accountant has a finite bound on that scale")
     return "\n".join(lines)
 
 
@@ -173,7 +169,7 @@ def neighbours(
         row: which unit changes.
 
     Raises:
-        InvalidParameter: as `dpaudit.auditors.comparison.neighbours.table_pairs` says.
+        InvalidParameter: as `dpaudit.auditors.neighbours.table_pairs` says.
     """
     if isinstance(data, TrajectoryData):
         return list(trajectory_pairs(data, neighbouring=relation, index=row))
@@ -191,55 +187,26 @@ def audit(
     error: float,
     run_options: Mapping[str, Any],
 ) -> Audit:
-    """Audit an algorithm on pairs; of several audits, one that refutes, else one that could not tell.
+    """Audit as `dpaudit.audit` does, left out with the gate's number of trials.
 
-    Args:
-        algorithm: any callable ``(data, curator) -> output``.
-        pairs: a `Pair`, a tuple ``(data, neighbour)``, several pairs, or None for the algorithm's own.
-        claim: what to refute; left out, the algorithm's own.
-        method: as ``dpaudit audit --method``.
-        trials: recordings, or runs on each side; left out, the method's usual number.
-        seed: of all noise.
-        error: the probability, at most, of refuting a true claim.
-        run_options: further arguments of `dpaudit.run`.
+    `error` is the probability, at most, of refuting a true claim.
 
     Raises:
-        UsageError: no pairs, or a method that nobody knows.
+        UsageError: no pairs, or an unknown method.
     """
-    if ("pr", method) not in TRIALS:
-        raise UsageError(
-            f"no method {method!r}",
-            where="dp_audit",
-            remedy=f"methods are {', '.join(known for profile, known in TRIALS if profile == 'pr')}",
-        )
-    claim = claim if claim is not None else getattr(algorithm, "claim", None)
-    found = audited(
+    known = [name for profile, name in TRIALS if profile == "pr"]
+    if method not in known:
+        raise UsageError(f"no method {method!r}", where="dp_audit", remedy=f"methods are {', '.join(known)}")
+    return audit_on_pairs(
         algorithm,
-        _pairs(algorithm, pairs),
-        claim=None if claim is None else claim.about(*terms(claim)),
-        plan=Plan(method, trials or TRIALS["pr", method], None, seed, 1 - error),
-        run_options=run_options,
+        pairs,
+        claim=claim,
+        method=method,
+        trials=TRIALS["pr", method] if trials is None else trials,
+        confidence=1 - error,
+        seed=seed,
+        **run_options,
     )
-    ranks = (Experiment.REFUTED, Experiment.INCONCLUSIVE, Experiment.NOT_REFUTED)
-    return min(found, key=lambda one: ranks.index(one.verdict))
-
-
-def _pairs(algorithm: object, pairs: object) -> list[Pair]:
-    if pairs is None and hasattr(algorithm, "worst_pairs"):
-        pairs = algorithm.worst_pairs()
-    if isinstance(pairs, Pair):
-        return [pairs]
-    if isinstance(pairs, tuple) and len(pairs) == 2 and not isinstance(pairs[0], Pair):
-        return [Pair(*pairs)]
-    found = list(pairs) if isinstance(pairs, Iterable) else []
-    if not found or not all(isinstance(pair, Pair) for pair in found):
-        raise UsageError(
-            "no pairs of neighbouring data" if not found else f"pairs of type {type(found[0]).__name__}",
-            where="dp_audit",
-            why="an audit compares two data sets that differ in one unit of privacy",
-            remedy="give a Pair, (data, neighbour), or what dp_neighbours(data) returns",
-        )
-    return found
 
 
 def audit_failure(found: Audit, *, allow_inconclusive: bool) -> str | None:
@@ -253,7 +220,7 @@ def audit_failure(found: Audit, *, allow_inconclusive: bool) -> str | None:
             return None
         return (
             f"inconclusive{about}\n  {'; '.join(found.inconclusive)}\n"
-            f"    would tell: more trials, or another method; allow_inconclusive=True lets it pass\n{repeat}"
+            f"    try: more trials, or another method; allow_inconclusive=True lets it pass\n{repeat}"
         )
     lines = [f"refuted{about}"]
     for finding in found.findings:

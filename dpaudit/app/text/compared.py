@@ -18,7 +18,7 @@ from dpaudit.ledger.ledger import Header
 #: None: nobody can tell.
 Grew = bool | None
 
-Status = Literal["new", "dearer", "changed", "cheaper", "gone"]
+Status = Literal["new", "costlier", "changed", "cheaper", "gone"]
 
 
 @dataclass(frozen=True)
@@ -162,7 +162,7 @@ def _change(base: ReleaseAccount | None, head: ReleaseAccount | None) -> Change 
     growth = None if grew is None else leading_figure(head.proved) - leading_figure(base.proved)
     status: Status = "changed"
     if grew:
-        status = "dearer"
+        status = "costlier"
     elif grew is False and _grew(head.proved, base.proved):
         status = "cheaper"
     return Change(head.label, status, _cost(base), _cost(head), growth, why)

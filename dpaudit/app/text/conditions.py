@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from dpaudit.app.text.output import counted, printable
+from dpaudit.app.text.output import counted
+from dpaudit.app.text.streams import printable
 from dpaudit.certificate.conditions import Code, Condition, Releases
 
 #: Each stands under the heading "Not checked". Fields in braces are filled from the condition's parameters.

@@ -8,7 +8,7 @@ import shutil
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
-from typing import IO, Any, TypeVar
+from typing import Any, TypeVar
 
 import click
 from rich import box
@@ -17,7 +17,7 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from dpaudit.app.text.failures import NobodyReads
+from dpaudit.app.text.streams import printable, write
 
 _Verb = TypeVar("_Verb", bound=Callable[..., Any])
 
@@ -53,7 +53,7 @@ def output_format_option(verb: _Verb) -> _Verb:
 
 def print_json(answer: Any) -> None:
     """JSON alone on stdout; NaN and infinities have no place in it."""
-    _write(sys.stdout, json.dumps(answer, indent=2, allow_nan=False) + "\n")
+    write(sys.stdout, json.dumps(answer, indent=2, allow_nan=False) + "\n")
 
 
 def print_text(*parts: RenderableType) -> None:
@@ -68,19 +68,7 @@ def print_text(*parts: RenderableType) -> None:
         for part in parts:
             console.print(part, soft_wrap=isinstance(part, Text) and part.no_wrap is True)
     text = "\n".join(line.rstrip() for line in captured.get().split("\n"))
-    _write(sys.stdout, text)
-
-
-def note(text: str) -> None:
-    """A line for people, on stderr."""
-    _write(sys.stderr, "\n".join(printable(line) for line in text.split("\n")) + "\n")
-
-
-def printable(text: str) -> str:
-    """The text without characters that would command the terminal: file names and labels are foreign."""
-    return "".join(
-        c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in text
-    )
+    write(sys.stdout, text)
 
 
 def line(*words: object) -> Text:
@@ -175,13 +163,3 @@ def _columns() -> int:
     if not sys.stdout.isatty():
         return 80
     return max(shutil.get_terminal_size().columns, _NARROWEST)
-
-
-def _write(stream: IO[str], text: str) -> None:
-    # A label may hold characters that the terminal's encoding lacks: an escape is better than a traceback.
-    encoding = getattr(stream, "encoding", None) or "utf-8"
-    try:
-        stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
-        stream.flush()
-    except BrokenPipeError as error:
-        raise NobodyReads(*error.args) from None

@@ -1,9 +1,12 @@
-"""How far a long computation has come, on stderr."""
+"""How far a long computation, or the reading of a long file, has come, on stderr."""
 
 from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 
@@ -11,10 +14,13 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
 
-from dpaudit.app.text.output import note
+from dpaudit.app.text.streams import note, printable
 
 #: Without a terminal a line is printed at each tenth, and at the latest after so many seconds.
 INTERVAL = 30.0
+
+#: Files below this size, in bytes, are read in a second or two: a bar would only flicker.
+LONG = 20_000_000
 
 
 class Progress:
@@ -91,3 +97,18 @@ def _bar() -> Bar:
         redirect_stdout=False,
         redirect_stderr=False,
     )
+
+
+@contextmanager
+def progress_on(path: Path) -> Iterator[Callable[[int], None] | None]:
+    """A function to be told of bytes that have been read, or None where nobody would see it.
+
+    The bar is gone afterwards, also after an error or Ctrl-C.
+    """
+    size = path.stat().st_size if path.is_file() else 0
+    if size < LONG or not sys.stderr.isatty():
+        yield None
+        return
+    with Bar(console=Console(stderr=True, markup=False), transient=True) as bars:
+        bar = bars.add_task(printable(path.name), total=size)
+        yield lambda read: bars.advance(bar, read)

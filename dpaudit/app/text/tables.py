@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, assert_never
 
 from rich.console import RenderableType
-from rich.text import Text
 
-from dpaudit.app.text.output import MOST_ROWS, bullets, counted, line, lower, table, upper
-from dpaudit.auditors.statistics.gaussian_pair import LARGEST_EPSILON
+from dpaudit.app.text.conditions import sentences
+from dpaudit.app.text.output import MOST_ROWS, bullets, line, table, upper
+from dpaudit.certificate.conditions import Condition
 from dpaudit.certificate.verdicts import (
     Accounting,
-    Audit,
-    Experiment,
-    Finding,
     Proof,
     ReleaseAccount,
     ReleaseGroup,
@@ -38,17 +35,17 @@ def accounting_table(accounting: Accounting) -> list[RenderableType]:
         rows = [_account_row(release) for release in accounting.releases]
     else:
         groups = overview.groups[:MOST_ROWS]
-        failing = _not_proved(accounting)[:MOST_ROWS]
+        failing = not_proved(accounting)[:MOST_ROWS]
         # A failing release that is alone in its group has its row already.
-        alone = {group.dearest.label for group in groups if group.number == 1}
+        alone = {group.costliest.label for group in groups if group.number == 1}
         rows = [_group_row(group) for group in groups]
         rows += [_account_row(release) for release in failing if release.label not in alone]
         others = overview.total - sum(group.number for group in groups)
         if others:
             notes.append(f"... and {others} more releases")
         notes.append(
-            f"{overview.total} releases; where labels differ in a number alone, a row has the dearest one's "
-            f"cost, and --output-format json lists {len(accounting.releases)}"
+            f"{overview.total} releases; where labels differ only in a number, a row shows the cost of the "
+            f"costliest one, and --output-format json lists {len(accounting.releases)}"
         )
     if accounting.claim is not None:
         best = f"{bound_figure(accounting.bounds[0])}" if accounting.bounds else "none known"
@@ -59,29 +56,35 @@ def accounting_table(accounting: Accounting) -> list[RenderableType]:
     return [table(columns, rows, whole=("claimed", "computed", "verdict")), *map(line, notes)]
 
 
+def not_checked(conditions: Iterable[Condition]) -> list[RenderableType]:
+    """What is taken on trust."""
+    return bullets("Not checked", sentences(conditions))
+
+
 def bound_words(accounting: Accounting) -> list[str]:
     """Each bound on the total, tightest first."""
     words = [f"{bound_figure(bound)} by {bound.method} ({bound.rigour})" for bound in accounting.bounds]
     return words or ["no accountant has a finite bound on the claim's scale"]
 
 
-def _not_proved(accounting: Accounting) -> list[ReleaseAccount]:
+def not_proved(accounting: Accounting) -> list[ReleaseAccount]:
+    """The releases whose own claim is not proved, as far as they are shown."""
     return [release for release in accounting.releases if release.verdict is Proof.NOT_PROVED]
 
 
 def _group_row(group: ReleaseGroup) -> list[object]:
-    """Releases that differ in a number: how many, their kind, and the dearest one's figure."""
+    """Releases that differ in a number: how many, their kind, and the costliest one's figure."""
     if group.number == 1:
-        return _account_row(group.dearest)
+        return _account_row(group.costliest)
     verdict = None
     if group.claimed:
         verdict = Proof.NOT_PROVED if group.failed else Proof.PROVED
     return [
         f"{group.pattern} ({group.number})",
-        group.dearest.mechanism.kind,
+        group.costliest.mechanism.kind,
         "",
         "",
-        f"<= {figure(group.dearest.proved, proved=True)}",
+        f"<= {figure(group.costliest.proved, proved=True)}",
         verdict,
     ]
 
@@ -101,18 +104,22 @@ def shortfalls(accounting: Accounting) -> list[RenderableType]:
     """For each claim that is not proved: claimed, computed and their ratio; then the premises that fail."""
     lines = [
         f"release {release.label!r}: {shortfall(release.proved, release.claimed)}"
-        for release in _not_proved(accounting)[:MOST_ROWS]
+        for release in not_proved(accounting)[:MOST_ROWS]
         if release.claimed is not None
     ]
     if accounting.overview.failed > len(lines):
         lines.append(f"and {accounting.overview.failed - len(lines)} more releases")
+    return bullets("Not proved", [*lines, *total_shortfall(accounting)])
+
+
+def total_shortfall(accounting: Accounting) -> list[str]:
+    """Why the total claim is not proved; empty where it is, or where nothing is claimed."""
     claim = accounting.claim
-    if claim is not None and accounting.verdict is Proof.NOT_PROVED:
-        if accounting.bounds:
-            lines.append(f"total: {shortfall(accounting.bounds[0].guarantee, claim.guarantee)}")
-        else:
-            lines.append(f"total: claimed {claim.guarantee}; no accountant has a finite bound on that scale")
-    return bullets("Not proved", lines)
+    if claim is None or accounting.verdict is not Proof.NOT_PROVED:
+        return []
+    if accounting.bounds:
+        return [f"total: {shortfall(accounting.bounds[0].guarantee, claim.guarantee)}"]
+    return [f"total: claimed {claim.guarantee}; no accountant has a finite bound on that scale"]
 
 
 def premises(claim: Claim | None) -> list[RenderableType]:
@@ -133,37 +140,6 @@ def shortfall(proved: AnyGuarantee, claimed: AnyGuarantee) -> str:
         return f"claimed {claimed}, computed {computed!r}"
     ratio = f"{upper(computed / stated)} times the claim" if stated > 0 else "the claim is 0"
     return f"claimed {stated!r}, computed {computed!r}: {ratio}"
-
-
-def could_refute_any(audit: Audit) -> bool:
-    """Whether nothing limited which epsilon could be refuted: the figure is where computing ends."""
-    return (audit.largest_refutable_epsilon or 0.0) >= LARGEST_EPSILON
-
-
-def audit_line(audit: Audit) -> Text:
-    """The audit's verdict, what it compared, and its seed."""
-    compared = counted(audit.pairs, "pair", "pairs") + " of neighbouring data"
-    if audit.method == "one-run":
-        compared = counted(audit.trials, "canary", "canaries")
-    return line("audit", audit.verdict, f"by {audit.method} on {compared}, audit seed {audit.seed}")
-
-
-def audit_words(audit: Audit) -> list[RenderableType]:
-    """The audit's verdict, its seed, its findings and why it could not tell, where that is so."""
-    parts: list[RenderableType] = [audit_line(audit)]
-    if audit.epsilon_lower is not None:
-        parts.append(line(f"epsilon >= {lower(audit.epsilon_lower)} at delta {audit.delta}"))
-    parts += bullets("Findings", map(finding_words, audit.findings))
-    if audit.verdict is Experiment.INCONCLUSIVE:
-        parts += bullets("Inconclusive", audit.inconclusive)
-    return parts
-
-
-def finding_words(finding: Finding) -> str:
-    """A finding's kind, release, detail and place."""
-    label = f" in {finding.label!r}" if finding.label else ""
-    place = f" ({finding.where})" if finding.where else ""
-    return f"{finding.kind}{label}: {finding.detail}{place}"
 
 
 def release_rows(releases: Sequence[Release]) -> list[list[object]]:

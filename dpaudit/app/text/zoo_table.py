@@ -8,9 +8,10 @@ from typing import Any
 
 from dpaudit.algorithms.environments.tabular import random_mdp
 from dpaudit.algorithms.offline.dp_apvi import DPAPVI
-from dpaudit.app.text.audit_text import audit_json
+from dpaudit.app.text.audits import audit_json
 from dpaudit.app.text.failures import EXIT_NOT_PROVED
-from dpaudit.app.text.output import assured, line, note, print_json, print_text, table
+from dpaudit.app.text.output import assured, line, print_json, print_text, table
+from dpaudit.app.text.streams import note
 from dpaudit.auditors.zoo.table import ZooRow, zoo_rows
 from dpaudit.auditors.zoo.zoo import ZOO, Specimen
 from dpaudit.claims.guarantees import PureDP

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 from collections.abc import Sequence
 from dataclasses import replace
@@ -10,7 +11,6 @@ from typing import Any, cast
 import click
 from click.core import ParameterSource
 
-from dpaudit.accountants.curves.implied import implied_curve
 from dpaudit.app.options.audit_options import METHODS, Settings, settings_options
 from dpaudit.app.options.claim_options import StatedClaim, claim_options, users_option
 from dpaudit.app.options.foreign_code import foreign_code
@@ -22,20 +22,18 @@ from dpaudit.app.options.targets import (
     pairs_of,
     parameter_option,
 )
-from dpaudit.app.text.audit_text import audit_json, audit_page
+from dpaudit.app.text.audits import audit_json, audit_page
 from dpaudit.app.text.failures import EXIT_INCONCLUSIVE, EXIT_NOT_PROVED, traceback_option
 from dpaudit.app.text.output import line, lower, output_format_option, print_json, print_text
 from dpaudit.app.text.progress import Progress
-from dpaudit.auditors.replay.replay import replay
 from dpaudit.auditors.sampling.curatorless import Plain
-from dpaudit.auditors.sampling.plan import Plan, SoFar
-from dpaudit.auditors.sampling.sampling import Method, audit_by_sampling
-from dpaudit.auditors.statistics.canaries import audit_in_one_run, coin_relation
+from dpaudit.auditors.sampling.sampling import SoFar
 from dpaudit.certificate.verdicts import Audit, Experiment
-from dpaudit.claims.claims import Claim
 from dpaudit.claims.pairs import Pair
-from dpaudit.curator.running import name_of, terms
+from dpaudit.curator.running import name_of
 from dpaudit.errors import UsageError
+from dpaudit.pipeline.audit import Method, one_run
+from dpaudit.pipeline.audit import audit as audit_on_pairs
 
 #: Runs a side of the zoo's audits, unless --trials says otherwise.
 ZOO_TRIALS = 10_000
@@ -66,7 +64,7 @@ Exits 0 if not refuted, 1 if refuted. An audit can refute a claim, never prove o
     "--plain",
     is_flag=True,
     help="TARGET draws its own noise, (data, numpy generator) -> output. A curatorless.Plain and "
-    "an OpenDP measurement need no such word.",
+    "an OpenDP measurement are detected automatically.",
 )
 @parameter_option
 @claim_options
@@ -76,7 +74,7 @@ Exits 0 if not refuted, 1 if refuted. An audit can refute a claim, never prove o
     type=click.FloatRange(min=0, max=1, min_open=True, max_open=True),
     default=0.95,
     show_default=True,
-    help="That the bound holds and no true claim is refuted.",
+    help="Confidence level of the bound and of the verdict.",
 )
 @settings_options
 @click.option(
@@ -104,7 +102,7 @@ def audit(
     strict: bool,
     output_format: str,
 ) -> None:
-    """Run TARGET on neighbouring data and look for what its ledger does not tell.
+    """Run TARGET on neighbouring data and look for what contradicts its claim or its ledger.
 
     TARGET is a built-in algorithm (see `dpaudit list`), path.py:NAME or package.module:NAME.
     """
@@ -124,29 +122,25 @@ def audit(
     settings.require_used(method)
     _require_sensible(method, pair_reference, settings, chosen)
     delta, stated = _bound_at(stated)
-    claim = _about_run(stated.claim(chosen.claim), method)
-    shared: dict[str, Any] = {"claim": claim, "delta": delta, "confidence": confidence}
+    shared: dict[str, Any] = {
+        "claim": stated.claim(chosen.claim),
+        "delta": delta,
+        "confidence": confidence,
+        "seed": seed,
+        "users": users,
+    }
     if method == "one-run":
-        found = _in_one_run(chosen, settings, shared, users=users, seed=seed)
+        canaries = settings.canaries_for()
+        with foreign_code(target, "auditing it"):
+            found = one_run(chosen.algorithm, canaries, guesses=settings.guesses, **shared)
     else:
         pairs = pairs_of(chosen, None if pair_reference is None else load_pair(pair_reference))
         _require_pairs(pairs, target)
-        if method == "replay":
-            with foreign_code(target, "auditing it"):
-                found = replay(
-                    chosen.algorithm,
-                    pairs,
-                    seed=seed,
-                    run_options={"users": users},
-                    replays=settings.number(method),
-                    **shared,
-                )
-        else:
-            found = _sampled(chosen, pairs, cast("Method", method), settings, shared, users=users, seed=seed)
+        found = _on_pairs(chosen, pairs, cast("Method", method), settings, shared)
     if output_format == "json":
         print_json(audit_json(found))
     else:
-        head = line(f"{name_of(chosen.algorithm)}: {claim or 'nothing claimed'}")
+        head = line(f"{name_of(chosen.algorithm)}: {found.claim or 'nothing claimed'}")
         print_text(head, *audit_page(found))
     if found.verdict is Experiment.REFUTED:
         ctx.exit(EXIT_NOT_PROVED)
@@ -154,69 +148,20 @@ def audit(
         ctx.exit(EXIT_INCONCLUSIVE)
 
 
-def _sampled(
-    target: Target,
-    pairs: Sequence[Pair],
-    method: Method,
-    settings: Settings,
-    shared: dict[str, Any],
-    *,
-    users: int | None,
-    seed: int,
+def _on_pairs(
+    target: Target, pairs: Sequence[Pair], method: Method, settings: Settings, shared: dict[str, Any]
 ) -> Audit:
-    claim: Claim | None = shared["claim"]
-    plan = Plan(
-        trials=settings.number(method),
-        seed=seed,
-        chunk=settings.chunk,
-        workers=settings.workers or 1,
-        cluster=settings.dask,
-        resume=settings.resume,
-        time_limit=settings.time_limit,
-        stop_when_refuted=bool(settings.stop_when_refuted),
-    )
-    score = settings.scored()
-    with (
-        Progress(plan.trials * len(pairs), "runs a side") as progress,
-        foreign_code(target.reference, "auditing it"),
-    ):
-        return audit_by_sampling(
-            target.algorithm,
-            pairs,
-            plan,
-            method=method,
-            score=score,
-            curve=None if claim is None else implied_curve(claim.guarantee),
-            run_options=_run_options(target, claim, users),
-            progress=lambda so_far: _show(progress, so_far),
-            **shared,
+    sampling: dict[str, Any] = {}
+    total = settings.number(method) * len(pairs)
+    with contextlib.ExitStack() as stack:
+        if method != "replay":
+            sampling = settings.sampling()
+            progress = stack.enter_context(Progress(total, "runs a side"))
+            sampling["progress"] = lambda so_far: _show(progress, so_far)
+        stack.enter_context(foreign_code(target.reference, "auditing it"))
+        return audit_on_pairs(
+            target.algorithm, pairs, method=method, trials=settings.trials, **sampling, **shared
         )
-
-
-def _in_one_run(
-    target: Target, settings: Settings, shared: dict[str, Any], *, users: int | None, seed: int
-) -> Audit:
-    claim: Claim | None = shared["claim"]
-    canaries = settings.canaries_for(settings.number("one-run"))
-    options = {**_run_options(target, claim, users), "neighbouring": coin_relation(claim)}
-    with foreign_code(target.reference, "auditing it"):
-        return audit_in_one_run(
-            target.algorithm,
-            canaries,
-            guesses=settings.guesses,
-            curve=None if claim is None else implied_curve(claim.guarantee),
-            seed=seed,
-            run_options=options,
-            **shared,
-        )
-
-
-def _run_options(target: Target, claim: Claim | None, users: int | None) -> dict[str, Any]:
-    """What decides a run: of a claim whom it is about, not its figure, so that kept runs serve any."""
-    if isinstance(target.algorithm, Plain):
-        return {}
-    unit, neighbouring, trust_model = terms(claim)
-    return {"unit": unit, "neighbouring": neighbouring, "trust_model": trust_model, "users": users}
 
 
 def _show(progress: Progress, so_far: SoFar) -> None:
@@ -231,18 +176,10 @@ def _show(progress: Progress, so_far: SoFar) -> None:
 
 
 def _bound_at(stated: StatedClaim) -> tuple[float | None, StatedClaim]:
-    """Where the bound on epsilon is stated: a delta without an epsilon is no part of a claim."""
+    """Where the bound on epsilon is stated: a delta without an epsilon is not a field of a claim."""
     if stated.delta is None or stated.epsilon is not None:
         return None, stated
     return stated.delta, replace(stated, delta=None)
-
-
-def _about_run(claim: Claim | None, method: str) -> Claim | None:
-    """The claim with unit, relation and trust model as a run fills in what it leaves open."""
-    if claim is None:
-        return None
-    unit, neighbouring, trust_model = terms(claim)
-    return claim.about(unit, coin_relation(claim) if method == "one-run" else neighbouring, trust_model)
 
 
 def _require_pairs(pairs: Sequence[Pair], target: str) -> None:
@@ -256,7 +193,7 @@ def _require_pairs(pairs: Sequence[Pair], target: str) -> None:
 
 
 def _require_sensible(method: str, pair: str | None, settings: Settings, target: Target) -> None:
-    """Refuse a pair that one run would pass over, and an exact ratio of releases that nobody sees."""
+    """Refuse a pair that one run would ignore, and an exact ratio of releases that no curator saw."""
     if method == "one-run" and pair is not None:
         raise UsageError(
             "--pair with --method one-run",
@@ -274,7 +211,7 @@ def _require_sensible(method: str, pair: str | None, settings: Settings, target:
 
 
 def _require_zoo_options(ctx: click.Context) -> None:
-    """Refuse whatever the zoo would pass over."""
+    """Refuse every option that the zoo would ignore."""
     used = {"zoo", "target", "trials", "seed", "confidence", "output_format", "traceback"}
     for parameter in ctx.command.params:
         given = ctx.get_parameter_source(str(parameter.name)) is not ParameterSource.DEFAULT

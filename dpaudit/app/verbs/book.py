@@ -1,4 +1,4 @@
-"""`dpaudit book`: what a data set may still be asked, over all runs."""
+"""`dpaudit book`: how much budget a data set has left over all runs."""
 
 from __future__ import annotations
 
@@ -13,13 +13,8 @@ from dpaudit.accountants.book import Book
 from dpaudit.app.options.claim_options import stated_guarantee
 from dpaudit.app.text.book_text import about, account_json, account_text
 from dpaudit.app.text.failures import EXIT_NOT_PROVED, traceback_option
-from dpaudit.app.text.output import (
-    note,
-    output_format_option,
-    print_json,
-    print_text,
-    unwrapped,
-)
+from dpaudit.app.text.output import output_format_option, print_json, print_text, unwrapped
+from dpaudit.app.text.streams import note
 from dpaudit.claims.guarantees import AnyGuarantee, ApproxDP
 from dpaudit.claims.relations import Neighbouring, TrustModel
 from dpaudit.errors import BudgetExceeded, UsageError

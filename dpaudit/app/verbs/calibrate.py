@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -40,30 +40,19 @@ from dpaudit.mechanisms import (
     TreeAggregation,
 )
 
-KINDS = (
-    "gaussian",
-    "laplace",
-    "discrete-gaussian",
-    "discrete-laplace",
-    "symmetric-gaussian",
-    "tree-aggregation",
-    "randomized-response",
-    "exponential",
-)
-
-
-@dataclasses.dataclass(frozen=True)
-class _Options:
-    """What describes the mechanism; None for what was left out."""
-
-    count: int | None
-    sensitivity: float | None
-    rate: float | None
-    steps: int | None
-    neighbouring: str | None
-
-    def given(self) -> list[str]:
-        return [f"--{name}" for name, value in dataclasses.asdict(self).items() if value is not None]
+#: Mechanism -> one with a sensitivity, made for so many steps; how much noise it has does not matter.
+PROTOTYPES: dict[str, Callable[[float, int], AnyMechanism]] = {
+    "gaussian": lambda value, _: Gaussian(sigma=1.0, sensitivity=L2(value)),
+    "laplace": lambda value, _: Laplace(scale=1.0, sensitivity=L1(value)),
+    "discrete-gaussian": lambda value, _: DiscreteGaussian(sigma=1.0, sensitivity=L2(value)),
+    "discrete-laplace": lambda value, _: DiscreteLaplace(scale=1.0, sensitivity=L1(value)),
+    "symmetric-gaussian": lambda value, _: SymmetricGaussian(
+        sigma=1.0, dimension=1, sensitivity=Frobenius(value)
+    ),
+    "tree-aggregation": lambda value, steps: TreeAggregation(sigma=1.0, steps=steps, sensitivity=L2(value)),
+    "randomized-response": lambda _, __: RandomizedResponse(epsilon=1.0),
+    "exponential": lambda _, __: Exponential(epsilon=1.0),
+}
 
 
 @click.command(
@@ -76,7 +65,7 @@ Examples:
   dpaudit calibrate out/ledger.jsonl --epsilon 1 --delta 1e-6
 
 One accountant finds the answer and another confirms it; where they disagree
-there is none. The noise shown meets the target to its last digit.
+no answer is given. The noise that is printed meets the target to its last digit.
 """,
 )
 @click.argument("subject", metavar="MECHANISM|LEDGER")
@@ -103,6 +92,7 @@ def calibrate_command(
     delta: float | None,
     rho: float | None,
     mu: float | None,
+    neighbouring: str | None,
     allow_unhashed: bool,
     output_format: str,
     **described: Any,
@@ -117,18 +107,19 @@ def calibrate_command(
         raise UsageError(
             "no target",
             where="dpaudit calibrate",
-            why="without one, no noise at all would do",
+            why="without a target no noise at all would be enough",
             remedy="give --epsilon with --delta, --rho, --mu, or --epsilon alone",
         )
-    options = _Options(**described)
-    if subject in KINDS:
-        relation = Neighbouring(options.neighbouring or Neighbouring.ADD_OR_REMOVE_ONE)
+    given = {name: value for name, value in described.items() if value is not None}
+    if subject in PROTOTYPES:
+        relation = Neighbouring(neighbouring or Neighbouring.ADD_OR_REMOVE_ONE)
         found = calibrate(
-            _prototype(subject, options), target, count=options.count or 1, neighbouring=relation
+            _prototype(subject, given), target, count=given.get("count", 1), neighbouring=relation
         )
         answer, parts = _mechanism_answer(found), _mechanism_text(found)
     else:
-        rescaled = scale_ledger(_ledger(subject, options, allow_unhashed=allow_unhashed), target)
+        given |= {} if neighbouring is None else {"neighbouring": neighbouring}
+        rescaled = scale_ledger(_ledger(subject, list(given), allow_unhashed=allow_unhashed), target)
         answer, parts = _ledger_answer(subject, rescaled), _ledger_text(subject, rescaled)
     if output_format == "json":
         print_json(answer)
@@ -136,58 +127,47 @@ def calibrate_command(
         print_text(*parts)
 
 
-def _prototype(kind: str, options: _Options) -> AnyMechanism:
-    value = 1.0 if options.sensitivity is None else options.sensitivity
-    if (options.steps is not None) != (kind == "tree-aggregation"):
+def _prototype(kind: str, given: dict[str, Any]) -> AnyMechanism:
+    if ("steps" in given) != (kind == "tree-aggregation"):
         raise UsageError(
-            f"--steps {'is missing' if options.steps is None else f'with {kind}'}",
+            f"--steps {f'with {kind}' if 'steps' in given else 'is missing'}",
             where="--steps",
             why="an item sits in one node for each level of a tree, and only a tree has levels",
             remedy="give --steps with tree-aggregation, and nowhere else",
         )
-    if kind in {"randomized-response", "exponential"} and options.sensitivity is not None:
+    if kind in {"randomized-response", "exponential"} and "sensitivity" in given:
         raise UsageError(
             f"--sensitivity with {kind}",
             where="--sensitivity",
-            why="its epsilon speaks of the whole mechanism already",
+            why="its epsilon is for the whole mechanism already",
             remedy="leave --sensitivity out",
         )
-    prototypes: dict[str, AnyMechanism] = {
-        "gaussian": Gaussian(sigma=1.0, sensitivity=L2(value)),
-        "laplace": Laplace(scale=1.0, sensitivity=L1(value)),
-        "discrete-gaussian": DiscreteGaussian(sigma=1.0, sensitivity=L2(value)),
-        "discrete-laplace": DiscreteLaplace(scale=1.0, sensitivity=L1(value)),
-        "symmetric-gaussian": SymmetricGaussian(sigma=1.0, dimension=1, sensitivity=Frobenius(value)),
-        "tree-aggregation": TreeAggregation(sigma=1.0, steps=options.steps or 1, sensitivity=L2(value)),
-        "randomized-response": RandomizedResponse(epsilon=1.0),
-        "exponential": Exponential(epsilon=1.0),
-    }
-    prototype = prototypes[kind]
-    if options.rate is None:
+    prototype = PROTOTYPES[kind](given.get("sensitivity", 1.0), given.get("steps", 1))
+    if "rate" not in given:
         return prototype
     if not isinstance(prototype, Gaussian | Laplace):
         raise UsageError(
             f"--rate with {kind}",
             where="--rate",
-            why="what sampling amplifies is known for sums with gaussian or laplace noise",
+            why="amplification by sampling is known for sums with gaussian or laplace noise",
             remedy="leave --rate out, or calibrate gaussian or laplace",
         )
-    return PoissonSampled(rate=options.rate, mechanism=prototype)
+    return PoissonSampled(rate=given["rate"], mechanism=prototype)
 
 
-def _ledger(subject: str, options: _Options, *, allow_unhashed: bool) -> Ledger:
+def _ledger(subject: str, given: list[str], *, allow_unhashed: bool) -> Ledger:
     path = Path(subject)
     if not path.exists():
         raise UsageError(
             f"{subject!r} is neither a mechanism nor a ledger file",
             where="MECHANISM|LEDGER",
             why="there is nothing to calibrate",
-            remedy=f"name one of {', '.join(KINDS)}, or a file",
+            remedy=f"name one of {', '.join(PROTOTYPES)}, or a file",
         )
-    if options.given():
+    if given:
         raise UsageError(
-            f"{' and '.join(options.given())} with a ledger",
-            where=options.given()[0],
+            f"{' and '.join(f'--{name}' for name in given)} with a ledger",
+            where=f"--{given[0]}",
             why="the ledger says what its releases are",
             remedy="leave these options out",
         )

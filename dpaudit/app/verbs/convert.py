@@ -10,17 +10,17 @@ from typing import Any
 
 import click
 
-from dpaudit.accountants.curves.conversion_table import LARGEST, Conversion, conversions, largest_gaussian
+from dpaudit.accountants.curves.conversion_table import LARGEST, Conversion, largest_gaussian
 from dpaudit.app.options.claim_options import stated_guarantee
 from dpaudit.app.report.blocks import Block, Grid, latex, markdown
 from dpaudit.app.text.failures import traceback_option
-from dpaudit.app.text.output import line, lower, note, print_json, print_text, table, unwrapped, upper
+from dpaudit.app.text.output import line, lower, print_json, print_text, table, unwrapped, upper
+from dpaudit.app.text.streams import note
 from dpaudit.certificate.verdicts import leading_figure
 from dpaudit.claims.guarantees import RDP, AnyGuarantee, ApproxDP, PureDP
-from dpaudit.errors import CannotBound, InvalidParameter, UsageError
-
-DEFAULT_DELTAS = (1e-5, 1e-6, 1e-9)
-DEFAULT_ORDERS = (2.0, 32.0)
+from dpaudit.errors import UsageError
+from dpaudit.pipeline.convert import DELTAS, ORDERS, require_points
+from dpaudit.pipeline.convert import convert as conversions
 
 _SCALES = {"approx-dp": "epsilon", "zcdp": "rho", "gdp": "mu", "pure-dp": "epsilon", "rdp": "RDP epsilon"}
 _HEADER = ("guarantee", "delta", "figure", "slack", "method and source", "holds")
@@ -82,10 +82,7 @@ def convert(
 ) -> None:
     """State one guarantee on every other scale, each with its theorem, rigour and slack."""
     given = _given(rho=rho, mu=mu, epsilon=epsilon, alpha=alpha)
-    for delta in deltas:
-        ApproxDP(epsilon=0.0, delta=delta)  # refuses what is no probability before anything is computed
-    for order in orders:
-        RDP(alpha=order, epsilon=0.0)
+    require_points(deltas, orders)
     drawn: list[AnyGuarantee] = [given]
     if isinstance(given, PureDP) and deltas:
         rows = [row for delta in deltas for row in largest_gaussian(given.epsilon, delta)]
@@ -94,17 +91,10 @@ def convert(
         name = f"the least Gaussian noise that meets {targets}"
         start: dict[str, Any] = {"kind": "approx-dp", "epsilon": given.epsilon, "deltas": list(deltas)}
     else:
-        try:
-            rows = conversions(given, deltas or DEFAULT_DELTAS, orders or DEFAULT_ORDERS)
-        except (CannotBound, InvalidParameter) as error:
-            raise CannotBound(
-                f"{given} on every other scale: {error.what}",
-                where="dpaudit convert",
-                remedy="convert a smaller figure: no bound is known for one as large",
-            ) from None
+        rows = conversions(given, deltas=deltas or DELTAS, orders=orders or ORDERS)
         name, start = str(given), given.to_json()
     if picture is not None:
-        from dpaudit.app.text.plot import draw_curves
+        from dpaudit.app.report.conversion_chart import draw_curves
 
         draw_curves(drawn, rows, name, picture)
         note(f"drawn: {picture}")
@@ -169,7 +159,7 @@ def _slack(slack: float | None) -> str:
 
 def _csv(rows: Sequence[Conversion]) -> str:
     text = io.StringIO()
-    names = (
+    names = [
         "kind",
         "alpha",
         "delta",
@@ -180,7 +170,7 @@ def _csv(rows: Sequence[Conversion]) -> str:
         "source",
         "holds",
         "rigour",
-    )
+    ]
     writer = csv.DictWriter(text, names, restval="", lineterminator="\n", extrasaction="ignore")
     writer.writeheader()
     for row in rows:

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 from rich.console import RenderableType
 
-from dpaudit.accountants.accounting import account
+from dpaudit.app.options.files import about_file
 from dpaudit.app.text.compared import Comparison, Grew, Side, claim_words, total_words
 from dpaudit.app.text.failures import EXIT_NOT_PROVED, traceback_option
 from dpaudit.app.text.output import (
@@ -24,10 +24,11 @@ from dpaudit.app.text.output import (
 from dpaudit.certificate.certificate import CERTIFICATE_SCHEMA, Certificate
 from dpaudit.claims.claims import Claim
 from dpaudit.claims.guarantees import AnyGuarantee
-from dpaudit.errors import DpauditError, UnhashedLedger
+from dpaudit.errors import UnhashedLedger
 from dpaudit.ledger.ledger import Ledger
+from dpaudit.pipeline.accounting import account
 
-_EXITS = "Exits 0 if the budget did not grow, 1 if it grew or nobody can tell."
+_EXITS = "Exits 0 if the budget did not grow, 1 if it grew or cannot be compared."
 
 #: The JSON answer lists no more releases than this, those that grew most first.
 MOST_ROWS_OF_JSON = 10_000
@@ -85,7 +86,7 @@ def _answer(
 
 
 def _read(path: Path) -> Ledger | Certificate:
-    """A certificate or a ledger; which of the two, its first line tells."""
+    """A certificate or a ledger: the first line shows which."""
     if path.is_file():
         with path.open("rb") as file:
             first = file.readline(1 << 20)
@@ -113,11 +114,8 @@ def _side(of: Ledger | Certificate, wanted: AnyGuarantee | None, path: Path) -> 
     claim = of.claim
     if wanted is not None:
         claim = Claim(wanted) if claim is None else claim.model_copy(update={"guarantee": wanted})
-    try:
+    with about_file(path):
         return Side.of_ledger(of.header, account(of, claim))
-    except DpauditError as error:
-        error.where = f"{path}: {error.where}" if error.where else str(path)
-        raise
 
 
 def _pair(found: Comparison, words: Callable[[Side], str], grew: Grew) -> dict[str, str | bool | None]:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,33 +12,15 @@ import click
 from dpaudit.app.gate.audit_plan import Profile
 from dpaudit.app.gate.checks import run_gate
 from dpaudit.app.gate.configuration import Configuration, ConfigurationError, read_configuration
-from dpaudit.app.gate.github import markdown, workflow_commands
-from dpaudit.app.gate.gitlab import gitlab
-from dpaudit.app.gate.junit import junit
+from dpaudit.app.gate.formats import FORMATS, markdown, text
 from dpaudit.app.gate.report import Finding, Place, Report
-from dpaudit.app.gate.sarif import sarif
-from dpaudit.app.gate.text import text
 from dpaudit.app.text.failures import EXIT_INPUT, EXIT_NOTHING, traceback_option
-from dpaudit.app.text.output import note, print_text
+from dpaudit.app.text.output import print_text
+from dpaudit.app.text.streams import note
 from dpaudit.errors import UsageError
 from dpaudit.ledger.files import replace_file, require_folder
 
 _SUMMARY: Final = "GITHUB_STEP_SUMMARY"
-
-
-def _json(report: Report) -> str:
-    return json.dumps(report.to_json(), indent=2, allow_nan=False) + "\n"
-
-
-#: Format -> the whole report in it.
-FORMATS: Final[dict[str, Callable[[Report], str]]] = {
-    "json": _json,
-    "github": workflow_commands,
-    "markdown": markdown,
-    "sarif": sarif,
-    "junit": junit,
-    "gitlab": gitlab,
-}
 
 
 def _parse_reports(
@@ -56,7 +36,7 @@ def _parse_reports(
             raise UsageError(
                 f"--report {words}",
                 where="--report",
-                why="which report was meant to go where cannot be told",
+                why="the format and the file of each report must be clear",
                 remedy=f"write each file once, as --report FORMAT=FILE with one of {', '.join(FORMATS)}",
             )
         require_folder(path.parent)
@@ -71,7 +51,7 @@ Examples:
   dpaudit gate --output-format github --report sarif=dpaudit.sarif
   dpaudit gate --profile nightly --strict
 
-`dpaudit init` writes a configuration to begin with; docs/gate.md has all keys.
+`dpaudit init` writes a first configuration; docs/gate.md has all keys.
 Exits 0 if every check passes, 1 if a finding is left that no waiver covers,
 2 or 3 if something could not be judged, 4 if inconclusive under --strict,
 5 if there is nothing to check.
@@ -100,8 +80,7 @@ Exits 0 if every check passes, 1 if a finding is left that no waiver covers,
     type=click.Choice(["text", *FORMATS]),
     default="text",
     show_default=True,
-    help="What stands on stdout, alone. github: annotations, and a job summary in "
-    f"the file that ${_SUMMARY} names.",
+    help=f"The format of stdout. github: annotations, and a job summary in the file that ${_SUMMARY} names.",
 )
 @click.option(
     "--report",
@@ -142,7 +121,7 @@ def gate(
             file.write(markdown(report))
     status = report.exit_status
     if status == EXIT_NOTHING and not report.checks:
-        note(f"nothing to check: {config} names no target and no ledger; `dpaudit init` writes a beginning")
+        note(f"nothing to check: {config} names no target and no ledger; `dpaudit init` writes a first one")
     ctx.exit(0 if exit_zero and status not in {EXIT_INPUT, 3} else status)
 
 

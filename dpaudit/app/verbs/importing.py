@@ -10,11 +10,12 @@ import click
 from dpaudit.accountants.bridges.from_diffprivlib import from_diffprivlib
 from dpaudit.accountants.bridges.from_opacus import IN_CHECKPOINT, from_opacus, read_checkpoint
 from dpaudit.accountants.bridges.from_opendp import from_opendp
-from dpaudit.app.options.output_path import require_no_input
+from dpaudit.app.options.files import about_file, require_no_input
 from dpaudit.app.text.failures import traceback_option
-from dpaudit.app.text.output import note, print_text, unwrapped
+from dpaudit.app.text.output import print_text, unwrapped
+from dpaudit.app.text.streams import note
 from dpaudit.claims.relations import Neighbouring
-from dpaudit.errors import DpauditError, UsageError
+from dpaudit.errors import UsageError
 from dpaudit.json_text import strictly_parsed
 from dpaudit.ledger.ledger import Ledger
 
@@ -104,16 +105,12 @@ def import_ledger(
     it, and no certificate is ever made of it.
     """
     require_no_input(output, source)
-    try:
+    with about_file(source):
         record = _record(source)
         library = library or _library(record)
-        own = {"--d-in": d_in, "--count": count} if library != "opendp" else {}
-        _refuse_unused(own, library)
+        if library != "opendp":
+            _refuse({"--d-in": d_in, "--count": count}, library)
         ledger = _ledger(record, library, unit, neighbouring, d_in, count)
-    except DpauditError as error:
-        if str(source) not in error.where:
-            error.where = f"{source}: {error.where}" if error.where else str(source)
-        raise
     ledger.write(output)
     runs = sum(release.count for release in ledger)
     print_text(unwrapped(f"{output}: {_many(len(ledger.releases), 'release')}, {_many(runs, 'run')}"))
@@ -138,8 +135,8 @@ def _ledger(
         raise UsageError(
             f"no relation, and {library} records none",
             where="--neighbouring",
-            why="the same figure protects otherwise against a record added than against one replaced",
-            remedy="state the one that the figures are meant for",
+            why="the same figure means different protection for a record added and for one replaced",
+            remedy="state the relation that the figures hold for",
         )
     if library == "diffprivlib":
         spent = record.get("spent_budget") if isinstance(record, dict) else record
@@ -181,7 +178,7 @@ def _library(record: Any) -> str:
     found = {library for field, library in _TELLING.items() if field in keys}
     if len(found) != 1:
         raise UsageError(
-            "nothing that tells whose record it is"
+            "no field that identifies the library"
             if not found
             else f"fields of {' and of '.join(sorted(found))}",
             where="--from",
@@ -191,13 +188,13 @@ def _library(record: Any) -> str:
     return found.pop()
 
 
-def _refuse_unused(options: dict[str, Any], library: str) -> None:
+def _refuse(options: dict[str, Any], library: str) -> None:
     for name, value in options.items():
         if value is not None:
             raise UsageError(
                 f"{name} with a record of {library}",
                 where=name,
-                why="it says so itself: only a measurement of OpenDP leaves that open",
+                why="its records contain this; only a measurement of OpenDP leaves it open",
                 remedy="leave it out",
             )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from importlib import resources
 from pathlib import Path
 from typing import Final
 
@@ -16,77 +17,9 @@ from dpaudit.ledger.files import replace_file, require_folder
 
 WORKFLOW: Final = Path(".github", "workflows", "dpaudit.yml")
 
-CONFIGURATION: Final = """\
-# What `dpaudit gate` holds to its claims; docs/gate.md has every key.
-
-[tool.dpaudit.policy]
-max-epsilon = 10.0               # every ledger must be proved (max-epsilon, delta-at-most)-DP
-delta-at-most = 1e-6             # or "1/n", with n on every check
-
-[tool.dpaudit.audit]
-confidence = 0.999999            # no true claim is refuted, with this probability, all audits together
-
-[tool.dpaudit.profile.pr]        # the profile of `dpaudit gate`: the same seeds every time
-trials = 100
-time-limit = 120                 # seconds a target
-
-[tool.dpaudit.profile.nightly]   # `dpaudit gate --profile nightly`: longer, a fresh seed each time
-trials = 1000
-time-limit = 1800
-
-# A built-in algorithm on its built-in data, to see the gate work: put your own in its place.
-[tool.dpaudit.targets.example]
-target = "dp-apvi"
-claim = { rho = 1.0, unit = "trajectory", neighbouring = "replace-one" }
-
-# [tool.dpaudit.targets.means]
-# target = "means.py:column_sums"
-# pair = "means.py:pair"           # returns (data, neighbour)
-# claim = { rho = 0.125, unit = "row", neighbouring = "replace-one" }
-
-# [tool.dpaudit.ledgers.march]
-# ledger = "ledgers/march.jsonl"
-# claim = { epsilon = 1.0, delta = 1e-6 }
-
-# [[tool.dpaudit.waivers]]
-# check = "means"
-# finding = "max-epsilon"
-# reason = "agreed in review until the new noise is in"
-# expires = 2030-01-31
-"""
-
-ACTIONS: Final = """\
-name: dpaudit
-
-on:
-  pull_request:
-  push:
-    branches: [main]
-  schedule:
-    - cron: "17 3 * * *"
-
-permissions:
-  contents: read
-  security-events: write   # for the upload of the SARIF file
-
-jobs:
-  gate:
-    runs-on: ubuntu-latest
-    steps:
-      - uses: actions/checkout@v4
-      - uses: actions/setup-python@v5
-        with:
-          python-version: "3.11"
-      - run: pip install dpaudit
-      - name: dpaudit gate
-        run: >
-          dpaudit gate --output-format github --report sarif=dpaudit.sarif
-          --profile ${{ github.event_name == 'schedule' && 'nightly' || 'pr' }}
-      - uses: github/codeql-action/upload-sarif@v3
-        if: always() && hashFiles('dpaudit.sarif') != ''
-        with:
-          sarif_file: dpaudit.sarif
-"""
+_FILES: Final = resources.files(__package__)
+CONFIGURATION: Final = _FILES.joinpath("init_pyproject.toml").read_text(encoding="utf-8")
+ACTIONS: Final = _FILES.joinpath("init_workflow.yml").read_text(encoding="utf-8")
 
 
 @click.command(epilog="Example: dpaudit init && dpaudit gate")

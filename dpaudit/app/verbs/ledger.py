@@ -1,4 +1,4 @@
-"""`dpaudit ledger show|check|diff`: look at a ledger, at its hash chain alone, or at two."""
+"""`dpaudit ledger show|check|diff`: show a ledger, check its hash chain, or compare two."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from dpaudit.app.text.output import (
     table,
     unwrapped,
 )
-from dpaudit.app.text.reading import progress_on
+from dpaudit.app.text.progress import progress_on
 from dpaudit.app.text.tables import release_rows
 from dpaudit.app.verbs.diff import ledger_diff
 from dpaudit.errors import UnhashedLedger
@@ -94,7 +94,7 @@ def _text(found: Ledger) -> list[RenderableType]:
         parts.append(line(f"... and {left_out} more; --output-format json lists them all"))
     parts += [line(), line(_number(len(found.releases)))]
     if not found.hashed:
-        parts.append(line("unhashed: nobody can tell whether it was edited; never certifiable"))
+        parts.append(line("unhashed: edits cannot be detected; never certifiable"))
     elif not found.complete:
         parts.append(line("truncated: no footer, so releases may be missing; never certifiable"))
     return parts

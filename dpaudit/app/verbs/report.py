@@ -7,7 +7,7 @@ from typing import Literal
 
 import click
 
-from dpaudit.app.options.output_path import require_no_input
+from dpaudit.app.options.files import require_no_input
 from dpaudit.app.text.failures import traceback_option
 from dpaudit.app.text.output import print_text, unwrapped
 from dpaudit.certificate.certificate import Certificate

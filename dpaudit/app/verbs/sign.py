@@ -1,4 +1,4 @@
-"""`dpaudit keygen`, `sign` and `verify-cert`: who vouches for a certificate, and whether it still stands."""
+"""`dpaudit keygen`, `sign` and `verify-cert`: sign a certificate, and check a signed one."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any
 
 import click
 
-from dpaudit.app.options.output_path import require_no_input
-from dpaudit.app.text.computed_again import AS_STATED, LEDGER, require_figures
+from dpaudit.app.options.files import require_no_input
 from dpaudit.app.text.failures import EXIT_NOT_PROVED, traceback_option
-from dpaudit.app.text.output import line, note, output_format_option, print_json, print_text, unwrapped
+from dpaudit.app.text.output import line, output_format_option, print_json, print_text, unwrapped
+from dpaudit.app.text.streams import note
 from dpaudit.certificate.certificate import Certificate
 from dpaudit.certificate.keys import PASSWORD
 from dpaudit.certificate.signatures import generate_keys, opened, require_file
@@ -20,6 +20,7 @@ from dpaudit.certificate.verdicts import Experiment
 from dpaudit.errors import UsageError
 from dpaudit.ledger.files import replace_file
 from dpaudit.ledger.ledger import Ledger
+from dpaudit.pipeline.recheck import AS_STATED, LEDGER, require_figures
 
 
 @click.command(epilog="Example: dpaudit keygen signing-key")
@@ -66,7 +67,7 @@ def sign(*, certificate: Path, key: Path, ledger: Path | None, output: Path | No
     envelope = signed(stated, path, key, password=os.fsencode(os.environ.get(PASSWORD, "")) or None)
     require_figures(stated, Ledger.read(path))
     note(f"wrote {replace_file(written, envelope)}")
-    note(f"as stated, not checked: {'; '.join(AS_STATED)}: of these the ledger says nothing")
+    note(f"as stated, not checked: {'; '.join(AS_STATED)}: the ledger does not contain these")
 
 
 @click.command(
@@ -75,9 +76,9 @@ Examples:
   dpaudit verify-cert c.dsse.json --key key.pub
   dpaudit verify-cert c.dsse.json --key key.pub --ledger ledger.jsonl
 
-Exits 0 if the certificate stands and proves its claim, 1 if it stands and does not (or an audit refuted it),
-3 if it does not stand: a wrong key, an edited envelope, another ledger, figures that do not follow;
-2 if it cannot be judged: a file or key that cannot be read, a signature over what is no sound certificate.
+Exits 0 if the certificate is valid and proves its claim, 1 if it is valid and does not (or an audit refuted
+it), 3 if it is not valid: a wrong key, an edited envelope, another ledger, figures that do not follow;
+2 if it cannot be judged: a file or key that cannot be read, or a signed file that is not a certificate.
 """
 )
 @click.argument("envelope", type=click.Path(path_type=Path))

@@ -8,25 +8,16 @@ from typing import Any
 import click
 from rich.console import RenderableType
 
-from dpaudit.accountants.accounting import account
-from dpaudit.app.options.claim_options import StatedClaim, accounted, claim_options, rigour_option
-from dpaudit.app.text.conditions import sentences
+from dpaudit.app.options.claim_options import StatedClaim, claim_options, rigour_option
+from dpaudit.app.options.files import about_file
 from dpaudit.app.text.failures import EXIT_INCONCLUSIVE, EXIT_NOT_PROVED, EXIT_NOTHING, traceback_option
-from dpaudit.app.text.output import (
-    bullets,
-    line,
-    note,
-    output_format_option,
-    print_json,
-    print_text,
-    unwrapped,
-)
-from dpaudit.app.text.reading import progress_on
-from dpaudit.app.text.tables import accounting_table, bound_words, premises, shortfalls
+from dpaudit.app.text.output import bullets, line, output_format_option, print_json, print_text, unwrapped
+from dpaudit.app.text.progress import progress_on
+from dpaudit.app.text.streams import note
+from dpaudit.app.text.tables import accounting_table, bound_words, not_checked, premises, shortfalls
 from dpaudit.certificate.verdicts import Accounting
-from dpaudit.errors import DpauditError, NotCertifiable
-from dpaudit.ledger.file import LedgerStream
-from dpaudit.ledger.ledger import Ledger, LedgerFacts
+from dpaudit.pipeline.accounting import Rigour, Verified
+from dpaudit.pipeline.accounting import verify as verify_ledger
 
 #: The JSON answer holds no more rows than this, failing ones first, and says how many releases there are.
 MOST_ROWS_OF_JSON = 10_000
@@ -55,7 +46,7 @@ def verify(
     *,
     ledgers: tuple[Path, ...],
     stated: StatedClaim,
-    rigour: str,
+    rigour: Rigour,
     allow_unhashed: bool,
     exit_zero: bool,
     strict: bool,
@@ -70,33 +61,29 @@ def verify(
     else:
         for position, one in enumerate(judged):
             print_text(*([line()] if position else []), *_text(*one))
-    for path, _, accounting in judged:
-        if _nothing(accounting):
-            reason = "no claim, in total or for any release" if accounting.overview.total else "no releases"
+    for path, found in judged:
+        if _nothing(found.accounting):
+            has_releases = found.accounting.overview.total
+            reason = "no claim, in total or for any release" if has_releases else "no releases"
             note(f"nothing to check in {path}: {reason}")
     if not exit_zero:
         ctx.exit(_status(judged, strict=strict))
 
 
-_Judged = tuple[Path, LedgerFacts, Accounting]
+_Judged = tuple[Path, Verified]
 
 
-def _judge(path: Path, stated: StatedClaim, rigour: str, *, allow_unhashed: bool) -> _Judged:
-    with (
-        progress_on(path) as progress,
-        LedgerStream(path, allow_unhashed=allow_unhashed, progress=progress) as ledger,
-    ):
-        try:
-            if rigour == "interval":
-                whole = Ledger.read(path, allow_unhashed=allow_unhashed)
-                return path, whole, accounted(whole, stated.claim(whole.claim), rigour)
-            return path, ledger, account(ledger, stated.claim(ledger.claim), most_rows=MOST_ROWS_OF_JSON)
-        except DpauditError as error:
-            # A file that was cut short or edited is told first, whatever else is wrong with it.
-            ledger.read_to_the_end()
-            if error.where != str(path) and not error.where.startswith(("--", f"{path}:")):
-                error.where = f"{path}: {error.where}" if error.where else str(path)
-            raise
+def _judge(path: Path, stated: StatedClaim, rigour: Rigour, *, allow_unhashed: bool) -> _Judged:
+    with progress_on(path) as progress, about_file(path):
+        found = verify_ledger(
+            path,
+            stated.claim,
+            rigour=rigour,
+            allow_unhashed=allow_unhashed,
+            most_rows=MOST_ROWS_OF_JSON,
+            progress=progress,
+        )
+    return path, found
 
 
 def _nothing(accounting: Accounting) -> bool:
@@ -105,24 +92,16 @@ def _nothing(accounting: Accounting) -> bool:
 
 
 def _status(judged: list[_Judged], *, strict: bool) -> int:
-    if not all(accounting.all_proved for _, _, accounting in judged):
+    found = [one for _, one in judged]
+    if not all(one.accounting.all_proved for one in found):
         return EXIT_NOT_PROVED
-    if any(_nothing(accounting) for _, _, accounting in judged):
+    if any(_nothing(one.accounting) for one in found):
         return EXIT_NOTHING
-    if strict and not all(_certifiable(ledger) for _, ledger, _ in judged):
-        return EXIT_INCONCLUSIVE
-    return 0
+    return EXIT_INCONCLUSIVE if strict and any(one.not_certifiable for one in found) else 0
 
 
-def _certifiable(ledger: LedgerFacts) -> bool:
-    try:
-        ledger.require_certifiable()
-    except NotCertifiable:
-        return False
-    return True
-
-
-def _answer(path: Path, ledger: LedgerFacts, accounting: Accounting) -> dict[str, Any]:
+def _answer(path: Path, found: Verified) -> dict[str, Any]:
+    accounting = found.accounting
     claim = accounting.claim
     return {
         "ledger": str(path),
@@ -135,18 +114,19 @@ def _answer(path: Path, ledger: LedgerFacts, accounting: Accounting) -> dict[str
         "releases_shown": len(accounting.releases),
         "releases_not_proved": accounting.overview.failed,
         "premises": [] if claim is None else [{**p.to_json(), "holds": p.holds} for p in claim.premises],
-        "certifiable": _certifiable(ledger),
+        "certifiable": found.not_certifiable is None,
         "not_checked": [condition.to_json() for condition in accounting.not_checked],
     }
 
 
-def _text(path: Path, ledger: LedgerFacts, accounting: Accounting) -> list[RenderableType]:
+def _text(path: Path, found: Verified) -> list[RenderableType]:
+    accounting = found.accounting
     claim = accounting.claim
     parts: list[RenderableType] = [
         unwrapped(str(path)),
-        line(f"{ledger.header.algorithm}: {claim or 'nothing claimed in total'}"),
+        line(f"{found.ledger.header.algorithm}: {claim or 'nothing claimed in total'}"),
     ]
-    if not _certifiable(ledger):
+    if found.not_certifiable:
         parts.append(line("certifiable: no; accounted for, but it can never carry a certificate"))
     parts += [line(), *accounting_table(accounting), line()]
     judged = accounting.verdict is not None and accounting.overview.total
@@ -155,5 +135,5 @@ def _text(path: Path, ledger: LedgerFacts, accounting: Accounting) -> list[Rende
         *parts,
         *shortfalls(accounting),
         *premises(claim),
-        *bullets("Not checked", sentences(accounting.not_checked)),
+        *not_checked(accounting.not_checked),
     ]

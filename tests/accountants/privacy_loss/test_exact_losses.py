@@ -25,9 +25,8 @@ from dpaudit.accountants.privacy_loss import (
     SampledGaussianTerm,
     Term,
 )
-from dpaudit.accountants.privacy_loss.contour.bounded_range import BoundedRangeFactor
-from dpaudit.accountants.privacy_loss.contour.discrete import DiscreteFactor
-from dpaudit.accountants.privacy_loss.contour.many_tables import TablesFactor
+from dpaudit.accountants.privacy_loss.contour.families import BoundedRangeFactor
+from dpaudit.accountants.privacy_loss.contour.tables import TablesFactor
 from dpaudit.accountants.privacy_loss.factors_from_terms import collect
 from dpaudit.accountants.privacy_loss.solve import contour_log_delta
 from dpaudit.errors import CannotBound, InvalidParameter
@@ -424,7 +423,7 @@ def moment(term: Term, s: Any) -> Any:
 @pytest.mark.parametrize("c", [0.02, 1.5, 40.0])
 def test_the_factor_is_the_moment_along_the_line_and_decays_as_proved(term: Term, c: float) -> None:
     [[factor]] = collect([(term, 3)]).directions()
-    assert isinstance(factor, BoundedRangeFactor | DiscreteFactor)
+    assert isinstance(factor, BoundedRangeFactor | TablesFactor)
     with mp.workdps(40):
         start = moment(term, mp.mpf(c))
         found = factor.cumulant(c)

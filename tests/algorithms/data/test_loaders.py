@@ -13,9 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpaudit.algorithms.data.loaders import read_csv, read_parquet, read_trajectories, write_csv
+from dpaudit.algorithms.data.loaders import COLUMNS, read_csv, read_parquet, read_trajectories, write_csv
 from dpaudit.algorithms.data.trajectories import TrajectoryData
-from dpaudit.algorithms.data.trajectory_columns import COLUMNS
 from dpaudit.algorithms.environments.tabular import random_mdp, uniform_policy
 from dpaudit.errors import DataError, InvalidParameter, MissingExtra
 

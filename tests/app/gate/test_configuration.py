@@ -14,8 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dpaudit.app.gate.configuration import Configuration, ConfigurationError, read_configuration
-from dpaudit.app.gate.toml_lines import line_of
+from dpaudit.app.gate.configuration import Configuration, ConfigurationError, line_of, read_configuration
 from dpaudit.app.verbs.init import CONFIGURATION
 
 WHOLE = """\

@@ -15,11 +15,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpaudit.app.gate.github import markdown, workflow_commands
-from dpaudit.app.gate.gitlab import gitlab
-from dpaudit.app.gate.junit import junit
+from dpaudit.app.gate.formats import gitlab, junit, markdown, sarif, workflow_commands
 from dpaudit.app.gate.report import RULES, Checked, Finding, Place, Report
-from dpaudit.app.gate.sarif import sarif
 from dpaudit.app.gate.settings import Waiver
 from dpaudit.app.text.conditions import sentences
 from dpaudit.certificate.conditions import Code, Condition

@@ -84,10 +84,10 @@ def test_nothing_changed(write: Write, answer: Any, dpaudit: Any) -> None:
 @pytest.mark.parametrize(
     ("head", "label", "status", "growth"),
     [
-        ((gaussian(0.5, "counts"), *BASE[1:]), "counts", "dearer", 0.25),
+        ((gaussian(0.5, "counts"), *BASE[1:]), "counts", "costlier", 0.25),
         ((*BASE, gaussian(0.375, "new")), "new", "new", 0.375),
         ((*BASE, BASE[0]), "counts", "new", 0.25),
-        ((BASE[0], gaussian(0.5, "sums", count=2), BASE[2]), "sums", "dearer", 0.5),
+        ((BASE[0], gaussian(0.5, "sums", count=2), BASE[2]), "sums", "costlier", 0.5),
     ],
 )
 def test_the_release_that_grew_comes_first(
@@ -114,7 +114,7 @@ def test_one_release_may_grow_while_the_budget_shrinks(write: Write, answer: Any
     code, found = answer("diff", write(*BASE), write(*head))
     assert (code, found["grew"]) == (0, False)
     assert [(r["label"], r["status"]) for r in found["releases"]] == [
-        ("counts", "dearer"),
+        ("counts", "costlier"),
         ("sums", "cheaper"),
     ]
     assert "sigma" in found["releases"][0]["why"]

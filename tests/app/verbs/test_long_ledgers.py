@@ -18,7 +18,7 @@ import pytest
 import rfc8785
 
 from dpaudit import ZCDP, Claim, Neighbouring
-from dpaudit.app.text.reading import LONG, progress_on
+from dpaudit.app.text.progress import LONG, progress_on
 from dpaudit.ledger.ledger import Header
 
 Write = Callable[..., Path]

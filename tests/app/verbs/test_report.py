@@ -81,7 +81,7 @@ def words(found: Certificate) -> str:
 
 def audit(**fields: Any) -> Audit:
     return Audit(
-        method="replay", claim=Claim(CLAIMED), pairs=1, trials=9, seed=0, speaks_of="transcript", **fields
+        method="replay", claim=Claim(CLAIMED), pairs=1, trials=9, seed=0, about="transcript", **fields
     )
 
 

@@ -15,7 +15,6 @@ from cryptography.hazmat.primitives import serialization
 
 from dpaudit import Certificate
 from dpaudit.app.main import main
-from dpaudit.app.text.computed_again import require_figures
 from dpaudit.certificate.certificate import _stated
 from dpaudit.certificate.signatures import (
     PAYLOAD_TYPE,
@@ -25,6 +24,7 @@ from dpaudit.certificate.signatures import (
 )
 from dpaudit.errors import CertificateMismatch
 from dpaudit.ledger.ledger import Ledger, encode
+from dpaudit.pipeline.recheck import require_figures
 
 Invoke = Callable[..., Result]
 

@@ -93,7 +93,7 @@ def test_a_hundred_replays_of_the_gaussian_mechanism_find_nearly_all_of_it() -> 
     assert audit.trials == 100
     assert 4.25 <= (audit.epsilon_lower or 0.0) <= AT_MU_1 + 1e-6
     assert audit.epsilon_lower == pytest.approx(AT_MU_1, abs=1e-6)  # one release: in closed form
-    assert audit.speaks_of == "transcript"
+    assert audit.about == "transcript"
 
 
 def chained(data: Any, curator: Curator) -> Any:

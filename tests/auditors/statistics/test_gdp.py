@@ -3,8 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dpaudit.auditors.sampling.samples import Samples
 from dpaudit.auditors.statistics.gdp import gaussian_trade_off
+from dpaudit.auditors.statistics.samples import Samples
 from dpaudit.certificate.verdicts import Experiment
 from dpaudit.claims.claims import Claim
 from dpaudit.claims.guarantees import GDP, PureDP
@@ -30,7 +30,7 @@ def test_half_the_noise_is_found_and_the_correct_one_is_not() -> None:
     assert found[0].refuted_by == ("mu",)
 
 
-def test_it_speaks_of_no_claim_but_mu() -> None:
+def test_it_about_no_claim_but_mu() -> None:
     """Laplace noise of scale 1 is 1-DP; the Gaussian of the mu that fits it has epsilon 3.44."""
     random = np.random.default_rng(0)
     samples = Samples(1 + random.laplace(size=20_000), random.laplace(size=20_000))

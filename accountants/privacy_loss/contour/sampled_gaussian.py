@@ -1,0 +1,175 @@
+"""Poisson-sampled Gaussian noise on the contour, in the notation of `sampled`.
+
+u = mu x - mu^2 / 2 of a standard normal x with density phi, so that r(x) is the ratio of (1 - q) N(0, 1) + q
+N(mu, 1) to N(0, 1) and M(s) = integral of phi r^p. Let w(x) = q e^u / r be the posterior weight.
+
+Quadrature: the trapezoid rule over x. For z = x + i y with |y| <= d and mu d <= pi / 2, |r(z)| <= r(x), Re
+r(z) >= r(x) cos(mu d) and |arg r(z)| <= mu d, hence the integrand on that strip is at most e^(d^2 / 2 + t mu
+d) (cos mu d)^(-c) times its value on the axis (the cosine only for p = -s), and the rule is off by at most 2
+/ (e^(2 pi d / h) - 1) times the integral of that (Trefethen and Weideman 2014, Theorem 5.1). The range is cut
+where what is left is below e^-46 / count: on the left phi times r(x)^a is below phi (1 - q)^min(a, 0), on the
+right r <= e^(mu x - mu^2 / 2).
+
+Decay of |M(c + it) / M(c)|, three bounds:
+
+* `_near`: for two independent copies of the loss under the tilted law its square is 1 - E[1 - cos t (L -
+  L')], bounded below cell by cell. Sharp while the modulus is near 1.
+* `_shifted`: move the line of integration to x + i y, 0 < mu y < pi, on the side where |r^(it)| = e^(-t |arg
+  r|) is small: |M(c + it)| <= e^(y^2/2) * integral of phi |r(x + iy)|^a e^(-t |arg r(x + iy)|), with |r(x +
+  iy)|^2 = r^2 (1 - 2 (1 - cos mu y) w (1 - w)) and |arg r(x + iy)| increasing in x while mu y <= pi / 2.
+  Decreases in t.
+* `_log_variation`: integrating by parts, |M(c + it)| <= V / t, V the total variation of phi r^a / l' =
+  e^(mu^2) / (mu q) phi(x + mu) r^(a + 1). The derivative of its logarithm, -(x + mu) + (a + 1) mu w(x) with w
+  sigmoid, has at most three zeros, so V is at most four times its largest value.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from scipy.special import log_ndtr
+
+from dpaudit.accountants.privacy_loss.contour.factors import Vector, least_versine, log_rest
+from dpaudit.accountants.privacy_loss.contour.sampled import MOST_POINTS, Rule, SampledFactor, log_mixture
+
+_PAIRED, _CELLS = 20, 64
+
+
+class SampledGaussianFactor(SampledFactor):
+    """Gaussian noise moved by `parameter` = mu standard deviations."""
+
+    def cost(self, c: float, end: float) -> float:
+        """A sixteenth of the quadrature's points: a matrix product is fast."""
+        low, high, step = self._range(c, end)
+        return (high - low) / step / 16.0 + 1.0
+
+    def rule(self, c: float, end: float) -> Rule:
+        """The trapezoid rule."""
+        low, high, step = self._range(c, end)
+        capped = (high - low) / step > MOST_POINTS
+        step = max(step, (high - low) / MOST_POINTS)
+        x: Vector = step * np.arange(math.floor(low / step), math.ceil(high / step) + 1, dtype=np.float64)
+        log_base = -0.5 * x * x + math.log(step / math.sqrt(2.0 * math.pi))
+        relative = 1.0 if capped else 8.0 * (math.exp(-34.0) + math.exp(-46.0)) / self.count
+        return self.weigh(c, x, self._loss(x), log_base, relative)
+
+    def log_decays(self, c: float, lower: Vector, upper: Vector) -> tuple[Vector, ...]:
+        """The three bounds on each interval."""
+        rule, a = self.rule(c, 0.0), self.exponent(c)
+        highest, lowest = rule.cumulant + rule.cumulant_error, rule.cumulant - rule.cumulant_error
+        return (
+            self._log_variation(a) - lowest - np.log(lower),
+            self._near(a, rule, highest, lower, upper),
+            self._shifted(c, lowest, lower),
+        )
+
+    def _loss(self, x: Vector) -> Vector:
+        return self.parameter * x - 0.5 * self.parameter * self.parameter
+
+    def _log_ratio(self, x: Vector) -> Vector:
+        return log_mixture(self._loss(x), self.rate)
+
+    def _posterior(self, x: Vector) -> Vector:
+        """w(x) = q e^u / r(x), in [0, 1]."""
+        return np.exp(np.minimum(math.log(self.rate) + self._loss(x) - self._log_ratio(x), 0.0))
+
+    def _range(self, c: float, end: float) -> tuple[float, float, float]:
+        """The ends of the rule and its step."""
+        a, mu, level = self.exponent(c), self.parameter, 46.0 + math.log(self.count)
+        left = max(0.0, a * math.log1p(-self.rate))  # log of the bound on r^a there
+        low = -math.sqrt(2.0 * (level + left))
+        if a > 0.0:
+            likely = min(0.5 * a * (a - 1.0) * mu * mu, -a * math.log(self.rate))
+            high = a * mu + math.sqrt(2.0 * (level + likely))
+        else:
+            high = max(0.5 * mu, math.sqrt(2.0 * level))
+        widest = min(6.0, 0.499 * math.pi / mu)
+        steps = []
+        for d in (widest * share for share in (1.0, 0.5, 0.25, 0.1, 0.03, 0.01)):
+            growth = 0.5 * d * d + end * mu * d - (0.0 if a > 0.0 else c * math.log(math.cos(mu * d)))
+            steps.append(2.0 * math.pi * d / (34.0 + math.log(self.count) + growth))
+        return low, high, max(steps)
+
+    def _near(self, a: float, rule: Rule, log_total: float, lower: Vector, upper: Vector) -> Vector:
+        """Log of the first bound over lower <= t <= upper, with log M(c) <= `log_total`."""
+        mean = float(rule.weight @ rule.point)
+        spread = math.sqrt(float(rule.weight @ (rule.point - mean) ** 2))
+        edge = mean + spread * np.linspace(-2.8, 2.8, _PAIRED + 1)  # [cells + 1]
+        ratio = self._log_ratio(edge)
+        # r increases, so that r^a is least at one end of each cell.
+        least = np.minimum(a * ratio[:-1], a * ratio[1:]) - log_total
+        log_mass, _ = _log_normal_mass(edge[:-1], edge[1:])
+        mass = np.exp(log_mass + least - 1e-8 - 1e-11 * (np.abs(least) + np.abs(log_mass)))
+        first, second = np.triu_indices(_PAIRED, 1)  # [pairs]
+        slack = 1e-12 * float(np.abs(ratio).max())
+        shortest = np.maximum(ratio[second] - ratio[first + 1] - slack, 0.0)[:, None]
+        longest = (ratio[second + 1] - ratio[first] + slack)[:, None]
+        gained = (2.0 * mass[first] * mass[second]) @ least_versine(shortest * lower, longest * upper)
+        return log_rest(gained)
+
+    def _shifted(self, c: float, log_least: float, lower: Vector) -> Vector:
+        """Log of the second bound at t = `lower`, with log M(c) >= `log_least`."""
+        a, mu, rate = self.exponent(c), self.parameter, self.rate
+        low, high, _ = self._range(c, 0.0)
+        edge = np.linspace(0.8 * low, high, _CELLS + 1)  # [cells + 1]
+        left, right = edge[:-1], edge[1:]
+        ratio, weight = self._log_ratio(edge), self._posterior(edge)
+        if a >= 0.0:  # a l(x) is convex: below its chord
+            slope = a * np.diff(ratio) / (right - left)
+            level = a * ratio[:-1] - slope * left
+        else:  # concave: below its tangent
+            middle = 0.5 * (left + right)
+            slope = a * mu * self._posterior(middle)
+            level = a * self._log_ratio(middle) - slope * middle
+        _, normal_mass = _log_normal_mass(left - slope, right - slope)
+        inside = level + 0.5 * slope**2 + normal_mass + 1e-14 * slope**2
+        beyond_left = float(log_ndtr(edge[0])) + max(a * float(ratio[0]), a * math.log1p(-rate))
+        if a >= 0.0:  # the last edge is at least mu / 2, where r <= e^(mu x - mu^2 / 2)
+            beyond_right = 0.5 * a * (a - 1.0) * mu * mu + float(log_ndtr(a * mu - edge[-1]))
+        else:
+            beyond_right = float(log_ndtr(-edge[-1])) + a * float(ratio[-1])
+        log_mass = np.concatenate([[beyond_left], inside, [beyond_right]]) - log_least
+        log_mass += 1e-8 + 1e-11 * (np.abs(log_mass) + abs(log_least))
+        mixed = np.maximum(weight[:-1] * (1.0 - weight[:-1]), weight[1:] * (1.0 - weight[1:]))
+        mixed = np.where((weight[:-1] < 0.5) & (weight[1:] > 0.5), 0.25, mixed)
+        mixed = np.concatenate([[0.25], mixed, [0.25]]) * (1.0 + 1e-9)
+        # The odds w / (1 - w) at the left end of each cell, [cells + 2]; the first cell has no left end.
+        log_odds = math.log(rate / (1.0 - rate)) + np.append(-np.inf, self._loss(edge))
+        best = np.zeros(len(lower))
+        for share in (0.9, 0.4, 0.15):
+            theta = 0.5 * math.pi * share
+            y = theta / mu
+            # arg(1 + o e^(i theta)) of the odds o
+            inverse = np.exp(np.minimum(-log_odds, 700.0))
+            argument = np.arctan2(math.sin(theta), inverse + math.cos(theta)) * (1.0 - 1e-9)
+            argument[0] = 0.0
+            shrink = 0.0 if a >= 0.0 else 0.5 * a * np.log1p(-2.0 * (1.0 - math.cos(theta)) * mixed)
+            exponent = (log_mass + shrink)[:, None] - np.outer(argument, lower)  # [cells + 2, intervals]
+            peak = exponent.max(axis=0)
+            total = peak + np.log(np.exp(exponent - peak).sum(axis=0)) + 0.5 * y * y + 1e-9
+            best = np.minimum(best, total)
+        return best
+
+    def _log_variation(self, a: float) -> float:
+        """Log of an upper bound on V."""
+        mu, beta = self.parameter, a + 1.0
+        # Stationary where x + mu = beta mu w(x), 0 <= w <= 1; between grid points a quadratic bound.
+        x = np.linspace(min(0.0, beta * mu), max(0.0, beta * mu), 257) - mu
+        spacing = abs(beta) * mu / 256.0
+        values = -0.5 * (x + mu) ** 2 + beta * self._log_ratio(x)
+        largest = float(values.max()) + 0.125 * spacing**2 * (1.0 + abs(beta) * mu * mu / 4.0)
+        largest += 1e-12 * (1.0 + abs(beta) * mu) ** 2
+        return math.log(4.0 / math.sqrt(2.0 * math.pi)) + mu * mu - math.log(mu * self.rate) + largest
+
+
+def _log_normal_mass(left: Vector, right: Vector) -> tuple[Vector, Vector]:
+    """Log of the normal measure of [left, right], from below and from above, precise in both tails."""
+    mirrored = left + right > 0.0
+    inner = log_ndtr(np.where(mirrored, -left, right))
+    outer = log_ndtr(np.where(mirrored, -right, left))
+    share = np.maximum(-np.expm1(np.minimum(outer - inner, 0.0)), 1e-18)
+    error: Vector = 1e-9 + 1e-14 * (1.0 + np.abs(inner)) * (1.0 + 1.0 / share)
+    mass: Vector = inner + np.log(share)
+    # The difference of two nearly equal measures may be lost, but is never above the larger.
+    return mass - error, np.minimum(mass + error, inner * (1.0 - 1e-14) + 1e-9)

@@ -1,0 +1,102 @@
+"""Neighbouring tables: the changes of one row that reveal faults most often."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from dpaudit.claims.pairs import Pair
+from dpaudit.claims.relations import Neighbouring
+from dpaudit.errors import InvalidParameter
+from dpaudit.mechanisms import Array
+
+_LOW, _HIGH = "every value at its lower bound", "every value at its upper bound"
+_TURNS, _OTHER_TURNS = "values at their bounds by turns", "values at their bounds by turns, the other way"
+
+
+def table_pairs(
+    table: ArrayLike,
+    *,
+    neighbouring: Neighbouring | str = Neighbouring.REPLACE_ONE,
+    lower: ArrayLike = 0.0,
+    upper: ArrayLike = 1.0,
+    row: int = -1,
+) -> Iterator[Pair]:
+    """Pairs in which one row of a table [n, d] is changed as the relation allows.
+
+    Add-or-remove-one: the row dropped, doubled, and rows of extreme values added. Replace-one: the row
+    replaced by another one of the table (a duplicate), by extreme values (all low, all high, and by turns),
+    by the values next to the bounds on either side, and the extremes by each other. Zero-out: the row,
+    and rows of extreme values, against zeros.
+
+    Args:
+        table: [n, d], n of at least 1.
+        neighbouring: the relation the claim is about.
+        lower: the least value a record may hold, one number or [d]; public.
+        upper: the greatest one.
+        row: which row changes.
+
+    Raises:
+        InvalidParameter: the table is not finite [n, d], there is no such row, or a lower bound is not below
+            the upper.
+    """
+    data = np.asarray(table, dtype=np.float64)
+    if data.ndim != 2 or data.size == 0 or not np.isfinite(data).all():
+        raise InvalidParameter(f"a table of shape {data.shape}", where="table_pairs", remedy="give [n, d]")
+    if not -len(data) <= row < len(data):
+        raise InvalidParameter(f"row {row} of {len(data)}", where="row", remedy="name a row of the table")
+    row %= len(data)
+    low, high = (
+        np.broadcast_to(np.asarray(bound, dtype=np.float64), data.shape[1]) for bound in (lower, upper)
+    )
+    if not (np.isfinite(low).all() and np.isfinite(high).all() and (low < high).all()):
+        raise InvalidParameter(
+            "bounds that are not finite, or not the lower below the upper",
+            where="table_pairs",
+            remedy="give the public range of each column as lower and upper",
+        )
+    extremes = _extremes(low, high)
+    match Neighbouring(neighbouring):
+        case Neighbouring.ADD_OR_REMOVE_ONE:
+            yield Pair(data, np.delete(data, row, axis=0), "a row dropped", unit=row)
+            yield Pair(data, np.vstack([data, data[row]]), "a row doubled", unit=len(data))
+            for name, values in extremes.items():
+                yield Pair(data, np.vstack([data, values]), f"a row added: {name}", unit=len(data))
+        case Neighbouring.REPLACE_ONE:
+            yield from _replacements(data, row, extremes)
+        case Neighbouring.ZERO_OUT:
+            zeros = _with(data, row, np.zeros(data.shape[1]))
+            yield Pair(data, zeros, "a row set to zero", unit=row)
+            for name, values in extremes.items():
+                yield Pair(_with(data, row, values), zeros, f"a row set to zero: {name}", unit=row)
+
+
+def _replacements(data: Array, row: int, extremes: dict[str, Array]) -> Iterator[Pair]:
+    if len(data) > 1:
+        other = data[(row + 1) % len(data)]
+        yield Pair(data, _with(data, row, other), "a row replaced by another one's duplicate", unit=row)
+    for name, values in extremes.items():
+        yield Pair(data, _with(data, row, values), f"a row replaced: {name}", unit=row)
+    for one, two in ((_LOW, _HIGH), (_TURNS, _OTHER_TURNS)):
+        low, high = (_with(data, row, extremes[name]) for name in (one, two))
+        yield Pair(low, high, f"{one}, replaced by {two}", unit=row)
+
+
+def _extremes(low: Array, high: Array) -> dict[str, Array]:
+    even = np.arange(low.size) % 2 == 0
+    return {
+        _LOW: low,
+        _HIGH: high,
+        _TURNS: np.where(even, low, high),
+        _OTHER_TURNS: np.where(even, high, low),
+        "every value just inside its upper bound": np.nextafter(high, -np.inf),
+        "every value just inside its lower bound": np.nextafter(low, np.inf),
+    }
+
+
+def _with(data: Array, row: int, values: Array) -> Array:
+    changed = data.copy()
+    changed[row] = values
+    return changed

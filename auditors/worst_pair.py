@@ -1,0 +1,135 @@
+"""A search for the neighbouring pair on which an algorithm leaks most."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy.optimize import Bounds, differential_evolution
+
+from dpaudit.auditors.replay.exact_loss import DEFAULT_DELTA
+from dpaudit.auditors.replay.replay import replay
+from dpaudit.auditors.sampling.trial import require_seed
+from dpaudit.auditors.statistics.gaussian_pair import LARGEST_EPSILON
+from dpaudit.claims.pairs import Pair
+from dpaudit.curator.curator import Curator
+from dpaudit.errors import InvalidParameter
+from dpaudit.mechanisms import Array
+
+#: From a point within the bounds to a pair; it rounds coordinates that are integers itself.
+MakePair = Callable[[Array], Pair]
+#: From a pair and a root seed to how far apart its sides are.
+Objective = Callable[[Pair, int], float]
+
+
+def replayed_loss(
+    algorithm: Callable[[Any, Curator], Any],
+    *,
+    delta: float = DEFAULT_DELTA,
+    replays: int = 10,
+    run_options: Mapping[str, Any] | None = None,
+) -> Objective:
+    """The objective of a search for the pair whose exact loss is largest: its replay's bound on epsilon.
+
+    A pair on which a replay has findings counts as 1e6, the largest bound there is; one whose loss is not
+    known as 0. Each pair's bound holds with 95%, the largest of them all with no stated confidence: replay
+    the pair that is found with a seed of its own, and more often. The arguments are those of `replay`.
+    """
+
+    def objective(pair: Pair, seed: int) -> float:
+        audit = replay(
+            algorithm,
+            [pair],
+            seed=seed,
+            replays=replays,
+            delta=delta,
+            run_options=run_options,
+            extreme_outputs=False,
+        )
+        return LARGEST_EPSILON if audit.findings else audit.epsilon_lower or 0.0
+
+    return objective
+
+
+@dataclass(frozen=True)
+class WorstPair:
+    """The result of a search.
+
+    Attributes:
+        pair: to be tested on fresh trials.
+        value: the objective there: the largest of many noisy figures, so biased upwards, and not a bound.
+        point: the pair's coordinates.
+        evaluations: how many pairs were tried.
+        trial_seed: the root seed of the trials that the search used, which no test may use again.
+    """
+
+    pair: Pair
+    value: float
+    point: Array
+    evaluations: int
+    trial_seed: int
+
+
+def search_worst_pair(
+    make_pair: MakePair,
+    bounds: Sequence[tuple[float, float]],
+    objective: Objective,
+    *,
+    seed: int = 0,
+    generations: int = 20,
+    population: int = 10,
+) -> WorstPair:
+    """Maximise an objective over pairs, by differential evolution (Storn and Price 1997).
+
+    The search only chooses which pair is tested, and so cannot make the test invalid, *as long as the
+    pair is tested on fresh trials*: the trials of the search favour the pair that was lucky in them. Its
+    trials are seeded by a root seed derived from `seed`, never by `seed` itself, so that replaying or
+    running trials of the found pair with `seed` is fresh. All pairs are compared on the same seed, which
+    makes the objective a function. Several pairs tested afterwards have to share the error level.
+
+    Args:
+        make_pair: from a point to a pair; every pair it makes has to be neighbouring.
+        bounds: the least and greatest value of each coordinate.
+        objective: what to maximise: `replayed_loss`, or where nothing can be replayed the distance of the
+            sides' mean scores, or an estimate of epsilon. NaN counts as worse than anything.
+        seed: root seed.
+        generations: the largest number of times that the population is renewed.
+        population: points per coordinate.
+
+    Raises:
+        InvalidParameter: a bound that is not finite, or not below the other.
+    """
+    if not bounds or not all(np.isfinite(pair).all() and pair[0] < pair[1] for pair in bounds):
+        raise InvalidParameter(f"bounds {bounds}", where="search_worst_pair", remedy="give (least, greatest)")
+    if generations < 1 or population < 1:
+        raise InvalidParameter(
+            f"{generations} generations of {population}", where="search_worst_pair", remedy="give 1 or more"
+        )
+    sequence = np.random.SeedSequence(require_seed(seed), spawn_key=(0x5EA7C4,))
+    trial_seed = int(sequence.generate_state(1, np.uint64)[0])
+    tried = 0
+
+    def loss(point: Array) -> float:
+        nonlocal tried
+        tried += 1
+        value = float(objective(make_pair(point), trial_seed))
+        return -value if not np.isnan(value) else np.inf
+
+    found = differential_evolution(
+        loss,
+        Bounds(*np.transpose(bounds)),
+        maxiter=generations,
+        popsize=population,
+        rng=np.random.default_rng(sequence),
+        polish=False,  # a gradient of a noisy objective leads nowhere
+    )
+    best = make_pair(found.x)
+    return WorstPair(
+        pair=replace(best, description=f"{best.description}; the worst of {tried} searched"),
+        value=-float(found.fun),
+        point=np.asarray(found.x, dtype=np.float64),
+        evaluations=tried,
+        trial_seed=trial_seed,
+    )

@@ -1,0 +1,298 @@
+"""A gate's report in every format: for the terminal, GitHub, GitLab, code scanning and test dashboards."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any, Final
+from urllib.parse import quote
+from xml.etree import ElementTree as ET
+
+from rich.console import RenderableType
+
+from dpaudit.app.gate.report import RULES, Finding, Place, Report, outcome
+from dpaudit.app.gate.settings import Waiver
+from dpaudit.app.text.conditions import sentences
+from dpaudit.app.text.output import bullets, line, table
+
+
+def text(report: Report) -> list[RenderableType]:
+    """A table of the checks, then what was found, what is waived and what was not checked."""
+    parts: list[RenderableType] = []
+    if report.checks:
+        rows = [
+            (check.name, check.claim, check.cost, check.proof, check.experiment, check.outcome)
+            for check in report.checks
+        ]
+        columns = ("check", "claim", "cost", "proof", "audit", "outcome")
+        parts += [table(columns, rows, whole=("proof", "audit", "outcome")), line()]
+    open_ = [finding for finding in report.all_findings if finding.waiver is None]
+    waived = [finding for finding in report.all_findings if finding.waiver is not None]
+    parts += bullets("Findings", _text_lines(open_))
+    parts += bullets("Waived", _text_lines(waived))
+    parts += bullets("Not checked", sentences(c for check in report.checks for c in check.not_checked))
+    seed = "" if report.seed is None else f", audit seed {report.seed}"
+    return [*parts, line(), line(f"{report.summary} (profile {report.profile}{seed})")]
+
+
+def _text_lines(findings: list[Finding]) -> list[str]:
+    lines = []
+    for finding in findings:
+        check = f"{finding.check}: " if finding.check else ""
+        waiver = f" [until {finding.waiver.expires}: {finding.waiver.reason}]" if finding.waiver else ""
+        first, _, rest = finding.message.partition("\n")
+        more = "".join(f"; {part.strip()}" for part in rest.split("\n") if part.strip())
+        lines.append(f"{finding.place}: {finding.rule}: {check}{first}{more}{waiver}")
+    return lines
+
+
+#: GitHub refuses a job summary of more than 1 MiB, and with it the whole of it.
+_MOST_OF_SUMMARY = 900_000
+
+_COMMANDS = {"error": "error", "warning": "warning", "note": "notice"}
+_SIGNS = {"passed": "✅", "failed": "❌", "error": "⛔", "inconclusive": "❔", "unchecked": "❔"}
+
+
+def workflow_commands(report: Report) -> str:
+    """A workflow command for each finding, and one that sums up."""
+    lines = [_annotation(finding) for finding in report.all_findings]
+    lines.append(f"::notice title=dpaudit gate::{_escaped(report.summary)}")
+    return "\n".join(lines) + "\n"
+
+
+def _annotation(finding: Finding) -> str:
+    place = finding.place
+    properties = {
+        "file": place.file,
+        "line": str(place.line),
+        "title": f"dpaudit {finding.rule}" + (f": {finding.check}" if finding.check else ""),
+    }
+    written = ",".join(f"{name}={_escaped_property(value)}" for name, value in properties.items())
+    waiver = f"waived until {finding.waiver.expires} ({finding.waiver.reason}): " if finding.waiver else ""
+    return f"::{_COMMANDS[finding.level]} {written}::{_escaped(waiver + finding.message)}"
+
+
+def _escaped(text: str) -> str:
+    """Escaped, so that no foreign text can end the command or begin another one."""
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _escaped_property(text: str) -> str:
+    return _escaped(text).replace(":", "%3A").replace(",", "%2C")
+
+
+def markdown(report: Report) -> str:
+    """The report as a Markdown page: a table of checks, then what was found and what was not checked."""
+    seed = "" if report.seed is None else f", audit seed {report.seed}"
+    lines = [
+        "## dpaudit gate",
+        "",
+        f"{_cell(report.summary)} (profile {report.profile}{seed}, exit code {report.exit_status})",
+    ]
+    if report.checks:
+        lines += ["", "| check | claim | cost | proof | audit | |", "|---|---|---|---|---|---|"]
+        lines += [
+            f"| {_cell(check.name)} | {_cell(check.claim)} | {_cell(check.cost)} | {check.proof or ''} "
+            f"| {check.experiment or ''} | {_SIGNS[check.outcome]} {check.outcome} |"
+            for check in report.checks
+        ]
+    findings = report.all_findings
+    if findings:
+        lines += ["", "### Findings", ""]
+        lines += [_item(finding) for finding in findings]
+    taken = sentences(condition for check in report.checks for condition in check.not_checked)
+    if taken:
+        lines += ["", "<details><summary>Not checked</summary>", ""]
+        lines += [f"- {_cell(line)}" for line in taken]
+        lines += ["", "</details>"]
+    text = "\n".join(lines) + "\n"
+    if len(text.encode()) > _MOST_OF_SUMMARY:
+        text = text.encode()[:_MOST_OF_SUMMARY].decode(errors="ignore") + "\n\n(cut short)\n"
+    return text
+
+
+def _item(finding: Finding) -> str:
+    check = f" {_cell(finding.check)}:" if finding.check else ""
+    waiver = (
+        f" *waived until {finding.waiver.expires}: {_cell(finding.waiver.reason)}*" if finding.waiver else ""
+    )
+    return f"- **{finding.rule}**{check} {_cell(finding.message)} ({_cell(str(finding.place))}){waiver}"
+
+
+def _cell(text: str) -> str:
+    """Foreign text on one line, with nothing that Markdown or HTML would read as more than text."""
+    escaped = "".join("\\" + c if c in "\\`*_[]|#~!" else c for c in " ".join(text.split()))
+    return escaped.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
+
+
+def sarif(report: Report) -> str:
+    """The report as one SARIF log with one run; a waived finding is a suppressed result."""
+    driver: dict[str, Any] = {"name": "dpaudit", "rules": [_sarif_rule(name) for name in RULES]}
+    with suppress(PackageNotFoundError):
+        driver["version"] = version("dpaudit")
+    run = {
+        "tool": {"driver": driver},
+        "invocations": [
+            {
+                # Whether everything could be judged, whatever the verdicts.
+                "executionSuccessful": report.exit_status not in {2, 3},
+                "exitCode": report.exit_status,
+                "exitCodeDescription": report.summary,
+            }
+        ],
+        "results": _sarif_results(report),
+        "columnKind": "unicodeCodePoints",
+    }
+    return json.dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2) + "\n"
+
+
+def _sarif_rule(name: str) -> dict[str, Any]:
+    rule = RULES[name]
+    return {
+        "id": name,
+        "shortDescription": {"text": rule.meaning},
+        "defaultConfiguration": {"level": rule.level},
+    }
+
+
+def _sarif_results(report: Report) -> list[dict[str, Any]]:
+    names = list(RULES)
+    results = []
+    for finding, fingerprint in zip(report.all_findings, fingerprints(report), strict=True):
+        result: dict[str, Any] = {
+            "ruleId": finding.rule,
+            "ruleIndex": names.index(finding.rule),
+            "level": finding.level,
+            "message": {"text": f"{finding.check}: {finding.message}" if finding.check else finding.message},
+            "locations": [{"physicalLocation": _sarif_location(finding.place)}],
+            "partialFingerprints": {"dpauditFinding/v1": fingerprint},
+        }
+        # Where one result is marked as not suppressed, all others must be as well.
+        result["suppressions"] = [] if finding.waiver is None else [_sarif_suppression(finding.waiver)]
+        results.append(result)
+    return results
+
+
+def _sarif_suppression(waiver: Waiver) -> dict[str, Any]:
+    words = f"{waiver.reason} (until {waiver.expires})"
+    return {"kind": "external", "status": "accepted", "justification": words}
+
+
+def _sarif_location(place: Place) -> dict[str, Any]:
+    artifact = {"uri": quote(place.file)}
+    if not place.file.startswith("/"):
+        artifact["uriBaseId"] = "%SRCROOT%"
+    else:
+        artifact["uri"] = f"file://{artifact['uri']}"
+    return {"artifactLocation": artifact, "region": {"startLine": place.line}}
+
+
+def fingerprints(report: Report) -> list[str]:
+    """One for each finding, the same from run to run while check, rule and file stay: no line, no figure."""
+    seen: dict[tuple[str, ...], int] = {}
+    found = []
+    for finding in report.all_findings:
+        key = (finding.check, finding.rule, finding.place.file)
+        seen[key] = seen.get(key, 0) + 1
+        text = json.dumps([*key, seen[key]])
+        found.append(hashlib.sha256(text.encode()).hexdigest())
+    return found
+
+
+def gitlab(report: Report) -> str:
+    """The report's findings, waived ones as mere information."""
+    issues = [
+        {
+            "type": "issue",
+            "check_name": finding.rule,
+            "description": _gitlab_description(finding),
+            "fingerprint": fingerprint,
+            "severity": _gitlab_severity(finding),
+            "location": {"path": finding.place.file, "lines": {"begin": finding.place.line}},
+        }
+        for finding, fingerprint in zip(report.all_findings, fingerprints(report), strict=True)
+    ]
+    return json.dumps(issues, indent=2) + "\n"
+
+
+def _gitlab_description(finding: Finding) -> str:
+    check = f"{finding.check}: " if finding.check else ""
+    waiver = f" (waived until {finding.waiver.expires}: {finding.waiver.reason})" if finding.waiver else ""
+    return f"{check}{finding.message}{waiver}"
+
+
+def _gitlab_severity(finding: Finding) -> str:
+    if finding.waiver is not None:
+        return "info"
+    if finding.exit_status in {2, 3}:
+        return "blocker"
+    return {"error": "critical", "warning": "minor", "note": "info"}[finding.level]
+
+
+def junit(report: Report) -> str:
+    """The report as one test suite; what is inconclusive is skipped, unless it fails the gate."""
+    suite = ET.Element("testsuite", name="dpaudit gate")
+    counts = {"tests": 0, "failures": 0, "errors": 0, "skipped": 0}
+    seconds = 0.0
+    cases: list[tuple[str, str, Sequence[Finding], float, str]] = [
+        (check.name, check.kind, check.findings, check.seconds, f"{check.claim}\n{check.cost}".strip())
+        for check in report.checks
+    ]
+    if report.findings or not cases:
+        cases.insert(0, ("configuration", "configuration", report.findings, 0.0, report.summary))
+    for name, kind, findings, took, words in cases:
+        case = ET.SubElement(suite, "testcase", classname=f"dpaudit.{kind}", name=name, time=f"{took:.3f}")
+        tag = _junit_tag(outcome(findings), strict=report.strict)
+        if not report.checks and tag is None:
+            tag = "failure"  # nothing to check is no success
+        if tag is not None:
+            counts["skipped" if tag == "skipped" else tag + "s"] += 1
+            open_ = [finding for finding in findings if finding.exit_status]
+            message = open_[0].message.partition("\n")[0] if open_ else report.summary
+            element = ET.SubElement(case, tag, message=message)
+            if tag != "skipped":
+                element.set("type", open_[0].rule if open_ else "nothing-to-check")
+                element.text = "\n".join(map(_junit_line, open_))
+        output = [words, *(_junit_line(f) for f in findings if not f.exit_status)]
+        ET.SubElement(case, "system-out").text = "\n".join(part for part in output if part)
+        counts["tests"] += 1
+        seconds += took
+    for name, number in counts.items():
+        suite.set(name, str(number))
+    suite.set("time", f"{seconds:.3f}")
+    root = ET.Element("testsuites", dict(suite.attrib))
+    root.append(suite)
+    ET.indent(root)
+    return ET.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
+
+
+def _junit_tag(word: str, *, strict: bool) -> str | None:
+    if word == "inconclusive":
+        return "failure" if strict else "skipped"
+    return {"error": "error", "failed": "failure", "unchecked": "failure", "passed": None}[word]
+
+
+def _junit_line(finding: Finding) -> str:
+    waiver = "" if finding.waiver is None else f" [waived: {finding.waiver.reason}]"
+    return f"{finding.place}: {finding.rule}: {finding.message}{waiver}"
+
+
+def _json(report: Report) -> str:
+    return json.dumps(report.to_json(), indent=2, allow_nan=False) + "\n"
+
+
+#: Format -> the whole report in it.
+FORMATS: Final[dict[str, Callable[[Report], str]]] = {
+    "json": _json,
+    "github": workflow_commands,
+    "markdown": markdown,
+    "sarif": sarif,
+    "junit": junit,
+    "gitlab": gitlab,
+}

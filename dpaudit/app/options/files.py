@@ -1,0 +1,39 @@
+"""The files that a verb reads and writes: errors name them, and none is written over what was read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from dpaudit.errors import DpauditError, UsageError
+
+
+@contextmanager
+def about_file(path: Path) -> Iterator[None]:
+    """Name the file in an error that says neither which file nor which option it is about."""
+    try:
+        yield
+    except DpauditError as error:
+        if error.where != str(path) and not error.where.startswith(("--", f"{path}:")):
+            error.where = f"{path}: {error.where}" if error.where else str(path)
+        raise
+
+
+def require_no_input(output: Path, *inputs: Path) -> None:
+    """Raise `UsageError` if the output is one of the inputs, under whatever name or link."""
+    for given in inputs:
+        if _same(output, given):
+            raise UsageError(
+                f"would be written over: it is {given}, which is read",
+                where=f"-o {output}",
+                why="a file that is overwritten by what was made from it is lost",
+                remedy="name another file",
+            )
+
+
+def _same(one: Path, other: Path) -> bool:
+    try:
+        return one.samefile(other)
+    except OSError:  # one of them is not there, or out of reach
+        return False

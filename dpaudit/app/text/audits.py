@@ -1,0 +1,114 @@
+"""How an audit reads as text and as JSON: what it refuted or did not, and what it could have refuted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from dpaudit.app.text.output import assured, bullets, counted, line, lower
+from dpaudit.app.text.tables import not_checked
+from dpaudit.auditors.statistics.gaussian_pair import LARGEST_EPSILON
+from dpaudit.certificate.verdicts import Audit, Experiment, Finding
+from dpaudit.claims.guarantees import GDP
+
+_OF = {"transcript": "the transcript of all releases", "final-output": "the final output"}
+
+
+def audit_line(audit: Audit) -> Text:
+    """The audit's verdict, what it compared, and its seed."""
+    compared = counted(audit.pairs, "pair", "pairs") + " of neighbouring data"
+    if audit.method == "one-run":
+        compared = counted(audit.trials, "canary", "canaries")
+    return line("audit", audit.verdict, f"by {audit.method} on {compared}, audit seed {audit.seed}")
+
+
+def audit_words(audit: Audit) -> list[RenderableType]:
+    """The audit's verdict, its seed, its findings and why it could not tell, where that is so."""
+    parts: list[RenderableType] = [audit_line(audit)]
+    if audit.epsilon_lower is not None:
+        parts.append(line(f"epsilon >= {lower(audit.epsilon_lower)} at delta {audit.delta}"))
+    parts += bullets("Findings", map(finding_words, audit.findings))
+    if audit.verdict is Experiment.INCONCLUSIVE:
+        parts += bullets("Inconclusive", audit.inconclusive)
+    return parts
+
+
+def audit_page(audit: Audit) -> list[RenderableType]:
+    """The verdict in one line, what it speaks of, the figures behind it, and what was not checked."""
+    parts: list[RenderableType] = [audit_line(audit), line(_meaning(audit))]
+    parts += bullets("Findings", map(finding_words, audit.findings))
+    parts += bullets("Figures", _figures(audit))
+    if audit.verdict is Experiment.INCONCLUSIVE:
+        parts += bullets("Inconclusive", audit.inconclusive)
+    return [*parts, *not_checked(audit.not_checked)]
+
+
+def audit_json(audit: Audit) -> dict[str, Any]:
+    """The audit as plain JSON types, the verdict first; a figure that it does not give is null."""
+    fields = audit.model_dump(mode="json", by_alias=True)
+    conditions = [condition.to_json() for condition in audit.not_checked]
+    return {"verdict": audit.verdict, **fields, "not_checked": conditions}
+
+
+def finding_words(finding: Finding) -> str:
+    """A finding's kind, release, detail and place."""
+    label = f" in {finding.label!r}" if finding.label else ""
+    place = f" ({finding.where})" if finding.where else ""
+    return f"{finding.kind}{label}: {finding.detail}{place}"
+
+
+def could_refute_any(audit: Audit) -> bool:
+    """Whether nothing limited which epsilon could be refuted: the figure is where computing ends."""
+    return (audit.largest_refutable_epsilon or 0.0) >= LARGEST_EPSILON
+
+
+def _meaning(audit: Audit) -> str:
+    of = _OF[audit.about]
+    if audit.claim is None:
+        return f"no claim was audited; the figures are about {of}"
+    guarantee = audit.claim.guarantee
+    match audit.verdict:
+        case Experiment.REFUTED if set(audit.refuted_by) == {"findings"}:
+            return f"the ledger does not describe the algorithm; the figures are about {of}"
+        case Experiment.REFUTED if audit.method == "gdp" and isinstance(guarantee, GDP):
+            return f"the audit refutes {guarantee} in {of}; this says nothing about epsilon"
+        case Experiment.REFUTED:
+            return f"the audit refutes {guarantee} in {of}"
+        case Experiment.NOT_REFUTED:
+            return (
+                f"the audit found no evidence against {guarantee} in {of}; "
+                "this does not show that the claim is true"
+            )
+        case Experiment.INCONCLUSIVE:
+            return f"the audit cannot tell whether {guarantee} is violated in {of}"
+
+
+def _figures(audit: Audit) -> list[str]:
+    sure = "" if audit.confidence is None else f" with confidence {assured(audit.confidence)}"
+    figures = []
+    if audit.epsilon_lower is not None:
+        claimed = "" if audit.epsilon_claimed is None else f"; claimed {audit.epsilon_claimed:.6g}"
+        figures.append(f"epsilon >= {lower(audit.epsilon_lower)} at delta {audit.delta:g}{sure}{claimed}")
+    if audit.mu_lower is not None:
+        claimed = ""
+        if audit.claim is not None and isinstance(audit.claim.guarantee, GDP):
+            claimed = f"; claimed {audit.claim.guarantee.mu:.6g}"
+        figures.append(f"mu >= {lower(audit.mu_lower)}{sure}{claimed}")
+    if audit.p_value is not None:
+        figures.append(f"p-value of the claim {audit.p_value:.3g}")
+    runs = {
+        "replay": counted(audit.trials, "replay", "replays") + " in each direction",
+        "one-run": counted(audit.trials, "canary", "canaries"),
+    }.get(audit.method, counted(audit.trials, "run", "runs") + " a side")
+    if audit.largest_refutable_epsilon is None:
+        figures.append(runs)
+    elif could_refute_any(audit):
+        figures.append(f"{runs}: any epsilon could have been refuted")
+    else:
+        most = f"epsilon {lower(audit.largest_refutable_epsilon)} at delta {audit.delta:g}"
+        figures.append(f"{runs}: at most {most} could have been refuted")
+    if audit.event is not None:
+        figures.append(f"tested: {audit.event}")
+    return figures

@@ -1,0 +1,73 @@
+"""What goes to stdout and stderr: foreign characters escaped, and no complaint where nobody reads."""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+from pathlib import Path
+from typing import IO
+
+EXIT_PIPE = 141  # 128 and the number of the signal, as shells have it
+
+
+class NobodyReads(BrokenPipeError):
+    """Whoever read stdout or stderr went away: no fault of the code that was running just then."""
+
+
+def note(text: str) -> None:
+    """A line for people, on stderr."""
+    write(sys.stderr, "\n".join(printable(line) for line in text.split("\n")) + "\n")
+
+
+def printable(text: str) -> str:
+    """The text without characters that would command the terminal: file names and labels are foreign."""
+    return "".join(
+        c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in text
+    )
+
+
+def write(stream: IO[str], text: str) -> None:
+    """Write and flush.
+
+    Raises:
+        NobodyReads: the other end of the pipe is closed.
+    """
+    # A label may hold characters that the terminal's encoding lacks: an escape is better than a traceback.
+    encoding = getattr(stream, "encoding", None) or "utf-8"
+    try:
+        stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
+        stream.flush()
+    except BrokenPipeError as error:
+        raise NobodyReads(*error.args) from None
+
+
+def is_closed_pipe(error: BaseException) -> bool:
+    """Whether what failed is a write to a pipe that nobody reads."""
+    return isinstance(error, OSError) and error.errno == errno.EPIPE
+
+
+def silenced() -> int:
+    """Say no more where nobody reads; the exit code of a program that a closed pipe ended."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            # What is still to be written goes nowhere: Python would complain when it closes the stream.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+    return EXIT_PIPE
+
+
+def open_closed_streams() -> None:
+    """Let what is printed to a stream that was closed from the start go nowhere: the exit code tells.
+
+    A file opened later would else get the stream's descriptor, and what libraries print.
+    """
+    for descriptor in range(3):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # the least that is free: this one
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115  (to the end)

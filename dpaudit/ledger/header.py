@@ -1,0 +1,173 @@
+"""What a ledger states about its run before the first release, and how its lines are chained."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import Annotated, Any, Final, Literal, Self
+
+import rfc8785
+from pydantic import Field, model_validator
+
+from dpaudit.claims.claims import Claim
+from dpaudit.claims.guarantees import Guarantee
+from dpaudit.claims.relations import Neighbouring, TrustModel
+from dpaudit.errors import InvalidParameter, NotCertifiable
+from dpaudit.mechanisms import FLOATING_POINT_SAMPLER, Sampler
+from dpaudit.models import Count, Model, Parameters
+
+SCHEMA: Final = "dpaudit.ledger/1"
+
+
+class Noise(Model):
+    """Where a run's noise came from.
+
+    Attributes:
+        source: ``live`` noise protects; ``none`` (noiseless debugging) and ``replayed`` do not.
+        sampler: what drew it: ``numpy-float64`` draws real-valued noise in floating point, and the
+            discrete mechanisms exactly, from fair bits; ``opendp-discrete`` draws all of it exactly.
+        seeded: the caller chose the seed, so whoever knows it can subtract the noise.
+    """
+
+    source: Literal["live", "none", "replayed"] = "live"
+    sampler: Sampler = FLOATING_POINT_SAMPLER
+    seeded: bool = False
+
+    @property
+    def flaws(self) -> tuple[str, ...]:
+        """Why it protects nobody; empty for live noise."""
+        fates = {"none": "never drawn", "replayed": "replayed"}
+        return (f"its noise was {fates[self.source]}",) if self.source in fates else ()
+
+
+class Header(Model):
+    """What a run is about: algorithm, whom it protects, its public parameters and its claim.
+
+    Attributes:
+        schedule: ``fixed`` if the sequence of releases is the same whatever the data; ``filtered`` if
+            their number may depend on the data, in which case the `budget` the curator held is the
+            only thing that one run's ledger proves.
+        group_size: the bounds and the claim speak of groups of so many units, who may all differ between
+            neighbouring data sets.
+        users: under local trust the ledger describes one user's randomizer; this is how many users
+            were held to it.
+        run: 32 random hexadecimal digits that tell this run from every other, so that two runs never
+            have the same hash. A seeded run has none: repeated, it gives the same file.
+        parameters: public parameters only; a copy of what was given, which cannot be changed.
+    """
+
+    schema_: Annotated[Literal["dpaudit.ledger/1"], Field(alias="schema")] = SCHEMA
+    algorithm: Annotated[str, Field(min_length=1)]
+    unit: Annotated[str, Field(min_length=1)]
+    neighbouring: Neighbouring
+    trust_model: TrustModel = TrustModel.CENTRAL
+    schedule: Literal["fixed", "filtered"] = "fixed"
+    budget: Guarantee | None = None
+    group_size: Count = 1
+    users: Count | None = None
+    claim: Claim | None = None
+    run: Annotated[str, Field(pattern="^[0-9a-f]{32}$")] | None = None
+    parameters: Parameters = Field(default_factory=dict, validate_default=True)
+    noise: Noise = Noise()
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if (self.schedule == "filtered") != (self.budget is not None):
+            raise InvalidParameter(
+                f"a {self.schedule} schedule with budget {self.budget}",
+                where="header.schedule",
+                why="one run's releases prove nothing about another run, unless a budget held them",
+                remedy="give a filtered schedule the budget its curator held, and a fixed one none",
+            )
+        if self.users is not None and self.trust_model is not TrustModel.LOCAL:
+            raise InvalidParameter(
+                f"users={self.users} under {self.trust_model} trust",
+                where="header.users",
+                why="only under local trust does a ledger describe one user out of many",
+                remedy="leave users out, or state trust_model local",
+            )
+        if self.claim is not None:
+            self.claim.about(self.unit, self.neighbouring, self.trust_model)
+        return self
+
+    def to_json(self) -> dict[str, Any]:
+        """The ledger's first record, without its hash."""
+        record = {"record": "header", **super().to_json()}
+        if self.group_size == 1:
+            del record["group_size"]
+        if self.claim is not None:
+            # Unit, relation and trust model stand in the header already.
+            for name in ("unit", "neighbouring", "trust_model"):
+                record["claim"].pop(name, None)
+        return record
+
+
+def chained(previous: str, canonical: bytes) -> str:
+    """SHA-256 over the previous line's hash and this record's canonical JSON (RFC 8785)."""
+    return hashlib.sha256(previous.encode() + canonical).hexdigest()
+
+
+class LedgerFacts:
+    """What a ledger says beside its releases, whether they are held in memory or read past.
+
+    Attributes:
+        header: the first record.
+        complete: whether the footer was written, or read.
+        hashed: False for a file written by hand without hashes: accounted for, never certified.
+    """
+
+    def __init__(self, header: Header, *, hashed: bool = True) -> None:
+        self.header = header
+        self.complete = False
+        self.hashed = hashed
+        self._hash = ""
+
+    @property
+    def claim(self) -> Claim | None:
+        """The header's claim, about the header's unit, relation and trust model."""
+        header = self.header
+        if header.claim is None:
+            return None
+        return header.claim.about(header.unit, header.neighbouring, header.trust_model)
+
+    @property
+    def hash(self) -> str:
+        """The hash of the last line: it stands for everything before it."""
+        return self._hash
+
+    def require_certifiable(self) -> None:
+        """Raise `NotCertifiable` with the reasons, unless this ledger may carry a certificate."""
+        cut_short = [] if self.complete else ["it has no footer: the run was cut short"]
+        unhashed = [] if self.hashed else ["it was written without its hash chain"]
+        self._refuse([*cut_short, *unhashed, *self.header.noise.flaws])
+
+    def require_live_noise(self) -> None:
+        """As `require_certifiable`, of the noise alone, which a stream knows from its first line."""
+        self._refuse(self.header.noise.flaws)
+
+    def _refuse(self, reasons: Sequence[str]) -> None:
+        if reasons:
+            raise NotCertifiable(
+                f"this ledger can never be certified: {'; '.join(reasons)}",
+                where=f"ledger of {self.header.algorithm!r}",
+                why="the mechanisms it names did not protect anything, or releases may be missing",
+            )
+
+
+def encode(previous: str, record: dict[str, Any]) -> tuple[bytes, str]:
+    """One line of the file and its hash: the record's canonical JSON with the hash as last field."""
+    canonical = canonical_bytes(record)
+    digest = chained(previous, canonical)
+    return canonical[:-1] + f',"hash":"{digest}"}}\n'.encode(), digest
+
+
+def canonical_bytes(record: dict[str, Any]) -> bytes:
+    """A record's canonical JSON; raises `InvalidParameter` for what JSON cannot hold."""
+    try:
+        return rfc8785.dumps(record)
+    except (rfc8785.CanonicalizationError, ValueError, RecursionError) as error:
+        raise InvalidParameter(
+            f"a record that JSON cannot hold: {error}",
+            where=f"ledger record {record.get('label', record['record'])!r}",
+            remedy="public parameters are strings, booleans, finite numbers, lists and objects of them",
+        ) from None

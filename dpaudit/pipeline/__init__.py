@@ -1,0 +1,1 @@
+"""Run, account, audit and judge: each written once, for the command line, the gate, pytest and Python."""

@@ -1,0 +1,110 @@
+"""Account for a ledger, in memory or in a file, at the rigour that is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from dpaudit.accountants.accounting import Accounted
+from dpaudit.accountants.accounting import accounted as accounted_in_floats
+from dpaudit.certificate.verdicts import Accounting
+from dpaudit.claims.claims import Claim
+from dpaudit.errors import DpauditError, NotCertifiable
+from dpaudit.ledger.file import LedgerStream
+from dpaudit.ledger.ledger import Ledger, LedgerFacts
+
+#: float-pessimistic: every rounding goes upwards; interval: the total is judged by a proved enclosure alone.
+Rigour: TypeAlias = Literal["float-pessimistic", "interval"]
+
+
+def account(
+    ledger: Ledger | LedgerStream,
+    claim: Claim | None = None,
+    *,
+    rigour: Rigour = "float-pessimistic",
+    most_rows: int | None = None,
+) -> Accounting:
+    """Bound a ledger on a claim's scale, in total and release by release.
+
+    Args:
+        ledger: in memory, or a stream of a file, which is read to its end.
+        claim: left out, the ledger's own; where that has none, bounds are given as zCDP.
+        rigour: ``interval`` needs the extra `interval`.
+        most_rows: how many releases to keep accounts of, failing ones first; all are judged.
+
+    Raises:
+        ClaimMismatch: the claim is about another unit, relation or trust model.
+        NotCertifiable: the noise in this ledger was never drawn, or was replayed.
+        CannotBound: no accountant can bound it at that rigour.
+        LedgerFormat, IntegrityError: while reading a stream.
+        MissingExtra: python-flint is not installed.
+    """
+    return accounted(ledger, claim, rigour, most_rows=most_rows).accounting
+
+
+def accounted(
+    ledger: Ledger | LedgerStream, claim: Claim | None, rigour: Rigour, *, most_rows: int | None = None
+) -> Accounted:
+    """As `account`, together with the composition, which bounds the ledger on other scales as well."""
+    found = accounted_in_floats(ledger, claim, most_rows=most_rows)
+    if rigour == "interval":
+        from dpaudit.accountants.interval.interval_bounds import enclosed
+
+        return enclosed(found)
+    return found
+
+
+@dataclass(frozen=True)
+class Verified:
+    """A ledger file that was read to its end, and what accounting makes of it."""
+
+    ledger: LedgerFacts
+    accounted: Accounted
+
+    @property
+    def accounting(self) -> Accounting:
+        """Bounds and verdicts."""
+        return self.accounted.accounting
+
+    @property
+    def not_certifiable(self) -> str | None:
+        """Why the ledger can never carry a certificate, or None."""
+        try:
+            self.ledger.require_certifiable()
+        except NotCertifiable as error:
+            return error.what
+        return None
+
+
+def verify(
+    path: str | Path,
+    claim: Claim | Callable[[Claim | None], Claim | None] | None = None,
+    *,
+    rigour: Rigour = "float-pessimistic",
+    allow_unhashed: bool = False,
+    most_rows: int | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> Verified:
+    """Check a ledger file's integrity and account for it.
+
+    Args:
+        path: the file.
+        claim: what to judge, or how to make it of the claim that the file states; left out, that claim.
+        rigour: as in `account`.
+        allow_unhashed: also account for a file that was written by hand.
+        most_rows: as in `account`.
+        progress: called with each number of bytes that was read.
+
+    Raises:
+        DpauditError: as `account`, or the file cannot be read. A file that was cut short or edited is
+            reported first, whatever else is wrong with it.
+    """
+    with LedgerStream(path, allow_unhashed=allow_unhashed, progress=progress) as ledger:
+        try:
+            judged = claim(ledger.claim) if callable(claim) else claim
+            return Verified(ledger, accounted(ledger, judged, rigour, most_rows=most_rows))
+        except DpauditError:
+            ledger.read_to_the_end()
+            raise

@@ -1,0 +1,217 @@
+"""Audit an algorithm by experiment, by whichever method."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any, Final, Literal, TypeAlias
+
+from dpaudit.accountants.curves.implied import implied_curve
+from dpaudit.auditors.replay.replay import replay
+from dpaudit.auditors.sampling.curatorless import Plain
+from dpaudit.auditors.sampling.one_run import Canaries, audit_in_one_run, coin_relation
+from dpaudit.auditors.sampling.sampling import SamplingPlan, SoFar, audit_by_sampling
+from dpaudit.auditors.sampling.scores import Score
+from dpaudit.auditors.sampling.trial import Auditable
+from dpaudit.auditors.statistics.claim_points import PrivacyCurve
+from dpaudit.auditors.statistics.classifier import Learner
+from dpaudit.certificate.verdicts import Audit
+from dpaudit.claims.claims import Claim
+from dpaudit.claims.pairs import Pair
+from dpaudit.curator.curator import Filter
+from dpaudit.curator.running import terms
+from dpaudit.errors import UsageError
+
+Method: TypeAlias = Literal["replay", "sequential", "threshold", "gdp"]
+
+#: Left out: replays in each direction, runs on each side of a pair, canaries.
+TRIALS: Final = {"replay": 100, "sequential": 5_000, "threshold": 5_000, "gdp": 5_000, "one-run": 1_000}
+
+
+def audit(
+    algorithm: Auditable,
+    pairs: object = None,
+    *,
+    claim: Claim | None = None,
+    method: Method | None = None,
+    trials: int | None = None,
+    delta: float | None = None,
+    confidence: float = 0.95,
+    seed: int = 0,
+    users: int | None = None,
+    budget: Filter | None = None,
+    score: Score | Learner | Literal["exact"] | None = None,
+    chunk: int | None = None,
+    workers: int | None = None,
+    cluster: str | None = None,
+    resume: Path | None = None,
+    time_limit: float | None = None,
+    stop_when_refuted: bool = False,
+    progress: Callable[[SoFar], None] | None = None,
+    **run_options: Any,
+) -> Audit:
+    """Try to refute a claim on neighbouring data.
+
+    Args:
+        algorithm: any callable ``(data, curator) -> output``, or a `Plain`, which draws its own noise.
+        pairs: a `Pair`, a tuple ``(data, neighbour)``, several pairs, or None for the algorithm's own.
+        claim: left out, the algorithm's own; what it leaves open is as in `dpaudit.run`.
+        method: ``replay`` forces the same noise on both data sets; the others sample. Left out, replay,
+            or sequential for a `Plain`.
+        trials: recordings in each direction of a replay, runs on each side of a sampling audit; left out,
+            see `TRIALS`.
+        delta: where to bound epsilon; left out, the claim's, or 1e-5.
+        confidence: of the bound and of the verdict.
+        seed: of all noise.
+        users: under local trust, how many users there are.
+        budget: a privacy filter, unspent, that each run is held to anew.
+        score: of sampling audits, as all that follow: what of an output is compared; see `audit_by_sampling`.
+        chunk: runs between two reports.
+        workers: processes on this machine; left out, 1.
+        cluster: the address of a `distributed` scheduler.
+        resume: a file that keeps finished runs.
+        time_limit: seconds after which no further chunk is begun.
+        stop_when_refuted: whether a sequential audit ends as soon as the claim is refuted.
+        progress: called after each chunk.
+        run_options: further arguments of `dpaudit.run`.
+
+    Raises:
+        UsageError: there are no pairs, or the method does not use an option that was given.
+        Exception: whatever the method raises: see `replay` and `audit_by_sampling`.
+    """
+    found = pairs_for(algorithm, pairs)
+    method = method or ("sequential" if isinstance(algorithm, Plain) else "replay")
+    claim = _about_run(algorithm, claim)
+    number = TRIALS[method] if trials is None else trials
+    run_options = {"users": users, **({} if budget is None else {"budget": budget}), **run_options}
+    if method == "replay":
+        sampling: dict[str, Any] = {"time_limit": time_limit, "stop_when_refuted": stop_when_refuted or None}
+        sampling |= {"score": score, "chunk": chunk, "workers": workers, "cluster": cluster, "resume": resume}
+        _require_unused(name for name, value in sampling.items() if value is not None)
+        return replay(
+            algorithm,
+            found,
+            claim=claim,
+            seed=seed,
+            run_options=run_options,
+            replays=number,
+            delta=delta,
+            confidence=confidence,
+        )
+    plan = SamplingPlan(
+        trials=number,
+        seed=seed,
+        chunk=chunk,
+        workers=workers or 1,
+        cluster=cluster,
+        resume=resume,
+        time_limit=time_limit,
+        stop_when_refuted=stop_when_refuted,
+    )
+    return audit_by_sampling(
+        algorithm,
+        found,
+        plan,
+        method=method,
+        score=score,
+        claim=claim,
+        curve=_curve(claim),
+        delta=delta,
+        confidence=confidence,
+        run_options=_run_options(algorithm, claim, run_options),
+        progress=progress,
+    )
+
+
+def one_run(
+    algorithm: Auditable,
+    canaries: Canaries,
+    *,
+    guesses: int | None = None,
+    claim: Claim | None = None,
+    delta: float | None = None,
+    confidence: float = 0.95,
+    seed: int = 0,
+    **run_options: Any,
+) -> Audit:
+    """Run an algorithm once on data with canaries, and guess which of them were in.
+
+    Args:
+        algorithm: as in `audit`.
+        canaries: what is inserted, and how the output is scored.
+        guesses: how many coins are guessed; left out, a fifth of the canaries.
+        claim: as in `audit`; a relation that it leaves open is adding or removing a unit.
+        delta: as in `audit`.
+        confidence: as in `audit`.
+        seed: of the coins and of the run.
+        run_options: further arguments of `dpaudit.run`.
+
+    Raises:
+        DpauditError: what `audit_in_one_run` refuses.
+    """
+    claim = claim if claim is not None else getattr(algorithm, "claim", None)
+    relation = coin_relation(claim)
+    claim = _about_run(algorithm, claim and claim.model_copy(update={"neighbouring": relation}))
+    options = {**_run_options(algorithm, claim, run_options), "neighbouring": relation}
+    return audit_in_one_run(
+        algorithm,
+        canaries,
+        guesses=guesses,
+        claim=claim,
+        curve=_curve(claim),
+        delta=delta,
+        confidence=confidence,
+        seed=seed,
+        run_options=options,
+    )
+
+
+def pairs_for(algorithm: object, pairs: object) -> Sequence[Pair]:
+    """The pairs that were given in whatever form; None stands for the algorithm's own worst pairs.
+
+    Raises:
+        UsageError: there are none, or something else was given.
+    """
+    if pairs is None and hasattr(algorithm, "worst_pairs"):
+        pairs = algorithm.worst_pairs()
+    if isinstance(pairs, Pair):
+        return [pairs]
+    if isinstance(pairs, tuple) and len(pairs) == 2 and not isinstance(pairs[0], Pair):
+        return [Pair(*pairs)]
+    found = list(pairs) if isinstance(pairs, Iterable) else []
+    if not found or not all(isinstance(pair, Pair) for pair in found):
+        raise UsageError(
+            "no pairs of neighbouring data" if not found else f"pairs of type {type(found[0]).__name__}",
+            where="pairs",
+            why="an audit compares two data sets that differ in one unit of privacy",
+            remedy="give a Pair, the tuple (data, neighbour), or several pairs",
+        )
+    return found
+
+
+def _about_run(algorithm: object, claim: Claim | None) -> Claim | None:
+    """The claim with unit, relation and trust model as a run fills in what it leaves open."""
+    claim = claim if claim is not None else getattr(algorithm, "claim", None)
+    return None if claim is None else claim.about(*terms(claim))
+
+
+def _curve(claim: Claim | None) -> PrivacyCurve | None:
+    return None if claim is None else implied_curve(claim.guarantee)
+
+
+def _run_options(algorithm: object, claim: Claim | None, options: dict[str, Any]) -> dict[str, Any]:
+    """What decides a run: of a claim whom it is about, not its figure, so that kept runs serve any claim."""
+    if isinstance(algorithm, Plain):
+        return {}
+    unit, neighbouring, trust_model = terms(claim)
+    return {"unit": unit, "neighbouring": neighbouring, "trust_model": trust_model, **options}
+
+
+def _require_unused(given: Iterable[str]) -> None:
+    for name in given:
+        raise UsageError(
+            f"{name} with the method replay",
+            where=name,
+            why="an option that is ignored would look as if it had an effect",
+            remedy="leave it out, or use a sampling method: sequential, threshold or gdp",
+        )

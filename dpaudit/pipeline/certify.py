@@ -1,0 +1,183 @@
+"""Certify one run of an algorithm: run it, account for it, audit it, judge its claim.
+
+`certified` gives everything that was made on the way, `certify` the certificate alone.
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ParamSpec, Protocol
+
+from dpaudit.accountants.accounting import Accounted
+from dpaudit.accountants.bridges.dp_accounting_check import second_opinion
+from dpaudit.accountants.curves.profile_points import profile_points
+from dpaudit.auditors.sampling.trial import Auditable
+from dpaudit.certificate.certificate import Certificate, judge
+from dpaudit.certificate.statement import NOTHING_STATED, Statement
+from dpaudit.certificate.verdicts import Audit
+from dpaudit.claims.bounds import Bound
+from dpaudit.claims.claims import Claim
+from dpaudit.claims.guarantees import ApproxDP
+from dpaudit.claims.pairs import Pair
+from dpaudit.curator.curator import Filter
+from dpaudit.curator.running import Run, name_of, run
+from dpaudit.errors import CannotBound, NotCertifiable
+from dpaudit.ledger.ledger import Ledger
+from dpaudit.pipeline.accounting import Rigour, accounted
+from dpaudit.pipeline.audit import audit, pairs_for
+
+#: The total is also stated as (epsilon, delta)-DP at this delta, for comparison across scales.
+COMPARED = ApproxDP(epsilon=0.0, delta=1e-6)
+
+
+class Auditor(Protocol):
+    """How a certified run is audited; `dpaudit.audit` is one, and so is a `functools.partial` of it."""
+
+    def __call__(
+        self,
+        algorithm: Auditable,
+        pairs: Sequence[Pair],
+        /,
+        *,
+        claim: Claim | None,
+        seed: int,
+        users: int | None,
+        budget: Filter | None,
+    ) -> Audit:
+        """Audit an algorithm on pairs."""
+
+
+class NothingReleased(NotCertifiable):
+    """Nothing left the run through its curator, so that there is nothing to certify."""
+
+
+@dataclass(frozen=True)
+class Certified:
+    """One run and everything that was made of it.
+
+    Attributes:
+        run: the algorithm's output, as the audit left it, and the ledger.
+        accounted: the accounting behind the certificate.
+        approximate: the total on the scale of `COMPARED`, tightest first; empty where it has no bound there.
+    """
+
+    run: Run
+    accounted: Accounted
+    approximate: Sequence[Bound]
+    certificate: Certificate
+
+
+def certified(
+    algorithm: Auditable,
+    data: Any,
+    *,
+    claim: Claim | None = None,
+    pairs: object = None,
+    seed: int | None = None,
+    users: int | None = None,
+    budget: Filter | None = None,
+    rigour: Rigour = "float-pessimistic",
+    auditor: Auditor = audit,
+    statement: Statement = NOTHING_STATED,
+    path: str | Path | None = None,
+    command: str | None = None,
+    curves: bool = True,
+    step: Callable[[str], AbstractContextManager[object]] = nullcontext,
+    ran: Callable[[Run], object] | None = None,
+) -> Certified:
+    """Run an algorithm on data, account for every release, audit it and judge its claim.
+
+    Args:
+        algorithm: any callable ``(data, curator) -> output``.
+        data: the private records.
+        claim: what is claimed; left out, the algorithm's own ``claim``.
+        pairs: neighbouring data to audit on, as in `dpaudit.audit`; left out, the algorithm's own worst
+            pairs, and where it has none it is not audited.
+        seed: makes the noise repeatable, and the output unfit to publish; also the audit's seed (else 0).
+        users: under local trust, how many users there are.
+        budget: a privacy filter that holds the run to a budget.
+        rigour: of the accounting, as in `dpaudit.account`.
+        auditor: how it is audited; left out, by replay.
+        statement: what its author states about the deployment.
+        path: where the ledger is written as the run goes; left out, it stays in memory.
+        command: what reproduces the certificate; left out, a call of `dpaudit.certify`.
+        curves: whether to compute the curve delta(epsilon) and to ask another library for its opinion.
+        step: the algorithm is run inside ``step("running it")`` and audited inside ``step("auditing it")``.
+        ran: called between the two: the audit runs the algorithm again, which may change its output.
+
+    Raises:
+        NothingReleased: the ledger has no releases; the audit is not begun.
+        NotCertifiable: nothing is claimed.
+        DpauditError: what `dpaudit.run`, `dpaudit.account` and `dpaudit.audit` raise.
+        Exception: whatever the algorithm raises.
+    """
+    # A budget is spent by each run anew.
+    spare = copy.deepcopy(budget)
+    with step("running it"):
+        made = run(algorithm, data, claim=claim, seed=seed, users=users, budget=budget, path=path)
+    found = accounted(made.ledger, None, rigour)
+    if not found.accounting.overview.total:
+        raise NothingReleased(
+            f"{name_of(algorithm)} released nothing through its curator",
+            where="the run's ledger",
+            why="its output is unaccounted for",
+            remedy="release through the curator",
+        )
+    if ran is not None:
+        ran(made)
+    audits: list[Audit] = []
+    if pairs is None and not hasattr(algorithm, "worst_pairs"):
+        pairs = ()
+    if pairs != ():
+        with step("auditing it"):
+            chosen = pairs_for(algorithm, pairs)
+            audits = [auditor(algorithm, chosen, claim=claim, seed=seed or 0, users=users, budget=spare)]
+    approximate = _approximate(found) if curves else ()
+    certificate = judge(
+        made.ledger,
+        found.accounting,
+        audits,
+        command=command or f"dpaudit.certify({name_of(algorithm)}, ...)",
+        statement=statement,
+        **(_curves(found, made.ledger, approximate) if curves else {}),
+    )
+    return Certified(made, found, approximate, certificate)
+
+
+_Parameters = ParamSpec("_Parameters")
+
+
+def _certificate_of(whole: Callable[_Parameters, Certified]) -> Callable[_Parameters, Certificate]:
+    """The same function, of the same parameters, which returns the certificate alone."""
+
+    @functools.wraps(whole, assigned=("__doc__", "__annotations__"))
+    def certify(*args: _Parameters.args, **options: _Parameters.kwargs) -> Certificate:
+        return whole(*args, **options).certificate
+
+    return certify
+
+
+certify = _certificate_of(certified)
+
+
+def _approximate(found: Accounted) -> Sequence[Bound]:
+    try:
+        return tuple(found.bounds(COMPARED))
+    except CannotBound:
+        return ()
+
+
+def _curves(found: Accounted, ledger: Ledger, approximate: Sequence[Bound]) -> dict[str, Any]:
+    """The curve behind the proof, and what another library says of the same composition."""
+    accounting = found.accounting
+    guarantee = accounting.claim.guarantee if accounting.claim is not None else None
+    compared = accounting.bounds if isinstance(guarantee, ApproxDP) else approximate
+    return {
+        "second_opinion": second_opinion(ledger, compared, found.composition),
+        "profile": profile_points(ledger, accounting, found.composition),
+    }

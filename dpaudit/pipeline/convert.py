@@ -1,0 +1,46 @@
+"""State one guarantee on every other scale."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from dpaudit.accountants.curves.conversion_table import Conversion, conversions
+from dpaudit.claims.guarantees import RDP, AnyGuarantee, ApproxDP
+from dpaudit.errors import CannotBound, InvalidParameter
+
+DELTAS: Final = (1e-5, 1e-6, 1e-9)
+ORDERS: Final = (2.0, 32.0)
+
+
+def convert(
+    guarantee: AnyGuarantee, *, deltas: Sequence[float] = DELTAS, orders: Sequence[float] = ORDERS
+) -> list[Conversion]:
+    """What a guarantee implies on every other scale, each with its theorem, rigour and slack.
+
+    Args:
+        guarantee: what is given.
+        deltas: where epsilon is wanted.
+        orders: at which Renyi divergences are wanted.
+
+    Raises:
+        InvalidParameter: a delta or an order outside its range.
+        CannotBound: no bound is known for a figure as large.
+    """
+    require_points(deltas, orders)
+    try:
+        return conversions(guarantee, deltas, orders)
+    except (CannotBound, InvalidParameter) as error:
+        raise CannotBound(
+            f"{guarantee} on every other scale: {error.what}",
+            where="dpaudit convert",
+            remedy="convert a smaller figure: no bound is known for one as large",
+        ) from None
+
+
+def require_points(deltas: Sequence[float], orders: Sequence[float]) -> None:
+    """Raise `InvalidParameter` for a delta that is no probability, or an order that no divergence has."""
+    for delta in deltas:
+        ApproxDP(epsilon=0.0, delta=delta)
+    for order in orders:
+        RDP(alpha=order, epsilon=0.0)

@@ -1,0 +1,89 @@
+"""A certificate's figures, computed again from the ledger that they are said to follow from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from dpaudit.accountants.accounting import Accounted
+from dpaudit.accountants.curves.profile_points import understated
+from dpaudit.certificate.certificate import Certificate
+from dpaudit.certificate.noise_provenance import versions
+from dpaudit.certificate.verdicts import Accounting, left_on_trust, meets, within
+from dpaudit.claims.bounds import Bound, as_rigorous
+from dpaudit.errors import CannotBound, CertificateMismatch, ClaimMismatch, NotCertifiable
+from dpaudit.ledger.ledger import Ledger
+from dpaudit.pipeline.accounting import accounted
+
+#: What `dpaudit certify -o` calls a certificate's ledger, beside it.
+LEDGER: Final = "ledger.jsonl"
+
+#: What a certificate states beyond its ledger: no audit is run again, no other library is asked.
+AS_STATED: Final = ("audits", "the second opinion", "the author's statement", "versions", "command")
+
+
+def require_figures(certificate: Certificate, ledger: Ledger) -> Accounted:
+    """Account for the ledger again: the certificate may not promise more than comes out.
+
+    Larger figures than today's accountants find are no forgery: accountants become tighter. See `AS_STATED`
+    for what no ledger contains.
+
+    Returns:
+        The accounting of today.
+
+    Raises:
+        CertificateMismatch: a figure, of the total or of a release, is smaller than the one computed, or
+            rounded more carefully; a verdict is better; something is taken on trust and not said; or the
+            ledger cannot be accounted for at all.
+    """
+    where, maker = f"certificate of {certificate.algorithm!r}", certificate.versions.get("dpaudit")
+    remedy = "" if maker == versions()["dpaudit"] else f"certify again: it says dpaudit {maker} made it"
+    enclosed = any(bound.rigour == "interval" for bound in certificate.bounds)
+    try:
+        found = accounted(ledger, certificate.claim, "interval" if enclosed else "float-pessimistic")
+    except (CannotBound, ClaimMismatch, NotCertifiable) as error:
+        raise CertificateMismatch(
+            f"its ledger gives no figures to hold it against: {error.what}",
+            where=where,
+            why=error.why,
+            remedy=remedy,
+        ) from None
+    again = found.accounting
+    for complaint in (
+        *_overstated(certificate, again),
+        *_not_said(certificate, again),
+        *understated(certificate.profile, ledger, again, found.composition),
+    ):
+        raise CertificateMismatch(complaint, where=where, remedy=remedy)
+    return found
+
+
+def _overstated(certificate: Certificate, again: Accounting) -> list[str]:
+    found = []
+    if again.verdict is not certificate.proof and certificate.proof == "PROVED":
+        found.append(f"it says PROVED; its ledger, accounted for again, gives {again.verdict}")
+    for bound in certificate.bounds:
+        computed = [one for one in again.bounds if one.method == bound.method] or list(again.bounds)
+        found += _overstated_bound(bound, computed)
+    for stated, release in zip(certificate.releases, again.releases, strict=True):
+        if not meets(release.proved, stated.proved):
+            found.append(f"release {release.label!r} is {release.proved}, not {stated.proved}")
+    return found
+
+
+def _overstated_bound(bound: Bound, computed: Sequence[Bound]) -> Iterator[str]:
+    its = f"its bound by {bound.method}"
+    enough = [one for one in computed if as_rigorous(one.rigour, bound.rigour)]
+    if not enough:
+        yield f"{its} has rigour {bound.rigour}, which no bound computed again has"
+    elif not any(meets(one.guarantee, bound.guarantee) for one in enough):
+        yield f"{its} is {bound.guarantee}; computed again it is {enough[0].guarantee}"
+    tight = [one.at_least for one in enough if one.at_least is not None]
+    if bound.at_least is not None and not any(within(bound.at_least, lower) for lower in tight):
+        yield f"{its} could not be below {bound.at_least:.12g}, which no bound computed again says"
+
+
+def _not_said(certificate: Certificate, again: Accounting) -> list[str]:
+    conditions = left_on_trust(again.not_checked, certificate.audits)
+    lacking = [condition for condition in conditions if condition not in certificate.not_checked]
+    return [f"not_checked lacks {condition.code}" for condition in lacking]

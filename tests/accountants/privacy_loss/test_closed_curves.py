@@ -1,0 +1,71 @@
+"""One sampled run against its curve at sixty digits, in either order of its pair."""
+
+from __future__ import annotations
+
+import math
+
+import mpmath as mp
+import pytest
+
+from dpaudit.accountants.privacy_loss import PrivacyLoss, SampledGaussianTerm, SampledLaplaceTerm
+from dpaudit.accountants.privacy_loss.factors_from_terms import collect
+
+RUNS: list[SampledGaussianTerm | SampledLaplaceTerm] = [
+    SampledGaussianTerm(1.0, 0.01),
+    SampledGaussianTerm(1.0, 1e-6),
+    SampledGaussianTerm(0.01, 0.9),
+    SampledGaussianTerm(1000.0, 1e-9),
+    SampledGaussianTerm(20.0, 0.999),
+    SampledLaplaceTerm(1.0, 0.01),
+    SampledLaplaceTerm(1e-6, 0.5),
+    SampledLaplaceTerm(30.0, 1e-9),
+    SampledLaplaceTerm(500.0, 0.999),
+]
+
+
+def truth(term: SampledGaussianTerm | SampledLaplaceTerm, epsilon: float, *, mixture_first: bool) -> mp.mpf:
+    """P(A) - e^epsilon Q(A) for the set A where the loss exceeds epsilon; u is the loss without sampling."""
+    q, bar = mp.mpf(term.rate), mp.exp(mp.mpf(epsilon))
+    odds = (bar - 1 + q) / q if mixture_first else (1 / bar - 1 + q) / q  # e^u at the edge of A
+    if odds <= 0:
+        return mp.mpf(0)
+
+    def beyond(moved: bool) -> mp.mpf:
+        """The probability of A, which lies below the edge where the mixture is second."""
+        u, sign = mp.log(odds), 1 if mixture_first else -1
+        if isinstance(term, SampledGaussianTerm):
+            x = u / mp.mpf(term.mu) + (-1 if moved else 1) * mp.mpf(term.mu) / 2
+            return mp.ncdf(-sign * x)
+        e = mp.mpf(term.epsilon)
+        u = -u if moved else u  # the moved law of u is the unmoved one of -u
+        above = (sign > 0) != moved
+        lowest = mp.exp(-(u + e) / 2) / 2 if -e <= u < e else mp.mpf(u < -e)
+        return lowest if above else 1 - lowest
+
+    mixed, plain = (1 - q) * beyond(False) + q * beyond(True), beyond(False)
+    first, second = (mixed, plain) if mixture_first else (plain, mixed)
+    return max(first - bar * second, mp.mpf(0))
+
+
+@pytest.mark.parametrize("term", RUNS)
+@pytest.mark.parametrize("exponent", [1, 6, 30, 250])
+def test_one_run_is_exact_in_both_orders(
+    term: SampledGaussianTerm | SampledLaplaceTerm, exponent: int
+) -> None:
+    loss, delta = PrivacyLoss.compose([(term, 1)]), 10.0**-exponent
+    lower, upper = loss.epsilon(delta)
+    assert loss.method == "single"
+    with mp.workdps(700):
+        orders = [True, False]
+        assert max(truth(term, upper, mixture_first=order) for order in orders) <= delta
+        if lower > 0.0:
+            assert max(truth(term, lower, mixture_first=order) for order in orders) >= delta
+        ceiling = collect([(term, 1)]).ceiling
+        assert upper == 0.0 or upper <= lower * (1.0 + 1e-9) or upper >= ceiling * (1.0 - 1e-9)
+        for epsilon in (0.0, 0.5 * upper, upper, 1.5 * upper):
+            exact = max(truth(term, epsilon, mixture_first=order) for order in orders)
+            found = loss.delta(epsilon)
+            assert found.lower <= exact <= found.upper
+            if epsilon < 0.999 * ceiling and exact > 1e-280:
+                assert found.upper <= found.lower * (1.0 + 1e-9)
+    assert math.isfinite(upper)

@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from dpaudit.auditors.statistics.classifier import learned
+from dpaudit.auditors.statistics.samples import Samples
+from dpaudit.auditors.statistics.threshold import threshold
+from dpaudit.certificate.verdicts import Experiment
+from dpaudit.claims.claims import Claim
+from dpaudit.claims.guarantees import PureDP
+from dpaudit.errors import InvalidParameter
+
+
+def _features(shift: float, n: int, seed: int) -> Samples:
+    """Three Laplace releases, of which only the second depends on the data."""
+    random = np.random.default_rng(seed)
+    data, neighbour = random.laplace(size=(2, n, 3))
+    return Samples(data + np.array([0.0, shift, 0.0]), neighbour, seed)
+
+
+def _striped(n: int, seed: int) -> Samples:
+    """One feature in [0, 1]; in its middle half every second stripe is nine times likelier on one side."""
+    random = np.random.default_rng(seed)
+
+    def side(own: float) -> np.ndarray:
+        stripe = 2 * random.integers(0, 4, n) + (random.random(n) < own)
+        middle = 0.25 + (stripe + random.random(n)) / 16
+        outside = random.random(n) / 4 + 0.75 * (random.random(n) < 0.5)
+        return np.where(random.random(n) < 0.5, middle, outside)[:, None]
+
+    return Samples(side(0.9), side(0.1), seed)
+
+
+def test_a_direction_is_learned() -> None:
+    claim = Claim(PureDP(epsilon=1.0))
+    verdicts = [threshold(_features(shift, 8000, 1), claim=claim).verdict for shift in (2.0, 1.0)]
+    assert verdicts == [Experiment.REFUTED, Experiment.NOT_REFUTED]
+
+
+def test_trees_see_what_a_line_does_not() -> None:
+    # On fresh seeds a bound above the truth, log 9, has probability 1e-6.
+    samples = _striped(8000, 1)
+    line, trees = (
+        threshold(samples, learner=learner, confidence=1 - 1e-6).epsilon_lower
+        for learner in ("logistic", "boosting")
+    )
+    assert line < 0.5
+    assert 1.5 < trees < np.log(9)
+
+
+def test_what_was_learned_from_is_not_tested() -> None:
+    samples = _features(1.0, 1000, 3)
+    rest = learned(samples, "logistic", 0.3)
+    assert len(rest) == 700
+    # Other runs in the first share change the score; other runs in the rest leave each other alone.
+    changed = samples.data.copy()
+    changed[-1] += 100
+    again = learned(Samples(changed, samples.neighbour, 3), "logistic", 0.3)
+    assert np.array_equal(again.data[:-1], rest.data[:-1])
+
+
+def test_scores_are_not_learned_from() -> None:
+    with pytest.raises(InvalidParameter):
+        learned(Samples(np.zeros(10), np.zeros(10)), "logistic", 0.3)

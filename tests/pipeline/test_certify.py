@@ -1,0 +1,170 @@
+"""One pipeline: its defaults are the verbs', its ledger is composed once, and Python gets what they print."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import dpaudit
+from dpaudit import L2, ZCDP, ApproxDP, Claim, Curator, Gaussian, Pair
+from dpaudit.accountants.composition.composition import Composition
+from dpaudit.app.main import main
+from dpaudit.app.options.audit_options import Settings
+from dpaudit.pipeline.certify import certified
+from dpaudit.pipeline.convert import DELTAS, ORDERS
+
+CLAIM = Claim(ZCDP(rho=0.25), unit="row", neighbouring="replace-one")
+DATA, NEIGHBOUR = np.eye(4, 2), np.vstack([-np.eye(1, 2), np.eye(4, 2)[1:]])
+RELEASES = 3
+
+
+def sums(data: Any, curator: Curator) -> Any:
+    noise = Gaussian(sigma=6.0, sensitivity=L2(2.0))
+    return [curator.release(data.sum(axis=0), noise, label=f"sum {i}") for i in range(RELEASES)]
+
+
+def silent(data: Any, curator: Curator) -> int:
+    del data, curator
+    return 3
+
+
+@pytest.fixture
+def added(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """Every release that was added to a composition of a whole ledger."""
+    seen: list[Any] = []
+    add = Composition.add
+
+    def counting(self: Composition, release: Any) -> None:
+        # A release's own account composes it alone, under the label that says so.
+        if getattr(release, "label", "") != "alone":
+            seen.append(release)
+        add(self, release)
+
+    monkeypatch.setattr(Composition, "add", counting)
+    return seen
+
+
+@pytest.mark.parametrize("claim", [CLAIM, Claim(ApproxDP(epsilon=4.0, delta=1e-5), unit="row")])
+def test_a_run_is_composed_once(added: list[Any], claim: Claim) -> None:
+    certificate = dpaudit.certify(sums, DATA, claim=claim, pairs=(DATA, NEIGHBOUR), seed=0)
+    assert (certificate.proof, certificate.experiment) == ("PROVED", "NOT_REFUTED")
+    assert certificate.profile
+    assert certificate.second_opinion is not None
+    assert certificate.second_opinion.agrees
+    assert len(added) == RELEASES
+
+
+def test_the_gate_composes_a_run_once_whatever_the_policy(
+    added: list[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    lines = [
+        "[tool.dpaudit.policy]\nmax-epsilon = 10.0\ndelta-at-most = 1e-6",
+        f'[tool.dpaudit.targets.sums]\ntarget = "{__file__}:sums"',
+        f'pair = "{__file__}:pair"\nclaim = {{ rho = 0.25, unit = "row" }}\naudit = {{ trials = 2 }}',
+    ]
+    (tmp_path / "pyproject.toml").write_text("\n".join(lines))
+    result = CliRunner().invoke(main, ["gate"], prog_name="dpaudit")
+    assert result.exit_code == 0, result.output
+    assert len(added) == RELEASES
+
+
+def pair() -> Pair:
+    return Pair(DATA, NEIGHBOUR)
+
+
+def test_python_certifies_what_the_verb_does(tmp_path: Path) -> None:
+    reference = f"{__file__}:sums"
+    options = ["--pair", f"{__file__}:pair", "--rho", "0.25", "--unit", "row", "--seed", "5"]
+    result = CliRunner().invoke(main, ["certify", reference, *options, "--output-format", "json"])
+    printed = json.loads(result.stdout)
+    claim = Claim(ZCDP(rho=0.25), unit="row")
+    own = dpaudit.certify(sums, DATA, claim=claim, pairs=pair(), seed=5, path=tmp_path / "l.jsonl").to_json()
+    differ = {name for name in own if own[name] != printed[name]}
+    assert differ <= {"command", "audits", "not_checked"}  # findings name the module under its path
+    verified = dpaudit.verify(tmp_path / "l.jsonl")
+    assert verified.not_certifiable is None
+    assert verified.accounting.bounds == tuple(dpaudit.account(verified_ledger(tmp_path)).bounds)
+
+
+def verified_ledger(folder: Path) -> dpaudit.Ledger:
+    return dpaudit.Ledger.read(folder / "l.jsonl")
+
+
+def test_without_pairs_nothing_is_audited() -> None:
+    certificate = dpaudit.certify(sums, DATA, claim=CLAIM)
+    assert certificate.audits == ()
+    assert certificate.experiment == "INCONCLUSIVE"
+
+
+def test_a_run_that_releases_nothing_is_not_certified() -> None:
+    with pytest.raises(dpaudit.DpauditError, match="released nothing through its curator"):
+        dpaudit.certify(silent, DATA, claim=CLAIM)
+
+
+def test_a_budget_is_whole_again_for_the_audit() -> None:
+    from dpaudit.accountants.filters.filters import ZCDPFilter
+
+    budget = ZCDPFilter(0.25, dpaudit.Neighbouring.REPLACE_ONE)
+    found = certified(sums, DATA, claim=CLAIM, pairs=(DATA, NEIGHBOUR), budget=budget, curves=False)
+    assert found.certificate.proof == "PROVED"
+    assert found.certificate.experiment == "NOT_REFUTED"
+
+
+def test_an_option_that_replay_would_ignore_is_refused() -> None:
+    with pytest.raises(dpaudit.DpauditError, match="workers with the method replay"):
+        dpaudit.audit(sums, (DATA, NEIGHBOUR), claim=CLAIM, workers=2)
+
+
+def option_defaults(verb: str) -> dict[str, Any]:
+    command = main.get_command(click.Context(main), verb)
+    assert command is not None
+    return {
+        str(option.name): option.default
+        for option in command.params
+        if isinstance(option, click.Option) and isinstance(option.default, str | int | float)
+    }
+
+
+def defaults(function: Callable[..., Any]) -> dict[str, Any]:
+    parameters = inspect.signature(function).parameters.values()
+    return {p.name: p.default for p in parameters if p.default is not inspect.Parameter.empty}
+
+
+@pytest.mark.parametrize(
+    ("verb", "functions"),
+    [
+        ("certify", [dpaudit.certify, dpaudit.account]),
+        ("verify", [dpaudit.verify, dpaudit.account]),
+        ("audit", [dpaudit.audit, dpaudit.one_run, dpaudit.replay]),
+    ],
+)
+def test_defaults_are_those_of_the_verbs(verb: str, functions: list[Callable[..., Any]]) -> None:
+    own = option_defaults(verb)
+    shared = 0
+    for function in functions:
+        for name, default in defaults(function).items():
+            if name in own and default is not None:
+                assert own[name] == default, (function, name)
+                shared += 1
+    assert shared >= len(functions) - 1
+
+
+def test_defaults_that_help_states_in_words() -> None:
+    assert {method: Settings().number(method) for method in ("replay", "sequential", "one-run")} == {
+        "replay": defaults(dpaudit.replay)["replays"],
+        "sequential": 5_000,
+        "one-run": 1_000,
+    }
+    assert defaults(dpaudit.convert) == {"deltas": DELTAS, "orders": ORDERS}
+    described = option_defaults("calibrate")
+    assert not {"count", "neighbouring"} & set(described)  # left out, they are the function's own
+    assert defaults(dpaudit.calibrate) == {"count": 1, "neighbouring": "add-or-remove-one"}
