@@ -145,7 +145,7 @@ def test_a_sensitivity_in_the_wrong_norm(record: dict[str, Any]) -> None:
     ],
     ids=lambda record: record["kind"],
 )
-def test_what_no_theorem_about(record: dict[str, Any]) -> None:
+def test_what_no_theorem_covers(record: dict[str, Any]) -> None:
     with pytest.raises(InputError):
         release(record)
 
