@@ -24,7 +24,7 @@ FIGURES = {
 }
 _NAME = re.compile(r"(.*-\d{4})-(.*)")
 
-#: The names of the first release, which still work.
+#: Earlier names, which still work.
 ALIASES = {
     "000-figure-1a": "qiao-wang-2023-figure-1a",
     "000-figure-1b": "qiao-wang-2023-figure-1b",
