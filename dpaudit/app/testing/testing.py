@@ -12,8 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from dpaudit.accountants.calibration.calibration import scale_ledger
-from dpaudit.algorithms.data.neighbours import trajectory_pairs
-from dpaudit.algorithms.data.trajectories import TrajectoryData
+from dpaudit.algorithms.data.trajectories import TrajectoryData, trajectory_pairs
 from dpaudit.app.gate.audit_plan import TRIALS
 from dpaudit.app.options.claim_options import StatedClaim
 from dpaudit.app.text.output import lower, upper
