@@ -63,7 +63,7 @@ Exits 0 if not refuted, 1 if refuted. An audit can refute a claim, never prove o
 @click.option(
     "--plain",
     is_flag=True,
-    help="TARGET draws its own noise, (data, numpy generator) -> output. A curatorless.Plain and "
+    help="TARGET draws its own noise: (data, numpy generator) -> output. A curatorless.Plain and "
     "an OpenDP measurement are detected automatically.",
 )
 @parameter_option

@@ -87,7 +87,7 @@ Exits 0 if the claim is proved and not refuted, 1 if not.
 @click.option(
     "--seed",
     type=click.IntRange(min=0),
-    help="Repeatable noise, hence an output that must not be published; also the audit's seed (default 0).",
+    help="Makes the noise repeatable; do not publish the output then. Also the audit's seed (default 0).",
 )
 @statement_option
 @click.option("--strict", is_flag=True, help="Exit 4 if the audit is inconclusive.")
