@@ -9,11 +9,12 @@ from typing import Any, assert_never
 
 from scipy.optimize import minimize_scalar
 
-from dpaudit.accountants.accounting import Accounted, accounted, held
+from dpaudit.accountants.accounting import Accounted, accounted
 from dpaudit.accountants.closed_forms.ranges import representable
 from dpaudit.accountants.closed_forms.rounding import sqrt_up, up
 from dpaudit.accountants.composition.composition import Composition, compose
 from dpaudit.accountants.composition.costs import mu_squared, pure_epsilon
+from dpaudit.accountants.curves.implied import held
 from dpaudit.accountants.interval.ball_arithmetic import ball, flint, precise, upper_end
 from dpaudit.accountants.interval.interval import enclose_divergence, enclose_epsilon
 from dpaudit.accountants.pairs.dominating_pairs import loss_terms
@@ -27,20 +28,7 @@ from dpaudit.claims.sensitivity import L2
 from dpaudit.errors import CannotBound
 from dpaudit.ledger.ledger import Header, Ledger
 from dpaudit.ledger.releases import Release
-from dpaudit.mechanisms import AnyMechanism, Gaussian, OpaquePureDP, OpaqueZCDP
-from dpaudit.mechanisms.dominating import (
-    ApproxPair,
-    BoundedRangePair,
-    DiscreteLaplacePair,
-    GaussianPair,
-    LaplacePair,
-    PurePair,
-    ResponsePair,
-    SampledPair,
-    SmoothPair,
-    TablePair,
-    ZCDPPair,
-)
+from dpaudit.mechanisms import AnyMechanism, Gaussian, OpaquePureDP, OpaqueZCDP, dominating
 
 
 def account_in_intervals(ledger: Ledger, claim: Claim | None = None) -> Accounting:
@@ -97,19 +85,24 @@ def enclosed_rho(mechanism: AnyMechanism) -> float:
     """
     pair = mechanism.dominating_pair()
     match pair:
-        case GaussianPair():
+        case dominating.Gaussian():
             return up(pair.mu_squared / 2)
-        case ZCDPPair():
+        case dominating.ZCDP():
             return up(pair.rho)
-        case BoundedRangePair():
+        case dominating.BoundedRange():
             return up(Fraction(pair.epsilon) ** 2 / 8)
-        case LaplacePair():
+        case dominating.Laplace():
             e = ball(pure_epsilon(mechanism))
             return upper_end(precise(lambda: e + (-e).expm1()))
-        case DiscreteLaplacePair() | ResponsePair() | PurePair() | SampledPair(inner=LaplacePair()):
+        case (
+            dominating.DiscreteLaplace()
+            | dominating.Response()
+            | dominating.Pure()
+            | dominating.Sampled(inner=dominating.Laplace())
+        ):
             e = ball(_enclosed_epsilon(mechanism))
             return upper_end(precise(lambda: e * (e / 2).tanh()))
-        case SampledPair() | TablePair() | SmoothPair() | ApproxPair():
+        case dominating.Sampled() | dominating.Table() | dominating.Smooth() | dominating.Approx():
             raise _unknown(mechanism)
         case _:
             assert_never(pair)
@@ -187,7 +180,7 @@ def _of_budget(header: Header, wanted: AnyGuarantee) -> Bound:
 
 
 def _rational_mu_squared(mechanism: AnyMechanism) -> float:
-    if isinstance(mechanism.dominating_pair(), GaussianPair):
+    if isinstance(mechanism.dominating_pair(), dominating.Gaussian):
         return mu_squared(mechanism)
     raise _unknown(mechanism)
 
@@ -195,7 +188,7 @@ def _rational_mu_squared(mechanism: AnyMechanism) -> float:
 def _enclosed_epsilon(mechanism: AnyMechanism) -> float:
     """The pure epsilon; sampled: log(1 + rate (e^epsilon - 1))."""
     pair = mechanism.dominating_pair()
-    if not (isinstance(pair, SampledPair) and isinstance(pair.inner, LaplacePair)):
+    if not (isinstance(pair, dominating.Sampled) and isinstance(pair.inner, dominating.Laplace)):
         return pure_epsilon(mechanism)
     whole, rate = _finite(up(pair.inner.epsilon)), pair.rate
 

@@ -12,20 +12,20 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, Field, ValidationError
 
 from dpaudit.certificate.certificate import Certificate
-from dpaudit.certificate.keys import private_key, public_key, require_library
-from dpaudit.errors import CertificateFormat, CertificateMismatch, SignatureInvalid, UsageError
+from dpaudit.errors import CertificateFormat, CertificateMismatch, MissingExtra, SignatureInvalid, UsageError
 from dpaudit.json_text import strictly_parsed
 from dpaudit.ledger.files import replace_file
 from dpaudit.ledger.ledger import Ledger
 
 if TYPE_CHECKING:
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 
 def _decoded(text: Any) -> bytes:
@@ -39,7 +39,10 @@ _Base64 = Annotated[bytes, BeforeValidator(_decoded)]
 
 PAYLOAD_TYPE: Final = "application/vnd.in-toto+json"
 STATEMENT_TYPE: Final = "https://in-toto.io/Statement/v1"
-PREDICATE_TYPE: Final = "urn:dpaudit:certificate:1"
+PREDICATE_TYPE: Final = "urn:dpaudit:certificate:2"
+
+#: Where `dpaudit sign` takes an encrypted key's password from: an option would stand in the shell's history.
+PASSWORD: Final = "DPAUDIT_KEY_PASSWORD"  # noqa: S105  (the variable's name, not a password)
 
 _OURS: Final = "the .dsse.json file that `dpaudit sign` wrote"
 
@@ -52,7 +55,7 @@ def generate_keys(path: str | Path) -> tuple[Path, Path]:
         MissingExtra: the library `cryptography` is not installed.
     """
     private, public = Path(path), Path(f"{path}.pub")
-    require_library()
+    _require_library()
     from cryptography.hazmat.primitives import serialization
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
@@ -89,7 +92,7 @@ def sign(
         UsageError: the key cannot be used.
         MissingExtra: the library `cryptography` is not installed.
     """
-    signing = private_key(Path(key), password)
+    signing = _private_key(Path(key), password)
     certificate.require_ledger(Ledger.read(ledger, allow_unhashed=True))
     statement = {
         "_type": STATEMENT_TYPE,
@@ -110,20 +113,20 @@ def sign(
 def opened(envelope: str | Path, key: str | Path) -> tuple[Certificate, str]:
     """The certificate in an envelope that the key has signed, and its ledger file's SHA-256.
 
-    One valid signature by the key is enough: others, by keys that nobody here knows or no signatures at all,
-    are passed over, as the standard asks. Nothing of the payload is looked at before.
+    One valid signature by the key is enough: others, by unknown keys or malformed, are passed over, as the
+    standard asks. Nothing of the payload is read before.
 
     Args:
         envelope: the file.
         key: a PEM file with the Ed25519 public key that is trusted.
 
     Raises:
-        SignatureInvalid: no signature of the envelope is by this key, or it is cut short, edited or none.
-        CertificateFormat: what the key signed is something else than a certificate.
+        SignatureInvalid: no signature of the envelope is by this key, or it is no whole envelope.
+        CertificateFormat: the key signed something other than a certificate.
         UsageError: the key cannot be used, or the envelope not be read.
         MissingExtra: the library `cryptography` is not installed.
     """
-    trusted = public_key(Path(key))
+    trusted = _public_key(Path(key))
     where = str(envelope)
     try:
         text = Path(envelope).read_bytes()
@@ -140,7 +143,7 @@ def opened(envelope: str | Path, key: str | Path) -> tuple[Certificate, str]:
         raise SignatureInvalid(
             f"no DSSE envelope over an in-toto statement: {error}",
             where=where,
-            why="what is no whole envelope carries no signature: it was cut short or edited",
+            why="a file that was cut short or edited carries no signature",
             remedy=f"give {_OURS}, or ask the signer for it again",
         ) from None
     if not any(_is_signed(trusted, found.payload, signature) for signature in found.signatures):
@@ -152,9 +155,9 @@ def opened(envelope: str | Path, key: str | Path) -> tuple[Certificate, str]:
         statement = _parsed(_Statement, found.payload)
     except ValueError as error:
         raise CertificateFormat(
-            f"signed, and no in-toto statement about one ledger's certificate: {error}",
+            f"signed, but not an in-toto statement about one ledger's certificate: {error}",
             where=where,
-            why="a signature under something else says nothing about a privacy claim",
+            why="a signature of anything else says nothing about a privacy claim",
             remedy=f"give {_OURS}",
         ) from None
     certificate = Certificate.from_record(statement.predicate, where=f"{where}: predicate")
@@ -220,7 +223,7 @@ class _Statement(BaseModel):
 
     type: Literal["https://in-toto.io/Statement/v1"] = Field(alias="_type")
     subject: tuple[_Subject]
-    predicateType: Literal["urn:dpaudit:certificate:1"]  # noqa: N815  (the standard's name)
+    predicateType: Literal["urn:dpaudit:certificate:2"]  # noqa: N815  (the standard's name)
     predicate: dict[str, Any]
 
 
@@ -253,3 +256,74 @@ def _is_signed(key: Ed25519PublicKey, payload: bytes, entry: Any) -> bool:
 def _digest(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _require_library() -> None:
+    try:
+        import cryptography  # noqa: F401  (only whether it is there)
+    except ImportError:
+        raise MissingExtra(
+            "signatures need the library cryptography",
+            where="signatures",
+            why="without it nothing can be signed, and no signature checked",
+            remedy="pip install 'dpaudit[sign]'",
+        ) from None
+
+
+def _private_key(path: Path, password: bytes | None) -> Ed25519PrivateKey:
+    _require_library()
+    from cryptography.hazmat.primitives import serialization
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    def load(pem: bytes) -> object:
+        return serialization.load_pem_private_key(pem, password)
+
+    key: Ed25519PrivateKey = _loaded(path, load, Ed25519PrivateKey, "private", password)
+    return key
+
+
+def _public_key(path: Path) -> Ed25519PublicKey:
+    _require_library()
+    from cryptography.hazmat.primitives import serialization
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+    key: Ed25519PublicKey = _loaded(path, serialization.load_pem_public_key, Ed25519PublicKey, "public")
+    return key
+
+
+def _loaded(
+    path: Path, load: Callable[[bytes], object], wanted: Any, kind: str, password: bytes | None = None
+) -> Any:
+    """The key in a PEM file.
+
+    Raises:
+        UsageError: it cannot be read, is no Ed25519 key of this kind, or its password is not this one.
+    """
+    from cryptography.exceptions import UnsupportedAlgorithm
+
+    remedy = "make a pair with `dpaudit keygen KEY`: sign with KEY, check with KEY.pub"
+    try:
+        key = load(path.read_bytes())
+        if isinstance(key, wanted):
+            return key
+        reason = "a key of another kind"
+    except (OSError, ValueError, TypeError, UnsupportedAlgorithm) as error:
+        words = error.strerror if isinstance(error, OSError) else str(error).split("\n")[0].split(",")[0]
+        reason, remedy = f"{words}", _about_password(error, password) or remedy
+    raise UsageError(
+        f"cannot be used as an Ed25519 {kind} key: {reason}",
+        where=str(path),
+        why="signatures are checked against exactly one key",
+        remedy=remedy,
+    )
+
+
+def _about_password(error: Exception, password: bytes | None) -> str:
+    """What to do where a password is missing, superfluous or wrong; empty for any other error."""
+    if isinstance(error, TypeError):  # the library's error for a missing or a superfluous password
+        if password is None:
+            return f"the key is encrypted: set the environment variable {PASSWORD} to its password"
+        return f"the key is not encrypted: unset the environment variable {PASSWORD}"
+    if password is not None and "password" in str(error):
+        return f"set the environment variable {PASSWORD} to this key's password"
+    return ""

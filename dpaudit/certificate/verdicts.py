@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
-from typing import Annotated, Any, Literal, overload
+from typing import Annotated, Any, Literal, TypeAlias, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -107,7 +107,6 @@ class ReleaseGroup(Model):
 
     Attributes:
         pattern: their label, each number in it as ``#``.
-        number: how many there are.
         claimed: how many of them something is claimed for.
         failed: how many of these claims are not proved.
         costliest: the one with the largest proved figure.
@@ -121,13 +120,10 @@ class ReleaseGroup(Model):
 
 
 class Overview(Model):
-    """All of a run's releases, shown or not: how many, and how many claims for one of them fail.
+    """All of a run's releases, shown or not; the numbers are as in `ReleaseGroup`.
 
     Attributes:
-        total: how many releases there are.
-        claimed: how many of them something is claimed for.
-        failed: how many of these claims are not proved.
-        groups: in the order in which they first appear; past a thousand no more are told apart.
+        groups: in the order in which they first appear; after the first thousand no new ones are kept.
     """
 
     total: int
@@ -199,6 +195,10 @@ class Finding(Model):
     measured: float | None = None
 
 
+#: What can contradict a claim.
+Ground: TypeAlias = Literal["findings", "epsilon", "mu", "p-value"]
+
+
 class Audit(Model):
     """What one auditor found on one or more neighbouring pairs.
 
@@ -238,19 +238,17 @@ class Audit(Model):
 
     @computed_field  # type: ignore[prop-decorator]  # pydantic documents this order of decorators
     @property
-    def refuted_by(self) -> tuple[Literal["findings", "epsilon", "mu", "p-value"], ...]:
+    def refuted_by(self) -> tuple[Ground, ...]:
         """Everything that contradicts the claim; the one place where that is decided."""
         mu_claimed = self.claim.guarantee.mu if self.claim and isinstance(self.claim.guarantee, GDP) else None
-        against: list[Literal["findings", "epsilon", "mu", "p-value"]] = []
-        if self.findings:
-            against.append("findings")
-        if _exceeds(self.epsilon_lower, self.epsilon_claimed):
-            against.append("epsilon")
-        if _exceeds(self.mu_lower, mu_claimed):
-            against.append("mu")
-        if self.p_value is not None and self.confidence is not None and self.p_value <= 1 - self.confidence:
-            against.append("p-value")
-        return tuple(against)
+        error = None if self.confidence is None else 1 - self.confidence
+        grounds: dict[Ground, bool] = {
+            "findings": bool(self.findings),
+            "epsilon": _exceeds(self.epsilon_lower, self.epsilon_claimed),
+            "mu": _exceeds(self.mu_lower, mu_claimed),
+            "p-value": self.p_value is not None and error is not None and self.p_value <= error,
+        }
+        return tuple(ground for ground, contradicts in grounds.items() if contradicts)
 
     @computed_field  # type: ignore[prop-decorator]  # pydantic documents this order of decorators
     @property
@@ -273,4 +271,4 @@ def left_on_trust(conditions: Iterable[Condition], audits: Iterable[Audit]) -> l
 
 def _exceeds(bound: float | None, claimed: float | None) -> bool:
     """Whether a lower bound lies above what is claimed; False where either is missing."""
-    return bound is not None and claimed is not None and bound > claimed * (1 + CLAIM_TOLERANCE)
+    return bound is not None and claimed is not None and not within(bound, claimed)

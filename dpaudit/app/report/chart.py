@@ -6,6 +6,7 @@ The style sheet of a page knows them by their values, and lightens them where th
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -69,12 +70,12 @@ _CONFIG: dict[str, Any] = {
 }
 
 
-def colour(names: Sequence[str], field: str = "name") -> Any:
+def colour(names: Sequence[str], field: str = "name", colours: Sequence[str] = COLOURS) -> Any:
     """One colour a name, in the order given."""
     import altair as alt
 
-    scale = alt.Scale(domain=list(names), range=[COLOURS[i % len(COLOURS)] for i in range(len(names))])
-    return alt.Color(f"{field}:N", scale=scale, legend=alt.Legend(title=None))
+    chosen = list(itertools.islice(itertools.cycle(colours), len(names)))
+    return alt.Color(f"{field}:N").scale(domain=list(names), range=chosen).legend(title=None)
 
 
 def chart_of(rows: Iterable[Mapping[str, Any]]) -> Any:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from dpaudit.accountants.curves.conversion_table import Conversion, Curve, curves
+from dpaudit.accountants.curves.conversion_table import Conversion, ConversionCurve, curves
 from dpaudit.app.report.blocks import Heading, Picture, html_page
 from dpaudit.app.report.chart import HEIGHT, WIDTH, chart_of, colour, png, specification, svg
 from dpaudit.claims.guarantees import AnyGuarantee, ApproxDP
@@ -37,24 +37,11 @@ def draw_curves(given: Sequence[AnyGuarantee], rows: Sequence[Conversion], title
     points = _points(given, rows)
     lines = _lines(given, points)
     names = list(dict.fromkeys(str(row["method"]) for row in [*lines, *points]))
-    epsilon = alt.X("epsilon:Q", title="epsilon")
-    delta = alt.Y("delta:Q", title="delta", scale=alt.Scale(type="log"), axis=alt.Axis(format=".0e"))
-    drawn = (
-        chart_of(lines)
-        .mark_line(clip=True)
-        .encode(
-            x=epsilon,
-            y=delta,
-            color=colour(names, "method"),
-            strokeDash=alt.StrokeDash("holds:N", legend=alt.Legend(title=None, columns=1)),
-            detail="of:N",
-        )
-    )
-    marks = (
-        chart_of(points)
-        .mark_point(filled=True, size=60, opacity=1)
-        .encode(x=epsilon, y=delta, color=colour(names, "method"))
-    )
+    delta = alt.Y("delta:Q").title("delta").scale(type="log").axis(format=".0e")
+    channels = {"x": alt.X("epsilon:Q").title("epsilon"), "y": delta, "color": colour(names, "method")}
+    dashes = alt.StrokeDash("holds:N").legend(title=None, columns=1)
+    drawn = chart_of(lines).mark_line(clip=True).encode(**channels, strokeDash=dashes, detail="of:N")
+    marks = chart_of(points).mark_point(filled=True, size=60, opacity=1).encode(**channels)
     chart = specification((drawn + marks).properties(title=title, width=WIDTH, height=HEIGHT))
     try:
         replace_file(picture, _file(chart, title, picture))
@@ -103,7 +90,7 @@ def _lines(given: Sequence[AnyGuarantee], points: Sequence[dict[str, Any]]) -> l
     ]
 
 
-def _sampled(curve: Curve, end: float, floor: float) -> list[tuple[float, float]]:
+def _sampled(curve: ConversionCurve, end: float, floor: float) -> list[tuple[float, float]]:
     """The curve on a grid, down to the floor and one point below it."""
     found = []
     for step in range(_POINTS + 1):

@@ -7,15 +7,26 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from dpaudit.app.report.chart import AXIS, BAD, BAD_DASH, COLOURS, GOOD, HEIGHT, INK, WIDTH, Drawn, chart_of
-from dpaudit.app.report.claim_points import claimed_epsilon
-from dpaudit.app.report.report_curves import profile_chart, trade_off_chart
+from dpaudit.app.report.chart import (
+    AXIS,
+    BAD,
+    BAD_DASH,
+    COLOURS,
+    GOOD,
+    HEIGHT,
+    INK,
+    WIDTH,
+    Drawn,
+    chart_of,
+    colour,
+)
+from dpaudit.app.report.report_curves import claimed_epsilon, profile_chart, trade_off_chart
 from dpaudit.app.report.running_total import course, shares
 from dpaudit.app.text.audits import could_refute_any
 from dpaudit.app.text.streams import printable
 from dpaudit.auditors.statistics.clopper_pearson import largest_refutable_epsilon
 from dpaudit.certificate.certificate import Certificate
-from dpaudit.certificate.verdicts import Audit, leading_figure
+from dpaudit.certificate.verdicts import Audit, Proof, leading_figure
 from dpaudit.claims.guarantees import AnyGuarantee, ApproxDP
 from dpaudit.errors import CannotBound, InvalidParameter
 
@@ -40,6 +51,14 @@ def charts(certificate: Certificate) -> dict[str, Drawn]:
     return drawn
 
 
+#: How a bar looks by the verdict on the release's own claim.
+_OWN_CLAIMS: dict[Proof | None, tuple[str, str]] = {
+    Proof.PROVED: ("own claim proved", GOOD),
+    Proof.NOT_PROVED: ("own claim not proved", BAD),
+    None: ("nothing claimed for it alone", AXIS),
+}
+
+
 def _budget(certificate: Certificate) -> Drawn | None:
     import altair as alt
 
@@ -52,35 +71,21 @@ def _budget(certificate: Certificate) -> Drawn | None:
             "label": _short(share.label if share.number == 1 else f"{share.label} ({share.number})"),
             "share": share.share,
             "words": f"{share.share:.1%}",
-            "claim": {"PROVED": "own claim proved", "NOT_PROVED": "own claim not proved"}.get(
-                str(share.verdict), "nothing claimed for it alone"
-            ),
+            "claim": _OWN_CLAIMS[share.verdict][0],
         }
         for position, share in enumerate(found)
     ]
-    claims = ["own claim proved", "own claim not proved", "nothing claimed for it alone"]
-    present = [claim for claim in claims if any(row["claim"] == claim for row in rows)]
-    tones = dict(zip(claims, (GOOD, BAD, AXIS), strict=True))
-    names = "[" + ", ".join(_literal(str(row["label"])) for row in rows) + "][datum.value]"
-    base = chart_of(rows).encode(
-        y=alt.Y("release:O", sort=None, title=None, axis=alt.Axis(labelExpr=names, ticks=False, domain=False))
-    )
-    bars = base.mark_bar(height={"band": 0.7}).encode(
-        x=alt.X(
-            "share:Q",
-            title="share of the sum of all releases' costs",
-            axis=alt.Axis(format="%", tickCount=5),
-            scale=alt.Scale(domain=[0, 1.12 * max(row["share"] for row in rows)], nice=False),
-        ),
-        color=alt.Color(
-            "claim:N",
-            scale=alt.Scale(domain=present, range=[tones[claim] for claim in present]),
-            legend=alt.Legend(title=None),
-        ),
-    )
+    present = {row["claim"] for row in rows}
+    claims, tones = zip(*(one for one in _OWN_CLAIMS.values() if one[0] in present), strict=True)
+    # A string in Vega's expressions is one of JSON.
+    names = f"[{', '.join(json.dumps(row['label']) for row in rows)}][datum.value]"
+    y = alt.Y("release:O").sort(None).title(None).axis(labelExpr=names, ticks=False, domain=False)
+    x = alt.X("share:Q").title("share of the sum of all releases' costs").axis(format="%", tickCount=5)
+    x = x.scale(domain=[0, 1.12 * max(row["share"] for row in rows)], nice=False)
+    base = chart_of(rows).encode(y=y)
+    bars = base.mark_bar(height={"band": 0.7}).encode(x=x, color=colour(claims, "claim", tones))
     words = base.mark_text(align="left", dx=5, fill=INK).encode(x="share:Q", text="words:N")
-    chart = (bars + words).properties(width=WIDTH - 120, height=max(60, 26 * len(rows)))
-    return chart, (
+    return (bars + words).properties(width=WIDTH - 120, height=max(60, 26 * len(rows))), (
         "What each release takes of the budget. Costs on different parts of a split do not all add up."
     )
 
@@ -94,34 +99,32 @@ def _course(certificate: Certificate) -> Drawn | None:
     held, totals = found
     line = "budget held by the filter" if certificate.budget else "claim"
     limit = leading_figure(held)
-    rows = [{"after": number, "total": total} for number, total in totals]
-    scale = _scale_of(held)
-    x = alt.X(
-        "after:Q",
-        title="number of releases made",
-        axis=alt.Axis(format="d", tickMinStep=1, **_few(totals[-1][0])),
-        scale=alt.Scale(domain=[0, totals[-1][0]], nice=False),
-    )
-    y = alt.Y("total:Q", title=f"proved so far, {scale}")
-    steps = (
-        chart_of([{"after": 0, "total": 0.0}, *rows])
-        .mark_line(
-            interpolate="step-after",
-            color=GOOD,
-            point={"size": 45, "color": GOOD} if len(rows) < 40 else False,
-        )
-        .encode(x=x, y=y)
-    )
+    scale, last = _scale_of(held), totals[-1][0]
+    # Of few releases, every number has its tick.
+    ticks: dict[str, Any] = {"values": list(range(last + 1))} if last <= 10 else {"tickCount": 8}
+    x = alt.X("after:Q").title("number of releases made").axis(format="d", tickMinStep=1, **ticks)
+    x = x.scale(domain=[0, last], nice=False)
+    point = {"size": 45, "color": GOOD} if len(totals) < 40 else False
+    rows = [{"after": number, "total": total} for number, total in [(0, 0.0), *totals]]
+    steps = chart_of(rows).mark_line(interpolate="step-after", color=GOOD, point=point)
     rule = chart_of([{"limit": limit, "words": f"{line}: {limit:.6g}"}]).encode(y="limit:Q")
+    words = rule.mark_text(align="left", baseline="bottom", dx=4, dy=-4, fill=INK, x=0).encode(text="words:N")
     chart = (
-        steps
+        steps.encode(x=x, y=alt.Y("total:Q").title(f"proved so far, {scale}"))
         + rule.mark_rule(color=BAD, strokeDash=BAD_DASH, strokeWidth=2)
-        + rule.mark_text(align="left", baseline="bottom", dx=4, dy=-4, fill=INK, x=0).encode(text="words:N")
-    ).properties(width=WIDTH, height=220)
-    return (
-        chart,
-        f"The proved total after each release, on the scale of {scale}; the dashed line is the {line}.",
+        + words
     )
+    return chart.properties(width=WIDTH, height=220), (
+        f"The proved total after each release, on the scale of {scale}; the dashed line is the {line}."
+    )
+
+
+#: The marks of an audit: what each is, its colour and its shape.
+_MARKS = {
+    "claimed": (BAD, "diamond"),
+    "most it could refute": (COLOURS[2], "triangle-up"),
+    "found: at least": (GOOD, "circle"),
+}
 
 
 def _audits(certificate: Certificate) -> Drawn | None:
@@ -143,38 +146,18 @@ def _audits(certificate: Certificate) -> Drawn | None:
         ):
             if value is not None:
                 marks.append({"audit": name, "trials": audit.trials, "epsilon": value, "kind": kind})
-    kinds = [
-        k
-        for k in ("claimed", "most it could refute", "found: at least")
-        if any(m["kind"] == k for m in marks)
-    ]
-    tones = {"claimed": BAD, "most it could refute": COLOURS[2], "found: at least": GOOD}
-    shapes = {"claimed": "diamond", "most it could refute": "triangle-up", "found: at least": "circle"}
-    least, most = (pick(audit.trials for _, audit in found) for pick in (min, max))
-    x = alt.X(
-        "trials:Q",
-        title="runs on each side",
-        scale=alt.Scale(type="log", domain=[max(1, least // 10), most * 10]),
-        axis=alt.Axis(format="~s", tickCount=5, grid=False),
-    )
-    y = alt.Y(
-        "epsilon:Q",
-        title="epsilon",
-        scale=alt.Scale(domain=[0, 1.15 * max(m["epsilon"] for m in marks) or 1.0]),
-    )
-    legend = alt.Legend(title=None)
-    base = chart_of(marks).encode(
-        x=x,
-        y=y,
-        color=alt.Color(
-            "kind:N", scale=alt.Scale(domain=kinds, range=[tones[k] for k in kinds]), legend=legend
-        ),
-        shape=alt.Shape(
-            "kind:N", scale=alt.Scale(domain=kinds, range=[shapes[k] for k in kinds]), legend=legend
-        ),
-    )
-    layers = [base.mark_point(size=140, filled=True, opacity=1, strokeWidth=3)]
-    layers += _reach([audit for _, audit in found], max(1, least // 10), most * 10, x)
+    kinds = [kind for kind in _MARKS if any(mark["kind"] == kind for mark in marks)]
+    tones, shapes = zip(*(_MARKS[kind] for kind in kinds), strict=True)
+    trials = [audit.trials for _, audit in found]
+    least, most = max(1, min(trials) // 10), max(trials) * 10
+    x = alt.X("trials:Q").title("runs on each side").axis(format="~s", tickCount=5, grid=False)
+    x = x.scale(type="log", domain=[least, most])
+    highest = 1.15 * max(mark["epsilon"] for mark in marks) or 1.0
+    y = alt.Y("epsilon:Q").title("epsilon").scale(domain=[0, highest])
+    shape = alt.Shape("kind:N").scale(domain=kinds, range=list(shapes)).legend(title=None)
+    points = chart_of(marks).mark_point(size=140, filled=True, opacity=1, strokeWidth=3)
+    layers = [points.encode(x=x, y=y, color=colour(kinds, "kind", tones), shape=shape)]
+    layers += _reach([audit for _, audit in found], least, most, x)
     names = [mark for mark in marks if mark["kind"] == "found: at least"]
     text = chart_of(names).mark_text(align="left", dx=10, fill=INK)
     chart = alt.layer(*layers, text.encode(x=x, y=y, text="audit:N")).properties(width=WIDTH, height=HEIGHT)
@@ -208,11 +191,6 @@ def _claimed(certificate: Certificate, audit: Audit) -> float | None:
     return claimed_epsilon(certificate.claim.guarantee, audit.delta)
 
 
-def _few(most: int) -> dict[str, Any]:
-    """Of few releases, every number has its tick."""
-    return {"values": list(range(most + 1))} if most <= 10 else {"tickCount": 8}
-
-
 def _scale_of(guarantee: AnyGuarantee) -> str:
     if isinstance(guarantee, ApproxDP):
         return f"epsilon at delta {guarantee.delta:g}"
@@ -223,8 +201,3 @@ def _short(label: str) -> str:
     # Before it is written into an expression, where escapes would be read again.
     label = printable(label)
     return label if len(label) <= _LONGEST_LABEL else label[: _LONGEST_LABEL - 1] + "…"
-
-
-def _literal(text: str) -> str:
-    """A string in Vega's expressions, which know those of JSON."""
-    return json.dumps(text)

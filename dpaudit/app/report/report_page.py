@@ -2,27 +2,36 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from dpaudit.app.report.blocks import Block, Code, Grid, Heading, Items, Paragraph, Picture
-from dpaudit.app.report.report_summary import RELATIONS, summary
+from dpaudit.app.report.blocks import Badges, Block, Code, Grid, Heading, Items, Paragraph, Picture, Tone
 from dpaudit.app.report.running_total import MOST_LINES, Share, shares
 from dpaudit.app.text.audits import could_refute_any
 from dpaudit.app.text.conditions import sentences
-from dpaudit.app.text.output import assured, lower
+from dpaudit.app.text.output import assured, counted, lower
 from dpaudit.app.text.streams import printable
-from dpaudit.app.text.tables import (
-    bound_figure,
-    figure,
-    mechanism_words,
-    sensitivity_words,
-    times,
-)
+from dpaudit.app.text.tables import bound_figure, figure, mechanism_words, sensitivity_words, times
 from dpaudit.certificate.certificate import Certificate
-from dpaudit.certificate.statement import NOT_STATED
-from dpaudit.certificate.verdicts import Audit, Experiment
+from dpaudit.certificate.verdicts import Audit, Experiment, Finding, Proof
+from dpaudit.claims.relations import Neighbouring
 
+_TONES: dict[str, Tone] = {
+    "PROVED": "good",
+    "NOT_PROVED": "bad",
+    "NOT_REFUTED": "good",
+    "REFUTED": "bad",
+    "INCONCLUSIVE": "unclear",
+}
+
+_RELATIONS = {
+    Neighbouring.ADD_OR_REMOVE_ONE: "added or left out",
+    Neighbouring.REPLACE_ONE: "replaced by any other",
+    Neighbouring.ZERO_OUT: "blanked out",
+}
+
+#: The fields of an author's statement, as the page names them.
 _FIELDS = {
     "data_curator": "Data curator",
     "intended_use": "Intended use",
@@ -41,11 +50,10 @@ _FIELDS = {
     "waivers": "Waivers",
 }
 
-
 #: Why a picture is missing where there are others.
 _NOT_DRAWN = {
-    "course": "The total after each release is not drawn: its accountant is too dear to be asked again and "
-    "again, or has no finite bound.",
+    "course": "The total after each release is not drawn: its accountant is too costly to run for each "
+    "release, or has no finite bound.",
     "profile": "delta(epsilon) is not drawn: neither the releases nor the claim have a curve.",
     "trade-off": "The trade-off is not drawn: the claim has no curve.",
     "audits": "No audit gave a lower bound on epsilon, so there is none to draw.",
@@ -64,7 +72,7 @@ def report(certificate: Certificate, captions: Mapping[str, str] | None = None) 
         pictures |= {name: Paragraph(words) for name, words in _NOT_DRAWN.items()}
         pictures |= {name: Picture(name, caption) for name, caption in captions.items()}
     sections = (
-        summary(certificate),
+        _summary(certificate),
         _releases(certificate, pictures),
         _guarantee(certificate, pictures),
         _experiments(certificate, pictures),
@@ -75,13 +83,86 @@ def report(certificate: Certificate, captions: Mapping[str, str] | None = None) 
     return [_printable(block) for section in sections for block in section]
 
 
+def _summary(certificate: Certificate) -> Iterator[Block]:
+    """Title, verdicts, and what they come to in a few sentences."""
+    yield Heading(f"Privacy of {certificate.algorithm}")
+    yield Paragraph(f"Claim: {certificate.claim}", lead=True)
+    proof = Proof.PROVED if certificate.all_proved else Proof.NOT_PROVED
+    experiment = certificate.experiment
+    publishable: tuple[str, Tone] = (
+        ("yes", "good") if certificate.publishable else ("no: its noise can be subtracted", "bad")
+    )
+    yield Badges(
+        [
+            ("Proof, from the ledger of every release", _spaced(proof), _TONES[proof]),
+            ("Experiment, which can refute but never prove", _spaced(experiment), _TONES[experiment]),
+            ("May this run's output be published?", *publishable),
+        ]
+    )
+    yield Paragraph(_plainly(certificate))
+
+
+def _plainly(certificate: Certificate) -> str:
+    """What it comes to, for a data-protection officer."""
+    claim = certificate.claim.guarantee
+    if certificate.experiment is Experiment.REFUTED:
+        return (
+            "Do not rely on this claim. An experiment contradicts it, or contradicts the ledger of this run: "
+            "the figures below, the proof's included, may not describe the run's real protection. The "
+            "section Experiments says what was found."
+        )
+    if not certificate.all_proved:
+        return f"Do not rely on this claim. {_why_not(certificate)}" + _odds(certificate)
+    words = f"The claim of {claim} holds for this run, provided that everything under Not checked is true."
+    if not certificate.publishable:
+        words += (
+            " But the noise came from a seed that somebody chose: whoever knows the seed can subtract the "
+            "noise, so this output must not be published."
+        )
+    return words + _odds(certificate)
+
+
+def _why_not(certificate: Certificate) -> str:
+    failing = [premise for premise in certificate.claim.premises if not premise.holds]
+    if failing:
+        return f"A condition of its theorem does not hold here: {failing[0]}."
+    claim = certificate.claim.guarantee
+    if certificate.proof is Proof.PROVED:
+        number = sum(release.verdict is Proof.NOT_PROVED for release in certificate.releases)
+        return f"The total is proved, but the claim for {number} of the releases is not."
+    if not certificate.bounds:
+        return f"No accountant has a finite bound on the scale of {claim}."
+    return f"The claim is {claim}; the least that can be proved is {bound_figure(certificate.bounds[0])}."
+
+
+def _odds(certificate: Certificate) -> str:
+    """The success of the best guess between two neighbouring data sets: (1 + delta(0)) / 2 at most.
+
+    A test's errors add up to at least 1 - delta(0), whatever it looks at (Kairouz, Oh and Viswanath 2015).
+    """
+    if not all(premise.holds for premise in certificate.claim.premises):
+        return ""  # the curves are those of a run for which it holds
+    at_zero = [delta for curve in certificate.profile for epsilon, delta in curve.points if epsilon == 0.0]
+    if not at_zero:
+        return ""
+    success = 50.0 * (1.0 + min(at_zero))
+    unit = certificate.unit
+    one = f"one {unit}" if certificate.group_size == 1 else f"{certificate.group_size} times one {unit}"
+    shown = f"{min(100.0, math.ceil(10.0 * success) / 10.0):g}"
+    words = (
+        f" In plain words: somebody who knows all the data but {one}, sees everything that was released "
+        f"and has to tell whether it was {_RELATIONS[certificate.neighbouring]}, with both equally likely "
+        f"beforehand, is right in at most {shown} of 100 cases; blind guessing is right in 50."
+    )
+    return words + (" By this figure alone that is next to no protection." if success >= 99.0 else "")
+
+
 def _releases(certificate: Certificate, pictures: Mapping[str, Block]) -> Iterator[Block]:
     releases, found = certificate.releases, shares(certificate.releases)
-    number = "1 release" if len(releases) == 1 else f"{len(releases)} releases"
     yield Heading("Releases")
-    words = f"Everything that left the algorithm: {number}."
+    words = f"Everything that left the algorithm: {counted(len(releases), 'release', 'releases')}."
     if len(releases) > MOST_LINES:
-        words += " Those whose labels differ in a number alone share a row, with the costliest one's figures."
+        words += " Those whose labels differ only in a number share a row, with the figures of the costliest."
     if certificate.budget is not None:
         words += f" How many there are may depend on the data; a filter held the run to {certificate.budget}."
     yield Paragraph(words)
@@ -92,13 +173,9 @@ def _releases(certificate: Certificate, pictures: Mapping[str, Block]) -> Iterat
 
 def _row(share: Share) -> list[str]:
     costliest = share.costliest
-    label = (
-        times(share.label, costliest.count)
-        if share.number == 1
-        else f"{share.label} ({share.number} releases)"
-    )
+    several = f"{share.label} ({share.number} releases)"
     return [
-        label,
+        times(share.label, costliest.count) if share.number == 1 else several,
         mechanism_words(costliest.mechanism),
         sensitivity_words(costliest.mechanism),
         "" if costliest.claimed is None else figure(costliest.claimed),
@@ -114,16 +191,10 @@ def _guarantee(certificate: Certificate, pictures: Mapping[str, Block]) -> Itera
         yield Paragraph(
             "The total, bounded from above by every accountant of the claim's scale, tightest first."
         )
-        rows = [
-            [
-                bound_figure(bound),
-                bound.method,
-                bound.rigour,
-                "" if bound.at_least is None else lower(bound.at_least),
-            ]
-            for bound in certificate.bounds
-        ]
         columns = ("at most", "accountant", "rigour", "no less than")
+        rows = [
+            [bound_figure(one), one.method, one.rigour, _lower(one.at_least)] for one in certificate.bounds
+        ]
         yield _filled(columns, rows, numbers=("no less than",))
     else:
         yield Paragraph("No accountant has a finite bound on the claim's scale.")
@@ -132,17 +203,15 @@ def _guarantee(certificate: Certificate, pictures: Mapping[str, Block]) -> Itera
     premises = certificate.claim.premises
     if premises:
         yield Paragraph("Conditions of the claim's theorem:")
-        yield Grid(
-            ("condition", "", "source"),
-            [[str(premise), "holds" if premise.holds else "FAILS", premise.source] for premise in premises],
-        )
+        rows = [[str(premise), "holds" if premise.holds else "FAILS", premise.source] for premise in premises]
+        yield Grid(("condition", "", "source"), rows)
     yield from _drawn(pictures, "profile", "trade-off")
 
 
 def _experiments(certificate: Certificate, pictures: Mapping[str, Block]) -> Iterator[Block]:
     yield Heading("Experiments")
     if not certificate.audits:
-        yield Paragraph("No audit was run: nobody has tried to break this claim.")
+        yield Paragraph("No audit was run: no experiment has tried to refute this claim.")
         return
     columns = ("method", "verdict", "runs", "pairs", "epsilon ≥", "claimed", "reach", "delta", "confidence")
     yield Paragraph(
@@ -155,17 +224,16 @@ def _experiments(certificate: Certificate, pictures: Mapping[str, Block]) -> Ite
         lines = [f"{finding.kind}: {_finding(finding)}" for finding in audit.findings]
         if audit.event:
             lines.append(f"tested: {audit.event}")
-        if audit.verdict is Experiment.INCONCLUSIVE and audit.inconclusive:
+        if audit.verdict is Experiment.INCONCLUSIVE:
             lines += [f"inconclusive: {reason}" for reason in audit.inconclusive]
         if lines:
-            yield Paragraph(
-                f"What {audit.method} found, on the {audit.about.replace('-', ' ')}, seed {audit.seed}:"
-            )
+            about = audit.about.replace("-", " ")
+            yield Paragraph(f"What {audit.method} found about the {about}, seed {audit.seed}:")
             yield Items(lines)
     yield from _drawn(pictures, "audits")
 
 
-def _finding(finding: Any) -> str:
+def _finding(finding: Finding) -> str:
     label = f"in '{finding.label}', " if finding.label else ""
     figures = ""
     if finding.declared is not None and finding.measured is not None:
@@ -174,26 +242,17 @@ def _finding(finding: Any) -> str:
 
 
 def _audit_row(audit: Audit) -> list[str]:
-    def cell(value: float | None) -> str:
-        return "" if value is None else f"{value:.6g}"
-
     return [
         audit.method,
         _spaced(audit.verdict),
         f"{audit.trials}",
         f"{audit.pairs}",
-        "" if audit.epsilon_lower is None else lower(audit.epsilon_lower),
-        cell(audit.epsilon_claimed),
-        _reach(audit),
-        cell(audit.delta),
+        _lower(audit.epsilon_lower),
+        "" if audit.epsilon_claimed is None else f"{audit.epsilon_claimed:.6g}",
+        "any" if could_refute_any(audit) else _lower(audit.largest_refutable_epsilon),
+        "" if audit.delta is None else f"{audit.delta:.6g}",
         "" if audit.confidence is None else assured(audit.confidence),
     ]
-
-
-def _reach(audit: Audit) -> str:
-    if audit.largest_refutable_epsilon is None:
-        return ""
-    return "any" if could_refute_any(audit) else lower(audit.largest_refutable_epsilon)
 
 
 def _deployment(certificate: Certificate) -> Iterator[Block]:
@@ -202,43 +261,31 @@ def _deployment(certificate: Certificate) -> Iterator[Block]:
     numerics = certificate.numerics
     grid = "in floating point" if numerics.floating_point else "exactly"
     group = "" if certificate.group_size == 1 else f", groups of {certificate.group_size}"
-    yield Grid(
-        ("", "recorded"),
-        [
-            ["Unit of privacy", f"{certificate.unit}{group}"],
-            [
-                "Neighbouring data",
-                f"{certificate.neighbouring}: one unit {RELATIONS[certificate.neighbouring]}",
-            ],
-            ["Trust model", str(certificate.trust_model)],
-            ["The adversary sees", str(certificate.view).replace("-", " ")],
-            [
-                "Schedule",
-                "fixed" if certificate.budget is None else f"filtered, held to {certificate.budget}",
-            ],
-            ["Sampling", "; ".join(_few(certificate.sampling))],
-            ["Noise", f"{numerics.sampler}, drawn {grid}{', seeded' if numerics.seeded else ''}"],
-            ["Comparison", f"a bound meets a claim up to a relative {numerics.claim_tolerance:g}"],
-        ],
-    )
+    relation, sampling = certificate.neighbouring, certificate.sampling
+    more = [f"and {len(sampling) - MOST_LINES} more"] if len(sampling) > MOST_LINES else []
+    recorded = {
+        "Unit of privacy": f"{certificate.unit}{group}",
+        "Neighbouring data": f"{relation}: one unit {_RELATIONS[relation]}",
+        "Trust model": str(certificate.trust_model),
+        "The adversary sees": str(certificate.view).replace("-", " "),
+        "Schedule": "fixed" if certificate.budget is None else f"filtered, held to {certificate.budget}",
+        "Sampling": "; ".join([*sampling[:MOST_LINES], *more]),
+        "Noise": f"{numerics.sampler}, drawn {grid}{', seeded' if numerics.seeded else ''}",
+        "Comparison": f"a bound meets a claim up to a relative {numerics.claim_tolerance:g}",
+    }
+    yield Grid(("", "recorded"), list(recorded.items()))
     yield Paragraph("Stated by the author, and not checked:")
     statement = certificate.statement.to_json()
     yield Grid(("", "stated"), [[words, _stated(statement[name])] for name, words in _FIELDS.items()])
 
 
-def _stated(value: Any) -> str:
-    if isinstance(value, list):
-        return "; ".join(value) if value else "none"
-    return str(value) if value != NOT_STATED else NOT_STATED
-
-
-def _few(lines: tuple[str, ...]) -> tuple[str, ...]:
-    return lines if len(lines) <= MOST_LINES else (*lines[:MOST_LINES], f"and {len(lines) - MOST_LINES} more")
+def _stated(value: str | list[str]) -> str:
+    return value if isinstance(value, str) else "; ".join(value) or "none"
 
 
 def _limits(certificate: Certificate) -> Iterator[Block]:
     yield Heading("Not checked")
-    yield Paragraph("What has to be true beside the figures above, and no computation here has shown:")
+    yield Paragraph("What has to be true besides the figures above, and what no computation here has shown:")
     yield Items(sentences(certificate.not_checked))
 
 
@@ -276,22 +323,23 @@ def _filled(columns: Sequence[str], rows: Sequence[Sequence[str]], numbers: Sequ
     return Grid([columns[place] for place in kept], [[row[place] for place in kept] for row in rows], numbers)
 
 
+def _lower(figure: float | None) -> str:
+    return "" if figure is None else lower(figure)
+
+
 def _spaced(verdict: str) -> str:
     return str(verdict).replace("_", " ")
 
 
 def _printable(block: Block) -> Block:
     """The block without characters that would turn text around or command what shows it."""
-    match block:
-        case Heading(text):
-            return Heading(printable(text))
-        case Paragraph(text, lead):
-            return Paragraph(printable(text), lead)
-        case Items(lines):
-            return Items([printable(line) for line in lines])
-        case Code(text):
-            return Code("\n".join(map(printable, text.split("\n"))))
-        case Grid(columns, rows, numbers):
-            return Grid(columns, [[printable(cell) for cell in row] for row in rows], numbers)
-        case _:
-            return block
+    if isinstance(block, Code):
+        return Code("\n".join(map(printable, block.text.split("\n"))))
+    fields: dict[str, Any] = {name: _cleaned(value) for name, value in vars(block).items()}
+    return type(block)(**fields)
+
+
+def _cleaned(value: Any) -> Any:
+    if isinstance(value, str):
+        return printable(value)
+    return [_cleaned(one) for one in value] if isinstance(value, list | tuple) else value

@@ -17,7 +17,7 @@ from dpaudit.app.gate.audit_plan import TRIALS
 from dpaudit.app.options.claim_options import StatedClaim
 from dpaudit.app.text.output import lower, upper
 from dpaudit.app.text.tables import bound_figure, figure, shortfall, total_shortfall
-from dpaudit.auditors.comparison.neighbours import table_pairs
+from dpaudit.auditors.neighbours import table_pairs
 from dpaudit.certificate.verdicts import Accounting, Audit, Experiment, Proof
 from dpaudit.claims.claims import Claim
 from dpaudit.claims.guarantees import AnyGuarantee
@@ -169,7 +169,7 @@ def neighbours(
         row: which unit changes.
 
     Raises:
-        InvalidParameter: as `dpaudit.auditors.comparison.neighbours.table_pairs` says.
+        InvalidParameter: as `dpaudit.auditors.neighbours.table_pairs` says.
     """
     if isinstance(data, TrajectoryData):
         return list(trajectory_pairs(data, neighbouring=relation, index=row))

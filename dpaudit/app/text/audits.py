@@ -7,8 +7,8 @@ from typing import Any
 from rich.console import RenderableType
 from rich.text import Text
 
+from dpaudit.app.text.conditions import not_checked
 from dpaudit.app.text.output import assured, bullets, counted, line, lower
-from dpaudit.app.text.tables import not_checked
 from dpaudit.auditors.statistics.gaussian_pair import LARGEST_EPSILON
 from dpaudit.certificate.verdicts import Audit, Experiment, Finding
 from dpaudit.claims.guarantees import GDP

@@ -6,8 +6,8 @@ from typing import Any
 
 from rich.console import RenderableType
 
-from dpaudit.accountants.accounting import budget_bounds
 from dpaudit.accountants.book import Account
+from dpaudit.accountants.curves.implied import budget_bounds
 from dpaudit.app.text.output import line, lower, table, upper
 from dpaudit.certificate.verdicts import leading_figure
 from dpaudit.claims.guarantees import GDP, ZCDP, AnyGuarantee, ApproxDP, PureDP
@@ -28,17 +28,12 @@ def _implied(cost: AnyGuarantee, wanted: AnyGuarantee) -> AnyGuarantee | None:
 
 def _rows(account: Account, deltas: tuple[float, ...]) -> list[list[str]]:
     """Budget, spent, committed and remaining, one row for each scale that the budget says anything of."""
-    own = [account.budget, account.spent, account.committed]
+    costs = [account.budget, account.spent, account.committed, account.remaining]
     kind = {ZCDP: "rho (zCDP)", GDP: "mu (GDP)", PureDP: "epsilon (pure)"}
-    rows = [
-        [
-            kind[type(account.budget)],
-            *(upper(leading_figure(cost)) for cost in own),
-            lower(leading_figure(account.remaining)),
-        ]
-    ]
+    *own, left = map(leading_figure, costs)
+    rows = [[kind[type(account.budget)], *map(upper, own), lower(left)]]
     for wanted in _scales(account.budget, deltas):
-        implied = [_implied(cost, wanted) for cost in (*own, account.remaining)]
+        implied = [_implied(cost, wanted) for cost in costs]
         if None in implied:
             continue
         name = f"epsilon at {wanted.delta:g}" if isinstance(wanted, ApproxDP) else kind[type(wanted)]
@@ -64,12 +59,7 @@ def account_text(account: Account, deltas: tuple[float, ...], *, history: bool) 
 
 def account_json(account: Account, deltas: tuple[float, ...]) -> dict[str, Any]:
     """The same, every event included."""
-    costs = {
-        "budget": account.budget,
-        "spent": account.spent,
-        "committed": account.committed,
-        "remaining": account.remaining,
-    }
+    costs = {name: getattr(account, name) for name in ("budget", "spent", "committed", "remaining")}
     implied = {
         name: [
             found.to_json()
@@ -79,24 +69,10 @@ def account_json(account: Account, deltas: tuple[float, ...]) -> dict[str, Any]:
         for name, cost in costs.items()
     }
     return {
-        "dataset": account.dataset,
-        "unit": account.unit,
-        "neighbouring": account.neighbouring,
-        "trust_model": account.trust_model,
+        **{name: getattr(account, name) for name in ("dataset", "unit", "neighbouring", "trust_model")},
         **{name: cost.to_json() for name, cost in costs.items()},
         "implied": implied,
-        "events": [
-            {
-                "number": event.number,
-                "reservation": event.reservation,
-                "action": event.action,
-                "cost": event.cost.to_json(),
-                "ledger_hash": event.ledger_hash,
-                "note": event.note,
-                "at": event.at,
-            }
-            for event in account.events
-        ],
+        "events": [{**vars(event), "cost": event.cost.to_json()} for event in account.events],
     }
 
 

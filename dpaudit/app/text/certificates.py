@@ -7,12 +7,13 @@ from collections.abc import Mapping, Sequence
 from rich.console import RenderableType
 
 from dpaudit.app.text.audits import audit_words
+from dpaudit.app.text.conditions import not_checked
 from dpaudit.app.text.output import bullets, line
 from dpaudit.app.text.tables import (
     accounting_table,
     bound_figure,
     bound_words,
-    not_checked,
+    opinion_line,
     premises,
     shortfalls,
 )
@@ -30,7 +31,7 @@ def certificate_page(found: Certified, utility: Mapping[str, float | None]) -> l
     parts: list[RenderableType] = [line(f"{certificate.algorithm}: {certificate.claim}"), line()]
     parts += accounting_table(accounting)
     parts += [line(), *bullets(line("proof", certificate.proof), _total(accounting, found.approximate))]
-    parts.append(line("second opinion", *str(certificate.second_opinion).split(" ", 1)))
+    parts.append(opinion_line(certificate))
     parts += shortfalls(accounting) + premises(accounting.claim)
     if certificate.audits:
         for audit in certificate.audits:

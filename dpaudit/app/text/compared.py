@@ -15,7 +15,7 @@ from dpaudit.claims.guarantees import RDP, AnyGuarantee, ApproxDP
 from dpaudit.claims.relations import View
 from dpaudit.ledger.ledger import Header
 
-#: None: nobody can tell.
+#: Whether a cost grew; None where the two cannot be compared.
 Grew = bool | None
 
 Status = Literal["new", "costlier", "changed", "cheaper", "gone"]
@@ -114,8 +114,10 @@ class Comparison:
     def changes(self) -> list[Change]:
         """The releases that changed, those that grew most first."""
         base, head = _by_label(self.base.releases), _by_label(self.head.releases)
-        found = [_change(base.get(key), head.get(key)) for key in {**head, **base}]
-        return sorted((c for c in found if c is not None), key=_order)
+        found = [_only(head[key], "new") for key in head if key not in base]
+        found += [_only(base[key], "gone") for key in base if key not in head]
+        both = (_change(base[key], head[key]) for key in head if key in base)
+        return sorted([*found, *(change for change in both if change is not None)], key=_order)
 
 
 def _terms(of: Certificate | Header, view: View) -> dict[str, str]:
@@ -149,12 +151,16 @@ def _by_label(releases: Sequence[ReleaseAccount]) -> dict[tuple[str, int], Relea
     return found
 
 
-def _change(base: ReleaseAccount | None, head: ReleaseAccount | None) -> Change | None:
-    if base is None or head is None:
-        if head is not None:
-            return Change(head.label, "new", "", _cost(head), leading_figure(head.proved), _mechanism(head))
-        assert base is not None  # noqa: S101  (one of the two has the label)
-        return Change(base.label, "gone", _cost(base), "", -leading_figure(base.proved), _mechanism(base))
+def _only(release: ReleaseAccount, status: Literal["new", "gone"]) -> Change:
+    """A release that only one of the two runs has."""
+    cost, figure_ = _cost(release), leading_figure(release.proved)
+    facts = ", ".join(f"{name} {value}" for name, value in _facts(release).items())
+    if status == "new":
+        return Change(release.label, status, "", cost, figure_, facts)
+    return Change(release.label, status, cost, "", -figure_, facts)
+
+
+def _change(base: ReleaseAccount, head: ReleaseAccount) -> Change | None:
     grew = _grew(base.proved, head.proved)
     why = ", ".join(_differences(base, head))
     if grew is False and not _grew(head.proved, base.proved) and not why:
@@ -175,10 +181,6 @@ def _order(change: Change) -> tuple[bool, float]:
 
 def _cost(release: ReleaseAccount) -> str:
     return figure(release.proved, proved=True)
-
-
-def _mechanism(release: ReleaseAccount) -> str:
-    return ", ".join(f"{name} {value}" for name, value in _facts(release).items())
 
 
 def _differences(base: ReleaseAccount, head: ReleaseAccount) -> Iterator[str]:

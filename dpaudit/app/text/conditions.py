@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from dpaudit.app.text.output import counted
+from rich.console import RenderableType
+
+from dpaudit.app.text.output import bullets, counted
 from dpaudit.app.text.streams import printable
 from dpaudit.certificate.conditions import Code, Condition, Releases
 
@@ -108,6 +110,11 @@ def sentence(condition: Condition) -> str:
 def sentences(conditions: Iterable[Condition]) -> list[str]:
     """Conditions in words, in their order, each once."""
     return list(dict.fromkeys(map(sentence, conditions)))
+
+
+def not_checked(conditions: Iterable[Condition]) -> list[RenderableType]:
+    """What was not checked, as a list under that heading."""
+    return bullets("Not checked", sentences(conditions))
 
 
 def _releases(releases: Releases) -> str:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, assert_never
 
 from rich.console import RenderableType
+from rich.text import Text
 
-from dpaudit.app.text.conditions import sentences
 from dpaudit.app.text.output import MOST_ROWS, bullets, line, table, upper
-from dpaudit.certificate.conditions import Condition
+from dpaudit.certificate.certificate import Certificate
 from dpaudit.certificate.verdicts import (
     Accounting,
     Proof,
@@ -56,9 +56,9 @@ def accounting_table(accounting: Accounting) -> list[RenderableType]:
     return [table(columns, rows, whole=("claimed", "computed", "verdict")), *map(line, notes)]
 
 
-def not_checked(conditions: Iterable[Condition]) -> list[RenderableType]:
-    """What is taken on trust."""
-    return bullets("Not checked", sentences(conditions))
+def opinion_line(certificate: Certificate) -> Text:
+    """What another library's accountant says of the proved figure."""
+    return line("second opinion", *str(certificate.second_opinion).split(" ", 1))
 
 
 def bound_words(accounting: Accounting) -> list[str]:

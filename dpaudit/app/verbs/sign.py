@@ -13,8 +13,7 @@ from dpaudit.app.text.failures import EXIT_NOT_PROVED, traceback_option
 from dpaudit.app.text.output import line, output_format_option, print_json, print_text, unwrapped
 from dpaudit.app.text.streams import note
 from dpaudit.certificate.certificate import Certificate
-from dpaudit.certificate.keys import PASSWORD
-from dpaudit.certificate.signatures import generate_keys, opened, require_file
+from dpaudit.certificate.signatures import PASSWORD, generate_keys, opened, require_file
 from dpaudit.certificate.signatures import sign as signed
 from dpaudit.certificate.verdicts import Experiment
 from dpaudit.errors import UsageError

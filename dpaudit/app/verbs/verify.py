@@ -10,11 +10,12 @@ from rich.console import RenderableType
 
 from dpaudit.app.options.claim_options import StatedClaim, claim_options, rigour_option
 from dpaudit.app.options.files import about_file
+from dpaudit.app.text.conditions import not_checked
 from dpaudit.app.text.failures import EXIT_INCONCLUSIVE, EXIT_NOT_PROVED, EXIT_NOTHING, traceback_option
 from dpaudit.app.text.output import bullets, line, output_format_option, print_json, print_text, unwrapped
 from dpaudit.app.text.progress import progress_on
 from dpaudit.app.text.streams import note
-from dpaudit.app.text.tables import accounting_table, bound_words, not_checked, premises, shortfalls
+from dpaudit.app.text.tables import accounting_table, bound_words, premises, shortfalls
 from dpaudit.certificate.verdicts import Accounting
 from dpaudit.pipeline.accounting import Rigour, Verified
 from dpaudit.pipeline.accounting import verify as verify_ledger
