@@ -247,7 +247,7 @@ def test_a_parameter_that_would_do_nothing_is_refused(
     (tmp_path / "rows.csv").write_text("episode,step,state,action,reward\n")
     result = dpaudit("certify", *arguments)
     assert result.exit_code == 2
-    assert "data, on which this does not run" in result.stderr
+    assert "data only" in result.stderr
 
 
 @pytest.mark.parametrize(
