@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import importlib
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, cast
@@ -235,7 +234,7 @@ def _zoo(target: str | None, settings: Settings, *, seed: int, confidence: float
             why="the zoo has mechanisms of its own",
             remedy="give one of them",
         )
-    table = importlib.import_module("dpaudit.app.text.zoo_table")
+    from dpaudit.app.text.zoo_table import show_zoo
+
     trials = ZOO_TRIALS if settings.trials is None else settings.trials
-    status: int = table.show_zoo(trials=trials, seed=seed, confidence=confidence, output_format=output_format)
-    return status
+    return show_zoo(trials=trials, seed=seed, confidence=confidence, output_format=output_format)
