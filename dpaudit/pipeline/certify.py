@@ -99,10 +99,17 @@ def certified(
 
     Raises:
         NothingReleased: the ledger has no releases; the audit is not begun.
-        NotCertifiable: nothing is claimed.
+        NotCertifiable: nothing is claimed; the algorithm is not run.
         DpauditError: what `dpaudit.run`, `dpaudit.account` and `dpaudit.audit` raise.
         Exception: whatever the algorithm raises.
     """
+    if claim is None and getattr(algorithm, "claim", None) is None:
+        raise NotCertifiable(
+            "nothing is claimed",
+            where=f"certify({name_of(algorithm)})",
+            why="a certificate says of a claim whether it is proved",
+            remedy="pass claim=, or give the algorithm a `claim` attribute",
+        )
     # A budget is spent by each run anew.
     spare = copy.deepcopy(budget)
     with step("running it"):
