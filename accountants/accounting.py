@@ -5,24 +5,23 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import lru_cache
 from typing import assert_never
 
 from dpaudit.accountants.bridges.imported_ledger import stated_trust
-from dpaudit.accountants.closed_forms.ranges import representable
-from dpaudit.accountants.closed_forms.rounding import up
 from dpaudit.accountants.composition.composition import Composition, compose
 from dpaudit.accountants.conditions import TrustedConditions
-from dpaudit.accountants.curves.budgets import implied_by_gdp, implied_by_pure
 from dpaudit.accountants.curves.curves import (
     ACCOUNTANTS,
+    ImpliedProfile,
+    LossProfile,
+    PrivacyProfile,
     gdp_profile,
     pure_profile,
     rdp_profile,
     zcdp_profile,
 )
-from dpaudit.accountants.curves.profiles import LossProfile, PrivacyProfile, ZCDPProfile
+from dpaudit.accountants.curves.implied import budget_bounds
 from dpaudit.accountants.release_accounts import ReleaseAccounts
 from dpaudit.certificate.conditions import Code, Condition
 from dpaudit.certificate.verdicts import CLAIM_TOLERANCE, Accounting, leading_figure
@@ -42,8 +41,8 @@ def bounds(composition: Composition, wanted: AnyGuarantee, *, enough: float = 0.
 
     Args:
         composition: what is to be bounded.
-        wanted: its kind, delta and order say what is asked for; its leading figure is not looked at.
-        enough: no dearer accountant is asked once a leading figure is at most this.
+        wanted: its kind, delta and order decide; its leading figure is not used.
+        enough: no costlier accountant is used once a leading figure is at most this.
 
     Raises:
         CannotBound: every accountant of that scale refuses.
@@ -51,17 +50,17 @@ def bounds(composition: Composition, wanted: AnyGuarantee, *, enough: float = 0.
     match wanted:
         case ApproxDP():
             found = _approximate(composition, wanted.delta, enough)
-        case ZCDP():
-            found = [Bound(guarantee=ZCDP(rho=zcdp_profile(composition).rho), method="zcdp")]
-        case GDP():
-            found = [Bound(guarantee=GDP(mu=gdp_profile(composition).mu), method="gdp")]
         case RDP():
             renyi = rdp_profile(composition)
             guarantee = RDP(alpha=wanted.alpha, epsilon=renyi.divergence(wanted.alpha))
             found = [Bound(guarantee=guarantee, method=renyi.method, rigour=renyi.rigour)]
+        case ZCDP():
+            found = [_of_total(zcdp_profile(composition))]
+        case GDP():
+            found = [_of_total(gdp_profile(composition))]
         case PureDP():
             try:
-                found = [Bound(guarantee=PureDP(epsilon=pure_profile(composition).pure), method="pure")]
+                found = [_of_total(pure_profile(composition))]
             except CannotBound:
                 found = []
         case _:
@@ -69,53 +68,15 @@ def bounds(composition: Composition, wanted: AnyGuarantee, *, enough: float = 0.
     return sorted(found, key=lambda bound: leading_figure(bound.guarantee))
 
 
-#: The deltas at which a cost without rho is shown where nobody asked for another: the first with a bound.
+def _of_total(profile: ImpliedProfile) -> Bound:
+    return Bound(guarantee=profile.guarantee, method=profile.method, rigour=profile.rigour)
+
+
+#: The deltas at which a cost without rho is shown unless the claim names one: the first with a bound.
 _DELTAS = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1)
 
 #: Of so many different mechanisms no tighter bound is sought than one that proves the claim.
 _MANY_DIFFERENT = 4096
-
-
-def budget_bounds(budget: AnyGuarantee, wanted: AnyGuarantee, group_size: int = 1) -> list[Bound]:
-    """What a filter's budget alone proves: all that holds for a run of data-dependent length.
-
-    A group of k units has k^2 times the rho of one (Bun and Steinke 2016, Proposition 1.9), k times its mu
-    (Dong, Roth and Su 2022, Theorem 2.14) and k times its pure epsilon.
-    """
-    method = "budget"
-    match budget, wanted:
-        case ZCDP(), ZCDP():
-            return [Bound(guarantee=ZCDP(rho=held(budget.rho, group_size**2)), method=method)]
-        case ZCDP(), ApproxDP():
-            epsilon = ZCDPProfile(held(budget.rho, group_size**2)).epsilon(wanted.delta)
-            return [Bound(guarantee=ApproxDP(epsilon=epsilon, delta=wanted.delta), method=method)]
-        case ZCDP(), RDP():
-            return [Bound(guarantee=_renyi(held(budget.rho, group_size**2), wanted.alpha), method=method)]
-        case ZCDP(), _:
-            return []
-        case GDP(mu=mu), _:
-            implied = implied_by_gdp(held(mu, group_size), wanted)
-            return [] if implied is None else [Bound(guarantee=implied, method=method)]
-        case PureDP(epsilon=epsilon), _:
-            return [Bound(guarantee=implied_by_pure(held(epsilon, group_size), wanted), method=method)]
-        case _:
-            raise CannotBound(
-                f"a budget of {budget}",
-                where="header.budget",
-                remedy="hold the run to a zCDP, GDP or pure-DP budget",
-            )
-
-
-def held(budget: float, factor: int) -> float:
-    """What a run held to a budget may have cost: a filter admits sums that exceed it by a rounding.
-
-    `factor` is what a group costs more than a unit.
-    """
-    return representable(up(Fraction(budget) * (1 + Fraction(CLAIM_TOLERANCE)) * factor), "the budget")
-
-
-def _renyi(rho: float, alpha: float) -> RDP:
-    return RDP(alpha=alpha, epsilon=representable(up(Fraction(rho) * Fraction(alpha)), "epsilon"))
 
 
 def _approximate(composition: Composition, delta: float, enough: float) -> list[Bound]:
@@ -135,16 +96,12 @@ def _approximate(composition: Composition, delta: float, enough: float) -> list[
 
 
 def _at(profile: PrivacyProfile, delta: float) -> Bound:
-    if not isinstance(profile, LossProfile):
-        guarantee = ApproxDP(epsilon=profile.epsilon(delta), delta=delta)
-        return Bound(guarantee=guarantee, method=profile.method, rigour=profile.rigour)
-    lower, upper = profile.bracket(delta)
-    return Bound(
-        guarantee=ApproxDP(epsilon=upper, delta=delta),
-        method=profile.method,
-        rigour=profile.rigour,
-        at_least=lower,
-    )
+    if isinstance(profile, LossProfile):
+        at_least, upper = profile.bracket(delta)
+    else:
+        at_least, upper = None, profile.epsilon(delta)
+    guarantee = ApproxDP(epsilon=upper, delta=delta)
+    return Bound(guarantee=guarantee, method=profile.method, rigour=profile.rigour, at_least=at_least)
 
 
 @dataclass(frozen=True)
@@ -180,7 +137,7 @@ def account(
         ClaimMismatch: the claim is about another unit, relation or trust model.
         NotCertifiable: the noise in this ledger was never drawn, or replayed.
         CannotBound: no accountant can bound it.
-        LedgerFormat, IntegrityError: while reading a stream, as it says.
+        LedgerFormat, IntegrityError: while reading a stream.
     """
     return accounted(ledger, claim, most_rows=most_rows).accounting
 
@@ -228,7 +185,7 @@ def _total(header: Header, composition: Composition, wanted: AnyGuarantee | None
         return budget_bounds(header.budget, wanted or ZCDP(rho=0.0), header.group_size)
     if wanted is None:
         return _on_some_scale(composition)
-    # The costlier accountants look at every mechanism many times over.
+    # The costlier accountants compute with every mechanism many times over.
     enough = leading_figure(wanted) if composition.distinct > _MANY_DIFFERENT else 0.0
     return bounds(composition, wanted, enough=enough)
 

@@ -4,25 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import assert_never
 
 from dpaudit.certificate.conditions import MOST_LABELS, Code, Condition, Releases
 from dpaudit.ledger.columnar import PlainRelease
 from dpaudit.ledger.releases import Release
-from dpaudit.mechanisms import (
-    AnyMechanism,
-    Calibrated,
-    Exponential,
-    OpaqueApproxDP,
-    OpaquePureDP,
-    OpaqueZCDP,
-    PoissonSampled,
-    RandomizedResponse,
-    SmoothGaussian,
-    Tabulated,
-    TreeAggregation,
-    sensitivity_of,
-)
+from dpaudit.mechanisms import AnyMechanism
 
 
 class TrustedConditions:
@@ -74,23 +60,8 @@ class _Resting:
 
 def _conditions(mechanism: AnyMechanism) -> Iterable[tuple[Code, str | None]]:
     """The code of each condition, with its text where it has one."""
-    declared = sensitivity_of(mechanism)
+    declared = mechanism.declared_sensitivity
     if declared is not None and declared.basis == "declared":
         yield Code.DECLARED_SENSITIVITY, None
-    match mechanism:
-        case RandomizedResponse():
-            yield Code.ONE_ANSWER_PER_UNIT, None
-        case Exponential():
-            yield Code.SCORE_SENSITIVITY, None
-        case SmoothGaussian():
-            yield Code.SMOOTH_BOUND, None
-        case PoissonSampled():
-            yield Code.HIDDEN_SAMPLE, None
-        case OpaquePureDP() | OpaqueApproxDP() | OpaqueZCDP() | Tabulated():
-            yield Code.JUSTIFIED_GUARANTEE, mechanism.justification
-        case TreeAggregation():
-            yield Code.STREAM_PLACES, None
-        case Calibrated():
-            pass
-        case _:
-            assert_never(mechanism)
+    if mechanism.condition is not None:
+        yield Code(mechanism.condition), getattr(mechanism, "justification", None)

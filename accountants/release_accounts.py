@@ -15,7 +15,8 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from dpaudit.accountants.composition.columns import Column, times_up
+from dpaudit.accountants.closed_forms.columns import times_up
+from dpaudit.accountants.closed_forms.rounding import Vector
 from dpaudit.accountants.composition.costs import pure_epsilon, rho
 from dpaudit.certificate.verdicts import Overview, Proof, ReleaseAccount, ReleaseGroup, leading_figure, within
 from dpaudit.claims.guarantees import ZCDP, AnyGuarantee, PureDP
@@ -226,7 +227,7 @@ class _Batch:
 _NOT_PLAIN = PlainRelease("", PlainNoise("gaussian", "declared", math.nan, math.nan))
 
 
-def _figures(batch: Sequence[PlainRelease]) -> Column:
+def _figures(batch: Sequence[PlainRelease]) -> Vector:
     size = len(batch)
     sensitivity = np.fromiter((release.noise.sensitivity for release in batch), np.float64, size)
     scale = np.fromiter((release.noise.scale for release in batch), np.float64, size)

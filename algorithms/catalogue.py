@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -121,7 +122,7 @@ def _vapvi_options(values: Values) -> dict[str, Any]:
 def _vapvi_example(values: Values) -> Prepared:
     horizon = values.get("horizon", HORIZON)
     mdp = appendix_f_mdp(values["instance"], horizon=horizon, normalised=values["features"] == "normalised")
-    data = mdp.tabular.sample_trajectories(
+    data = mdp.sample_trajectories(
         values["K"], appendix_f_behaviour(horizon), np.random.default_rng(_LINEAR_SEED)
     )
     return DPVAPVI(mdp.features, horizon, mdp=mdp, **_vapvi_options(values)), data
@@ -176,37 +177,31 @@ def _evaluation_options(given: Values) -> dict[str, Any]:
     }
 
 
-def _evaluation_example(make: type[DPLSW | DPLSL]) -> Callable[[Values], Prepared]:
-    def prepare(values: Values) -> Prepared:
-        chain = Chain(values.get("states", 40), values["stay"], values.get("discount", 0.99))
-        episodes = public_size(values["m"], "m")
-        if make is DPLSL:
-            values = {"lambda": max(float(np.sqrt(episodes)), 2.0), **values}
-        algorithm = make(
-            features=chain.features(values["aggregate"]),
-            discount=chain.discount,
-            largest_return=values.get("largest_return", LARGEST_RETURN),
-            values=chain.values(),
-            **_evaluation_options(values),
-        )
-        return algorithm, chain.episodes(chain.stays(episodes, np.random.default_rng(_EVALUATION_SEED)))
-
-    return prepare
+def _evaluation_example(make: type[DPLSW | DPLSL], values: Values) -> Prepared:
+    chain = Chain(values.get("states", 40), values["stay"], values.get("discount", 0.99))
+    episodes = public_size(values["m"], "m")
+    if make is DPLSL:
+        values = {"lambda": max(float(np.sqrt(episodes)), 2.0), **values}
+    algorithm = make(
+        features=chain.features(values["aggregate"]),
+        discount=chain.discount,
+        largest_return=values.get("largest_return", LARGEST_RETURN),
+        values=chain.values(),
+        **_evaluation_options(values),
+    )
+    return algorithm, chain.episodes(chain.stays(episodes, np.random.default_rng(_EVALUATION_SEED)))
 
 
-def _evaluation_fit(make: type[DPLSW | DPLSL]) -> Callable[[Path, Values], Prepared]:
-    def prepare(path: Path, values: Values) -> Prepared:
-        n_states = public_size(values["states"], "-P states")
-        algorithm = make(
-            features=read_matrix(values["features"]) if "features" in values else np.eye(n_states),
-            weights=read_matrix(values["weights"]).ravel() if "weights" in values else None,
-            discount=values["discount"],
-            largest_return=values.get("largest_return"),
-            **_evaluation_options(values),
-        )
-        return algorithm, read_episodes(path, n_states)
-
-    return prepare
+def _evaluation_fit(make: type[DPLSW | DPLSL], path: Path, values: Values) -> Prepared:
+    n_states = public_size(values["states"], "-P states")
+    algorithm = make(
+        features=read_matrix(values["features"]) if "features" in values else np.eye(n_states),
+        weights=read_matrix(values["weights"]).ravel() if "weights" in values else None,
+        discount=values["discount"],
+        largest_return=values.get("largest_return"),
+        **_evaluation_options(values),
+    )
+    return algorithm, read_episodes(path, n_states)
 
 
 _EVALUATION = {
@@ -235,8 +230,8 @@ _EVALUATION = {
 DP_LSW = Builtin(
     summary="policy evaluation by weighted least squares (Balle, Gomrokchi, Precup 2016, Algorithm 1)",
     takes=_EVALUATION,
-    built_in=_evaluation_example(DPLSW),
-    own=_evaluation_fit(DPLSW),
+    built_in=partial(_evaluation_example, DPLSW),
+    own=partial(_evaluation_fit, DPLSW),
 )
 
 DP_LSL = Builtin(
@@ -247,8 +242,8 @@ DP_LSL = Builtin(
             "ridge, above norm(features)^2 times the largest weight; default twice that, on the chain sqrt(m)"
         )
     },
-    built_in=_evaluation_example(DPLSL),
-    own=_evaluation_fit(DPLSL),
+    built_in=partial(_evaluation_example, DPLSL),
+    own=partial(_evaluation_fit, DPLSL),
 )
 
 
@@ -268,9 +263,9 @@ def _ldp_ucrl_vtr(values: Values) -> Prepared:
         ApproxDP(epsilon=values["epsilon"], delta=values["delta"]),
         values["calibration"],
         MixtureConstants(**LDP_UCRL_VTR.constants(values)),
-        mdp=mixture.tabular,
+        mdp=mixture,
     )
-    return algorithm, online_users(mixture.tabular, values["K"], seed=_MIXTURE_SEED)
+    return algorithm, online_users(mixture, values["K"], seed=_MIXTURE_SEED)
 
 
 LDP_UCRL_VTR = Builtin(
@@ -294,7 +289,7 @@ LDP_UCRL_VTR = Builtin(
         "failure_probability": Parameter("alpha, in r", 0.01, constant="failure_probability"),
     },
     built_in=_ldp_ucrl_vtr,
-    own=no_file("ldp-ucrl-vtr", _USERS_ANSWER, "LDPUCRLVTR on OnlineUsers"),
+    own=partial(no_file, _USERS_ANSWER, "LDPUCRLVTR on OnlineUsers"),
 )
 
 
@@ -309,9 +304,9 @@ def _private_lsvi_ucb(values: Values) -> Prepared:
         values["counted"],
         LSVIConstants(**PRIVATE_LSVI_UCB.constants(values)),
         values.get("fixed_updates"),
-        mdp=process.tabular,
+        mdp=process,
     )
-    return algorithm, online_users(process.tabular, users, seed=_LSVI_SEED, random_rewards=True)
+    return algorithm, online_users(process, users, seed=_LSVI_SEED, random_rewards=True)
 
 
 PRIVATE_LSVI_UCB = Builtin(
@@ -337,7 +332,7 @@ PRIVATE_LSVI_UCB = Builtin(
         "failure_probability": Parameter("p", 0.05, constant="failure_probability"),
     },
     built_in=_private_lsvi_ucb,
-    own=no_file("private-lsvi-ucb", _USERS_ANSWER, "PrivateLSVIUCB on OnlineUsers"),
+    own=partial(no_file, _USERS_ANSWER, "PrivateLSVIUCB on OnlineUsers"),
 )
 
 
@@ -403,8 +398,8 @@ DP_Q_LEARNING = Builtin(
         "lipschitz_squared": Parameter("L^2 of Theorem 5, published; default 16"),
     },
     built_in=_q_learning,
-    own=no_file(
-        "dp-q-learning",
+    own=partial(
+        no_file,
         "its data are a reward function, which answers wherever the agent goes",
         "DPQLearning on a RewardFunction",
     ),

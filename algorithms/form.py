@@ -21,25 +21,16 @@ _SIZES_ARE_PUBLIC = "sizes are public: read off the records they would leak the 
 
 @dataclass(frozen=True)
 class Parameter:
-    """What ``-P NAME=VALUE`` may set.
+    """What ``-P NAME=VALUE`` may set."""
 
-    Attributes:
-        meaning: one line.
-        default: None where the algorithm or the data choose it.
-        kind: of the value.
-        words: those that are known, the default first; empty where any text will do.
-        data: the data for which it has a meaning, ``built-in`` or ``own``; None for both.
-        needed: why a run on one's own data must set it; empty where it need not.
-        constant: the field of the algorithm's constants that it sets.
-    """
-
-    meaning: str
-    default: float | None = None
-    kind: Literal["number", "whole", "text"] = "number"
-    words: tuple[str, ...] = ()
+    meaning: str  # one line
+    default: float | None = None  # None where the algorithm or the data choose it
+    kind: Literal["number", "whole", "text"] = "number"  # of the value
+    words: tuple[str, ...] = ()  # those that are known, the default first; empty where any text will do
+    # the data for which it has a meaning, ``built-in`` or ``own``; None for both
     data: Literal["built-in", "own"] | None = None
-    needed: str = ""
-    constant: str = ""
+    needed: str = ""  # why a run on one's own data must set it; empty where it need not
+    constant: str = ""  # the field of the algorithm's constants that it sets
 
     @property
     def line(self) -> str:
@@ -90,19 +81,12 @@ def own_size(meaning: str, **options: Any) -> Parameter:
 
 @dataclass(frozen=True)
 class Builtin:
-    """One algorithm under its command-line name.
+    """One algorithm under its command-line name."""
 
-    Attributes:
-        summary: one line.
-        takes: what may be set.
-        built_in: from values to the algorithm and its built-in data.
-        own: from a data file and values to the algorithm and these data.
-    """
-
-    summary: str
-    takes: Mapping[str, Parameter]
-    built_in: Callable[[Values], Prepared]
-    own: Callable[[Path, Values], Prepared]
+    summary: str  # one line
+    takes: Mapping[str, Parameter]  # what may be set
+    built_in: Callable[[Values], Prepared]  # from values to the algorithm and its built-in data
+    own: Callable[[Path, Values], Prepared]  # from a data file and values to the algorithm and these data
 
     @property
     def parameters(self) -> dict[str, str]:
@@ -165,16 +149,12 @@ class Builtin:
         return {name: value for name, value in {**defaults, **given}.items() if value is not None}
 
 
-def no_file(name: str, why: str, instead: str) -> Callable[[Path, Values], NoReturn]:
-    """For an algorithm whose data cannot be read from a file: refuses one."""
-
-    def refuse(path: Path, values: Values) -> NoReturn:
-        del path, values
-        raise UsageError(
-            f"{name} on a file",
-            where="--data",
-            why=why,
-            remedy=f"leave --data out, or call {instead} of your own from Python",
-        )
-
-    return refuse
+def no_file(why: str, instead: str, path: Path, values: Values) -> NoReturn:
+    """Refuse a file for an algorithm whose data cannot be read from one."""
+    del values
+    raise UsageError(
+        f"an algorithm that cannot run on a file, and the file {path}",
+        where="--data",
+        why=why,
+        remedy=f"leave --data out, or call {instead} of your own from Python",
+    )

@@ -81,7 +81,7 @@ def feature_table(features: ArrayLike, axes: str) -> Array:
     table = np.array(features, dtype=np.float64)
     if table.ndim != axes.count(",") + 1 or not table.size or not np.isfinite(table).all() or not table.any():
         raise InvalidParameter(
-            f"features of shape {table.shape}, or not finite, or all zero",
+            f"a feature map of shape {table.shape}, not finite, or zero everywhere",
             where="features",
             why="every release's sensitivity is computed from them",
             remedy=f"give finite numbers {axes}, not all zero",
@@ -90,7 +90,7 @@ def feature_table(features: ArrayLike, axes: str) -> Array:
 
 
 def set_read_only(instance: object, **arrays: NDArray[np.generic]) -> None:
-    """Set attributes of a frozen dataclass to these arrays, which nobody may write to from then on."""
+    """Set attributes of a frozen dataclass to these arrays, made read-only."""
     for name, values in arrays.items():
         values.setflags(write=False)
         object.__setattr__(instance, name, values)

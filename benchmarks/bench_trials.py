@@ -13,8 +13,7 @@ import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
 from dpaudit import L1, Claim, Curator, Laplace, Pair, PureDP
-from dpaudit.auditors.sampling.plan import Plan
-from dpaudit.auditors.sampling.sampling import audit_by_sampling
+from dpaudit.auditors.sampling.sampling import SamplingPlan, audit_by_sampling
 from dpaudit.auditors.sampling.trial import Side
 
 MILLION = 1_000_000
@@ -43,7 +42,7 @@ def test_overhead(benchmark: BenchmarkFixture, batched: bool) -> None:  # noqa: 
 def test_audit_of_a_million(benchmark: BenchmarkFixture, method: Any) -> None:
     found = benchmark.pedantic(
         audit_by_sampling,
-        args=(Count(), [PAIR], Plan(MILLION, workers=2)),
+        args=(Count(), [PAIR], SamplingPlan(MILLION, workers=2)),
         kwargs={"method": method, "claim": Claim(PureDP(epsilon=1.0))},
         rounds=1,
     )

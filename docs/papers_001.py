@@ -14,8 +14,8 @@ from dpaudit.algorithms.data.episodes import Episodes, FirstVisits
 from dpaudit.algorithms.environments.chain import Chain
 from dpaudit.algorithms.evaluation.least_squares import DPLSL, DPLSW
 from dpaudit.auditors.replay.replay import replay
-from dpaudit.auditors.sampling.samples import Samples
 from dpaudit.auditors.sampling.trials import run_trials
+from dpaudit.auditors.statistics.samples import Samples
 from dpaudit.auditors.statistics.threshold import threshold
 from dpaudit.certificate.verdicts import Audit, leading_figure
 from dpaudit.claims.guarantees import ApproxDP

@@ -23,8 +23,8 @@ from dpaudit.algorithms.q_learning.q_learning import LearnedQ
 from dpaudit.algorithms.q_learning.relu_network import ReLUNetwork
 from dpaudit.auditors.replay.movement import movements
 from dpaudit.auditors.replay.replay import replay
-from dpaudit.auditors.sampling.samples import Samples
 from dpaudit.auditors.sampling.trials import run_trials
+from dpaudit.auditors.statistics.samples import Samples
 from dpaudit.auditors.statistics.threshold import threshold
 from dpaudit.certificate.verdicts import leading_figure
 from dpaudit.claims.guarantees import ApproxDP

@@ -59,7 +59,7 @@ def cases() -> Iterator[Case]:
     one_hot = MixtureModel(one_hot_mixture(river).features, river.rewards)
 
     def case(name: str, model: MixtureModel, calibration: MixtureCalibrationName) -> Case:
-        mdp = river if model is one_hot else mixture.tabular
+        mdp = river if model is one_hot else mixture
         return Case(f"{calibration}, {name}", LDPUCRLVTR(model, CLAIMED, calibration, mdp=mdp))
 
     for clip, words in ((True, "values clipped"), (False, "values not clipped below, as printed")):

@@ -10,9 +10,13 @@ from typing import Any
 from dpaudit.accountants.accounting import account
 from dpaudit.algorithms.environments.linear_mdp import random_linear_mdp
 from dpaudit.algorithms.online.lsvi import LinearModel, ValueRange
-from dpaudit.algorithms.online.lsvi_calibration import Counted, LSVICalibrationName
 from dpaudit.algorithms.online.online import online_users
-from dpaudit.algorithms.online.private_lsvi_ucb import LSVIConstants, PrivateLSVIUCB
+from dpaudit.algorithms.online.private_lsvi_ucb import (
+    Counted,
+    LSVICalibrationName,
+    LSVIConstants,
+    PrivateLSVIUCB,
+)
 from dpaudit.auditors.replay.replay import replay
 from dpaudit.certificate.verdicts import Accounting, Audit, Proof, leading_figure
 from dpaudit.claims.claims import Claim
@@ -64,7 +68,7 @@ class Case:
             counted=self.counted,
             constants=LSVIConstants(bonus=1e-4),
             fixed_updates=fixed_updates,
-            mdp=process.tabular,
+            mdp=process,
         )
 
 
@@ -181,7 +185,7 @@ def _conversion() -> str:
     """Section 4.2's epsilon and Lemma 6's, judged on a sound ledger."""
     rho, delta = 0.1, 1e-5
     process = random_linear_mdp(4, 3, 3, 3, seed=0)
-    algorithm = PrivateLSVIUCB(LinearModel(process.features, 3), USERS, ZCDP(rho=rho), mdp=process.tabular)
+    algorithm = PrivateLSVIUCB(LinearModel(process.features, 3), USERS, ZCDP(rho=rho), mdp=process)
     ledger = _ledger(algorithm)
     root = math.sqrt(rho * math.log(1.0 / delta))
     words = []

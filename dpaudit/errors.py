@@ -1,40 +1,10 @@
-"""Every error dpaudit raises, each with a code, and the exit status it stands for.
+"""Every error dpaudit raises, each with its code.
 
-::
+`InputError` (exit status 2): what was asked or given is wrong. `IntegrityError` (exit status 3): a file is
+not what was written. docs/errors.md lists all codes.
 
-    DpauditError
-    ├── InputError                 exit 2: what was asked or given is wrong
-    │   ├── InvalidParameter       DPA101  a number outside its range (noise, sensitivity, epsilon, ...)
-    │   ├── NormMismatch           DPA102  a sensitivity in a norm its mechanism cannot use
-    │   ├── UnknownKind            DPA103  a mechanism or guarantee kind nobody knows
-    │   ├── SensitivityTooSmall    DPA104  declared below what the contribution bound implies
-    │   ├── UsageError             DPA105  a command line or configuration that cannot be followed
-    │   ├── MissingExtra           DPA106  an optional library is needed and absent
-    │   ├── LedgerFormat           DPA201  a line that is not what the ledger format allows
-    │   ├── LedgerVersion          DPA202  a schema this version does not read
-    │   ├── UnhashedLedger         DPA203  a file written by hand, read without permission
-    │   ├── CertificateFormat      DPA204  a certificate that cannot be read or does not follow
-    │   ├── DataError              DPA301  records that are not a data set of the declared shape
-    │   ├── ClaimMismatch          DPA401  a claim about another unit, relation or trust model
-    │   ├── CannotBound            DPA402  no sound bound is known, so none is given
-    │   ├── BudgetExceeded         DPA403  a release asked for more than the filter has left
-    │   ├── NotCertifiable         DPA404  a ledger that may never carry a certificate
-    │   ├── ScheduleBroken         DPA501  a release out of the order the curator holds it to
-    │   ├── TrialFailed            DPA601  an algorithm raised in one trial of an audit
-    │   ├── ScoreShape             DPA602  scores that are not one number or one vector a trial
-    │   ├── StoreMismatch          DPA603  kept trials of another configuration
-    │   └── BookFormat             DPA702  a line of a budget book that this version would not have written
-    ├── WorkersLost                DPA604  worker processes died again and again
-    ├── BookUnavailable            DPA701  a budget book whose database does not answer
-    └── IntegrityError             exit 3: what was written is not what was read
-        ├── LedgerTruncated        DPA205  no footer: the run was cut short
-        ├── LedgerTampered         DPA206  a hash does not follow from its line
-        ├── RecordAfterFooter      DPA207  something stands after the end
-        ├── SignatureInvalid       DPA208  no signature by the key that is trusted
-        └── CertificateMismatch    DPA209  a certificate that does not follow from its ledger
-
-Every error says what was wrong, where, why it matters and what to do; the four parts are
-attributes, so that a program may use them too. Input errors are ``ValueError`` as well.
+Every error says what was wrong, where, why it matters and what to do, in four attributes that a program may
+use too. Input errors are ``ValueError`` as well.
 """
 
 from __future__ import annotations
@@ -65,7 +35,7 @@ class DpauditError(Exception):
         super().__init__(what, where, self.why, self.remedy)
 
     def __reduce__(self) -> tuple[object, ...]:
-        # Errors cross process borders in parallel trials; keyword-only fields need a hand.
+        # Errors cross process borders in parallel trials; pickle cannot pass keyword-only fields.
         return _rebuild, (type(self), self.what, self.where, self.why, self.remedy, self.__dict__)
 
     def __str__(self) -> str:
@@ -111,7 +81,7 @@ class UnknownKind(InputError):
     """A mechanism or guarantee kind that is not in the closed union."""
 
     code = "DPA103"
-    default_why = "what is not known cannot be accounted for, and is never counted as free"
+    default_why = "an unknown release cannot be accounted for, and is never counted as free"
     default_remedy = "use a kind listed in docs/design.md, or an opaque mechanism with a justification"
 
 
@@ -124,10 +94,10 @@ class SensitivityTooSmall(InputError):
 
 
 class UsageError(InputError):
-    """A command line or configuration that cannot be followed."""
+    """A wrong command line or configuration."""
 
     code = "DPA105"
-    default_why = "what cannot be followed to the letter is not guessed at"
+    default_why = "a wrong option would have to be guessed"
     default_remedy = "see dpaudit --help, or the documentation of the parameter named"
 
 
@@ -159,7 +129,7 @@ class UnhashedLedger(InputError):
     """A file without its hash chain, read without permission."""
 
     code = "DPA203"
-    default_why = "without the hash chain nobody can tell whether a release was taken out"
+    default_why = "without the hash chain a missing release cannot be detected"
     default_remedy = "pass --allow-unhashed: the file is then accounted for, but never certified"
 
 
@@ -167,7 +137,7 @@ class CertificateFormat(InputError):
     """A certificate that cannot be read, or whose verdicts do not follow from its content."""
 
     code = "DPA204"
-    default_why = "a verdict is computed, never typed in"
+    default_why = "verdicts are computed from the certificate's content"
     default_remedy = "make the certificate again from its ledger"
 
 
@@ -183,7 +153,7 @@ class ClaimMismatch(InputError):
     """A claim about another unit, neighbouring relation or trust model than the ledger's."""
 
     code = "DPA401"
-    default_why = "the same number means a different protection there"
+    default_why = "the same number means another protection there"
     default_remedy = "claim what the ledger is about, or run the algorithm for the claim"
 
 
@@ -207,7 +177,7 @@ class NotCertifiable(InputError):
     """A ledger that may never carry a certificate."""
 
     code = "DPA404"
-    default_why = "a certificate over it would vouch for what nothing shows"
+    default_why = "its certificate would state what nothing shows"
     default_remedy = "run the algorithm to its end with live noise, and state a claim"
 
 
@@ -222,7 +192,7 @@ class ScheduleBroken(InputError):
 class TrialFailed(InputError):
     """An algorithm raised in one trial of an audit.
 
-    What the algorithm said stays in the chained cause, for the data's holder: it may be about records.
+    The algorithm's own message is only in the chained cause, for the data's holder: it may be about records.
 
     Attributes:
         seed: the audit's root seed.
@@ -232,9 +202,8 @@ class TrialFailed(InputError):
     """
 
     code = "DPA601"
-    default_why = "a trial left out because it failed would bend the distribution that is audited"
-
-    default_remedy = "repeat the trial with repeat_trial, and mend the algorithm"
+    default_why = "leaving failed trials out would change the distribution that is audited"
+    default_remedy = "repeat the trial with repeat_trial, and correct the algorithm"
 
     seed: int
     side: int
@@ -266,10 +235,10 @@ class ScoreShape(InputError):
 
 
 class StoreMismatch(InputError):
-    """Kept trials of another configuration than the one to be resumed."""
+    """Stored trials of another configuration than the one to be resumed."""
 
     code = "DPA603"
-    default_why = "trials of two experiments would be counted as one"
+    default_why = "trials of two experiments would be counted together"
     default_remedy = "give another file, or the configuration that the file was made with"
 
 
@@ -278,29 +247,27 @@ class WorkersLost(DpauditError):
 
     code = "DPA604"
     default_why = "the trials that they ran are missing"
-    default_remedy = "look for memory running out; use fewer workers or smaller chunks"
+    default_remedy = "check whether memory ran out; use fewer workers or smaller chunks"
 
 
 class BookUnavailable(DpauditError):
-    """A budget book whose database does not answer, or is none."""
+    """A budget book whose database does not answer, or is not a database."""
 
     code = "DPA701"
-    default_why = (
-        "whether the budget allows a run is written there, so nothing was reserved, spent or cancelled"
-    )
-    default_remedy = "see to the database, and ask again"
+    default_why = "the budget is recorded there, so nothing was reserved, spent or cancelled"
+    default_remedy = "check the database, and try again"
 
 
 class BookFormat(InputError):
     """A line of a budget book that this version of dpaudit would not have written."""
 
     code = "DPA702"
-    default_why = "what is left of the budget cannot be told from lines that are not understood"
+    default_why = "the remaining budget cannot be computed from lines that cannot be read"
     default_remedy = "restore the book from a copy, or use the version of dpaudit that wrote it"
 
 
 class IntegrityError(DpauditError):
-    """What was written is not what was read."""
+    """What was read is not what was written."""
 
     exit_status = 3
 
@@ -322,10 +289,10 @@ class LedgerTampered(IntegrityError):
 
 
 class RecordAfterFooter(IntegrityError):
-    """Something stands after the ledger's end."""
+    """A record after the ledger's footer."""
 
     code = "DPA207"
-    default_why = "the chain ended before it: nobody knows whether it belongs to the run"
+    default_why = "the hash chain ended before it, so that it may not belong to the run"
     default_remedy = "take the original file, or run the algorithm again"
 
 
@@ -334,12 +301,12 @@ class SignatureInvalid(IntegrityError):
 
     code = "DPA208"
     default_why = "it was signed with another key, or changed after it was signed"
-    default_remedy = "ask the signer for the envelope again, and for the public key by another way"
+    default_remedy = "ask the signer for the envelope again, and for the public key over another channel"
 
 
 class CertificateMismatch(IntegrityError):
     """A certificate about another ledger, or with figures that do not follow from its own."""
 
     code = "DPA209"
-    default_why = "what it says of the run is not what the run's ledger says"
+    default_why = "it contradicts the run's ledger"
     default_remedy = "give the ledger that was written beside it, or certify again"

@@ -1,4 +1,4 @@
-"""JSON as strictly as a record that others will rely on must be read."""
+"""Strict reading of JSON, for records that others rely on."""
 
 from __future__ import annotations
 
@@ -7,27 +7,24 @@ from typing import Any
 
 
 def strictly_parsed(text: str | bytes) -> Any:
-    """The value; a field that stands twice, and a number that is none here, raise ``ValueError``.
-
-    Such are the numbers that JSON does not know, and those too small for a double: 0 means something else.
-    """
+    """The value; raises ``ValueError`` for a repeated field, NaN, infinity, or a number that underflows."""
     return json.loads(
-        text, object_pairs_hook=_unique, parse_constant=_refuse_constant, parse_float=_never_nothing
+        text, object_pairs_hook=_unique, parse_constant=_refuse_constant, parse_float=_without_underflow
     )
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     record = dict(pairs)
     if len(record) != len(pairs):
-        raise ValueError("a field stands twice in one object")
+        raise ValueError("a field is repeated in one object")
     return record
 
 
 def _refuse_constant(name: str) -> float:
-    raise ValueError(f"{name} is not a number JSON knows")
+    raise ValueError(f"{name} is not a JSON number")
 
 
-def _never_nothing(digits: str) -> float:
+def _without_underflow(digits: str) -> float:
     value = float(digits)
     if value == 0 and any(digit in "123456789" for digit in digits.lower().partition("e")[0]):
         raise ValueError(f"{digits} is too small for a double")

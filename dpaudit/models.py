@@ -32,17 +32,16 @@ def finite(value: float) -> float:
 
 def _countable(value: int) -> int:
     if value > sys.float_info.max:
-        raise ValueError("the count is too large: none past 1.8e308 can be accounted for")
+        raise ValueError("the count is too large: the largest that can be accounted for is 1.8e308")
     return value
 
 
 def _plain(value: object) -> object:
-    """A numpy number as Python's own; what is no number stays itself, for pydantic to refuse."""
+    """A numpy number as Python's own; anything else unchanged, for pydantic to refuse."""
     if isinstance(value, numbers.Real):
         item = getattr(value, "item", None)
         return value if item is None else item()
-    if hasattr(value, "__float__"):
-        # Pydantic would ask it for its float: numpy's booleans have one, and so have arrays.
+    if hasattr(value, "__float__"):  # as numpy's booleans and arrays have, which pydantic would convert
         raise ValueError("must be a number")
     return value
 
@@ -53,12 +52,12 @@ Positive = Annotated[Number, AfterValidator(finite), Field(gt=0)]
 NonNegative = Annotated[Number, AfterValidator(finite), Field(ge=0)]
 Fraction = Annotated[Number, AfterValidator(finite), Field(gt=0, lt=1)]
 AboveOne = Annotated[Number, AfterValidator(finite), Field(gt=1)]
-#: Costs are doubles, which cannot tell a cost of nothing from one too small to be multiplied back by more.
+#: Costs are doubles: past the largest one, a count times a cost that was rounded to 0 could be anything.
 Count = Annotated[int, Field(ge=1, strict=True), BeforeValidator(_plain), AfterValidator(_countable)]
 
 
 class FrozenMapping(Mapping[str, Any]):
-    """A JSON object that cannot be changed once it was made; its lists are tuples."""
+    """A JSON object that cannot be changed; its lists are tuples."""
 
     __slots__ = ("_items",)
 
@@ -90,7 +89,7 @@ def _thawed(value: Any) -> Any:
     return [_thawed(item) for item in value] if isinstance(value, list | tuple) else value
 
 
-#: A JSON object as a field: a copy of what was given, which nobody can change behind a written hash.
+#: A JSON object as a field: a copy of what was given, which cannot change after its hash was written.
 Parameters = Annotated[
     Mapping[str, JsonValue],
     BeforeValidator(lambda value: _thawed(value) if isinstance(value, FrozenMapping) else value),
@@ -110,7 +109,7 @@ class Model(BaseModel):
         try:
             super().__init__(**fields)
         except ValidationError as error:
-            raise explain(error, type(self).__name__) from None
+            raise explain(error, type(self)) from None
 
     def to_json(self) -> dict[str, Any]:
         """The value as plain JSON types, without the optional fields that are not set."""
@@ -118,44 +117,57 @@ class Model(BaseModel):
 
 
 def without_computed(record: Any, kind: type[Model]) -> Any:
-    """A model's record without the fields that follow from the others; what is no record, as it is."""
+    """A model's record without its computed fields; anything but a record unchanged."""
     if not isinstance(record, dict):
         return record
     return {name: value for name, value in record.items() if name not in kind.model_computed_fields}
 
 
-def explain(error: ValidationError, where: str) -> InputError:
-    """Turn pydantic's first complaint into an error of ours that names field, value and place."""
+def explain(error: ValidationError, model: type[BaseModel]) -> InputError:
+    """Pydantic's first complaint as an error of ours that names field, value and place."""
     first = error.errors(include_url=False)[0]
-    cause = first.get("ctx", {}).get("error")
-    if isinstance(cause, InputError):
-        return cause
+    context = first.get("ctx", {})
+    if isinstance(context.get("error"), InputError):
+        found: InputError = context["error"]
+        return found
+    kind = first["type"]
     path = [str(part) for part in first["loc"] if not str(part).startswith("function-")]
-    place = ".".join([where, *path])
-    given = first.get("input")
+    place = ".".join([model.__name__, *path])
     message = first["msg"].removeprefix("Value error, ")
-    if first["type"] == "union_tag_invalid":
-        context = first.get("ctx", {})
-        known = [kind.strip(" '") for kind in str(context.get("expected_tags")).split(",")]
-        near = difflib.get_close_matches(str(context.get("tag")), known, n=1)
-        hint = f"did you mean {near[0]!r}? " if near else ""
+    if kind == "union_tag_invalid":
+        known = [tag.strip(" '") for tag in str(context.get("expected_tags")).split(",")]
         return UnknownKind(
             f"unknown kind {context.get('tag')!r}",
             where=place,
-            remedy=f"{hint}known are {', '.join(known)}",
+            remedy=f"{_near(str(context.get('tag')), known)}known kinds: {', '.join(known)}",
         )
-    if first["type"] == "literal_error" and path and path[-1] == "norm":
-        return NormMismatch(f"sensitivity norm: {message}, got {given!r}", where=place)
-    if first["type"] in {"missing", "extra_forbidden"}:
-        missing = first["type"] == "missing"
+    if kind == "literal_error" and path and path[-1] == "norm":
+        return NormMismatch(f"sensitivity norm: {message}, got {first.get('input')!r}", where=place)
+    if kind == "missing":
         return InvalidParameter(
-            "a field that is required is missing" if missing else "a field that nobody knows",
+            "a required field is missing",
             where=place,
-            why="what is left out or misspelled would be guessed at",
-            remedy="add the field" if missing else "leave it out, or correct its name",
+            why="its value would have to be guessed",
+            remedy="add the field",
         )
-    shown = "" if first["type"] == "value_error" else f" (got {_short(given)})"
+    if kind == "extra_forbidden":
+        remedy = "leave it out, or correct its name"
+        if len(path) == 1:
+            known = list(model.model_fields)
+            remedy = f"{_near(path[0], known)}known fields: {', '.join(known)}"
+        return InvalidParameter(
+            f"unknown field {path[-1]!r}",
+            where=place,
+            why="a misspelled field would have to be guessed",
+            remedy=remedy,
+        )
+    shown = "" if kind == "value_error" else f" (got {_short(first.get('input'))})"
     return InvalidParameter(f"{message}{shown}", where=place)
+
+
+def _near(name: str, known: list[str]) -> str:
+    near = difflib.get_close_matches(name, known, n=1)
+    return f"did you mean {near[0]!r}? " if near else ""
 
 
 def _short(value: object) -> str:

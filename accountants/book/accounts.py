@@ -1,28 +1,44 @@
-"""What a book says of one data set: the events, the entries that they make up, and what is left.
+"""What a book holds of one data set: the events, the entries that they make up, and what is left.
 
 Costs add up over runs on three scales: rho, the square of mu, and pure epsilon. That later runs, and how
 many there are, are chosen after seeing earlier results does not change the sum:
 `dpaudit.accountants.filters.filters` names the theorems.
+
+Rows are read as strictly as what others rely on must be: sums over lines that this version of dpaudit does
+not understand would show budget that is not left, so whatever it would not have written is refused.
 """
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Callable, Iterable
+import unicodedata
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Literal, assert_never
+from typing import Any, Final, Literal, assert_never, cast, get_args
+
+from pydantic import TypeAdapter
 
 from dpaudit.accountants.closed_forms.rounding import down, sqrt_down, sqrt_up, up
 from dpaudit.certificate.verdicts import CLAIM_TOLERANCE, leading_figure
-from dpaudit.claims.guarantees import GDP, ZCDP, AnyGuarantee, PureDP
+from dpaudit.claims.guarantees import GDP, ZCDP, AnyGuarantee, Guarantee, PureDP
 from dpaudit.claims.relations import Neighbouring, TrustModel
-from dpaudit.errors import InvalidParameter
+from dpaudit.errors import BookFormat, InvalidParameter, UsageError
+from dpaudit.json_text import strictly_parsed
+
+SCHEMA: Final = "dpaudit.book/1"
 
 #: What a budget may be stated in: a scale on which runs add up.
 Budget = PureDP | ZCDP | GDP
 
 Action = Literal["reserve", "spend", "cancel"]
+State = Literal["reserved", "spent", "cancelled"]
+
+#: What a reservation is after an action.
+_STATES: dict[Action, State] = {"reserve": "reserved", "spend": "spent", "cancel": "cancelled"}
+
+_GUARANTEE: TypeAdapter[AnyGuarantee] = TypeAdapter(Guarantee)
 
 
 @dataclass(frozen=True)
@@ -53,7 +69,7 @@ class Entry:
     """A reservation and what became of it."""
 
     reservation: str
-    state: Literal["reserved", "spent", "cancelled"]
+    state: State
     cost: Budget
     note: str
 
@@ -79,15 +95,10 @@ class Account:
     @property
     def entries(self) -> tuple[Entry, ...]:
         """Every reservation as it stands now."""
-        states: dict[Action, Literal["reserved", "spent", "cancelled"]] = {
-            "reserve": "reserved",
-            "spend": "spent",
-            "cancel": "cancelled",
-        }
         notes = {event.reservation: event.note for event in reversed(self.events)}
         latest = {event.reservation: event for event in self.events}
         return tuple(
-            Entry(name, states[event.action], event.cost, notes[name]) for name, event in latest.items()
+            Entry(name, _STATES[event.action], event.cost, notes[name]) for name, event in latest.items()
         )
 
     @property
@@ -122,15 +133,8 @@ class Account:
 
 def amount(cost: Budget) -> Fraction:
     """What adds up over runs, exactly: rho, the square of mu, or epsilon."""
-    match cost:
-        case ZCDP(rho=rho):
-            return Fraction(rho)
-        case GDP(mu=mu):
-            return Fraction(mu) ** 2
-        case PureDP(epsilon=epsilon):
-            return Fraction(epsilon)
-        case _:
-            assert_never(cost)
+    figure = Fraction(leading_figure(cost))
+    return figure**2 if isinstance(cost, GDP) else figure
 
 
 def nothing(budget: Budget) -> Budget:
@@ -176,3 +180,95 @@ def _on_scale(budget: Budget, total: Fraction, rounded: Callable[[Fraction], flo
             return PureDP(epsilon=rounded(total))
         case _:
             assert_never(budget)
+
+
+def cost_text(cost: Budget) -> str:
+    """A cost as a row holds it."""
+    return json.dumps(cost.to_json())
+
+
+def require_words(words: str, what: str, *, where: str, empty: bool = False) -> str:
+    """The words, if a database of either kind can keep them and a reader can distinguish them.
+
+    Raises:
+        UsageError: no words, or control characters, or bytes that are no UTF-8.
+    """
+    if any(unicodedata.category(one) in {"Cc", "Cs"} for one in words):
+        raise UsageError(
+            f"{what} {ascii(words)[:60]} holds control characters or invalid UTF-8",
+            where=where,
+            why="not every database can keep them, and a reader could not distinguish two such names",
+            remedy="write it in UTF-8, without line breaks and control characters",
+        )
+    if not empty and not words.strip():
+        raise UsageError(
+            f"no {what}", where=where, why="without it the entry cannot be told from others", remedy="name it"
+        )
+    return words
+
+
+def account_of(row: Mapping[str, Any], events: list[dict[str, Any]], *, where: str) -> Account:
+    """The account of a row and its events.
+
+    Raises:
+        BookFormat: a row that this version would not have written.
+    """
+    dataset = str(row["dataset"])
+    place = f"{where}: account {dataset!r}"
+    if row["schema"] != SCHEMA:
+        raise BookFormat(
+            f"schema {row['schema']!r} where this version reads {SCHEMA!r}",
+            where=place,
+            why="lines of another version may count otherwise",
+            remedy="use the version of dpaudit that wrote it",
+        )
+    budget = _cost(row["budget"], place)
+    if not isinstance(row["unit"], str) or not row["unit"].strip():
+        raise _damaged(row["unit"], place)
+    return Account(
+        dataset=dataset,
+        budget=budget,
+        unit=row["unit"],
+        neighbouring=Neighbouring(_one_of(Neighbouring, row["neighbouring"], place)),
+        trust_model=TrustModel(_one_of(TrustModel, row["trust_model"], place)),
+        events=_events(events, budget, place),
+    )
+
+
+def _events(rows: list[dict[str, Any]], budget: Budget, place: str) -> tuple[Event, ...]:
+    """The events; each reservation is made once, and settled once at most."""
+    found: list[Event] = []
+    unsettled: dict[str, bool] = {}
+    for row in rows:
+        at = f"{place}, event {row['number']}"
+        action = cast("Action", _one_of(get_args(Action), row["action"], at))
+        stated = {name: row[name] for name in ("number", "reservation", "ledger_hash", "note", "at")}
+        event = Event(action=action, cost=_cost(row["cost"], at), **stated)
+        if type(event.cost) is not type(budget):
+            raise BookFormat(f"a cost of {event.cost} against a budget of {budget}", where=at)
+        if event.action == "cancel" and event.cost != nothing(budget):
+            raise BookFormat(f"a cancellation that counts {event.cost}", where=at)
+        if (event.action == "reserve") == (event.reservation in unsettled) or (
+            event.action != "reserve" and not unsettled[event.reservation]
+        ):
+            raise BookFormat(f"{event.action!r} out of order for {event.reservation}", where=at)
+        unsettled[event.reservation] = event.action == "reserve"
+        found.append(event)
+    return tuple(found)
+
+
+def _cost(text: Any, place: str) -> Budget:
+    try:
+        return require_budget(_GUARANTEE.validate_python(strictly_parsed(text)), where=place)
+    except (ValueError, TypeError, RecursionError):  # every InputError is a ValueError
+        raise _damaged(text, place) from None
+
+
+def _one_of(known: Iterable[str], value: Any, place: str) -> Any:
+    if value not in tuple(known):
+        raise _damaged(value, place)
+    return value
+
+
+def _damaged(value: Any, place: str) -> BookFormat:
+    return BookFormat(f"{str(value)[:60]!r}, which dpaudit does not write there", where=place)

@@ -8,14 +8,23 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from dpaudit.accountants.book.accounts import Account, Action, Budget, nothing, require_budget
-from dpaudit.accountants.book.costs import cost_of, refusal, same_scale
-from dpaudit.accountants.book.rows import SCHEMA, account_of, cost_text, require_words
+from dpaudit.accountants.accounting import account as account_for
+from dpaudit.accountants.book.accounts import (
+    SCHEMA,
+    Account,
+    Action,
+    Budget,
+    account_of,
+    cost_text,
+    nothing,
+    require_budget,
+    require_words,
+)
 from dpaudit.accountants.book.tables import Tables
 from dpaudit.claims.claims import Claim
 from dpaudit.claims.guarantees import AnyGuarantee
 from dpaudit.claims.relations import Neighbouring, TrustModel
-from dpaudit.errors import UsageError
+from dpaudit.errors import BudgetExceeded, CannotBound, ClaimMismatch, NotCertifiable, UsageError
 from dpaudit.ledger.ledger import Ledger
 
 if TYPE_CHECKING:
@@ -115,9 +124,9 @@ class Book:
         require_words(note, "note", where=f"account {dataset!r}", empty=True)
         with self._tables.writing() as connection:
             account = self._locked(connection, dataset)
-            wanted = same_scale(account, cost)
+            wanted = _same_scale(account, cost)
             if not account.fits(wanted):
-                raise refusal(account, wanted)
+                raise _refusal(account, wanted)
             reservation = secrets.token_hex(4)
             while self._tables.dataset_of(connection, reservation) is not None:
                 reservation = secrets.token_hex(4)
@@ -144,22 +153,20 @@ class Book:
         """
         with self._tables.writing() as connection:
             account = self._of(connection, reservation)
-            cost = None if ledger is None else cost_of(ledger, account)
+            cost = None if ledger is None else _cost_of(ledger, account)
             if ledger is not None and self._spent_already(account, reservation, ledger):
                 return account
             entry = self._open(account, reservation)
             paid = entry if cost is None else cost
             if not published and not account.fits(paid, instead_of=entry):
-                raise refusal(account, paid, reserved=entry)
-            hashed, note = None, ""
-            if ledger is not None:
-                hashed = _run_of(ledger)
-                note = "" if hashed else f"{_NO_RUN}{ledger.hash}"
+                raise _refusal(account, paid, reserved=entry)
+            hashed = None if ledger is None else _run_of(ledger)
+            note = "" if ledger is None or hashed else f"{_NO_RUN}{ledger.hash}"
             self._note(connection, account.dataset, reservation, "spend", paid, ledger_hash=hashed, note=note)
             return self._locked(connection, account.dataset)
 
     def cancel(self, reservation: str, *, note: str) -> Account:
-        """Give a reservation back; only for a run of which nothing was released, as the note says.
+        """Give a reservation back; only for a run that released nothing, for the reason that the note states.
 
         Raises:
             UsageError: no such reservation, it is settled already, or the note is empty.
@@ -217,7 +224,7 @@ class Book:
         return entry.cost
 
     def _spent_already(self, account: Account, reservation: str, ledger: Ledger) -> bool:
-        """Whether this very run was spent under this reservation: asked twice, it counts once."""
+        """Whether this very run was spent under this reservation: settled twice, it counts once."""
         for event in account.events:
             if event.ledger_hash is not None and event.ledger_hash == _run_of(ledger):
                 if event.reservation == reservation:
@@ -237,20 +244,10 @@ class Book:
         reservation: str,
         action: Action,
         cost: Budget,
-        *,
-        ledger_hash: str | None = None,
-        note: str = "",
+        **rest: str | None,  # note, ledger_hash
     ) -> None:
-        row = {
-            "dataset": dataset,
-            "reservation": reservation,
-            "action": action,
-            "cost": cost_text(cost),
-            "ledger_hash": ledger_hash,
-            "note": note,
-            "at": _now(),
-        }
-        self._tables.add(connection, "events", row)
+        row = {"dataset": dataset, "reservation": reservation, "action": action, "at": _now(), **rest}
+        self._tables.add(connection, "events", {**row, "cost": cost_text(cost)})
 
 
 #: Noted of a ledger that was written by hand: two runs may have the same, so each time it counts.
@@ -258,9 +255,74 @@ _NO_RUN = "of a ledger that names no run: "
 
 
 def _run_of(ledger: Ledger) -> str | None:
-    """The ledger's hash, if it tells this run from every other."""
+    """The ledger's hash, if it identifies the run."""
     return None if ledger.header.run is None else ledger.hash
 
 
 def _now() -> str:
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+#: What is left to do with a reservation whose run has no figure.
+_UNKNOWN_COST = (
+    "do not publish the run's output: cancel the reservation, saying so, and {instead}; if it is known "
+    "already, spend the reservation without the ledger, and state no guarantee for it"
+)
+
+
+def _cost_of(ledger: Ledger, account: Account) -> Budget:
+    """A run's cost on the scale of an account's budget, rounded up; errors as `Book.spend` has them."""
+    ledger.require_certifiable()
+    place = f"ledger of {ledger.header.algorithm!r}"
+    if ledger.header.noise.seeded:
+        raise NotCertifiable(
+            "a run whose noise came from a known seed",
+            where=place,
+            why="anyone who knows the seed can subtract the noise, so no figure covers its output, and its "
+            "ledger does not differ from that of another run with a seed",
+            remedy=_UNKNOWN_COST.format(instead="run it again without a seed"),
+        )
+    failing = [str(premise) for premise in getattr(ledger.claim, "premises", ()) if not premise.holds]
+    if failing:
+        raise CannotBound(
+            f"a premise fails: {'; '.join(failing)}",
+            where=place,
+            why="without it nothing bounds what the run cost: the figure of its releases may be too small",
+            remedy=_UNKNOWN_COST.format(instead="run it again with parameters that meet it"),
+        )
+    about = {"unit": account.unit, "neighbouring": account.neighbouring, "trust_model": account.trust_model}
+    found = account_for(ledger, Claim(account.budget, **about)).bounds
+    if not found:
+        raise CannotBound(
+            f"the run of {ledger.header.algorithm!r} has no bound on the scale of {account.budget}",
+            where=f"account {account.dataset!r}",
+            remedy="keep the budget on a scale that all its mechanisms have, such as zCDP",
+        )
+    return _same_scale(account, found[0].guarantee)
+
+
+def _same_scale(account: Account, cost: AnyGuarantee) -> Budget:
+    """The cost, if it is on the scale of the account's budget."""
+    found = require_budget(cost, where=f"account {account.dataset!r}")
+    if type(found) is not type(account.budget):
+        raise ClaimMismatch(
+            f"a cost of {found} against a budget of {account.budget}",
+            where=f"account {account.dataset!r}",
+            remedy="state the cost on the budget's scale; `dpaudit convert` gives it",
+        )
+    return found
+
+
+def _refusal(account: Account, wanted: Budget, *, reserved: Budget | None = None) -> BudgetExceeded:
+    """What is said of a cost that does not fit, in the place of what was reserved for it."""
+    instead = "" if reserved is None else f" instead of the {reserved} reserved"
+    remedy = "add noise, ask for less, or leave it: the budget is there to be used up once"
+    if reserved is not None:
+        remedy = "do not publish the run's output; if it is known already, enter the cost as published"
+    return BudgetExceeded(
+        f"{wanted}{instead} is refused: {account.committed} of {account.budget} is reserved or spent, "
+        f"{account.remaining} is left",
+        where=f"account {account.dataset!r}",
+        why="past the budget the data set's guarantee no longer holds",
+        remedy=remedy,
+    )

@@ -1,4 +1,4 @@
-"""The book's two tables, and transactions in which nobody else writes.
+"""The book's two tables, and transactions that exclude other writers.
 
 SQLite: `BEGIN IMMEDIATE` takes the one lock on writing before anything is read, and every commit reaches the
 disk. PostgreSQL: the account's row is locked before its events are read, and what others committed meanwhile
@@ -29,18 +29,7 @@ PATIENCE = 60
 
 
 class Tables:
-    """A database with a book in it, made where there is none.
-
-    Args:
-        address: a file for SQLite, or a URL such as ``postgresql://user@host/database``.
-        make: make the book where there is none.
-
-    Raises:
-        BookUnavailable: the database does not answer, or is none.
-        UsageError: an address of another kind, a database that holds something else under the same names,
-            or no book where none is to be made.
-        MissingExtra: SQLAlchemy, or the database's driver, is not installed.
-    """
+    """A database with a book in it; arguments and errors as `dpaudit.accountants.book.Book` has them."""
 
     def __init__(self, address: str | Path, *, make: bool = True) -> None:
         try:
@@ -76,7 +65,7 @@ class Tables:
 
     @contextmanager
     def writing(self) -> Iterator[Connection]:
-        """A transaction in which nobody else writes to what it has locked."""
+        """A transaction that excludes other writers from what it has locked."""
         committing = False
         try:
             with self._named_errors(), self._engine.begin() as connection:
@@ -84,7 +73,7 @@ class Tables:
                 committing = True
         except BookUnavailable as error:
             if committing:
-                error.why = "the commit was not answered: whether the book holds what was asked is unknown"
+                error.why = "the database did not confirm the commit: the book may or may not hold the entry"
                 error.remedy = "look with `dpaudit book show --history` before asking again"
             raise
 

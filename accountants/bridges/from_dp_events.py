@@ -1,9 +1,9 @@
 """A tree of dp-accounting's `DpEvent`s as a ledger.
 
 An event's multiplier is the noise's scale over C, the norm of one unit's contribution to a sum, and a
-replaced unit moves a sum by up to 2C (`Neighbouring.sum_sensitivity`) - unless the caller says that C is the
-whole sensitivity, as it is in what `dpaudit.accountants.bridges.to_dp_events` writes. An event that no
-mechanism here is worth is an error that says so.
+replaced unit moves a sum by up to 2C (`Neighbouring.sum_sensitivity`), unless the caller states that C is the
+whole sensitivity, as it is in what `dpaudit.accountants.bridges.to_dp_events` writes. An event without a
+counterpart here is refused.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from dp_accounting.dp_event import DpEvent
     from dp_accounting.privacy_accountant import NeighboringRelation
 
-#: Deeper trees than this nobody writes by hand; a tree that contains itself is deeper.
+#: A deeper tree is not written by hand; it probably contains itself.
 _DEEPEST = 200
 
 
@@ -51,17 +51,9 @@ def from_dp_event(
 ) -> Ledger:
     """A ledger with one release for each leaf of a tree of events, its sensitivities `declared`.
 
-    The ledger has no footer and no hashes, since nothing here saw the run: it is accounted for, and never
-    certified.
-
-    Args:
-        event: the tree.
-        relation: dp-accounting's neighbouring relation, which the events are meant for.
-        whole: multipliers are scales over the whole sensitivity, as `to_dp_event` writes them.
-        neighbouring: the ledger's relation; left out, what `relation` is: ``REPLACE_SPECIAL`` zeroes a unit
-            out. Where `whole`, events under ``REPLACE_SPECIAL`` may also be about replace-one.
-        unit: the unit of privacy, which events do not name.
-        algorithm: the ledger's name for what made the events.
+    `relation` is the one that the events are meant for. Left out, `neighbouring` is the same:
+    ``REPLACE_SPECIAL`` zeroes a unit out. Where `whole`, multipliers are scales over all the sensitivity, as
+    `to_dp_event` writes them, and events under ``REPLACE_SPECIAL`` may also be about replace-one.
 
     Raises:
         CannotBound: an event has no sound counterpart here, or stands for no privacy at all.
@@ -75,7 +67,7 @@ def from_dp_event(
         try:
             mechanism = _mechanism(leaf, relation, moves, where)
         except InputError as error:
-            raise (error if where in error.where else named(where, error)) from None
+            raise named(where, error) from None
         if mechanism is not None:
             ledger.append(Release(label=where, mechanism=mechanism, count=count))
     return ledger
@@ -159,10 +151,10 @@ def _mechanism(event: Any, relation: NeighboringRelation, moves: float, where: s
     if isinstance(event, dp_event.NonPrivateDpEvent):
         raise _no_mechanism(event, where, "what it stands for protects nothing", "release it with noise")
     if isinstance(event, dp_event.UnsupportedDpEvent):
-        raise _no_mechanism(event, where, "it says itself that nothing is known of it", "name the mechanism")
+        raise _no_mechanism(event, where, "no bound is known for what it stands for", "name the mechanism")
     if isinstance(event, dp_event.DpEvent):
         remedy = "state its guarantee as an opaque release, with a justification"
-        raise _no_mechanism(event, where, "no mechanism here is worth exactly that, or more", remedy)
+        raise _no_mechanism(event, where, "no mechanism here is equivalent to it or costs more", remedy)
     raise InvalidParameter(f"a {type(event).__name__}", where=where, remedy="give a dp_accounting.DpEvent")
 
 

@@ -6,23 +6,22 @@ gradients. A multiplier is the noise over the clipping norm, which is what one e
 sum by; so a step is noise `noise_multiplier` on a sensitivity of 1, under add-or-remove-one.
 
 With gradient accumulation Opacus writes the sample rate times the number of batches of a step. An example is
-then drawn anew for each batch and may stand in several, which one draw at that rate does not cover: the
-epsilon that comes of such a history is too small. Nothing in it tells.
+then drawn anew for each batch and may be in several, which one draw at that rate does not cover: the
+epsilon that follows from such a history is too small, and the history does not show it.
 """
 
 from __future__ import annotations
 
 import numbers
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from dpaudit.accountants.bridges.imported_ledger import declared_ledger, named
+from dpaudit.accountants.bridges.imported_ledger import declared_ledger, releases_of
 from dpaudit.claims.relations import Neighbouring
 from dpaudit.claims.sensitivity import L2
-from dpaudit.errors import ClaimMismatch, InputError, InvalidParameter, MissingExtra, UsageError
+from dpaudit.errors import ClaimMismatch, InvalidParameter, MissingExtra, UsageError
 from dpaudit.ledger.ledger import Ledger
-from dpaudit.ledger.releases import Release
 from dpaudit.mechanisms import Gaussian, PoissonSampled
 
 #: Where `PrivacyEngine.save_checkpoint` puts the accountant's state.
@@ -31,16 +30,18 @@ IN_CHECKPOINT = "privacy_accountant_state_dict"
 #: What a history does not say.
 TAKEN_ON_TRUST = (
     "that batches were Poisson samples: with poisson_sampling=False Opacus writes the same history",
-    "that nobody can predict the noise: a fixed seed, or secure_mode=False, leaves no trace in a history",
+    "that the noise cannot be predicted: a fixed seed, or secure_mode=False, leaves no trace in a history",
     "that each step was one batch: gradient accumulation, which costs more, leaves only a larger sample rate",
     "that nothing else was released: a history holds no noisy counts of AdaClip, no losses and no accuracies",
     "that neither the clipping norm, nor the number of steps, nor any other setting depends on the examples",
 )
 
+_ENTRY = ("noise multiplier", "sample rate", "number of steps")
+
 #: More than any training makes; a ledger cannot hold counts beyond 2^53.
 _MOST_STEPS = 10**9
 
-#: Before it, a file could run code even where weights alone were asked for (CVE-2025-32434).
+#: Before it, a file could run code even in the mode that reads weights only (CVE-2025-32434).
 _SAFE_TORCH = (2, 6)
 
 
@@ -53,14 +54,9 @@ def from_opacus(
 ) -> Ledger:
     """A ledger with one release for each pair of noise multiplier and sample rate, its count the steps.
 
-    It has no footer and no hashes, since nothing here saw the run: it is accounted for, never certified.
-
-    Args:
-        state: what ``accountant.state_dict()`` returns, as it is or read back from JSON; or a whole
-            checkpoint that holds it.
-        unit: the unit of privacy: one example of the data loader, unless each unit has one alone.
-        neighbouring: Opacus' accountants know add-or-remove-one alone.
-        algorithm: the ledger's name for the run.
+    `state` is what ``accountant.state_dict()`` returns, as it is or read back from JSON, or a checkpoint that
+    holds it. Opacus' accountants know add-or-remove-one alone. The unit is one example of the data loader;
+    name another only if each unit has one example.
 
     Raises:
         UsageError: this is no accountant's state, or it holds two.
@@ -91,7 +87,7 @@ def from_opacus(
             remedy=f"give accountant.state_dict(), or a checkpoint with its {IN_CHECKPOINT!r}",
         )
     return declared_ledger(
-        _steps(history),
+        releases_of(history, "history", _ENTRY, "give the history of accountant.state_dict()", _step),
         algorithm=algorithm,
         unit=unit,
         neighbouring=Neighbouring.ADD_OR_REMOVE_ONE,
@@ -118,7 +114,7 @@ def read_checkpoint(path: str | Path) -> Mapping[str, Any]:
         raise MissingExtra(
             f"a checkpoint needs torch 2.6 or newer, this is {torch.__version__}",
             where=str(path),
-            why="older ones run code that a file brings along, even where weights alone are asked for",
+            why="older ones run code that a file brings along, even in the mode that reads weights only",
             remedy=_WITHOUT_TORCH,
         )
     try:
@@ -146,31 +142,14 @@ def read_checkpoint(path: str | Path) -> Mapping[str, Any]:
 _WITHOUT_TORCH = "pip install 'dpaudit[opacus]', or write accountant.state_dict() as JSON"
 
 
-def _steps(history: list[Any] | tuple[Any, ...]) -> Iterator[Release]:
-    for position, entry in enumerate(history):
-        place = f"history[{position}]"
-        if not isinstance(entry, list | tuple) or len(entry) != 3:
-            raise UsageError(
-                f"{str(entry)[:60]!r}",
-                where=place,
-                why="an entry is (noise multiplier, sample rate, number of steps)",
-                remedy="give the history as accountant.state_dict() has it",
-            )
-        multiplier, rate, steps = entry
-        if (
-            isinstance(steps, bool)
-            or not isinstance(steps, numbers.Integral)
-            or not 0 < int(steps) <= _MOST_STEPS
-        ):
-            raise InvalidParameter(
-                f"{steps!r:.40} steps",
-                where=place,
-                why="a step was made or it was not, and a run has at most a billion of them",
-                remedy="give the number of optimizer steps, a whole number written as one",
-            )
-        try:
-            noise = Gaussian(sigma=multiplier, sensitivity=L2(1.0))
-            step = PoissonSampled(rate=rate, mechanism=noise)
-            yield Release(label=place, mechanism=step, count=int(steps))
-        except InputError as error:
-            raise named(place, error) from None
+def _step(place: str, multiplier: Any, rate: Any, steps: Any) -> tuple[PoissonSampled, int]:
+    whole = isinstance(steps, numbers.Integral) and not isinstance(steps, bool)
+    if not whole or not 0 < int(steps) <= _MOST_STEPS:
+        raise InvalidParameter(
+            f"{steps!r:.40} steps",
+            where=place,
+            why="a step was made or it was not, and a run has at most a billion of them",
+            remedy="give the number of optimizer steps, a whole number written as one",
+        )
+    noise = Gaussian(sigma=multiplier, sensitivity=L2(1.0))
+    return PoissonSampled(rate=rate, mechanism=noise), int(steps)

@@ -1,15 +1,16 @@
-"""A ledger of what another library recorded, or declares: nobody here saw the run.
+"""A ledger of what another library recorded, or declares.
 
-Such a ledger has no hashes and no footer, whoever it was read for: it is accounted for, and never certified.
+It has no hashes and no footer, since the run was not observed: it is accounted for, and never certified. Its
+unit and relation are those of the caller where the other library names none.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from dpaudit.claims.relations import Neighbouring
-from dpaudit.errors import InputError, InvalidParameter
+from dpaudit.errors import InputError, InvalidParameter, UsageError
 from dpaudit.ledger.ledger import Header, Ledger
 from dpaudit.ledger.releases import Release
 from dpaudit.mechanisms import AnyMechanism
@@ -26,16 +27,10 @@ def declared_ledger(
     """The ledger, with the releases of one mechanism as one, at the place of the first.
 
     What a composition costs does not depend on the order of releases whose parameters were set beforehand.
-
-    Args:
-        releases: what was released; a mechanism with a sensitivity states it as `declared`.
-        algorithm: the ledger's name for what made them.
-        unit: the unit of privacy.
-        neighbouring: the relation that the releases' sensitivities, or their guarantees, are meant for.
-        parameters: public parameters for the header, such as the source's name.
+    A mechanism with a sensitivity states it as `declared`; `parameters` stand in the header.
 
     Raises:
-        InvalidParameter: no releases at all, or a header that says nothing.
+        InvalidParameter: no releases at all, or an empty name in the header.
     """
     counted: dict[AnyMechanism, Release] = {}
     for release in releases:
@@ -56,8 +51,41 @@ def declared_ledger(
     return ledger
 
 
+def releases_of(
+    entries: Sequence[Any],
+    name: str,
+    fields: tuple[str, ...],
+    remedy: str,
+    mechanism: Callable[..., tuple[AnyMechanism, int]],
+) -> Iterator[Release]:
+    """A release for each entry of a list, labelled with its place there.
+
+    Args:
+        entries: the list; each entry holds one value for each of `fields`.
+        name: the list's name in the other library.
+        fields: what an entry holds.
+        remedy: where such a list is to be had.
+        mechanism: called with an entry's place and values: its mechanism and count.
+
+    Raises:
+        UsageError: an entry of another length.
+        InputError: as `mechanism` does, with the entry's place.
+    """
+    for position, entry in enumerate(entries):
+        place = f"{name}[{position}]"
+        if not isinstance(entry, list | tuple) or len(entry) != len(fields):
+            raise UsageError(
+                f"{str(entry)[:60]!r}", where=place, why=f"an entry is ({', '.join(fields)})", remedy=remedy
+            )
+        try:
+            found, count = mechanism(place, *entry)
+            yield Release(label=place, mechanism=found, count=count)
+        except InputError as error:
+            raise named(place, error) from None
+
+
 def stated_trust(parameters: Mapping[str, Any]) -> list[str]:
-    """What a header's parameters say that another library's record does not show."""
+    """The conditions, stated in a header's parameters, that another library's record does not show."""
     stated = parameters.get("taken on trust")
     return [line for line in stated if isinstance(line, str)] if isinstance(stated, tuple) else []
 
@@ -80,6 +108,7 @@ def stated_relation(neighbouring: Neighbouring | str) -> Neighbouring:
 
 
 def named(place: str, error: InputError) -> InputError:
-    """The error, with the place in the source in front of where it says it was."""
-    error.where = f"{place}: {error.where}" if error.where else place
+    """The error, with the place in the source in front of its own, unless it names that place."""
+    if place not in error.where:
+        error.where = f"{place}: {error.where}" if error.where else place
     return error

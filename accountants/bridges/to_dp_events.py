@@ -20,21 +20,7 @@ from dpaudit.accountants.composition.groups import for_group
 from dpaudit.claims.relations import Neighbouring
 from dpaudit.errors import CannotBound
 from dpaudit.ledger.ledger import Ledger
-from dpaudit.mechanisms import AnyMechanism
-from dpaudit.mechanisms.dominating import (
-    ApproxPair,
-    BoundedRangePair,
-    DiscreteLaplacePair,
-    DominatingPair,
-    GaussianPair,
-    LaplacePair,
-    PurePair,
-    ResponsePair,
-    SampledPair,
-    SmoothPair,
-    TablePair,
-    ZCDPPair,
-)
+from dpaudit.mechanisms import AnyMechanism, dominating
 
 if TYPE_CHECKING:
     from dp_accounting.dp_event import DpEvent
@@ -111,17 +97,17 @@ def _needs_replacing(mechanism: AnyMechanism, neighbouring: Neighbouring, where:
     """
     pair = mechanism.dominating_pair()
     replaced = neighbouring is Neighbouring.REPLACE_ONE
-    if isinstance(pair, ResponsePair) and not replaced:
+    if isinstance(pair, dominating.Response) and not replaced:
         raise _no_event(
             mechanism,
             where,
             why=f"dp-accounting has randomized response under replace-one, and here it is {neighbouring}",
             remedy="state its epsilon as an opaque pure-dp release",
         )
-    return replaced and isinstance(pair, ResponsePair | SampledPair)
+    return replaced and isinstance(pair, dominating.Response | dominating.Sampled)
 
 
-def _event(mechanism: AnyMechanism, pair: DominatingPair, where: str) -> tuple[DpEvent, int]:
+def _event(mechanism: AnyMechanism, pair: dominating.Pair, where: str) -> tuple[DpEvent, int]:
     """One run of a mechanism, or of the pair inside its own: an event, and how many of it."""
     from dp_accounting import dp_event
 
@@ -132,34 +118,34 @@ def _event(mechanism: AnyMechanism, pair: DominatingPair, where: str) -> tuple[D
         return number
 
     match pair:
-        case GaussianPair(mu=moved, times=runs):
+        case dominating.Gaussian(mu=moved, times=runs):
             if moved == 0:
                 return dp_event.NoOpDpEvent(), 1
             return dp_event.GaussianDpEvent(representable(down(1 / moved))), runs
-        case LaplacePair(epsilon=moved):
+        case dominating.Laplace(epsilon=moved):
             if moved == 0:
                 return dp_event.NoOpDpEvent(), 1
             return dp_event.LaplaceDpEvent(representable(down(1 / moved))), 1
-        case SampledPair():
+        case dominating.Sampled():
             inner, _ = _event(mechanism, pair.inner, where)
             if isinstance(inner, dp_event.NoOpDpEvent):
                 return inner, 1
             return dp_event.PoissonSampledDpEvent(pair.rate, inner), 1
-        case DiscreteLaplacePair():
+        case dominating.DiscreteLaplace():
             if pair.moves == 0:
                 return dp_event.NoOpDpEvent(), 1
             return dp_event.DiscreteLaplaceDpEvent(representable(up(1 / pair.scale)), pair.moves), 1
-        case ResponsePair():
+        case dominating.Response():
             # The probability with which a uniform category is drawn, rounded down: k/(e^epsilon + k - 1).
             grown = math.exp(pair.epsilon) if pair.epsilon <= 709.0 else math.inf
             replaced = pair.categories / (grown + pair.categories - 1) * (1.0 - 4e-15)
             return dp_event.RandomizedResponseDpEvent(representable(replaced), pair.categories), 1
-        case ZCDPPair() | BoundedRangePair() | PurePair() | TablePair():
+        case dominating.ZCDP() | dominating.BoundedRange() | dominating.Pure() | dominating.Table():
             try:
                 return dp_event.ZCDpEvent(rho(mechanism)), 1
             except CannotBound:
                 raise _no_event(mechanism, where) from None
-        case SmoothPair() | ApproxPair():
+        case dominating.Smooth() | dominating.Approx():
             raise _no_event(mechanism, where)
         case _:
             assert_never(pair)

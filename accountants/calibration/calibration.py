@@ -1,7 +1,7 @@
 """The least noise that meets a target: one mechanism's, or a whole ledger's by one common factor.
 
 Every answer is found by one accountant and put before another
-(`dpaudit.accountants.calibration.calibration_check`); where they disagree there is no answer. Answers are
+(`dpaudit.accountants.calibration.check`); where they disagree there is no answer. Answers are
 rounded towards more noise, and the accountant that found one has proved the target at exactly the number that
 is returned.
 """
@@ -16,12 +16,15 @@ from typing import assert_never
 
 from scipy.optimize import brentq
 
-from dpaudit.accountants.calibration.calibration_check import Opinion
-from dpaudit.accountants.calibration.scaled_composition import ScaledComposition
+from dpaudit.accountants.calibration.check import Opinion, Terms, approximate, opinion, opinion_of_rho
 from dpaudit.accountants.calibration.scaling import scaled
-from dpaudit.accountants.closed_forms.ranges import nonnegative
-from dpaudit.accountants.closed_forms.rounding import down, sqrt_down
+from dpaudit.accountants.closed_forms.conversions import zcdp_delta, zcdp_epsilon
+from dpaudit.accountants.closed_forms.ranges import positive
+from dpaudit.accountants.closed_forms.rounding import down, sqrt_down, sqrt_up, up
 from dpaudit.accountants.composition.composition import Composition, compose, compose_ledger
+from dpaudit.accountants.composition.costs import mu_squared, pure_epsilon, rho
+from dpaudit.accountants.pairs.dominating_pairs import loss_terms
+from dpaudit.accountants.privacy_loss import GaussianTerm, PrivacyLoss
 from dpaudit.certificate.verdicts import leading_figure
 from dpaudit.claims.bounds import Bound
 from dpaudit.claims.guarantees import GDP, RDP, ZCDP, AnyGuarantee, ApproxDP, PureDP
@@ -37,7 +40,27 @@ _FURTHEST = 1024.0  # powers of two
 
 
 @dataclass(frozen=True)
-class Calibrated:
+class Answer:
+    """What is known of the noise that was found.
+
+    Attributes:
+        target: the guarantee to be met.
+        factor: by which all noise was multiplied.
+        bound: what the accountant that found it proves.
+        opinion: the second accountant's.
+        slack: the share of the target that is left unused, by the finder's lower bound: what a perfect
+            accountant might still have saved.
+    """
+
+    target: AnyGuarantee
+    factor: float
+    bound: Bound
+    opinion: Opinion
+    slack: float
+
+
+@dataclass(frozen=True)
+class Calibrated(Answer):
     """One mechanism's least noise for a target.
 
     Attributes:
@@ -45,40 +68,25 @@ class Calibrated:
         parameter: the name of the number that sets it: sigma, scale, or epsilon (the largest).
         value: that number.
         count: how many runs together meet the target.
-        target: what was asked for.
-        bound: what the accountant that found it proves.
-        opinion: what the other one says.
-        slack: the share of the target that is left unused, by the finder's lower bound: what a perfect
-            accountant might still have saved.
     """
 
     mechanism: AnyMechanism
     parameter: str
     value: float
     count: int
-    target: AnyGuarantee
-    bound: Bound
-    opinion: Opinion
-    slack: float
 
 
 @dataclass(frozen=True)
-class Rescaled:
-    """A ledger's releases with all noise multiplied by one factor; other attributes as `Calibrated`.
+class Rescaled(Answer):
+    """A ledger's releases with all noise multiplied by the least common factor; below 1 if less would do.
 
     Attributes:
-        factor: the least common factor; below 1 where less noise would do.
         releases: the releases with their new noise.
         fixed: labels of the releases whose noise cannot be changed, and was not.
     """
 
-    factor: float
     releases: tuple[Release, ...]
     fixed: tuple[str, ...]
-    target: AnyGuarantee
-    bound: Bound
-    opinion: Opinion
-    slack: float
 
 
 def calibrate(
@@ -88,37 +96,30 @@ def calibrate(
     count: int = 1,
     neighbouring: Neighbouring = Neighbouring.ADD_OR_REMOVE_ONE,
 ) -> Calibrated:
-    """The least noise with which `count` runs of a mechanism meet a target.
+    """The least noise with which `count` runs of a mechanism together meet a target.
 
-    Args:
-        prototype: the mechanism with its sensitivity; its own noise does not matter.
-        target: the guarantee that all runs together must meet.
-        count: how many runs.
-        neighbouring: the relation; only what Poisson sampling amplifies depends on it.
+    The prototype's own noise does not matter; only what Poisson sampling amplifies depends on the relation.
 
     Raises:
         InvalidParameter: a count below 1, or a sensitivity of 0, which needs no noise.
         CannotBound: the mechanism cannot meet such a target, has no noise to choose, or two accountants
             disagree.
     """
-    found = prototype.noise
-    if found is None:
+    if prototype.noise is None:
         raise CannotBound(
             f"the noise of a {prototype.kind} mechanism is not free to choose",
             where=f"mechanism {prototype.kind}",
             remedy="calibrate the mechanism that it stands for",
         )
-    name, _ = found
     sensitivity = prototype.declared_sensitivity
     if sensitivity is not None and sensitivity.value == 0.0:
         raise InvalidParameter("a sensitivity of 0 needs no noise", where="sensitivity")
     release = Release(label=prototype.kind, mechanism=prototype.with_noise(1.0), count=count)
-    composition = compose([release], neighbouring)
     start = 1.0 if sensitivity is None else sensitivity.value
-    result = _least_factor(composition, target, start)
-    mechanism = scaled(release.mechanism, result.factor)
-    _, value = mechanism.noise or (name, math.nan)
-    return Calibrated(mechanism, name, value, count, target, result.bound, result.opinion, result.slack)
+    answer = _least_factor(compose([release], neighbouring), target, start)
+    mechanism = scaled(release.mechanism, answer.factor)
+    name, value = mechanism.noise or ("", math.nan)
+    return Calibrated(**vars(answer), mechanism=mechanism, parameter=name, value=value, count=count)
 
 
 def scale_ledger(
@@ -129,10 +130,7 @@ def scale_ledger(
 ) -> Rescaled:
     """The least factor on every noise scale such that all releases together meet a target.
 
-    Args:
-        ledger: a ledger of a fixed schedule, or releases.
-        target: the guarantee to meet.
-        neighbouring: the relation of bare releases; a ledger brings its own.
+    A ledger has its own relation; `neighbouring` is that of bare releases.
 
     Raises:
         CannotBound: no factor is enough, there is no noise to scale, the schedule is filtered (its budget
@@ -151,24 +149,15 @@ def scale_ledger(
     else:
         releases = tuple(ledger)
         composition = compose(releases, neighbouring)
-    free = [release for release in releases if release.mechanism.noise is not None]
-    if not free:
-        raise CannotBound("no release has noise that could be scaled", where="ledger")
-    result = _least_factor(composition, target, 1.0)
-    new = [r.model_copy(update={"mechanism": scaled(r.mechanism, result.factor)}) for r in releases]
     fixed = tuple(r.label for r in releases if r.mechanism.noise is None)
-    return Rescaled(result.factor, tuple(new), fixed, target, result.bound, result.opinion, result.slack)
+    if len(fixed) == len(releases):
+        raise CannotBound("no release has noise that could be scaled", where="ledger")
+    answer = _least_factor(composition, target, 1.0)
+    new = (r.model_copy(update={"mechanism": scaled(r.mechanism, answer.factor)}) for r in releases)
+    return Rescaled(**vars(answer), releases=tuple(new), fixed=fixed)
 
 
-@dataclass(frozen=True)
-class _Found:
-    factor: float
-    bound: Bound
-    opinion: Opinion
-    slack: float
-
-
-def _least_factor(composition: Composition, target: AnyGuarantee, start: float) -> _Found:
+def _least_factor(composition: Composition, target: AnyGuarantee, start: float) -> Answer:
     scale = ScaledComposition(composition, target)
     factor = _smallest(scale.excess, start, target, scale.resolution)
     raise_by = 1e-14
@@ -179,14 +168,14 @@ def _least_factor(composition: Composition, target: AnyGuarantee, start: float) 
                 f"{bound.method} proves {target} with noise times {factor!r}, "
                 f"{opinion.method} makes it {opinion.guarantee}",
                 where="calibration",
-                why="one of the two accountants is wrong, or cannot tell",
+                why="one of the two accountants is wrong, or cannot resolve the difference",
                 remedy="ask for a larger delta, and report it if they disagree by much",
             )
         factor, raise_by = factor * (1.0 + raise_by), 4.0 * raise_by
     bound, used = scale.bound(factor)
     figure = leading_figure(target)
     slack = 1.0 - used / figure if figure > 0.0 else 0.0
-    return _Found(factor, bound, opinion, min(max(slack, 0.0), 1.0))
+    return Answer(target, factor, bound, opinion, min(max(slack, 0.0), 1.0))
 
 
 def _smallest(
@@ -239,12 +228,8 @@ def split(budget: AnyGuarantee, weights: Sequence[float]) -> tuple[AnyGuarantee,
     Epsilon and rho add up, so each share is budget * weight / sum of weights; of GDP it is mu^2 that adds
     up. The weights are normalised exactly, in rational numbers, and each share is rounded down.
 
-    Args:
-        budget: a pure-DP, zCDP or GDP guarantee.
-        weights: positive numbers, one a release.
-
     Raises:
-        InvalidParameter: no weights, or one that is not a finite number > 0.
+        InvalidParameter: no weights (one a release), or one that is not a finite number > 0.
         CannotBound: a budget whose parts do not compose by adding up.
 
     >>> [share.rho for share in split(ZCDP(rho=1.0), [1, 1, 2])]
@@ -252,7 +237,7 @@ def split(budget: AnyGuarantee, weights: Sequence[float]) -> tuple[AnyGuarantee,
     """
     if not weights:
         raise InvalidParameter("no weights", where="weights", remedy="give one weight a release")
-    exact = [Fraction(_weight(weight)) for weight in weights]
+    exact = [Fraction(positive("weight", weight)) for weight in weights]
     whole = sum(exact)
     match budget:
         case PureDP(epsilon=epsilon):
@@ -265,14 +250,121 @@ def split(budget: AnyGuarantee, weights: Sequence[float]) -> tuple[AnyGuarantee,
             raise CannotBound(
                 f"a split of {budget}",
                 where="budget",
-                why="parts of such a guarantee compose to more than their sum says",
+                why="parts of such a guarantee compose to more than their sum",
                 remedy="calibrate a zCDP or GDP budget to it, and split that",
             )
         case _:
             assert_never(budget)
 
 
-def _weight(weight: float) -> float:
-    if not nonnegative("weight", weight) > 0.0:
-        raise InvalidParameter("a weight of 0", where="weights", remedy="leave that release out")
-    return float(weight)
+#: The leading figure's name, and the accountant that adds it up.
+_ADDITIVE = {
+    "zcdp": ("rho", "zcdp"),
+    "rdp": ("epsilon", "zcdp"),
+    "gdp": ("mu", "gdp"),
+    "pure-dp": ("epsilon", "pure"),
+}
+
+
+class ScaledComposition:
+    """The releases of a run with all noise multiplied by a factor that is still to be chosen.
+
+    Args:
+        composition: the releases as they are.
+        target: the guarantee that they are to meet.
+    """
+
+    def __init__(self, composition: Composition, target: AnyGuarantee) -> None:
+        self._composition = composition
+        self._exposures = composition.exposures()
+        self._relation = composition.sampling_relation
+        self._target = target
+        self._has_losses = self._losses_are_known()
+
+    @property
+    def resolution(self) -> float:
+        """The relative accuracy to which a factor is searched: sums and Gaussian curves are cheap."""
+        cheap = not (isinstance(self._target, ApproxDP) and self._has_losses) or all(
+            isinstance(term, GaussianTerm) for terms in self._terms(1.0) for term, _ in terms
+        )
+        return 1e-15 if cheap else 1e-12
+
+    def excess(self, factor: float) -> float:
+        """The logarithm of bound over target: at most 0 where the target is proved.
+
+        Raises:
+            CannotBound: no bound is known, or none for so little noise.
+        """
+        target = self._target
+        if isinstance(target, ApproxDP):
+            found, wanted = self._delta(factor, target.epsilon), target.delta
+        else:
+            found, wanted = self._additive(factor), leading_figure(target)
+        if found <= wanted:
+            return min(math.log(found / wanted), 0.0) if found > 0.0 and wanted > 0.0 else -math.inf
+        return max(math.log(found / wanted), 5e-324) if wanted > 0.0 and found < math.inf else math.inf
+
+    def bound(self, factor: float) -> tuple[Bound, float]:
+        """What is proved at a factor, and how much of the target's leading figure is used at least."""
+        target = self._target
+        if isinstance(target, ApproxDP):
+            if self._has_losses:
+                losses = [PrivacyLoss.compose(terms) for terms in self._terms(factor)]
+                worst = max(losses, key=lambda loss: loss.delta(target.epsilon).upper)
+                delta, method = worst.delta(target.epsilon).upper, str(worst.method)
+                used = worst.epsilon(target.delta).lower
+            else:
+                total = self._total(rho, factor)
+                delta, method = zcdp_delta(total, target.epsilon), "zcdp"
+                used = zcdp_epsilon(total, target.delta)
+            return Bound(guarantee=approximate(target.epsilon, delta), method=method), used
+        figure = self._additive(factor)
+        field, method = _ADDITIVE[target.kind]
+        return Bound(guarantee=target.model_copy(update={field: figure}), method=method), figure
+
+    def opinion(self, factor: float) -> Opinion:
+        """The second accountant's opinion: the least favourable over all exposures.
+
+        Raises:
+            CannotBound: there is no other accountant.
+        """
+        target = self._target
+        if isinstance(target, ApproxDP) and not self._has_losses:
+            return opinion_of_rho(self._total(rho, factor), target)
+        found = [opinion(runs, self._relation, target) for runs in self._runs(factor)]
+        return next((one for one in found if not one.agrees), found[0])
+
+    def _runs(self, factor: float) -> list[list[tuple[AnyMechanism, int]]]:
+        return [[(scaled(m, factor), count) for m, count in e.items()] for e in self._exposures]
+
+    def _terms(self, factor: float) -> list[Terms]:
+        return [loss_terms(runs, self._relation) for runs in self._runs(factor)]
+
+    def _losses_are_known(self) -> bool:
+        try:
+            self._terms(1.0)
+        except CannotBound:
+            return False
+        return True
+
+    def _delta(self, factor: float, epsilon: float) -> float:
+        if not self._has_losses:
+            return zcdp_delta(self._total(rho, factor), epsilon)
+        return max(PrivacyLoss.compose(terms).delta(epsilon).upper for terms in self._terms(factor))
+
+    def _additive(self, factor: float) -> float:
+        match self._target:
+            case ZCDP() | ApproxDP():
+                return self._total(rho, factor)
+            case RDP(alpha=alpha):
+                return up(Fraction(self._total(rho, factor)) * Fraction(alpha))
+            case GDP():
+                return sqrt_up(Fraction(self._total(mu_squared, factor)))
+            case PureDP():
+                return self._total(pure_epsilon, factor)
+
+    def _total(self, cost: Callable[[AnyMechanism], float], factor: float) -> float:
+        total = self._composition.total(lambda mechanism: cost(scaled(mechanism, factor)))
+        if not math.isfinite(total):
+            raise CannotBound("the total exceeds every double", where="composition", remedy="add noise")
+        return total

@@ -4,6 +4,9 @@ Upper bounds throughout. Every conversion from a divergence holds for any order 
 at the order chosen has to be rounded up, not the search for it. Each result is raised by a multiple of u =
 2^-53 times the sum of the magnitudes of its terms: each term takes fewer than ten roundings and calls of
 log1p, expm1 or tanh (4 u each), and `ROUNDING` = 32 u covers them. Rigour: `float-pessimistic`.
+
+Everywhere epsilon is in nats; rho, epsilon and divergences are in [0, inf), delta in (0, 1), and what is not
+raises `InvalidParameter`; a result past the largest float raises `CannotBound`.
 """
 
 from __future__ import annotations
@@ -21,17 +24,6 @@ ROUNDING = 32.0 * 2.0**-53
 
 def zcdp_epsilon(rho: float, delta: float) -> float:
     """Least epsilon that rho-zCDP alone implies at `delta`, by the best order of Canonne, Kamath and Steinke.
-
-    Args:
-        rho: zCDP parameter, in [0, inf).
-        delta: in (0, 1).
-
-    Returns:
-        epsilon >= 0, in nats.
-
-    Raises:
-        InvalidParameter: rho NaN, infinite or negative, or delta outside (0, 1).
-        CannotBound: the result is past the largest float.
 
     Source: Canonne, Kamath and Steinke 2020, Proposition 12, at the Renyi divergence rho alpha of each order
     (Bun and Steinke 2016, Definition 1.1), minimised over real alpha > 1.
@@ -51,17 +43,7 @@ def zcdp_epsilon(rho: float, delta: float) -> float:
 
 
 def zcdp_delta(rho: float, epsilon: float) -> float:
-    """Least delta that rho-zCDP alone implies at `epsilon`, by the best order of Canonne, Kamath and Steinke.
-
-    Args:
-        rho: zCDP parameter, in [0, inf).
-        epsilon: in [0, inf), in nats.
-
-    Returns:
-        delta in [0, 1]; 0 only for rho = 0.
-
-    Raises:
-        InvalidParameter: an argument is NaN, infinite or negative.
+    """Least delta that rho-zCDP alone implies at `epsilon`, by the best order; 0 only for rho = 0.
 
     Source: Canonne, Kamath and Steinke 2020, Proposition 12, minimised over real alpha > 1.
     """
@@ -81,17 +63,6 @@ def zcdp_delta(rho: float, epsilon: float) -> float:
 def bun_steinke_epsilon(rho: float, delta: float) -> float:
     """Epsilon by the first conversion published for zCDP, rho + 2 sqrt(rho log 1/delta); for comparison only.
 
-    Args:
-        rho: zCDP parameter, in [0, inf).
-        delta: in (0, 1).
-
-    Returns:
-        epsilon >= 0, in nats, never below `zcdp_epsilon` but for rounding.
-
-    Raises:
-        InvalidParameter: rho NaN, infinite or negative, or delta outside (0, 1).
-        CannotBound: the result is past the largest float.
-
     Source: Bun and Steinke 2016, Proposition 1.3.
     """
     rho, delta = nonnegative("rho", rho), probability("delta", delta)
@@ -99,19 +70,7 @@ def bun_steinke_epsilon(rho: float, delta: float) -> float:
 
 
 def rdp_epsilon(alpha: float, rdp: float, delta: float) -> float:
-    """Epsilon that (alpha, rdp)-Renyi DP implies at `delta`.
-
-    Args:
-        alpha: order, in (1, inf).
-        rdp: Renyi divergence of that order, in [0, inf), in nats.
-        delta: in (0, 1).
-
-    Returns:
-        epsilon >= 0, in nats.
-
-    Raises:
-        InvalidParameter: an argument is NaN, infinite or outside its range.
-        CannotBound: the result is past the largest float.
+    """Epsilon that (alpha, rdp)-Renyi DP implies at `delta`; rdp is in nats, alpha in (1, inf).
 
     Source: Canonne, Kamath and Steinke 2020, Proposition 12.
     """
@@ -121,17 +80,29 @@ def rdp_epsilon(alpha: float, rdp: float, delta: float) -> float:
     return renyi_epsilon(alpha - 1.0, rdp, 0.0, -math.log(delta))
 
 
+def response_epsilon(pure: float, delta: float) -> float:
+    """Epsilon that pure DP implies at `delta`, the curve of randomized response.
+
+    Source: Kairouz, Oh and Viswanath 2015: log(e^pure - delta (1 + e^pure)), written as pure + log1p(...).
+    """
+    inside = probability("delta", delta) * (1.0 + math.exp(-pure)) * (1.0 - 1e-15)
+    if inside >= 1.0:
+        return 0.0
+    return min(pure, max(0.0, (pure + math.log1p(-inside)) + 1e-15 * (1.0 + pure)))
+
+
+def response_delta(pure: float, epsilon: float) -> float:
+    """Delta that pure DP implies at `epsilon`: (1 - e^(epsilon - pure)) / (1 + e^-pure), and 0 beyond."""
+    if nonnegative("epsilon", epsilon) >= pure:
+        return 0.0
+    gap = (pure - epsilon) * (1.0 + 1e-15)
+    return min(1.0, -math.expm1(-gap) / (1.0 + math.exp(-pure)) * (1.0 + 1e-14))
+
+
 def pure_to_zcdp(epsilon: float) -> float:
     """Least rho such that every epsilon-DP mechanism is rho-zCDP: epsilon tanh(epsilon / 2).
 
-    Args:
-        epsilon: pure-DP parameter, in [0, inf).
-
-    Returns:
-        rho >= 0, at most epsilon^2 / 2 but for rounding; reached by randomized response.
-
-    Raises:
-        InvalidParameter: epsilon NaN, infinite or negative.
+    At most epsilon^2 / 2 but for rounding; reached by randomized response.
 
     Source: sharper than epsilon^2 / 2 (Bun and Steinke 2016, Proposition 1.4). Proof: every epsilon-DP pair
     is a post-processing of randomized response (Kairouz, Oh and Viswanath 2015), whose log moment is log
@@ -145,15 +116,8 @@ def pure_to_zcdp(epsilon: float) -> float:
 def laplace_to_zcdp(epsilon: float) -> float:
     """Least rho of a Laplace release with sensitivity / scale = epsilon: epsilon + e^-epsilon - 1.
 
-    Args:
-        epsilon: L1 sensitivity over scale, in [0, inf). The bound holds for vectors too: it is convex and
-            0 at 0, so an L1 sensitivity spread over coordinates costs no more than the same in one.
-
-    Returns:
-        rho >= 0, the Kullback-Leibler divergence of the worst pair.
-
-    Raises:
-        InvalidParameter: epsilon NaN, infinite or negative.
+    That is the Kullback-Leibler divergence of the worst pair. The bound holds for vectors too: it is convex
+    and 0 at 0, so an L1 sensitivity spread over coordinates costs no more than the same in one.
 
     Source: Harrison and Manurangsi 2025 (conjectured by Wang 2022). A short proof: with w = (alpha - 1/2)^2
     the moment (Mironov 2017, Table II) is e^(-epsilon/2) [cosh(epsilon sqrt w) + sinh(epsilon sqrt w) / (2
@@ -178,14 +142,7 @@ def laplace_to_zcdp(epsilon: float) -> float:
 def pure_to_gdp(epsilon: float) -> float:
     """Least mu such that every epsilon-DP mechanism is mu-GDP: -2 Phi^-1(1 / (1 + e^epsilon)).
 
-    Args:
-        epsilon: pure-DP parameter, in [0, inf).
-
-    Returns:
-        mu >= 0, raised by 1e-13 relative over an evaluation good to 1e-14.
-
-    Raises:
-        InvalidParameter: epsilon NaN, infinite or negative.
+    Raised by 1e-13 relative over an evaluation good to 1e-14.
 
     Source: Dong, Roth and Su 2022: the trade-off curve of epsilon-DP is two chords that meet on the diagonal
     at type I error 1 / (1 + e^epsilon) (their Proposition 2.4); that of mu-GDP is convex and passes through

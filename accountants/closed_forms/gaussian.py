@@ -15,6 +15,9 @@ Error analysis, in units of u = 2^-53. Assumed of the platform: exp, expm1, log 
 scalars and 8 u in numpy, scipy's erfcx within 16 u (measured: 8 u). Every delta below is then within 90 u =
 1e-14, relative, of the truth (of 1 - delta where the complement is computed; measured: 12 u), and `INFLATION`
 is twice that. Rigour: `float-pessimistic`.
+
+Everywhere epsilon is in nats, in [0, inf), delta in (0, 1), mu = sensitivity / sigma in [0, 1e15]; what is
+not raises `InvalidParameter`, and a larger mu `CannotBound`.
 """
 
 from __future__ import annotations
@@ -27,12 +30,12 @@ import numpy as np
 from scipy.special import erfcx, ndtri
 
 from dpaudit.accountants.closed_forms.ranges import nonnegative, probability
-from dpaudit.accountants.composition.exact import exact_product, exact_sum
+from dpaudit.accountants.closed_forms.rounding import exact_product, exact_sum
 from dpaudit.errors import CannotBound
 
 INFLATION = 2e-14
 LOG_INFLATION = 1e-15  # relative, for the few roundings at the magnitude of a logarithm itself
-LARGEST_MU = 1e15  # past it nothing sensible is asked, and mu^2 and its error term stay far from overflow
+LARGEST_MU = 1e15  # far past any sensible use; mu^2 and its error term stay far from overflow
 SMALLEST_MU = 1e-200  # below it products of mu would leave the normal range; see gaussian_delta
 SQRT_2PI = math.sqrt(2.0 * math.pi)
 
@@ -68,16 +71,7 @@ class _Point(NamedTuple):
 def gaussian_delta(epsilon: float, mu: float) -> float:
     """Upper bound on the delta of the mu-GDP Gaussian at `epsilon`, within 1e-13 relative (5e-324 absolute).
 
-    Args:
-        epsilon: privacy loss in nats, in [0, inf).
-        mu: sensitivity over noise, sensitivity / sigma, in [0, 1e15].
-
-    Returns:
-        delta in [0, 1]; 0 only for mu = 0.
-
-    Raises:
-        InvalidParameter: an argument is NaN, infinite or negative.
-        CannotBound: mu exceeds 1e15.
+    0 only for mu = 0.
 
     Source: Balle and Wang 2018, Theorem 8.
 
@@ -98,17 +92,8 @@ def gaussian_delta(epsilon: float, mu: float) -> float:
 def gaussian_log_delta(epsilon: float, mu: float) -> float:
     """Upper bound on log delta of the mu-GDP Gaussian at `epsilon`, also where delta itself underflows.
 
-    Args:
-        epsilon: privacy loss in nats, in [0, inf).
-        mu: sensitivity / sigma, in [0, 1e15].
-
-    Returns:
-        log delta, at most 0; minus infinity only for mu = 0. Within 1e-13 + 2e-15 |log delta| of the truth
-        for mu >= 1e-200 and epsilon <= 1e20 mu.
-
-    Raises:
-        InvalidParameter: an argument is NaN, infinite or negative.
-        CannotBound: mu exceeds 1e15.
+    Within 1e-13 + 2e-15 |log delta| of the truth for mu >= 1e-200 and epsilon <= 1e20 mu; minus infinity only
+    for mu = 0.
     """
     epsilon, mu = nonnegative("epsilon", epsilon), _checked_mu(mu)
     if mu == 0.0:
@@ -119,16 +104,7 @@ def gaussian_log_delta(epsilon: float, mu: float) -> float:
 def gaussian_epsilon(delta: float, mu: float) -> float:
     """Upper bound on the epsilon of the mu-GDP Gaussian at `delta`: `gaussian_delta` there is at most delta.
 
-    Args:
-        delta: in (0, 1); subnormal values are served soundly, though coarsely.
-        mu: sensitivity / sigma, in [0, 1e15].
-
-    Returns:
-        epsilon >= 0, in nats; 0 where delta(0) is already at most `delta`.
-
-    Raises:
-        InvalidParameter: delta outside (0, 1), or mu NaN, infinite or negative.
-        CannotBound: mu exceeds 1e15.
+    A subnormal delta has a sound answer, though a coarse one.
 
     >>> f"{gaussian_epsilon(1e-6, 1.0):.9f}"
     '4.886554117'
@@ -154,15 +130,7 @@ def gaussian_epsilon(delta: float, mu: float) -> float:
 def gaussian_mu(epsilon: float, delta: float) -> float:
     """Lower bound on the largest mu that meets (epsilon, delta); calibrates by sigma = sensitivity / mu.
 
-    Args:
-        epsilon: target, in nats, in [0, inf).
-        delta: target, in (0, 1).
-
-    Returns:
-        mu > 0 with `gaussian_delta(epsilon, mu)` <= delta. The division sensitivity / mu rounds: round it up.
-
-    Raises:
-        InvalidParameter: epsilon NaN, infinite or negative, or delta outside (0, 1).
+    `gaussian_delta(epsilon, mu)` <= delta there. The division sensitivity / mu rounds: round it up.
 
     Source: Balle and Wang 2018, section 3 (the analytic Gaussian mechanism), without their bisection's
     cancellation.

@@ -1,4 +1,4 @@
-"""Rounding upwards, exactly: a sum of costs that is never below the true one."""
+"""Rounding that is known: rationals and sums rounded outwards, products with what rounding took from them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,16 @@ import math
 import sys
 from collections.abc import Iterable
 from fractions import Fraction
+from typing import TypeAlias, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+#: An array of doubles of one axis.
+Vector: TypeAlias = NDArray[np.float64]
+
+#: A double, or an array of them: each operation below rounds each entry alike.
+Doubles = TypeVar("Doubles", float, Vector)
 
 
 def up(exact: Fraction) -> float:
@@ -52,3 +62,19 @@ def sum_up(terms: Iterable[float]) -> float:
     if math.isinf(nearest):
         return nearest
     return math.nextafter(nearest, math.inf) if math.fsum([*values, -nearest]) > 0 else nearest
+
+
+def exact_sum(a: Doubles, b: Doubles) -> tuple[Doubles, Doubles]:
+    """Return a + b exactly, as rounded sum and its error (Knuth 1969)."""
+    total = a + b
+    part = total - a
+    return total, (a - (total - part)) + (b - part)
+
+
+def exact_product(a: Doubles, b: Doubles) -> tuple[Doubles, Doubles]:
+    """Return a * b as rounded product and its error, exact unless the error underflows (Dekker 1971)."""
+    product = a * b
+    scaled_a, scaled_b = 134217729.0 * a, 134217729.0 * b  # 2^27 + 1
+    high_a, high_b = scaled_a - (scaled_a - a), scaled_b - (scaled_b - b)
+    low_a, low_b = a - high_a, b - high_b
+    return product, ((high_a * high_b - product) + high_a * low_b + low_a * high_b) + low_a * low_b

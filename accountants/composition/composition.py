@@ -7,27 +7,137 @@ a replaced record may leave one part and enter another. Different splits are ind
 up. In a group of k units each is exposed so: on what all of them meet every mechanism is its group's
 (`dpaudit.accountants.composition.groups`), and of one split they touch up to k times as many parts, each as
 often as there are units of the group in it.
+
+Gaussian and Laplace mechanisms are counted under their plain numbers, all others under themselves: a million
+different ones take some two hundred megabytes, and their costs are computed in whole columns, by `Cost.many`.
 """
 
 from __future__ import annotations
 
 import heapq
 import itertools
+import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias, TypeGuard, cast, get_args
 
-from dpaudit.accountants.closed_forms.rounding import sum_up, up
-from dpaudit.accountants.composition.columns import Cost
-from dpaudit.accountants.composition.exposures import Exposure, Key, key_of, mechanism_of, sums
+import numpy as np
+
+from dpaudit.accountants.closed_forms.columns import Cost, times_up
+from dpaudit.accountants.closed_forms.rounding import Vector, sum_up, up
 from dpaudit.accountants.composition.groups import for_group
 from dpaudit.claims.relations import Neighbouring
 from dpaudit.errors import CannotBound
-from dpaudit.ledger.columnar import PlainNoise, PlainRelease
+from dpaudit.ledger.columnar import Kind, PlainNoise, PlainRelease, plain_noise
 from dpaudit.ledger.ledger import Ledger
 from dpaudit.ledger.releases import Partition, Release
 from dpaudit.mechanisms import AnyMechanism, PoissonSampled
+
+#: What runs are counted under: see the module's docstring.
+Key: TypeAlias = PlainNoise | AnyMechanism
+
+#: From so many mechanisms on, costs are computed in columns; below, setting those up takes longer.
+_MANY = 64
+
+#: Counts below it are doubles without rounding.
+_EXACT = 2**53
+
+
+class Columns(NamedTuple):
+    """Many Gaussian or Laplace mechanisms: sensitivity, scale (or sigma) and number of runs, all [n]."""
+
+    sensitivity: Vector
+    scale: Vector
+    runs: Vector
+
+
+class Exposure(Mapping[AnyMechanism, int]):
+    """Which mechanisms run on one unit's data, and how many times each.
+
+    Mechanisms are made on access; `columns` has the numbers of many without making any.
+    """
+
+    def __init__(self, counts: Mapping[Key, int]) -> None:
+        self._counts = counts
+
+    def __getitem__(self, mechanism: AnyMechanism) -> int:
+        key = key_of(mechanism)
+        if key not in self._counts:  # a Counter would say 0
+            raise KeyError(mechanism)
+        return self._counts[key]
+
+    def __iter__(self) -> Iterator[AnyMechanism]:
+        return map(mechanism_of, self._counts)
+
+    def __len__(self) -> int:
+        return len(self._counts)
+
+    def columns(self, kind: Kind) -> Columns:
+        """The Gaussian or Laplace mechanisms in arrays; counts past 2^53 become the doubles above them."""
+        found = [key for key in self._counts if _is_kind(key, kind)]
+        return _columns(found, [self._counts[key] for key in found])
+
+    def others(self) -> dict[AnyMechanism, int]:
+        """The mechanisms that are in no `columns`."""
+        return {k: n for k, n in self._counts.items() if not isinstance(k, PlainNoise)}
+
+
+def key_of(mechanism: AnyMechanism) -> Key:
+    """What runs of a mechanism are counted under."""
+    return plain_noise(mechanism) or mechanism
+
+
+def mechanism_of(key: Key) -> AnyMechanism:
+    """The mechanism that is counted under a key."""
+    return key.mechanism() if isinstance(key, PlainNoise) else key
+
+
+def repeated(cost: float, count: int) -> float:
+    """`count` times a cost, rounded up."""
+    return up(Fraction(cost) * count) if math.isfinite(cost) else cost
+
+
+def sums(groups: Sequence[Counter[Key]], cost: Callable[[AnyMechanism], float]) -> list[float]:
+    """Each group's sum of costs, rounded up."""
+    keys = [key for group in groups for key in group]
+    counts = [count for group in groups for count in group.values()]
+    if isinstance(cost, Cost) and len(keys) >= _MANY:
+        terms = _in_columns(keys, counts, cost)
+    else:
+        terms = [math.nan] * len(keys)
+    costs = iter(
+        repeated(cost(mechanism_of(key)), count) if math.isnan(term) else term
+        for key, count, term in zip(keys, counts, terms, strict=True)
+    )
+    return [sum_up(itertools.islice(costs, len(group))) for group in groups]
+
+
+def _in_columns(keys: Sequence[Key], counts: Sequence[int], cost: Cost) -> list[float]:
+    """Each key's cost times its count, rounded up; NaN for those to be computed one by one."""
+    terms = np.full(len(keys), np.nan)
+    for kind in get_args(Kind):
+        fits = (_is_kind(key, kind) and n <= _EXACT for key, n in zip(keys, counts, strict=True))
+        chosen = np.fromiter(fits, np.bool_, len(keys))
+        if chosen.any():
+            noise = cast("list[PlainNoise]", list(itertools.compress(keys, chosen)))
+            sensitivity, scale, runs = _columns(noise, list(itertools.compress(counts, chosen)))
+            terms[chosen] = times_up(cost.many(kind, sensitivity, scale), runs)
+    return terms.tolist()
+
+
+def _is_kind(key: Key, kind: Kind) -> TypeGuard[PlainNoise]:
+    return isinstance(key, PlainNoise) and key.kind == kind
+
+
+def _columns(noise: Sequence[PlainNoise], counts: Sequence[int]) -> Columns:
+    """In columns, counts past 2^53 as the doubles above them; filled one by one, without rows between."""
+    return Columns(
+        np.fromiter((one.sensitivity for one in noise), np.float64, len(noise)),
+        np.fromiter((one.scale for one in noise), np.float64, len(noise)),
+        np.fromiter((float(n) if n <= _EXACT else up(Fraction(n)) for n in counts), np.float64, len(noise)),
+    )
+
 
 #: The releases of one part of a split; None: those that all units are in.
 _Place: TypeAlias = tuple[str, str] | None
@@ -41,7 +151,7 @@ class Composition:
     Args:
         neighbouring: the run's relation, which decides how many parts of a split one unit can touch.
         group_size: how many units the two data sets may differ in.
-        running: a cost whose total is asked for again and again: it is kept up as releases come and go,
+        running: a cost whose total is needed after each release: it is updated as releases come and go,
             where these are single units.
     """
 
@@ -126,18 +236,18 @@ class Composition:
     def total(self, cost: Callable[[AnyMechanism], float]) -> float:
         """The largest sum of an additive cost over all exposures, rounded up.
 
-        For a cost that adds up, the dearest parts of each split are found without trying all.
+        For a cost that adds up, the costliest parts of each split are found without trying all.
         """
-        dearest = self._sums_of([None], cost, self.group_size)
+        costliest = self._sums_of([None], cost, self.group_size)
         for split, parts in self._splits.items():
             places = [(split, part) for part in parts]
             touched = self._parts_touched(split)
             if self.group_size == 1:
-                dearest += heapq.nlargest(touched, self._sums_of(places, cost, 1))
+                costliest += heapq.nlargest(touched, self._sums_of(places, cost, 1))
                 continue
             by_units = [self._sums_of(places, cost, units) for units in range(1, self.group_size + 1)]
-            dearest.append(_dearest(zip(*by_units, strict=True), touched))
-        return sum_up(dearest)
+            costliest.append(_costliest(zip(*by_units, strict=True), touched))
+        return sum_up(costliest)
 
     def _put(self, key: Key, count: int, partition: Partition | None) -> None:
         if self._running is not None:
@@ -228,7 +338,7 @@ def _seen_by(mechanisms: Counter[Key], units: int) -> Counter[Key]:
     return seen
 
 
-def _dearest(parts: Iterable[Sequence[float]], touched: int) -> float:
+def _costliest(parts: Iterable[Sequence[float]], touched: int) -> float:
     """The largest sum of parts' costs with `touched` units to place; parts list their costs for 1, 2, ..."""
     best = [0.0] * (touched + 1)  # [units placed]
     for costs in parts:

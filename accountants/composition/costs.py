@@ -9,9 +9,7 @@ import math
 from fractions import Fraction
 from typing import assert_never
 
-from dpaudit.accountants.closed_forms.conversions import ROUNDING, laplace_to_zcdp, pure_to_gdp, pure_to_zcdp
-from dpaudit.accountants.closed_forms.rounding import up
-from dpaudit.accountants.composition.columns import (
+from dpaudit.accountants.closed_forms.columns import (
     additive,
     gaussian_mu_squared,
     gaussian_pure,
@@ -20,29 +18,18 @@ from dpaudit.accountants.composition.columns import (
     laplace_pure,
     laplace_rho,
 )
+from dpaudit.accountants.closed_forms.conversions import ROUNDING, laplace_to_zcdp, pure_to_gdp, pure_to_zcdp
+from dpaudit.accountants.closed_forms.rounding import up
 from dpaudit.errors import CannotBound
-from dpaudit.mechanisms import AnyMechanism
-from dpaudit.mechanisms.dominating import (
-    ApproxPair,
-    BoundedRangePair,
-    DiscreteLaplacePair,
-    GaussianPair,
-    LaplacePair,
-    PurePair,
-    ResponsePair,
-    SampledPair,
-    SmoothPair,
-    TablePair,
-    ZCDPPair,
-)
+from dpaudit.mechanisms import AnyMechanism, dominating
 
 _REMEDIES = {
-    GaussianPair: "claim zCDP, GDP or (epsilon, delta)-DP, or use Laplace noise",
-    ZCDPPair: "claim zCDP or (epsilon, delta)-DP",
-    SampledPair: "use an accountant of Renyi divergences or privacy losses for the mixture, or Laplace noise",
-    TablePair: "use an accountant of privacy losses, which composes tables",
-    SmoothPair: "claim (epsilon, delta)-DP, which the accountants for smooth sensitivity bound",
-    ApproxPair: "claim (epsilon, delta)-DP, and compose the guarantee as such",
+    dominating.Gaussian: "claim zCDP, GDP or (epsilon, delta)-DP, or use Laplace noise",
+    dominating.ZCDP: "claim zCDP or (epsilon, delta)-DP",
+    dominating.Sampled: "use an accountant that bounds the mixture, rdp or pld, or Laplace noise",
+    dominating.Table: "use an accountant of privacy losses, which composes tables",
+    dominating.Smooth: "claim (epsilon, delta)-DP, which the accountants for smooth sensitivity bound",
+    dominating.Approx: "claim (epsilon, delta)-DP, and compose the guarantee as such",
 }
 
 
@@ -62,19 +49,28 @@ def _pure(mechanism: AnyMechanism, scale: str) -> float:
     """Pure epsilon, from which a bound on `scale` is to follow."""
     pair = mechanism.dominating_pair()
     match pair:
-        case LaplacePair() | DiscreteLaplacePair():
+        case dominating.Laplace() | dominating.DiscreteLaplace():
             return finite(up(pair.epsilon), mechanism)
-        case ResponsePair() | BoundedRangePair() | PurePair():
+        case dominating.Response() | dominating.BoundedRange() | dominating.Pure():
             return pair.epsilon
-        case SampledPair(inner=LaplacePair() as inner, rate=rate):
+        case dominating.Sampled(inner=dominating.Laplace() as inner, rate=rate):
             return _sampled_epsilon(rate, finite(up(inner.epsilon), mechanism))
-        case TablePair() if infinite_mass(pair) == 0:
+        case dominating.Table() if infinite_mass(pair) == 0:
             return largest_loss(pair)
-        case GaussianPair(mu=moved) | SampledPair(inner=GaussianPair(mu=moved)) if moved == 0:
+        case dominating.Gaussian(mu=moved) | dominating.Sampled(inner=dominating.Gaussian(mu=moved)) if (
+            moved == 0
+        ):
             return 0.0
-        case ZCDPPair(rho=cost) if cost == 0:
+        case dominating.ZCDP(rho=cost) if cost == 0:
             return 0.0
-        case GaussianPair() | SampledPair() | ZCDPPair() | TablePair() | SmoothPair() | ApproxPair():
+        case (
+            dominating.Gaussian()
+            | dominating.Sampled()
+            | dominating.ZCDP()
+            | dominating.Table()
+            | dominating.Smooth()
+            | dominating.Approx()
+        ):
             raise CannotBound(
                 f"no bound on the {scale} of a {mechanism.kind} mechanism is known here",
                 where=f"mechanism {mechanism.kind}",
@@ -96,13 +92,13 @@ def rho(mechanism: AnyMechanism) -> float:
     """
     pair = mechanism.dominating_pair()
     match pair:
-        case GaussianPair():
+        case dominating.Gaussian():
             return finite(up(pair.mu_squared / 2), mechanism)
-        case ZCDPPair():
+        case dominating.ZCDP():
             return finite(up(pair.rho), mechanism)
-        case LaplacePair():
+        case dominating.Laplace():
             return laplace_to_zcdp(pure_epsilon(mechanism))
-        case BoundedRangePair(epsilon=epsilon):
+        case dominating.BoundedRange(epsilon=epsilon):
             return min(up(Fraction(epsilon) ** 2 / 8), pure_to_zcdp(epsilon))
         case _:
             return pure_to_zcdp(_pure(mechanism, "zCDP"))
@@ -119,7 +115,7 @@ def mu_squared(mechanism: AnyMechanism) -> float:
     epsilon: through it, as Gaussian trade-off curves dominate.
     """
     pair = mechanism.dominating_pair()
-    if isinstance(pair, GaussianPair):
+    if isinstance(pair, dominating.Gaussian):
         return finite(up(pair.mu_squared), mechanism)
     return finite(up(Fraction(pure_to_gdp(_pure(mechanism, "GDP"))) ** 2), mechanism)
 
@@ -132,7 +128,7 @@ def _sampled_epsilon(rate: float, epsilon: float) -> float:
     return min(epsilon, math.nextafter(amplified * (1.0 + ROUNDING), math.inf))
 
 
-def infinite_mass(table: TablePair) -> float:
+def infinite_mass(table: dominating.Table) -> float:
     """A table's mass at infinite loss, with what its masses lack of 1 beyond rounding.
 
     Masses that add up to 1, each rounded to the nearest double, lack at most 2^-53 together.
@@ -143,7 +139,7 @@ def infinite_mass(table: TablePair) -> float:
     return table.infinity
 
 
-def largest_loss(table: TablePair) -> float:
+def largest_loss(table: dominating.Table) -> float:
     """The largest finite loss that has a mass; at least 0."""
     pairs = zip(table.losses, table.probabilities, strict=True)
     return max([0.0, *(loss for loss, probability in pairs if probability > 0)])

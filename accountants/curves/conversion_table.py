@@ -19,12 +19,12 @@ from dpaudit.accountants.closed_forms.conversions import (
     pure_to_gdp,
     pure_to_zcdp,
     rdp_epsilon,
-    zcdp_delta,
+    response_epsilon,
     zcdp_epsilon,
 )
 from dpaudit.accountants.closed_forms.gaussian import gaussian_delta, gaussian_epsilon, gaussian_mu
 from dpaudit.accountants.closed_forms.rounding import down, sqrt_down, sqrt_up, up
-from dpaudit.accountants.curves.profiles import PureProfile
+from dpaudit.accountants.curves.implied import implied_curve
 from dpaudit.accountants.privacy_loss import ApproxTerm, GaussianTerm, PrivacyLoss, Term
 from dpaudit.certificate.verdicts import leading_figure
 from dpaudit.claims.bounds import Rigour
@@ -80,7 +80,7 @@ class Conversion:
 
 
 @dataclass(frozen=True)
-class Curve:
+class ConversionCurve:
     """delta(epsilon) by one method, for a picture."""
 
     method: str
@@ -89,15 +89,10 @@ class Curve:
 
 
 def conversions(given: AnyGuarantee, deltas: Sequence[float], orders: Sequence[float]) -> list[Conversion]:
-    """What a guarantee implies on every other scale.
-
-    Args:
-        given: the guarantee.
-        deltas: where epsilon is wanted, each in (0, 1).
-        orders: at which Renyi divergences are wanted, each above 1.
+    """What a guarantee implies on every other scale: epsilon at each delta, divergences at each order.
 
     Raises:
-        InvalidParameter: a delta or an order outside its range.
+        InvalidParameter: a delta outside (0, 1), or an order that is not above 1.
         CannotBound: a figure past the largest double.
     """
     match given:
@@ -125,58 +120,47 @@ def largest_gaussian(epsilon: float, delta: float) -> list[Conversion]:
     ]
 
 
-def curves(given: AnyGuarantee) -> list[Curve]:
-    """delta(epsilon) by every method known for a guarantee."""
+def curves(given: AnyGuarantee) -> list[ConversionCurve]:
+    """delta(epsilon) by every method known for a guarantee; the first is what holds always."""
+    method = {"pure-dp": "pure", "approx-dp": "approximate"}.get(given.kind, given.kind)
+    found = [ConversionCurve(method, ALWAYS, implied_curve(given))]
     match given:
         case ZCDP(rho=rho):
-            mu = sqrt_up(2 * Fraction(rho))
-            return [
-                Curve("zcdp", ALWAYS, lambda e: zcdp_delta(rho, e)),
-                Curve("bun-steinke", COMPARISON, lambda e: _bun_steinke_delta(rho, e)),
-                Curve("gdp", IF_GAUSSIAN, lambda e: gaussian_delta(e, mu)),
-            ]
-        case GDP(mu=mu):
-            return [Curve("gdp", ALWAYS, lambda e: gaussian_delta(e, mu))]
-        case PureDP(epsilon=epsilon):
-            return [Curve("pure", ALWAYS, PureProfile(epsilon).delta)]
+            found.append(ConversionCurve("bun-steinke", COMPARISON, lambda e: _bun_steinke_delta(rho, e)))
+            found.append(_of_gaussian(sqrt_up(2 * Fraction(rho)), IF_GAUSSIAN))
         case RDP(alpha=alpha, epsilon=epsilon):
+            mironov = ConversionCurve("mironov", COMPARISON, lambda e: _exp((alpha - 1.0) * (epsilon - e)))
             mu = sqrt_down(2 * Fraction(epsilon) / Fraction(alpha))
-            return [
-                Curve("rdp", ALWAYS, lambda e: _renyi_delta(alpha, epsilon, e)),
-                Curve("mironov", COMPARISON, lambda e: _exp((alpha - 1.0) * (epsilon - e))),
-                Curve("gdp", IF_GAUSSIAN, lambda e: gaussian_delta(e, mu)),
-            ]
+            found += [mironov, _of_gaussian(mu, IF_GAUSSIAN)]
         case ApproxDP(epsilon=epsilon, delta=delta):
-            loss = PrivacyLoss.compose([(ApproxTerm(epsilon, delta), 1)])
-            mu = gaussian_mu(epsilon, delta)
-            return [
-                Curve("approximate", ALWAYS, lambda e: loss.delta(e).upper),
-                Curve("gdp", LARGEST, lambda e: gaussian_delta(e, mu)),
-            ]
+            found.append(_of_gaussian(gaussian_mu(epsilon, delta), LARGEST))
+        case GDP() | PureDP():
+            pass
         case _:
             assert_never(given)
+    return found
+
+
+def _of_gaussian(mu: float, holds: str) -> ConversionCurve:
+    return ConversionCurve("gdp", holds, lambda epsilon: gaussian_delta(epsilon, mu))
 
 
 def _from_zcdp(rho: float, deltas: Sequence[float], orders: Sequence[float]) -> Iterator[Conversion]:
-    mu = sqrt_up(2 * Fraction(rho))
+    mu, least_mu = sqrt_up(2 * Fraction(rho)), sqrt_down(2 * Fraction(rho))
     for delta in deltas:
-        least = _least_epsilon(GaussianTerm(sqrt_down(2 * Fraction(rho))), delta)
-        best, first = zcdp_epsilon(rho, delta), bun_steinke_epsilon(rho, delta)
-        exact = gaussian_epsilon(delta, mu)
-        yield Conversion(_approx(best, delta), "zcdp", CANONNE, slack=_slack(best, least))
-        yield Conversion(_approx(first, delta), "bun-steinke", BUN_STEINKE, COMPARISON, _slack(first, least))
-        yield Conversion(_approx(exact, delta), "gdp", BALLE_WANG, IF_GAUSSIAN, _slack(exact, least))
+        at = _Epsilons(GaussianTerm(least_mu), delta)
+        yield at.row(zcdp_epsilon(rho, delta), "zcdp", CANONNE)
+        yield at.row(bun_steinke_epsilon(rho, delta), "bun-steinke", BUN_STEINKE, COMPARISON)
+        yield at.row(gaussian_epsilon(delta, mu), "gdp", BALLE_WANG, IF_GAUSSIAN)
     source = "mu = sqrt(2 rho) of Gaussian noise"
-    yield Conversion(GDP(mu=mu), "gdp", source, IF_GAUSSIAN, _slack(mu, sqrt_down(2 * Fraction(rho))))
+    yield Conversion(GDP(mu=mu), "gdp", source, IF_GAUSSIAN, _slack(mu, least_mu))
     for alpha in orders:
         yield _exactly(alpha, Fraction(rho) * Fraction(alpha), "zcdp", "Bun, Steinke 2016, Definition 1.1")
 
 
 def _from_gdp(mu: float, deltas: Sequence[float], orders: Sequence[float]) -> Iterator[Conversion]:
     for delta in deltas:
-        epsilon = gaussian_epsilon(delta, mu)
-        least = _least_epsilon(GaussianTerm(mu), delta)
-        yield Conversion(_approx(epsilon, delta), "gdp", BALLE_WANG, slack=_slack(epsilon, least))
+        yield _Epsilons(GaussianTerm(mu), delta).row(gaussian_epsilon(delta, mu), "gdp", BALLE_WANG)
     half = Fraction(mu) ** 2 / 2
     yield Conversion(ZCDP(rho=up(half)), "gdp", DONG, slack=_slack(up(half), down(half)))
     for alpha in orders:
@@ -184,23 +168,16 @@ def _from_gdp(mu: float, deltas: Sequence[float], orders: Sequence[float]) -> It
 
 
 def _from_pure(epsilon: float, deltas: Sequence[float], orders: Sequence[float]) -> Iterator[Conversion]:
-    pair: Term = ApproxTerm(epsilon, 0.0)
     for delta in deltas:
-        figure = PureProfile(epsilon).epsilon(delta)
-        slack = _slack(figure, _least_epsilon(pair, delta))
-        yield Conversion(_approx(figure, delta), "pure", KAIROUZ, slack=slack)
-    rho = pure_to_zcdp(epsilon)
+        figure = response_epsilon(epsilon, delta)
+        yield _Epsilons(ApproxTerm(epsilon, 0.0), delta).row(figure, "pure", KAIROUZ)
+    rho, first = pure_to_zcdp(epsilon), up(Fraction(epsilon) ** 2 / 2)
     least = epsilon * math.tanh(0.5 * epsilon) * (1.0 - 1e-15)
-    source = "sharpens Bun, Steinke 2016, Proposition 1.4"
-    yield Conversion(ZCDP(rho=rho), "pure", source, slack=_slack(rho, least))
-    first = up(Fraction(epsilon) ** 2 / 2)
-    yield Conversion(
-        ZCDP(rho=first), "bun-steinke", "Bun, Steinke 2016, Proposition 1.4", COMPARISON, _slack(first, least)
-    )
-    mu = pure_to_gdp(epsilon)
-    yield Conversion(
-        GDP(mu=mu), "pure", "Dong, Roth, Su 2022, Proposition 2.4", slack=_slack(mu, mu * (1.0 - 2e-13))
-    )
+    source = "Bun, Steinke 2016, Proposition 1.4"
+    yield Conversion(ZCDP(rho=rho), "pure", f"sharpens {source}", slack=_slack(rho, least))
+    yield Conversion(ZCDP(rho=first), "bun-steinke", source, COMPARISON, _slack(first, least))
+    mu, source = pure_to_gdp(epsilon), "Dong, Roth, Su 2022, Proposition 2.4"
+    yield Conversion(GDP(mu=mu), "pure", source, slack=_slack(mu, mu * (1.0 - 2e-13)))
     for alpha in orders:
         figure = min(epsilon, _response_renyi(epsilon, alpha))
         source = "randomized response (Kairouz, Oh, Viswanath 2015)"
@@ -210,16 +187,13 @@ def _from_pure(epsilon: float, deltas: Sequence[float], orders: Sequence[float])
 
 def _from_renyi(alpha: float, epsilon: float, deltas: Sequence[float]) -> Iterator[Conversion]:
     # Gaussian noise with this divergence at this order has the guarantee.
-    term = GaussianTerm(sqrt_down(2 * Fraction(epsilon) / Fraction(alpha)))
+    square = 2 * Fraction(epsilon) / Fraction(alpha)
     for delta in deltas:
-        least = _least_epsilon(term, delta)
-        best = rdp_epsilon(alpha, epsilon, delta)
+        at = _Epsilons(GaussianTerm(sqrt_down(square)), delta)
         first = math.nextafter((epsilon - math.log(delta) / (alpha - 1.0)) * (1.0 + 1e-15), math.inf)
-        first = first if epsilon > 0.0 else 0.0
-        exact = gaussian_epsilon(delta, sqrt_up(2 * Fraction(epsilon) / Fraction(alpha)))
-        yield Conversion(_approx(best, delta), "rdp", CANONNE, slack=_slack(best, least))
-        yield Conversion(_approx(first, delta), "mironov", MIRONOV, COMPARISON, _slack(first, least))
-        yield Conversion(_approx(exact, delta), "gdp", BALLE_WANG, IF_GAUSSIAN, _slack(exact, least))
+        yield at.row(rdp_epsilon(alpha, epsilon, delta), "rdp", CANONNE)
+        yield at.row(first if epsilon > 0.0 else 0.0, "mironov", MIRONOV, COMPARISON)
+        yield at.row(gaussian_epsilon(delta, sqrt_up(square)), "gdp", BALLE_WANG, IF_GAUSSIAN)
 
 
 def _from_approximate(epsilon: float, delta: float, deltas: Sequence[float]) -> Iterator[Conversion]:
@@ -229,7 +203,20 @@ def _from_approximate(epsilon: float, delta: float, deltas: Sequence[float]) -> 
         if other < delta:
             continue
         lower, upper = loss.epsilon(other) if other > loss.least_delta.upper else (epsilon, epsilon)
-        yield Conversion(_approx(upper, other), "approximate", KAIROUZ, slack=_slack(upper, lower))
+        guarantee = ApproxDP(epsilon=upper, delta=other)
+        yield Conversion(guarantee, "approximate", KAIROUZ, slack=_slack(upper, lower))
+
+
+class _Epsilons:
+    """Figures at one delta, with their slack over the epsilon of a pair that has the guarantee."""
+
+    def __init__(self, term: Term, delta: float) -> None:
+        self._delta = delta
+        self._least = PrivacyLoss.compose([(term, 1)]).epsilon(delta).lower
+
+    def row(self, epsilon: float, method: str, source: str, holds: str = ALWAYS) -> Conversion:
+        guarantee = ApproxDP(epsilon=epsilon, delta=self._delta)
+        return Conversion(guarantee, method, source, holds, _slack(epsilon, self._least))
 
 
 def _exactly(alpha: float, divergence: Fraction, method: str, source: str) -> Conversion:
@@ -237,14 +224,6 @@ def _exactly(alpha: float, divergence: Fraction, method: str, source: str) -> Co
     return Conversion(
         RDP(alpha=alpha, epsilon=figure), method, source, slack=_slack(figure, down(divergence))
     )
-
-
-def _approx(epsilon: float, delta: float) -> ApproxDP:
-    return ApproxDP(epsilon=epsilon, delta=delta)
-
-
-def _least_epsilon(term: Term, delta: float) -> float:
-    return PrivacyLoss.compose([(term, 1)]).epsilon(delta).lower
 
 
 def _slack(figure: float, least: float) -> float | None:
@@ -270,10 +249,6 @@ def _response_renyi(epsilon: float, alpha: float) -> float:
 
 def _bun_steinke_delta(rho: float, epsilon: float) -> float:
     return 1.0 if epsilon <= rho else _exp(-((epsilon - rho) ** 2) / (4.0 * rho))
-
-
-def _renyi_delta(alpha: float, divergence: float, epsilon: float) -> float:
-    return _exp((alpha - 1.0) * (divergence - epsilon + math.log1p(-1.0 / alpha)) - math.log(alpha))
 
 
 def _exp(logarithm: float) -> float:

@@ -1,46 +1,169 @@
-"""The curves of all accountants that can bound a composition, from cheap to dear."""
+"""Privacy profiles, delta(epsilon) and epsilon(delta), of what one unit is exposed to, by each accountant."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
+from typing import Protocol, assert_never
 
-from dpaudit.accountants.closed_forms.ranges import representable
-from dpaudit.accountants.closed_forms.rounding import sqrt_up
-from dpaudit.accountants.composition.columns import Column, quotients_up
-from dpaudit.accountants.composition.composition import Composition
-from dpaudit.accountants.composition.costs import mu_squared, pure_epsilon, rho
-from dpaudit.accountants.composition.exposures import Exposure
-from dpaudit.accountants.curves.profiles import (
-    GaussianProfile,
-    LeastProfile,
-    LossProfile,
-    PrivacyProfile,
-    PureProfile,
-    ZCDPProfile,
+from dpaudit.accountants.closed_forms.columns import quotients_up
+from dpaudit.accountants.closed_forms.conversions import (
+    response_delta,
+    response_epsilon,
+    zcdp_delta,
+    zcdp_epsilon,
 )
+from dpaudit.accountants.closed_forms.gaussian import gaussian_delta, gaussian_epsilon
+from dpaudit.accountants.closed_forms.ranges import representable
+from dpaudit.accountants.closed_forms.rounding import Vector, sqrt_up
+from dpaudit.accountants.composition.composition import Composition, Exposure
+from dpaudit.accountants.composition.costs import mu_squared, pure_epsilon, rho
 from dpaudit.accountants.curves.rdp import RenyiProfile
 from dpaudit.accountants.pairs.adaptive_ranges import adaptive_terms
 from dpaudit.accountants.pairs.dominating_pairs import Losses, closer_by_divergences, losses
-from dpaudit.accountants.privacy_loss import Composed, PrivacyLoss, Term
+from dpaudit.accountants.privacy_loss import Bracket, Composed, PrivacyLoss, Term
+from dpaudit.claims.bounds import Rigour
+from dpaudit.claims.guarantees import GDP, ZCDP, PureDP
 from dpaudit.errors import CannotBound
 from dpaudit.ledger.columnar import Kind
 from dpaudit.mechanisms import AnyMechanism, Exponential
 
+#: A guarantee that adds up over releases, so that a filter can hold a run to it.
+Additive = PureDP | ZCDP | GDP
 
-def zcdp_profile(composition: Composition) -> ZCDPProfile:
+
+class PrivacyProfile(Protocol):
+    """An upper bound on the privacy curve, with the name of its method and its rigour."""
+
+    @property
+    def method(self) -> str:
+        """The accountant's name."""
+
+    @property
+    def rigour(self) -> Rigour:
+        """How far rounding is controlled."""
+
+    def epsilon(self, delta: float) -> float:
+        """The epsilon proved at `delta` in (0, 1), rounded up."""
+
+    def delta(self, epsilon: float) -> float:
+        """The delta proved at `epsilon` >= 0, rounded up."""
+
+
+@dataclass(frozen=True)
+class ImpliedProfile:
+    """The best curve known of a guarantee that adds up.
+
+    The exact curve of mu-GDP (Balle and Wang 2018, Theorem 8), that of rho known only as zCDP (Canonne,
+    Kamath and Steinke 2020, Proposition 12), or that of randomized response for pure DP (Kairouz, Oh and
+    Viswanath 2015).
+    """
+
+    guarantee: Additive
+    rigour: Rigour = "float-pessimistic"
+
+    @property
+    def method(self) -> str:
+        """The accountant's name."""
+        return "pure" if isinstance(self.guarantee, PureDP) else self.guarantee.kind
+
+    def epsilon(self, delta: float) -> float:
+        """The epsilon proved at `delta`."""
+        match self.guarantee:
+            case PureDP(epsilon=pure):
+                return response_epsilon(pure, delta)
+            case ZCDP(rho=rho):
+                return zcdp_epsilon(rho, delta)
+            case GDP(mu=mu):
+                return gaussian_epsilon(delta, mu)
+            case _:
+                assert_never(self.guarantee)
+
+    def delta(self, epsilon: float) -> float:
+        """The delta proved at `epsilon`."""
+        match self.guarantee:
+            case PureDP(epsilon=pure):
+                return response_delta(pure, epsilon)
+            case ZCDP(rho=rho):
+                return zcdp_delta(rho, epsilon)
+            case GDP(mu=mu):
+                return gaussian_delta(epsilon, mu)
+            case _:
+                assert_never(self.guarantee)
+
+
+@dataclass(frozen=True, eq=False)
+class LeastProfile:
+    """The smallest of several proved curves of one composition, point by point.
+
+    Attributes:
+        profiles: the curves.
+        method: the names of all.
+    """
+
+    profiles: Sequence[PrivacyProfile]
+    method: str
+    rigour: Rigour = "float-pessimistic"
+
+    def epsilon(self, delta: float) -> float:
+        """The least epsilon that one of them proves at `delta`; raises `CannotBound` where none does."""
+        found: list[float] = []
+        refused: list[CannotBound] = []
+        for profile in self.profiles:
+            try:
+                found.append(profile.epsilon(delta))
+            except CannotBound as error:
+                refused.append(error)
+        if not found:
+            raise refused[0]
+        return min(found)
+
+    def delta(self, epsilon: float) -> float:
+        """The least delta that one of them proves at `epsilon`."""
+        return min(profile.delta(epsilon) for profile in self.profiles)
+
+
+@dataclass(frozen=True, eq=False)
+class LossProfile:
+    """The exact curve of the releases' worst pairs, composed, for whatever one unit can be exposed to.
+
+    Attributes:
+        exposures: one composed privacy loss for each exposure; the curve is the largest, point by point.
+    """
+
+    exposures: Sequence[PrivacyLoss]
+    method: str = "pld"
+    rigour: Rigour = "float-pessimistic"
+
+    def epsilon(self, delta: float) -> float:
+        """The epsilon proved at `delta`."""
+        return self.bracket(delta).upper
+
+    def delta(self, epsilon: float) -> float:
+        """The delta proved at `epsilon`."""
+        return max(exposure.delta(epsilon).upper for exposure in self.exposures)
+
+    def bracket(self, delta: float) -> Bracket:
+        """Proved bounds on both sides of the epsilon at `delta`."""
+        found = [exposure.epsilon(delta) for exposure in self.exposures]
+        return Bracket(max(each.lower for each in found), max(each.upper for each in found))
+
+
+def zcdp_profile(composition: Composition) -> ImpliedProfile:
     """The run's total rho and the curve that follows from it."""
-    return ZCDPProfile(representable(composition.total(rho), "rho"))
+    return ImpliedProfile(ZCDP(rho=representable(composition.total(rho), "rho")))
 
 
-def gdp_profile(composition: Composition) -> GaussianProfile:
+def gdp_profile(composition: Composition) -> ImpliedProfile:
     """The run's total mu and the exact Gaussian curve."""
-    return GaussianProfile(sqrt_up(Fraction(representable(composition.total(mu_squared), "mu^2"))))
+    square = Fraction(representable(composition.total(mu_squared), "mu^2"))
+    return ImpliedProfile(GDP(mu=sqrt_up(square)))
 
 
-def pure_profile(composition: Composition) -> PureProfile:
+def pure_profile(composition: Composition) -> ImpliedProfile:
     """The run's total pure epsilon; raises `CannotBound` where a mechanism has none."""
-    return PureProfile(representable(composition.total(pure_epsilon), "epsilon"))
+    return ImpliedProfile(PureDP(epsilon=representable(composition.total(pure_epsilon), "epsilon")))
 
 
 def rdp_profile(composition: Composition) -> RenyiProfile:
@@ -97,15 +220,15 @@ def _terms(exposure: Exposure, losses_of: Mapping[AnyMechanism, Losses]) -> Iter
             yield from ((term, times * count) for term, times in losses_of[mechanism])
 
 
-def _pairs(exposure: Exposure, kind: Kind) -> tuple[Column, Column]:
-    """What `losses` says of all plain mechanisms of a kind: the parameters of their pairs, and counts."""
+def _pairs(exposure: Exposure, kind: Kind) -> tuple[Vector, Vector]:
+    """The parameters of the pairs of all plain mechanisms of a kind, as `losses` has them, and counts."""
     sensitivity, scale, runs = exposure.columns(kind)
     parameter = quotients_up(sensitivity, scale)
     representable(float(parameter.max(initial=0.0)), "sensitivity / scale")
     return parameter, runs
 
 
-#: From cheap to dear.
+#: From cheap to costly.
 ACCOUNTANTS: tuple[Callable[[Composition], PrivacyProfile], ...] = (
     gdp_profile,
     zcdp_profile,

@@ -1,33 +1,33 @@
-"""What a claimed guarantee says of every event: its curve delta(epsilon), for audits that test all of it."""
+"""What one guarantee implies: its curve delta(epsilon), guarantees on other scales, a budget's bounds."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from fractions import Fraction
 from typing import assert_never
 
-from dpaudit.accountants.closed_forms.conversions import ROUNDING
-from dpaudit.accountants.curves.profiles import GaussianProfile, ZCDPProfile
+from dpaudit.accountants.closed_forms.conversions import ROUNDING, pure_to_gdp, pure_to_zcdp
+from dpaudit.accountants.closed_forms.ranges import representable
+from dpaudit.accountants.closed_forms.rounding import up
+from dpaudit.accountants.curves.curves import Additive, ImpliedProfile
+from dpaudit.accountants.privacy_loss import ApproxTerm, PrivacyLoss
+from dpaudit.certificate.verdicts import CLAIM_TOLERANCE
+from dpaudit.claims.bounds import Bound
 from dpaudit.claims.guarantees import GDP, RDP, ZCDP, AnyGuarantee, ApproxDP, PureDP
+from dpaudit.errors import CannotBound
 
 
-def implied_curve(guarantee: AnyGuarantee) -> Callable[[float], float] | None:
-    """delta(epsilon) that follows from the guarantee, rounded up and nonincreasing.
-
-    Returns:
-        None for pure and approximate DP, which are one point each.
-    """
+def implied_curve(guarantee: AnyGuarantee) -> Callable[[float], float]:
+    """delta(epsilon) that follows from the guarantee whatever the mechanism is, rounded up, nonincreasing."""
     match guarantee:
-        case PureDP() | ApproxDP():
-            return None
-        case ZCDP():
-            return ZCDPProfile(guarantee.rho).delta
-        case GDP():
-            return GaussianProfile(guarantee.mu).delta
+        case ApproxDP():
+            loss = PrivacyLoss.compose([(ApproxTerm(guarantee.epsilon, guarantee.delta), 1)])
+            return lambda epsilon: loss.delta(epsilon).upper
         case RDP():
             return _renyi_curve(guarantee.alpha, guarantee.epsilon)
         case _:
-            assert_never(guarantee)
+            return ImpliedProfile(guarantee).delta
 
 
 def _renyi_curve(alpha: float, divergence: float) -> Callable[[float], float]:
@@ -41,8 +41,91 @@ def _renyi_curve(alpha: float, divergence: float) -> Callable[[float], float]:
             -math.log(alpha),
         )
         logarithm = sum(terms) + ROUNDING * sum(abs(term) for term in terms)
-        return (
-            1.0 if logarithm >= 0.0 else min(1.0, math.nextafter(math.exp(logarithm) * (1.0 + ROUNDING), 2.0))
-        )
+        if logarithm >= 0.0:
+            return 1.0
+        return min(1.0, math.nextafter(math.exp(logarithm) * (1.0 + ROUNDING), 2.0))
 
     return delta
+
+
+def implied(given: Additive, wanted: AnyGuarantee) -> AnyGuarantee | None:
+    """The guarantee of the wanted kind, delta and order that follows, rounded up; None where none does.
+
+    Of mu-GDP: the exact Gaussian curve (Dong, Roth and Su 2022, Corollary 2.13), and its Renyi divergences
+    alpha mu^2 / 2 (their Corollary B.6).
+    """
+    match wanted:
+        case ApproxDP(delta=delta):
+            return ApproxDP(epsilon=ImpliedProfile(given).epsilon(delta), delta=delta)
+        case ZCDP():
+            return ZCDP(rho=up(_rho(given)))
+        case RDP(alpha=alpha):
+            epsilon = up(_rho(given) * Fraction(alpha))
+            if isinstance(given, PureDP):
+                epsilon = min(given.epsilon, epsilon)
+            return RDP(alpha=alpha, epsilon=representable(epsilon, "epsilon"))
+        case GDP():
+            if isinstance(given, PureDP):
+                return GDP(mu=pure_to_gdp(given.epsilon))
+            return given if isinstance(given, GDP) else None
+        case PureDP():
+            return given if isinstance(given, PureDP) else None
+        case _:
+            assert_never(wanted)
+
+
+def _rho(given: Additive) -> Fraction:
+    """The rho that follows; exact, or that of a bound for pure DP."""
+    match given:
+        case PureDP():
+            return Fraction(pure_to_zcdp(given.epsilon))
+        case ZCDP():
+            return Fraction(given.rho)
+        case GDP():
+            return Fraction(given.mu) ** 2 / 2
+        case _:
+            assert_never(given)
+
+
+def budget_bounds(budget: AnyGuarantee, wanted: AnyGuarantee, group_size: int = 1) -> list[Bound]:
+    """What a filter's budget alone proves: all that holds for a run of data-dependent length.
+
+    Raises:
+        CannotBound: `held_to` refuses the budget.
+    """
+    found = implied(held_to(budget, group_size), wanted)
+    return [] if found is None else [Bound(guarantee=found, method="budget")]
+
+
+def held_to(budget: AnyGuarantee, group_size: int = 1) -> Additive:
+    """What a run held to a budget guarantees to a group, with what the filter may have let through.
+
+    A group of k units has k^2 times the rho of one (Bun and Steinke 2016, Proposition 1.9), k times its mu
+    (Dong, Roth and Su 2022, Theorem 2.14) and k times its pure epsilon.
+
+    Raises:
+        CannotBound: a budget on a scale on which no filter adds up.
+    """
+    match budget:
+        case PureDP():
+            return PureDP(epsilon=held(budget.epsilon, group_size))
+        case ZCDP():
+            return ZCDP(rho=held(budget.rho, group_size**2))
+        case GDP():
+            return GDP(mu=held(budget.mu, group_size))
+        case ApproxDP() | RDP():
+            raise CannotBound(
+                f"a budget of {budget}",
+                where="header.budget",
+                remedy="hold the run to a zCDP, GDP or pure-DP budget",
+            )
+        case _:
+            assert_never(budget)
+
+
+def held(budget: float, factor: int) -> float:
+    """What a run held to a budget may have cost: a filter admits sums that exceed it by a rounding.
+
+    `factor` is what a group costs more than a unit.
+    """
+    return representable(up(Fraction(budget) * (1 + Fraction(CLAIM_TOLERANCE)) * factor), "the budget")

@@ -5,14 +5,19 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
 
-from dpaudit.accountants.accounting import held
 from dpaudit.accountants.composition.composition import Composition, compose_ledger
-from dpaudit.accountants.curves.curves import ACCOUNTANTS, pld_profile, rdp_profile
-from dpaudit.accountants.curves.profiles import GaussianProfile, PrivacyProfile, PureProfile, ZCDPProfile
+from dpaudit.accountants.curves.curves import (
+    ACCOUNTANTS,
+    ImpliedProfile,
+    PrivacyProfile,
+    pld_profile,
+    rdp_profile,
+)
+from dpaudit.accountants.curves.implied import held_to
 from dpaudit.certificate.curve_points import CurvePoints
 from dpaudit.certificate.verdicts import Accounting, meets, within
 from dpaudit.claims.bounds import as_rigorous
-from dpaudit.claims.guarantees import GDP, ZCDP, AnyGuarantee, ApproxDP, PureDP
+from dpaudit.claims.guarantees import ApproxDP
 from dpaudit.errors import CannotBound, InvalidParameter
 from dpaudit.ledger.ledger import Ledger
 from dpaudit.mechanisms import Gaussian, SymmetricGaussian
@@ -21,8 +26,8 @@ from dpaudit.mechanisms import Gaussian, SymmetricGaussian
 POINTS = 33
 _ENDS = (1e-10, 1e-8, 1e-6, 1e-4, 1e-2)
 
-#: Of so many different mechanisms that are not Gaussian, or ways to meet the parts of splits, the dearer
-#: accountants are asked only where one of them proves the claim: a curve by them takes many seconds.
+#: Of so many different mechanisms that are not Gaussian, or ways to meet the parts of splits, the costlier
+#: accountants are used only where one of them proves the claim: a curve by them takes many seconds.
 _MANY_DIFFERENT = 8
 _MANY_EXPOSURES = 4
 
@@ -62,8 +67,8 @@ def understated(
 ) -> Iterator[str]:
     """What is wrong with curves that somebody states: points below those computed again, or their rigour.
 
-    A curve by an accountant that is not asked today is held against all that are: it may be tighter than
-    each of them, but nobody can tell, so that it is refused where it lies below all.
+    A curve by an accountant that is not used now is compared with all that are: it may be tighter than each
+    of them, but that cannot be checked, so it is refused where it lies below all.
     """
     found = list(_profiles(ledger, _needed(accounting), composition))
     for curve in curves:
@@ -102,10 +107,10 @@ def _profiles(
 ) -> Iterator[PrivacyProfile]:
     header = ledger.header
     if header.budget is not None:
-        yield from _of_budget(header.budget, header.group_size)
+        yield ImpliedProfile(held_to(header.budget, header.group_size))
         return
     composition = compose_ledger(ledger) if composition is None else composition
-    skipped = dear(composition)
+    skipped = costly(composition)
     for accountant in ACCOUNTANTS:
         if skipped and accountant in _METHODS and needed not in _METHODS[accountant]:
             continue
@@ -115,11 +120,11 @@ def _profiles(
             continue
 
 
-#: The names under which the dear accountants answer.
+#: The names of the costly accountants' methods.
 _METHODS: dict[object, tuple[str, ...]] = {rdp_profile: ("rdp",), pld_profile: ("pld", "pld+rdp")}
 
 
-def dear(composition: Composition) -> bool:
+def costly(composition: Composition) -> bool:
     """Whether a curve by the Renyi and privacy-loss accountants takes many seconds."""
     different = (m for m in composition.mechanisms() if not isinstance(m, Gaussian | SymmetricGaussian))
     if len(list(itertools.islice(different, _MANY_DIFFERENT + 1))) > _MANY_DIFFERENT:
@@ -128,19 +133,6 @@ def dear(composition: Composition) -> bool:
         return len(composition.exposures()) > _MANY_EXPOSURES
     except CannotBound:
         return True
-
-
-def _of_budget(budget: AnyGuarantee, group_size: int) -> Iterator[PrivacyProfile]:
-    """As `budget_bounds` has it: a group of k has k^2 times the rho of one unit, and k times the rest."""
-    match budget:
-        case ZCDP(rho=rho):
-            yield ZCDPProfile(held(rho, group_size**2))
-        case GDP(mu=mu):
-            yield GaussianProfile(held(mu, group_size))
-        case PureDP(epsilon=epsilon):
-            yield PureProfile(held(epsilon, group_size))
-        case _:
-            return
 
 
 def _end(profiles: Sequence[PrivacyProfile]) -> float | None:

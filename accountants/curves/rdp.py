@@ -7,7 +7,7 @@ alpha = 1 + t,
 
 (Canonne, Kamath and Steinke 2020, Proposition 12) is a bound, so that only its evaluation has to be rounded
 up and not the search for the best order, which runs over all real t > 0. For a fixed epsilon log delta is
-convex in t (K is, and t log t - (1 + t) log(1 + t) is), so epsilon has one minimum and a golden section finds
+convex in t (K is, and t log t - (1 + t) log(1 + t) is), so epsilon has one minimum and Brent's method finds
 it. The pointwise bound behind the conversion holds for any finite measure: what may reveal everything with
 a probability delta_0 adds delta_0 to delta, and the rest composes as if it were certain. Rigour:
 `float-pessimistic`.
@@ -20,12 +20,19 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from dpaudit.accountants.closed_forms.conversions import ROUNDING, renyi_epsilon
+import numpy as np
+from scipy.optimize import minimize_scalar
+
+from dpaudit.accountants.closed_forms.columns import Cost, gaussian_log_moment, laplace_log_moment
+from dpaudit.accountants.closed_forms.conversions import (
+    ROUNDING,
+    renyi_epsilon,
+    response_delta,
+    response_epsilon,
+)
 from dpaudit.accountants.closed_forms.ranges import above_one, nonnegative, probability
-from dpaudit.accountants.composition.columns import Cost, gaussian_log_moment, laplace_log_moment
 from dpaudit.accountants.composition.composition import Composition
 from dpaudit.accountants.composition.costs import pure_epsilon
-from dpaudit.accountants.curves.profiles import PureProfile
 from dpaudit.accountants.pairs.moments import LogMoment, failure_cost, log_moment
 from dpaudit.claims.bounds import Rigour
 from dpaudit.errors import CannotBound
@@ -117,7 +124,7 @@ class RenyiProfile:
 
         found = max(0.0, _least(at))
         if math.isfinite(self.pure):
-            found = min(found, PureProfile(self.pure).epsilon(left))
+            found = min(found, response_epsilon(self.pure, left))
         if not math.isfinite(found):
             raise CannotBound("no finite epsilon follows from any order", where=f"delta = {delta!r}")
         return found
@@ -138,7 +145,7 @@ class RenyiProfile:
 
         found = min(1.0, math.exp(min(0.0, _least(at))) * (1.0 + ROUNDING))
         if math.isfinite(self.pure):
-            found = min(found, PureProfile(self.pure).delta(epsilon))
+            found = min(found, response_delta(self.pure, epsilon))
         return min(1.0, math.nextafter(found + self.revealed, 2.0)) if self.revealed > 0.0 else found
 
     def _log_moment(self, t: float) -> float:
@@ -164,7 +171,7 @@ def _total(composition: Composition, *, mixture_first: bool) -> LogMoment:
     }
 
     def moment(mechanism: AnyMechanism) -> LogMoment:
-        # Plain ones are looked up one by one only where their columns could not tell.
+        # Plain ones are looked up one by one only where their columns have NaN.
         if mechanism not in moments:
             moments[mechanism] = log_moment(mechanism, relation, mixture_first=mixture_first)
         return moments[mechanism]
@@ -178,28 +185,20 @@ def _total(composition: Composition, *, mixture_first: bool) -> LogMoment:
             )
         )
 
-    total(1.0)  # what no moment can be computed of is refused now, not when a curve is asked
+    total(1.0)  # refuses now what has no moment, not when the curve is used
     return total
 
 
 def _least(function: Callable[[float], float]) -> float:
     """The least value found of a function of log t with one minimum; infinite values lie to its right."""
-    low, high = _bracket(function)
-    ratio = 0.5 * (math.sqrt(5.0) - 1.0)
-    first, second = high - ratio * (high - low), low + ratio * (high - low)
-    at_first, at_second = function(first), function(second)
-    least = min(at_first, at_second)
-    while high - low > 2e-6:
-        if at_first <= at_second:
-            high, second, at_second = second, first, at_first
-            first = high - ratio * (high - low)
-            at_first = function(first)
-        else:
-            low, first, at_first = first, second, at_second
-            second = low + ratio * (high - low)
-            at_second = function(second)
-        least = min(least, at_first, at_second)
-    return least
+    with np.errstate(invalid="ignore"):  # infinite values have no parabola: those steps are golden sections
+        found = minimize_scalar(
+            lambda log_t: function(float(log_t)),
+            bounds=_bracket(function),
+            method="bounded",
+            options={"xatol": 2e-6},
+        )
+    return float(found.fun)
 
 
 def _bracket(function: Callable[[float], float]) -> tuple[float, float]:

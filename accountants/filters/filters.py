@@ -6,8 +6,8 @@ import math
 from fractions import Fraction
 from typing import ClassVar
 
+from dpaudit.accountants.closed_forms.columns import Cost
 from dpaudit.accountants.closed_forms.rounding import sqrt_up
-from dpaudit.accountants.composition.columns import Cost
 from dpaudit.accountants.composition.composition import Composition, compose
 from dpaudit.accountants.composition.costs import mu_squared, pure_epsilon, rho
 from dpaudit.certificate.verdicts import CLAIM_TOLERANCE, leading_figure
@@ -24,6 +24,12 @@ class _AdditiveFilter:
         budget: what the whole run is held to.
         neighbouring: the run's relation, which decides what parts of a split cost together.
     """
+
+    #: The budget's figure and scale, for messages.
+    _scale: ClassVar[str]
+
+    #: What adds up; on the budget's scale, but for a mu, which is the root of what adds up.
+    _cost: ClassVar[Cost]
 
     def __init__(self, budget: AnyGuarantee, neighbouring: Neighbouring) -> None:
         self.budget = budget
@@ -53,12 +59,6 @@ class _AdditiveFilter:
                 remedy="add noise, release less, or state a larger budget before the run",
             )
 
-    #: The budget's figure and scale, for messages.
-    _scale: ClassVar[str]
-
-    #: What adds up; on the budget's scale, but for a mu, which is the root of what adds up.
-    _cost: ClassVar[Cost]
-
     def _figure(self, composition: Composition) -> float:
         """The total on the budget's scale, rounded up."""
         return composition.total(self._cost)
@@ -69,10 +69,6 @@ class ZCDPFilter(_AdditiveFilter):
 
     The whole run is then rho-zCDP even where later mechanisms, and how many there are, are chosen
     from earlier outputs (Feldman and Zrnic 2021, Theorem 3; Whitehouse et al. 2023).
-
-    Args:
-        rho: the budget.
-        neighbouring: the run's relation, which decides what parts of a split cost together.
     """
 
     _scale = "rho, zCDP"
@@ -90,10 +86,6 @@ class GDPFilter(_AdditiveFilter):
     same parameters as composition without adaptivity. In short: a mu_i-GDP mechanism is a
     post-processing of a Gaussian shift by mu_i, and shifts chosen from the past are increments of one
     Brownian path with a drift, observed up to time sum of mu_i^2.
-
-    Args:
-        mu: the budget.
-        neighbouring: the run's relation, which decides what parts of a split cost together.
     """
 
     _scale = "mu, GDP"
@@ -112,10 +104,6 @@ class PureFilter(_AdditiveFilter):
 
     The whole run is then epsilon-DP, adaptively chosen releases included: the privacy loss is bounded by
     the sum on every path (Rogers, Roth, Ullman and Vadhan 2016).
-
-    Args:
-        epsilon: the budget.
-        neighbouring: the run's relation, which decides what parts of a split cost together.
     """
 
     _scale = "epsilon, pure DP"

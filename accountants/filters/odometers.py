@@ -1,9 +1,8 @@
-"""Odometers: what a run has spent so far, valid at every moment at once, without a budget stated before.
+"""Odometers: what a run has spent so far, valid whenever you stop, without a budget stated before.
 
-What an odometer says is an *ex-post* statement: it is about the releases that happened to be made in one run.
+A reading is an *ex-post* statement: it is about the releases that happened to be made in one run.
 It is no guarantee of the algorithm, and no claim can rest on it - for that, hold the run to a budget
-(`dpaudit.accountants.filters.filters`). An odometer says when to stop, or how much a finished analysis has
-leaked.
+(`dpaudit.accountants.filters.filters`). It says when to stop, or how much a finished analysis has leaked.
 
 Theorem. Let the i-th release, given all earlier outputs, be rho_i-zCDP, where mechanism and rho_i may be
 chosen from those outputs, and U_t = rho_1 + ... + rho_t. For every a > 0 the Renyi divergence of order 1 +
@@ -61,27 +60,17 @@ class ExPostLoss:
 
 
 class ZCDPOdometer:
-    """Adds up rho as releases are made.
+    """Adds up rho as releases are made; `delta`, in (0, 1), is how probably the figures may ever fail."""
 
-    Args:
-        delta: the probability with which the figures may ever fail, in (0, 1).
-        neighbouring: the run's relation, which decides what parts of a split cost together.
-
-    Raises:
-        InvalidParameter: delta is outside (0, 1).
-    """
+    _cost = rho
 
     def __init__(self, delta: float, neighbouring: Neighbouring = Neighbouring.REPLACE_ONE) -> None:
         self._delta = probability("delta", delta)
         self._composition = Composition(Neighbouring(neighbouring))
 
     def add(self, release: Release) -> None:
-        """Take a release in.
-
-        Raises:
-            CannotBound: it has no cost on this scale; nothing is added.
-        """
-        self._require_cost(release)
+        """Take a release in; raises `CannotBound`, and adds nothing, if it has no cost on this scale."""
+        self._cost(release.mechanism)
         self._composition.add(release)
 
     @property
@@ -91,24 +80,26 @@ class ZCDPOdometer:
         Raises:
             CannotBound: what was spent exceeds every double.
         """
-        spent = _finite(self._composition.total(rho))
+        spent = self._total()
         return ExPostLoss(ZCDP(rho=spent), _loss(spent, self._delta), self._delta)
 
-    def _require_cost(self, release: Release) -> None:
-        rho(release.mechanism)
+    def _total(self) -> float:
+        spent = self._composition.total(self._cost)
+        if not math.isfinite(spent):
+            raise CannotBound("what was spent exceeds every double", where="odometer", remedy="add noise")
+        return spent
 
 
 class GDPOdometer(ZCDPOdometer):
     """Adds up mu^2 as releases are made; arguments and errors as of `ZCDPOdometer`."""
 
+    _cost = mu_squared
+
     @property
     def reading(self) -> ExPostLoss:
         """What holds now, and held at every moment before."""
-        square = Fraction(_finite(self._composition.total(mu_squared)))
+        square = Fraction(self._total())
         return ExPostLoss(GDP(mu=sqrt_up(square)), _loss(up(square / 2), self._delta), self._delta)
-
-    def _require_cost(self, release: Release) -> None:
-        mu_squared(release.mechanism)
 
 
 def _loss(spent: float, delta: float) -> float:
@@ -119,9 +110,3 @@ def _loss(spent: float, delta: float) -> float:
     orders = (math.sqrt(target / (_LOWEST * 2.0**rung)) for rung in range(RUNGS))
     least = min((1.0 + a) * spent + target / a for a in orders)
     return math.nextafter(least * (1.0 + ROUNDING), math.inf)
-
-
-def _finite(spent: float) -> float:
-    if not math.isfinite(spent):
-        raise CannotBound("what was spent exceeds every double", where="odometer", remedy="add noise")
-    return spent

@@ -61,12 +61,6 @@ def upper_fraction(enclosure: Any) -> Fraction:
     return _exact(enclosure.upper())
 
 
-def blurred(error: Any) -> Any:
-    """The complex numbers whose parts are at most `error`, a ball."""
-    part = flint().arb(0, error.upper())
-    return flint().acb(part, part)
-
-
 def least_versine(lowest: Any, highest: Any) -> Any:
     """A bound from below on 1 - cos x over lowest <= x <= highest; 0 if a multiple of 2 pi may lie inside."""
     arb, turn = flint().arb, 2.0 * math.pi

@@ -1,38 +1,30 @@
 """What the contour needs of each family of releases, enclosed in balls.
 
-The formulae are those of `dpaudit.accountants.privacy_loss.contour.families`; here every number is a ball
-that holds the true one, so that no error analysis of ours is needed. Of a release's parameters the exact
-doubles are taken.
+The formulae are those of `dpaudit.accountants.privacy_loss.contour`; here every number is a ball that holds
+the true one, so that no error analysis of ours is needed. Of a release's parameters the exact doubles are
+taken.
 """
 
 from __future__ import annotations
 
+import functools
+import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, assert_never
+from typing import Any
 
-from dpaudit.accountants.interval.ball_arithmetic import ball, flint, least_versine
-from dpaudit.accountants.interval.sampled_balls import Decay, SampledBalls
+from dpaudit.accountants.interval.ball_arithmetic import ball, flint
+from dpaudit.accountants.interval.sampled_balls import Decay, SampledBalls, least_of, paired
 from dpaudit.accountants.interval.sampled_gaussian_balls import SampledGaussianBalls
 from dpaudit.accountants.interval.sampled_laplace_balls import SampledLaplaceBalls
-from dpaudit.accountants.interval.table_balls import range_decay, range_moment, table_ceiling, table_moment
-from dpaudit.accountants.privacy_loss import (
-    ApproxTerm,
-    BoundedRangeTerm,
-    DiscreteTerm,
-    GaussianTerm,
-    LaplaceTerm,
-    PureTerm,
-    RandomizedResponseTerm,
-    SampledGaussianTerm,
-    SampledLaplaceTerm,
-    Term,
-)
+from dpaudit.accountants.privacy_loss import DiscreteTerm, Term
+from dpaudit.accountants.privacy_loss.factors_from_terms import columns_of
 from dpaudit.errors import CannotBound
 
 _NEGLIGIBLE = 2.0**-300
+_UNIT = Fraction(1, 2**53)
 
 
 @dataclass(frozen=True)
@@ -41,18 +33,14 @@ class BallFactors:
 
     Attributes:
         variance: the sum of mu^2.
-        laplace: epsilon and count of each.
-        response: epsilon and count of each randomized response, which stands for any pure release too.
-        ranged: epsilon and count of each choice of bounded range.
+        pure: family, epsilon and count of what one epsilon describes; the families are columns of `Composed`.
         tables: each table of losses and its count.
         sampled: the Poisson-sampled releases, which alone tell the orders apart.
         revealing: the probability that an approximate release reveals everything.
     """
 
     variance: Fraction
-    laplace: tuple[tuple[float, int], ...]
-    response: tuple[tuple[float, int], ...]
-    ranged: tuple[tuple[float, int], ...]
+    pure: tuple[tuple[str, float, int], ...]
     tables: tuple[tuple[DiscreteTerm, int], ...]
     sampled: tuple[SampledBalls, ...]
     revealing: Fraction
@@ -64,63 +52,60 @@ class BallFactors:
         Raises:
             CannotBound: more than 4096 approximate releases of one kind.
         """
-        variance, kept = Fraction(0), Fraction(1)
-        laplace: Counter[float] = Counter()
-        response: Counter[float] = Counter()
-        ranged: Counter[float] = Counter()
-        tables: Counter[DiscreteTerm] = Counter()
-        sampled: Counter[SampledGaussianTerm | SampledLaplaceTerm] = Counter()
-        for term, count in releases:
-            match term:
-                case GaussianTerm(mu) | SampledGaussianTerm(mu, 1.0):
-                    variance += count * Fraction(mu) ** 2
-                case LaplaceTerm(epsilon) | SampledLaplaceTerm(epsilon, 1.0):
-                    laplace[epsilon] += count
-                case RandomizedResponseTerm(epsilon) | PureTerm(epsilon):
-                    response[epsilon] += count
-                case BoundedRangeTerm(epsilon):
-                    ranged[epsilon] += count
-                case DiscreteTerm(_, _, delta) | ApproxTerm(_, delta):
-                    if isinstance(term, DiscreteTerm):
-                        tables[term] += count
-                    else:
-                        response[term.epsilon] += count
-                    kept *= (1 - Fraction(delta)) ** min(count, 4096)
-                    if count > 4096 and delta > 0.0:
-                        raise CannotBound(f"{count} approximate releases in balls", where="rigour interval")
-                case SampledGaussianTerm() | SampledLaplaceTerm():
-                    sampled[term] += count
-                case _:
-                    assert_never(term)
-        listed = tuple((table, int(count)) for table, count in tables.items() if count > 0)
-        rest = cls(
+        columns = columns_of(releases)
+
+        def rows(column: str) -> list[tuple[Any, ...]]:
+            return list(zip(*getattr(columns, column), strict=True))
+
+        approximate, gaussian, laplace = (
+            rows(name) for name in ("approximate", "sampled_gaussian", "sampled_laplace")
+        )
+        certain = [(mu, count) for mu, rate, count in gaussian if rate == 1.0]
+        variance = sum((count * Fraction(mu) ** 2 for mu, count in rows("gaussian") + certain), Fraction(0))
+        pure: Counter[tuple[str, float]] = Counter()
+        for family in _MOMENTS:
+            for epsilon, count in rows(family):
+                pure[family, epsilon] += count
+        for epsilon, _, count in approximate:
+            pure["randomized_response", epsilon] += count
+        for epsilon, rate, count in laplace:
+            if rate == 1.0:
+                pure["laplace", epsilon] += count
+        kept = Fraction(1)
+        revealing = [(delta, count) for _, delta, count in approximate]
+        for delta, count in revealing + [(table.infinite, count) for table, count in columns.tables]:
+            if count > 4096 and delta > 0.0:
+                raise CannotBound(f"{count} approximate releases in balls", where="rigour interval")
+            kept *= (1 - Fraction(delta)) ** count
+        first = cls(
             variance=variance,
-            laplace=_positive(laplace),
-            response=_positive(response),
-            ranged=_positive(ranged),
-            tables=listed,
-            sampled=(),
+            pure=tuple((*key, count) for key, count in sorted(pure.items()) if key[1] > 0.0 and count > 0),
+            tables=tuple((table, count) for table, count in columns.tables if count > 0),
+            sampled=tuple(
+                kind(parameter, rate, count, mixture_first=True)
+                for kind, column in ((SampledGaussianBalls, gaussian), (SampledLaplaceBalls, laplace))
+                for parameter, rate, count in column
+                if min(parameter, rate, count) > 0.0 and rate < 1.0
+            ),
             revealing=1 - kept,
         )
-        first = replace(rest, sampled=_sampled(sampled, mixture_first=True))
-        second = replace(rest, sampled=_sampled(sampled, mixture_first=False))
+        second = replace(first, sampled=tuple(replace(one, mixture_first=False) for one in first.sampled))
         return (first, second) if first.sampled else (first,)
 
     def ceiling(self) -> Fraction | None:
         """A bound on the loss; the largest one but for rounding up; None if there is none."""
-        ceilings = [one.ceiling() for one in self.sampled]
-        if self.variance or None in ceilings:
+        sampled = [one.ceiling() for one in self.sampled]
+        known = [one for one in sampled if one is not None]
+        if self.variance or len(known) < len(sampled):
             return None
-        known = sum((one for one in ceilings if one is not None), Fraction(0))
-        known += sum((table_ceiling(table) * n for table, n in self.tables), Fraction(0))
-        pure = self.laplace + self.response + self.ranged
-        return known + sum((Fraction(e) * n for e, n in pure), Fraction(0))
+        tables = (max(Fraction(0), Fraction(table.losses[-1])) * count for table, count in self.tables)
+        pure = (Fraction(epsilon) * count for _, epsilon, count in self.pure)
+        return sum((*known, *tables, *pure), Fraction(0))
 
     def cost(self, c: float, end: float) -> float:
         """How many formulae one node takes, where the last is at `end`."""
         rows = sum(len(table.losses) for table, _ in self.tables)
-        listed = len(self.laplace) + len(self.response) + len(self.ranged) + rows + 1
-        return listed + sum(one.cost(c, end) for one in self.sampled)
+        return len(self.pure) + rows + 1 + sum(one.cost(c, end) for one in self.sampled)
 
     def moment(self, c: Any, smoothing: Fraction) -> Any:
         """M(c) for a real c > 0, times that of a Gaussian of variance `smoothing`."""
@@ -140,12 +125,10 @@ class BallFactors:
     def decay(self, c: Any, smoothing: Fraction) -> Decay:
         """A bound on |M(c + it)| / M(c) for first <= t <= last, or for all t >= first.
 
-        Gaussian: it falls. Laplace and response: `privacy_loss.families`, `decay`. A table: 1.
+        Gaussian: it falls. Pure releases: as in `families`. A table: 1.
         """
         arb = flint().arb
-        bounds = [(_laplace_decay(c, ball(e)), n) for e, n in self.laplace]
-        bounds += [(_response_decay(c, ball(e)), n) for e, n in self.response]
-        bounds += [(range_decay(c, ball(e)), n) for e, n in self.ranged]
+        bounds = [(_DECAYS[family](c, ball(epsilon)), count) for family, epsilon, count in self.pure]
         bounds += [(one.decay(c), one.count) for one in self.sampled]
         half = ball((self.variance + smoothing) / 2)
 
@@ -161,61 +144,80 @@ class BallFactors:
 
     def _unsampled(self, s: Any, smoothing: Fraction) -> Any:
         total = (ball((self.variance + smoothing) / 2) * s * (s + 1)).exp()
-        for epsilon, count in self.laplace:
-            e = ball(epsilon)
-            total *= (((s + 1) * (s * e).exp() + s * (-(s + 1) * e).exp()) / (2 * s + 1)) ** count
-        for epsilon, count in self.response:
-            e = ball(epsilon)
-            total *= (((s + ball(0.5)) * e).cosh() / (e / 2).cosh()) ** count
-        for epsilon, count in self.ranged:
-            total *= range_moment(s, ball(epsilon)) ** count
+        for family, epsilon, count in self.pure:
+            total *= _MOMENTS[family](s, ball(epsilon)) ** count
         for table, count in self.tables:
-            total *= table_moment(s, table) ** count
+            total *= _table_moment(s, table) ** count
         return total
 
 
+def _laplace_moment(s: Any, e: Any) -> Any:
+    return ((s + 1) * (s * e).exp() + s * (-(s + 1) * e).exp()) / (2 * s + 1)
+
+
+def _response_moment(s: Any, e: Any) -> Any:
+    return ((s + ball(0.5)) * e).cosh() / (e / 2).cosh()
+
+
+def _range_moment(s: Any, e: Any) -> Any:
+    return ((s + ball(0.5)) * e).sinh() / (2 * s + 1) / (e / 2).sinh()
+
+
+def _table_moment(s: Any, term: DiscreteTerm) -> Any:
+    """M(s) of a table, for all numbers that its own may be the roundings of."""
+    rows = _rows(term)
+    moment = sum((probability * (s * loss).exp() for loss, probability in rows), flint().arb(0))
+    return moment / sum((probability for _, probability in rows), flint().arb(0))
+
+
+@functools.lru_cache(maxsize=256)
+def _rows(term: DiscreteTerm) -> list[tuple[Any, Any]]:
+    """Losses and probabilities, these widened by what they are allowed to be off by."""
+    arb, rows = flint().arb, []
+    for loss, p in zip(term.losses, term.probabilities, strict=True):
+        if p > 0.0:
+            error = ball(16 * _UNIT * (2 + math.ceil(abs(math.log(p)))))
+            rows.append((ball(loss), ball(p) * (1 + arb(0, error.upper()))))
+    return rows
+
+
 def _laplace_decay(c: Any, e: Any) -> Decay:
-    arb = flint().arb
     rise, fall, width = (c * e).exp(), (-(c + 1) * e).exp(), 2 * c + 1
-    moment = ((c + 1) * rise + c * fall) / width
-    weight, uniform = (-e).exp() / (2 * moment**2), (rise + fall) / (2 * moment)
+    total = 2 * _laplace_moment(c, e)
 
-    def bound(first: Any, last: Any | None) -> Any:
-        found = uniform * (1 + 1 / (width**2 + 4 * first**2).sqrt())
-        return found if last is None else arb.min(found.upper(), _turning(weight, e, first, last))
+    def far(first: Any, last: Any | None) -> Any:
+        del last  # it falls
+        return (rise + fall) / total * (1 + 1 / (width**2 + 4 * first**2).sqrt())
 
-    return bound
+    return least_of(far, paired([(fall / total, -e, -e), (rise / total, e, e)]))
 
 
 def _response_decay(c: Any, e: Any) -> Decay:
-    weight = 1 / (2 * ((c + ball(0.5)) * e).cosh() ** 2)
+    tilt = (c + ball(0.5)) * e
+    total = 2 * tilt.cosh()
+    return paired([((-tilt).exp() / total, -e, -e), (tilt.exp() / total, e, e)])
+
+
+def _range_decay(c: Any, e: Any) -> Decay:
+    """As |sinh(a + ib)| <= cosh a."""
+    half = c + ball(0.5)
+    most = (half * e).coth() * half
 
     def bound(first: Any, last: Any | None) -> Any:
-        return flint().arb(1) if last is None else _turning(weight, e, first, last)
+        del last  # it falls
+        return most / (half**2 + first**2).sqrt()
 
     return bound
 
 
-def _turning(weight: Any, e: Any, first: Any, last: Any) -> Any:
-    """Two atoms at +-e, twice the product of whose weights is `weight`."""
-    gained = weight * least_versine(2 * e * first, 2 * e * last)
-    return flint().arb.max((1 - gained).upper(), flint().arb(0)).sqrt().upper()
-
-
-def _sampled(
-    counts: Counter[SampledGaussianTerm | SampledLaplaceTerm], *, mixture_first: bool
-) -> tuple[SampledBalls, ...]:
-    found: list[SampledBalls] = []
-    for term, count in counts.items():
-        match term:
-            case SampledGaussianTerm(mu, rate):
-                if min(mu, rate, count) > 0:
-                    found.append(SampledGaussianBalls(rate, int(count), mixture_first, mu))
-            case SampledLaplaceTerm(epsilon, rate):
-                if min(epsilon, rate, count) > 0:
-                    found.append(SampledLaplaceBalls(rate, int(count), mixture_first, epsilon))
-    return tuple(found)
-
-
-def _positive(counts: Counter[float]) -> tuple[tuple[float, int], ...]:
-    return tuple(sorted((loss, int(count)) for loss, count in counts.items() if loss > 0 and count > 0))
+#: M(s) of each family at a parameter, and how |M(c + it)| / M(c) is bounded.
+_MOMENTS: dict[str, Callable[[Any, Any], Any]] = {
+    "laplace": _laplace_moment,
+    "randomized_response": _response_moment,
+    "bounded_range": _range_moment,
+}
+_DECAYS: dict[str, Callable[[Any, Any], Decay]] = {
+    "laplace": _laplace_decay,
+    "randomized_response": _response_decay,
+    "bounded_range": _range_decay,
+}

@@ -1,7 +1,8 @@
 """delta(epsilon) and epsilon(delta) between ends proved in ball arithmetic (rigour `interval`).
 
-By a closed form where there is one (`ball_curves`), else on the contour (`ball_line`). Where releases are
-Poisson-sampled, the larger of both orders of the pair counts, after composing.
+By a closed form where there is one, else on the contour (`ball_line`). Closed forms: Gaussian noise (Balle
+and Wang 2018, Theorem 8), every atom of randomized response, one Laplace release, one Poisson-sampled one.
+Where releases are Poisson-sampled, the larger of both orders of the pair counts, after composing.
 """
 
 from __future__ import annotations
@@ -14,17 +15,28 @@ from typing import Any, NamedTuple
 
 from dpaudit.accountants.closed_forms.ranges import above_one, nonnegative, probability
 from dpaudit.accountants.closed_forms.rounding import up
-from dpaudit.accountants.interval.ball_arithmetic import ball, flint, lower_end, upper_end
-from dpaudit.accountants.interval.ball_curves import closed_form
+from dpaudit.accountants.interval.ball_arithmetic import (
+    ball,
+    flint,
+    gaussian_delta,
+    laplace_delta,
+    lower_end,
+    precise,
+    upper_end,
+)
 from dpaudit.accountants.interval.ball_factors import BallFactors
-from dpaudit.accountants.interval.ball_line import Line, line
+from dpaudit.accountants.interval.ball_line import line
 from dpaudit.accountants.privacy_loss import PrivacyLoss, Term
+from dpaudit.accountants.privacy_loss.contour.factors import Factor
 from dpaudit.accountants.privacy_loss.factors_from_terms import collect
 from dpaudit.errors import CannotBound
 
 _PRECISION = 128
 _PROVED, _EXCLUDED = 1, -1  # on which side of the truth an epsilon is; 0 if that is not known
 _SHARE = 1 / 16  # of what is not decided, by which each end may be too far out
+_MOST_ATOMS = 200_000
+
+_BallCurve = Callable[[float], Any]  # delta(epsilon) in balls
 
 
 class Enclosure(NamedTuple):
@@ -145,18 +157,21 @@ def _inwards(side: Callable[[float], int], good: float, centre: float, wanted: i
     return good
 
 
-def _curve(releases: Sequence[tuple[Term, int]], about: float) -> tuple[Callable[[float], Any], str]:
-    """delta(epsilon) in balls, sharp near one epsilon."""
+def _curve(releases: Sequence[tuple[Term, int]], about: float) -> tuple[_BallCurve, str]:
+    """delta(epsilon) in balls, sharp near one epsilon, and the method's name."""
     orders = BallFactors.orders(releases)
-    exact = [closed for factors in orders if (closed := closed_form(factors)) is not None]
-    rests: list[Callable[[float], Any]]
-    if len(exact) == len(orders):
-        method, rests = exact[0].method, [closed.delta for closed in exact]
+    closed = [found for factors in orders if (found := _closed_form(factors)) is not None]
+    rests: list[_BallCurve]
+    if len(closed) == len(orders):
+        method, rests = closed[0][0], [rest for _, rest in closed]
     else:
-        chosen = collect(releases).directions()
-        lines = [functools.partial(line, *both, about) for both in zip(orders, chosen, strict=True)]
-        rests = [functools.partial(_laid, functools.cache(lay)) for lay in lines]
-        method = "contour"
+        method, rests = (
+            "contour",
+            [
+                _laid(factors, chosen, about)
+                for factors, chosen in zip(orders, collect(releases).directions(), strict=True)
+            ],
+        )
     revealing, ceilings = ball(orders[0].revealing), [factors.ceiling() for factors in orders]
 
     def delta(epsilon: float) -> Any:
@@ -169,6 +184,56 @@ def _curve(releases: Sequence[tuple[Term, int]], about: float) -> tuple[Callable
     return delta, method
 
 
-def _laid(lay: Callable[[], Line], epsilon: float) -> Any:
+def _laid(factors: BallFactors, chosen: Sequence[Factor], about: float) -> _BallCurve:
     """By a line that is laid when it is first asked for."""
-    return lay()(epsilon)
+    laid = functools.cache(functools.partial(line, factors, chosen, about))
+
+    def delta(epsilon: float) -> Any:
+        return laid()(epsilon)
+
+    return delta
+
+
+def _closed_form(factors: BallFactors) -> tuple[str, _BallCurve] | None:
+    """The method's name and the closed form, but for `revealing`, of one order, if it has one."""
+    pure, sampled = factors.pure, factors.sampled
+    if factors.tables or (factors.variance and (pure or sampled)):
+        return None
+    if not (pure or sampled):
+        return "gaussian", functools.partial(_gaussian, factors.variance)
+    if not sampled and {family for family, _, _ in pure} == {"randomized_response"}:
+        if math.prod(count + 1 for _, _, count in pure) > _MOST_ATOMS:
+            return None
+        return "lattice", functools.partial(_lattice, _listed(factors))
+    if len(pure) + len(sampled) > 1:
+        return None
+    if sampled and sampled[0].count == 1:
+        return "single", lambda epsilon: precise(lambda: sampled[0].alone(ball(epsilon)))
+    if pure and pure[0][0] == "laplace" and pure[0][2] == 1:
+        return "single", lambda epsilon: laplace_delta(ball(pure[0][1]), ball(epsilon))
+    return None
+
+
+def _gaussian(variance: Fraction, epsilon: float) -> Any:
+    if variance == 0:
+        return flint().arb(0)
+    return precise(lambda: gaussian_delta(ball(variance).sqrt(), ball(epsilon)))
+
+
+def _listed(factors: BallFactors) -> list[tuple[Fraction, Any]]:
+    """Every total loss of randomized response and its probability."""
+    found: list[tuple[Fraction, Any]] = [(Fraction(0), flint().arb(1))]
+    for _, epsilon, count in factors.pure:
+        p = 1 / (1 + (-ball(epsilon)).exp())
+        own = [
+            (Fraction(epsilon) * (2 * k - count), math.comb(count, k) * p**k * (1 - p) ** (count - k))
+            for k in range(count + 1)
+        ]
+        found = [(loss + more, weight * share) for loss, weight in found for more, share in own]
+    return found
+
+
+def _lattice(atoms: list[tuple[Fraction, Any]], epsilon: float) -> Any:
+    """The sum of p (1 - e^(epsilon - L)) over the losses L above epsilon."""
+    above = (weight * -ball(Fraction(epsilon) - loss).expm1() for loss, weight in atoms if loss > epsilon)
+    return sum(above, flint().arb(0))

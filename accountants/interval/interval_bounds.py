@@ -9,35 +9,26 @@ from typing import Any, assert_never
 
 from scipy.optimize import minimize_scalar
 
-from dpaudit.accountants.accounting import Accounted, accounted, held
+from dpaudit.accountants.accounting import Accounted, accounted
+from dpaudit.accountants.closed_forms.ranges import representable
 from dpaudit.accountants.closed_forms.rounding import sqrt_up, up
-from dpaudit.accountants.composition.composition import Composition
+from dpaudit.accountants.composition.composition import Composition, compose
 from dpaudit.accountants.composition.costs import mu_squared, pure_epsilon
+from dpaudit.accountants.curves.implied import held
 from dpaudit.accountants.interval.ball_arithmetic import ball, flint, precise, upper_end
 from dpaudit.accountants.interval.interval import enclose_divergence, enclose_epsilon
 from dpaudit.accountants.pairs.dominating_pairs import loss_terms
-from dpaudit.accountants.privacy_loss import GaussianTerm, PureTerm, Term
+from dpaudit.accountants.privacy_loss import Term
 from dpaudit.certificate.conditions import Code, Condition
 from dpaudit.certificate.verdicts import Accounting, leading_figure
 from dpaudit.claims.bounds import Bound
 from dpaudit.claims.claims import Claim
 from dpaudit.claims.guarantees import GDP, RDP, ZCDP, AnyGuarantee, ApproxDP, PureDP
+from dpaudit.claims.sensitivity import L2
 from dpaudit.errors import CannotBound
-from dpaudit.ledger.ledger import Ledger
-from dpaudit.mechanisms import AnyMechanism
-from dpaudit.mechanisms.dominating import (
-    ApproxPair,
-    BoundedRangePair,
-    DiscreteLaplacePair,
-    GaussianPair,
-    LaplacePair,
-    PurePair,
-    ResponsePair,
-    SampledPair,
-    SmoothPair,
-    TablePair,
-    ZCDPPair,
-)
+from dpaudit.ledger.ledger import Header, Ledger
+from dpaudit.ledger.releases import Release
+from dpaudit.mechanisms import AnyMechanism, Gaussian, OpaquePureDP, OpaqueZCDP, dominating
 
 
 def account_in_intervals(ledger: Ledger, claim: Claim | None = None) -> Accounting:
@@ -55,10 +46,8 @@ def enclosed(found: Accounted) -> Accounted:
     """An accounting whose total is judged by its enclosure alone; raises as `account_in_intervals`."""
     accounting, header = found.accounting, found.header
     wanted: AnyGuarantee = ZCDP(rho=0.0) if accounting.claim is None else accounting.claim.guarantee
-    if header.budget is not None:
-        bound = _held_to(header.budget, wanted, header.group_size)
-    else:
-        bound = interval_bound(found.composition, wanted)
+    unbound = header.budget is None
+    bound = interval_bound(found.composition, wanted) if unbound else _of_budget(header, wanted)
     rounded = Condition(code=Code.SINGLE_FIGURES_ROUNDED)
     changes = {"bounds": (bound,), "not_checked": (*accounting.not_checked, rounded)}
     return replace(found, accounting=accounting.model_copy(update=changes))
@@ -96,19 +85,24 @@ def enclosed_rho(mechanism: AnyMechanism) -> float:
     """
     pair = mechanism.dominating_pair()
     match pair:
-        case GaussianPair():
+        case dominating.Gaussian():
             return up(pair.mu_squared / 2)
-        case ZCDPPair():
+        case dominating.ZCDP():
             return up(pair.rho)
-        case BoundedRangePair():
+        case dominating.BoundedRange():
             return up(Fraction(pair.epsilon) ** 2 / 8)
-        case LaplacePair():
+        case dominating.Laplace():
             e = ball(pure_epsilon(mechanism))
             return upper_end(precise(lambda: e + (-e).expm1()))
-        case DiscreteLaplacePair() | ResponsePair() | PurePair() | SampledPair(inner=LaplacePair()):
+        case (
+            dominating.DiscreteLaplace()
+            | dominating.Response()
+            | dominating.Pure()
+            | dominating.Sampled(inner=dominating.Laplace())
+        ):
             e = ball(_enclosed_epsilon(mechanism))
             return upper_end(precise(lambda: e * (e / 2).tanh()))
-        case SampledPair() | TablePair() | SmoothPair() | ApproxPair():
+        case dominating.Sampled() | dominating.Table() | dominating.Smooth() | dominating.Approx():
             raise _unknown(mechanism)
         case _:
             assert_never(pair)
@@ -162,47 +156,31 @@ def _exposed(composition: Composition) -> list[list[tuple[Term, int]]]:
     return [loss_terms(exposure.items(), relation) for exposure in composition.exposures()]
 
 
-def _held_to(budget: AnyGuarantee, wanted: AnyGuarantee, group_size: int) -> Bound:
-    """What a filter's budget proves of a group; see `dpaudit.accountants.accounting.budget_bounds`."""
-    match budget:
-        case ZCDP():
-            rho = held(budget.rho, group_size**2)
-            match wanted:
-                case ApproxDP(delta=delta):
-                    epsilon = enclosed_zcdp_epsilon(rho, delta)
-                    return _bound(ApproxDP(epsilon=epsilon, delta=delta), "budget")
-                case ZCDP():
-                    return _bound(ZCDP(rho=rho), "budget")
-        case GDP():
-            mu = held(budget.mu, group_size)
-            match wanted:
-                case ApproxDP(delta=delta):
-                    return _of_term(GaussianTerm(mu), delta)
-                case GDP():
-                    return _bound(GDP(mu=mu), "budget")
-                case ZCDP():
-                    return _bound(ZCDP(rho=up(Fraction(mu) ** 2 / 2)), "budget")
-        case PureDP():
-            pure = held(budget.epsilon, group_size)
-            match wanted:
-                case ApproxDP(delta=delta):
-                    return _of_term(PureTerm(pure), delta)
-                case PureDP():
-                    return _bound(PureDP(epsilon=pure), "budget")
-    raise CannotBound(
-        f"no enclosure of {wanted.kind} from a budget of {budget}",
-        where="rigour interval",
-        remedy="claim on the budget's own scale, or ask for rigour float-pessimistic",
-    )
-
-
-def _of_term(term: Term, delta: float) -> Bound:
-    found = enclose_epsilon([(term, 1)], delta)
-    return _bound(ApproxDP(epsilon=found.upper, delta=delta), "budget", found.lower)
+def _of_budget(header: Header, wanted: AnyGuarantee) -> Bound:
+    """What a group may cost in a run held to a budget, by a mechanism that costs as much."""
+    group_size, why = header.group_size, "the budget"
+    mechanism: AnyMechanism
+    match header.budget:
+        case ZCDP(rho=rho):
+            mechanism = OpaqueZCDP(rho=held(rho, group_size**2), justification=why)
+        case GDP(mu=mu):
+            if isinstance(wanted, GDP):  # the root of a square would round up
+                return _bound(GDP(mu=held(mu, group_size)), "budget")
+            mechanism = Gaussian(sigma=1.0, sensitivity=L2(held(mu, group_size)))
+        case PureDP(epsilon=epsilon):
+            mechanism = OpaquePureDP(epsilon=held(epsilon, group_size), justification=why)
+        case budget:
+            raise CannotBound(
+                f"no enclosure from a budget of {budget}",
+                where="rigour interval",
+                remedy="hold the run to a zCDP, GDP or pure-DP budget, or ask for rigour float-pessimistic",
+            )
+    composition = compose([Release(label="budget", mechanism=mechanism)], header.neighbouring)
+    return interval_bound(composition, wanted).model_copy(update={"method": "budget"})
 
 
 def _rational_mu_squared(mechanism: AnyMechanism) -> float:
-    if isinstance(mechanism.dominating_pair(), GaussianPair):
+    if isinstance(mechanism.dominating_pair(), dominating.Gaussian):
         return mu_squared(mechanism)
     raise _unknown(mechanism)
 
@@ -210,7 +188,7 @@ def _rational_mu_squared(mechanism: AnyMechanism) -> float:
 def _enclosed_epsilon(mechanism: AnyMechanism) -> float:
     """The pure epsilon; sampled: log(1 + rate (e^epsilon - 1))."""
     pair = mechanism.dominating_pair()
-    if not (isinstance(pair, SampledPair) and isinstance(pair.inner, LaplacePair)):
+    if not (isinstance(pair, dominating.Sampled) and isinstance(pair.inner, dominating.Laplace)):
         return pure_epsilon(mechanism)
     whole, rate = _finite(up(pair.inner.epsilon)), pair.rate
 
@@ -225,9 +203,7 @@ def _bound(guarantee: AnyGuarantee, method: str, at_least: float | None = None) 
 
 
 def _finite(figure: float) -> float:
-    if not math.isfinite(figure):
-        raise CannotBound("the total exceeds every double", where="composition", remedy="add noise")
-    return figure
+    return representable(figure, "the total")
 
 
 def _unknown(mechanism: AnyMechanism) -> CannotBound:

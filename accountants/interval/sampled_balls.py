@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from dpaudit.accountants.interval.ball_arithmetic import ball, blurred, flint, least_versine
+from dpaudit.accountants.interval.ball_arithmetic import ball, flint, least_versine
 from dpaudit.errors import CannotBound
 
 #: A bound on |M(c + it)| / M(c) of one run, for t between two numbers or, with None, beyond the first.
@@ -55,6 +55,7 @@ class Rule:
 class SampledBalls(ABC):
     """`count` runs of a release sampled at `rate` < 1; `mixture_first` if the sampled distribution is P."""
 
+    parameter: float  # mu of Gaussian noise, epsilon of Laplace noise
     rate: float
     count: int
     mixture_first: bool
@@ -82,16 +83,12 @@ class SampledBalls(ABC):
     def alone(self, epsilon: Any) -> Any:
         """delta(epsilon) of one run.
 
-        With P = (1 - q) Q + q P1 it is q delta1 at log(1 + (e^epsilon - 1) / q), delta1 the curve without
-        sampling. With Q = (1 - q) P + q Q1 it is w delta1 at log(q e^epsilon / w) for w = 1 - (1 - q)
-        e^epsilon > 0, else 0.
+        As in `dpaudit.accountants.privacy_loss.closed_curves`: w delta1 at log(1 + (e^epsilon - 1) / w).
         """
-        arb, q = flint().arb, ball(self.rate)
-        if self.mixture_first:
-            return q * self.unsampled((epsilon.expm1() / q).log1p())
-        share = q - (1 - q) * epsilon.expm1()
+        arb, q, grown = flint().arb, ball(self.rate), epsilon.expm1()
+        share = q if self.mixture_first else q - (1 - q) * grown
         if share > 0:
-            return share * self.unsampled((q * epsilon.exp() / share).log())
+            return share * self.unsampled((grown / share).log1p())
         return arb(0).union(arb.max(share.upper(), arb(0)))
 
     def moment(self, c: Any) -> Any:
@@ -113,15 +110,14 @@ class SampledBalls(ABC):
             [_powers(ball(sign * step * pace), log_ratio, many) for log_ratio in rule.log_ratio]
             for pace, many in ((1, width), (width, height))
         )
+        points = len(rule.weight)
         left = [
             weight * row[b] for b in range(height) for weight, row in zip(rule.weight, coarse, strict=True)
         ]
-        right = [row[j] for row in fine for j in range(width)]
-        points = len(rule.weight)
+        right = [entry for row in fine for entry in row]
         product = acb_mat(height, points, left) * acb_mat(points, width, right)
-        error = blurred(rule.left_out + rule.relative(ball(last)) * rule.moment())
-        found: list[Any] = [(acb(entry) + error) ** self.count for entry in product.entries()[:nodes]]
-        return found
+        error = flint().arb(0, (rule.left_out + rule.relative(ball(last)) * rule.moment()).upper())
+        return [(entry + acb(error, error)) ** self.count for entry in product.entries()[:nodes]]
 
     def exponent(self, c: Any) -> Any:
         """The real part a of p at Re s = c."""
@@ -134,19 +130,14 @@ class SampledBalls(ABC):
             return (q * loss.expm1()).log1p()
         return loss + ((1 - q) * (-loss).expm1()).log1p()
 
-    def allowed(self, points: float) -> int:
-        """Points of a rule, if they are not too many.
-
-        Raises:
-            CannotBound: they are.
-        """
-        if points <= _MOST_POINTS:
-            return math.ceil(points)
-        raise CannotBound(
-            f"a quadrature of {points:.3g} points in balls",
-            where="rigour interval",
-            remedy="ask for rigour float-pessimistic, or for a larger delta",
-        )
+    def check_points(self, points: int) -> None:
+        """Raise `CannotBound` where a rule has too many points."""
+        if points > _MOST_POINTS:
+            raise CannotBound(
+                f"a quadrature of {points:.3g} points in balls",
+                where="rigour interval",
+                remedy="ask for rigour float-pessimistic, or for a larger delta",
+            )
 
 
 def _powers(step: Any, log_ratio: Any, many: int) -> list[Any]:

@@ -15,9 +15,10 @@ from __future__ import annotations
 
 import functools
 import math
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
+
+import numpy as np
 
 from dpaudit.accountants.interval.ball_arithmetic import ball, flint, gaussian_delta, upper_fraction
 from dpaudit.accountants.interval.sampled_balls import DIGITS, Decay, Rule, SampledBalls, least_of, paired
@@ -25,11 +26,8 @@ from dpaudit.accountants.interval.sampled_balls import DIGITS, Decay, Rule, Samp
 _SHIFTED, _PAIRED = 128, 20  # cells
 
 
-@dataclass(frozen=True)
 class SampledGaussianBalls(SampledBalls):
-    """Gaussian noise moved by `mu` standard deviations."""
-
-    mu: float
+    """Gaussian noise moved by `parameter` = mu standard deviations."""
 
     def ceiling(self) -> Fraction | None:
         """With the mixture second the loss is below -log(1 - q)."""
@@ -37,7 +35,7 @@ class SampledGaussianBalls(SampledBalls):
 
     def unsampled(self, epsilon: Any) -> Any:
         """Its closed form."""
-        return gaussian_delta(ball(self.mu), epsilon)
+        return gaussian_delta(ball(self.parameter), epsilon)
 
     def cost(self, c: float, end: float) -> float:
         """A product of matrices is fast."""
@@ -46,17 +44,15 @@ class SampledGaussianBalls(SampledBalls):
 
     def rule(self, c: Any, end: float) -> Rule:
         """The trapezoid rule."""
-        arb, a, mu = flint().arb, self.exponent(c), ball(self.mu)
+        arb, a, mu = flint().arb, self.exponent(c), ball(self.parameter)
         low, high, width, half = self._layout(float(c), end)
         first, last = math.floor(low / width), math.ceil(high / width)
-        self.allowed(last - first)
+        self.check_points(last - first)
         h, d = ball(width), ball(half)
-        root = (2 * arb.pi()).sqrt()
+        scale = h / (2 * arb.pi()).sqrt()
         points = [h * j for j in range(first, last + 1)]
         log_ratio = [self._at(x) for x in points]
-        weight = [
-            h / root * (a * ratio - x * x / 2).exp() for x, ratio in zip(points, log_ratio, strict=True)
-        ]
+        weight = [scale * (a * v - x * x / 2).exp() for x, v in zip(points, log_ratio, strict=True)]
 
         def relative(t: Any) -> Any:
             growth = d * d / 2 + t * mu * d
@@ -75,7 +71,7 @@ class SampledGaussianBalls(SampledBalls):
 
     def _layout(self, c: float, end: float) -> tuple[float, float, float, float]:
         """Ends, step and half width of the strip; what the rule proves of them is computed in balls."""
-        a, mu, level = float(self.exponent(c)), self.mu, DIGITS + math.log(self.count)
+        a, mu, level = float(self.exponent(c)), self.parameter, DIGITS + math.log(self.count)
         # Below x the integrand is less than phi (1 - q)^a, and than that of r >= e^(q v), for a < 0.
         tilt = max(0.0, -a * self.rate * mu)
         least = math.sqrt(2.0 * (level + max(0.0, a * math.log1p(-self.rate))))
@@ -93,7 +89,7 @@ class SampledGaussianBalls(SampledBalls):
         return self.log_ratio(self._loss(x))
 
     def _loss(self, x: Any) -> Any:
-        mu = ball(self.mu)
+        mu = ball(self.parameter)
         return mu * (x - mu / 2)
 
     def _beyond_left(self, a: Any, x: Any, cosine: Any) -> Any:
@@ -101,7 +97,7 @@ class SampledGaussianBalls(SampledBalls):
 
         There |r| is at most 1, and at least 1 - q and e^(q v) times `cosine`, that of mu Im x.
         """
-        arb, mu, q = flint().arb, ball(self.mu), ball(self.rate)
+        arb, mu, q = flint().arb, ball(self.parameter), ball(self.rate)
         root = arb(2).sqrt()
         if self.mixture_first:
             return (-x / root).erfc() / 2
@@ -114,7 +110,7 @@ class SampledGaussianBalls(SampledBalls):
 
     def _beyond_right(self, a: Any, x: Any, log_ratio: Any) -> Any:
         """The same above x >= max(a mu, 0), where the bound falls."""
-        arb, mu = flint().arb, ball(self.mu)
+        arb, mu = flint().arb, ball(self.parameter)
         if not self.mixture_first:
             return (a * log_ratio).exp() * (x / arb(2).sqrt()).erfc() / 2
         most = a * (log_ratio - self._loss(x)) + a * (a - 1) * mu * mu / 2
@@ -122,12 +118,11 @@ class SampledGaussianBalls(SampledBalls):
 
     def _cells(self, c: Any, rule: Rule, moment: Any) -> Decay:
         low, _, step, _ = self._layout(float(c), 0.0)
-        share = [float(weight / moment) for weight in rule.weight]
-        points = [step * (math.floor(low / step) + j) for j in range(len(share))]
-        mean = math.fsum(p * x for p, x in zip(share, points, strict=True)) / math.fsum(share)
-        square = math.fsum(p * (x - mean) ** 2 for p, x in zip(share, points, strict=True)) / math.fsum(share)
-        spread = 5.6 * math.sqrt(square) / _PAIRED
-        edges = [ball(mean + spread * (j - _PAIRED // 2)) for j in range(_PAIRED + 1)]
+        share = np.array([float(weight / moment) for weight in rule.weight])
+        points = step * (math.floor(low / step) + np.arange(len(share)))
+        mean = float(np.average(points, weights=share))
+        spread = math.sqrt(float(np.average((points - mean) ** 2, weights=share)))
+        edges = [ball(x) for x in (mean + spread * np.linspace(-2.8, 2.8, _PAIRED + 1)).tolist()]
         a, ratios = self.exponent(c), [self._at(x) for x in edges]
         cells = []
         for x, y, low_ratio, high_ratio in zip(edges, edges[1:], ratios, ratios[1:], strict=False):
@@ -137,12 +132,12 @@ class SampledGaussianBalls(SampledBalls):
         return paired(cells)
 
     def _shifted(self, c: Any, moment: Any) -> Decay:
-        a, mu, q = self.exponent(c), ball(self.mu), ball(self.rate)
+        a, mu, q = self.exponent(c), ball(self.parameter), ball(self.rate)
         low, high, _, _ = self._layout(float(c), 0.0)
-        edges = [ball(low + (high - low) / _SHIFTED * j) for j in range(_SHIFTED)] + [ball(high)]
+        edges = [ball(x) for x in np.linspace(low, high, _SHIFTED + 1).tolist()]
         lines = []
         for share in (1.0, 0.45, 0.2):
-            y = ball(share * min(0.45 * math.pi / self.mu, 4.0))
+            y = ball(share * min(0.45 * math.pi / self.parameter, 4.0))
             sine, cosine = (mu * y).sin(), (mu * y).cos()
 
             def at(x: Any, sine: Any = sine, cosine: Any = cosine) -> tuple[Any, Any, Any]:

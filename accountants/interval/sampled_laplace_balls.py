@@ -14,25 +14,16 @@ from __future__ import annotations
 
 import functools
 import math
-from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import Any
 
 from dpaudit.accountants.interval.ball_arithmetic import ball, flint, laplace_delta, upper_fraction
 from dpaudit.accountants.interval.sampled_balls import DIGITS, Decay, Rule, SampledBalls, least_of, paired
+from dpaudit.accountants.privacy_loss.contour.sampled_laplace import layout
 
 
-class _Layout(NamedTuple):
-    panels: int
-    points: int  # on each panel
-    stretch: float  # R
-
-
-@dataclass(frozen=True)
 class SampledLaplaceBalls(SampledBalls):
-    """Laplace noise of scale 1, moved by `epsilon`."""
-
-    epsilon: float
+    """Laplace noise of scale 1, moved by `parameter`."""
 
     def ceiling(self) -> Fraction | None:
         """The upper atom's loss."""
@@ -41,7 +32,7 @@ class SampledLaplaceBalls(SampledBalls):
 
     def unsampled(self, epsilon: Any) -> Any:
         """Its closed form."""
-        return laplace_delta(ball(self.epsilon), epsilon)
+        return laplace_delta(ball(self.parameter), epsilon)
 
     def cost(self, c: float, end: float) -> float:
         """A product of matrices is fast."""
@@ -50,9 +41,9 @@ class SampledLaplaceBalls(SampledBalls):
 
     def rule(self, c: Any, end: float) -> Rule:
         """Gauss and Legendre's rule between the atoms."""
-        arb, a, e = flint().arb, self.exponent(c), ball(self.epsilon)
+        arb, a, e = flint().arb, self.exponent(c), ball(self.parameter)
         panels, points, stretch = self._layout(float(c), end)
-        self.allowed(panels * points)
+        self.check_points(panels * points)
         w, r = e / (2 * panels), ball(stretch)
         log_ratio, base = list(self._atoms()), [arb(1) / 2, (-e).exp() / 2]
         for panel in range(panels):
@@ -73,7 +64,7 @@ class SampledLaplaceBalls(SampledBalls):
 
     def decay(self, c: Any) -> Decay:
         """The integral decays, the atoms do not; they turn against each other."""
-        a, e, (low, high) = self.exponent(c), ball(self.epsilon), self._atoms()
+        a, e, (low, high) = self.exponent(c), ball(self.parameter), self._atoms()
         moment = self.rule(c, 0.0).moment()
         first, second = (a * low).exp() / (2 * moment), (a * high - e).exp() / (2 * moment)
         ends = ((a + 1) * low + e).exp() + ((a + 1) * high - 2 * e).exp()
@@ -87,20 +78,11 @@ class SampledLaplaceBalls(SampledBalls):
         return least_of(far, paired([(first.lower(), low, low), (second.lower(), high, high)]))
 
     def _atoms(self) -> tuple[Any, Any]:
-        e = ball(self.epsilon)
+        e = ball(self.parameter)
         return self.log_ratio(-e), self.log_ratio(e)
 
-    def _layout(self, c: float, end: float) -> _Layout:
-        a = float(self.exponent(c))
-        panels = self.allowed(self.epsilon * max(1.0, 0.25 * abs(a), 0.125 * end))
-        w = 0.5 * self.epsilon / panels
-        y = min(0.69, 2.0 * w)
-        stretch = y / w + math.hypot(y / w, 1.0)
-        g = w * (0.5 * (stretch + 1.0 / stretch) - 1.0)
-        growth = (2.0 * abs(a) + 1.0) * (2.0 * w + g) + 2.0 * y * end
-        growth += 0.0 if self.mixture_first else a * math.log(math.cos(2.0 * y))
-        level = DIGITS + 1.0 + math.log(self.count) + growth - math.log1p(-(stretch**-2))
-        return _Layout(panels, 2 + math.ceil(0.5 * level / math.log(stretch)), stretch)
+    def _layout(self, c: float, end: float) -> tuple[int, int, float]:
+        return layout(self.parameter, float(self.exponent(c)), end, DIGITS + 1.0 + math.log(self.count))
 
 
 @functools.cache

@@ -27,20 +27,7 @@ from dpaudit.accountants.privacy_loss.terms import (
 )
 from dpaudit.claims.relations import Neighbouring
 from dpaudit.errors import CannotBound
-from dpaudit.mechanisms import AnyMechanism
-from dpaudit.mechanisms.dominating import (
-    ApproxPair,
-    BoundedRangePair,
-    DiscreteLaplacePair,
-    GaussianPair,
-    LaplacePair,
-    PurePair,
-    ResponsePair,
-    SampledPair,
-    SmoothPair,
-    TablePair,
-    ZCDPPair,
-)
+from dpaudit.mechanisms import AnyMechanism, dominating
 
 #: Terms that one run of a mechanism is worth, each with how many times.
 Losses: TypeAlias = Sequence[tuple[Term, int]]
@@ -71,28 +58,28 @@ def losses(mechanism: AnyMechanism, neighbouring: Neighbouring) -> Losses:
     """
     pair = mechanism.dominating_pair()
     match pair:
-        case GaussianPair(mu=mu, times=times):
+        case dominating.Gaussian(mu=mu, times=times):
             return [(GaussianTerm(finite(up(mu), mechanism)), times)]
-        case LaplacePair(epsilon=epsilon):
+        case dominating.Laplace(epsilon=epsilon):
             return [(LaplaceTerm(finite(up(epsilon), mechanism)), 1)]
-        case DiscreteLaplacePair():
+        case dominating.DiscreteLaplace():
             return [(term, 1) for term in discrete_laplace_term(pair)]
-        case ResponsePair():
+        case dominating.Response():
             return [(response_term(pair), 1)]
-        case BoundedRangePair(epsilon=range_):
+        case dominating.BoundedRange(epsilon=range_):
             return [(BoundedRangeTerm(range_), 1)]
-        case PurePair(epsilon=pure):
+        case dominating.Pure(epsilon=pure):
             return [(PureTerm(pure), 1)]
-        case SampledPair():
+        case dominating.Sampled():
             return [(_sampled(pair, mechanism, neighbouring), 1)]
-        case ApproxPair(epsilon=approximate, delta=delta):
+        case dominating.Approx(epsilon=approximate, delta=delta):
             return [(ApproxTerm(approximate, delta), 1)]
-        case TablePair():
+        case dominating.Table():
             return [(table_term(pair), 1)]
-        case SmoothPair():
+        case dominating.Smooth():
             delta = smooth_delta(pair.epsilon, pair.alpha, pair.beta, pair.dimension)
             return [(ApproxTerm(pair.epsilon, delta), 1)]
-        case ZCDPPair(rho=cost):
+        case dominating.ZCDP(rho=cost):
             if cost == 0:
                 return []
             raise CannotBound(
@@ -112,7 +99,7 @@ def closer_by_divergences(mechanism: AnyMechanism) -> bool:
     range: the pair, which dominates all at once, has a variance larger by a third. (Of many equal choices
     `adaptive_ranges` leaves little of that.)
     """
-    return isinstance(mechanism.dominating_pair(), BoundedRangePair | SmoothPair)
+    return isinstance(mechanism.dominating_pair(), dominating.BoundedRange | dominating.Smooth)
 
 
 def loss_terms(
@@ -142,14 +129,14 @@ def renyi_terms(
     """
     found: list[tuple[Term, int]] = []
     for mechanism, count in runs:
-        if isinstance(mechanism.dominating_pair(), BoundedRangePair | ZCDPPair):
+        if isinstance(mechanism.dominating_pair(), dominating.BoundedRange | dominating.ZCDP):
             found.append((GaussianTerm(sqrt_up(2 * Fraction(rho(mechanism)))), count))
         else:
             found += loss_terms([(mechanism, count)], neighbouring)
     return found
 
 
-def _sampled(pair: SampledPair, mechanism: AnyMechanism, neighbouring: Neighbouring) -> Term:
+def _sampled(pair: dominating.Sampled, mechanism: AnyMechanism, neighbouring: Neighbouring) -> Term:
     """The pair of a Poisson sample.
 
     Where a unit is added, removed or zeroed, the output is the inner mechanism's on the sum with or
@@ -162,10 +149,10 @@ def _sampled(pair: SampledPair, mechanism: AnyMechanism, neighbouring: Neighbour
     """
     replaced = neighbouring is Neighbouring.REPLACE_ONE
     match pair.inner:
-        case GaussianPair(mu=exact):
+        case dominating.Gaussian(mu=exact):
             mu = finite(up(exact), mechanism)
             return GaussianTerm(mu) if replaced else SampledGaussianTerm(mu, pair.rate)
-        case LaplacePair(epsilon=epsilon):
+        case dominating.Laplace(epsilon=epsilon):
             if replaced:
                 return PureTerm(pure_epsilon(mechanism))
             return SampledLaplaceTerm(finite(up(epsilon), mechanism), pair.rate)

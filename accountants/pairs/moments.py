@@ -1,9 +1,9 @@
 """The log moment of one run's privacy loss, log E_P[e^(tL)] = t D_(1+t)(P || Q), at any real t > 0.
 
-Log moments add up over releases; divided by t they are the Renyi divergence of order 1 + t. These functions
-never see a count. Each value is an upper bound: it is raised by `ROUNDING` (32 u) times the sum of the
-magnitudes of the terms that were added, each of which takes fewer than ten roundings and calls of log1p,
-expm1 or sinh (4 u each), or by the quadrature's own bound.
+Log moments add up over releases; divided by t they are the Renyi divergence of order 1 + t. Each value is
+an upper bound: it is raised by `ROUNDING` (32 u) times the sum of the magnitudes of the terms that were
+added, each of which takes fewer than ten roundings and calls of log1p, expm1 or sinh (4 u each), or by the
+quadrature's own bound.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import assert_never
 
 import numpy as np
 
+from dpaudit.accountants.closed_forms.columns import additive
 from dpaudit.accountants.closed_forms.conversions import ROUNDING
-from dpaudit.accountants.closed_forms.rounding import up
-from dpaudit.accountants.composition.columns import Column, additive
+from dpaudit.accountants.closed_forms.rounding import Vector, up
 from dpaudit.accountants.composition.costs import finite, infinite_mass, pure_epsilon, rho
 from dpaudit.accountants.pairs.smooth import smooth_log_moment
 from dpaudit.accountants.privacy_loss.contour.sampled_gaussian import SampledGaussianFactor
@@ -24,20 +24,7 @@ from dpaudit.accountants.privacy_loss.contour.sampled_laplace import SampledLapl
 from dpaudit.accountants.privacy_loss.terms import SampledGaussianTerm, SampledLaplaceTerm
 from dpaudit.claims.relations import Neighbouring
 from dpaudit.errors import CannotBound
-from dpaudit.mechanisms import AnyMechanism
-from dpaudit.mechanisms.dominating import (
-    ApproxPair,
-    BoundedRangePair,
-    DiscreteLaplacePair,
-    GaussianPair,
-    LaplacePair,
-    PurePair,
-    ResponsePair,
-    SampledPair,
-    SmoothPair,
-    TablePair,
-    ZCDPPair,
-)
+from dpaudit.mechanisms import AnyMechanism, dominating
 
 #: t -> an upper bound on the log moment.
 LogMoment = Callable[[float], float]
@@ -54,35 +41,32 @@ def log_moment(mechanism: AnyMechanism, neighbouring: Neighbouring, *, mixture_f
     pair that `mixture_first` names (Mironov, Talwar and Zhang 2019). Smooth: `smooth_log_moment`. A
     table: the sum.
 
-    Args:
-        mechanism: the mechanism.
-        neighbouring: the relation; under replace-one a sampled unit gains less (`losses`).
-        mixture_first: for sampled mechanisms, whether P is the mixture.
+    Under replace-one a sampled unit gains less (`losses`).
 
     Raises:
         CannotBound: a parameter past what can be computed.
     """
     pair = mechanism.dominating_pair()
     match pair:
-        case GaussianPair() | ZCDPPair():
+        case dominating.Gaussian() | dominating.ZCDP():
             return _quadratic(rho(mechanism))
-        case LaplacePair():
+        case dominating.Laplace():
             epsilon = pure_epsilon(mechanism)
             return lambda t: laplace_log_moment(t, epsilon)
-        case DiscreteLaplacePair():
+        case dominating.DiscreteLaplace():
             epsilon = pure_epsilon(mechanism)
             return lambda t: response_log_moment(t, epsilon)
-        case PurePair() | ApproxPair():
+        case dominating.Pure() | dominating.Approx():
             return lambda t: response_log_moment(t, pair.epsilon)
-        case ResponsePair():
+        case dominating.Response():
             return lambda t: response_log_moment(t, pair.epsilon, pair.categories)
-        case BoundedRangePair():
+        case dominating.BoundedRange():
             return lambda t: bounded_range_log_moment(t, pair.epsilon)
-        case SmoothPair():
+        case dominating.Smooth():
             return lambda t: smooth_log_moment(t, pair.alpha, pair.beta, pair.dimension)
-        case SampledPair():
+        case dominating.Sampled():
             return _sampled(pair, mechanism, neighbouring, mixture_first=mixture_first)
-        case TablePair():
+        case dominating.Table():
             return lambda t: _tabulated(pair, t)
         case _:
             assert_never(pair)
@@ -91,12 +75,12 @@ def log_moment(mechanism: AnyMechanism, neighbouring: Neighbouring, *, mixture_f
 def failure(mechanism: AnyMechanism) -> float:
     """The probability with which one run may reveal everything; its log moment covers all else."""
     pair = mechanism.dominating_pair()
-    if isinstance(pair, ApproxPair):
+    if isinstance(pair, dominating.Approx):
         return pair.delta
-    return min(1.0, infinite_mass(pair)) if isinstance(pair, TablePair) else 0.0
+    return min(1.0, infinite_mass(pair)) if isinstance(pair, dominating.Table) else 0.0
 
 
-def _never(sensitivity: Column, scale: Column) -> Column:
+def _never(sensitivity: Vector, scale: Vector) -> Vector:
     del scale
     return np.zeros_like(sensitivity)
 
@@ -179,11 +163,11 @@ def _quadratic(cost: float) -> LogMoment:
 
 
 def _sampled(
-    pair: SampledPair, mechanism: AnyMechanism, neighbouring: Neighbouring, *, mixture_first: bool
+    pair: dominating.Sampled, mechanism: AnyMechanism, neighbouring: Neighbouring, *, mixture_first: bool
 ) -> LogMoment:
     inner, rate = pair.inner, pair.rate
     replaced = neighbouring is Neighbouring.REPLACE_ONE
-    if isinstance(inner, LaplacePair):
+    if isinstance(inner, dominating.Laplace):
         if inner.epsilon == 0:
             return _quadratic(0.0)
         epsilon = pure_epsilon(mechanism)
@@ -209,7 +193,7 @@ def _by_quadrature(factor: SampledGaussianFactor | SampledLaplaceFactor) -> LogM
     return bound
 
 
-def _tabulated(table: TablePair, t: float) -> float:
+def _tabulated(table: dominating.Table, t: float) -> float:
     pairs = [(loss, p) for loss, p in zip(table.losses, table.probabilities, strict=True) if p > 0.0]
     if not pairs:
         return 0.0

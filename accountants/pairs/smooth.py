@@ -67,16 +67,10 @@ def smooth_log_moment(t: float, alpha: float, beta: float, dimension: int) -> fl
 
 @lru_cache(maxsize=4096)
 def smooth_delta(epsilon: float, alpha: float, beta: float, dimension: int) -> float:
-    """Upper bound on the delta at `epsilon` of smooth Gaussian noise, over all pairs it allows.
+    """Upper bound on the delta at `epsilon` >= 0 nats of smooth Gaussian noise, over all pairs it allows.
 
-    Args:
-        epsilon: in [0, inf), nats.
-        alpha: the least ratio of scale to shift, in (0, inf).
-        beta: the largest change of the log variance, in [0, inf).
-        dimension: d >= 1.
-
-    Returns:
-        delta in (0, 1], above the worst pair's by `SLACK` relative, or more where the cells run out.
+    It is above the worst pair's by `SLACK` relative, or more where the cells run out. alpha > 0 is the least
+    ratio of scale to shift, beta >= 0 the largest change of the log variance.
 
     Raises:
         InvalidParameter: an argument is out of range.
@@ -130,14 +124,7 @@ def smooth_delta(epsilon: float, alpha: float, beta: float, dimension: int) -> f
 def smooth_alpha(epsilon: float, delta: float, dimension: int, beta: float) -> float:
     """The least alpha, up to 1e-6 relative, for which smooth Gaussian noise is (epsilon, delta)-DP.
 
-    Args:
-        epsilon: the target, in (0, inf), nats.
-        delta: the target, in (0, 1).
-        dimension: d >= 1.
-        beta: the largest change of the log variance, in [0, inf).
-
-    Returns:
-        alpha > 0 with `smooth_delta` at most `delta`.
+    The target is epsilon > 0 in nats and delta in (0, 1); `smooth_delta` verifies the answer.
 
     Raises:
         InvalidParameter: an argument is out of range.

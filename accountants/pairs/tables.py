@@ -17,7 +17,7 @@ from dpaudit.accountants.privacy_loss.terms import (
     RandomizedResponseTerm,
 )
 from dpaudit.errors import CannotBound
-from dpaudit.mechanisms.dominating import DiscreteLaplacePair, ResponsePair, TablePair
+from dpaudit.mechanisms import dominating
 
 #: Noise that is moved further has its pair replaced by any of the same epsilon.
 MOST_MOVES = 1024
@@ -25,7 +25,7 @@ MOST_MOVES = 1024
 _LEAST = 1e-300
 
 
-def response_term(pair: ResponsePair) -> RandomizedResponseTerm | DiscreteTerm:
+def response_term(pair: dominating.Response) -> RandomizedResponseTerm | DiscreteTerm:
     """Two inputs' answers: either input itself, or, with loss 0, one of the other categories.
 
     For any two inputs the law is the same, hence it is the worst pair in either order.
@@ -41,7 +41,7 @@ def response_term(pair: ResponsePair) -> RandomizedResponseTerm | DiscreteTerm:
     return DiscreteTerm((-epsilon, 0.0, epsilon), tuple(max(p, _LEAST) for p in probabilities))
 
 
-def discrete_laplace_term(pair: DiscreteLaplacePair) -> tuple[PureTerm | DiscreteTerm, ...]:
+def discrete_laplace_term(pair: dominating.DiscreteLaplace) -> tuple[PureTerm | DiscreteTerm, ...]:
     """The pair of one coordinate moved by the whole sensitivity d, an integer; none for d = 0.
 
     Clamp the output to [0, d], a sufficient statistic x with dP/dQ = e^((d - 2 x) q), q = 1 / scale, r = e^-q
@@ -67,7 +67,7 @@ def discrete_laplace_term(pair: DiscreteLaplacePair) -> tuple[PureTerm | Discret
     return (DiscreteTerm(tuple(losses[::-1]), tuple(max(p, _LEAST) for p in reversed(probabilities))),)
 
 
-def table_term(table: TablePair) -> ApproxTerm | DiscreteTerm:
+def table_term(table: dominating.Table) -> ApproxTerm | DiscreteTerm:
     """The table's rows: the table dominates both orders of every pair (its obligation), so one order will do.
 
     A mechanism whose largest loss in both orders is e, but for a probability, is (e, delta)-DP: where the

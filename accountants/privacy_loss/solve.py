@@ -76,7 +76,7 @@ def curve_epsilon(line: HasCurve, log_delta: float, highest: float) -> Bracket:
     """The same for any curve whose answer is at most `highest`, by bisection."""
 
     def excess(epsilon: float) -> float:
-        return max(line.curve(epsilon).log_estimate, -1e6) - log_delta
+        return max(line.curve(epsilon).log_estimate - log_delta, -50.0)
 
     if line.curve(0.0).log_upper <= log_delta or excess(0.0) <= 0.0:
         guess = 0.0

@@ -27,7 +27,6 @@ class GaussianTerm:
     mu: float
 
     def __post_init__(self) -> None:
-        """Refuse what is not a finite number >= 0."""
         nonnegative("mu", self.mu)
 
 
@@ -38,7 +37,6 @@ class _OneEpsilon:
     epsilon: float
 
     def __post_init__(self) -> None:
-        """Refuse what is not a finite number in [0, 1e6]."""
         _at_most(LARGEST_PARAMETER, "epsilon", self.epsilon)
 
 
@@ -82,7 +80,7 @@ class DiscreteTerm:
     bounds hold for any that round to the given ones within 16 u (1 + |log p|), relative, u = 2^-53.
 
     Attributes:
-        losses: increasing.
+        losses: increasing, in [-1e6, 1e6].
         probabilities: one for each loss.
         infinite: the probability of an infinite loss, beside the others.
     """
@@ -92,7 +90,6 @@ class DiscreteTerm:
     infinite: float = 0.0
 
     def __post_init__(self) -> None:
-        """Refuse losses outside [-1e6, 1e6] or out of order, and what are no probabilities."""
         if not self.losses or len(self.losses) != len(self.probabilities):
             raise InvalidParameter(
                 f"{len(self.losses)} losses and {len(self.probabilities)} probabilities", where="DiscreteTerm"
@@ -109,7 +106,7 @@ class DiscreteTerm:
 
 @dataclass(frozen=True, slots=True)
 class ApproxTerm:
-    """Any (epsilon, delta)-DP mechanism.
+    """Any (epsilon, delta)-DP mechanism; epsilon in [0, 1e6], delta in [0, 1].
 
     Dominated by revealing all with probability delta, else randomized response (Kairouz, Oh and Viswanath
     2015, Theorem 3.4).
@@ -120,14 +117,13 @@ class ApproxTerm:
     delta: float
 
     def __post_init__(self) -> None:
-        """Refuse epsilon outside [0, 1e6] and delta outside [0, 1]."""
         _at_most(LARGEST_PARAMETER, "epsilon", self.epsilon)
         _unit_interval("delta", self.delta)
 
 
 @dataclass(frozen=True, slots=True)
 class SampledGaussianTerm:
-    """Gaussian noise over a Poisson sample, add-or-remove.
+    """Gaussian noise over a Poisson sample, add-or-remove; mu in [0, 1e3], rate in [0, 1].
 
     The pair is (1 - rate) N(0, 1) + rate N(mu, 1) against N(0, 1). Both orders are composed and the larger
     delta is taken (Mironov, Talwar and Zhang 2019; Zhu, Dong and Wang 2022, Theorem 11).
@@ -138,21 +134,19 @@ class SampledGaussianTerm:
     rate: float
 
     def __post_init__(self) -> None:
-        """Refuse mu outside [0, 1e3] and rate outside [0, 1]."""
         _at_most(1e3, "mu", self.mu, " under sampling")
         _unit_interval("rate", self.rate)
 
 
 @dataclass(frozen=True, slots=True)
 class SampledLaplaceTerm:
-    """Laplace noise over a Poisson sample, add-or-remove; as `SampledGaussianTerm`."""
+    """Laplace noise over a Poisson sample, as `SampledGaussianTerm`; epsilon in [0, 500]."""
 
     column: ClassVar[str] = "sampled_laplace"
     epsilon: float
     rate: float
 
     def __post_init__(self) -> None:
-        """Refuse epsilon outside [0, 500] and rate outside [0, 1]."""
         _at_most(500.0, "epsilon", self.epsilon, " under sampling")
         _unit_interval("rate", self.rate)
 

@@ -15,44 +15,31 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpaudit.algorithms.data.trajectories import TrajectoryData
-from dpaudit.algorithms.public_parameters import public_size, set_read_only
+from dpaudit.algorithms.data.trajectories import Records, TrajectoryData
+from dpaudit.algorithms.public_parameters import Array, public_size, set_read_only
 from dpaudit.errors import DataError, InvalidParameter
-
-_Vector = NDArray[np.float64]
 
 
 class Episode(NamedTuple):
-    """One person's record.
+    """One person's record."""
 
-    Attributes:
-        states: [T] int, T >= 1.
-        rewards: [T] float; rewards[t] is what followed states[t].
-    """
-
-    states: NDArray[np.int64]
-    rewards: _Vector
+    states: NDArray[np.int64]  # [T] int, T >= 1
+    rewards: Array  # [T] float; rewards[t] is what followed states[t]
 
 
 @dataclass(frozen=True, eq=False)
-class Episodes:
+class Episodes(Records):
     """m episodes over N states, one after the other; read-only once built.
-
-    Attributes:
-        states: [steps] int in 0..N-1, of all episodes.
-        rewards: [steps] finite floats.
-        lengths: [m] int >= 1, how many steps each episode has.
-        n_states: N, public.
 
     Raises:
         DataError: if the records are not of that shape. The message is for the data's holder alone.
         InvalidParameter: if N is not a positive integer.
     """
 
-    states: NDArray[np.int64]
-    rewards: _Vector
-    lengths: NDArray[np.int64]
-    n_states: int
+    states: NDArray[np.int64]  # [steps] int in 0..N-1, of all episodes
+    rewards: Array  # [steps] finite floats
+    lengths: NDArray[np.int64]  # [m] int >= 1, how many steps each episode has
+    n_states: int  # N, public
 
     def __post_init__(self) -> None:
         n_states = public_size(self.n_states, "n_states")
@@ -107,18 +94,6 @@ class Episodes:
         for begin, end in itertools.pairwise([0, *ends]):
             yield Episode(self.states[begin:end], self.rewards[begin:end])
 
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Episodes):
-            return NotImplemented
-        return (
-            self.n_states == other.n_states
-            and np.array_equal(self.states, other.states)
-            and np.array_equal(self.rewards, other.rewards)
-            and np.array_equal(self.lengths, other.lengths)
-        )
-
-    __hash__ = None  # type: ignore[assignment]  # compared by content, like the arrays it holds
-
     def __repr__(self) -> str:
         # Public sizes only: how long the episodes are is private.
         return f"Episodes(m={len(self)}, n_states={self.n_states})"
@@ -153,26 +128,17 @@ class Episodes:
 
 
 class FirstVisits(NamedTuple):
-    """All that least squares needs of a data set; private.
+    """All that least squares needs of a data set; private."""
 
-    Attributes:
-        counts: [N], |X_s|, how many episodes visit each state.
-        means: [N], F_X, the mean return from the first visits; 0 where there is none.
-        episodes: m.
-    """
-
-    counts: _Vector
-    means: _Vector
-    episodes: int
+    counts: Array  # [N], |X_s|, how many episodes visit each state
+    means: Array  # [N], F_X, the mean return from the first visits; 0 where there is none
+    episodes: int  # m
 
 
 def first_visits(data: Episodes, discount: float, largest_return: float) -> FirstVisits:
-    """The first-visit Monte Carlo estimate (equation 4), vectorised over episodes.
+    """The first-visit Monte Carlo estimate (equation 4), with discount gamma in [0, 1].
 
-    Args:
-        data: m episodes.
-        discount: gamma, in [0, 1].
-        largest_return: F_max, public; every episode's return is clipped to [0, F_max].
+    Every episode's return is clipped to [0, F_max], where F_max, the largest return, is public.
     """
     returns = _returns(data, discount)
     cells = np.repeat(np.arange(len(data)) * data.n_states, data.lengths) + data.states
@@ -186,7 +152,7 @@ def first_visits(data: Episodes, discount: float, largest_return: float) -> Firs
     return FirstVisits(counts, means, len(data))
 
 
-def _returns(data: Episodes, discount: float) -> _Vector:
+def _returns(data: Episodes, discount: float) -> Array:
     """The discounted sum of rewards from each step to its episode's end, [steps]."""
     returns = data.rewards.copy()
     ends = data.lengths.cumsum()  # [m], one past the last step

@@ -37,19 +37,12 @@ EPISODE_COLUMNS = ("episode", "step", "state", "reward")
 
 
 class Sizes(TypedDict, total=False):
-    """The public sizes of a file of trajectories.
+    """The public sizes of a file of trajectories."""
 
-    Attributes:
-        n_states: S.
-        n_actions: A.
-        horizon: H; without it, the length that most episodes have. All must have it.
-        infer_sizes: read S and A off the records where they are not given. That is NOT private.
-    """
-
-    n_states: int | None
-    n_actions: int | None
-    horizon: int | None
-    infer_sizes: bool
+    n_states: int | None  # S
+    n_actions: int | None  # A
+    horizon: int | None  # H; without it, the length that most episodes have. All must have it.
+    infer_sizes: bool  # read S and A off the records where they are not given. That is NOT private.
 
 
 def read_trajectories(path: str | os.PathLike[str], **sizes: Unpack[Sizes]) -> TrajectoryData:
@@ -215,11 +208,7 @@ def write_csv(data: TrajectoryData, path: str | os.PathLike[str]) -> None:
 def _trajectories(columns: Columns, place: Place, **sizes: Unpack[Sizes]) -> TrajectoryData:
     """Assemble trajectories, in increasing order of ``episode``, from lines in any order.
 
-    Args:
-        columns: ``episode`` (any integers, one per trajectory), ``step`` (0..H-1), ``state``, ``action``,
-            ``reward`` and ``next_state``, each [lines] as float64.
-        place: names a line's place in its file, for messages.
-        sizes: public.
+    Columns are [lines]; episodes are any whole numbers, steps 0..H-1.
     """
     _require_whole_numbers(columns, place, ("episode", "step", "state", "action", "next_state"))
     rewards = columns["reward"]
@@ -235,11 +224,19 @@ def _trajectories(columns: Columns, place: Place, **sizes: Unpack[Sizes]) -> Tra
         wrong = (columns[name] < 0) | (columns[name] >= size)
         _check(wrong, columns, place, name, f"in 0..{size - 1}")
 
-    order, n, horizon = _one_length(
-        columns, place, None if horizon is None else public_size(horizon, "horizon")
-    )
+    order, lengths = _whole_episodes(columns, place)
+    horizon = int(np.bincount(lengths).argmax()) if horizon is None else public_size(horizon, "horizon")
+    ragged = np.flatnonzero(lengths != horizon)
+    if ragged.size:
+        last = int(order[int(lengths[: ragged[0] + 1].sum()) - 1])
+        raise DataError(
+            f"episode {columns['episode'][last]:.0f} has {lengths[ragged[0]]} steps; "
+            f"the horizon is {horizon}",
+            where=_where(columns, place, last),
+            remedy="cut longer episodes at the horizon and pad shorter ones with a public absorbing state",
+        )
     state, action, reward, next_state = (
-        columns[name][order].reshape(n, horizon) for name in ("state", "action", "reward", "next_state")
+        columns[name][order].reshape(-1, horizon) for name in ("state", "action", "reward", "next_state")
     )  # [n, H] each
     broken = next_state[:, :-1] != state[:, 1:]
     if broken.any():
@@ -295,22 +292,6 @@ def _whole_episodes(columns: Columns, place: Place) -> tuple[NDArray[np.intp], N
         )
 
     return order, np.diff(np.append(starts, order.size))
-
-
-def _one_length(columns: Columns, place: Place, horizon: int | None) -> tuple[NDArray[np.intp], int, int]:
-    """The lines in order of (episode, step), the number of episodes and their common length."""
-    order, lengths = _whole_episodes(columns, place)
-    common = horizon if horizon is not None else int(np.bincount(lengths).argmax())
-    ragged = np.flatnonzero(lengths != common)
-    if ragged.size:
-        last = int(lengths[: ragged[0] + 1].sum()) - 1
-        raise DataError(
-            f"episode {columns['episode'][order[last]]:.0f} has {lengths[ragged[0]]} steps; "
-            f"the horizon is {common}",
-            where=_where(columns, place, int(order[last])),
-            remedy="cut longer episodes at the horizon and pad shorter ones with a public absorbing state",
-        )
-    return order, int(lengths.size), common
 
 
 def _check(wrong: NDArray[np.bool_], columns: Columns, place: Place, name: str, wanted: str) -> None:

@@ -20,14 +20,10 @@ REWARD_COLUMNS = ("step", "state", "action", "reward")
 
 
 def read_table(path: Path, *accepted: Sequence[str]) -> tuple[list[str], NDArray[np.float64]]:
-    """The header and the numbers below it, [lines, columns].
+    """The header and the numbers below it, [lines, columns], of a UTF-8 file.
 
-    Args:
-        path: UTF-8.
-        accepted: the sets of column names, in any order, of which the header must be one.
-
-    Raises:
-        DataError: with the line, for anything else; for the data's holder.
+    The header must be one of the accepted sets of column names, in any order. Raises `DataError` (for the
+    data's holder), with the line, for anything else.
     """
     header: list[str] = []
     try:
@@ -93,7 +89,7 @@ def read_rewards(path: str | os.PathLike[str]) -> NDArray[np.float64]:
         header, table = read_table(file, REWARD_COLUMNS)
     except OSError as error:
         raise UsageError(f"cannot be read: {error}", where=str(file), remedy="name a CSV file") from None
-    except DataError as error:  # the file is public: its error may be shown to everybody
+    except DataError as error:  # the file is public, and so may be its error
         _refuse_rewards(error.what, error.where)
     table = table[:, [header.index(name) for name in REWARD_COLUMNS]]
     index, rewards = table[:, :3], table[:, 3]
@@ -109,13 +105,10 @@ def read_rewards(path: str | os.PathLike[str]) -> NDArray[np.float64]:
     if not rewards.size:
         _refuse_rewards("no rewards", str(file))
     cells = [(int(step), int(state), int(action)) for step, state, action in index.tolist()]
-    seen: set[tuple[int, int, int]] = set()
-    for row, cell_index in enumerate(cells):
-        if cell_index in seen:
-            _refuse_rewards(
-                f"step, state, action {cell_index} twice", f"{file} line {line_number(file, row)}"
-            )
-        seen.add(cell_index)
+    _, firsts = np.unique(index, axis=0, return_index=True)
+    if firsts.size < len(cells):
+        row = min(set(range(len(cells))) - set(firsts.tolist()))
+        _refuse_rewards(f"step, state, action {cells[row]} twice", f"{file} line {line_number(file, row)}")
     shape = tuple(max(column) + 1 for column in zip(*cells, strict=True))  # (H, S, A)
     needed = math.prod(shape)  # in Python's integers, which do not wrap around
     if len(cells) != needed:

@@ -8,6 +8,7 @@ state that occurs is a fact about one person.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -16,33 +17,33 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpaudit.algorithms.public_parameters import public_size, set_read_only
+from dpaudit.claims.pairs import Pair
+from dpaudit.claims.relations import Neighbouring
 from dpaudit.errors import DataError, InvalidParameter
 
 
 class Trajectory(NamedTuple):
-    """One person's record.
+    """One person's record."""
 
-    Attributes:
-        states: [H+1] int, the last one being the state after the last action.
-        actions: [H] int.
-        rewards: [H] float in [0, 1].
-    """
+    states: NDArray[np.int64]  # [H+1] int, the last one being the state after the last action
+    actions: NDArray[np.int64]  # [H] int
+    rewards: NDArray[np.float64]  # [H] float in [0, 1]
 
-    states: NDArray[np.int64]
-    actions: NDArray[np.int64]
-    rewards: NDArray[np.float64]
+
+class Records:
+    """Base of data sets: compared by content, like the arrays they hold, and so without a hash."""
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and all(
+            np.array_equal(value, getattr(other, name)) for name, value in vars(self).items()
+        )
+
+    __hash__ = None  # type: ignore[assignment]
 
 
 @dataclass(frozen=True, eq=False)
-class TrajectoryData:
+class TrajectoryData(Records):
     """n trajectories of H steps over S states and A actions; read-only once built.
-
-    Attributes:
-        states: [n, H+1] int in 0..S-1; ``states[:, h + 1]`` is where step h led.
-        actions: [n, H] int in 0..A-1.
-        rewards: [n, H] float in [0, 1].
-        n_states: S, public.
-        n_actions: A, public.
 
     Raises:
         DataError: if the records are not of that shape. The message names records: it is for the data's
@@ -50,11 +51,11 @@ class TrajectoryData:
         InvalidParameter: if S or A is not a positive integer.
     """
 
-    states: NDArray[np.int64]
-    actions: NDArray[np.int64]
-    rewards: NDArray[np.float64]
-    n_states: int
-    n_actions: int
+    states: NDArray[np.int64]  # [n, H+1] int in 0..S-1; ``states[:, h + 1]`` is where step h led
+    actions: NDArray[np.int64]  # [n, H] int in 0..A-1
+    rewards: NDArray[np.float64]  # [n, H] float in [0, 1]
+    n_states: int  # S, public
+    n_actions: int  # A, public
 
     def __post_init__(self) -> None:
         n_states = public_size(self.n_states, "n_states")
@@ -96,18 +97,6 @@ class TrajectoryData:
     def __iter__(self) -> Iterator[Trajectory]:
         return map(Trajectory, self.states, self.actions, self.rewards)
 
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, TrajectoryData):
-            return NotImplemented
-        return (
-            (self.n_states, self.n_actions) == (other.n_states, other.n_actions)
-            and np.array_equal(self.states, other.states)
-            and np.array_equal(self.actions, other.actions)
-            and np.array_equal(self.rewards, other.rewards)
-        )
-
-    __hash__ = None  # type: ignore[assignment]  # compared by content, like the arrays it holds
-
     def __repr__(self) -> str:
         # Shape only: a record printed by accident would be a release outside the ledger.
         return (
@@ -147,6 +136,12 @@ class TrajectoryData:
         states, actions, rewards = tables
         return TrajectoryData(states, actions, rewards, self.n_states, self.n_actions)
 
+    def visits(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The cell (h, s, a) and the cell (h, s, a, s') of each step, as flat positions; [n, H] both."""
+        steps = np.broadcast_to(np.arange(self.horizon), self.actions.shape)
+        cells = (steps * self.n_states + self.states[:, :-1]) * self.n_actions + self.actions
+        return cells, cells * self.n_states + self.states[:, 1:]
+
     def visit_counts(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """How often each (h, s, a) and each (h, s, a, s') occurs: [H, S, A] and [H, S, A, S]. Not private.
 
@@ -154,10 +149,90 @@ class TrajectoryData:
         L2 sensitivity sqrt(2 H) and L1 sensitivity 2 H.
         """
         shape = (self.horizon, self.n_states, self.n_actions, self.n_states)
-        steps = np.broadcast_to(np.arange(self.horizon), self.actions.shape)
-        cells = np.ravel_multi_index((steps, self.states[:, :-1], self.actions, self.states[:, 1:]), shape)
-        counts = np.bincount(cells.ravel(), minlength=int(np.prod(shape))).reshape(shape).astype(np.int64)
+        counts = np.bincount(self.visits()[1].ravel(), minlength=math.prod(shape)).reshape(shape)
         return counts.sum(axis=3), counts
+
+
+def trajectory_pairs(
+    data: TrajectoryData,
+    *,
+    neighbouring: Neighbouring | str = Neighbouring.REPLACE_ONE,
+    index: int = -1,
+) -> Iterator[Pair]:
+    """Pairs in which one trajectory is changed as the relation allows; those equal to the data are left out.
+
+    Replace-one: the trajectory replaced by another one's duplicate, by those that stay in one corner of
+    the state-action space, by one that visits as many cells as it can, by itself with the rewards
+    reversed, and by itself with the last step alone changed. Add-or-remove-one: the trajectory
+    dropped, doubled, and each of the corner trajectories added.
+
+    Raises:
+        InvalidParameter: there is no such trajectory, or the relation is zero-out, which has no meaning
+            for trajectories.
+    """
+    if not -len(data) <= index < len(data):
+        raise InvalidParameter(f"trajectory {index} of {len(data)}", where="trajectory_pairs")
+    index %= len(data)
+    relation = Neighbouring(neighbouring)
+    if relation is Neighbouring.REPLACE_ONE:
+        changes = {**_corners(data), **_variations(data, index)}
+        pairs = [
+            Pair(data, data.replace(index, changed), f"a trajectory replaced: {name}", unit=index)
+            for name, changed in changes.items()
+        ]
+        low, high = (data.replace(index, corner) for corner in list(_corners(data).values())[:2])
+        pairs.append(Pair(low, high, "one corner of the space, replaced by the opposite one", unit=index))
+        yield from (pair for pair in pairs if pair.data != pair.neighbour)
+    elif relation is Neighbouring.ADD_OR_REMOVE_ONE:
+        rows = list(data)
+        if len(rows) > 1:
+            rest = TrajectoryData.of(rows[:index] + rows[index + 1 :], data.n_states, data.n_actions)
+            yield Pair(data, rest, "a trajectory dropped", unit=index)
+        yield Pair(
+            data,
+            TrajectoryData.of([*rows, rows[index]], data.n_states, data.n_actions),
+            "a trajectory doubled",
+            unit=len(rows),
+        )
+        for name, corner in _corners(data).items():
+            added = TrajectoryData.of([*rows, corner], data.n_states, data.n_actions)
+            yield Pair(data, added, f"a trajectory added: {name}", unit=len(rows))
+    else:
+        raise InvalidParameter(
+            f"relation {relation}",
+            where="trajectory_pairs",
+            why="a trajectory of zeros is a record like any other",
+            remedy="use replace-one or add-or-remove-one",
+        )
+
+
+def _corners(data: TrajectoryData) -> dict[str, Trajectory]:
+    """Trajectories at the edges of what a record may be."""
+    horizon, last_state, last_action = data.horizon, data.n_states - 1, data.n_actions - 1
+    steps = np.arange(horizon + 1)
+    return {
+        "the first state and action, no reward": _constant(horizon, 0, 0, 0.0),
+        "the last state and action, full reward": _constant(horizon, last_state, last_action, 1.0),
+        "another state and action at each step": Trajectory(
+            steps % data.n_states, steps[:-1] % data.n_actions, (steps[:-1] % 2).astype(float)
+        ),
+    }
+
+
+def _variations(data: TrajectoryData, index: int) -> dict[str, Trajectory]:
+    """The trajectory itself, changed a little, and another one's."""
+    states, actions, rewards = data[index]
+    last = states.copy()
+    last[-1] = (last[-1] + 1) % data.n_states
+    return {
+        "another one's duplicate": data[(index + 1) % len(data)],
+        "its rewards turned over": Trajectory(states, actions, 1.0 - rewards),
+        "its last state alone": Trajectory(last, actions, rewards),
+    }
+
+
+def _constant(horizon: int, state: int, action: int, reward: float) -> Trajectory:
+    return Trajectory(np.full(horizon + 1, state), np.full(horizon, action), np.full(horizon, reward))
 
 
 def _table(values: ArrayLike, name: str) -> NDArray[Any]:

@@ -14,10 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.algorithms.data.episodes import Episodes, FirstVisits
-from dpaudit.algorithms.public_parameters import public_size
+from dpaudit.algorithms.public_parameters import Array, public_size
 from dpaudit.errors import InvalidParameter
-
-_Vector = NDArray[np.float64]
 
 #: The largest return, public.
 LARGEST_RETURN = 1.0
@@ -27,30 +25,19 @@ _CHUNK = 50_000
 
 
 class Stays(NamedTuple):
-    """m episodes on the chain, before they are written out.
+    """m episodes on the chain, before they are written out."""
 
-    Attributes:
-        starts: [m], the first state, uniform over all.
-        times: [m, N], how many steps each state takes, once reached; geometric.
-    """
-
-    starts: NDArray[np.int64]
-    times: NDArray[np.int64]
+    starts: NDArray[np.int64]  # [m], the first state, uniform over all
+    times: NDArray[np.int64]  # [m, N], how many steps each state takes, once reached; geometric
 
 
 @dataclass(frozen=True)
 class Chain:
-    """The chain.
+    """The chain."""
 
-    Attributes:
-        n_states: N.
-        stay: p, in [0, 1).
-        discount: gamma, in [0, 1).
-    """
-
-    n_states: int = 40
-    stay: float = 0.5
-    discount: float = 0.99
+    n_states: int = 40  # N
+    stay: float = 0.5  # p, in [0, 1)
+    discount: float = 0.99  # gamma, in [0, 1)
 
     def __post_init__(self) -> None:
         public_size(self.n_states, "n_states")
@@ -58,7 +45,7 @@ class Chain:
             if not 0.0 <= value < 1.0:
                 raise InvalidParameter(f"{name} = {value!r}", where="Chain", remedy="give one in [0, 1)")
 
-    def values(self) -> _Vector:
+    def values(self) -> Array:
         """V(s) = p gamma V(s) + (1 - p) gamma V(s + 1), and 1 - p for the last move's reward; [N]."""
         move, kept = 1.0 - self.stay, 1.0 - self.stay * self.discount
         values = np.full(self.n_states, move / kept)
@@ -66,7 +53,7 @@ class Chain:
             values[s] = move * self.discount * values[s + 1] / kept
         return values
 
-    def features(self, group: int = 1) -> _Vector:
+    def features(self, group: int = 1) -> Array:
         """Tabular, or `group` adjacent states aggregated: forced to one value; [N, N/group rounded up].
 
         Columns are of norm 1, so that norm(Phi) = 1 and a ridge means the same in either form.
@@ -74,7 +61,7 @@ class Chain:
         group = public_size(group, "group")
         columns = np.arange(self.n_states) // group
         table = np.eye(-(-self.n_states // group))[columns]
-        unit: _Vector = table / np.sqrt(table.sum(axis=0))
+        unit: Array = table / np.sqrt(table.sum(axis=0))
         return unit
 
     def stays(self, episodes: int, rng: np.random.Generator) -> Stays:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpaudit.algorithms.environments.line_world import (
     HORIZON,
@@ -16,6 +16,7 @@ from dpaudit.algorithms.environments.line_world import (
 )
 from dpaudit.algorithms.environments.tabular import TabularMDP, cumulative
 from dpaudit.algorithms.optional_modules import optional_module
+from dpaudit.algorithms.public_parameters import Array
 
 if TYPE_CHECKING:
     import gymnasium
@@ -24,33 +25,18 @@ if TYPE_CHECKING:
 def gymnasium_environment(mdp: TabularMDP) -> gymnasium.Env[int, int]:
     """An episode of H steps; observations are states, and ``info["step"]`` counts the steps from 0.
 
-    Rewards are the expected ones of (step, state, action). After H steps the episode is terminated. Linear
-    processes have theirs through their table: ``gymnasium_environment(linear.tabular)``.
+    Rewards are the expected ones of (step, state, action). After H steps the episode is terminated.
     """
-    library = optional_module("gymnasium", "gymnasium", "an environment")
 
-    class TabularEnvironment(library.Env):  # type: ignore[name-defined,misc]
-        observation_space = library.spaces.Discrete(mdp.n_states)
-        action_space = library.spaces.Discrete(mdp.n_actions)
+    def draw(row: Array, rng: np.random.Generator) -> int:
+        return int((rng.random() >= cumulative(row)).sum())
 
-        def reset(
-            self, *, seed: int | None = None, options: dict[str, Any] | None = None
-        ) -> tuple[int, dict[str, Any]]:
-            super().reset(seed=seed, options=options)
-            self._step, self._state = 0, self._draw(mdp.initial)
-            return self._state, {"step": 0}
+    def move(h: int, state: int, action: int, rng: np.random.Generator) -> tuple[int, float]:
+        return draw(mdp.transitions[h, state, action], rng), float(mdp.rewards[h, state, action])
 
-        def step(self, action: int) -> tuple[int, float, bool, bool, dict[str, Any]]:
-            h, state = self._step, self._state
-            self._step, self._state = h + 1, self._draw(mdp.transitions[h, state, action])
-            reward = float(mdp.rewards[h, state, action])
-            return self._state, reward, h + 1 == mdp.horizon, False, {"step": h + 1}
-
-        def _draw(self, row: np.ndarray[Any, np.dtype[np.float64]]) -> int:
-            return int((self.np_random.random() >= cumulative(row)).sum())
-
-    environment: gymnasium.Env[int, int] = TabularEnvironment()
-    return environment
+    spaces = _gymnasium().spaces
+    observations, actions = spaces.Discrete(mdp.n_states), spaces.Discrete(mdp.n_actions)
+    return _environment(observations, actions, lambda rng: draw(mdp.initial, rng), move, mdp.horizon)
 
 
 def line_environment(rewards: RewardFunction | None = None) -> gymnasium.Env[Any, int]:
@@ -58,25 +44,45 @@ def line_environment(rewards: RewardFunction | None = None) -> gymnasium.Env[Any
 
     Rewards are of the state that a step reaches; left out, 0.5 - |s - 0.5|.
     """
-    library = optional_module("gymnasium", "gymnasium", "an environment")
     earned = middle_rewards() if rewards is None else rewards
 
-    class LineEnvironment(library.Env):  # type: ignore[name-defined,misc]
-        observation_space = library.spaces.Box(0.0, 1.0, (1,), np.float64)
-        action_space = library.spaces.Discrete(N_ACTIONS)
+    def move(h: int, state: Array, action: int, rng: np.random.Generator) -> tuple[Array, float]:
+        del h
+        reached = moved(float(state[0]), int(action), float(rng.random()))
+        return np.array([reached]), float(earned(reached))
+
+    spaces = _gymnasium().spaces
+    observations = spaces.Box(0.0, 1.0, (1,), np.float64)
+    return _environment(observations, spaces.Discrete(N_ACTIONS), lambda rng: rng.random(1), move, HORIZON)
+
+
+def _gymnasium() -> Any:
+    return optional_module("gymnasium", "gymnasium", "an environment")
+
+
+def _environment(
+    observations: Any,
+    actions: Any,
+    first: Callable[[np.random.Generator], Any],
+    move: Callable[[int, Any, int, np.random.Generator], tuple[Any, float]],
+    horizon: int,
+) -> gymnasium.Env[Any, int]:
+    """An environment from its first state and, from step, state and action, the next state and reward."""
+
+    class Environment(_gymnasium().Env):  # type: ignore[misc]
+        observation_space, action_space = observations, actions
 
         def reset(
             self, *, seed: int | None = None, options: dict[str, Any] | None = None
-        ) -> tuple[NDArray[np.float64], dict[str, Any]]:
+        ) -> tuple[Any, dict[str, Any]]:
             super().reset(seed=seed, options=options)
-            self._step, self._state = 0, float(self.np_random.random())
-            return np.array([self._state]), {"step": 0}
+            self._step, self._state = 0, first(self.np_random)
+            return self._state, {"step": 0}
 
-        def step(self, action: int) -> tuple[NDArray[np.float64], float, bool, bool, dict[str, Any]]:
+        def step(self, action: int) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+            self._state, reward = move(self._step, self._state, action, self.np_random)
             self._step += 1
-            self._state = moved(self._state, int(action), float(self.np_random.random()))
-            reward = float(earned(self._state))
-            return np.array([self._state]), reward, self._step == HORIZON, False, {"step": self._step}
+            return self._state, reward, self._step == horizon, False, {"step": self._step}
 
-    environment: gymnasium.Env[Any, int] = LineEnvironment()
+    environment: gymnasium.Env[Any, int] = Environment()
     return environment

@@ -15,10 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpaudit.algorithms.public_parameters import set_read_only
+from dpaudit.algorithms.public_parameters import Array, set_read_only
 from dpaudit.errors import DataError
-
-Array = NDArray[np.float64]
 
 #: From states [n] to the values of the actions, [n, 2].
 Values = Callable[[Array], Array]
@@ -59,15 +57,12 @@ class RewardFunction:
 
     def __call__(self, states: ArrayLike) -> Array:
         """Rewards of states of any shape: of the same shape."""
-        return np.interp(np.asarray(states, dtype=np.float64), self._places, self.values)
+        places = np.linspace(0.0, 1.0, self.values.size)
+        return np.interp(np.asarray(states, dtype=np.float64), places, self.values)
 
     def plus(self, amount: float) -> RewardFunction:
         """As much more everywhere."""
         return RewardFunction(self.values + amount)
-
-    @property
-    def _places(self) -> Array:
-        return np.linspace(0.0, 1.0, self.values.size)
 
 
 def middle_rewards() -> RewardFunction:

@@ -13,12 +13,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dpaudit.algorithms.data.trajectories import TrajectoryData
 from dpaudit.algorithms.environments.tabular import TabularMDP
 from dpaudit.algorithms.public_parameters import Array, feature_table, public_size, set_read_only
 from dpaudit.errors import InvalidParameter
@@ -31,74 +29,37 @@ BEHAVIOUR_PROBABILITY = 0.6
 LARGEST_RAW_NORM = math.sqrt(7.0)
 
 
-@dataclass(frozen=True, eq=False)
-class LinearMDP:
-    """A linear process on finitely many states and actions.
+@dataclass(frozen=True, eq=False, init=False)
+class LinearMDP(TabularMDP):
+    """A linear process on finitely many states and actions: the table that it spans, with its features."""
 
-    Attributes:
-        features: phi, [S, A, d]. Public.
-        measures: nu_h(s'), [H, d, S].
-        weights: theta_h, [H, d].
-        initial: [S], the distribution of the first state.
-    """
+    features: Array  # phi, [S, A, d]. Public.
+    measures: Array  # nu_h(s'), [H, d, S]
+    weights: Array  # theta_h, [H, d]
 
-    features: Array
-    measures: Array
-    weights: Array
-    initial: Array
-
-    def __post_init__(self) -> None:
-        features = feature_map(self.features)
-        measures, weights = np.array(self.measures, float), np.array(self.weights, float)
-        horizon = weights.shape[0] if weights.ndim == 2 else 0
-        n_states, _, dimension = features.shape
-        if weights.shape != (horizon, dimension) or measures.shape != (horizon, dimension, n_states):
+    def __init__(
+        self, features: ArrayLike, measures: ArrayLike, weights: ArrayLike, initial: ArrayLike
+    ) -> None:
+        phi = feature_table(features, "[S, A, d]")
+        nu, theta = np.array(measures, float), np.array(weights, float)
+        horizon = theta.shape[0] if theta.ndim == 2 else 0
+        n_states, _, dimension = phi.shape
+        if theta.shape != (horizon, dimension) or nu.shape != (horizon, dimension, n_states):
             raise InvalidParameter(
-                f"features, measures, weights of shapes {features.shape}, {measures.shape}, {weights.shape}",
+                f"features, measures, weights of shapes {phi.shape}, {nu.shape}, {theta.shape}",
                 where="LinearMDP",
                 remedy="give [S, A, d], [H, d, S] and [H, d]",
             )
-        set_read_only(self, features=features, measures=measures, weights=weights)
-        _ = self.tabular  # refuses what spans no probabilities
-
-    @cached_property
-    def tabular(self) -> TabularMDP:
-        """The same process as a table."""
-        kernel = np.einsum("sad,hdt->hsat", self.features, self.measures)  # [H, S, A, S]
-        rewards = np.einsum("sad,hd->hsa", self.features, self.weights)  # [H, S, A]
+        set_read_only(self, features=phi, measures=nu, weights=theta)
+        kernel = np.einsum("sad,hdt->hsat", phi, nu)  # [H, S, A, S]
+        rewards = np.einsum("sad,hd->hsa", phi, theta)  # [H, S, A]
         # What the products' rounding pushes past 0 or 1 is put back; anything more is refused there.
-        return TabularMDP(_rounded_into_unit(kernel), _rounded_into_unit(rewards), self.initial)
-
-    @property
-    def horizon(self) -> int:
-        """H."""
-        return int(self.weights.shape[0])
+        super().__init__(_rounded_into_unit(kernel), _rounded_into_unit(rewards), np.asarray(initial))
 
     @property
     def dimension(self) -> int:
         """The features' dimension d."""
         return int(self.weights.shape[1])
-
-    def optimal_values(self) -> Array:
-        """V*_h(s), [H+1, S], exact."""
-        return self.tabular.optimal_values()
-
-    def evaluate(self, policy: ArrayLike) -> Array:
-        """V^policy_h(s), [H+1, S], exact, of actions [H, S] or probabilities [H, S, A]."""
-        return self.tabular.evaluate(policy)
-
-    def suboptimality(self, policy: ArrayLike) -> float:
-        """v* - v^policy from the initial distribution, exact; policy as in `evaluate`."""
-        return self.tabular.suboptimality(policy)
-
-    def sample_trajectories(self, n: int, behaviour: ArrayLike, rng: np.random.Generator) -> TrajectoryData:
-        """``n`` independent trajectories; behaviour as in `evaluate`, ``rng`` is public randomness."""
-        return self.tabular.sample_trajectories(n, behaviour, rng)
-
-
-def feature_map(features: ArrayLike) -> Array:
-    """A copy of a feature map as finite doubles [S, A, d], not all zero."""
-    return feature_table(features, "[S, A, d]")
 
 
 def one_hot_features(n_states: int, n_actions: int) -> Array:

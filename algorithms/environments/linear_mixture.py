@@ -3,15 +3,11 @@
 The kernel is linear in a public feature map over triples: P_h(s'|s,a) = <phi(s'|s,a), theta_h>, and rewards
 are public (Liao, He and Gu 2023, Definition 3.1). Algorithms regress on phi_V(s,a) = sum_s' phi(s'|s,a)
 V(s'); how long these vectors can get is the number on which every sensitivity rests.
-
-Liao, C., He, J. and Gu, Q. (2023). Locally Differentially Private Reinforcement Learning for Linear Mixture
-Markov Decision Processes. ACML.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -24,40 +20,28 @@ from dpaudit.errors import InvalidParameter
 _CORNERS = 14
 
 
-@dataclass(frozen=True, eq=False)
-class LinearMixtureMDP:
-    """A linear mixture process.
+@dataclass(frozen=True, eq=False, init=False)
+class LinearMixtureMDP(TabularMDP):
+    """A linear mixture process: the table that it spans, with its features."""
 
-    Attributes:
-        features: phi, [S, A, S, d]; the third axis is the next state. Public.
-        parameters: theta_h, [H, d].
-        rewards: [H, S, A] in [0, 1]. Public.
-        initial: [S], the distribution of the first state.
-    """
+    features: Array  # phi, [S, A, S, d]; the third axis is the next state. Public.
+    parameters: Array  # theta_h, [H, d]
 
-    features: Array
-    parameters: Array
-    rewards: Array
-    initial: Array
-
-    def __post_init__(self) -> None:
-        features = triple_features(self.features)
-        parameters = np.array(self.parameters, dtype=np.float64)
-        if parameters.ndim != 2 or parameters.shape[1] != features.shape[3]:
+    def __init__(
+        self, features: ArrayLike, parameters: ArrayLike, rewards: ArrayLike, initial: ArrayLike
+    ) -> None:
+        phi, theta = triple_features(features), np.array(parameters, dtype=np.float64)
+        if theta.ndim != 2 or theta.shape[1] != phi.shape[3]:
             raise InvalidParameter(
-                f"features of shape {features.shape}, parameters of shape {parameters.shape}",
+                f"features of shape {phi.shape}, parameters of shape {theta.shape}",
                 where="LinearMixtureMDP",
                 remedy="give [S, A, S, d] and [H, d]",
             )
-        set_read_only(self, features=features, parameters=parameters)
-        _ = self.tabular  # refuses what spans no probabilities
-
-    @cached_property
-    def tabular(self) -> TabularMDP:
-        """The same process as a table, which knows the exact optimum."""
-        kernel = np.einsum("satd,hd->hsat", self.features, self.parameters)  # [H, S, A, S]
+        set_read_only(self, features=phi, parameters=theta)
+        kernel = np.einsum("satd,hd->hsat", phi, theta)  # [H, S, A, S]
         # What the product's rounding pushes below 0 is put back; anything more is refused there.
-        return TabularMDP(np.where(np.abs(kernel) <= 1e-12, 0.0, kernel), self.rewards, self.initial)
+        kernel = np.where(np.abs(kernel) <= 1e-12, 0.0, kernel)
+        super().__init__(kernel, np.asarray(rewards), np.asarray(initial))
 
 
 def triple_features(features: ArrayLike) -> Array:

@@ -17,17 +17,11 @@ _TOLERANCE = 1e-9
 
 @dataclass(frozen=True, eq=False)
 class TabularMDP:
-    """A Markov decision process whose kernel may change from step to step.
+    """A Markov decision process whose kernel may change from step to step."""
 
-    Attributes:
-        transitions: [H, S, A, S], the probability of each next state.
-        rewards: [H, S, A] in [0, 1], the expected immediate reward. Public.
-        initial: [S], the distribution of the first state.
-    """
-
-    transitions: Array
-    rewards: Array
-    initial: Array
+    transitions: Array  # [H, S, A, S], the probability of each next state
+    rewards: Array  # [H, S, A] in [0, 1], the expected immediate reward. Public.
+    initial: Array  # [S], the distribution of the first state
 
     def __post_init__(self) -> None:
         transitions = _numbers(self.transitions, "transitions", 4)
@@ -141,14 +135,10 @@ class TabularMDP:
 
 
 class BuiltinData(NamedTuple):
-    """A data set that comes with dpaudit.
+    """A data set that comes with dpaudit."""
 
-    Attributes:
-        data: the trajectories.
-        mdp: the exact process that they were drawn from, whose rewards are the public reward function.
-    """
-
-    data: TrajectoryData
+    data: TrajectoryData  # the trajectories
+    # the exact process that they were drawn from, whose rewards are the public reward function
     mdp: TabularMDP
 
 
@@ -201,7 +191,7 @@ def _check_distribution(rows: Array, where: str) -> None:
         raise InvalidParameter(
             "a row that is no probability distribution",
             where=where,
-            why="values computed from it would mean nothing",
+            why="values computed from it would be meaningless",
             remedy="give non-negative rows that sum to 1",
         )
 

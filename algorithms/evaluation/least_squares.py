@@ -2,8 +2,6 @@
 
 Sections 3.1 and 3.2 and Algorithms 1 and 2 of Balle, Gomrokchi and Precup (2016). Without noise DP-LSW is LSW
 and DP-LSL is LSL.
-
-Balle, B., Gomrokchi, M. and Precup, D. (2016). Differentially Private Policy Evaluation. ICML.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from dpaudit.algorithms.data.episodes import Episodes, FirstVisits, first_visits
 from dpaudit.algorithms.data.trajectories import TrajectoryData
@@ -31,15 +31,10 @@ _CROWD = 1000
 
 
 class ValueEstimate(NamedTuple):
-    """What leaves the algorithm.
+    """What leaves the algorithm."""
 
-    Attributes:
-        theta: [d], the noisy parameters.
-        values: [N], Phi theta.
-    """
-
-    theta: Array
-    values: Array
+    theta: Array  # [d], the noisy parameters
+    values: Array  # [N], Phi theta
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,12 +73,35 @@ class PolicyEvaluation(ABC):
     @cached_property
     def state_weights(self) -> Array:
         """The weights of all states, [N]."""
-        return _weights(self.weights, len(self.features))
+        n_states = len(self.features)
+        weights = np.ones(n_states) if self.weights is None else np.array(self.weights, dtype=np.float64)
+        finite = bool(((weights >= 0.0) & np.isfinite(weights)).all())
+        if weights.shape != (n_states,) or not finite or not weights.any():
+            raise InvalidParameter(
+                f"weights of shape {weights.shape} for {n_states} states, negative, not finite or all 0",
+                where="weights",
+                why="they weigh the states' errors",
+                remedy="give one finite weight of at least 0 a state, one of them positive",
+            )
+        weights.setflags(write=False)
+        return weights
 
     @cached_property
     def highest_return(self) -> float:
         """The public bound on a return."""
-        return _return_bound(self.discount, self.largest_return)
+        discount, bound = self.discount, self.largest_return
+        if not 0.0 <= discount <= 1.0:
+            raise InvalidParameter(f"discount = {discount!r}", where="discount", remedy="give one in [0, 1]")
+        if bound is None and discount < 1.0:
+            return 1.0 / (1.0 - discount)
+        if bound is None or not 0.0 < bound < math.inf:
+            raise InvalidParameter(
+                f"largest_return = {bound!r}",
+                where="largest_return",
+                why="every return is clipped to it, and the noise is proportional to it",
+                remedy="give a public, positive and finite bound",
+            )
+        return float(bound)
 
     @cached_property
     def smoothness(self) -> SmoothCalibration:
@@ -159,34 +177,6 @@ class PolicyEvaluation(ABC):
         if self.values is None:
             return {}
         return {"root mean square error": float(np.sqrt(np.square(output.values - self.values).mean()))}
-
-
-def _weights(weights: ArrayLike | None, n_states: int) -> Array:
-    vector = np.ones(n_states) if weights is None else np.array(weights, dtype=np.float64)
-    if vector.shape != (n_states,) or not ((vector >= 0.0) & np.isfinite(vector)).all() or not vector.any():
-        raise InvalidParameter(
-            f"weights of shape {vector.shape} for {n_states} states, negative, not finite or all 0",
-            where="weights",
-            why="they say how much each state's error counts",
-            remedy="give one finite weight of at least 0 a state, one of them positive",
-        )
-    vector.setflags(write=False)
-    return vector
-
-
-def _return_bound(discount: float, largest_return: float | None) -> float:
-    if not 0.0 <= discount <= 1.0:
-        raise InvalidParameter(f"discount = {discount!r}", where="discount", remedy="give one in [0, 1]")
-    if largest_return is None and discount < 1.0:
-        return 1.0 / (1.0 - discount)
-    if largest_return is None or not 0.0 < largest_return < math.inf:
-        raise InvalidParameter(
-            f"largest_return = {largest_return!r}",
-            where="largest_return",
-            why="every return is clipped to it, and the noise is proportional to it",
-            remedy="give a public, positive and finite bound",
-        )
-    return float(largest_return)
 
 
 def worst_episode_pairs(

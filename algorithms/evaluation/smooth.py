@@ -16,8 +16,6 @@ The paper computes either maximum in O(K N). Both are found faster here:
 **Calibration**, alpha and beta: ``lemma`` is the paper's Lemma 1. ``exact`` keeps its beta and takes the
 least alpha at which the worst pair of Gaussians meets (epsilon, delta): 6 to 40 times less noise. Neither is
 relied on: the ledger holds alpha and beta, and accounting proves what they give.
-
-Balle, B., Gomrokchi, M. and Precup, D. (2016). Differentially Private Policy Evaluation. ICML.
 """
 
 from __future__ import annotations
@@ -56,10 +54,7 @@ class SmoothBound(NamedTuple):
 def lsw_bound(counts: Array, weights: Array, beta: float) -> SmoothBound:
     """max over k in 0..max |X_s| of e^(-k beta) sum_s w_s/max(|X_s| - k, 1)^2 (equation 9, Lemma 5).
 
-    Args:
-        counts: [N] whole numbers, |X_s|.
-        weights: [N] at least 0, w.
-        beta: positive.
+    Counts |X_s| are [N] whole numbers, weights w [N] at least 0, and beta is positive.
     """
     distinct, places = np.unique(counts, return_inverse=True)  # [U]
     gathered = np.bincount(places, weights=weights)  # [U], the weight of all states with one count
@@ -77,15 +72,9 @@ def lsw_bound(counts: Array, weights: Array, beta: float) -> SmoothBound:
 def lsl_bound(counts: Array, weights: Array, beta: float, factor: float, episodes: int) -> SmoothBound:
     """max over k in 0..m of e^(-k beta) phi_k (equation 12).
 
-    phi_k = (c sqrt(sum_s rho_s min(|X_s| + k, m)) + norm2(rho))^2. Lemma 9 prints max where equation (12) has
-    min; the bound with the max is not beta-smooth, as k ends at m.
-
-    Args:
-        counts: [N] whole numbers in 0..m, |X_s|.
-        weights: [N] at least 0, rho.
-        beta: positive.
-        factor: c = norm(Phi) norm_inf(rho)/sqrt(2 lambda).
-        episodes: m.
+    phi_k = (c sqrt(sum_s rho_s min(|X_s| + k, m)) + norm2(rho))^2, c = norm(Phi) norm_inf(rho)/sqrt(2
+    lambda). Counts |X_s| are [N] whole numbers in 0..m, weights rho [N] at least 0. Lemma 9 prints max where
+    equation (12) has min; the bound with the max is not beta-smooth, as k ends at m.
     """
     rest = float(np.linalg.norm(weights))
 
@@ -122,12 +111,14 @@ class SmoothCalibration:
 
     def __post_init__(self) -> None:
         require_word(self.name, "calibration", get_args(CalibrationName))
-        lemma_parameters(*self._target)  # refuses an epsilon or delta of 0
+        lemma_parameters(
+            self.guarantee.epsilon, self.guarantee.delta, self.dimension
+        )  # refuses an epsilon or delta of 0
 
     @cached_property
     def mechanism(self) -> SmoothGaussian:
         """What stands in the ledger: public numbers alone, never the scale that the data chose."""
-        epsilon, delta, dimension = self._target
+        epsilon, delta, dimension = self.guarantee.epsilon, self.guarantee.delta, self.dimension
         alpha, beta = lemma_parameters(epsilon, delta, dimension)
         if self.name == "exact":
             alpha = least_alpha(epsilon, delta, dimension, beta)
@@ -152,10 +143,6 @@ class SmoothCalibration:
             trust_model=TrustModel.CENTRAL,
             premises=premises,
         )
-
-    @property
-    def _target(self) -> tuple[float, float, int]:
-        return self.guarantee.epsilon, self.guarantee.delta, self.dimension
 
 
 @lru_cache(maxsize=256)

@@ -12,14 +12,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, assert_never
+from typing import Any, assert_never
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpaudit.algorithms.data.trajectories import Trajectory, TrajectoryData
 from dpaudit.algorithms.environments.tabular import TabularMDP
-from dpaudit.algorithms.offline.offline import Policy, policy_utility
+from dpaudit.algorithms.offline.offline import Policy, policy_utility, require_sizes
 from dpaudit.algorithms.offline.private_counts import (
     gaussian_error_bound,
     laplace_error_bound,
@@ -39,7 +39,7 @@ from dpaudit.claims.pairs import Pair
 from dpaudit.claims.relations import Neighbouring, TrustModel
 from dpaudit.claims.sensitivity import L1, L2
 from dpaudit.curator.curator import Curator
-from dpaudit.errors import DataError, InvalidParameter
+from dpaudit.errors import InvalidParameter
 from dpaudit.mechanisms import Gaussian, Laplace
 
 
@@ -50,8 +50,8 @@ class PenaltyConstants:
     Attributes:
         variance: C1 >= 0, of the Bernstein term.
         privacy: C2 >= 0, of the term that pays for the noise. The published 16 makes the theorem hold;
-            learning from fewer than some 10^5 visits a cell takes a smaller one, which gives up the theorem's
-            promise on suboptimality and nothing of its privacy.
+            learning from fewer than some 10^5 visits a cell takes a smaller one, which loses the theorem's
+            bound on suboptimality but not its privacy.
         unvisited: C > 1, so that a pair with too few visits is worth nothing.
     """
 
@@ -69,20 +69,6 @@ class PenaltyConstants:
                 why="C H has to exceed any value that can be earned",
                 remedy="give C > 1",
             )
-
-
-class PessimisticSolution(NamedTuple):
-    """What value iteration found.
-
-    Attributes:
-        policy: [H, S] int, the action of each state at each step.
-        values: [H+1, S], pessimistic values; the last row is zero.
-        action_values: [H, S, A], their penalised, clipped action values.
-    """
-
-    policy: NDArray[np.int64]
-    values: Array
-    action_values: Array
 
 
 def transition_estimate(counts_sas: Array, error_bound: float) -> Array:
@@ -113,14 +99,7 @@ def bernstein_penalty(
     C1 sqrt(Var_P(V) iota / (n - E)) + C2 S H E iota / n  where n > E, C H elsewhere;
     iota = log(H S A / delta).
 
-    Args:
-        estimate: P_h, [S, A, S].
-        counts_sa: n_h, [S, A].
-        next_values: V_{h+1}, [S].
-        horizon: H.
-        error_bound: E >= 0.
-        failure_probability: delta.
-        constants: C1, C2, C.
+    The estimate P_h is [S, A, S], the visits n_h are [S, A] and the next values V_{h+1} [S].
     """
     n_states, n_actions = counts_sa.shape
     iota = math.log(horizon * n_states * n_actions / failure_probability)
@@ -141,7 +120,7 @@ def pessimistic_value_iteration(
     error_bound: float,
     failure_probability: float = 0.1,
     constants: PenaltyConstants | None = None,
-) -> PessimisticSolution:
+) -> Policy:
     """Lines 2 to 10 of Algorithm 1; among equally good actions the lowest is taken.
 
     Args:
@@ -150,13 +129,10 @@ def pessimistic_value_iteration(
         error_bound: E >= 0, finite; 0 for raw counts.
         failure_probability: delta in (0, 1), of the utility theorem (not of the privacy claim).
         constants: C1, C2, C; the published ones by default.
-
-    Raises:
-        InvalidParameter: for shapes that do not fit or numbers out of range.
     """
     counts = np.asarray(counts_sas, dtype=np.float64)
     reward = unit_rewards(rewards)
-    horizon, n_states, n_actions = reward.shape
+    horizon, n_states, _ = reward.shape
     if counts.shape != (*reward.shape, n_states):
         raise InvalidParameter(
             f"counts {counts.shape}, rewards {reward.shape}",
@@ -178,8 +154,7 @@ def pessimistic_value_iteration(
     counts_sa = counts.sum(axis=3)  # [H, S, A]
     estimate = transition_estimate(counts, error_bound)  # [H, S, A, S]
     values = np.zeros((horizon + 1, n_states))
-    action_values = np.zeros((horizon, n_states, n_actions))
-    policy = np.zeros((horizon, n_states), dtype=np.int64)
+    actions = np.zeros((horizon, n_states), dtype=np.int64)
     for h in reversed(range(horizon)):  # Line 3. h counts from 0 here, from 1 in the paper.
         expected = reward[h] + estimate[h] @ values[h + 1]  # Line 4. [S, A]
         penalty = bernstein_penalty(  # Line 5. [S, A]
@@ -192,10 +167,10 @@ def pessimistic_value_iteration(
             constants=constants,
         )
         penalised = expected - penalty  # Line 6.
-        action_values[h] = np.clip(penalised, 0.0, horizon - h)  # Line 7.
-        policy[h] = action_values[h].argmax(axis=1)  # Line 8; argmax takes the first of equals.
-        values[h] = action_values[h].max(axis=1)
-    return PessimisticSolution(policy, values, action_values)  # Line 10.
+        clipped = np.clip(penalised, 0.0, horizon - h)  # Line 7.
+        actions[h] = clipped.argmax(axis=1)  # Line 8; argmax takes the first of equals.
+        values[h] = clipped.max(axis=1)
+    return Policy(actions, values)  # Line 10.
 
 
 @dataclass(frozen=True)
@@ -257,13 +232,11 @@ class DPAPVI:
         Raises `DataError` (for the data's holder) if the data are of other sizes than the reward function.
         """
         horizon, n_states, n_actions = self.rewards.shape
-        self._require_sizes(data)
+        require_sizes(data, self.rewards.shape)
         mechanism, share, error_bound = self._noise()
 
         # Line 2. n'_sa and n'_sas: each trajectory adds one to one cell per step, in either table.
-        steps = np.broadcast_to(np.arange(horizon), data.actions.shape)  # [n, H]
-        visits = (steps * n_states + data.states[:, :-1]) * n_actions + data.actions  # [n, H]
-        transitions = visits * n_states + data.states[:, 1:]  # [n, H]
+        visits, transitions = data.visits()
         bound = float(horizon) if isinstance(mechanism, Laplace) else math.sqrt(horizon)
 
         def noisy(cells: NDArray[np.int64], label: str, *shape: int) -> Array:
@@ -275,22 +248,20 @@ class DPAPVI:
         noisy_sas = noisy(transitions, "n_sas", horizon, n_states, n_actions, n_states)
         counts = private_counts(noisy_sa, noisy_sas, error_bound)  # [H, S, A, S], equation (3)
 
-        # Lines 3 to 10.
-        solution = pessimistic_value_iteration(
+        return pessimistic_value_iteration(  # Lines 3 to 10.
             counts,
             self.rewards,
             error_bound=error_bound,
             failure_probability=self.failure_probability,
             constants=self.constants,
         )
-        return Policy(solution.policy, solution.values)
 
     def worst_pairs(self) -> Sequence[Pair]:
         """Two trajectories that share no cell at any step, alone and among others."""
         horizon, n_states, n_actions = self.rewards.shape
         ones, zeros = np.ones(horizon), np.zeros(horizon)
         low = Trajectory(np.zeros(horizon + 1, int), np.zeros(horizon, int), zeros)
-        # With one state and one action there is nothing to differ in; then the pair is trivially equal.
+        # With one state and one action the two are equal.
         high = Trajectory(np.full(horizon + 1, n_states - 1), np.full(horizon, n_actions - 1), ones)
 
         def data(*rows: Trajectory) -> TrajectoryData:
@@ -330,15 +301,6 @@ class DPAPVI:
             case _:
                 assert_never(self.guarantee)
 
-    def _require_sizes(self, data: TrajectoryData) -> None:
-        sizes = (data.horizon, data.n_states, data.n_actions)
-        if sizes != self.rewards.shape:
-            raise DataError(
-                f"H, S, A = {sizes}, the public reward function has {self.rewards.shape}",
-                where="trajectories",
-                remedy="declare the sizes that the reward function has",
-            )
-
 
 def apvi(
     data: TrajectoryData,
@@ -349,7 +311,6 @@ def apvi(
 ) -> Policy:
     """APVI (Yin and Wang 2021), not private: what DP-APVI becomes with raw counts and E = 0."""
     _, counts = data.visit_counts()
-    solution = pessimistic_value_iteration(
+    return pessimistic_value_iteration(
         counts, rewards, error_bound=0.0, failure_probability=failure_probability, constants=constants
     )
-    return Policy(solution.policy, solution.values)

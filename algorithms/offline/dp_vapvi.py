@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.algorithms.data.trajectories import TrajectoryData
-from dpaudit.algorithms.environments.linear_mdp import LinearMDP, feature_map
+from dpaudit.algorithms.environments.tabular import TabularMDP
 from dpaudit.algorithms.offline.linear_calibration import (
     CalibrationName,
     LinearCalibration,
@@ -27,17 +27,17 @@ from dpaudit.algorithms.offline.linear_calibration import (
     StepNoise,
 )
 from dpaudit.algorithms.offline.linear_pairs import worst_linear_pairs
-from dpaudit.algorithms.offline.offline import Policy, policy_utility
+from dpaudit.algorithms.offline.offline import Policy, policy_utility, require_sizes
 from dpaudit.algorithms.offline.vapvi import (
     LinearConstants,
     conditional_variance,
     halves,
     pessimistic_action_values,
-    require_sizes,
     solved,
 )
 from dpaudit.algorithms.public_parameters import (
     digest,
+    feature_table,
     public_size,
     require_failure_probability,
     require_word,
@@ -76,13 +76,12 @@ class DPVAPVI:
     split: bool = False
     constants: LinearConstants = field(default_factory=LinearConstants)
     failure_probability: float = 0.1
-    mdp: LinearMDP | None = None
+    mdp: TabularMDP | None = None
 
     name = "dp-vapvi"
 
     def __post_init__(self) -> None:
-        features = feature_map(self.features)
-        set_read_only(self, features=features)
+        set_read_only(self, features=feature_table(self.features, "[S, A, d]"))
         public_size(self.horizon, "horizon")
         if self.guarantee.rho == 0:
             raise InvalidParameter("a budget of 0", where="guarantee", remedy="give a positive rho")
@@ -145,7 +144,7 @@ class DPVAPVI:
         Raises `DataError` (for the data's holder) for data of other sizes than the public parameters, or too
         few to split.
         """
-        require_sizes(data, self.features, self.horizon)
+        require_sizes(data, (self.horizon, *self.features.shape[:2]))
         n_states, _, dimension = self.features.shape
         H, phi = self.horizon, self.features  # [S, A, d]
         # Line 1. Two data sets, D for values and D' for variances, or the same twice.
@@ -191,7 +190,7 @@ class DPVAPVI:
 
     def utility(self, output: Policy) -> dict[str, float]:
         """The policy's suboptimality against the exact optimum, where the process is known."""
-        return policy_utility(None if self.mdp is None else self.mdp.tabular, output)
+        return policy_utility(self.mdp, output)
 
     def _regression(
         self, curator: Curator, noise: RegressionNoise, records: Regression

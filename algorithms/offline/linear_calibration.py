@@ -56,44 +56,26 @@ GRAM_SHARE = 0.4
 
 
 class Regression(NamedTuple):
-    """The records of one ridge regression; private.
+    """The records of one ridge regression; private."""
 
-    Attributes:
-        x: [K, d], features of the public map.
-        weights: [K], in (0, 1]; the same for equal features.
-        targets: [K] for each vector.
-        labels: of the matrix, then of each vector.
-        partition: the part of a split that the records are.
-    """
-
-    x: Array
-    weights: Array
-    targets: Sequence[Array]
-    labels: Sequence[str]
-    partition: Partition | None = None
+    x: Array  # [K, d], features of the public map
+    weights: Array  # [K], in (0, 1]; the same for equal features
+    targets: Sequence[Array]  # [K] for each vector
+    labels: Sequence[str]  # of the matrix, then of each vector
+    partition: Partition | None = None  # the part of a split that the records are
 
 
 @dataclass(frozen=True)
 class JointNoise:
-    """One release of a Gram matrix and its vectors.
+    """One release of a Gram matrix and its vectors."""
 
-    Attributes:
-        mechanism: on all blocks together, each over its scale.
-        claimed: of the release.
-        dimension: d.
-        gram_scale: R^2/sqrt(g).
-        vector_scales: R times the largest weight, over the root of the vector's share.
-        largest: the largest weight that a feature gets in each vector.
-        least: the least weight 1/sigma^2 of a record; the most is 1.
-    """
-
-    mechanism: Gaussian
-    claimed: ZCDP
-    dimension: int
-    gram_scale: float
-    vector_scales: tuple[float, ...]
-    largest: tuple[float, ...]
-    least: float
+    mechanism: Gaussian  # on all blocks together, each over its scale
+    claimed: ZCDP  # of the release
+    dimension: int  # d
+    gram_scale: float  # R^2/sqrt(g)
+    vector_scales: tuple[float, ...]  # R times the largest weight, over the root of the vector's share
+    largest: tuple[float, ...]  # the largest weight that a feature gets in each vector
+    least: float  # the least weight 1/sigma^2 of a record; the most is 1
 
     @property
     def gram_sigma(self) -> float:
@@ -152,23 +134,14 @@ def _above(dimension: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
 
 @dataclass(frozen=True)
 class SeparateNoise:
-    """A release of the Gram matrix and one of each vector.
+    """A release of the Gram matrix and one of each vector."""
 
-    Attributes:
-        gram: of the matrix.
-        vectors: of each vector.
-        claimed: of each release.
-        norm: the norm to which features are clipped; None where they are not.
-        largest: as in `JointNoise`.
-        acute: whether no two public features are opposed.
-    """
-
-    gram: SymmetricGaussian
-    vectors: tuple[Gaussian, ...]
-    claimed: ZCDP
-    norm: float | None
-    largest: tuple[float, ...]
-    acute: bool
+    gram: SymmetricGaussian  # of the matrix
+    vectors: tuple[Gaussian, ...]  # of each vector
+    claimed: ZCDP  # of each release
+    norm: float | None  # the norm to which features are clipped; None where they are not
+    largest: tuple[float, ...]  # as in `JointNoise`
+    acute: bool  # whether no two public features are opposed
 
     @property
     def gram_sigma(self) -> float:
@@ -225,21 +198,13 @@ class StepNoise:
 
 @dataclass(frozen=True, eq=False)
 class LinearCalibration:
-    """The noise of all steps.
+    """The noise of all steps."""
 
-    Attributes:
-        name: which calibration.
-        rho: the whole budget.
-        horizon: H.
-        features: the rows of the public feature map, [S A, d].
-        split: whether variances and values are estimated on different halves.
-    """
-
-    name: CalibrationName
-    rho: float
-    horizon: int
-    features: Array
-    split: bool
+    name: CalibrationName  # which calibration
+    rho: float  # the whole budget
+    horizon: int  # H
+    features: Array  # the rows of the public feature map, [S A, d]
+    split: bool  # whether variances and values are estimated on different halves
 
     @cached_property
     def largest_norm(self) -> float:

@@ -14,7 +14,7 @@ from dpaudit.claims.pairs import Pair
 
 #: The data sets hold each of the two trajectories this often, but for the one that is replaced. The more
 #: there are, the closer live runs come to the values with which the two are furthest apart; the published
-#: noise lets nothing be learnt from as many as a replay has time for.
+#: noise is too large for any learning from as many as a replay has time for.
 _COPIES = {"sound": 500, "as-published": 4}
 
 #: How many of the states that share a feature are looked at.

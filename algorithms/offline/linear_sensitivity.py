@@ -13,7 +13,7 @@ with |x| >= |y| moves the squares that are weighed so by no more than
     values     g |x x' - w yy'|^2 + (1 - g) max(|x - w y|^2, |x|^2)    over w = 1 and w = m,
     variances  the same over w = 1,
 
-and both are reached by some V, w and e. Equal features share one weight, whoever's they are, so that for
+and both are reached by some V, w and e. Equal features share one weight, in either trajectory, so that for
 y = x only w = 1 counts: the same feature may earn all or nothing, (1 - g) |x|^2.
 
 **Values, x not y.** A record's (w, u) lies in the hull of (m, 0), (m, m), (1, 0) and (1, 1). The movement's
@@ -63,21 +63,12 @@ class Cost(NamedTuple):
 
 
 class Furthest(NamedTuple):
-    """The two rows that are furthest apart, how far, squared, and how the other one is then.
+    """The two rows that are furthest apart, how far, squared, and how the other one is then."""
 
-    Attributes:
-        square: of the distance.
-        one: the longer.
-        other: the shorter.
-        alone: whether the other earns nothing.
-        light: whether it has the least weight.
-    """
-
-    square: float
-    one: int
-    other: int
-    alone: bool = False
-    light: bool = False
+    square: float  # of the distance
+    one: int  # the longer
+    other: int  # the shorter
+    alone: bool = False  # whether the other earns nothing
 
 
 def furthest(
@@ -114,12 +105,12 @@ def furthest(
         inner = rows[start : start + height] @ rows[start:].T
         x = np.maximum(block[:, None], lengths[None, start:])
         y = np.minimum(block[:, None], lengths[None, start:])
-        for nothing, w in tried:
+        for unpaid, w in tried:
             squares = np.zeros_like(inner)
             for cost, weight in ((fixed, 1.0), (weighed, w)):
                 if not any(cost):
                     continue
-                u = 0.0 if nothing else weight
+                u = 0.0 if unpaid else weight
                 squares += cost.gram * (x**2 + (weight * y) ** 2 - 2.0 * weight * inner**2)
                 squares += cost.vector * (x + u**2 * y - 2.0 * u * inner)
             if w < 1.0:
@@ -127,9 +118,7 @@ def furthest(
             i, j = np.unravel_index(int(squares.argmax()), squares.shape)
             if squares[i, j] > best.square:
                 one, other = sorted((start + int(i), start + int(j)))
-                best = Furthest(
-                    float(squares[i, j]), int(order[one]), int(order[other]), nothing, bool(w < 1.0)
-                )
+                best = Furthest(float(squares[i, j]), int(order[one]), int(order[other]), unpaid)
     return best
 
 

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dpaudit.algorithms.data.trajectories import TrajectoryData
 from dpaudit.algorithms.environments.tabular import TabularMDP
+from dpaudit.errors import DataError
 
 
 class Policy(NamedTuple):
-    """What leaves the algorithm.
+    """What leaves the algorithm."""
 
-    Attributes:
-        actions: [H, S] int, the action of each state at each step.
-        values: [H+1, S], pessimistic values.
-    """
-
-    actions: NDArray[np.int64]
-    values: NDArray[np.float64]
+    actions: NDArray[np.int64]  # [H, S] int, the action of each state at each step
+    values: NDArray[np.float64]  # [H+1, S], pessimistic values
 
 
 def policy_utility(mdp: TabularMDP | None, output: Policy) -> dict[str, float]:
@@ -30,3 +28,14 @@ def policy_utility(mdp: TabularMDP | None, output: Policy) -> dict[str, float]:
         "suboptimality": mdp.suboptimality(output.actions),
         "optimal value": float(mdp.initial @ mdp.optimal_values()[0]),
     }
+
+
+def require_sizes(data: TrajectoryData, sizes: tuple[int, ...]) -> None:
+    """Raise `DataError` (for the data's holder) unless the data have these H, S and A."""
+    found = (data.horizon, data.n_states, data.n_actions)
+    if found != sizes or not math.prod(sizes):
+        raise DataError(
+            f"H, S, A = {found}, the public parameters have {sizes}",
+            where="trajectories",
+            remedy="declare the sizes that the public reward function or feature map has",
+        )

@@ -6,8 +6,8 @@ every noise that holds with high probability, the paper asks for
     minimise over x >= 0   max_s |x_s - n'_s|   subject to   |sum_s x_s - n'| <= E/2.                 (3)
 
 Each noise being at most E/2, the true counts are feasible, so the optimum is at most E/2, and every x_s and
-the sum lie within E of the truth (Lemma C.3). That is utility. Privacy needs nothing of it: x is a function
-of released numbers, whatever they are and whatever E is.
+the sum lie within E of the truth (Lemma C.3). That is utility. Privacy does not depend on it: x is a function
+of released numbers, for any E.
 
 **Two gaps the paper leaves.** If n' < -E/2 no x is feasible; the sum is then held as close to n' + E/2
 as x >= 0 allows, that is x = 0. In short, the sum lies in [L, U] with L = max(0, n' - E/2) and
@@ -30,8 +30,6 @@ m > 0: |p_s - c_s| = max(m, -c_s). If m <= max(-c_s), (i) forces it; else all c_
 sum (c_s + m) = L and (iii) forces t >= m. In every case no feasible x deviates less. QED
 
 So the linear programme is a sort: O(S log S) a cell, all cells at once.
-
-Qiao, D. and Wang, Y.-X. (2023). Offline Reinforcement Learning with Differential Privacy. NeurIPS.
 """
 
 from __future__ import annotations
@@ -61,9 +59,6 @@ def private_counts(noisy_sa: ArrayLike, noisy_sas: ArrayLike, error_bound: float
 
     Returns:
         [..., S] the private counts by next state; those of (h, s, a) are their sum over the last axis.
-
-    Raises:
-        InvalidParameter: for shapes that do not fit, counts that are not finite, or E negative or NaN.
     """
     centre, least, most = _cells(noisy_sa, noisy_sas, error_bound)
     raised = np.maximum(centre, 0.0)  # [..., S]

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpaudit.algorithms.data.trajectories import TrajectoryData
-from dpaudit.algorithms.offline.offline import Policy
+from dpaudit.algorithms.offline.offline import Policy, require_sizes
 from dpaudit.algorithms.public_parameters import Array, require_nonnegative, require_positive
 from dpaudit.errors import DataError
 
@@ -30,13 +30,13 @@ class LinearConstants:
     Attributes:
         bonus: C, of C sqrt(d) times the elliptical uncertainty; published without a value.
         lower_order: multiplies D of the term D/K. With 1 the penalty exceeds all that can be earned, and
-            nothing is learnt, until K is far beyond the paper's own experiment (see docs/vapvi.md); 0 gives
-            up the theorem's promise on suboptimality and nothing of its privacy.
+            nothing is learnt, until K is far beyond the paper's own experiment (see docs/vapvi.md); 0 loses
+            the theorem's bound on suboptimality but not its privacy.
         coverage: kappa, the least eigenvalue of the expected feature covariance, as far as it is publicly
             known; it enters D only.
         ridge: lambda.
         noise_shift: multiplies L and E, what is added to the Gram matrices' diagonals and to D on account
-            of the noise: 1 as published; 0 belongs to no noise.
+            of the noise: 1 as published; 0 is right without noise.
     """
 
     bonus: float = 0.1
@@ -54,11 +54,8 @@ class LinearConstants:
     def offset(self, horizon: int, dimension: int, noise: float = 0.0, shift: float = 0.0) -> float:
         """D: H^2 L/kappa + H^4 E sqrt(d)/kappa^(3/2) + H^3 sqrt(d), times `lower_order` (appendix A).
 
-        Args:
-            horizon: H.
-            dimension: d.
-            noise: L, the likely largest norm of a regression target's noise over H; 0 without noise.
-            shift: E, twice the likely largest eigenvalue of a Gram matrix's noise; 0 without noise.
+        The noise L is the likely largest norm of a regression target's noise over H, the shift E twice the
+        likely largest eigenvalue of a Gram matrix's noise; both are 0 without noise.
         """
         root = math.sqrt(dimension)
         return self.lower_order * (
@@ -81,7 +78,7 @@ def vapvi(
     use all records, as in the experiments. Raises `DataError` for data of other sizes than the feature map
     [S, A, d], or too few to split.
     """
-    require_sizes(data, features)
+    require_sizes(data, (data.horizon, *features.shape[:2]))
     constants = constants or LinearConstants()
     main, auxiliary = halves(data) if split else (data, data)
     ridge = constants.ridge * np.eye(features.shape[-1])
@@ -108,9 +105,14 @@ def pevi(data: TrajectoryData, features: Array, *, bonus: float, ridge: float = 
     The analysis has a bonus of c d H sqrt(log), the experiments of the literature far less. Raises
     `DataError` (for the data's holder) for data of other sizes than the feature map.
     """
-    require_sizes(data, features)
+    require_sizes(data, (data.horizon, *features.shape[:2]))
     variance = np.ones(features.shape[:2])
     return _weighted_value_iteration(data, features, lambda *_: variance, bonus, 0.0, ridge)
+
+
+def solved(gram: Array, right: Array) -> Array:
+    """gram^-1 right, of the shape of ``right``: [d] or [d, n]."""
+    return np.asarray(np.linalg.solve(gram, right), dtype=np.float64)
 
 
 def theoretical_bonus(dimension: int, horizon: int, scale: float) -> float:
@@ -146,13 +148,8 @@ def _weighted_value_iteration(
 def conditional_variance(features: Array, beta: Array, theta: Array, cap: float) -> Array:
     """Lines 7 and 8: max(1, <phi, beta> in [0, cap^2] - (<phi, theta> in [0, cap])^2), [...].
 
-    Args:
-        features: phi, [..., d].
-        beta: [d], of the second moment.
-        theta: [d], of the first.
-        cap: the most that the remaining steps can earn.
-
-    Where overflow makes an inner product NaN the variance is 1.
+    Features phi are [..., d], beta [d] is of the second moment, theta [d] of the first, and cap the most that
+    the remaining steps can earn. Where overflow makes an inner product NaN the variance is 1.
     """
     with np.errstate(over="ignore", invalid="ignore"):
         second = np.clip(features @ beta, 0.0, cap**2)
@@ -183,15 +180,8 @@ def pessimistic_action_values(
 ) -> Array:
     """<phi, w> - bonus sqrt(phi' gram^-1 phi) - offset, clipped to [0, cap], at every (s, a): [S, A].
 
-    Args:
-        features: phi, [S, A, d].
-        weights: w, [d].
-        gram: [d, d], positive definite.
-        bonus: multiplies the uncertainty.
-        offset: subtracted everywhere.
-        cap: the most that the remaining steps can earn.
-
-    Where overflow makes the estimate NaN the value is 0.
+    Features phi are [S, A, d], weights w [d], the Gram matrix [d, d] is positive definite, and cap the most
+    that the remaining steps can earn. Where overflow makes the estimate NaN the value is 0.
     """
     flat = features.reshape(-1, features.shape[-1])  # [S A, d]
     with np.errstate(over="ignore", invalid="ignore"):
@@ -199,20 +189,3 @@ def pessimistic_action_values(
         estimate = flat @ weights - bonus * np.sqrt(np.maximum(squared, 0.0)) - offset
     clipped: Array = np.fmax(np.minimum(estimate, cap), 0.0).reshape(features.shape[:2])
     return clipped
-
-
-def solved(gram: Array, right: Array) -> Array:
-    """gram^-1 right, of the shape of ``right``: [d] or [d, n]."""
-    return np.asarray(np.linalg.solve(gram, right), dtype=np.float64)
-
-
-def require_sizes(data: TrajectoryData, features: Array, horizon: int | None = None) -> None:
-    """Raise `DataError` unless the data have the feature map's states and actions, and H steps."""
-    found = (data.horizon, data.n_states, data.n_actions)
-    wanted = (data.horizon if horizon is None else horizon, *features.shape[:2])
-    if found != wanted or not math.prod(wanted):
-        raise DataError(
-            f"H, S, A = {found}, the public parameters say {wanted}",
-            where="trajectories",
-            remedy="declare the sizes that the feature map has",
-        )

@@ -1,9 +1,9 @@
 """LDP-UCRL-VTR: locally private reinforcement learning for linear mixture processes.
 
 Algorithm 1 of Liao, He and Gu (2023), with its line numbers. Every user has a curator of their own, adds
-noise to what they send, and the server sees nothing else. Without noise it is UCRL-VTR.
+noise to the message that they send, and the server sees only these messages. Without noise it is UCRL-VTR.
 
-**The noise, and what it hides.** At step h a user sends the upper triangle of x x' + W, and x y + xi, where
+**The noise and its sensitivity.** At step h a user sends the upper triangle of x x' + W, and x y + xi, where
 x = phi_V(s, a), y = V(s') and V = V_{h+1}. Let rewards be at most R, so that V lies in [0, v], v = R (H - h),
 and let B be the largest norm of phi_V for values in [0, 1]: then |x| <= B v and y <= v. Two trajectories with
 (x, y) and (z, w) at a step, of norms p and q and with the cosine t between x and z, are apart by
@@ -71,23 +71,14 @@ _SOURCE = "Liao, He and Gu (2023)"
 
 @dataclass(frozen=True)
 class MixtureCalibration:
-    """The noise of one user's message.
+    """The noise of one user's message."""
 
-    Attributes:
-        name: which calibration.
-        guarantee: (epsilon, delta), of the whole message; epsilon positive.
-        horizon: H.
-        reward_bound: R, the largest reward.
-        norm: B, the largest norm of phi_V for values in [0, 1].
-        opposed: whether two features may have a negative inner product.
-    """
-
-    name: MixtureCalibrationName
-    guarantee: ApproxDP
-    horizon: int
-    reward_bound: float
-    norm: float
-    opposed: bool
+    name: MixtureCalibrationName  # which calibration
+    guarantee: ApproxDP  # (epsilon, delta), of the whole message; epsilon positive
+    horizon: int  # H
+    reward_bound: float  # R, the largest reward
+    norm: float  # B, the largest norm of phi_V for values in [0, 1]
+    opposed: bool  # whether two features may have a negative inner product
 
     def __post_init__(self) -> None:
         require_word(self.name, "calibration", get_args(MixtureCalibrationName))
@@ -158,12 +149,9 @@ class MixtureCalibration:
         return share, norm
 
     def release(self, local: Curator, triangles: Array, vectors: Array) -> tuple[Array, Array]:
-        """Lines 12 to 15: one user's message, with noise.
+        """Lines 12 to 15: one user's message, with noise, through the user's own curator.
 
-        Args:
-            local: the user's own curator.
-            triangles: [H, d (d + 1) / 2], the upper triangles of x x'.
-            vectors: [H, d], x y.
+        It holds the upper triangles of x x', [H, d (d + 1) / 2], and the vectors x y, [H, d].
         """
         width = triangles.shape[1]
         if len(self.mechanisms) == 1:
@@ -228,7 +216,7 @@ class LDPUCRLVTR:
     """Algorithm 1, frozen with its public parameters: ``(OnlineUsers, curator) -> OnlinePolicies``.
 
     Args:
-        model: what is public about the process; unless it clips values below, nothing bounds them.
+        model: what is public about the process; unless it clips values below, they are not bounded.
         guarantee: (epsilon, delta) of what each user sends.
         calibration: of the noise; see above.
         constants: c, lambda, r and alpha.
@@ -331,7 +319,7 @@ class LDPUCRLVTR:
     def worst_pairs(self) -> Sequence[Pair]:
         """One of three users, replaced by one who is in another state at every step.
 
-        The last one meets values that earlier outputs have driven to their bounds; the first one is followed
+        The last one meets values that are at their bounds after earlier outputs; the first one is followed
         by others, whom only a noisy message may reach.
         """
         mdp = self.mdp or uniform_mdp(self.model.rewards)

@@ -22,12 +22,12 @@ from typing import Literal, NamedTuple, Protocol, TypeAlias, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from dpaudit.algorithms.environments.linear_mdp import feature_map
 from dpaudit.algorithms.environments.tabular import TabularMDP
 from dpaudit.algorithms.online.online import Episode, OnlineUsers
 from dpaudit.algorithms.online.optimism import best_actions, cumulative_regret, require_users, solve_noisy
 from dpaudit.algorithms.public_parameters import (
     Array,
+    feature_table,
     public_size,
     require_positive,
     require_word,
@@ -41,17 +41,11 @@ ValueRange: TypeAlias = Literal["to-go", "horizon", "unclipped"]
 
 
 class Seen(NamedTuple):
-    """What one user sees: what is on the billboard when their turn comes, and their own actions.
+    """What one user sees: what is on the billboard when their turn comes, and their own actions."""
 
-    Attributes:
-        updates: how many updates were made before.
-        policy: [H, S] int, one array for all users between two updates.
-        actions: [H] int, what the policy says in the user's own states.
-    """
-
-    updates: int
-    policy: NDArray[np.int64]
-    actions: NDArray[np.int64]
+    updates: int  # how many updates were made before
+    policy: NDArray[np.int64]  # [H, S] int, one array for all users between two updates
+    actions: NDArray[np.int64]  # [H] int, what the policy says in the user's own states
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,8 +60,7 @@ class LinearModel:
     values: ValueRange = "to-go"
 
     def __post_init__(self) -> None:
-        features = feature_map(self.features)
-        set_read_only(self, features=features)
+        set_read_only(self, features=feature_table(self.features, "[S, A, d]"))
         public_size(self.horizon, "horizon")
         require_word(self.values, "values", get_args(ValueRange))
 
@@ -89,10 +82,8 @@ class LinearModel:
     def plan(self, grams: Array, bonus: float, target: Callable[[int, Array], Array]) -> NDArray[np.int64]:
         """Lines 9 to 16: the greedy policy [H, S] of optimistic regressions, the last step first.
 
-        Args:
-            grams: [H, d, d].
-            bonus: beta.
-            target: y_h, [d], from the step, from 0, and the values V_{h+1}, [S].
+        Gram matrices are [H, d, d], the bonus is beta; `target` gives y_h, [d], from the step and V_{h+1},
+        [S].
         """
         n_states, n_actions, dimension = self.features.shape
         rows = self.features.reshape(-1, dimension)  # [S A, d]
@@ -190,7 +181,7 @@ def learn(
     summed: Callable[[Array], Array],
     released: Callable[[int, Array], Array],
 ) -> UserViews:
-    """Algorithm 1, with what leaves it in the caller's hands.
+    """Algorithm 1; the caller decides how sums and targets are released.
 
     Before the first update the policy is that of line 14 on no data: w = 0.
 
@@ -224,8 +215,8 @@ def learn(
                 made += 1
                 reference = np.where(np.isfinite(volumes), volumes, reference)
         # Lines 18 to 24.
-        told = policy.tolist()
-        episode = user.episode(lambda step, state, told=told: told[step][state])  # type: ignore[misc]
+        advice = policy.tolist()
+        episode = user.episode(lambda step, state, advice=advice: advice[step][state])  # type: ignore[misc]
         visited.add(episode)
         vectors = model.features[episode.states[:-1], episode.actions]  # [H, d]
         grams = summed(vectors[:, :, None] * vectors[:, None, :]) + shift

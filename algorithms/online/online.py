@@ -1,10 +1,9 @@
 """Online users: who answers an algorithm's actions, one user an episode, one user the unit of privacy.
 
-A user is a tree of responses, fixed by the user's own seed: what state comes next and what is earned, for
-every step, state and action, whether or not the algorithm ever asks. Two sequences of users are neighbours
-when they have the same length and one user's tree differs. A replay on a neighbour therefore changes one
-user and nothing
-else: everybody else answers every action as before.
+A user is a tree of responses, fixed by the user's own seed: the next state and the reward for every step,
+state and action, whether or not the algorithm ever takes it. Two sequences of users are neighbours when they
+have the same length and one user's tree differs. A replay on a neighbour therefore changes one user only: all
+others respond to every action as before.
 """
 
 from __future__ import annotations
@@ -24,13 +23,6 @@ from dpaudit.errors import DataError, InvalidParameter
 UNIT = "user"
 
 
-class Response(NamedTuple):
-    """What a user answers to one action."""
-
-    reward: float
-    next_state: int
-
-
 class Episode(NamedTuple):
     """The path of one user's tree that was walked: states [H+1], actions [H], rewards [H]."""
 
@@ -40,49 +32,34 @@ class Episode(NamedTuple):
 
 
 class User(NamedTuple):
-    """One user's tree of responses; private.
+    """One user's tree of responses; private."""
 
-    Attributes:
-        first_state: where the user's episode begins.
-        next_states: [H, S, A] int, the answer to each action in each state.
-        rewards: [H, S, A] in [0, 1], what it earns.
-    """
-
-    first_state: int
-    next_states: NDArray[np.int64]
-    rewards: NDArray[np.float64]
-
-    def respond(self, step: int, state: int, action: int) -> Response:
-        """The answer to an action; step counts from 0."""
-        return Response(self.rewards.item(step, state, action), self.next_states.item(step, state, action))
+    first_state: int  # where the user's episode begins
+    next_states: NDArray[np.int64]  # [H, S, A] int, the answer to each action in each state
+    rewards: NDArray[np.float64]  # [H, S, A] in [0, 1], what it earns
 
     def episode(self, act: Callable[[int, int], int]) -> Episode:
         """Walk the tree from its first state, taking the action ``act(step, state)``, steps from 0."""
         states, actions, rewards = [self.first_state], [], []
         for step in range(len(self.next_states)):
             action = act(step, states[-1])
-            reward, following = self.respond(step, states[-1], action)
+            at = step, states[-1], action
             actions.append(action)
-            rewards.append(reward)
-            states.append(following)
+            rewards.append(self.rewards.item(*at))
+            states.append(self.next_states.item(*at))
         return Episode(np.array(states), np.array(actions), np.array(rewards))
 
 
 @dataclass(frozen=True, eq=False)
 class OnlineUsers:
-    """A sequence of users of one process, each drawn from the user's own seed when asked for.
+    """A sequence of users of one process, each drawn from the user's own seed when asked for."""
 
-    Attributes:
-        mdp: the process; its sizes and its rewards are public.
-        seeds: [n] whole numbers, one a user. Private, and all that is kept of most users.
-        replaced: users that answer by other trees of the process's sizes, by position.
-        random_rewards: whether a user's reward is 1 with the expected reward as its chance, else 0; left
-            out, it is the expected reward itself, the same for all.
-    """
-
-    mdp: TabularMDP
-    seeds: NDArray[np.uint64]
+    mdp: TabularMDP  # the process; its sizes and its rewards are public
+    seeds: NDArray[np.uint64]  # [n] whole numbers, one a user. Private, and all that is kept of most users.
+    # users that answer by other trees of the process's sizes, by position
     replaced: Mapping[int, User] = field(default_factory=dict)
+    # whether a user's reward is 1 with the expected reward as its chance, else 0; left out, it is the
+    # expected reward itself, the same for all
     random_rewards: bool = False
 
     def __post_init__(self) -> None:

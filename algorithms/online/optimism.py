@@ -15,7 +15,7 @@ from dpaudit.errors import DataError
 
 
 def solve_noisy(gram: Array, columns: Array) -> Array:
-    """gram^-1 columns, [d, n], of a noisy release; NaN, which tells nothing, where it is singular."""
+    """gram^-1 columns, [d, n], for a noisy release of the matrix; NaN where it is singular."""
     try:
         return np.linalg.solve(gram, columns).astype(np.float64, copy=False)
     except np.linalg.LinAlgError:

@@ -5,8 +5,6 @@ UCRL-VTR itself, which is not private.
 
 Jia, Z., Yang, L., Szepesvari, C. and Wang, M. (2020). Model-based reinforcement learning with value-targeted
 regression. L4DC.
-Liao, C., He, J. and Gu, Q. (2023). Locally Differentially Private Reinforcement Learning for Linear Mixture
-Markov Decision Processes. ACML.
 """
 
 from __future__ import annotations
@@ -27,40 +25,22 @@ from dpaudit.errors import InvalidParameter
 
 
 class Plan(NamedTuple):
-    """What one user is told to do.
+    """The policy for one user."""
 
-    Attributes:
-        actions: [H, S] int, the action of each state.
-        values: V_{k,h}, [H+1, S]; the last row is zero.
-        contexts: phi_{V_{k,h+1}}(s, a), [H, S, A, d].
-    """
-
-    actions: NDArray[np.int64]
-    values: Array
-    contexts: Array
-
-
-class Walked(NamedTuple):
-    """What one user contributes to the regressions: contexts x [H, d] and targets y [H]."""
-
-    contexts: Array
-    targets: Array
+    actions: NDArray[np.int64]  # [H, S] int, the action of each state
+    values: Array  # V_{k,h}, [H+1, S]; the last row is zero
+    contexts: Array  # phi_{V_{k,h+1}}(s, a), [H, S, A, d]
 
 
 class OnlinePolicies(NamedTuple):
-    """What the server knows at the end.
+    """What the server knows at the end."""
 
-    Attributes:
-        policies: [K, H, S] int, what each user was told to do; no user's own path.
-        estimates: theta_h, [H, d], after the last user.
-    """
-
-    policies: NDArray[np.int64]
-    estimates: Array
+    policies: NDArray[np.int64]  # [K, H, S] int, the policy for each user; not the users' own paths
+    estimates: Array  # theta_h, [H, d], after the last user
 
 
 class Regress(Protocol):
-    """One step's regression, asked about contexts."""
+    """One step's regression, evaluated at contexts."""
 
     def __call__(self, step: int, contexts: Array, /) -> tuple[Array, Array]:
         """<theta_h, x> and |Sigma_h^{-1/2} x|, both [n], for contexts [n, d]; steps from 0."""
@@ -68,17 +48,12 @@ class Regress(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class MixtureModel:
-    """What is public about a linear mixture process: everything but its parameters theta_h.
+    """What is public about a linear mixture process: everything but its parameters theta_h."""
 
-    Attributes:
-        features: phi, [S, A, S, d].
-        rewards: [H, S, A] in [0, 1].
-        clip_below: whether values are clipped at 0 from below, as they are from above at what can still be
-            earned. The published line 6 does not: then no value is bounded.
-    """
-
-    features: Array
-    rewards: Array
+    features: Array  # phi, [S, A, S, d]
+    rewards: Array  # [H, S, A] in [0, 1]
+    # whether values are clipped at 0 from below, as they are from above at what can still be earned. The
+    # published line 6 does not: then no value is bounded.
     clip_below: bool = True
 
     def __post_init__(self) -> None:
@@ -123,12 +98,12 @@ class MixtureModel:
             contexts[h] = context.reshape(n_states, n_actions, -1)
         return Plan(actions, values, contexts)
 
-    def walk(self, user: User, plan: Plan) -> Walked:
-        """Lines 9 to 13, on the user's side and before any noise."""
-        told = plan.actions.tolist()
-        states, actions, _ = user.episode(lambda step, state: told[step][state])
+    def walk(self, user: User, plan: Plan) -> tuple[Array, Array]:
+        """Lines 9 to 13, on the user's side and before any noise: contexts x [H, d] and targets y [H]."""
+        advice = plan.actions.tolist()
+        states, actions, _ = user.episode(lambda step, state: advice[step][state])
         steps = np.arange(self.horizon)
-        return Walked(plan.contexts[steps, states[:-1], actions], plan.values[steps + 1, states[1:]])
+        return plan.contexts[steps, states[:-1], actions], plan.values[steps + 1, states[1:]]
 
 
 class RankOneRidge:

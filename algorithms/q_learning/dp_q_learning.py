@@ -11,9 +11,6 @@ f_j is the step of functional gradient descent, sum_b w_b K(s_b, .) on the actio
 size / B) (y_b - z_j(s_b, a_b)): its norm is the root of w' K w, exactly. It differs in this from Wang and
 Hegde (2019), whose networks have no noisy state, and whose argument fails (`functional_q`). Paths are drawn
 at evenly spaced nodes; between them z is a straight line.
-
-Wang, B. and Hegde, N. (2019). Privacy-preserving Q-Learning with Functional Noise in Continuous Spaces.
-NeurIPS.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Episodes of random actions on [0, 1], cut into bins; DP-LSW of Balle, Gomrokchi and Precup (2016) evaluates
 them, and the policy looks one step ahead with the public moves. The claim is theirs, about one trajectory
-replaced by another. A reward function has a part in every trajectory: about it, nothing is claimed.
+replaced by another. A reward function has a part in every trajectory; no claim is made about it.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from dpaudit.algorithms.data.episodes import Episodes
 from dpaudit.algorithms.environments.line_world import (
     HORIZON,
     N_ACTIONS,
+    REACH,
     RewardFunction,
     Walk,
-    moved,
 )
 from dpaudit.algorithms.evaluation.least_squares import DPLSW
 from dpaudit.algorithms.public_parameters import public_size
@@ -81,23 +81,16 @@ class EvaluatedPolicy:
     def __call__(self, data: RewardFunction, curator: Curator) -> LearnedQ:
         """Walk at random, evaluate, and look one step ahead: values at evenly spaced nodes [41, actions]."""
         walk = Walk(curator.public("walk"))
-        nothing = NodeValues(np.zeros((2, N_ACTIONS)))
-        states, _, reached = walk.explore(nothing, self.episodes * HORIZON, 1.0)
+        no_values = NodeValues(np.zeros((2, N_ACTIONS)))
+        states, _, reached = walk.explore(no_values, self.episodes * HORIZON, 1.0)
         lengths = np.full(self.episodes, HORIZON)
         values = self.evaluation(
             Episodes(self._bin(states), data(reached), lengths, self.bins), curator
         ).values
-        shares = (np.arange(_MOVES) + 0.5) / _MOVES
-        ahead = np.array(
-            [
-                [
-                    values[self._bin(np.array([moved(node, action, u) for u in shares]))].mean()
-                    for action in (0, 1)
-                ]
-                for node in np.linspace(0.0, 1.0, _NODES)
-            ]
-        )
-        return LearnedQ(reached, ahead)
+        steps = REACH * (np.arange(_MOVES) + 0.5) / _MOVES
+        nodes = np.linspace(0.0, 1.0, _NODES)
+        ahead = np.clip(nodes[:, None, None] + np.stack([-steps, steps]), 0.0, 1.0)  # [41, actions, 20]
+        return LearnedQ(reached, values[self._bin(ahead)].mean(axis=2))
 
     def _bin(self, states: Array) -> Any:
         return np.minimum((states * self.bins).astype(np.int64), self.bins - 1)

@@ -1,9 +1,9 @@
 """Q-learning with functional noise as published: Algorithm 1 of Wang and Hegde (2019), with its line numbers.
 
-What is added to the network is released through the curator, as the paper's proof counts it: one function
-for each fresh path. What the proof leaves out stays outside: the network carries on without noise (lines 20
-and 22), so that the functions of two rewards drift apart from update to update; a path that is kept over
-several updates shows their differences without noise; line 24 returns the network without noise.
+What is added to the network is released through the curator, as the paper's proof counts it: one function for
+each fresh path. What the proof leaves out is not released either: the network is carried on without noise
+(lines 20 and 22), so that the functions of two rewards drift apart from update to update; a path that is kept
+over several updates shows their differences without noise; line 24 returns the network without noise.
 
 **Theorem 5**, its formulas as printed, and the premises that they need:
 
@@ -43,7 +43,7 @@ from dpaudit.curator.streams import NoisyFunction
 from dpaudit.errors import InvalidParameter
 from dpaudit.mechanisms import Array, ExponentialKernel, GaussianProcess
 
-#: What comes out at the end: the network itself (line 24), its values with a path of their own, or the noisy
+#: The output at the end: the network itself (line 24), its values with a path of their own, or the noisy
 #: values after each update.
 ReleasedView: TypeAlias = Literal["raw", "fresh", "iterates"]
 
@@ -64,7 +64,7 @@ class FunctionalCalibration:
         step_size: alpha.
         samples: T.
         batch: B, at most T.
-        k: half the bound that a path's values are believed to keep.
+        k: half the assumed bound on a path's values.
         lipschitz_squared: L^2, of the network.
     """
 
@@ -94,7 +94,7 @@ class FunctionalCalibration:
 
     @property
     def bound(self) -> float:
-        """v: what one update is believed to change the values by, over L, at most."""
+        """v: the most that one update changes the values, over L, as the paper has it."""
         return 4.0 * self.step_size * (self.k + 1.0) / self.batch
 
     @property
@@ -104,7 +104,7 @@ class FunctionalCalibration:
 
     @property
     def squared_sensitivity(self) -> float:
-        """C: the square of the RKHS distance that one update is believed to make."""
+        """C: the square of the RKHS distance that one update makes, as the paper has it."""
         return (self.bound**2 + self.bound) * self.lipschitz_squared
 
     @property
@@ -157,12 +157,12 @@ class FunctionalQLearning(QLearning):
     Args:
         calibration: of the noise, with alpha, T and B.
         resets: J, how often a new path is taken; left out, T/B, for every update.
-        view: what comes out at the end.
+        view: the output at the end.
         discount: gamma; the paper does not state it.
         exploration: the share of random actions at the beginning, which falls to 0 at the end; the printed
             algorithm has none, and stays at one end of [0, 1].
         hidden: sizes of the network's hidden layers.
-        nodes: at how many evenly spaced states noisy values come out.
+        nodes: at how many evenly spaced states noisy values are released.
     """
 
     calibration: FunctionalCalibration = field(default_factory=FunctionalCalibration)

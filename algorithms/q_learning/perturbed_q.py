@@ -4,10 +4,7 @@ The two private baselines of Wang and Hegde (2019), appendix E.2, with the least
 Rewards (Venkitasubramaniam 2013): every one of T rewards moves by at most 1, all of them at once; together
 they are one query of L2 sensitivity sqrt(T). Gradients (Abadi and others 2016): the mean gradient of each of
 N batches is scaled down to norm c, and a neighbour may turn it round: 2c. A reward function has a part in
-every record, so that nothing is gained by sampling.
-
-Wang, B. and Hegde, N. (2019). Privacy-preserving Q-Learning with Functional Noise in Continuous Spaces.
-NeurIPS.
+every record, so that sampling amplifies nothing.
 """
 
 from __future__ import annotations

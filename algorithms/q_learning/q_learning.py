@@ -1,8 +1,4 @@
-"""What the forms of Q-learning on [0, 1] have in common: their claim, what a run shows, and its utility.
-
-Wang, B. and Hegde, N. (2019). Privacy-preserving Q-Learning with Functional Noise in Continuous Spaces.
-NeurIPS.
-"""
+"""What the forms of Q-learning on [0, 1] have in common: their claim, what a run shows, and its utility."""
 
 from __future__ import annotations
 
@@ -36,13 +32,9 @@ from dpaudit.mechanisms import Array
 
 @dataclass(frozen=True, eq=False)
 class NodeValues:
-    """A function of [0, 1], straight between evenly spaced nodes.
+    """A function of [0, 1], straight between evenly spaced nodes."""
 
-    Attributes:
-        values: [nodes, actions].
-    """
-
-    values: Array
+    values: Array  # [nodes, actions]
 
     def __call__(self, points: Array) -> Array:
         """Values at points [n]: [n, actions]."""
@@ -56,15 +48,11 @@ class NodeValues:
 
 @dataclass(frozen=True, eq=False)
 class LearnedQ:
-    """What a run shows.
+    """What a run shows."""
 
-    Attributes:
-        reached: [T], the states that the agent's steps reached.
-        released: parameters of the last network, [p]; or values at nodes, [nodes, actions]; or those after
-            each update, [updates, nodes, actions].
-    """
-
-    reached: Array
+    reached: Array  # [T], the states that the agent's steps reached
+    # parameters of the last network, [p]; or values at nodes, [nodes, actions]; or those after each update,
+    # [updates, nodes, actions]
     released: Array
 
 

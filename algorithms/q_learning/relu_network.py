@@ -6,37 +6,26 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from dpaudit.algorithms.public_parameters import Array
 
 
 @dataclass(frozen=True, eq=False)
 class ReLUNetwork:
-    """Layers of weights and biases, ReLU between them: a function from numbers to vectors.
+    """Layers of weights and biases, ReLU between them: a function from numbers to vectors."""
 
-    Attributes:
-        weights: [inputs, outputs] each; the first has one input.
-        biases: [outputs] each.
-    """
-
-    weights: tuple[Array, ...]
-    biases: tuple[Array, ...]
+    weights: tuple[Array, ...]  # [inputs, outputs] each; the first has one input
+    biases: tuple[Array, ...]  # [outputs] each
 
     @classmethod
     def random(cls, hidden: tuple[int, ...], n_outputs: int, generator: np.random.Generator) -> ReLUNetwork:
         """Uniform within the root of one over the number of inputs, weights and biases alike."""
-        sizes = (1, *hidden, n_outputs)
-        layers = []
-        for inputs, outputs in pairwise(sizes):
+        weights, biases = [], []
+        for inputs, outputs in pairwise((1, *hidden, n_outputs)):
             limit = inputs**-0.5
-            layers.append(
-                (
-                    generator.uniform(-limit, limit, (inputs, outputs)),
-                    generator.uniform(-limit, limit, outputs),
-                )
-            )
-        return cls(tuple(w for w, _ in layers), tuple(b for _, b in layers))
+            weights.append(generator.uniform(-limit, limit, (inputs, outputs)))
+            biases.append(generator.uniform(-limit, limit, outputs))
+        return cls(tuple(weights), tuple(biases))
 
     def __call__(self, points: Array) -> Array:
         """Values at points [n]: [n, outputs]."""

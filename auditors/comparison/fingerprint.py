@@ -1,8 +1,8 @@
-"""A fingerprint of an algorithm or of data: the same content, the same digest, in any process.
+"""A fingerprint of an algorithm or of data: the same content has the same digest, in any process.
 
-Pickles will not do: their bytes depend on which objects happen to be shared. A function is its code, its
-defaults, what it closes over and what it names of its own package or of any module that is not installed;
-a class is what it and its bases of that kind define. Rewording a comment changes nothing.
+Pickles are not suitable: their bytes depend on which objects happen to be shared. A function is its code, its
+defaults, its closure and what it names of its own package or of any module that is not installed; a class is
+what it and its bases of that kind define. Changing a comment changes nothing.
 """
 
 from __future__ import annotations
@@ -41,23 +41,35 @@ _CACHED = type(functools.cache(len))
 _BY_NAME = {"builtins", "dpaudit", "numpy", *sys.stdlib_module_names}
 _LIBRARY = Path(os.__file__).resolve().parent  # the standard library's folder
 _SLOTS = (GetSetDescriptorType, MemberDescriptorType)
-#: Generators that all share: every trial seeds them, so that where they stand says nothing.
+#: The attributes that make up the content of a value of each type. The constants of code include the code of
+#: functions defined inside; line numbers are left out.
+_CONTENT: tuple[tuple[type, str, tuple[str, ...]], ...] = (
+    (CodeType, "code", ("co_code", "co_names", "co_varnames", "co_consts")),
+    (MethodType, "method", ("__func__", "__self__")),
+    (functools.partial, "partial", ("func", "args", "keywords")),
+    (_CACHED, "cached", ("__wrapped__",)),
+    (functools.cached_property, "cached property", ("func",)),
+    (property, "property", ("fget", "fset")),
+    (staticmethod, "staticmethod", ("__func__",)),
+    (classmethod, "classmethod", ("__func__",)),
+)
+#: Generators that everything shares: every trial seeds them, so that their state does not matter.
 _SHARED = tuple(getattr(draw, "__self__") for draw in (random.random, np.random.random))  # noqa: B009
 
 
 def fingerprint(value: object) -> str:
-    """The SHA-256 digest, in hexadecimal, of what a value holds.
+    """The SHA-256 digest, in hexadecimal, of a value's content.
 
-    An object with a ``fingerprint`` attribute that is a string is taken at its word.
+    For an object with a ``fingerprint`` attribute that is a string, that string is its content.
 
     Raises:
-        InvalidParameter: the content of some part cannot be seen.
+        InvalidParameter: the content of some part cannot be inspected.
     """
     return _digest(value, {}).hex()
 
 
 def _digest(value: Any, known: dict[int, bytes]) -> bytes:
-    """The digest of one value; `known` has the functions and classes met so far, and what is open."""
+    """The digest of one value; `known` has functions and classes already digested, and enclosing values."""
     if id(value) in known:
         return known[id(value)]
     if isinstance(value, _PLAIN):
@@ -100,25 +112,13 @@ def _compound(value: Any, known: dict[int, bytes]) -> bytes:
     if isinstance(value, (list, tuple)):
         return items(type(value).__name__, value)
     if isinstance(value, AbstractSet):
-        # In an order of its own, and so that no member's digest depends on those met before it.
+        # In the order of the digests, none of which may depend on the members before it.
         return _hash("set", *sorted(_digest(each, dict(known)) for each in value))
     if isinstance(value, FunctionType):
         return several("function", _function_parts(value))
-    if isinstance(value, CodeType):
-        # Constants include the code of functions defined inside; line numbers are left out.
-        return several("code", (value.co_code, value.co_names, value.co_varnames, value.co_consts))
-    if isinstance(value, MethodType):
-        return several("method", (value.__func__, value.__self__))
-    if isinstance(value, functools.partial):
-        return several("partial", (value.func, value.args, value.keywords))
-    if isinstance(value, _CACHED):
-        return several("cached", (value.__wrapped__,))
-    if isinstance(value, functools.cached_property):
-        return several("cached property", (value.func,))
-    if isinstance(value, property):
-        return several("property", (value.fget, value.fset))
-    if isinstance(value, (staticmethod, classmethod)):
-        return several(type(value).__name__, (value.__func__,))
+    for kind, name, attributes in _CONTENT:
+        if isinstance(value, kind):
+            return several(name, (getattr(value, attribute) for attribute in attributes))
     if isinstance(value, (ModuleType, np.ufunc, logging.Logger)) or any(value is each for each in _SHARED):
         return _hash("name", _name(value), _name(type(value)))
     if isinstance(value, type):
@@ -141,7 +141,7 @@ def _function_parts(function: FunctionType) -> list[Any]:
 def _named(
     namespace: Mapping[str, Any], names: set[str], package: str, above: tuple[ModuleType, ...]
 ) -> list[Any]:
-    """What code that uses these names finds in a namespace; in a module of the user's own, what of it."""
+    """What these names stand for in a namespace; for a module of the user's own, in that module."""
     parts: list[Any] = []
     for name in sorted(names & namespace.keys()):
         value = namespace[name]
@@ -160,7 +160,7 @@ def _names(code: CodeType) -> set[str]:
 
 
 def _code(module: ModuleType) -> Any:
-    """A module's code, since its functions may be fetched by name too; of one in C the file."""
+    """A module's code, since its functions may be fetched by name too; for one in C its file."""
     try:
         code = module.__loader__.get_code(module.__name__)  # type: ignore[union-attr]
     except (AttributeError, ImportError):
@@ -169,7 +169,7 @@ def _code(module: ModuleType) -> Any:
 
 
 def _inside(value: Any, package: str) -> bool:
-    """Whether a value that a function names counts by its content, not by its name."""
+    """Whether a value that a function names is digested by content, not by name."""
     if isinstance(value, ModuleType):
         return _own(value.__name__)
     if not hasattr(value, "__qualname__"):
@@ -182,7 +182,7 @@ def _inside(value: Any, package: str) -> bool:
 
 
 def _own(module: str) -> bool:
-    """Whether a module is the user's own: neither dpaudit's, nor the standard library's, nor installed."""
+    """Whether a module is the user's own: neither dpaudit's nor the standard library's nor installed."""
     file = getattr(sys.modules.get(module), "__file__", None)
     if file is None or module.partition(".")[0] == "dpaudit":
         return False
@@ -200,7 +200,7 @@ def _class_parts(kind: type) -> list[Any]:
             continue
         for name, value in sorted(vars(each).items()):
             function = isinstance(value, (FunctionType, property, staticmethod, classmethod))
-            # What Python keeps in a class for itself has names like __doc__; a slot's value is its object's.
+            # Python's own entries have names like __doc__; the value of a slot belongs to the object.
             if function or not (name[:2] == "__" or name == "_abc_impl" or isinstance(value, _SLOTS)):
                 parts += [name, value if _inside(value, package) else _name(value)]
     return parts
@@ -222,7 +222,7 @@ def _state(value: Any) -> list[Any]:
         return [reduced]
     make, arguments, *rest = reduced
     state, *others = held_state(rest)
-    # In which order attributes were set says nothing.
+    # The order in which attributes were set does not matter.
     if type(state) is dict:
         state = sorted(state.items(), key=lambda item: str(item[0]))
     return [_name(make), arguments, state, *others]

@@ -12,8 +12,6 @@ from typing import Any
 import numpy as np
 from pydantic import BaseModel
 
-from dpaudit.auditors.comparison.loaded_names import global_names, written_names
-from dpaudit.auditors.comparison.pandas_parts import pandas_parts
 from dpaudit.auditors.comparison.value_state import (
     EXACT,
     SCALARS,
@@ -23,11 +21,14 @@ from dpaudit.auditors.comparison.value_state import (
     entries,
     foreign,
     full_name,
+    global_names,
     held_state,
     members,
     named,
     names,
+    pandas_parts,
     scalars,
+    written_names,
 )
 from dpaudit.curator.curator import Curator
 
@@ -37,14 +38,14 @@ _MISSING = object()
 
 
 def first_difference(one: Any, other: Any, place: str = "output") -> str | None:
-    """Where two values first differ, without saying what they hold; None if they are the same.
+    """The place where two values first differ, without their content; None if they are the same.
 
     Floats are the same if their bits are, so that NaN equals itself and 0.0 differs from -0.0. Everything
-    that can be compared is, before anything is said to be incomparable.
+    that can be compared is compared before `NotComparable` is raised.
 
     Raises:
-        NotComparable: nothing differs, and a value is of a type whose content cannot be seen, contains
-            itself, or is one object in both runs, which shows only what the last run left in it.
+        NotComparable: nothing differs, and a value is of a type whose content cannot be inspected, contains
+            itself, or is one object in both runs, which shows only its state after the last run.
     """
     try:
         return _Comparison().difference(one, other, place)
@@ -56,7 +57,7 @@ _Check = Callable[[], str | None]
 
 
 def _first(checks: Iterable[_Check]) -> str | None:
-    """The first difference; where there is none, what could not be compared is raised."""
+    """The first difference; without one, the first `NotComparable` is raised."""
     refused: NotComparable | None = None
     for check in checks:
         try:
@@ -72,7 +73,7 @@ def _first(checks: Iterable[_Check]) -> str | None:
 
 
 class _Comparison:
-    """One comparison of two outputs: what is being compared, and what was found to be the same."""
+    """One comparison of two outputs, with the pairs being compared and those found to be the same."""
 
     def __init__(self) -> None:
         self._open: set[tuple[int, int]] = set()
@@ -83,7 +84,7 @@ class _Comparison:
         kind = type(one)
         if kind is not type(other):
             if full_name(kind) == full_name(type(other)):
-                raise NotComparable(f"{place} is of a type that every run makes anew, {kind.__name__}")
+                raise NotComparable(f"{place} is of a type that every run defines again, {kind.__name__}")
             return f"{place} (types {kind.__name__} and {type(other).__name__})"
         if kind in SCALARS:
             return scalars(one, other, place)
@@ -158,8 +159,7 @@ class _Comparison:
         return lambda: self.difference(one, other, place)
 
     def _owners(self, one: Any, other: Any, place: str) -> str | None:
-        # A weak reference to something that is being compared, a parent, leads to nothing new; nor does a
-        # view into it.
+        # A weak reference to a parent, which is being compared, adds nothing; nor does a view into it.
         if (id(one), id(other)) in self._open:
             return None
         return self.difference(one, other, place)
@@ -179,13 +179,13 @@ class _Comparison:
                 lambda: self._dtypes(one.dtype, other.dtype, place),
                 # A subclass may carry more than its entries: a masked array its mask.
                 lambda: self._attributes(one, other, names(one, other), place),
-                # Whoever holds a view holds all that it is a view of.
+                # Through a view all of its base can be read.
                 lambda: self._owners(one.base, other.base, f"{place} (base)"),
             ]
         )
 
     def _dtypes(self, one: np.dtype[Any], other: np.dtype[Any], place: str) -> str | None:
-        """Types of entries are equal whatever their metadata say, or those of their fields."""
+        """Types of entries compare equal even if their metadata differ, or those of their fields."""
         if one != other:
             return f"{place} (types {one} and {other})"
         parts = [(one.fields[name][0], other.fields[name][0]) for name in one.names] if one.names else []  # type: ignore[index]
@@ -206,7 +206,7 @@ class _Comparison:
         return _first(self._later(one[name], other[name], f"{place} ({name})") for name in one)
 
     def _reduced(self, one: Any, other: Any, place: str) -> str | None:
-        """Any other object is what pickling would write of it, which shows also what lies below Python."""
+        """Any other object is what pickling would write of it, which includes state below Python."""
         try:
             shown = [value.__reduce_ex__(4) for value in (one, other)]
         except Exception:  # noqa: BLE001  (a type refuses in whatever way it likes)
@@ -214,21 +214,15 @@ class _Comparison:
         if not all(isinstance(value, tuple) for value in shown):
             # The name of a global: nothing of its content.
             return named(one, other, place)
-        (make, arguments, *rest), (make_other, arguments_other, *rest_other) = shown
-        if make is not make_other:
+        if shown[0][0] is not shown[1][0]:
             return f"{place} (made otherwise)"
-        # The object's own class stands among the arguments, and was compared.
-        own = [tuple(a for a in given if a is not type(one)) for given in (arguments, arguments_other)]
-        state, items, pairs = held_state(rest)
-        state_other, items_other, pairs_other = held_state(rest_other)
-        return _first(
-            [
-                lambda: self._sequences(own[0], own[1], f"{place} (arguments)"),
-                lambda: self.difference(state, state_other, f"{place} (state)"),
-                lambda: self.difference(items, items_other, f"{place} (items)"),
-                lambda: self.difference(pairs, pairs_other, f"{place} (items)"),
-            ]
-        )
+        # The object's own class is one of the arguments, and was compared.
+        held = [
+            (tuple(each for each in arguments if each is not type(one)), *held_state(rest))
+            for _, arguments, *rest in shown
+        ]
+        parts = ("arguments", "state", "items", "items")
+        return _first(self._later(a, b, f"{place} ({part})") for part, a, b in zip(parts, *held, strict=True))
 
     def _sequences(self, one: Sequence[Any], other: Sequence[Any], place: str) -> str | None:
         if len(one) != len(other):

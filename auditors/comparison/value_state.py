@@ -1,21 +1,22 @@
-"""What single values hold: scalars, members, names, what a function carries; and what nobody can tell."""
+"""What single values hold: scalars, members, attributes, a function's closure and globals, a pandas table."""
 
 from __future__ import annotations
 
+import dis
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from enum import Enum
-from types import BuiltinFunctionType, CellType, FunctionType, MappingProxyType, ModuleType
+from types import BuiltinFunctionType, CellType, CodeType, FunctionType, MappingProxyType, ModuleType
 from typing import Any
 
 import numpy as np
 
 SCALARS = frozenset({bool, int, float, complex, str, bytes, type(None)})
-#: Types of which nothing is left when their items were compared; a subclass may carry more.
+#: Types that hold nothing but their items; a subclass may hold more.
 EXACT = SCALARS | {list, tuple, dict, set, frozenset, range, MappingProxyType}
 
-HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: a class made at run time, whose attributes anybody may set
+HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: a class made at run time, whose attributes any code may set
 
 
 class NotComparable(TypeError):
@@ -23,7 +24,7 @@ class NotComparable(TypeError):
 
 
 def constant(value: Any) -> bool:
-    """Whether a value that both runs share was the same throughout."""
+    """Whether a value that both runs share cannot have changed between them."""
     if isinstance(value, tuple | frozenset):
         return all(map(constant, value))
     if isinstance(value, type):
@@ -39,7 +40,7 @@ def foreign(value: Any, module: Mapping[str, Any]) -> bool:
 
 
 def named(one: Any, other: Any, place: str) -> str | None:
-    """Something known by its name alone, a builtin function or class: the same if it is one object."""
+    """A value that is known by its name alone, a builtin function or class: the same if it is one object."""
     if one is not other:
         raise NotComparable(f"{place} is a {full_name(type(one))}")
     if isinstance(one, type) and one.__flags__ & HEAP_TYPE:
@@ -48,7 +49,7 @@ def named(one: Any, other: Any, place: str) -> str | None:
 
 
 def scalars(one: Any, other: Any, place: str) -> str | None:
-    """Scalars, and what instances of subclasses of theirs are as such, whatever they say of equality."""
+    """Scalars, and instances of subclasses as plain scalars, whatever their own equality is."""
     match one:
         case float():
             same = struct.pack("<d", one) == struct.pack("<d", other)
@@ -69,13 +70,13 @@ def entries(one: Any, other: Any, place: str) -> str | None:
     """The bytes of two arrays or numpy scalars of one type.
 
     Raises:
-        NotComparable: only the bytes between fields differ, which nobody writes: what lay there in memory.
+        NotComparable: only the bytes between fields differ, which are uninitialised memory.
     """
     if one.tobytes() == other.tobytes():
         return None
     if one.dtype.names and _packed(one) == _packed(other):
         raise NotComparable(
-            f"{place} has bytes between its fields, where other memory shows: return its fields"
+            f"{place} has bytes between its fields that are uninitialised memory: return its fields"
         )
     return place
 
@@ -88,7 +89,7 @@ def _packed(value: Any) -> bytes:
 
 
 def held_state(rest: Sequence[Any]) -> tuple[Any, list[Any], list[Any]]:
-    """State, items and pairs, as what `__reduce_ex__` returns holds them after function and arguments."""
+    """State, items and pairs, from what `__reduce_ex__` returns after function and arguments."""
     state, items, pairs = [*rest[:3], None, None, None][:3]
     return state, list(items or ()), list(pairs or ())
 
@@ -112,12 +113,12 @@ def full_name(kind: type) -> str:
 
 
 def names(one: Any, other: Any) -> list[str]:
-    """The attributes of two objects of one type, as far as they lie in a dictionary."""
+    """The attributes that two objects of one type hold in a dictionary."""
     return sorted({*getattr(one, "__dict__", ()), *getattr(other, "__dict__", ())})
 
 
 def carried(function: FunctionType) -> tuple[Any, ...]:
-    """What a function holds beside its code: closed-over variables, defaults and attributes."""
+    """What a function holds beside its code: closure, defaults and attributes."""
     cells = tuple(_content(cell) for cell in function.__closure__ or ())
     keywords = tuple(sorted((function.__kwdefaults__ or {}).items()))
     return cells, function.__defaults__ or (), keywords, tuple(function.__dict__.items())
@@ -128,3 +129,70 @@ def _content(cell: CellType) -> Any:
         return cell.cell_contents
     except ValueError:  # the variable was never assigned
         return None
+
+
+def pandas_parts(value: Any) -> dict[str, Any] | None:
+    """The public parts of a pandas table, column or index, by name; None for any other value.
+
+    Its pickle cannot be compared, since it holds a weak reference and caches. pandas is never imported.
+    """
+    kind = next((kind for kind in type(value).__mro__ if kind.__module__.partition(".")[0] == "pandas"), None)
+    if kind is None:
+        return None
+    match kind.__name__:
+        case "DataFrame":
+            parts = {f"column {position}": value.iloc[:, position] for position in range(value.shape[1])}
+            parts |= {"index": value.index, "columns": value.columns, "attrs": value.attrs}
+        case "Series":
+            parts = {"values": value.array, "index": value.index, "name": value.name, "attrs": value.attrs}
+        case "RangeIndex":
+            parts = {"range": (value.start, value.stop, value.step), "names": list(value.names)}
+        case "MultiIndex":
+            parts = {"levels": list(value.levels), "codes": list(value.codes), "names": list(value.names)}
+        case "NumpyExtensionArray":
+            parts = {"numpy": value.to_numpy()}
+        case "Categorical":
+            parts = {"categories": value.categories, "codes": value.codes, "ordered": value.ordered}
+        case name if name.endswith("Index"):
+            parts = {"values": value.array, "names": list(value.names)}
+        case name if name.endswith("Array"):
+            parts = {"type": str(value.dtype), "values": list(value.astype(object))}
+        case _:
+            return None
+    if kind.__name__ in {"DataFrame", "Series"} or type(value) is not kind:
+        own = getattr(value, "__dict__", {})
+        parts |= {f".{name}": own[name] for name in sorted(own) if not name.startswith("_")}
+    return parts
+
+
+def global_names(code: CodeType) -> set[str]:
+    """The global variables, and builtins, that the code and the functions inside it read."""
+    return _named(code, {"LOAD_GLOBAL", "LOAD_NAME"})
+
+
+def written_names(namespace: Mapping[str, Any]) -> set[str]:
+    """The global variables that a module's functions and methods assign by a ``global`` statement.
+
+    Assignments from elsewhere, by ``globals()`` or on the module itself, are not detected.
+    """
+    written: set[str] = set()
+    for function in _functions(namespace):
+        written |= _named(function.__code__, {"STORE_GLOBAL", "DELETE_GLOBAL"})
+    return written
+
+
+def _named(code: CodeType, operations: set[str]) -> set[str]:
+    names = {str(step.argval) for step in dis.get_instructions(code) if step.opname in operations}
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            names |= _named(constant, operations)
+    return names
+
+
+def _functions(namespace: Mapping[str, Any]) -> Iterator[FunctionType]:
+    for value in list(namespace.values()):
+        inside = list(vars(value).values()) if isinstance(value, type) else [value]
+        for member in inside:
+            function = getattr(member, "__func__", getattr(member, "fget", member))
+            if isinstance(function, FunctionType) and function.__globals__ is namespace:
+                yield function

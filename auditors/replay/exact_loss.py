@@ -1,17 +1,21 @@
-"""The exact privacy loss of a pair, from replays: what the claim says of it, and bounds on epsilon.
+"""The exact privacy loss of a pair, from replays: bounds on epsilon, and tests of a claim.
 
 The loss of a transcript is L = sum over releases of ln p(output | query on the data) / p(output | query on
 the neighbour), and delta(epsilon) of the pair is E[(1 - e^(epsilon - L))_+] over recordings on the data.
-A bound on the transcript's loss is a bound for the pair, never more than that.
+A bound on the transcript's loss is a bound for the pair only.
 
-Every claim says of some f(recording) >= 0 that E[f] <= 1. With importance weights w, for recordings drawn
+Every claim implies E[f] <= 1 for some f(recording) >= 0. With importance weights w, for recordings drawn
 otherwise: w (1 - e^(epsilon - L))_+ / delta for a point (epsilon, delta), w e^((alpha - 1) (L - alpha rho))
 for zCDP (Bun and Steinke 2016, Definition 1.1). Then the product of 1 + c (f - 1) over independent
 recordings, averaged over several stakes c in (0, 1), is an e-value: by Markov's inequality it passes 1/a
-with probability at most a if the claim is true (Waudby-Smith and Ramdas 2024, section 4; that f is
-bounded from below alone suffices for one side). It holds for any number of recordings, and no variance
-has to be known. Epsilons at one delta are rejected up to some point and no further, since f falls with
-epsilon: inverting the test gives the bound.
+with probability at most a if the claim is true (Waudby-Smith and Ramdas 2024, section 4; for one side it
+suffices that f is bounded from below). This holds for any number of recordings, and no variance has to be
+known. f falls with epsilon, so that the epsilons rejected at one delta form an interval from 0: its end is
+the bound.
+
+The loss is known in closed form for releases whose queries differ by the same amount after any earlier
+outputs. That holds for a run's first question, which no output precedes. For later ones no number of
+recordings can show it, since the outputs at which the loss is large are rare: the caller must state it.
 """
 
 from __future__ import annotations
@@ -19,17 +23,29 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.special import logsumexp
 
-from dpaudit.auditors.statistics.gaussian_pair import LARGEST_EPSILON, delta_above, epsilon_below
+from dpaudit.auditors.replay.likelihood import gaussian_share, releases_of
+from dpaudit.auditors.statistics.gaussian_pair import (
+    LARGEST_EPSILON,
+    MARGIN,
+    delta_above,
+    epsilon_below,
+    largest_rejected,
+)
+from dpaudit.certificate.verdicts import CLAIM_TOLERANCE
+from dpaudit.claims.claims import Claim
 from dpaudit.claims.guarantees import GDP, RDP, ZCDP, AnyGuarantee, ApproxDP, PureDP
-from dpaudit.mechanisms import Array
+from dpaudit.claims.relations import View
+from dpaudit.curator.noise import Entry
+from dpaudit.mechanisms import Array, DiscreteLaplace, Exponential, Laplace, RandomizedResponse
 
 #: Where a bound on epsilon is stated if the claim names no delta.
 DEFAULT_DELTA = 1e-5
-#: A loss is a difference of large numbers: it is taken to be less than computed by this, relative.
+#: A loss is a difference of large numbers: it is lowered by this much, relative, to allow for rounding.
 _LOSS_MARGIN = 1e-9
 _STAKES = np.concatenate([np.geomspace(1e-3, 0.1, 6), np.linspace(0.15, 0.95, 17), [0.98, 0.995]])
 
@@ -41,7 +57,7 @@ class Losses:
     Attributes:
         losses: [n]; infinite where the output is impossible on the other side.
         log_weights: [n], importance weights; zeros for recordings drawn as the mechanisms draw.
-        order: a Renyi order at which the recordings say much, above 1.
+        order: a Renyi order above 1 for which the recordings are informative.
     """
 
     losses: Array
@@ -56,26 +72,12 @@ class Losses:
     def epsilon_lower(self, delta: float, error: float) -> float:
         """A lower bound on the pair's epsilon at `delta`, wrong with probability at most `error`.
 
-        At delta = 0 it cannot be wrong: a loss that was seen has positive probability.
+        At delta = 0 it cannot be wrong: an observed loss has positive probability.
         """
         if delta == 0.0:
             return min(LARGEST_EPSILON, max(0.0, float(self.losses.max(initial=0.0))))
         needed = math.log(1.0 / error)
-
-        def rejected(epsilon: float) -> bool:
-            return _log_evidence([self._point(epsilon, delta)]) >= needed
-
-        if not rejected(0.0):
-            return 0.0
-        low, high = 0.0, 1.0
-        while rejected(high):
-            low, high = high, 2.0 * high
-            if high > LARGEST_EPSILON:
-                return low
-        for _ in range(60):
-            middle = 0.5 * (low + high)
-            low, high = (middle, high) if rejected(middle) else (low, middle)
-        return low
+        return largest_rejected(lambda epsilon: _log_evidence([self._point(epsilon, delta)]) >= needed)
 
     def p_value(self, guarantee: AnyGuarantee) -> float:
         """Of the hypothesis that the guarantee holds for this side of the pair."""
@@ -89,10 +91,9 @@ class Losses:
             case ApproxDP():
                 return [self._point(guarantee.epsilon, guarantee.delta)]
             case GDP():
-                curve = [
-                    (epsilon, delta_above(epsilon, guarantee.mu))
-                    for epsilon in self._epsilons_of(guarantee.mu)
-                ]
+                mu = guarantee.mu
+                at = [epsilon_below(delta, mu) for delta in (0.1, 1e-3, DEFAULT_DELTA)] if mu > 0.0 else [0.0]
+                curve = [(epsilon, delta_above(epsilon, mu)) for epsilon in at]
                 return [self._point(epsilon, delta) for epsilon, delta in curve if delta > 0.0]
             case ZCDP():
                 orders = [1.0 + share * (self.order - 1.0) for share in (0.1, 0.25, 0.5, 1.0)]
@@ -102,10 +103,6 @@ class Losses:
             case PureDP():
                 raise AssertionError
         raise AssertionError
-
-    @staticmethod
-    def _epsilons_of(mu: float) -> list[float]:
-        return [epsilon_below(delta, mu) for delta in (0.1, 1e-3, DEFAULT_DELTA)] if mu > 0.0 else [0.0]
 
     def _point(self, epsilon: float, delta: float) -> Array:
         with np.errstate(divide="ignore"):
@@ -124,3 +121,140 @@ def _log_evidence(functionals: Sequence[Array]) -> float:
     stakes = _STAKES[None, :, None]
     wealth = np.logaddexp(np.log1p(-stakes), np.log(stakes) + table).sum(axis=-1)  # [f, stakes]
     return float(logsumexp(wealth)) - math.log(wealth.size)
+
+
+@dataclass(frozen=True)
+class Direction:
+    """One pair in one direction: its losses by sampling, and a part of them in closed form."""
+
+    losses: Losses
+    fixed: FixedPair
+
+
+def loss_figures(
+    directions: Sequence[Direction], claim: Claim | None, delta: float | None, confidence: float
+) -> dict[str, Any]:
+    """The fields of an `Audit` about the exact loss in one or more directions.
+
+    The error is split evenly over the directions, and between the bound on epsilon and the p-value where
+    they are not one and the same test. Results in closed form cost no error.
+    """
+    guarantee = None if claim is None else claim.guarantee
+    own = 0.0 if isinstance(guarantee, PureDP) else getattr(guarantee, "delta", None)
+    at = delta if delta is not None else DEFAULT_DELTA if own is None else own
+    # At the claim's own delta the p-value and the bound are two readings of one test.
+    tests = len(directions) * (1 if guarantee is None or at == own else 2)
+    error = (1.0 - confidence) / tests
+    figures: dict[str, Any] = {
+        "epsilon_lower": max(max(d.fixed.epsilon(at), d.losses.epsilon_lower(at, error)) for d in directions),
+        "delta": at,
+        "confidence": confidence,
+        # The number of replays sets no limit: a certain or an observed loss may be of any size.
+        "largest_refutable_epsilon": LARGEST_EPSILON,
+    }
+    mu = max(d.fixed.mu for d in directions)
+    count = len(directions[0].losses.losses)
+    closed = f"; in closed form at least mu = {mu:.6g}" if mu > 0.0 else ""
+    figures["event"] = f"the exact loss of {count} replays in each of {len(directions)} directions{closed}"
+    if claim is None or guarantee is None:
+        return figures | {"mu_lower": mu}
+    if claim.view is not View.ALL_RELEASES:
+        reason = (
+            f"the claim is about the view {str(claim.view)!r}, the exact loss about all releases, "
+            "which may reveal more"
+        )
+        return figures | {"inconclusive": [reason]}
+    if isinstance(guarantee, PureDP | ApproxDP) and own is not None and at >= own:
+        # (epsilon, delta)-DP implies nothing at a smaller delta.
+        figures["epsilon_claimed"] = guarantee.epsilon
+    certain = any(d.fixed.contradicts(guarantee, CLAIM_TOLERANCE) for d in directions)
+    p_value = min(1.0, tests * min(d.losses.p_value(guarantee) for d in directions))
+    return figures | {"mu_lower": mu, "p_value": 0.0 if certain else p_value}
+
+
+@dataclass(frozen=True)
+class FixedPair:
+    """Releases of a pair that are independent of each other, whose loss is known without sampling.
+
+    Attributes:
+        mu: their Gaussian releases are a Gaussian pair this far apart, rounded down; others add to the loss.
+        largest: the largest loss that any outputs have, rounded down.
+    """
+
+    mu: float
+    largest: float
+
+    @classmethod
+    def of(cls, recorded: Sequence[Entry], other: Sequence[Entry], *, whole: bool) -> FixedPair:
+        """The pair of the first question alone, or of all of them where `whole`.
+
+        Args:
+            recorded: the entries of a run on the data.
+            other: of its replay on the neighbour, as many.
+            whole: whether the caller states that no query depends on an earlier output.
+        """
+        count = len(recorded) if whole else _until_first_answer(recorded)
+        entries, twins = recorded[:count], other[:count]
+        shares = gaussian_share(entries, query_differences(entries, twins))
+        # Leaving a release out is post-processing: what is left bounds the pair from below.
+        square = math.fsum(share for share, exact in shares if exact)
+        largest = (
+            math.inf
+            if square > 0.0
+            else math.fsum(
+                _largest_loss(entries[group[0]], twins[group[0]]) for group in releases_of(entries)
+            )
+        )
+        mu = math.sqrt(min(square, 1e300)) * (1.0 - MARGIN)
+        return cls(mu, largest * (1.0 - MARGIN))
+
+    def epsilon(self, delta: float) -> float:
+        """A lower bound on epsilon at `delta`, in [0, 1)."""
+        if delta == 0.0:
+            return min(LARGEST_EPSILON, self.largest)
+        return epsilon_below(delta, min(self.mu, 1e3))
+
+    def contradicts(self, guarantee: AnyGuarantee, tolerance: float) -> bool:
+        """Whether the guarantee's figure, raised by a relative tolerance, is smaller than the pair's."""
+        mu, slack = self.mu, 1.0 + tolerance
+        match guarantee:
+            case PureDP():
+                return self.epsilon(0.0) > guarantee.epsilon * slack
+            case ApproxDP():
+                return self.epsilon(guarantee.delta) > guarantee.epsilon * slack
+            case ZCDP():
+                return 0.5 * mu * mu > guarantee.rho * slack
+            case RDP():
+                return 0.5 * guarantee.alpha * mu * mu > guarantee.epsilon * slack
+            case GDP():
+                return mu > guarantee.mu * slack
+
+
+def query_differences(recorded: Sequence[Entry], other: Sequence[Entry]) -> list[Array]:
+    """The data's queries minus the neighbour's."""
+    with np.errstate(over="ignore"):
+        return [one.query - two.query for one, two in zip(recorded, other, strict=True)]
+
+
+def _until_first_answer(entries: Sequence[Entry]) -> int:
+    """How many entries the first question takes, with the openings before it, which have no output."""
+    return next((at + 1 for at, entry in enumerate(entries) if entry.output.size), len(entries))
+
+
+def _largest_loss(entry: Entry, twin: Entry) -> float:
+    """The largest loss of a release by itself; 0 where it is not known."""
+    mechanism = entry.release.mechanism
+    match mechanism:
+        case Laplace() | DiscreteLaplace():
+            with np.errstate(over="ignore"):  # what no double holds is infinite
+                return float(np.abs((entry.query - twin.query) / mechanism.scale).sum())
+        case RandomizedResponse():
+            return float(np.count_nonzero(entry.query - twin.query)) * mechanism.epsilon
+        case Exponential():
+            indices = [np.array(float(index)) for index in range(entry.query.size)]
+            return max(
+                mechanism.log_density(index, entry.query) - mechanism.log_density(index, twin.query)
+                for index in indices
+            )
+        case _:
+            return 0.0

@@ -82,12 +82,10 @@ class ExtremeNoise:
 
     def _set(self, question: Question, other: Array, live: Array) -> Array:
         mechanism = question.release.mechanism
-        size = question.scale if question.scale is not None else mechanism.typical_noise
-        if size is None:  # what its sampler can return is not known
-            return live
-        value = mechanism.nearest_output(self._value(question.exact, other, size), question.query)
+        scale = mechanism.typical_noise if question.scale is None else question.scale
+        value = mechanism.nearest_output(self._value(question.exact, other, scale), question.query)
         # numpy's own overflow is an infinity that no noise leads to.
-        return value if np.isfinite(value).all() else live
+        return live if value is None or not np.isfinite(value).all() else value
 
     def _value(self, exact: Array, other: Array, scale: float) -> Array:
         # Whole numbers of everything, so that integers stay integers.

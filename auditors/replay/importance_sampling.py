@@ -1,9 +1,9 @@
-"""Recordings drawn where the loss is large, and how likely they were.
+"""Recordings drawn where the loss is large, with their importance weights.
 
-The loss of a pair shows where outputs lie far from the data's query on the side away from the
-neighbour's; honest recordings hardly ever do. Here noise is shifted along the difference of the
-queries that a pilot found, by one of several multiples drawn for each recording. Whatever the pilot,
-the recording's likelihood under the mixture is known exactly, and so is its importance weight
+The loss of a pair is large where outputs lie far from the data's query on the side away from the
+neighbour's; noise drawn as stated is hardly ever there. Here noise is shifted along the difference of the
+queries in a first recording, the pilot, by one of several multiples drawn for each recording. Whatever the
+pilot, the recording's likelihood under the mixture is known exactly, and so is its importance weight
 (Owen and Zhou 2000: the deterministic mixture).
 """
 
@@ -19,19 +19,9 @@ from dpaudit.auditors.replay.likelihood import log_ratio, queries_of
 from dpaudit.auditors.statistics.gaussian_pair import epsilon_below
 from dpaudit.curator.noise import Entry, LiveNoise, Question
 from dpaudit.ledger.ledger import Noise
-from dpaudit.mechanisms import (
-    AnyMechanism,
-    Array,
-    DiscreteGaussian,
-    DiscreteLaplace,
-    Gaussian,
-    GaussianProcess,
-    Laplace,
-    Queries,
-    SmoothGaussian,
-    SymmetricGaussian,
-    TreeAggregation,
-)
+from dpaudit.mechanisms import AnyMechanism, Array, Queries, SmoothGaussian, TreeAggregation
+from dpaudit.mechanisms.additive import LaplaceNoise
+from dpaudit.mechanisms.base import FixedNoise
 
 
 @dataclass(frozen=True)
@@ -39,7 +29,7 @@ class Tilts:
     """The multiples of the pilot's difference by which recordings are shifted, and how often.
 
     Attributes:
-        multiples: [k]; the last is the one meant, 0 keeps every weight below 1 over its share.
+        multiples: [k]; the last is the intended one, 0 keeps every weight below 1 over its share.
         shares: [k], adding up to 1.
     """
 
@@ -48,7 +38,7 @@ class Tilts:
 
     @classmethod
     def toward(cls, mu: float, delta: float) -> Tilts:
-        """Those that make the loss of a Gaussian pair `mu` apart about its epsilon at `delta`."""
+        """Multiples that make the loss of a Gaussian pair `mu` apart about its epsilon at `delta`."""
         if not 0.0 < mu < 1e6:
             return cls()
         multiple = epsilon_below(delta, mu) / mu**2 - 0.5
@@ -59,14 +49,10 @@ class Tilts:
 
 @dataclass
 class TiltedNoise:
-    """Live noise, shifted along known directions.
+    """Live noise, shifted by a multiple of known directions.
 
-    Args:
-        seed: of the noise.
-        directions: the pilot's differences of queries, in the order of its questions; one that does
-            not fit the question at its place counts as none.
-        pilot: the pilot's entries.
-        multiple: of the directions.
+    The directions are the pilot's differences of queries, in the order of its questions; one that does not
+    fit the question at its place is not used.
     """
 
     seed: np.random.SeedSequence
@@ -107,7 +93,7 @@ class TiltedNoise:
         return np.zeros_like(question.query)
 
     def log_weight(self, entries: Sequence[Entry], tilts: Tilts) -> float:
-        """Log of how likely the recording was without a shift over how likely it was made here."""
+        """Log of the recording's density without a shift over its density under the mixture."""
         asked = queries_of(entries)
         ratios = [
             log_ratio(entries, _moved(entries, self.used, multiple), asked) if multiple else 0.0
@@ -124,16 +110,11 @@ def _moved(entries: Sequence[Entry], directions: Sequence[Array], multiple: floa
 
 
 def shift(mechanism: AnyMechanism, direction: Array, multiple: float) -> Array:
-    """By how much a query is moved: not at all where noise is not added, and in whole numbers on integers."""
+    """The shift of a query: none where noise is not added, and whole numbers on integers."""
+    if not isinstance(mechanism, FixedNoise | SmoothGaussian):
+        return np.zeros_like(direction)
     moved = multiple * direction
-    match mechanism:
-        case Gaussian() | SymmetricGaussian() | TreeAggregation() | GaussianProcess() | SmoothGaussian():
-            return moved
-        case Laplace() | DiscreteLaplace():
-            # Its loss is bounded, and largest from the query on: further out only the weights vary.
-            moved = np.clip(moved, -0.5 * mechanism.scale, 0.5 * mechanism.scale)
-            return np.rint(moved) if isinstance(mechanism, DiscreteLaplace) else moved
-        case DiscreteGaussian():
-            return np.rint(moved)
-        case _:
-            return np.zeros_like(direction)
+    if isinstance(mechanism, LaplaceNoise):
+        # Its loss is bounded, and largest from the query on: further out only the weights change.
+        moved = np.clip(moved, -0.5 * mechanism.scale, 0.5 * mechanism.scale)
+    return np.rint(moved) if mechanism.integer_noise else moved

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from dpaudit.curator.noise import Entry
-from dpaudit.mechanisms import Array, PoissonSampled, Queries
+from dpaudit.mechanisms import Array, GaussianNoise, PoissonSampled, Queries
 
 
 class NoDensity(ValueError):
@@ -76,16 +76,16 @@ def releases_of(entries: Sequence[Entry]) -> list[list[int]]:
 def gaussian_share(entries: Sequence[Entry], differences: Sequence[Array]) -> list[tuple[float, bool]]:
     """Of each release, the mu^2 of a Gaussian pair that far apart, and whether that is exact.
 
-    It is exact for Gaussian noise of a fixed scale, and for any release that does not move; for other
-    noise it is a rough guide, for Gaussian noise with the same spread.
+    It is exact for Gaussian noise of a fixed scale; for other noise it is a rough guide, for Gaussian noise
+    with the same spread.
 
     Args:
         entries: the releases' entries.
         differences: of the queries, one for each entry.
     """
-    return [
-        entries[group[0]].release.mechanism.gaussian_share(
-            [entries[i] for i in group], [differences[i] for i in group]
-        )
-        for group in releases_of(entries)
-    ]
+    shares = []
+    for group in releases_of(entries):
+        mechanism = entries[group[0]].release.mechanism
+        share = mechanism.gaussian_share([entries[i] for i in group], [differences[i] for i in group])
+        shares.append((share, isinstance(mechanism, GaussianNoise)))
+    return shares

@@ -1,4 +1,4 @@
-"""One run of an algorithm with everything it asked, and how two runs differ."""
+"""One run of an algorithm with all its questions, and how two runs differ."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ SENSITIVITY_TOLERANCE = 1e-9
 
 @dataclass(frozen=True)
 class Recording:
-    """One run: what it returned, what it released, and how it ended early if it did.
+    """One run: its output, its releases, and the error that ended it, if one did.
 
     Attributes:
         output: a copy of what was returned, made at once.
-        held: what was returned itself, with all that a copy leaves out: what an array is a view of, and
-            what an object keeps from being pickled.
+        held: what was returned itself, with all that a copy leaves out: the base of a view, and whatever
+            an object excludes from pickling.
     """
 
     output: Any
@@ -48,7 +48,6 @@ class Runs:
     """How an algorithm is run on either side of a pair.
 
     Attributes:
-        algorithm: any callable ``(data, curator) -> output``; data sets are copied before each run.
         options: further arguments of `dpaudit.run`.
         trust_model: under joint trust the changed user's own view is not compared; under local trust
             only one user's releases may move.
@@ -63,12 +62,12 @@ class Runs:
     unit: int | None = None
 
     def record(self, data: Any, noise: NoiseSource) -> Recording:
-        """Run once; an error is kept with what had been released by then."""
+        """Run once on a copy of the data; an error is kept with what had been released by then."""
         transcript = Transcript()
         try:
-            # A deep copy: an algorithm that changes its data in place must not change the other side's.
-            # And of the options: a budget is spent by one run, and must be whole again for the next.
-            # And of the algorithm: what it keeps from one run must not reach the next.
+            # Copies of the data, since an algorithm may change them in place;
+            # of the options, since a budget that one run spends must be whole again for the next;
+            # and of the algorithm, since what it keeps from one run must not reach the next.
             options = copy.deepcopy(dict(self.options))
             result = run(
                 fresh(self.algorithm), copy.deepcopy(data), noise=noise, transcript=transcript, **options
@@ -86,29 +85,40 @@ class Runs:
         """Run with every release forced to return what was recorded."""
         noise = ReplayedNoise(recorded.transcript)
         result = self.record(data, noise)
-        # An algorithm may have caught the divergence and gone on; it diverged all the same.
+        # An algorithm that caught the divergence and continued has diverged nevertheless.
         error = noise.divergence or result.error
         return Recording(result.output, result.transcript, error, result.held)
 
     def between_sides(
         self, recorded: Recording, other: Recording, *, circumstance: str = "", rounding: float = 0.0
     ) -> list[Finding]:
-        """What differs in the releases on the neighbour although every one returned the same.
+        """What differs in the releases of a replay on the neighbour although each of them returned the same.
 
-        Args:
-            recorded: the run on the data.
-            other: its replay on the neighbour.
-            circumstance: added to each detail: what was special about the recording.
-            rounding: relative to the queries' own size, what a sensitivity may exceed besides.
+        `circumstance`, what was special about the recording, is added to each detail; `rounding` is by how
+        much more a sensitivity may be exceeded, relative to the queries' own size.
         """
-        findings = _sensitivities(recorded.entries, other.entries, rounding)
-        findings += _parts(recorded.entries, other.entries, self.neighbouring)
-        if self.trust_model is TrustModel.LOCAL:
-            findings += _users(recorded.entries, other.entries)
+        entries = recorded.entries
+        size = max((float(np.abs(entry.query).sum()) for entry in entries), default=0.0) if rounding else 0.0
+        moves = list(movements(entries, other.entries))
+        findings = [
+            _sensitivity(
+                move.entry,
+                f"the query moves by {move.measured:.6g} {move.measure}, declared are {move.declared:.6g}",
+                move.declared,
+                move.measured,
+            )
+            for move in moves
+            if not move.measured <= move.declared * (1 + SENSITIVITY_TOLERANCE) + rounding * size
+        ]
+        moved = [move.entry for move in moves if move.measured > SENSITIVITY_TOLERANCE * move.declared]
+        findings += _parts(moved, self.neighbouring)
+        users = {entry.user: entry for entry in moved}
+        if self.trust_model is TrustModel.LOCAL and len(users) > 1:
+            detail = f"one user's data move the releases of {len(users)} users"
+            findings.append(_sensitivity(list(users.values())[-1], detail, 1.0, float(len(users))))
         flow = flow_difference(recorded, other)
         if flow is not None:
-            at = min(len(other.entries), len(recorded.entries) - 1)
-            entry = recorded.entries[at] if recorded.entries else None
+            entry = entries[min(len(other.entries), len(entries) - 1)] if entries else None
             label, where = (entry.release.label, entry.where) if entry else (None, "")
             findings.append(Finding(kind="control-flow", label=label, detail=flow, where=where))
         if circumstance:
@@ -119,7 +129,7 @@ class Runs:
         """What differs in the outputs although the releases were the same.
 
         Raises:
-            NotComparable: an output whose content cannot be seen.
+            NotComparable: an output whose content cannot be inspected.
         """
         if flow_difference(recorded, other) is not None:
             return []
@@ -131,10 +141,10 @@ class Runs:
         return [Finding(kind="leak", detail=detail)]
 
     def _require_nothing_else(self, one: Any, other: Any) -> None:
-        """Refuse outputs whose copies are the same, and that themselves are not.
+        """Refuse outputs that differ although their copies are the same.
 
-        That is no finding: a view's base may be memory that nobody has written to, and a later run may
-        have changed what an earlier one returned.
+        That is no finding: a view's base may be uninitialised memory, and a later run may have changed what
+        an earlier one returned.
         """
         try:
             hidden = self._output_difference(one, other)
@@ -148,14 +158,14 @@ class Runs:
             return first_difference(one, other)
         both_views = isinstance(one, UserViews) and isinstance(other, UserViews)
         if both_views and self.unit is not None:
-            # A user that only one side has is out of that side's views; the others keep their order.
+            # A user that only one side has is left out of that side's views; the others keep their order.
             most = max(len(one.views), len(other.views))
             left, right = (v.without(self.unit) if len(v.views) == most else v.views for v in (one, other))
             return first_difference(left, right, "another user's view")
         difference = first_difference(one, other)
         if difference is not None:
             lacking = "the pair names no unit" if both_views else "the output is no UserViews"
-            raise NotComparable(f"under joint trust {lacking}, so nobody's own view can be told apart")
+            raise NotComparable(f"under joint trust {lacking}, so the changed user's view is not known")
         return None
 
 
@@ -169,7 +179,13 @@ def fresh(algorithm: Callable[[Any, Curator], Any]) -> Callable[[Any, Curator], 
 
 def repeat_difference(recorded: Recording, again: Recording) -> str | None:
     """How the releases of a replay on the same data differ from the recording's, or None."""
-    return flow_difference(recorded, again) or _query_difference(recorded, again)
+    flow = flow_difference(recorded, again)
+    if flow is not None:
+        return flow
+    for one, two in zip(recorded.entries, again.entries, strict=True):
+        if first_difference(one.query, two.query) is not None:
+            return f"the query of {one.release.label!r}"
+    return None
 
 
 def flow_difference(recorded: Recording, other: Recording) -> str | None:
@@ -178,7 +194,7 @@ def flow_difference(recorded: Recording, other: Recording) -> str | None:
         return other.error.what
     if type(other.error) is not type(recorded.error):
         raised = [type(error).__name__ for error in (recorded.error, other.error) if error is not None]
-        # Of an error its kind alone: what it says may be about private records.
+        # The error's kind alone: its message may contain private data.
         return f"one side raises {' and the other '.join(raised)}"
     made, expected = len(other.entries), len(recorded.entries)
     if made != expected:
@@ -186,76 +202,34 @@ def flow_difference(recorded: Recording, other: Recording) -> str | None:
     return None
 
 
-def _query_difference(recorded: Recording, again: Recording) -> str | None:
-    """Which query a second run on the same data computes otherwise, or None."""
-    for one, two in zip(recorded.entries, again.entries, strict=True):
-        if first_difference(one.query, two.query) is not None:
-            return f"the query of {one.release.label!r}"
-    return None
-
-
-def _users(recorded: Sequence[Entry], other: Sequence[Entry]) -> list[Finding]:
-    """Releases of other users that move, under local trust, when one user's data change."""
-    moved = {
-        move.entry.user: move.entry
-        for move in movements(recorded, other)
-        if move.measured > SENSITIVITY_TOLERANCE * move.declared
-    }
-    if len(moved) < 2:
-        return []
-    entry = list(moved.values())[-1]
-    return [
-        Finding(
-            kind="sensitivity",
-            label=entry.release.label,
-            detail=f"one user's data move the releases of {len(moved)} users",
-            where=entry.where,
-            declared=1.0,
-            measured=float(len(moved)),
-        )
-    ]
-
-
-def _parts(recorded: Sequence[Entry], other: Sequence[Entry], neighbouring: Neighbouring) -> list[Finding]:
-    """Releases that move although the unit is in other parts of their split."""
-    moved: dict[str, dict[str, Entry]] = {}
+def _parts(moved: Sequence[Entry], neighbouring: Neighbouring) -> list[Finding]:
+    """Releases that move in more parts of a split than one unit can touch."""
+    splits: dict[str, dict[str, Entry]] = {}
     by_values: set[str] = set()
-    for move in movements(recorded, other):
-        partition = move.entry.release.partition
-        if partition is not None and move.measured > SENSITIVITY_TOLERANCE * move.declared:
-            moved.setdefault(partition.split, {}).setdefault(partition.part, move.entry)
+    for entry in moved:
+        partition = entry.release.partition
+        if partition is not None:
+            splits.setdefault(partition.split, {}).setdefault(partition.part, entry)
             if partition.by == "values":
                 by_values.add(partition.split)
     findings = []
-    for split, parts in moved.items():
+    for split, parts in splits.items():
         touched = neighbouring.parts_touched(split_by_values=split in by_values)
         if len(parts) > touched:
-            entry = list(parts.values())[-1]
-            findings.append(
-                Finding(
-                    kind="sensitivity",
-                    label=entry.release.label,
-                    detail=f"one unit moves {len(parts)} parts of split {split!r}, "
-                    f"of which it can touch {touched}: {', '.join(map(repr, parts))}",
-                    where=entry.where,
-                    declared=float(touched),
-                    measured=float(len(parts)),
-                )
+            detail = (
+                f"one unit moves {len(parts)} parts of split {split!r}, of which it can touch {touched}: "
+                f"{', '.join(map(repr, parts))}"
             )
+            findings.append(_sensitivity(list(parts.values())[-1], detail, float(touched), float(len(parts))))
     return findings
 
 
-def _sensitivities(recorded: Sequence[Entry], other: Sequence[Entry], rounding: float) -> list[Finding]:
-    size = max((float(np.abs(entry.query).sum()) for entry in recorded), default=0.0) if rounding else 0.0
-    return [
-        Finding(
-            kind="sensitivity",
-            label=move.entry.release.label,
-            detail=f"the query moves by {move.measured:.6g} {move.measure}, declared are {move.declared:.6g}",
-            where=move.entry.where,
-            declared=move.declared,
-            measured=move.measured,
-        )
-        for move in movements(recorded, other)
-        if not move.measured <= move.declared * (1 + SENSITIVITY_TOLERANCE) + rounding * size
-    ]
+def _sensitivity(entry: Entry, detail: str, declared: float, measured: float) -> Finding:
+    return Finding(
+        kind="sensitivity",
+        label=entry.release.label,
+        detail=detail,
+        where=entry.where,
+        declared=declared,
+        measured=measured,
+    )

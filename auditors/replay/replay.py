@@ -1,8 +1,8 @@
 """Replay: the white-box audit.
 
 Run the algorithm on one data set and record every release; run it on a neighbour with each release
-forced to return what was recorded. Whatever then still differs got past the ledger, and how likely the
-recording was on either side is the pair's exact privacy loss. The method goes back to DPCheck (Zhang,
+forced to return what was recorded. Whatever then still differs is not in the ledger, and the likelihood
+of the recording on either side gives the pair's exact privacy loss. The method goes back to DPCheck (Zhang,
 Roth, Haeberlen, Pierce, Roth 2020) and dp-recorder (Cebere et al. 2026).
 """
 
@@ -15,8 +15,14 @@ from typing import Any
 import numpy as np
 
 from dpaudit.auditors.comparison.output_comparison import NotComparable, first_difference
-from dpaudit.auditors.replay.exact_loss import DEFAULT_DELTA, Losses
-from dpaudit.auditors.replay.fixed_pair import FixedPair
+from dpaudit.auditors.replay.exact_loss import (
+    DEFAULT_DELTA,
+    Direction,
+    FixedPair,
+    Losses,
+    loss_figures,
+    query_differences,
+)
 from dpaudit.auditors.replay.forced_outputs import extremes
 from dpaudit.auditors.replay.importance_sampling import TiltedNoise, Tilts
 from dpaudit.auditors.replay.likelihood import (
@@ -26,7 +32,6 @@ from dpaudit.auditors.replay.likelihood import (
     queries_of,
     require_densities,
 )
-from dpaudit.auditors.replay.loss_evidence import Direction, loss_figures
 from dpaudit.auditors.replay.recording import Recording, Runs, flow_difference, fresh, repeat_difference
 from dpaudit.auditors.replay.rng_tripwire import Locate, Watch
 from dpaudit.auditors.replay.sampler_check import DRAWS, SamplerProbe
@@ -37,7 +42,7 @@ from dpaudit.claims.guarantees import ApproxDP
 from dpaudit.claims.pairs import Pair
 from dpaudit.claims.relations import Neighbouring, TrustModel
 from dpaudit.curator.curator import Curator
-from dpaudit.curator.noise import LiveNoise
+from dpaudit.curator.noise import LiveNoise, NoiseSource
 from dpaudit.errors import InvalidParameter
 
 #: At extreme outputs a query may exceed its sensitivity by this much of its own size besides: later
@@ -74,16 +79,16 @@ def replay(
     Args:
         algorithm: any callable ``(data, curator) -> output``; data sets are copied before each run.
         pairs: neighbouring pairs.
-        claim: what to refute; left out, the algorithm's own ``claim``, if it has one.
+        claim: what to refute; by default the algorithm's own ``claim``, if it has one.
         seed: root seed; all noise is drawn from it.
         run_options: further arguments of `dpaudit.run` (unit, neighbouring, trust_model, users, ...).
-        replays: recordings, of which each is replayed, in each direction; what the exact loss is from.
-        delta: where to bound epsilon; left out, the claim's own, or 1e-5.
+        replays: recordings in each direction, each of which is replayed; the exact loss is from them.
+        delta: where to bound epsilon; by default the claim's own, or 1e-5.
         confidence: of the bound and the verdict together, over all pairs and both directions.
-        fixed_queries: the caller states that no query depends on what came out before: then the loss
-            of all Gaussian releases is known in closed form. Every recording is held against it.
-        extreme_outputs: also make recordings whose outputs are set to what noise does once in a
-            lifetime: up to 42 in each direction.
+        fixed_queries: the caller states that no query depends on an earlier output: then the loss of all
+            Gaussian releases is known in closed form. The statement is checked in every recording.
+        extreme_outputs: also make recordings with outputs that noise takes extremely rarely: up to 42 in
+            each direction.
 
     Returns:
         The audit, REFUTED by any finding or where the exact loss contradicts the claim; INCONCLUSIVE
@@ -105,13 +110,8 @@ def replay(
     trust = options.get("trust_model") or (claim and claim.trust_model) or TrustModel.CENTRAL
     relation = options.get("neighbouring") or (claim and claim.neighbouring) or Neighbouring.REPLACE_ONE
     runs = Runs(algorithm, options, trust_model=TrustModel(trust), neighbouring=Neighbouring(relation))
-    audited = _Audited(
-        runs,
-        replays,
-        _target(claim, delta),
-        fixed_queries=fixed_queries,
-        extreme_outputs=extreme_outputs,
-    )
+    own = claim.guarantee.delta if claim and isinstance(claim.guarantee, ApproxDP) else DEFAULT_DELTA
+    audited = _Audited(runs, replays, delta or own, fixed_queries, extreme_outputs)
     limits = [
         *LIMITS,
         *([Condition(code=Code.FIXED_QUERIES)] if fixed_queries else []),
@@ -122,9 +122,8 @@ def replay(
     for index, pair in enumerate(pairs):
         if _same(pair):
             audited.reasons.append(f"both data sets of the pair {pair.description!r} are the same")
-        for turn, (data, neighbour) in enumerate(((pair.data, pair.neighbour), (pair.neighbour, pair.data))):
-            audited.unit = pair.unit
-            audited.direction(data, neighbour, np.random.SeedSequence([seed, 2 * index + turn]))
+        for turn, one in enumerate((pair, replace(pair, data=pair.neighbour, neighbour=pair.data))):
+            audited.direction(one, np.random.SeedSequence([seed, 2 * index + turn]))
     figures: dict[str, Any] = {}
     if audited.directions:
         figures = loss_figures(audited.directions, claim, delta, confidence)
@@ -146,29 +145,22 @@ def replay(
 
 
 def _same(pair: Pair) -> bool:
-    """Whether a pair's data sets are visibly the same, so that nothing can be told by them."""
+    """Whether a pair's data sets are visibly the same, so that comparing them shows nothing."""
     try:
         return first_difference(pair.data, pair.neighbour) is None
     except NotComparable:
         return False
 
 
-def _target(claim: Claim | None, delta: float | None) -> float:
-    """The delta at which recordings should tell most."""
-    own = claim.guarantee.delta if claim and isinstance(claim.guarantee, ApproxDP) else DEFAULT_DELTA
-    return delta or own
-
-
 @dataclass
 class _Audited:
-    """What has been found so far."""
+    """The results so far; `target_delta` is the delta at which recordings should be most informative."""
 
     runs: Runs
     replays: int
     target_delta: float
     fixed_queries: bool
     extreme_outputs: bool
-    unit: int | None = None
     findings: dict[tuple[str, str | None, str], Finding] = field(default_factory=dict)
     directions: list[Direction] = field(default_factory=list)
     reasons: list[str] = field(default_factory=list)
@@ -182,7 +174,7 @@ class _Audited:
                 self.findings[key] = finding
 
     def test_samplers(self, data: Any, seed: np.random.SeedSequence) -> None:
-        """Hold every mechanism's live noise against its stated distribution."""
+        """Test every mechanism's live noise against its stated distribution."""
         probe = SamplerProbe(seed)
         recorded = self.runs.record(data, probe)
         places = {entry.release.label: entry.where for entry in reversed(recorded.entries)}
@@ -190,14 +182,14 @@ class _Audited:
             detail = f"the noise is not distributed as stated: p = {p_value:.3g} over {DRAWS} draws"
             self.note([Finding(kind="sampler", label=label, detail=detail, where=places.get(label, ""))])
 
-    def direction(self, data: Any, neighbour: Any, seed: np.random.SeedSequence) -> None:
-        """Everything about one pair in one direction."""
-        runs = replace(self.runs, unit=self.unit)
+    def direction(self, pair: Pair, seed: np.random.SeedSequence) -> None:
+        """Audit one pair in one direction."""
+        runs = replace(self.runs, unit=pair.unit)
         pilot_seed, extreme_seed, *seeds = seed.spawn(2 + self.replays)
-        pilot = self._watched(runs, data, pilot_seed)
+        pilot = self._watched(runs, pair.data, pilot_seed)
         before = len(self.findings)
         try:
-            other = self._first_look(runs, pilot, data, neighbour)
+            other = self._first_replays(runs, pilot, pair)
             if other is None:
                 return
             if pilot.error is not None:
@@ -205,21 +197,34 @@ class _Audited:
                     raise pilot.error
                 return
             if self.extreme_outputs:
-                self._extremes(runs, pilot, other, data, neighbour, extreme_seed)
-            self._losses(runs, pilot, other, data, neighbour, seeds)
+                for noise in extremes(extreme_seed, pilot.entries, other.entries):
+                    with np.errstate(all="ignore"):  # overflow is expected there
+                        self._record_and_compare(runs, pair, noise, noise.circumstance, ROUNDING)
+            self._losses(runs, pilot, other, pair, seeds)
         except NoDensity as error:
             self.reasons.append(f"the exact loss is not known: {error}")
 
-    def _compare(self, runs: Runs, recorded: Recording, twin: Recording, found: list[Finding]) -> None:
-        """Keep what was found in the releases, then what the outputs show, as far as they can be seen."""
-        self.note(found)
+    def _record_and_compare(
+        self, runs: Runs, pair: Pair, noise: NoiseSource, circumstance: str = "", rounding: float = 0.0
+    ) -> tuple[Recording, Recording]:
+        """A recording on the data and its replay on the neighbour, after their findings were noted."""
+        recorded = runs.record(pair.data, noise)
+        other = runs.replay(pair.neighbour, recorded)
+        self._compare(runs, recorded, other, circumstance, rounding)
+        return recorded, other
+
+    def _compare(
+        self, runs: Runs, recorded: Recording, other: Recording, circumstance: str, rounding: float
+    ) -> None:
+        """Note what differs in the releases, then in the outputs, as far as they can be compared."""
+        self.note(runs.between_sides(recorded, other, circumstance=circumstance, rounding=rounding))
         try:
-            self.note(runs.leaks(recorded, twin))
+            self.note(runs.leaks(recorded, other))
         except NotComparable as error:
             self.reasons.append(f"outputs cannot be compared bit for bit: {error}")
 
     def _watched(self, runs: Runs, data: Any, seed: np.random.SeedSequence) -> Recording:
-        """The first recording, during which other randomness than the curator's trips a wire."""
+        """The first recording, during which randomness that is not the curator's is detected."""
         watch = Watch(fresh(runs.algorithm))
         pilot = replace(runs, algorithm=watch).record(data, LiveNoise(seed))
         if watch.drawn is not None:
@@ -232,9 +237,9 @@ class _Audited:
             self.note([Finding(kind="nondeterminism", detail=detail, where=where)])
         return pilot
 
-    def _first_look(self, runs: Runs, pilot: Recording, data: Any, neighbour: Any) -> Recording | None:
-        """The pilot's replays on both sides; None where nothing more can be told."""
-        again = runs.replay(data, pilot)
+    def _first_replays(self, runs: Runs, pilot: Recording, pair: Pair) -> Recording | None:
+        """The pilot's replay on the neighbour; None where further replays would show nothing more."""
+        again = runs.replay(pair.data, pilot)
         repeated = repeat_difference(pilot, again)
         if repeated is None:
             try:
@@ -242,45 +247,27 @@ class _Audited:
             except NotComparable as error:
                 self.reasons.append(f"outputs cannot be compared bit for bit: {error}")
         if repeated is not None:
-            # With randomness of its own the algorithm differs from itself: nothing more can be told.
+            # An algorithm with randomness of its own differs from itself, whatever the data.
             detail = (
                 f"same data and same noise, yet different: {repeated}; "
                 "the algorithm draws randomness that is not the curator's"
             )
             self.note([Finding(kind="nondeterminism", detail=detail)])
             return None
-        other = runs.replay(neighbour, pilot)
-        self._compare(runs, pilot, other, runs.between_sides(pilot, other))
+        other = runs.replay(pair.neighbour, pilot)
+        self._compare(runs, pilot, other, "", 0.0)
         return None if flow_difference(pilot, other) is not None else other
-
-    def _extremes(
-        self,
-        runs: Runs,
-        pilot: Recording,
-        other: Recording,
-        data: Any,
-        neighbour: Any,
-        seed: np.random.SeedSequence,
-    ) -> None:
-        """Recordings with outputs as no honest one has them, each replayed on the neighbour."""
-        for noise in extremes(seed, pilot.entries, other.entries):
-            with np.errstate(all="ignore"):  # what overflows there is no news
-                recorded = runs.record(data, noise)
-                twin = runs.replay(neighbour, recorded)
-            found = runs.between_sides(recorded, twin, circumstance=noise.circumstance, rounding=ROUNDING)
-            self._compare(runs, recorded, twin, found)
 
     def _losses(
         self,
         runs: Runs,
         pilot: Recording,
         other: Recording,
-        data: Any,
-        neighbour: Any,
+        pair: Pair,
         seeds: Sequence[np.random.SeedSequence],
     ) -> None:
-        """Recordings tilted to where the loss is large, each replayed on the neighbour."""
-        differences = _differences(pilot, other)
+        """The losses of recordings shifted to where the loss is large, each replayed on the neighbour."""
+        differences = query_differences(pilot.entries, other.entries)
         mu = float(np.sqrt(sum(share for share, _ in gaussian_share(pilot.entries, differences))))
         tilts = Tilts.toward(mu, self.target_delta)
         losses, log_weights = np.zeros(len(seeds)), np.zeros(len(seeds))
@@ -289,26 +276,19 @@ class _Audited:
             noise_seed, choice = seed.spawn(2)
             multiple = np.random.default_rng(choice).choice(tilts.multiples, p=tilts.shares)
             noise = TiltedNoise(noise_seed, differences, pilot.entries, float(multiple))
-            recorded = runs.record(data, noise)
-            twin = runs.replay(neighbour, recorded)
-            self._compare(runs, recorded, twin, runs.between_sides(recorded, twin))
-            if flow_difference(recorded, twin) is not None:
+            recorded, replayed = self._record_and_compare(runs, pair, noise)
+            if flow_difference(recorded, replayed) is not None:
                 return
-            require_densities(recorded.entries)
-            losses[i] = log_ratio(recorded.entries, queries_of(recorded.entries), queries_of(twin.entries))
-            log_weights[i] = noise.log_weight(recorded.entries, tilts)
-            same = same and _agree(_differences(recorded, twin), differences)
+            entries, others = recorded.entries, replayed.entries
+            require_densities(entries)
+            losses[i] = log_ratio(entries, queries_of(entries), queries_of(others))
+            log_weights[i] = noise.log_weight(entries, tilts)
+            same = same and _agree(query_differences(entries, others), differences)
         if not pilot.entries:
             self.reasons.append(NOTHING_RELEASED)
             return
         fixed = FixedPair.of(pilot.entries, other.entries, whole=self.fixed_queries and same)
         self.directions.append(Direction(Losses(losses, log_weights, 1.0 + tilts.multiples[-1]), fixed))
-
-
-def _differences(recorded: Recording, other: Recording) -> list[np.ndarray[Any, np.dtype[np.float64]]]:
-    """How far each query of the data is from the neighbour's."""
-    with np.errstate(over="ignore"):
-        return [one.query - two.query for one, two in zip(recorded.entries, other.entries, strict=True)]
 
 
 def _agree(one: Sequence[Any], other: Sequence[Any]) -> bool:

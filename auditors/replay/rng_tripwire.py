@@ -1,11 +1,11 @@
 """A trip wire for randomness that is not the curator's.
 
-Found are draws from numpy's global generator and from Python's, seeded or not: they are hidden state that
-any other code may move. And whatever takes a seed from the operating system: a generator made without
-one, ``secrets``, ``os.urandom``. Innocent are the curator's public streams and what is spawned from them,
+It detects draws from numpy's global generator and from Python's, seeded or not: they are hidden state that
+any other code may change. And whatever takes a seed from the operating system: a generator made without
+one, ``secrets``, ``os.urandom``. Allowed are the curator's public streams and what is spawned from them,
 and a generator made with a seed that the code states: it gives both sides of a pair the same, so that a
-replay sees whatever it adds. Nothing is patched: Python reports calls to a profile function, which sees
-through every import form; numpy's compiled functions do not appear there, but its global state moves.
+replay detects whatever it adds. Nothing is patched: Python reports calls to a profile function, whatever
+the form of the import; numpy's compiled functions do not appear there, but its global state changes.
 """
 
 from __future__ import annotations
@@ -38,24 +38,26 @@ _CORE_FOLDERS = {
 }
 
 
-class Watch:
-    """Runs an algorithm and notes the first draw of randomness that no curator handed out.
-
-    Attributes:
-        drawn: what was drawn from, and file and line; None if nothing was.
-    """
+class _Wrapped:
+    """An algorithm with its own name, claim and parameters, to be run while something is observed."""
 
     def __init__(self, algorithm: Callable[[Any, Curator], Any]) -> None:
         self._algorithm = algorithm
-        self.drawn: tuple[str, str] | None = None
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        """Itself: what it has noted must be found again; the algorithm inside is fresh already."""
+        """Itself: its notes are read after the run; the algorithm inside is a fresh copy already."""
         return self
 
     def __getattr__(self, name: str) -> Any:
-        """The algorithm's own name, claim and parameters."""
+        """The algorithm's attribute."""
         return getattr(self._algorithm, name)
+
+
+class Watch(_Wrapped):
+    """Runs an algorithm and notes the first draw of randomness that does not come from a curator."""
+
+    #: What was drawn from, and file and line; None if nothing was.
+    drawn: tuple[str, str] | None = None
 
     def __call__(self, data: Any, curator: Curator) -> Any:
         """The algorithm's output."""
@@ -90,26 +92,16 @@ class Watch:
             self.drawn = source, where
 
 
-class Locate:
-    """Runs an algorithm line by line to find the one after which numpy's global state has moved.
+class Locate(_Wrapped):
+    """Runs an algorithm line by line to find the one after which numpy's global state has changed."""
 
-    Attributes:
-        where: file and line; empty if none of the algorithm's own.
-    """
+    #: File and line; empty if none of the algorithm's own.
+    where: str = ""
 
     def __init__(self, algorithm: Callable[[Any, Curator], Any]) -> None:
-        self._algorithm = algorithm
+        super().__init__(algorithm)
         self._state = _numpy_state()
         self._last: dict[FrameType, str] = {}
-        self.where = ""
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        """Itself: what it has noted must be found again; the algorithm inside is fresh already."""
-        return self
-
-    def __getattr__(self, name: str) -> Any:
-        """The algorithm's own name, claim and parameters."""
-        return getattr(self._algorithm, name)
 
     def __call__(self, data: Any, curator: Curator) -> Any:
         """The algorithm's output."""
@@ -148,7 +140,7 @@ def _place(frame: FrameType | None) -> str | None:
     place = f"{file}:{frame.f_lineno}"
     outer: FrameType | None = frame
     while outer is not None and outer.f_code is not Watch.__call__.__code__:
-        # A module that seeds itself while it is imported for the first time draws nothing for anybody.
+        # A module that seeds itself while it is imported for the first time draws nothing for the algorithm.
         if outer.f_code.co_filename.startswith("<frozen importlib") or outer.f_code in _OWN:
             return None
         outer = outer.f_back
@@ -165,8 +157,8 @@ _OWN = {tempfile.mkdtemp.__code__, tempfile.mkstemp.__code__, threading.Thread.s
 def _unused_state() -> Iterator[None]:
     """A state of numpy's global generator that no stated seed leads to, and the old one afterwards.
 
-    An algorithm that seeds it and draws leaves it every time the same: against its own last run
-    nothing would have moved.
+    An algorithm that seeds it and draws leaves it in the same state every time: compared with the state
+    after its own last run, nothing would have changed.
     """
     kept = np.random.get_state(legacy=False)  # noqa: NPY002
     np.random.set_state(np.random.RandomState(np.frombuffer(b"dpaudit watch   ", np.uint32)).get_state())  # noqa: NPY002

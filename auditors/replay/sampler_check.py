@@ -1,7 +1,7 @@
 """Whether the curator's noise is distributed as the ledger says: a chi-square test of every sampler.
 
-Each mechanism of a recording is asked again and again for the same query; every draw is placed in a bin
-that is equally likely under the stated distribution. The true scale passes; one 5% off does not.
+Each mechanism of a recording answers the same query many times; the draws are counted in bins whose
+probabilities under the stated distribution are known. The true scale passes; one that is 5% off does not.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ from dpaudit.mechanisms import (
 )
 from dpaudit.mechanisms.randomness import Randomness
 
-#: How often, at most, a true sampler is called wrong: in one audit, over all its mechanisms.
+#: The probability that a correct sampler is reported: in one audit, over all its mechanisms.
 FALSE_ALARM = 1e-6
 #: Draws of each mechanism: enough for an error of 5% in the scale, which moves the statistic of Gaussian
-#: noise by some 400 and that of Laplace noise by 200; it is called wrong past 60.
+#: noise by some 400 and that of Laplace noise by 200; it is reported past 60.
 DRAWS = 80_000
 #: Exact samplers are slow: fewer draws, which an error of 5% still moves by some 150.
 EXACT_GAUSSIAN_DRAWS, EXACT_LAPLACE_DRAWS = 30_000, 60_000
@@ -48,11 +48,7 @@ _BINS = 12
 
 @dataclass
 class SamplerProbe:
-    """Answers live, and keeps one question to every mechanism that is asked.
-
-    Attributes:
-        asked: each mechanism, with the first question it was asked.
-    """
+    """Live noise that keeps, for every mechanism, the first question that it was asked."""
 
     seed: np.random.SeedSequence
     description: Noise = field(default_factory=lambda: Noise(source="live", seeded=True))
@@ -79,7 +75,7 @@ class SamplerProbe:
 
 def _p_value(counts: Array, probabilities: Array) -> float:
     expected = counts.sum() * probabilities
-    # Bins that hardly anything falls into would make the statistic no chi-square: they are put together.
+    # With nearly empty bins the statistic would not be chi-square distributed: they are merged.
     rare = expected < 20.0
     counts, expected = (
         np.append(values[~rare], values[rare].sum()) if rare.any() else values
@@ -94,7 +90,7 @@ def _p_value(counts: Array, probabilities: Array) -> float:
 
 
 def _table(mechanism: AnyMechanism, question: Question, randomness: Randomness) -> tuple[Array, Array] | None:
-    """How often draws fell into each bin, and how likely each bin is; None where no density is known."""
+    """The number of draws in each bin, and each bin's probability; None where no density is known."""
     query = question.query
     opens = isinstance(mechanism, TreeAggregation | GaussianProcess)
     if not (query.size or opens):
@@ -109,9 +105,9 @@ def _table(mechanism: AnyMechanism, question: Question, randomness: Randomness) 
             drawn = mechanism.sample(values, question.scale, randomness.generator)
             return _equal_bins(ndtr((drawn - values) / question.scale))
         case Laplace():
-            noise = _noise(question, mechanism, randomness, DRAWS) / mechanism.scale
-            tail = 0.5 * np.exp(-np.abs(noise))
-            return _equal_bins(np.where(noise < 0, tail, 1.0 - tail))
+            return _equal_bins(
+                _laplace_levels(_noise(question, mechanism, randomness, DRAWS), mechanism.scale)
+            )
         case SymmetricGaussian():
             rows, columns = np.triu_indices(query.shape[-1])
             draws = _noise(question, mechanism, randomness, DRAWS)[..., rows, columns]
@@ -128,10 +124,10 @@ def _table(mechanism: AnyMechanism, question: Question, randomness: Randomness) 
             least = EXACT_GAUSSIAN_DRAWS if gaussian else EXACT_LAPLACE_DRAWS
             return _integers(mechanism, _noise(question, mechanism, randomness, least))
         case RandomizedResponse():
-            same = float((_noise(question, mechanism, randomness, DRAWS) == 0).sum())
-            total = float(query.size * -(-DRAWS // query.size))
+            kept = _noise(question, mechanism, randomness, DRAWS) == 0
+            same = float(kept.sum())
             keep = 1.0 / (1.0 + (mechanism.categories - 1) * math.exp(-mechanism.epsilon))
-            return np.array([same, total - same]), np.array([keep, 1.0 - keep])
+            return np.array([same, kept.size - same]), np.array([keep, 1.0 - keep])
         case Exponential():
             draws = np.array([question.draw(randomness) for _ in range(CHOICES)])
             chosen = draws.astype(np.int64)
@@ -160,9 +156,10 @@ def _integers(mechanism: DiscreteGaussian | DiscreteLaplace, noise: Array) -> tu
     width = max(1, math.ceil(2 * reach / _BINS))
     support = np.arange(-reach, reach + 1, dtype=np.float64)
     zero = np.zeros(1)
-    step = max(1, len(support) // 100_000)
-    if step > 1:
-        return _wide(mechanism, noise, scale)
+    if len(support) >= 200_000:
+        # So wide that the integers are as good as the line: one of them is 1e-5 of a scale.
+        gaussian = isinstance(mechanism, DiscreteGaussian)
+        return _equal_bins(ndtr(noise / scale) if gaussian else _laplace_levels(noise, scale))
     masses = np.array([math.exp(mechanism.log_density(np.array([k]), zero)) for k in support])
     bins = (support.astype(np.int64) + reach) // width
     probabilities = np.bincount(bins, weights=masses)
@@ -174,9 +171,6 @@ def _integers(mechanism: DiscreteGaussian | DiscreteLaplace, noise: Array) -> tu
     return np.append(counts, outside), np.append(probabilities, max(0.0, 1.0 - probabilities.sum()))
 
 
-def _wide(mechanism: DiscreteGaussian | DiscreteLaplace, noise: Array, scale: float) -> tuple[Array, Array]:
-    """Noise so wide that the integers are as good as the line: 1e-5 of a scale is one of them."""
-    if isinstance(mechanism, DiscreteGaussian):
-        return _equal_bins(ndtr(noise / scale))
+def _laplace_levels(noise: Array, scale: float) -> Array:
     tail = 0.5 * np.exp(-np.abs(noise) / scale)
-    return _equal_bins(np.where(noise < 0, tail, 1.0 - tail))
+    return np.where(noise < 0, tail, 1.0 - tail)

@@ -1,4 +1,4 @@
-"""Auditing what was not written for dpaudit: any callable that draws its own noise."""
+"""Mechanisms that were not written for dpaudit: any callable that draws its own noise."""
 
 from __future__ import annotations
 
@@ -19,17 +19,16 @@ Rows = Callable[[Any, np.random.Generator, int], Any]
 
 @dataclass(frozen=True)
 class Plain:
-    """A mechanism ``(data, generator) -> output`` that knows no curator.
+    """A mechanism ``(data, generator) -> output`` that draws its own noise.
 
-    It keeps no ledger, so there is nothing to account for and nothing to replay: it can only be
-    sampled, and a sampled audit sees its final output alone.
+    It has no ledger, so that it can be neither accounted for nor replayed: it can only be audited by
+    sampling, by its final output.
 
     Attributes:
         function: the mechanism. One that ignores the generator and takes its noise from the operating
             system can be audited too, but its trials cannot be repeated.
         rows: many independent runs at once, ``(data, generator, trials) -> outputs [trials, ...]``.
-        claim: what is claimed for it.
-        fingerprint: names the mechanism in a store of trials, where its content cannot be seen.
+        fingerprint: identifies the mechanism in a store of trials if its content cannot be inspected.
     """
 
     function: Callable[[Any, np.random.Generator], Any]
@@ -43,15 +42,11 @@ class Plain:
         return name_of(self.function)
 
     def __call__(self, data: Any, curator: Curator) -> NoReturn:
-        """Refuse to run under a curator.
-
-        Raises:
-            UsageError: always; noise that the curator did not draw is in no ledger.
-        """
+        """Raise `UsageError`: noise that the curator did not draw is in no ledger."""
         del data, curator
         raise UsageError(
             f"{self.name!r} draws its own noise",
             where="run",
-            why="what the curator did not draw is in no ledger: it cannot be accounted for or replayed",
+            why="noise that the curator did not draw is in no ledger: it cannot be accounted for or replayed",
             remedy="audit it by sampling (threshold, sequential), or release through a curator",
         )

@@ -1,8 +1,9 @@
-"""The best score there is: the log-likelihood ratio of a run's releases, from the algorithm itself.
+"""The optimal score: the log-likelihood ratio of a run's releases, computed by the algorithm itself.
 
-By Neyman and Pearson no other function of the transcript tells two data sets apart better. It is a function
-of the transcript alone: after each run, both data sets are replayed with every release forced to return
-what it returned there, whichever side the run was on. So an audit with this score speaks of the transcript.
+By the lemma of Neyman and Pearson no other function of the transcript distinguishes two data sets better. It
+is a function of the transcript alone: after each run, both data sets are replayed with every release forced
+to return what it returned there, whichever side the run was on. An audit with this score is about the
+transcript.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from dpaudit.curator.curator import Curator
 from dpaudit.curator.noise import LiveNoise
 from dpaudit.errors import CannotBound
 
-#: What hidden randomness of the algorithm's own is set to in a replay: the same for every transcript.
+#: The seed of the algorithm's own hidden randomness in a replay: the same for every transcript.
 _CANONICAL = SeedSequence(0)
 
 
@@ -37,15 +38,9 @@ def exact_ratio(
 ) -> Plain:
     """An algorithm and a pair as a mechanism that returns each run's log-likelihood ratio.
 
-    Args:
-        algorithm: any callable ``(data, curator) -> output``.
-        pair: the neighbouring data sets.
-        seed: of the one run that is tried beforehand.
-        run_options: further arguments of `dpaudit.run`.
-
-    Returns:
-        Trial i of it makes the very releases that trial i of the algorithm makes. Infinite where one of
-        the data sets could not have released that at all.
+    Trial i of it makes the very releases that trial i of the algorithm makes. The ratio is infinite where one
+    of the data sets could not have released them at all. `seed` is the root seed of one run that is tried
+    first, `run_options` are further arguments of `dpaudit.run`.
 
     Raises:
         CannotBound: a release has no density, or nothing is released.
@@ -69,14 +64,14 @@ def exact_ratio(
             why="a likelihood ratio needs the densities of all releases",
             remedy="give a score of the output, or have one learned",
         ) from None
-    except (Exception, SystemExit):  # noqa: BLE001, S110  (its trials say which of them raised what)
+    except (Exception, SystemExit):  # noqa: BLE001, S110  (its trials report the error)
         pass
     return Plain(ratio)
 
 
 @dataclass(frozen=True)
 class TranscriptRatio:
-    """Run once, replay both data sets, compare; arguments as in `exact_ratio`."""
+    """Run once, replay both data sets, compare; with the options of `dpaudit.run`."""
 
     algorithm: Callable[[Any, Curator], Any]
     data: Any
@@ -87,7 +82,7 @@ class TranscriptRatio:
         """The log-likelihood ratio of one run on `data`, the one side or the other.
 
         Raises:
-            NoDensity: of a release that moves no density is known.
+            NoDensity: a release that moves has no known density.
             Exception: whatever the algorithm raises.
         """
         runs = Runs(self.algorithm, self.options)
@@ -105,4 +100,4 @@ class TranscriptRatio:
             return math.inf if possible[0] else -math.inf if possible[1] else 0.0
         one, other = (queries_of(replayed.entries) for replayed in replays)
         ratio = log_ratio(recorded.entries, one, other)
-        return 0.0 if math.isnan(ratio) else ratio  # impossible on both sides, as far as floats can tell
+        return 0.0 if math.isnan(ratio) else ratio  # impossible on both sides, as far as floats can represent

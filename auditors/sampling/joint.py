@@ -1,4 +1,4 @@
-"""Under joint trust: a score of every user's view but the changed user's own."""
+"""Scores under joint trust: of every user's view but the changed user's own."""
 
 from __future__ import annotations
 
@@ -16,19 +16,16 @@ from dpaudit.errors import ScoreShape, UsageError
 
 
 def spares_own_view(claim: Claim | None) -> bool:
-    """Whether a claim says nothing of what the changed user sees."""
+    """Whether a claim does not cover what the changed user sees."""
     return claim is not None and (claim.trust_model is TrustModel.JOINT or claim.view is View.ALL_BUT_OWN)
 
 
 @dataclass(frozen=True)
 class AllButOwn:
-    """Another score, of the views that the claim speaks of.
+    """A score of the views that the claim covers: `score` takes the tuple of the other users' views.
 
-    Attributes:
-        score: takes the tuple of the other users' views.
-        unit: the changed user.
-        users: how many users there are on the side that has the changed one; a side with fewer lacks
-            that user, and all its views are compared.
+    `unit` is the changed user and `users` the number of users on the side that has that user; a side with
+    fewer lacks that user, and all its views are compared.
     """
 
     score: Score
@@ -36,11 +33,7 @@ class AllButOwn:
     users: int
 
     def __call__(self, output: Any) -> Any:
-        """The score of one output.
-
-        Raises:
-            ScoreShape: the output is no `UserViews`.
-        """
+        """The score of one output; `ScoreShape` if it is not `UserViews`."""
         views = _views(output)
         return self.score(views.without(self.unit) if len(views.views) == self.users else views.views)
 
@@ -48,30 +41,29 @@ class AllButOwn:
 def all_but_own(
     algorithm: Auditable, pair: Pair, score: Score, *, seed: int, options: Mapping[str, Any]
 ) -> AllButOwn:
-    """The score for a pair.
+    """The score for a pair, whose numbers of users are those of the first trials.
 
     Raises:
-        UsageError: the pair does not say which user is changed.
-        ScoreShape: an output is no `UserViews`.
+        UsageError: the pair does not name the changed user.
+        ScoreShape: an output is not `UserViews`.
         TrialFailed: the algorithm raised in its first trial.
     """
     if pair.unit is None:
         raise UsageError(
-            "the pair does not say which user is changed",
+            "the pair does not name the changed user",
             where=f"pair {pair.description!r}",
             why="under joint trust the changed user's own view is not compared",
             remedy="return Pair(data, neighbour, unit=POSITION)",
         )
-    sides = ((0, pair.data), (1, pair.neighbour))
-    users = [
-        int(Side(algorithm, data, side, seed, _number_of_views, options=options).chunk(0, 1)[0])
-        for side, data in sides
-    ]
-    return AllButOwn(score, pair.unit, max(users))
 
+    def users(output: Any) -> int:
+        return len(_views(output).views)
 
-def _number_of_views(output: Any) -> int:
-    return len(_views(output).views)
+    sides = enumerate((pair.data, pair.neighbour))
+    most = max(
+        Side(algorithm, data, side, seed, users, options=options).chunk(0, 1)[0] for side, data in sides
+    )
+    return AllButOwn(score, pair.unit, int(most))
 
 
 def _views(output: Any) -> UserViews:
@@ -80,6 +72,6 @@ def _views(output: Any) -> UserViews:
     raise ScoreShape(
         f"an output of type {type(output).__name__} under joint trust",
         where="output",
-        why="the changed user's own view is not compared, and cannot be told apart",
+        why="the changed user's own view is not compared, and cannot be found in it",
         remedy="return UserViews, one view for each user",
     )

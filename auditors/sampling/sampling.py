@@ -4,79 +4,145 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from dpaudit.auditors.sampling.classifier import Learner
-from dpaudit.auditors.sampling.combine_pairs import together
 from dpaudit.auditors.sampling.exact_ratio import exact_ratio
 from dpaudit.auditors.sampling.joint import all_but_own, spares_own_view
-from dpaudit.auditors.sampling.plan import FEWEST, Plan, SoFar, TooFewRuns, check_plan
-from dpaudit.auditors.sampling.samples import Samples
 from dpaudit.auditors.sampling.scores import Score, flatten
+from dpaudit.auditors.sampling.store import remember_look
 from dpaudit.auditors.sampling.trial import Auditable
 from dpaudit.auditors.sampling.trials import Trials, run_trials
-from dpaudit.auditors.statistics.claim_points import Curve
+from dpaudit.auditors.statistics.claim_points import PrivacyCurve
+from dpaudit.auditors.statistics.classifier import Learner
+from dpaudit.auditors.statistics.clopper_pearson import require_fraction
 from dpaudit.auditors.statistics.gdp import gaussian_trade_off
-from dpaudit.auditors.statistics.sequential import begin
-from dpaudit.auditors.statistics.sequential_feed import Looks
-from dpaudit.auditors.statistics.threshold import check_confidence, threshold
+from dpaudit.auditors.statistics.samples import Samples
+from dpaudit.auditors.statistics.sequential import SequentialFeed, begin
+from dpaudit.auditors.statistics.threshold import threshold
 from dpaudit.certificate.conditions import Code, Condition
 from dpaudit.certificate.verdicts import Audit, Experiment
 from dpaudit.claims.claims import Claim
 from dpaudit.claims.pairs import Pair
 from dpaudit.claims.relations import View
-from dpaudit.errors import UsageError
+from dpaudit.errors import InvalidParameter, UsageError
 
 Method: TypeAlias = Literal["threshold", "sequential", "gdp"]
+
+#: With fewer runs a side the shares to learn, to choose and to test on cannot all hold one.
+FEWEST = 10
+
+
+class TooFewRuns(UsageError):
+    """The time limit left fewer runs than an audit needs."""
+
+
+@dataclass(frozen=True)
+class SoFar:
+    """The progress of a sampling audit: `done` of `trials` runs a side on one of the pairs, numbered from 0.
+
+    `audit` is this pair's result so far, of a sequential audit only. A test of a fixed number of runs shows
+    nothing before its end: a user who watched it could stop it at a lucky moment.
+    """
+
+    pair: int
+    pairs: int
+    done: int
+    trials: int
+    audit: Audit | None
+
+
+@dataclass(frozen=True)
+class SamplingPlan:
+    """How the runs are made; the fields are those of `run_trials`, and what ends them early.
+
+    Attributes:
+        resume: a file that keeps finished chunks; that of a second pair has ``-pair-2`` in its name.
+        time_limit: seconds after which no further chunk is begun.
+        stop_when_refuted: end a sequential audit as soon as its claim is refuted.
+    """
+
+    trials: int
+    seed: int = 0
+    batch: bool | None = None
+    chunk: int | None = None
+    workers: int = 1
+    cluster: str | None = None
+    resume: Path | None = None
+    time_limit: float | None = None
+    stop_when_refuted: bool = False
+
+    def require_sensible(self, pairs: Sequence[Pair]) -> None:
+        """Raise `InvalidParameter` for fewer than 10 trials, no pair, or a time limit not above 0."""
+        if self.trials < FEWEST or not pairs:
+            raise InvalidParameter(
+                f"{self.trials} trials on {len(pairs)} pairs",
+                where="trials",
+                why="an event is chosen on some of the runs and tested on others",
+                remedy=f"ask for {FEWEST} trials or more, on at least one pair",
+            )
+        if self.time_limit is not None and not (self.time_limit > 0 and math.isfinite(self.time_limit)):
+            raise InvalidParameter(
+                f"{self.time_limit} seconds", where="time limit", remedy="give a positive number"
+            )
+
+    def of_pair(self, index: int, remaining: int, begun: float) -> SamplingPlan:
+        """The plan of one pair: its share of the time that is left, and a file of its own."""
+        limit, resume = self.time_limit, self.resume
+        if limit is not None:
+            limit = max(0.0, limit - (time.monotonic() - begun)) / remaining
+        if resume is not None and index > 0:
+            resume = resume.with_stem(f"{resume.stem}-pair-{index + 1}")
+        return replace(self, time_limit=limit, resume=resume)
 
 
 def audit_by_sampling(
     algorithm: Auditable,
     pairs: Sequence[Pair],
-    plan: Plan,
+    plan: SamplingPlan,
     *,
     method: Method = "sequential",
     score: Score | Learner | Literal["exact"] | None = None,
     claim: Claim | None = None,
-    curve: Curve | None = None,
+    curve: PrivacyCurve | None = None,
     delta: float | None = None,
     confidence: float = 0.95,
     run_options: Mapping[str, Any] | None = None,
     progress: Callable[[SoFar], None] | None = None,
 ) -> Audit:
-    """Run an algorithm on both sides of each pair and try to refute a claim by what comes out.
+    """Run an algorithm on both sides of each pair and try to refute a claim by the outputs.
 
     Args:
         algorithm: any callable ``(data, curator) -> output``, or a `Plain`.
         pairs: neighbouring pairs; the error is divided among them.
         plan: how many runs, and where.
         method: which test.
-        score: a score of the output; ``"logistic"`` or ``"boosting"`` to have one learned from all the
-            output's numbers; ``"exact"`` for the log-likelihood ratio of the releases. Left out, the
+        score: a score of the output; ``"logistic"`` or ``"boosting"`` to learn one from all the
+            output's numbers; ``"exact"`` for the log-likelihood ratio of the releases. By default the
             output itself where it is one number, else logistic. Under joint trust a score gets the
             tuple of all views but the changed user's own.
-        claim: what to refute; left out, the algorithm's own.
+        claim: what to refute; by default the algorithm's own.
         curve: delta(epsilon) of the claimed guarantee; needed for zCDP, GDP and RDP.
-        delta: where to state the bound on epsilon; left out, the claim's, or 1e-5.
+        delta: where to state the bound on epsilon; by default the claim's, or 1e-5.
         confidence: of bound and verdict together, over all pairs.
         run_options: further arguments of `dpaudit.run`.
-        progress: told after each chunk.
+        progress: called after each chunk.
 
     Returns:
-        The audit. Cut short by Ctrl-C it is INCONCLUSIVE unless what was run refutes the claim; but a test
-        of a fixed number of runs that are kept judges nothing then, since it can still go on.
+        The audit. Ended early by Ctrl-C it is INCONCLUSIVE unless the runs refute the claim; but a test
+        of a fixed number of runs that are kept gives no result then, since it can still be completed.
 
     Raises:
         InvalidParameter: fewer than 10 trials, no pair, or a parameter out of range.
         UsageError: a score that does not fit the claim, a time limit that leaves too few runs, or a test of
-            a fixed number of runs that were looked at when they were fewer or more.
-        KeyboardInterrupt: Ctrl-C before anything could be said; its words say what is kept.
-        DpauditError: what `run_trials` raises.
+            a fixed number of runs that were evaluated when they were fewer or more.
+        KeyboardInterrupt: Ctrl-C before there was a result; its message says what is kept.
+        DpauditError: as `run_trials`.
     """
-    check_confidence(confidence)
-    check_plan(plan, pairs)
+    require_fraction("confidence", confidence)
+    plan.require_sensible(pairs)
     claim = claim if claim is not None else getattr(algorithm, "claim", None)
     if score == "exact" and claim is not None and claim.view is not View.ALL_RELEASES:
         raise UsageError(
@@ -86,71 +152,85 @@ def audit_by_sampling(
             remedy="have a score of the output learned: logistic or boosting",
         )
     share = 1 - (1 - confidence) / len(pairs)
-    test = _Test(method, score, claim, curve, delta, share)
+    test = _Test(method, score, {"claim": claim, "curve": curve, "delta": delta, "confidence": share})
     begun = time.monotonic()
     audits: list[Audit] = []
-    looked: list[_PairAudit] = []
+    ended: list[_PairAudit] = []
     for index, pair in enumerate(pairs):
-        own = plan
-        if plan.time_limit is not None:
-            left = max(0.0, plan.time_limit - (time.monotonic() - begun))
-            own = replace(own, time_limit=left / (len(pairs) - index))
-        if plan.resume is not None and index > 0:
-            own = replace(own, resume=plan.resume.with_stem(f"{plan.resume.stem}-pair-{index + 1}"))
 
-        def told(done: int, audit: Audit | None, index: int = index) -> None:
+        def report(done: int, audit: Audit | None, index: int = index) -> None:
             if progress is not None:
                 progress(SoFar(index, len(pairs), done, plan.trials, audit))
 
-        one = _PairAudit(algorithm, pair, own, test, dict(run_options or {}), told)
+        own = plan.of_pair(index, len(pairs) - index, begun)
+        one = _PairAudit(algorithm, pair, own, test, dict(run_options or {}), report)
         audit = one.run()
         if one.interrupted and (one.can_go_on or not (audit or audits)):
             raise KeyboardInterrupt(*one.kept_words())
         audits += [] if audit is None else [audit]
-        looked.append(one)
+        ended.append(one)
         if one.interrupted:
             break
-    for one in looked:
+    for one in ended:
         one.remember()
-    whole = together(audits, planned=len(pairs), confidence=confidence)
-    if looked[-1].interrupted:
-        return _cut_short(whole, looked[-1].done, plan.trials, len(looked) - 1, len(pairs))
-    return whole
+    whole = combine_pairs(audits, planned=len(pairs), confidence=confidence)
+    if not ended[-1].interrupted or whole.verdict is Experiment.REFUTED:
+        return whole
+    # A refutation stands; that nothing was refuted yet is no result.
+    where = "" if len(pairs) == 1 else f", on pair {len(ended)} of {len(pairs)}"
+    reason = f"interrupted by Ctrl-C after {ended[-1].done} of {plan.trials} runs a side{where}"
+    return whole.model_copy(update={"inconclusive": (reason, *whole.inconclusive)})
 
 
-def _cut_short(audit: Audit, done: int, trials: int, pair: int, pairs: int) -> Audit:
-    """What Ctrl-C leaves: a refutation stands; that nothing was refuted means nothing yet."""
-    if audit.verdict is Experiment.REFUTED:
-        return audit
-    where = "" if pairs == 1 else f", on pair {pair + 1} of {pairs}"
-    reason = f"interrupted by Ctrl-C after {done} of {trials} runs a side{where}"
-    return audit.model_copy(update={"inconclusive": (reason, *audit.inconclusive)})
+def combine_pairs(audits: Sequence[Audit], *, planned: int, confidence: float) -> Audit:
+    """The result of audits of one claim on different pairs, by one method.
+
+    Each was made with an error of (1 - confidence) / planned, where `planned` is the number of pairs; some of
+    them may not have been audited. Combined are the largest bounds, and the least p-value times `planned`
+    (Bonferroni); the result is inconclusive where no audit could have refuted the claim.
+    """
+    strongest = max(audits, key=lambda audit: (audit.epsilon_lower or 0.0, audit.mu_lower or 0.0))
+    if planned == 1:
+        return strongest
+    p_value = _largest(-audit.p_value for audit in audits if audit.p_value is not None)
+    conclusive = any(not audit.inconclusive for audit in audits)
+    reasons = () if conclusive else dict.fromkeys(reason for audit in audits for reason in audit.inconclusive)
+    return strongest.model_copy(
+        update={
+            "pairs": len(audits),
+            "trials": min(audit.trials for audit in audits),
+            "epsilon_lower": _largest(audit.epsilon_lower for audit in audits),
+            "mu_lower": _largest(audit.mu_lower for audit in audits),
+            "p_value": None if p_value is None else min(1.0, -planned * p_value),
+            "largest_refutable_epsilon": _largest(audit.largest_refutable_epsilon for audit in audits),
+            "confidence": confidence,
+            "not_checked": tuple(dict.fromkeys(limit for audit in audits for limit in audit.not_checked)),
+            "inconclusive": tuple(reasons),
+        }
+    )
+
+
+def _largest(figures: Iterable[float | None]) -> float | None:
+    return max((figure for figure in figures if figure is not None), default=None)
 
 
 @dataclass(frozen=True)
 class _Test:
-    """What is asked of the runs."""
+    """A test of runs, with the claim, curve, delta and confidence that all tests take."""
 
     method: Method
     score: Score | Learner | Literal["exact"] | None
-    claim: Claim | None
-    curve: Curve | None
-    delta: float | None
-    confidence: float
+    arguments: dict[str, Any]
 
     @property
     def learner(self) -> Learner:
         return "boosting" if self.score == "boosting" else "logistic"
 
-    def looks(self, seed: int) -> Looks:
-        state = begin(
-            claim=self.claim,
-            curve=self.curve,
-            delta=self.delta,
-            confidence=self.confidence,
-            seed=seed,
-        )
-        return Looks(state, self.learner)
+    def feed(self, seed: int) -> SequentialFeed | None:
+        """A sequential test before its first run; None for a test of a fixed number of runs."""
+        if self.method != "sequential":
+            return None
+        return SequentialFeed(begin(**self.arguments, seed=seed), self.learner)
 
     def samples(self, runs: Trials) -> Samples:
         sides = runs.data, runs.neighbour
@@ -160,43 +240,35 @@ class _Test:
 
     def of_all(self, samples: Samples) -> Audit:
         """The test of a fixed number of runs."""
-        if self.method == "gdp":
-            return gaussian_trade_off(
-                samples, claim=self.claim, confidence=self.confidence, learner=self.learner
-            )
-        return threshold(
-            samples,
-            claim=self.claim,
-            curve=self.curve,
-            delta=self.delta,
-            confidence=self.confidence,
-            learner=self.learner,
-        )
+        if self.method == "threshold":
+            return threshold(samples, **self.arguments, learner=self.learner)
+        arguments = {name: self.arguments[name] for name in ("claim", "confidence")}
+        return gaussian_trade_off(samples, **arguments, learner=self.learner)
 
 
+@dataclass
 class _PairAudit:
     """One pair's audit while it runs."""
 
-    def __init__(
-        self,
-        algorithm: Auditable,
-        pair: Pair,
-        plan: Plan,
-        test: _Test,
-        options: Mapping[str, Any],
-        told: Callable[[int, Audit | None], None],
-    ) -> None:
-        self._algorithm, self._pair, self._plan = algorithm, pair, plan
-        self._test, self._options, self._told = test, options, told
-        self._looks = test.looks(plan.seed) if test.method == "sequential" else None
-        self._deadline = math.inf if plan.time_limit is None else time.monotonic() + plan.time_limit
+    algorithm: Auditable
+    pair: Pair
+    plan: SamplingPlan
+    test: _Test
+    options: Mapping[str, Any]
+    report: Callable[[int, Audit | None], None]
+    #: Whether Ctrl-C ended it, and after how many runs a side.
+    interrupted: bool = False
+    done: int = 0
+
+    def __post_init__(self) -> None:
+        limit = self.plan.time_limit
+        self._deadline = math.inf if limit is None else time.monotonic() + limit
+        self._feed = self.test.feed(self.plan.seed)
         self._ended: Literal["refuted", "clock"] | None = None
         self._remembered = False
-        #: Whether Ctrl-C ended it, and after how many runs a side.
-        self.interrupted, self.done = False, 0
 
     def run(self) -> Audit | None:
-        """The audit; None where Ctrl-C came before anything could or should be said."""
+        """The audit; None where Ctrl-C came before there could or should be a result."""
         runs = self._trials()
         self.done = len(runs)
         self.interrupted = not runs.complete and self._ended is None
@@ -206,21 +278,20 @@ class _PairAudit:
             raise TooFewRuns(
                 f"{len(runs)} runs a side before the time was up",
                 where="time limit",
-                why=f"an audit needs {FEWEST} at the least",
+                why=f"an audit needs at least {FEWEST}",
                 remedy="allow more time, or ask for fewer trials in a chunk",
             )
-        samples = self._test.samples(runs)
-        audit = self._looks.last_look(samples) if self._looks is not None else None
-        audit = audit if audit is not None else self._test.of_all(samples)
+        samples = self.test.samples(runs)
+        audit = (self.test if self._feed is None else self._feed).of_all(samples)
         changes: dict[str, Any] = {}
-        if self._test.score == "exact":
+        if self.test.score == "exact":
             changes["about"] = "transcript"
         if self.interrupted or self._ended == "clock":
             by = "Ctrl-C" if self.interrupted else "the time limit"
             changes["event"] = (
-                f"{audit.event}; ended by {by} after {self.done} of {self._plan.trials} runs a side"
+                f"{audit.event}; ended by {by} after {self.done} of {self.plan.trials} runs a side"
             )
-            if self._looks is None:
+            if self._feed is None:
                 limit = Condition(
                     code=Code.STOPPING_TIME, ended_by="interrupt" if self.interrupted else "time-limit"
                 )
@@ -229,39 +300,36 @@ class _PairAudit:
 
     @property
     def can_go_on(self) -> bool:
-        """Whether the runs are kept for a test that may judge them once only."""
-        return self._plan.resume is not None and self._looks is None
+        """Whether the runs are kept for a test that may evaluate them only once."""
+        return self.plan.resume is not None and self._feed is None
 
     def kept_words(self) -> list[str]:
-        """What of an interrupted audit is kept."""
-        if self._plan.resume is None or not self.done:
+        """What is kept of an interrupted audit, as a message."""
+        if self.plan.resume is None or not self.done:
             return []
-        kept = f"{self.done} of {self._plan.trials} runs a side are kept in {self._plan.resume}"
-        return [f"{kept}, where the same command goes on"]
+        kept = f"{self.done} of {self.plan.trials} runs a side are kept in {self.plan.resume}"
+        return [f"{kept}; the same command continues from there"]
 
     def remember(self) -> None:
-        """Keep with the runs that somebody is about to see what they say."""
-        if self._plan.resume is None or self._remembered:
-            return
-        from dpaudit.auditors.sampling.store import remember_look
-
-        fixed = self._looks is None
-        remember_look(self._plan.resume, self.done if fixed else self._plan.trials, fixed=fixed)
-        self._remembered = True
+        """Record in the file of the runs, before any result is shown, that they were evaluated."""
+        if self.plan.resume is not None and not self._remembered:
+            fixed = self._feed is None
+            remember_look(self.plan.resume, self.done if fixed else self.plan.trials, fixed=fixed)
+            self._remembered = True
 
     def _trials(self) -> Trials:
-        algorithm, plan, score = self._algorithm, self._plan, self._test.score
+        algorithm, plan, score = self.algorithm, self.plan, self.test.score
         chosen: Score = flatten if score is None or isinstance(score, str) else score
-        batch, options = plan.batch, self._options
+        batch, options = plan.batch, self.options
         if score == "exact":
-            algorithm = exact_ratio(algorithm, self._pair, seed=plan.seed, run_options=options)
+            algorithm = exact_ratio(algorithm, self.pair, seed=plan.seed, run_options=options)
             batch, options = False, {}
-        elif spares_own_view(self._test.claim):
-            chosen = all_but_own(algorithm, self._pair, chosen, seed=plan.seed, options=options)
+        elif spares_own_view(self.test.arguments["claim"]):
+            chosen = all_but_own(algorithm, self.pair, chosen, seed=plan.seed, options=options)
             batch = False
         return run_trials(
             algorithm,
-            self._pair,
+            self.pair,
             plan.trials,
             seed=plan.seed,
             score=chosen,
@@ -271,20 +339,20 @@ class _PairAudit:
             cluster=plan.cluster,
             progress=self._progress,
             resume=plan.resume,
-            fixed_size=self._looks is None,
+            fixed_size=self._feed is None,
             run_options=options,
         )
 
     def _progress(self, done: int, total: int, runs: Trials) -> bool:
         audit = None
-        if self._looks is not None and FEWEST <= done < total:
-            audit = self._looks.look(self._test.samples(runs))
+        if self._feed is not None and FEWEST <= done < total:
+            audit = self._feed.so_far(self.test.samples(runs))
         if audit is not None:
             self.remember()
-        self._told(done, audit)
+        self.report(done, audit)
         if done == total:
             return False
-        if self._plan.stop_when_refuted and audit is not None and audit.verdict is Experiment.REFUTED:
+        if self.plan.stop_when_refuted and audit is not None and audit.verdict is Experiment.REFUTED:
             self._ended = "refuted"
         elif time.monotonic() >= self._deadline:
             self._ended = "clock"

@@ -1,4 +1,4 @@
-"""From an algorithm's output to the number or vector that an audit compares."""
+"""From an algorithm's output to the number or the vector that an audit compares."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.errors import ScoreShape
-
-Array = NDArray[np.float64]
+from dpaudit.mechanisms import Array
 
 #: From one output to a number or a vector. A score may carry ``batch``, from the outputs of many trials
 #: (each array with a leading axis over the trials) to [n] or [n, k].
@@ -21,11 +20,7 @@ Score = Callable[[Any], Any]
 
 @dataclass(frozen=True)
 class RowScore:
-    """A score written for many trials at once, which serves a single output too.
-
-    Attributes:
-        rows: from outputs [n, ...] to scores [n] or [n, k].
-    """
+    """A score written for many trials at once, from outputs [n, ...] to scores [n] or [n, k]."""
 
     rows: Callable[[Any], Any]
 
@@ -39,12 +34,9 @@ class RowScore:
 
 
 def flatten(output: Any) -> Array:
-    """Every number of an output, as one vector; a single number stays one number.
+    """Every number of an output, as one vector [k]; a single number stays one number [].
 
     Arrays, sequences, mappings (by key, in their order), dataclasses and numbers, nested in any way.
-
-    Returns:
-        A number [], if the output is one, else a vector [k].
 
     Raises:
         ScoreShape: the output holds something that is not a number.
@@ -56,10 +48,7 @@ def flatten(output: Any) -> Array:
 
 
 def flatten_batch(outputs: Any, trials: int) -> Array:
-    """The same for the outputs of many trials, whose arrays have a leading axis over the trials.
-
-    Returns:
-        [n] if each output is one number, else [n, k].
+    """The same for the outputs of many trials, whose arrays have a leading axis over the trials: [n(, k)].
 
     Raises:
         ScoreShape: an array has no leading axis of that length.
@@ -79,22 +68,25 @@ def flatten_batch(outputs: Any, trials: int) -> Array:
 
 
 def structure(output: Any, *, batch: bool = False) -> str:
-    """What an output is beside its numbers: keys, types of containers and shapes, to be compared.
+    """What an output holds beside its numbers: keys, types of containers and shapes, to be compared.
 
-    Args:
-        output: what `flatten` takes, or `flatten_batch`.
-        batch: whether arrays have a leading axis over trials, which is no part of the structure.
+    In a batch, arrays have a leading axis over the trials, which is no part of the structure.
     """
-    if isinstance(output, Mapping):
-        inner = [f"{key!r}:{structure(value, batch=batch)}" for key, value in output.items()]
-    elif dataclasses.is_dataclass(output) and not isinstance(output, type):
-        names = [field.name for field in dataclasses.fields(output)]
-        inner = [f"{name}:{structure(getattr(output, name), batch=batch)}" for name in names]
-    elif isinstance(output, (list, tuple)):
-        inner = [structure(value, batch=batch) for value in output]
-    else:
+    parts = _parts(output)
+    if parts is None:
         return str(np.shape(output)[1:] if batch else np.shape(output))
-    return f"{type(output).__qualname__}<{','.join(inner)}>"
+    inner = ",".join(f"{name}{structure(value, batch=batch)}" for name, value in parts)
+    return f"{type(output).__qualname__}<{inner}>"
+
+
+def _parts(output: Any) -> list[tuple[str, Any]] | None:
+    """A container's values with their names; None for anything else."""
+    if isinstance(output, Mapping):
+        return [(f"{key!r}:", value) for key, value in output.items()]
+    if dataclasses.is_dataclass(output) and not isinstance(output, type):
+        names = [field.name for field in dataclasses.fields(output)]
+        return [(f"{name}:", getattr(output, name)) for name in names]
+    return [("", value) for value in output] if isinstance(output, (list, tuple)) else None
 
 
 def require_one_structure(structures: Iterable[str | None], where: str) -> str | None:
@@ -108,14 +100,14 @@ def require_one_structure(structures: Iterable[str | None], where: str) -> str |
         raise ScoreShape(
             "outputs whose keys, shapes or nesting are not always the same",
             where=where,
-            why="the numbers in an output are compared, and what else it says would be lost",
-            remedy="pass a score, a callable from the output to a number or a vector that tells them apart",
+            why="only the numbers in an output are compared, and such a difference would be lost",
+            remedy="pass a score, a callable from the output to a number or a vector that distinguishes them",
         )
     return different.pop()
 
 
 def score_batch(score: Score, outputs: Any, trials: int) -> Array:
-    """The scores [n] or [n, k] of a batch, trial by trial where the score knows no batches."""
+    """The scores [n] or [n, k] of a batch, trial by trial where the score has no batch form."""
     if score is flatten:
         return flatten_batch(outputs, trials)
     batch = getattr(score, "batch", None)
@@ -153,12 +145,9 @@ def _numbers(scores: Any, where: str, trials: int) -> Array:
 
 
 def _leaves(output: Any) -> list[Array]:
-    if isinstance(output, Mapping):
-        return [leaf for value in output.values() for leaf in _leaves(value)]
-    if dataclasses.is_dataclass(output) and not isinstance(output, type):
-        return [leaf for field in dataclasses.fields(output) for leaf in _leaves(getattr(output, field.name))]
-    if isinstance(output, (list, tuple)):
-        return [leaf for value in output for leaf in _leaves(value)]
+    parts = _parts(output)
+    if parts is not None:
+        return [leaf for _, value in parts for leaf in _leaves(value)]
     try:
         array = np.asarray(output)
     except ValueError:
@@ -168,18 +157,14 @@ def _leaves(output: Any) -> list[Array]:
         raise ScoreShape(
             f"an output of type {type(output).__name__}",
             where="output",
-            why="only numbers can be compared without being told how",
+            why="without a score only numbers can be compared",
             remedy="pass a score, a callable from the output to a number or a vector",
         )
     return [array.astype(np.float64)]
 
 
 def _require_exact(given: Any, array: NDArray[Any]) -> None:
-    """Refuse integers that two of them may share one float: their difference would be lost.
-
-    Raises:
-        ScoreShape: an integer that no float is.
-    """
+    """Raise `ScoreShape` for an integer that no float equals: two of them may share one float."""
     if array.dtype.kind == "O" and isinstance(given, int):
         same = _is_float(given)
     elif array.dtype.kind in "iu" and array.size and array.dtype.itemsize == 8:
@@ -194,7 +179,7 @@ def _require_exact(given: Any, array: NDArray[Any]) -> None:
         raise ScoreShape(
             "an integer beyond 2^53 that no floating-point number equals",
             where="output",
-            why="scores are compared as floating-point numbers, where such an integer is its neighbour",
+            why="scores are compared as floating-point numbers, where such an integer equals its neighbour",
             remedy="pass a score, a callable from the output to a number or a vector that floats can hold",
         )
 
@@ -207,11 +192,9 @@ def _is_float(number: int) -> bool:
 
 
 def _row(outputs: Any, index: int) -> Any:
-    """One trial's output out of a batch's."""
+    """One trial's output in a batch's outputs."""
     if isinstance(outputs, Mapping):
         return {key: _row(value, index) for key, value in outputs.items()}
     if isinstance(outputs, tuple):
-        rows = [_row(value, index) for value in outputs]
-        make = getattr(type(outputs), "_make", tuple)
-        return make(rows)
+        return getattr(type(outputs), "_make", tuple)([_row(value, index) for value in outputs])
     return outputs[index]

@@ -1,7 +1,7 @@
 """One side of an experiment: how a trial is seeded, run and scored.
 
-Trial i on side s (0 the data, 1 the neighbour) draws from ``SeedSequence((root seed, s, i))`` and from
-nothing else, so that any one of them can be run again. A batch of n trials that starts at trial i draws
+Trial i on side s (0 the data, 1 the neighbour) draws from ``SeedSequence((root seed, s, i))`` only, so that
+any trial can be run again. A batch of n trials that starts at trial i draws
 from ``SeedSequence((root seed, s, i), spawn_key=(n,))``.
 """
 
@@ -19,7 +19,6 @@ from numpy.random import SeedSequence
 
 from dpaudit.auditors.sampling.curatorless import Plain, Rows
 from dpaudit.auditors.sampling.scores import (
-    Array,
     Score,
     flatten,
     require_one_structure,
@@ -27,11 +26,11 @@ from dpaudit.auditors.sampling.scores import (
     stack,
     structure,
 )
-from dpaudit.claims.claims import Claim
 from dpaudit.curator.curator import Curator
 from dpaudit.curator.noise import LiveNoise
 from dpaudit.curator.running import name_of, run
 from dpaudit.errors import DpauditError, InvalidParameter, ScoreShape, TrialFailed
+from dpaudit.mechanisms import Array
 
 #: Any callable ``(data, curator) -> output``, or a `Plain`.
 Auditable = Callable[[Any, Curator], Any]
@@ -42,11 +41,8 @@ class Side:
     """An algorithm on one of the two data sets, ready to run any of its trials.
 
     Attributes:
-        algorithm: what is audited.
-        data: this side's data; copied before each run, so that no trial sees what another did to it.
+        data: this side's data; copied before each run, so that no trial sees another's changes.
         side: 0 or 1.
-        seed: the root seed.
-        score: from an output to a number or a vector.
         batched: whether chunks are run by the algorithm's batch form.
         options: further arguments of `dpaudit.run`.
     """
@@ -60,10 +56,7 @@ class Side:
     options: Mapping[str, Any] = field(default_factory=dict)
 
     def chunk(self, first: int, trials: int) -> Array:
-        """The scores of trials ``first`` to ``first + trials - 1``.
-
-        Returns:
-            [trials] or [trials, k].
+        """The scores [trials] or [trials, k] of trials ``first`` to ``first + trials - 1``.
 
         Raises:
             TrialFailed: the algorithm or the score raised; it names the trial.
@@ -72,15 +65,13 @@ class Side:
         return self.scored(first, trials)[0]
 
     def scored(self, first: int, trials: int) -> tuple[Array, str | None]:
-        """The same, and the structure of all these outputs; None where a score of the caller's own tells."""
+        """The same, and the structure of all these outputs; None where the caller gave a score."""
         with _global_generators_kept():
             if self.batched:
                 return self._score_batch(first, trials)
             found = [self._score_trial(index) for index in range(first, first + trials)]
-            last = first + trials - 1
-            one = require_one_structure(
-                (own for _, own in found), f"side {self.side}, trials {first} to {last}"
-            )
+            where = f"side {self.side}, trials {first} to {first + trials - 1}"
+            one = require_one_structure((own for _, own in found), where)
             return stack([score for score, _ in found]), one
 
     def trial(self, index: int) -> Any:
@@ -122,7 +113,7 @@ class Side:
         except ScoreShape:
             raise
         except (Exception, SystemExit) as error:
-            # Of another's error the kind alone: what it says may be about private records.
+            # The kind of a foreign error alone: its message may contain private data.
             kind = error.code if isinstance(error, DpauditError) else type(error).__name__
             raise TrialFailed.in_trial(
                 kind, seed=self.seed, side=self.side, index=index, trials=trials
@@ -142,26 +133,21 @@ def has_batch_form(algorithm: Auditable) -> bool:
 
 
 def require_batch_form(algorithm: Auditable) -> None:
-    """Raises `InvalidParameter` where the algorithm has no batch form."""
+    """Raise `InvalidParameter` where the algorithm has no batch form."""
     if not has_batch_form(algorithm):
         raise InvalidParameter(
             f"{name_of(algorithm)!r} has no batch form",
             where="batch",
-            why="many trials at once are what only the algorithm knows how to run",
+            why="only the algorithm itself can run many trials at once",
             remedy="leave batch out, or give the algorithm a method batch(data, curator, trials)",
         )
 
 
 def repeat_trial(algorithm: Auditable, data: Any, *, seed: int, side: int, index: int, **options: Any) -> Any:
-    """The output of one trial, run again exactly as it was run in the audit.
+    """The output of one trial, run again exactly as in the audit.
 
-    Args:
-        algorithm: what was audited.
-        data: that side's data.
-        seed: the audit's root seed.
-        side: 0 for the data, 1 for the neighbour.
-        index: the trial.
-        options: the audit's ``run_options``.
+    From that side's data, the audit's root seed, the side (0 the data, 1 the neighbour), the trial's index
+    and the audit's ``run_options``.
     """
     with _global_generators_kept():
         return Side(algorithm, data, side, require_seed(seed), options=options).trial(index)
@@ -176,11 +162,7 @@ def repeat_batch(
 
 
 def require_seed(seed: object) -> int:
-    """The seed, if it is one.
-
-    Raises:
-        InvalidParameter: it is negative or no integer.
-    """
+    """The seed; `InvalidParameter` if it is not a non-negative integer."""
     if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0:
         raise InvalidParameter(
             f"seed {seed!r}",
@@ -193,7 +175,7 @@ def require_seed(seed: object) -> int:
 
 @dataclass(frozen=True)
 class _Batch:
-    """An algorithm's batch form as an algorithm; the ledger's header is the single form's."""
+    """An algorithm's batch form as an algorithm; the ledger's header is that of the single form."""
 
     algorithm: Any
     trials: int
@@ -205,21 +187,14 @@ class _Batch:
     def name(self) -> str:
         return name_of(self.algorithm)
 
-    @property
-    def claim(self) -> Claim | None:
-        claim: Claim | None = getattr(self.algorithm, "claim", None)
-        return claim
-
-    @property
-    def parameters(self) -> Mapping[str, Any]:
-        parameters: Mapping[str, Any] = getattr(self.algorithm, "parameters", {})
-        return parameters
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.algorithm, name)
 
 
 def seed_global_generators(sequence: SeedSequence) -> None:
-    """Seed the generators that every library shares: an algorithm may draw from them by mistake.
+    """Seed the generators that all libraries share: an algorithm may draw from them by mistake.
 
-    Its trials are then repeatable all the same; that it does so is for a replay to find.
+    Its trials are then repeatable nevertheless; a replay reports such draws.
     """
     words = sequence.generate_state(8)
     np.random.seed(words[:4])  # noqa: NPY002  (the shared generator is what is to be seeded)

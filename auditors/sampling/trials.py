@@ -10,11 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from dpaudit.auditors.sampling.scores import Array, Score, flatten, require_one_structure
+from dpaudit.auditors.sampling.scores import Score, flatten, require_one_structure
+from dpaudit.auditors.sampling.store import Store
 from dpaudit.auditors.sampling.trial import Auditable, Side, has_batch_form, require_batch_form, require_seed
 from dpaudit.auditors.sampling.workers import Chunk, compute
 from dpaudit.claims.pairs import Pair
 from dpaudit.errors import InvalidParameter, ScoreShape, TrialFailed
+from dpaudit.mechanisms import Array
 
 #: Trials in a chunk: what a worker runs before it reports, and what a resumed run does again at most.
 SINGLE_CHUNK = 250
@@ -23,13 +25,9 @@ BATCH_CHUNK = 10_000
 
 @dataclass(frozen=True)
 class Trials:
-    """The scores of the trials that were run; row i of either side is trial i.
+    """The scores [n] or [n, k] of the trials that were run; row i of either side is trial i, read-only.
 
-    Attributes:
-        data: [n] or [n, k], read-only.
-        neighbour: of the same shape.
-        seed: the root seed.
-        requested: how many trials a side were asked for.
+    `requested` is the number of trials a side that were asked for.
     """
 
     data: Array
@@ -42,11 +40,11 @@ class Trials:
 
     @property
     def complete(self) -> bool:
-        """Whether every trial asked for was run."""
+        """Whether every requested trial was run."""
         return len(self) == self.requested
 
 
-#: Told after each chunk: trials done and asked for, a side, and the scores so far. Answering True ends
+#: Called after each chunk: trials done and requested, a side, and the scores so far. Returning True ends
 #: the run there.
 Progress = Callable[[int, int, Trials], bool | None]
 
@@ -74,33 +72,32 @@ def run_trials(
     public random streams are the same in every trial, and may be chosen by ``public_seed`` in
     `run_options`: what an audit varies is the noise.
 
-    Ctrl-C, or a `progress` that answers True, ends the run; what was done until then is returned. A
-    fixed-sample test is valid only if the moment was chosen without a look at the scores; a sequential
-    one always.
+    Ctrl-C, or a `progress` that returns True, ends the run, and the trials until then are returned. A
+    fixed-sample test is valid only if that moment did not depend on the scores; a sequential one always.
 
     Args:
         algorithm: any callable ``(data, curator) -> output``, or a `Plain`.
         pair: the neighbouring data sets.
         trials: how many runs on each side.
         seed: the root seed; trial i on side s is seeded by ``SeedSequence((seed, s, i))``.
-        score: from an output to a number or a vector; left out, every number of the output.
-        batch: whether to use the algorithm's batch form; left out, where it has one.
-        chunk: trials a worker runs before it reports; left out, 250, and 10 000 in batch form.
+        score: from an output to a number or a vector; by default every number of the output.
+        batch: whether to use the algorithm's batch form; by default where it has one.
+        chunk: trials a worker runs before it reports; by default 250, and 10 000 in batch form.
         workers: processes on this machine.
         cluster: the address of a `distributed` scheduler, such as ``"tcp://10.0.0.1:8786"``.
-        progress: told after each chunk.
-        resume: a file that keeps finished chunks; where it has some of this same configuration, they
-            are taken from there.
-        fixed_size: whether a test of a fixed number of trials will judge them: a file whose trials were
-            looked at when they were fewer or more is refused then.
+        progress: called after each chunk.
+        resume: a file that keeps finished chunks, and from which they are taken in a later run of the same
+            configuration.
+        fixed_size: whether they are for a test of a fixed number of trials: a file whose trials were
+            evaluated when they were fewer or more is refused then.
         run_options: further arguments of `dpaudit.run` (unit, neighbouring, users, public_seed, ...).
 
     Raises:
-        InvalidParameter: no trials, no chunk, a seed that is none, or no batch form.
+        InvalidParameter: no trials, no chunk, a negative seed, or no batch form.
         TrialFailed: a trial raised; the error names it and carries the scores before it as ``partial``.
-        ScoreShape: scores of several lengths, or outputs of several structures that no score tells apart.
+        ScoreShape: scores of several lengths, or, without a score, outputs of several structures.
         StoreMismatch: `resume` holds the trials of another configuration.
-        UsageError: it was looked at at another size, or is no such file.
+        UsageError: its trials were evaluated at another size, or it is no such file.
         WorkersLost: worker processes died again and again.
     """
     require_seed(seed)
@@ -110,10 +107,11 @@ def run_trials(
     if batched:
         require_batch_form(algorithm)
     options = dict(run_options or {})
-    sides = (
-        Side(algorithm, pair.data, 0, seed, score, batched, options),
-        Side(algorithm, pair.neighbour, 1, seed, score, batched, options),
+    data, neighbour = (
+        Side(algorithm, data, side, seed, score, batched, options)
+        for side, data in enumerate((pair.data, pair.neighbour))
     )
+    sides = data, neighbour
     plan = [
         Chunk(first, side, min(size, trials - first)) for first in range(0, trials, size) for side in (0, 1)
     ]
@@ -122,8 +120,6 @@ def run_trials(
         try:
             store = None
             if resume is not None:
-                from dpaudit.auditors.sampling.store import Store
-
                 store = stack.enter_context(Store(resume, sides, size))
                 if fixed_size:
                     store.require_one_size(trials)
@@ -136,9 +132,7 @@ def run_trials(
                 else:
                     found, structure = next(computed)
                     scores.put(part, found)
-                    last = part.first + part.trials - 1
-                    where = f"side {part.side}, trials {part.first} to {last}"
-                    known = require_one_structure([known or structure, structure], where)
+                    known = require_one_structure([known or structure, structure], str(part))
                     if store is not None:
                         store.write(part, found)
                 if part.side == 1 and progress is not None:
@@ -154,41 +148,35 @@ def run_trials(
 
 
 class _Scores:
-    """Room for every score, filled from the front on both sides."""
+    """The scores of both sides, [2, trials] or [2, trials, k], filled from the front."""
 
     def __init__(self, trials: int, seed: int) -> None:
-        self._trials, self._seed = trials, seed
-        self._sides: tuple[Array, Array] | None = None
-        self._done = [0, 0]
+        self._trials, self._seed, self._done = trials, seed, [0, 0]
+        self._sides = np.empty((2, 0))
 
     def put(self, part: Chunk, scores: Array) -> None:
-        if self._sides is None:
+        if self._done == [0, 0]:
             if scores.ndim == 2 and scores.shape[1] == 0:
                 raise ScoreShape(
                     "nothing to compare: an output without numbers",
-                    where=f"side {part.side}, trials {part.first} to {part.first + part.trials - 1}",
+                    where=str(part),
                     remedy="return what is released, or give a score that makes a number of it",
                 )
-            shape = (self._trials, *scores.shape[1:])
-            self._sides = np.empty(shape), np.empty(shape)
-        room = self._sides[part.side]
-        if scores.shape != (part.trials, *room.shape[1:]):
+            self._sides = np.empty((2, self._trials, *scores.shape[1:]))
+        if scores.shape != (part.trials, *self._sides.shape[2:]):
             raise ScoreShape(
-                f"scores of shape {scores.shape[1:]} after scores of shape {room.shape[1:]}",
-                where=f"side {part.side}, trials {part.first} to {part.first + part.trials - 1}",
+                f"scores of shape {scores.shape[1:]} after scores of shape {self._sides.shape[2:]}",
+                where=str(part),
                 remedy="give a score whose length does not depend on the output",
             )
-        room[part.first : part.first + part.trials] = scores
         self._done[part.side] = part.first + part.trials
+        self._sides[part.side, part.first : part.first + part.trials] = scores
 
     def so_far(self) -> Trials:
-        """The trials that were run on both sides: views, which later chunks leave as they are."""
-        count = min(self._done)
-        sides = self._sides or (np.empty(0), np.empty(0))
-        views = [side[:count] for side in sides]
-        for view in views:
-            view.setflags(write=False)
-        return Trials(views[0], views[1], self._seed, self._trials)
+        """The trials that were run on both sides: views, which later chunks do not change."""
+        both = self._sides[:, : min(self._done)]
+        both.setflags(write=False)
+        return Trials(both[0], both[1], self._seed, self._trials)
 
 
 def _require_counts(trials: object, chunk: object) -> None:

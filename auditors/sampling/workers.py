@@ -1,33 +1,37 @@
-"""Chunks of trials on one process, on several, or on a cluster; always handed back in order.
+"""Chunks of trials on one process, on several, or on a cluster; always returned in order.
 
-In order, because which chunk is done first may depend on what came out of it: keeping the first ones to
-arrive would bend the distribution that is audited.
+Which chunk is done first may depend on its outputs: keeping the first ones to arrive would change the
+distribution that is audited.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import sys
+import sysconfig
 import traceback
 import warnings
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import cloudpickle
 from joblib import Parallel, delayed, parallel_config
 from joblib.externals.loky.process_executor import TerminatedWorkerError
 
-from dpaudit.auditors.sampling.scores import Array
-from dpaudit.auditors.sampling.serialization import shipped
 from dpaudit.auditors.sampling.trial import Side
 from dpaudit.errors import InvalidParameter, MissingExtra, UsageError, WorkersLost
 from dpaudit.interrupts import leave_to_parent
+from dpaudit.mechanisms import Array
 
 #: How often workers may die in a row without one chunk being finished.
 RETRIES = 3
 _CONNECTING = "20s"
+_INSTALLED = tuple({Path(sysconfig.get_path(name)) for name in ("stdlib", "purelib", "platlib")})
 
 
 @dataclass(frozen=True, order=True)
@@ -38,17 +42,17 @@ class Chunk:
     side: int
     trials: int
 
+    def __str__(self) -> str:
+        return f"side {self.side}, trials {self.first} to {self.first + self.trials - 1}"
+
 
 def compute(
     sides: tuple[Side, Side], chunks: Sequence[Chunk], *, workers: int = 1, cluster: str | None = None
 ) -> Generator[tuple[Array, str | None], None, None]:
-    """The scores of each chunk and the structure of its outputs, in the order given.
+    """The scores of each chunk and the structure of its outputs, in the given order.
 
-    Args:
-        sides: the data's and the neighbour's.
-        chunks: what to run.
-        workers: processes on this machine; 1 runs everything in this one.
-        cluster: the address of a `distributed` scheduler, which is then used instead.
+    One worker runs everything in this process; a cluster, the address of a `distributed` scheduler, is used
+    instead of workers.
 
     Raises:
         TrialFailed: a trial raised.
@@ -91,14 +95,14 @@ def _payload(side: Side) -> bytes:
         raise UsageError(
             f"cannot be sent to another process: {type(error).__name__}",
             where="workers",
-            why="a handle on another library's object means nothing there",
+            why="a handle on another library's object is not valid there",
             remedy="make that object inside the function that is audited, or run with one worker",
         ) from error
 
 
 @contextmanager
 def _stopping(results: Any) -> Iterator[Any]:
-    """Close joblib's results quietly: whoever stops early knows that chunks under way are lost."""
+    """Close joblib's results without its warning that unfinished chunks are lost."""
     try:
         yield results
     finally:
@@ -115,7 +119,7 @@ def _parallel(workers: int, cluster: str | None) -> Parallel:
 
 @contextmanager
 def _cluster(address: str | None) -> Iterator[None]:
-    """Be the client of a cluster: joblib's dask backend takes the one that is current."""
+    """Become the client of a cluster: joblib's dask backend uses the current client."""
     if address is None:
         yield
         return
@@ -131,7 +135,7 @@ def _cluster(address: str | None) -> Iterator[None]:
         raise UsageError(
             f"no scheduler answers: {type(error).__name__}",
             where=f"cluster {address}",
-            why="there is nothing to run the trials on",
+            why="the trials are to run on its workers",
             remedy="start one with `dask scheduler`, and give its address, such as tcp://10.0.0.1:8786",
         ) from error
     with client:
@@ -139,10 +143,10 @@ def _cluster(address: str | None) -> Iterator[None]:
 
 
 def _run(payload: bytes, first: int, trials: int) -> tuple[Array, str | None] | Exception:
-    """A chunk's scores, or what was raised: joblib would raise the first error to arrive, not the first."""
+    """A chunk's scores, or its error: joblib would raise the error that arrives first, not the first one."""
     leave_to_parent()
     try:
-        # What an algorithm prints is no part of an answer on the caller's stdout, which a worker may share.
+        # What an algorithm prints must not mix with the caller's output on stdout, which a worker may share.
         with contextlib.redirect_stdout(sys.stderr):
             side: Side = cloudpickle.loads(payload)
             return side.scored(first, trials)
@@ -150,3 +154,58 @@ def _run(payload: bytes, first: int, trials: int) -> tuple[Array, str | None] | 
         # The chained cause does not cross a process border; its traceback does.
         error.add_note("".join(traceback.format_exception(error)))
         return error
+
+
+def shipped(value: object) -> bytes:
+    """`value` pickled, its functions and classes by value unless they belong to an installed package.
+
+    Closures and lambdas have no name to import them by, and the module of a script or a test cannot be
+    imported from elsewhere: what it defines has to travel.
+
+    Raises:
+        Exception: whatever pickling raises for a part that cannot be pickled.
+    """
+    added = [module for module in _own_modules(value) if module.__name__ not in _registered()]
+    for module in added:
+        cloudpickle.register_pickle_by_value(module)
+    try:
+        content: bytes = cloudpickle.dumps(value)
+        return content
+    finally:
+        for module in added:
+            cloudpickle.unregister_pickle_by_value(module)
+
+
+def _registered() -> set[str]:
+    return set(cloudpickle.list_registry_pickle_by_value())
+
+
+def _own_modules(value: object) -> set[ModuleType]:
+    """The modules that define a value, its class and its attributes, as far as they are not installed."""
+    names = {name for part in _parts(value, depth=3) for name in (_module(part), _module(type(part)))}
+    modules = (sys.modules.get(name) for name in names if name is not None)
+    return {module for module in modules if module is not None and not _importable(module)}
+
+
+def _module(value: object) -> str | None:
+    name = getattr(value, "__module__", None)
+    return name if isinstance(name, str) else None
+
+
+def _parts(value: Any, depth: int) -> Iterator[object]:
+    yield value
+    if depth == 0:
+        return
+    inner = list(vars(value).values()) if hasattr(value, "__dict__") and not isinstance(value, type) else []
+    if isinstance(value, functools.partial):
+        inner += [value.func, *value.args, *value.keywords.values()]
+    for part in inner:
+        yield from _parts(part, depth - 1)
+
+
+def _importable(module: ModuleType) -> bool:
+    """Whether a worker has the module: Python's own, an installed one, or dpaudit's."""
+    if module.__name__.partition(".")[0] == "dpaudit" or getattr(module, "__file__", None) is None:
+        return True
+    file = Path(str(module.__file__))
+    return any(file.is_relative_to(folder) for folder in _INSTALLED)

@@ -1,4 +1,4 @@
-"""What a claim says of any one event: p <= e^epsilon q + delta for every point of its curve."""
+"""What a claim implies for any one event: p <= e^epsilon q + delta for every point of its privacy curve."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from typing import TypeAlias
 
 import numpy as np
 
-from dpaudit.auditors.sampling.samples import Array
+from dpaudit.auditors.statistics.clopper_pearson import require_fraction
 from dpaudit.claims.claims import Claim
 from dpaudit.claims.guarantees import ApproxDP, PureDP
 from dpaudit.errors import InvalidParameter
+from dpaudit.mechanisms import Array
 
-#: delta(epsilon): what a guarantee of zCDP, GDP or RDP implies; an upper bound will do.
-Curve: TypeAlias = Callable[[float], float]
+#: delta(epsilon) that a guarantee of zCDP, GDP or RDP implies; an upper bound is enough.
+PrivacyCurve: TypeAlias = Callable[[float], float]
 
 #: Where a bound on epsilon is stated if neither the claim nor the caller names a delta.
 DEFAULT_DELTA = 1e-5
@@ -25,13 +26,11 @@ _SMALLEST_DELTA = 1e-12
 
 @dataclass(frozen=True)
 class ClaimedPoints:
-    """Points (epsilon, delta) that all hold if the claim does.
+    """Points (epsilon, delta), [k] each, that all hold if the claim does.
 
     Attributes:
-        epsilons: [k].
-        deltas: [k].
         report_delta: the delta at which the audit states its bound.
-        report_epsilon: what the claim says there; None without a claim.
+        report_epsilon: the epsilon that the claim states there; None without a claim.
     """
 
     epsilons: Array
@@ -39,28 +38,33 @@ class ClaimedPoints:
     report_delta: float
     report_epsilon: float | None
 
+    @property
+    def pairs(self) -> list[tuple[float, float]]:
+        """Each (epsilon, delta)."""
+        return list(zip(self.epsilons.tolist(), self.deltas.tolist(), strict=True))
+
     def ceiling(self, q: Array) -> Array:
-        """The largest probability that the claim allows an event beside q, [n] -> [n]."""
+        """The largest probability of an event that the claim allows beside q, [n] -> [n]."""
         lines = np.exp(np.minimum(self.epsilons, 700.0)) * q[..., None] + self.deltas
         highest: Array = np.min(lines, axis=-1)
         return highest
 
 
-def claimed_points(claim: Claim | None, curve: Curve | None, delta: float | None) -> ClaimedPoints:
+def claimed_points(claim: Claim | None, curve: PrivacyCurve | None, delta: float | None) -> ClaimedPoints:
     """The points to test for a claim.
 
     Args:
         claim: what is claimed; None to bound epsilon at `delta` only.
         curve: delta(epsilon) of the claimed guarantee, nonincreasing; needed for zCDP, GDP and RDP,
             not used for pure and approximate DP.
-        delta: where to state the bound; left out, the claim's own delta, or 1e-5.
+        delta: where to state the bound; by default the claim's own delta, or 1e-5.
 
     Raises:
         InvalidParameter: no curve where one is needed, a curve that is NaN, increases or leaves
-            [0, 1], one that says nothing at any epsilon looked at, or a delta outside [0, 1).
+            [0, 1], one that is 1 at every epsilon tried, or a delta outside [0, 1).
     """
-    if delta is not None and not 0 <= delta < 1:
-        raise InvalidParameter(f"delta {delta} is not in [0, 1)", where="delta")
+    if delta is not None:
+        require_fraction("delta", delta, zero=True)
     if claim is None:
         at = DEFAULT_DELTA if delta is None else delta
         return ClaimedPoints(np.zeros(1), np.full(1, at), at, None)
@@ -68,7 +72,7 @@ def claimed_points(claim: Claim | None, curve: Curve | None, delta: float | None
     if isinstance(guarantee, PureDP | ApproxDP):
         own = guarantee.delta if isinstance(guarantee, ApproxDP) else 0.0
         at = own if delta is None else delta
-        # (epsilon, delta)-DP says nothing of a smaller delta.
+        # (epsilon, delta)-DP implies nothing at a smaller delta.
         stated = guarantee.epsilon if at >= own else None
         return ClaimedPoints(np.array([guarantee.epsilon]), np.array([own]), at, stated)
     if curve is None:
@@ -82,8 +86,7 @@ def claimed_points(claim: Claim | None, curve: Curve | None, delta: float | None
     top = 1.0
     while _value(curve, top) > _SMALLEST_DELTA and top < 500:
         top *= 2
-    epsilons = np.concatenate([np.linspace(0.0, top, _POINTS), np.geomspace(top / 1e4, top, _POINTS)])
-    epsilons = np.unique(epsilons)
+    epsilons = np.union1d(np.linspace(0.0, top, _POINTS), np.geomspace(top / 1e4, top, _POINTS))
     deltas = np.array([_value(curve, float(epsilon)) for epsilon in epsilons])
     if np.any(np.diff(deltas) > 1e-9):
         raise InvalidParameter("delta(epsilon) of the claim increases", where="curve")
@@ -94,22 +97,22 @@ def claimed_points(claim: Claim | None, curve: Curve | None, delta: float | None
     useful = deltas < 1
     if not useful.any():
         raise InvalidParameter(
-            f"a claim of {guarantee} says nothing at any epsilon up to {top:g}",
+            f"a claim of {guarantee} has delta = 1 at every epsilon up to {top:g}",
             where="claim",
-            why="with a delta of 1 everything may be revealed: no outcome could refute it",
+            why="with a delta of 1 everything may be revealed, so that no outcome could refute the claim",
             remedy="claim less: a smaller mu, rho or epsilon",
         )
     return ClaimedPoints(epsilons[useful], deltas[useful], at, stated)
 
 
-def _value(curve: Curve, epsilon: float) -> float:
+def _value(curve: PrivacyCurve, epsilon: float) -> float:
     value = float(curve(epsilon))
     if not 0 <= value <= 1:
         raise InvalidParameter(f"delta({epsilon}) of the claim is {value}", where="curve")
     return value
 
 
-def _claimed_epsilon(curve: Curve, delta: float) -> float | None:
+def _claimed_epsilon(curve: PrivacyCurve, delta: float) -> float | None:
     """The least epsilon that the claim states at delta, rounded up; None where it states none."""
     high = 1.0
     while _value(curve, high) > delta:

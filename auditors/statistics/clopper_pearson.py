@@ -1,4 +1,4 @@
-"""Exact binomial bounds, and what a number of trials can say at most.
+"""Exact binomial bounds, and the largest epsilon that a number of trials can refute.
 
 References:
     C. J. Clopper, E. S. Pearson. The use of confidence or fiducial limits illustrated in the case of
@@ -8,6 +8,8 @@ References:
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
+from collections.abc import Callable
 
 from scipy.special import betaincinv
 
@@ -54,19 +56,13 @@ def epsilon_lower(
 ) -> float:
     """A lower bound on epsilon at `delta` from how often one event happened on either side.
 
-    (epsilon, delta)-DP says p <= e^epsilon q + delta of every event; half of the error is spent on
-    bounding p from below, half on q from above. The event must not have been chosen on these trials.
+    Of `trials_p` runs on the data the event happened in `successes_p`, of `trials_q` runs on the neighbour in
+    `successes_q`; it must not have been chosen on these runs. (epsilon, delta)-DP implies
+    p <= e^epsilon q + delta for every event; half of the error, the probability with which the bound may
+    fail, is spent on bounding p from below, half on q from above.
 
     >>> round(epsilon_lower(300, 1000, 100, 1000, delta=1e-5, error=0.05), 5)
     0.81485
-
-    Args:
-        successes_p: runs on the data in which the event happened.
-        trials_p: runs on the data.
-        successes_q: the same on the neighbour.
-        trials_q: runs on the neighbour.
-        delta: the claim's delta, in [0, 1).
-        error: probability with which the bound may fail.
 
     Returns:
         max(0, log((p_low - delta) / q_high)).
@@ -74,7 +70,7 @@ def epsilon_lower(
     Raises:
         InvalidParameter: a count, delta or error out of range.
     """
-    _check_delta(delta)
+    require_fraction("delta", delta, zero=True)
     low = proportion_lower(successes_p, trials_p, error / 2)
     high = proportion_upper(successes_q, trials_q, error / 2)
     return math.log((low - delta) / high) if low - delta > high else 0.0
@@ -91,7 +87,7 @@ def largest_refutable_epsilon(trials: int, delta: float, confidence: float) -> f
     Raises:
         InvalidParameter: no trials, or delta or confidence out of range.
     """
-    _check_delta(delta)
+    require_fraction("delta", delta, zero=True)
     return epsilon_lower(trials, trials, 0, trials, delta, 1 - confidence)
 
 
@@ -104,23 +100,38 @@ def trials_needed(epsilon: float, delta: float, confidence: float) -> int:
     Raises:
         InvalidParameter: epsilon negative or not finite, or delta or confidence out of range.
     """
-    _check_delta(delta)
+    require_fraction("delta", delta, zero=True)
     if not (math.isfinite(epsilon) and epsilon >= 0):
         raise InvalidParameter(f"epsilon {epsilon} is not a finite number >= 0", where="epsilon")
-    if not 0 < confidence < 1:
-        raise InvalidParameter(f"confidence {confidence} is not in (0, 1)", where="confidence")
+    require_fraction("confidence", confidence)
     # r = (error/2)^(1/n) must satisfy r - delta >= e^epsilon (1 - r).
     short = (1 - delta) / (1 + math.exp(min(epsilon, 700.0)))
     return math.ceil(math.log((1 - confidence) / 2) / math.log1p(-short))
 
 
+def least_enough(enough: Callable[[int], bool], first: int, most: int) -> int | None:
+    """The least number that is enough, doubled from `first` and then bisected; None where it exceeds `most`.
+
+    If k is enough every larger number must be.
+    """
+    high = first
+    while not enough(high):
+        high *= 2
+        if high > most:
+            return None
+    return bisect_left(range(high), x=True, lo=high // 2 + 1, key=enough)
+
+
+def require_fraction(name: str, value: float, *, zero: bool = False) -> None:
+    """Raise `InvalidParameter` for a number outside (0, 1), or outside [0, 1) where 0 is allowed."""
+    if not (0 < value < 1 or (zero and value == 0)):
+        interval = "[0, 1)" if zero else "(0, 1)"
+        raise InvalidParameter(
+            f"{name} {value} is not in {interval}", where=name, remedy=f"give a number in {interval}"
+        )
+
+
 def _check(successes: int, trials: int, error: float) -> None:
     if not 0 <= successes <= trials or trials < 1:
         raise InvalidParameter(f"{successes} successes of {trials} trials", where="successes")
-    if not 0 < error < 1:
-        raise InvalidParameter(f"error {error} is not in (0, 1)", where="error")
-
-
-def _check_delta(delta: float) -> None:
-    if not 0 <= delta < 1:
-        raise InvalidParameter(f"delta {delta} is not in [0, 1)", where="delta")
+    require_fraction("error", error)

@@ -3,9 +3,9 @@
     delta(epsilon) = Phi(mu/2 - epsilon/mu) - e^epsilon Phi(-mu/2 - epsilon/mu)
 
 (Balle and Wang 2018, Theorem 8). Deliberately not the accountants' code, which bounds it from above and
-as closely as doubles go: an audit that shared it could not see its faults, and a proof and an
-experiment that rest on one function are not two pieces of evidence. Here each of the two terms is taken
-with an error that is far larger than its rounding, on the side that is safe.
+as closely as doubles go: an audit that shared it could not find its faults, and a proof and an
+experiment that rest on one function are not two pieces of evidence. Here each of the two terms is moved,
+to the safe side, by far more than its rounding error.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from collections.abc import Callable
 from scipy.special import log_ndtr
 
 #: Relative to a term, and to the magnitudes of its logarithm. scipy's log_ndtr and the exponential are
-#: off by some 1e-15; a hundred times that is still nothing beside what an audit measures.
+#: off by some 1e-15; a hundred times that is still negligible beside what an audit measures.
 MARGIN = 1e-13
-#: No bound on epsilon says more than this; an infinite one stands as this number.
+#: The largest bound on epsilon that is stated; it also stands for an infinite one.
 LARGEST_EPSILON = 1e6
 
 
@@ -35,13 +35,16 @@ def delta_above(epsilon: float, mu: float) -> float:
 def epsilon_below(delta: float, mu: float) -> float:
     """A lower bound on the least epsilon that holds for the pair at `delta`; a positive delta below 1.
 
-    It is 0 where rounding leaves nothing to say, and at most 1e6.
+    It is 0 where rounding leaves no positive bound, and at most `LARGEST_EPSILON`.
     """
-    return _crossing(lambda epsilon: delta_below(epsilon, mu) > delta)
+    return largest_rejected(lambda epsilon: delta_below(epsilon, mu) > delta)
 
 
-def _crossing(too_small: Callable[[float], bool]) -> float:
-    """About the largest epsilon for which `too_small` still holds; it does hold there, or it is 0."""
+def largest_rejected(too_small: Callable[[float], bool]) -> float:
+    """About the largest epsilon that is too small, and so are all below it: one of them, or 0.
+
+    It is at most `LARGEST_EPSILON`.
+    """
     if not too_small(0.0):
         return 0.0
     low, high = 0.0, 1.0

@@ -1,4 +1,4 @@
-"""Anytime-valid: look whenever you like, stop when you like, go on tomorrow.
+"""A sequential test of a claim, valid whenever you stop and however often you evaluate it.
 
 For each epsilon of a grid a bettor starts with wealth 1 and stakes it, pair of runs by pair of runs, on
 bets that would be fair or worse if (epsilon, delta)-DP held (see `betting`). Every bet is fixed by
@@ -6,11 +6,16 @@ earlier runs alone, so the wealth is a nonnegative supermartingale under the cla
 inequality (1939) it ever reaches 1/a with probability at most a. All epsilon below the first whose
 wealth has not reached 1/a are refuted: a confidence sequence, valid at all times at once.
 
-Bets are placed block by block, each block a fixed part longer than all before it, and the wealth is looked
-at after fixed numbers of pairs: what is found depends on the runs alone, not on how they were handed in.
+Bets are placed block by block, each block a fixed part longer than all before it, and the wealth is
+evaluated after fixed numbers of pairs: the result depends on the runs alone, not on how they were handed in.
 Two strategies share the initial wealth: one bets on the growth-optimal soft tests of a fitted
 log-likelihood ratio, in both directions at once, one on the single event that promises most. All that is
 chosen (threshold, tail, direction, stake) is chosen from the past, hence at no cost.
+
+A score that is learned from features is learned again and again, from runs that are past: from the first 64
+a side, and each time that there are 128, 256, 512, ... from the first half of them, while the bets to come
+are placed on the other half. These numbers do not depend on how many runs are asked for: an audit that is
+extended, interrupted or resumed places the very bets that an uninterrupted one places.
 
 References:
     J. Ville. Etude critique de la notion de collectif, 1939.
@@ -22,12 +27,12 @@ from __future__ import annotations
 
 import io
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from dpaudit.auditors.sampling.samples import Array, Samples, rounding
-from dpaudit.auditors.statistics.blocks import (
+from dpaudit.auditors.statistics.betting import (
     FIRST_BLOCK,
     LOOKS,
     largest_refutable,
@@ -35,38 +40,42 @@ from dpaudit.auditors.statistics.blocks import (
     pairs_needed,
     place,
 )
-from dpaudit.auditors.statistics.claim_points import ClaimedPoints, Curve, claimed_points
-from dpaudit.auditors.statistics.threshold import LIMITS, ROUNDED, check_confidence
-from dpaudit.auditors.statistics.threshold_events import event_for_epsilon
+from dpaudit.auditors.statistics.claim_points import ClaimedPoints, PrivacyCurve, claimed_points
+from dpaudit.auditors.statistics.classifier import Learner, learned_score
+from dpaudit.auditors.statistics.clopper_pearson import require_fraction
+from dpaudit.auditors.statistics.samples import Samples, rounding
+from dpaudit.auditors.statistics.threshold import LIMITS, ROUNDED, event_for_epsilon
 from dpaudit.certificate.verdicts import Audit
 from dpaudit.claims.claims import Claim
 from dpaudit.errors import DataError
+from dpaudit.mechanisms import Array
 
 #: After the first block each is this part of all pairs before it.
 BLOCK_GROWTH = 0.15
 _GRID = np.round(np.arange(0.0, 12.0, 0.02), 2)
 #: Initial wealth of the two strategies: the soft test and the single event.
 _PRIOR = np.log([0.75, 0.25])
+#: An evaluation costs as much as all runs so far, so each comes when there are this many times as many.
+_FURTHER = 1.4
+#: The parts of a state that are arrays, and those that are numbers.
+_ARRAYS = ("data", "neighbour", "wealth", "settled", "held", "peak")
+_NUMBERS = ("confidence", "begun", "bets", "seed", "attack_grid")
 
 
 @dataclass(frozen=True)
 class Sequential:
-    """A sequential audit at one moment; `update` gives the next, `audit` what is known by now.
+    """A sequential audit at one moment; `update` gives the next, `audit` the result so far.
 
     Attributes:
-        claim: what to refute, if anything.
-        points: what the claim says.
-        confidence: for everything the audit will ever say.
-        data: scores [n] so far.
-        neighbour: scores [n] so far.
+        confidence: for all results of the audit together.
+        data: scores [n] so far; `neighbour` likewise.
         begun: pairs before the present block; its bets follow from these alone.
         wealth: [2, e], log wealth of both strategies at the block's beginning, claim by claim.
-        settled: [e], the largest log wealth of both together at any look before the present block.
-        held: [2, e], log wealth of both strategies by now.
-        peak: [e], the largest log wealth of both together at any look so far.
+        settled: [e], the largest log wealth of both together at any evaluation before the present block.
+        held: [2, e], log wealth of both strategies now.
+        peak: [e], the largest log wealth of both together at any evaluation so far.
         bets: pairs that were bet on, under this score or earlier ones.
-        seed: root seed of the runs.
-        attack_grid: whether scores are left as they are.
+        attack_grid: whether scores are not rounded.
     """
 
     claim: Claim | None
@@ -85,7 +94,7 @@ class Sequential:
 
     @property
     def separate(self) -> bool:
-        """Whether the claim's points are not on the bank's delta, so that it has a wealth of its own."""
+        """Whether the claim has a wealth of its own, since its points are not at the reported delta."""
         return self.claim is not None and (
             len(self.points.deltas) > 1 or bool(self.points.deltas[0] != self.points.report_delta)
         )
@@ -98,7 +107,7 @@ class Sequential:
         return np.unique(np.append(_GRID, self.points.epsilons))
 
     def update(self, data: Array, neighbour: Array) -> Sequential:
-        """The audit after further pairs of runs, [m] scores on either side; this is a look as well.
+        """The audit after further pairs of runs, [m] scores on either side; the wealth is evaluated, too.
 
         Raises:
             DataError: scores of differing shapes, features instead of scores, or a NaN.
@@ -153,26 +162,21 @@ class Sequential:
         )
 
     def rescored(self, data: Array, neighbour: Array) -> Sequential:
-        """The audit that goes on with another score, its wealth kept.
+        """The audit continued with another score and the same wealth.
 
         Args:
-            data: what the new score makes of runs that are past and that it was not chosen by, [n], at least
-                `FIRST_BLOCK`: the next bets are placed on them.
-            neighbour: of the other side.
+            data: the new score of past runs that it was not learned from, [n], at least `FIRST_BLOCK`: the
+                next bets follow from them.
+            neighbour: the same of the other side.
         """
         return replace(
-            self,
-            data=data,
-            neighbour=neighbour,
-            begun=len(data),
-            wealth=self.held,
-            settled=self.peak,
+            self, data=data, neighbour=neighbour, begun=len(data), wealth=self.held, settled=self.peak
         )
 
     def _gains(self, past: Samples, x: Array, y: Array, length: int, settled: Array) -> Array:
         """What a block has added to each log wealth by each of its looks, [2, e, looks].
 
-        Looks that are still to come show the wealth by now. Claims refuted before the block are left alone.
+        Later looks show the wealth now. No bets are placed against claims refuted before the block.
         """
         gained = np.zeros((2, len(settled), min(LOOKS, length)))
         bank, delta = self.bank, self.points.report_delta
@@ -194,7 +198,7 @@ class Sequential:
         return float(-np.log(1 - self.confidence))
 
     def audit(self) -> Audit:
-        """What is known by now; true of all looks at once with the audit's confidence."""
+        """The result so far; with the audit's confidence all results hold at once."""
         bank, n = self.bank, len(self.data)
         if self.bets:
             n = FIRST_BLOCK + self.bets
@@ -206,8 +210,7 @@ class Sequential:
         if self.claim is not None:
             at = -1 if self.separate else int(np.searchsorted(bank, self.points.epsilons[0]))
             p_value = float(np.exp(-max(0.0, self.peak[at])))
-            pairs = zip(self.points.epsilons.tolist(), self.points.deltas.tolist(), strict=True)
-            needed = min(pairs_needed(epsilon, own, self.confidence) for epsilon, own in pairs)
+            needed = min(pairs_needed(*point, self.confidence) for point in self.points.pairs)
             if n < needed:
                 reason = (
                     f"{n} pairs of runs can refute no point of the claim, whatever they show; "
@@ -234,24 +237,18 @@ class Sequential:
         )
 
     def to_bytes(self) -> bytes:
-        """The whole state, to go on from later: a NumPy archive without pickles."""
-        stated = {
+        """The whole state, to continue from later: a NumPy archive without pickles."""
+        stated = {name: getattr(self, name) for name in _NUMBERS} | {
             "claim": None if self.claim is None else self.claim.to_json(),
-            "confidence": self.confidence,
-            "begun": self.begun,
-            "bets": self.bets,
-            "seed": self.seed,
-            "attack_grid": self.attack_grid,
             "report": [self.points.report_delta, self.points.report_epsilon],
         }
         file = io.BytesIO()
         np.savez_compressed(
             file,
             state=np.array(json.dumps(stated)),
-            points=np.stack([self.points.epsilons, self.points.deltas]),
-            scores=np.stack([self.data, self.neighbour]),
-            wealth=np.stack([self.wealth, self.held]),
-            peak=np.stack([self.settled, self.peak]),
+            epsilons=self.points.epsilons,
+            deltas=self.points.deltas,
+            **{name: getattr(self, name) for name in _ARRAYS},
         )
         return file.getvalue()
 
@@ -260,30 +257,16 @@ class Sequential:
         """The state that `to_bytes` wrote."""
         with np.load(io.BytesIO(content), allow_pickle=False) as archive:
             stated = json.loads(str(archive["state"]))
-            (epsilons, deltas), scores = archive["points"], archive["scores"]
-            (wealth, held), (settled, peak) = archive["wealth"], archive["peak"]
+            points = ClaimedPoints(archive["epsilons"], archive["deltas"], *stated["report"])
+            arrays = {name: archive[name] for name in _ARRAYS}
         claim = None if stated["claim"] is None else Claim(**stated["claim"])
-        return cls(
-            claim=claim,
-            points=ClaimedPoints(epsilons, deltas, *stated["report"]),
-            confidence=stated["confidence"],
-            data=scores[0],
-            neighbour=scores[1],
-            begun=stated["begun"],
-            wealth=wealth,
-            settled=settled,
-            held=held,
-            peak=peak,
-            bets=stated["bets"],
-            seed=stated["seed"],
-            attack_grid=stated["attack_grid"],
-        )
+        return cls(claim=claim, points=points, **arrays, **{name: stated[name] for name in _NUMBERS})
 
 
 def begin(
     *,
     claim: Claim | None = None,
-    curve: Curve | None = None,
+    curve: PrivacyCurve | None = None,
     delta: float | None = None,
     confidence: float = 0.95,
     seed: int = 0,
@@ -294,7 +277,7 @@ def begin(
     Raises:
         InvalidParameter: a confidence out of range, or a claim that needs a curve and has none.
     """
-    check_confidence(confidence)
+    require_fraction("confidence", confidence)
     none = np.zeros(0)
     points = claimed_points(claim, curve, delta)
     empty = Sequential(
@@ -303,3 +286,83 @@ def begin(
     claims = len(empty.bank) + int(empty.separate)
     wealth, peak = np.zeros((2, claims)), np.zeros(claims)
     return replace(empty, wealth=wealth, settled=peak, held=wealth, peak=peak)
+
+
+class SequentialFeed:
+    """A sequential audit that is handed all runs so far, again and again; it learns a score from features.
+
+    Its result after so many runs depends on those runs alone: not on how many are asked for, nor on when it
+    was evaluated before.
+    """
+
+    def __init__(self, begun: Sequential, learner: Learner) -> None:
+        self._state, self._learner = begun, learner
+        self._score: Callable[[Array], Array] | None = None
+        self._fed = 0
+        self._rescore_at = 2 * FIRST_BLOCK
+        self._audit: Audit | None = None
+
+    def so_far(self, runs: Samples) -> Audit | None:
+        """The result so far, computed anew once there are enough new runs; None before the first.
+
+        Args:
+            runs: all runs so far; those of earlier calls come first.
+        """
+        return self._audit if len(runs) < max(2, _FURTHER * self._fed) else self.of_all(runs)
+
+    def of_all(self, runs: Samples) -> Audit:
+        """The result of all runs so far."""
+        features = runs.data.ndim == 2
+        if features:
+            self._feed_features(runs)
+        else:
+            self._state = self._state.update(runs.data[self._fed :], runs.neighbour[self._fed :])
+            self._fed = len(runs)
+        audit = self._state.audit().model_copy(update={"trials": len(runs)})
+        if features and audit.inconclusive:
+            learned = f"the first {FIRST_BLOCK} runs a side, from which a score was learned, do not count"
+            audit = audit.model_copy(update={"inconclusive": (*audit.inconclusive, learned)})
+        self._audit = audit
+        return audit
+
+    def _feed_features(self, runs: Samples) -> None:
+        if self._score is None:
+            if len(runs) <= FIRST_BLOCK:
+                return
+            self._score, self._fed = self._learned(runs, FIRST_BLOCK), FIRST_BLOCK
+        while self._fed < len(runs):
+            to = min(len(runs), self._rescore_at)
+            new = (side[self._fed : to] for side in (runs.data, runs.neighbour))
+            self._state = self._state.update(*map(self._score, new))
+            self._fed = to
+            if to == self._rescore_at < len(runs):
+                half = to // 2
+                self._score = self._learned(runs, half)
+                past = (side[half:to] for side in (runs.data, runs.neighbour))
+                self._state = self._state.rescored(*map(self._score, past))
+                self._rescore_at = 2 * to
+
+    def _learned(self, runs: Samples, first: int) -> Callable[[Array], Array]:
+        return learned_score(runs.split(first / len(runs))[0], self._learner)
+
+
+def sequential(
+    samples: Samples,
+    *,
+    claim: Claim | None = None,
+    curve: PrivacyCurve | None = None,
+    delta: float | None = None,
+    confidence: float = 0.95,
+    learner: Learner = "logistic",
+    attack_grid: bool = False,
+) -> Audit:
+    """The sequential audit of samples that are all there already; the arguments are those of `threshold`."""
+    state = begin(
+        claim=claim,
+        curve=curve,
+        delta=delta,
+        confidence=confidence,
+        seed=samples.seed,
+        attack_grid=attack_grid,
+    )
+    return SequentialFeed(state, learner).of_all(samples)

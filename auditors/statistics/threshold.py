@@ -4,29 +4,35 @@ The scheme is that of DP-Sniper (Bichsel, Steffen, Bogunovic, Vechev 2021) and o
 Oprea (2020). The budget of error has one entry: exactly one event (threshold, tail and direction
 together) and one classifier come out of the first shares, and the whole error is spent on testing that
 event on runs that had no part in choosing it. All points of a claimed curve are tested with this one
-event at no further cost: they all follow from the same claim, and one p-value speaks of all.
+event at no further cost: they all follow from the same claim, and share one p-value.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri
 
-from dpaudit.auditors.sampling.classifier import Learner, learned
-from dpaudit.auditors.sampling.samples import Samples, rounding
-from dpaudit.auditors.statistics.claim_points import ClaimedPoints, Curve, claimed_points
-from dpaudit.auditors.statistics.clopper_pearson import largest_refutable_epsilon, trials_needed
-from dpaudit.auditors.statistics.threshold_events import event_for_epsilon
+from dpaudit.auditors.statistics.claim_points import ClaimedPoints, PrivacyCurve, claimed_points
+from dpaudit.auditors.statistics.classifier import Learner, learned
+from dpaudit.auditors.statistics.clopper_pearson import (
+    largest_refutable_epsilon,
+    require_fraction,
+    trials_needed,
+)
+from dpaudit.auditors.statistics.samples import Samples, rounding
 from dpaudit.auditors.statistics.two_proportions import Ceiling, by_epsilon, region
 from dpaudit.certificate.conditions import Code, Condition
 from dpaudit.certificate.verdicts import Audit
 from dpaudit.claims.claims import Claim
-from dpaudit.errors import InvalidParameter
+from dpaudit.mechanisms import Array
 
 #: Shares of the runs: to learn a score from (features only), and of the others to choose an event on.
 LEARNING = 0.3
 CHOOSING = 0.2
+_CANDIDATES = 200
 
 LIMITS = (Condition(code=Code.GIVEN_PAIRS), Condition(code=Code.RARE_EVENTS))
 ROUNDED = Condition(code=Code.ROUNDED_SCORES)
@@ -36,7 +42,7 @@ def threshold(
     samples: Samples,
     *,
     claim: Claim | None = None,
-    curve: Curve | None = None,
+    curve: PrivacyCurve | None = None,
     delta: float | None = None,
     confidence: float = 0.95,
     learner: Learner = "logistic",
@@ -48,10 +54,10 @@ def threshold(
         samples: scores [n], for instance log-likelihood ratios, or features [n, k] to learn one from.
         claim: what to refute, if anything.
         curve: delta(epsilon) of the claimed guarantee; needed for zCDP, GDP and RDP.
-        delta: where to state the bound on epsilon; left out, the claim's, or 1e-5.
+        delta: where to state the bound on epsilon; by default the claim's, or 1e-5.
         confidence: with at least this probability the bound holds and a true claim is not refuted.
         learner: what learns a score from features.
-        attack_grid: leave scores as they are, down to the last bit of a float.
+        attack_grid: do not round scores, so that a floating-point grid that differs can be found.
 
     Returns:
         The audit. The bound is the exact one of `two_proportions`, and never more than
@@ -60,21 +66,22 @@ def threshold(
     Raises:
         InvalidParameter: a confidence out of range, or a claim that needs a curve and has none.
     """
-    check_confidence(confidence)
+    require_fraction("confidence", confidence)
     points = claimed_points(claim, curve, delta)
     error = 1 - confidence
-    scored = learned(samples, learner, LEARNING) if samples.data.ndim == 2 else samples
-    choosing, testing = prepared(scored, attack_grid=attack_grid)
+    choosing, testing = prepared(samples, learner, attack_grid=attack_grid)
     n = len(testing)
     event, event_delta = event_for_epsilon(choosing, points.epsilons, points.deltas, n, error)
     x, y = event.counts(testing)
     stronger = region(x, y, n, by_epsilon(n, event_delta, error), error)
     largest = largest_refutable_epsilon(n, points.report_delta, confidence)
-    bound = min(largest, stronger.largest_refuted(_lines(points.report_delta), largest, error))
+
+    def line(epsilon: float) -> Ceiling:
+        return lambda q: np.exp(epsilon) * q + points.report_delta
+
+    bound = min(largest, stronger.largest_refuted(line, largest, error))
     inconclusive = () if claim is None else out_of_reach(points, n, len(samples), confidence)
-    p_value = None
-    if claim is not None and not inconclusive:
-        p_value = stronger.p_value(points.ceiling)
+    tested = claim is not None and not inconclusive
     return Audit(
         method="threshold",
         claim=claim,
@@ -86,7 +93,7 @@ def threshold(
         epsilon_claimed=points.report_epsilon,
         delta=points.report_delta,
         confidence=confidence,
-        p_value=p_value,
+        p_value=stronger.p_value(points.ceiling) if tested else None,
         largest_refutable_epsilon=largest,
         event=f"{event}: in {x} and {y} of {n} runs held out",
         inconclusive=inconclusive,
@@ -94,8 +101,13 @@ def threshold(
     )
 
 
-def prepared(samples: Samples, *, attack_grid: bool) -> tuple[Samples, Samples]:
-    """The runs to choose on and the runs to test on, rounded alike unless the grid is attacked."""
+def prepared(samples: Samples, learner: Learner, *, attack_grid: bool) -> tuple[Samples, Samples]:
+    """The runs to choose on and the runs to test on: scored where they are features, and rounded alike.
+
+    They are not rounded where the floating-point grid itself is attacked.
+    """
+    if samples.data.ndim == 2:
+        samples = learned(samples, learner, LEARNING)
     choosing, testing = samples.split(CHOOSING)
     if attack_grid:
         return choosing, testing
@@ -104,21 +116,11 @@ def prepared(samples: Samples, *, attack_grid: bool) -> tuple[Samples, Samples]:
     return whole.split(CHOOSING)
 
 
-def _lines(delta: float) -> Callable[[float], Ceiling]:
-    """Epsilon -> the ceiling e^epsilon q + delta."""
-
-    def line(epsilon: float) -> Ceiling:
-        return lambda q: np.exp(epsilon) * q + delta
-
-    return line
-
-
 def out_of_reach(points: ClaimedPoints, tested: int, trials: int, confidence: float) -> tuple[str, ...]:
     """Why no outcome could have refuted any claimed point, and how many runs it takes; else nothing."""
-    pairs = list(zip(points.epsilons.tolist(), points.deltas.tolist(), strict=True))
-    if any(epsilon < largest_refutable_epsilon(tested, delta, confidence) for epsilon, delta in pairs):
+    if any(epsilon < largest_refutable_epsilon(tested, delta, confidence) for epsilon, delta in points.pairs):
         return ()
-    needed = min(trials_needed(epsilon, delta, confidence) for epsilon, delta in pairs)
+    needed = min(trials_needed(epsilon, delta, confidence) for epsilon, delta in points.pairs)
     reason = (
         f"{tested} held-out runs a side can refute no point of the claim, whatever they show; "
         f"it takes at least {needed}, that is {-(-needed * trials // tested)} runs a side in all"
@@ -126,11 +128,103 @@ def out_of_reach(points: ClaimedPoints, tested: int, trials: int, confidence: fl
     return (reason,)
 
 
-def check_confidence(confidence: float) -> None:
-    """Refuse a confidence outside (0, 1).
+@dataclass(frozen=True)
+class ThresholdEvent:
+    """Scores at or beyond a threshold.
 
-    Raises:
-        InvalidParameter: it is.
+    Attributes:
+        threshold: the score.
+        upper: whether the event is score >= threshold, or score <= threshold.
+        swapped: whether it is likelier on the neighbour than on the data.
     """
-    if not 0 < confidence < 1:
-        raise InvalidParameter(f"confidence {confidence} is not in (0, 1)", where="confidence")
+
+    threshold: float
+    upper: bool
+    swapped: bool
+
+    def counts(self, samples: Samples) -> tuple[int, int]:
+        """The number of runs with the event, on the likelier side (x) and on the other (y)."""
+        data, neighbour = (
+            int(np.sum(side >= self.threshold if self.upper else side <= self.threshold))
+            for side in (samples.data, samples.neighbour)
+        )
+        return (neighbour, data) if self.swapped else (data, neighbour)
+
+    def __str__(self) -> str:
+        sign = ">=" if self.upper else "<="
+        likelier = "the neighbour" if self.swapped else "the data"
+        return f"score {sign} {self.threshold:.6g}, likelier on {likelier}"
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """Events on both tails and in both directions, with the counts x and y of each, all [c]."""
+
+    thresholds: Array
+    upper: NDArray[np.bool_]
+    swapped: NDArray[np.bool_]
+    x: Array
+    y: Array
+
+    def event(self, index: int) -> ThresholdEvent:
+        """One of the events."""
+        return ThresholdEvent(
+            float(self.thresholds[index]), bool(self.upper[index]), bool(self.swapped[index])
+        )
+
+
+def candidates(samples: Samples) -> Candidates:
+    """Thresholds at ranks of the pooled scores, denser towards both tails, with their counts."""
+    data, neighbour = (np.sort(side, kind="stable") for side in (samples.data, samples.neighbour))
+    # Stable sorting is a merge where the parts are sorted.
+    pooled = np.sort(np.concatenate([data, neighbour]), kind="stable")
+    n = len(pooled)
+    tail = np.geomspace(1, n, _CANDIDATES).astype(int) - 1
+    ranks = np.unique(np.concatenate([tail, n - 1 - tail, np.linspace(0, n - 1, _CANDIDATES).astype(int)]))
+    at = np.unique(pooled[ranks])  # [t]
+    above = [len(side) - np.searchsorted(side, at, side="left") for side in (data, neighbour)]
+    below = [np.searchsorted(side, at, side="right") for side in (data, neighbour)]
+    count = len(at)
+    return Candidates(
+        thresholds=np.tile(at, 4),
+        upper=np.repeat([True, True, False, False], count),
+        swapped=np.repeat([False, True, False, True], count),
+        x=np.concatenate([above[0], above[1], below[0], below[1]]).astype(np.float64),
+        y=np.concatenate([above[1], above[0], below[1], below[0]]).astype(np.float64),
+    )
+
+
+def event_for_epsilon(
+    samples: Samples, epsilons: Array, deltas: Array, tested: int, error: float
+) -> tuple[ThresholdEvent, float]:
+    """The event that promises to refute some claimed point by the widest margin, and that point's delta.
+
+    The choice depends on the given runs only; a test of the event on other runs is valid whatever they are.
+    The claimed points are epsilons and deltas [k], `tested` is the number of runs a side that the event will
+    be tested on, and `error` the level of that test.
+    """
+    found = candidates(samples)
+    scale = tested / len(samples)
+    # One more run on the other side than was counted: an event is not chosen for a lucky zero.
+    x, y = found.x[:, None] * scale, (found.y[:, None] + 1) * scale
+    excess = np.maximum(x - tested * deltas, 1e-9)  # [c, k]
+    share = np.maximum(1 / np.maximum(x, 1e-9) - 1 / tested, 0) * (x / excess) ** 2
+    variance = share + 1 / y + 1 / (tested + 1)
+    promised = np.log(excess / y) + ndtri(error) * np.sqrt(variance) - epsilons
+    best = int(np.argmax(promised))
+    return found.event(best // len(epsilons)), float(deltas[best % len(epsilons)])
+
+
+def event_for_mu(samples: Samples, error: float) -> ThresholdEvent:
+    """The event that promises the largest lower bound on mu; chosen as `event_for_epsilon` is."""
+    found = candidates(samples)
+    n = len(samples) + 1
+    p, q = (found.x + 0.5) / n, (found.y + 0.5) / n
+    quantile_p, quantile_q = ndtri(np.minimum(p, 1 - 0.25 / n)), ndtri(np.minimum(q, 1 - 0.25 / n))
+
+    def variance(share: Array, quantile: Array) -> Array:
+        # The delta method: the variance of a proportion over the squared normal density.
+        return share * (1 - share) / n * (2 * np.pi) * np.exp(quantile**2)
+
+    spread = np.sqrt(variance(p, quantile_p) + variance(q, quantile_q))
+    return found.event(int(np.argmax(quantile_p - quantile_q + ndtri(error) * spread)))

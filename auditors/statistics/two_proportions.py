@@ -1,11 +1,11 @@
 """An exact test of two proportions against a ceiling p <= F(q): no Bonferroni, no approximation.
 
-Clopper-Pearson bounds each proportion on its own and pays for it twice. Here the pair of counts is
-tested as one. The counts are ordered by how strongly they speak against the claim; the p-value is the
-largest probability, over all (p, q) that the claim allows, of counts at least as strong as the ones
-seen (Barnard 1945). The search over q is confined to an interval that misses the true q with a small
-probability, which is added to the p-value (Berger and Boos 1994). The region of stronger counts grows
-with x and shrinks with y, so its probability on a cell [q_low, q_high] is at most that of x drawn with
+Clopper-Pearson intervals bound each proportion on its own, which costs half of the error each. Here the
+pair of counts is tested as one. The counts are ordered by how strong evidence against the claim they are;
+the p-value is the largest probability, over all (p, q) that the claim allows, of counts at least as strong
+as the observed ones (Barnard 1945). The search over q is confined to an interval that misses the true q
+with a small probability, which is added to the p-value (Berger and Boos 1994). The region of stronger counts
+grows with x and shrinks with y, so its probability on a cell [q_low, q_high] is at most that of x drawn with
 F(q_high) and y with q_low: finitely many cells bound the supremum from above, with nothing left out.
 
 References:
@@ -26,12 +26,12 @@ from typing import TypeAlias
 import numpy as np
 from scipy.special import bdtr, bdtrc, ndtri
 
-from dpaudit.auditors.sampling.samples import Array
 from dpaudit.auditors.statistics.clopper_pearson import proportion_lower, proportion_upper
+from dpaudit.mechanisms import Array
 
 #: F, nondecreasing: the largest p that a claim allows beside each q; may exceed 1.
 Ceiling: TypeAlias = Callable[[Array], Array]
-#: How strongly counts (x, y) speak against the claim; nondecreasing in x.
+#: The strength of counts (x, y) as evidence against the claim; nondecreasing in x.
 Ordering: TypeAlias = Callable[[Array, Array], Array]
 
 _CELLS = 128
@@ -42,7 +42,7 @@ _NUISANCE = 1e-3
 
 @dataclass(frozen=True)
 class Region:
-    """The counts at least as strong as those seen, as the staircase x >= start of y's group.
+    """The counts at least as strong as the observed ones, as the staircase x >= start of y's group.
 
     Attributes:
         trials: of x.
@@ -61,10 +61,8 @@ class Region:
     def p_value(self, ceiling: Ceiling) -> float:
         """The largest probability of the region under any q and any p <= ceiling(q)."""
         p = np.clip(ceiling(self.edges[1:]), 0.0, 1.0)[:, None]  # [cells, 1]
-        tail = np.where(
-            self.starts > 0, bdtrc(np.maximum(self.starts - 1, 0), self.trials, p), 1.0
-        )  # [cells, groups]
-        tail = np.where(self.starts > self.trials, 0.0, tail)
+        beyond = bdtrc(np.maximum(self.starts - 1, 0), self.trials, p)  # [cells, groups]
+        tail = np.where(self.starts > self.trials, 0.0, np.where(self.starts > 0, beyond, 1.0))
         worst = float(np.max(np.sum(self.mass * tail, axis=1)))
         return min(1.0, worst * (1 + 1e-9) + self.nuisance)
 
@@ -73,7 +71,7 @@ class Region:
 
         Args:
             family: theta -> ceiling, each above the ones of smaller theta.
-            highest: where to stop.
+            highest: the largest theta to test.
             error: the level of the test.
 
         Returns:
@@ -86,10 +84,7 @@ class Region:
         low, high = 0.0, highest
         for _ in range(22):
             middle = (low + high) / 2
-            if self.p_value(family(middle)) <= error:
-                low = middle
-            else:
-                high = middle
+            low, high = (middle, high) if self.p_value(family(middle)) <= error else (low, middle)
         return low
 
 
@@ -137,7 +132,7 @@ def _staircase(y: Array, trials: int, ordering: Ordering, strength: float) -> Ar
 
 
 def by_epsilon(trials: int, delta: float, error: float) -> Ordering:
-    """Counts in the order of an approximate lower bound on log((p - delta) / q)."""
+    """Counts ordered by an approximate lower bound on log((p - delta) / q)."""
     width = float(-ndtri(error))
 
     def order(x: Array, y: Array) -> Array:
@@ -152,7 +147,7 @@ def by_epsilon(trials: int, delta: float, error: float) -> Ordering:
 
 
 def by_mu(trials: int) -> Ordering:
-    """Counts in the order of the distance between the normal quantiles of p and q."""
+    """Counts ordered by the distance between the normal quantiles of p and q."""
 
     def order(x: Array, y: Array) -> Array:
         distance: Array = ndtri(np.minimum(x + 0.5, trials + 0.75) / (trials + 1)) - ndtri(

@@ -1,4 +1,4 @@
-"""Every auditor against every mechanism of a zoo: who is refuted, by how much, at what cost.
+"""Every auditor on every mechanism of a zoo: which claims are refuted, with which bounds, at what cost.
 
 All bounds of a table hold together with its confidence: the error is split evenly over its audits.
 """
@@ -11,25 +11,24 @@ from dataclasses import dataclass
 
 from dpaudit.auditors.replay.replay import replay
 from dpaudit.auditors.sampling.curatorless import Plain
-from dpaudit.auditors.sampling.samples import Samples
 from dpaudit.auditors.sampling.trials import run_trials
-from dpaudit.auditors.statistics.sequential_feed import sequential
-from dpaudit.auditors.statistics.threshold import check_confidence, threshold
+from dpaudit.auditors.statistics.clopper_pearson import require_fraction
+from dpaudit.auditors.statistics.samples import Samples
+from dpaudit.auditors.statistics.sequential import sequential
+from dpaudit.auditors.statistics.threshold import threshold
 from dpaudit.auditors.zoo.zoo import ZOO, Specimen
 from dpaudit.certificate.verdicts import Audit, Experiment
 
 
 @dataclass(frozen=True)
 class ZooRow:
-    """One mechanism under every auditor that can be brought to bear on it.
+    """One mechanism, audited by every method that applies to it.
 
     Attributes:
-        name: in the zoo.
-        specimen: what was audited, its claim and its truth.
-        audits: by method: threshold and sequential on the same trials, and replay where the mechanism
-            draws its noise from a curator.
+        audits: threshold and sequential on the same trials, and replay where the mechanism draws its noise
+            from a curator.
         trials: runs on each side.
-        seconds: for all of it.
+        seconds: for all audits.
     """
 
     name: str
@@ -58,16 +57,13 @@ def zoo_rows(
 ) -> Iterator[ZooRow]:
     """Audit every mechanism of a zoo, one row after the other.
 
-    Args:
-        zoo: the mechanisms, by name.
-        trials: runs on each side; fewer of a mechanism that is slow to run.
-        seed: root seed; each audit draws from it alone.
-        confidence: with which all bounds and verdicts of the table hold together.
+    A mechanism that is slow to run gets fewer trials a side; all audits use the one root seed, and all bounds
+    and verdicts of the table hold together with the confidence.
 
     Raises:
-        InvalidParameter: no trials, a seed that is none, or a confidence outside (0, 1).
+        InvalidParameter: no trials, a negative seed, or a confidence outside (0, 1).
     """
-    check_confidence(confidence)
+    require_fraction("confidence", confidence)
     audits = sum(2 if isinstance(specimen.algorithm, Plain) else 3 for specimen in zoo.values())
     return _rows(zoo, trials, seed, 1 - (1 - confidence) / audits)
 

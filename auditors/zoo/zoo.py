@@ -1,8 +1,15 @@
-"""A zoo of mechanisms to hold auditors against: broken ones with known faults, and innocents.
+"""A zoo of mechanisms to test auditors on: broken ones with known faults, and correct ones.
 
-Each comes with a neighbouring pair on which it shows what it is, a score that tells the two sides apart,
-its claim, and the epsilon that holds exactly on that pair. An auditor whose lower bound exceeds it is
-wrong; one whose bound stays below the claim of a broken one is weak.
+Each comes with a neighbouring pair that shows its fault, a score that distinguishes the two sides, its claim,
+and the epsilon that holds exactly on that pair. An auditor whose lower bound exceeds that epsilon is wrong;
+one whose bound stays below the claim of a broken mechanism is weak.
+
+Mechanisms that draw their own noise are functions ``(data, generator, trials) -> outputs``; data are vectors
+of query answers, [queries], each of which one record moves by at most 1. Sparse vector has threshold 0 and
+epsilon 1 and, where it stops, stops at the first "yes".
+
+Lyu, M., Su, D. and Li, N. (2017). Understanding the Sparse Vector Technique for Differential Privacy.
+PVLDB 10(6), Figure 1: its Algorithms 1 to 6; Algorithms 1 and 2 are then the same.
 """
 
 from __future__ import annotations
@@ -10,28 +17,28 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import wraps
 from typing import Any
 
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
+from scipy.stats import laplace as laplace_distribution
 
 from dpaudit.auditors.sampling.curatorless import Plain, Rows
 from dpaudit.auditors.sampling.scores import RowScore, Score, flatten
 from dpaudit.auditors.sampling.trial import Auditable
-from dpaudit.auditors.zoo import mechanisms as zoo_mechanisms
-from dpaudit.auditors.zoo.mechanisms import QUERIES
 from dpaudit.claims.claims import Claim
 from dpaudit.claims.guarantees import ApproxDP, PureDP
 from dpaudit.claims.pairs import Pair
 from dpaudit.claims.sensitivity import L1, L2
 from dpaudit.curator.curator import Curator
 from dpaudit.curator.running import name_of
-from dpaudit.mechanisms import DiscreteGaussian, DiscreteLaplace, Gaussian
-
-Array = NDArray[np.float64]
+from dpaudit.mechanisms import Array, DiscreteGaussian, DiscreteLaplace, Gaussian
 
 DELTA = 1e-5
+#: How many queries sparse vector is asked.
+QUERIES = 10
 
 
 @dataclass(frozen=True)
@@ -39,13 +46,13 @@ class Specimen:
     """One mechanism of the zoo.
 
     Attributes:
-        algorithm: what is audited; it carries its claim.
-        pair: where it shows its fault.
+        algorithm: what is audited; it has a claim.
+        pair: a pair on which its fault shows.
         pair_epsilon: the least epsilon that holds on the pair at the claim's delta, rounded up; the
             mechanism's own may be larger.
-        source: where it is from, and what is wrong with it.
-        score: from an output to a number or a vector that tells the sides apart.
-        most_trials: of a mechanism that is slow to run: more trials are not worth the wait.
+        source: where it is from, and its fault.
+        score: from an output to a number or a vector that distinguishes the sides.
+        most_trials: a limit on the trials of a mechanism that is slow to run.
     """
 
     algorithm: Auditable
@@ -57,17 +64,13 @@ class Specimen:
 
     @property
     def claim(self) -> Claim:
-        """What is claimed."""
+        """The mechanism's claim."""
         claim: Claim = self.algorithm.claim  # type: ignore[attr-defined]  # every specimen's has one
         return claim
 
     @property
     def guarantee(self) -> PureDP | ApproxDP:
-        """The guarantee that is claimed.
-
-        Raises:
-            TypeError: it is no point (epsilon, delta).
-        """
+        """The claimed guarantee, which is a point (epsilon, delta)."""
         if not isinstance(self.claim.guarantee, PureDP | ApproxDP):
             raise TypeError(name_of(self.algorithm))
         return self.claim.guarantee
@@ -85,7 +88,7 @@ class Specimen:
 
 @dataclass(frozen=True)
 class Released:
-    """The answer to the one query with noise from the curator, so that it can be replayed, too."""
+    """The answer to the one query with the curator's noise, so that it can be replayed, too."""
 
     mechanism: Gaussian | DiscreteGaussian | DiscreteLaplace
     claim: Claim
@@ -106,74 +109,137 @@ def _on_the_grid_of_one(outputs: Array) -> Array:
     return np.asarray(scaled == np.round(scaled), dtype=np.float64)
 
 
-@dataclass(frozen=True)
-class _Single:
-    """The single form of a mechanism written for many runs at once."""
-
-    rows: Rows
-
-    def __call__(self, data: Any, generator: Generator) -> Any:
-        return self.rows(data, generator, 1)[0]
-
-    @property
-    def name(self) -> str:
-        return name_of(self.rows)
-
-
 def _plain(rows: Rows, guarantee: PureDP | ApproxDP | None = None) -> Plain:
-    return Plain(_Single(rows), rows=rows, claim=_claim(guarantee or PureDP(epsilon=1.0)))
+    """A mechanism that is written for many runs at once, with its single form."""
+
+    @wraps(rows)
+    def single(data: Any, generator: Generator) -> Any:
+        return rows(data, generator, 1)[0]
+
+    return Plain(single, rows=rows, claim=_claim(guarantee or PureDP(epsilon=1.0)))
 
 
 def _claim(guarantee: PureDP | ApproxDP) -> Claim:
     return Claim(guarantee, unit="record", neighbouring="replace-one")
 
 
+def first_yes(answers: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """The position of each row's first "yes"; the number of queries where there is none. [n]."""
+    positions: NDArray[np.int64] = answers.argmax(axis=1)
+    positions[~answers.any(axis=1)] = answers.shape[1]
+    return positions
+
+
+def sparse_vector_1(data: Array, generator: Generator, trials: int) -> Any:
+    """Algorithms 1 and 2, stopped at the first yes: Lap(2) on the threshold, Lap(4) on the queries."""
+    threshold = generator.laplace(scale=2.0, size=(trials, 1))
+    return first_yes(data + generator.laplace(scale=4.0, size=(trials, data.size)) >= threshold)
+
+
+def sparse_vector_3(data: Array, generator: Generator, trials: int) -> Any:
+    """Algorithm 3: returns the noisy answer too, which the threshold cannot exceed. [n, 2]."""
+    threshold = generator.laplace(scale=2.0, size=(trials, 1))
+    noisy = data + generator.laplace(scale=2.0, size=(trials, data.size))
+    position = first_yes(noisy >= threshold)
+    value = np.append(noisy, np.zeros((trials, 1)), axis=1)[np.arange(trials), position]
+    return np.column_stack([position, value])
+
+
+def sparse_vector_3_log_ratio(outputs: Array) -> Array:
+    """How much likelier Algorithm 3's outputs [n, 2] are if all queries are 0 than if all are 1, [n].
+
+    With the threshold integrated over by a sum, as closely as choosing an event needs.
+    """
+    grid, step = np.linspace(-40.0, 40.0, 8001, retstep=True)
+    position, value = outputs[:, 0].astype(int), outputs[:, 1]
+    sides = []
+    for query in (0.0, 1.0):
+        no = laplace_distribution.cdf(grid, loc=query, scale=2.0)  # of a threshold here, [grid]
+        by_position = laplace_distribution.pdf(grid, scale=2.0) * no ** np.arange(QUERIES + 1)[:, None]
+        below = np.log(np.cumsum(by_position, axis=1) * step)  # [queries + 1, grid]
+        at = np.clip(np.searchsorted(grid, value), 0, len(grid) - 1)
+        yes = position < QUERIES
+        density = laplace_distribution.logpdf(value, loc=query, scale=2.0)
+        sides.append(np.where(yes, below[position, at] + density, below[QUERIES, -1]))
+    ratio: Array = sides[0] - sides[1]
+    return ratio
+
+
+def sparse_vector_4(data: Array, generator: Generator, trials: int) -> Any:
+    """Algorithm 4: Lap(4) on the threshold, and only Lap(4/3) on the queries, however many."""
+    threshold = generator.laplace(scale=4.0, size=(trials, 1))
+    return first_yes(data + generator.laplace(scale=4.0 / 3.0, size=(trials, data.size)) >= threshold)
+
+
+def sparse_vector_5(data: Array, generator: Generator, trials: int) -> Any:
+    """Algorithm 5: no noise on the queries, and no stop. [n, queries]."""
+    return data >= generator.laplace(scale=2.0, size=(trials, 1))
+
+
+def sparse_vector_6(data: Array, generator: Generator, trials: int) -> Any:
+    """Algorithm 6: Lap(2) on the queries, and no stop. [n, queries]."""
+    threshold = generator.laplace(scale=2.0, size=(trials, 1))
+    return data + generator.laplace(scale=2.0, size=(trials, data.size)) >= threshold
+
+
+def noisy_maximum(data: Array, generator: Generator, trials: int) -> Any:
+    """The largest noisy answer itself, where only its position would be private."""
+    return (data + generator.laplace(scale=2.0, size=(trials, data.size))).max(axis=1)
+
+
+def laplace(data: Array, generator: Generator, trials: int) -> Any:
+    """Laplace noise of scale 1, in floating point: private but for its last bits."""
+    return data[0] + generator.laplace(size=trials)
+
+
+def randomized_response(data: Array, generator: Generator, trials: int) -> Any:
+    """The truth with probability e / (1 + e), else a lie."""
+    truth = generator.random(trials) < math.e / (1.0 + math.e)
+    return np.where(truth, data[0], 1.0 - data[0])
+
+
+def own_variance(data: Array, generator: Generator, trials: int) -> Any:
+    """Its spread depends on the data, by less than the claim's delta can show."""
+    return generator.normal(scale=1.0 + 0.05 * data[0], size=trials)
+
+
 _HALF = QUERIES // 2
 _SAME = np.zeros(QUERIES)
-_LOW_THEN_HIGH = np.repeat([-1.0, 0.0], _HALF)
-_HIGH_THEN_LOW = np.repeat([0.0, -1.0], _HALF)
+_TURNED = Pair(np.repeat([0.0, -1.0], _HALF), np.repeat([-1.0, 0.0], _HALF))
 #: Two by two the same; then each pair's first moved down and its second up, so that they meet the next.
 _STAIRS = np.repeat(np.arange(1.0 - _HALF, _HALF, 2.0), 2)
 _CROSSED_STAIRS = _STAIRS + np.tile([-1.0, 1.0], _HALF)
 _APART = Pair(np.ones(1), np.zeros(1), "the answers 1 and 0")
 
 _negated = RowScore(np.negative)
-# The positions in the order in which they speak for the neighbour, the last (5, then 6, ...) most.
+# A position's score: the higher, the stronger evidence for the neighbour; highest for 5, then 6, ...
 _position = RowScore(lambda outputs: np.array([0, 1, 3, 4, 5, 10, 9, 8, 7, 6, 2])[outputs])
 _second_half_more = RowScore(lambda yes: yes[:, _HALF:].sum(axis=1) - yes[:, :_HALF].sum(axis=1))
 
-#: Every specimen under its name.
+#: Every specimen by its name.
 ZOO: Mapping[str, Specimen] = {
-    "sparse-vector-1": Specimen(
-        _plain(zoo_mechanisms.sparse_vector_1),
-        Pair(_HIGH_THEN_LOW, _LOW_THEN_HIGH),
-        0.8389,
-        "Lyu et al. Algorithm 1: correct",
-        _position,
-    ),
-    "sparse-vector-2": Specimen(
-        _plain(zoo_mechanisms.sparse_vector_1),
-        Pair(_HIGH_THEN_LOW, _LOW_THEN_HIGH),
-        0.8389,
-        "Lyu et al. Algorithm 2: correct",
-        _position,
-    ),
+    **{
+        f"sparse-vector-{number}": Specimen(
+            _plain(sparse_vector_1), _TURNED, 0.8389, f"Lyu et al. Algorithm {number}: correct", _position
+        )
+        for number in (1, 2)
+    },
     "sparse-vector-3": Specimen(
-        _plain(zoo_mechanisms.sparse_vector_3),
+        _plain(sparse_vector_3),
         Pair(np.ones(QUERIES), np.zeros(QUERIES)),
         QUERIES / 2,
         "Lyu et al. Algorithm 3: returns the noisy answer",
-        RowScore(zoo_mechanisms.sparse_vector_3_log_ratio),
+        RowScore(sparse_vector_3_log_ratio),
     ),
     "sparse-vector-4": Specimen(
-        _plain(zoo_mechanisms.sparse_vector_4),
-        Pair(_HIGH_THEN_LOW, _LOW_THEN_HIGH),
+        _plain(sparse_vector_4),
+        _TURNED,
         1.6595,
         "Lyu et al. Algorithm 4: too little noise on the queries",
         _position,
     ),
     "sparse-vector-5": Specimen(
-        _plain(zoo_mechanisms.sparse_vector_5),
+        _plain(sparse_vector_5),
         Pair(_CROSSED_STAIRS, _STAIRS),
         math.inf,
         "Lyu et al. Algorithm 5: no noise on the queries",
@@ -181,7 +247,7 @@ ZOO: Mapping[str, Specimen] = {
         RowScore(lambda yes: (yes[:, 1::2] & ~yes[:, ::2]).any(axis=1)),
     ),
     "sparse-vector-6": Specimen(
-        _plain(zoo_mechanisms.sparse_vector_6),
+        _plain(sparse_vector_6),
         # Over all pairs the epsilon comes as close to 5 as one likes, on outputs as rare as one likes.
         Pair(_SAME, _SAME + np.repeat([-1.0, 1.0], _HALF)),
         4.4862,
@@ -189,17 +255,17 @@ ZOO: Mapping[str, Specimen] = {
         _second_half_more,
     ),
     "noisy-maximum": Specimen(
-        _plain(zoo_mechanisms.noisy_maximum),
+        _plain(noisy_maximum),
         Pair(np.zeros(5), np.full(5, -1.0)),
         2.5,
         "Ding, Wang, Wang, Zhang, Kifer 2018: returns the largest noisy answer instead of its position",
         _negated,
     ),
     "laplace-on-the-grid": Specimen(
-        _plain(zoo_mechanisms.laplace),
+        _plain(laplace),
         Pair(np.zeros(1), np.ones(1)),
         math.inf,
-        "Mironov 2012: Laplace noise in floating point, whose last bits tell the answer",
+        "Mironov 2012: Laplace noise in floating point, whose last bits reveal the answer",
         RowScore(_on_the_grid_of_one),
     ),
     "half-the-noise": Specimen(
@@ -209,17 +275,15 @@ ZOO: Mapping[str, Specimen] = {
         "Gaussian noise of half the sigma that the claim needs",
     ),
     "laplace": Specimen(
-        _plain(zoo_mechanisms.laplace),
+        _plain(laplace),
         _APART,
         1.0,
         "Dwork, McSherry, Nissim, Smith 2006: correct",
         RowScore(lambda outputs: np.round(outputs, 6)),  # away from the grid
     ),
-    "randomized-response": Specimen(
-        _plain(zoo_mechanisms.randomized_response), _APART, 1.0, "Warner 1965: correct"
-    ),
+    "randomized-response": Specimen(_plain(randomized_response), _APART, 1.0, "Warner 1965: correct"),
     "own-variance": Specimen(
-        _plain(zoo_mechanisms.own_variance, ApproxDP(epsilon=1.0, delta=DELTA)),
+        _plain(own_variance, ApproxDP(epsilon=1.0, delta=DELTA)),
         Pair(np.zeros(1), np.ones(1)),
         0.7153,
         "Gaussian noise whose variance depends on the data, within its claim at delta 1e-5",

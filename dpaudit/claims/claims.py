@@ -14,10 +14,7 @@ _RELATIONS = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": opera
 
 
 class Premise(Model):
-    """A named condition that a claim's theorem needs: an inequality between two public numbers.
-
-    Whether it holds is computed from the numbers whenever it is asked, never stored.
-    """
+    """A named condition that a claim's theorem needs: an inequality between two public numbers."""
 
     name: str
     left: Number
@@ -71,7 +68,7 @@ class Claim(Model):
         for name, value in stated.items():
             if value is not None and value != meant[name]:
                 raise ClaimMismatch(
-                    f"the claim speaks of {name} {str(value)!r}, the ledger of {str(meant[name])!r}",
+                    f"the claim is about {name} {str(value)!r}, the ledger about {str(meant[name])!r}",
                     where=f"claim.{name}",
                     remedy=f"claim {name} {str(meant[name])!r}, or run the algorithm for the claim's {name}",
                 )

@@ -1,4 +1,4 @@
-"""Neighbouring pairs: what every audit runs on."""
+"""Neighbouring pairs of data sets, on which every audit runs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Pair:
-    """Two neighbouring data sets; an audit's result speaks of this pair alone.
+    """Two neighbouring data sets; an audit's result covers this pair alone.
 
     Attributes:
         data: one data set.

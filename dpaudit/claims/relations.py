@@ -15,9 +15,9 @@ class Neighbouring(StrEnum):
     ZERO_OUT = "zero-out"
 
     def sum_sensitivity(self, bound: float, norm: str, *, acute: bool = False) -> float:
-        """The sensitivity of a sum to which each unit contributes a vector of norm at most `bound`.
+        """The sensitivity of a sum whose units contribute vectors of norm at most `bound`, rounded up.
 
-        This is the one place where a neighbouring relation turns into a factor. Removing or zeroing
+        Removing or zeroing
         a unit takes away one contribution: `bound`. Replacing a unit takes one away and adds
         another: by the triangle inequality `2 bound`. Where contributions are `acute` - any two have
         a non-negative inner product, as counts and positive semi-definite matrices do - a Euclidean
@@ -27,9 +27,6 @@ class Neighbouring(StrEnum):
             bound: the largest norm of one unit's contribution.
             norm: ``"l1"``, ``"l2"``, ``"frobenius"`` or ``"rkhs"``.
             acute: whether any two contributions have a non-negative inner product.
-
-        Returns:
-            The sensitivity, rounded up.
         """
         match self:
             case Neighbouring.ADD_OR_REMOVE_ONE | Neighbouring.ZERO_OUT:

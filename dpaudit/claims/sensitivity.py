@@ -1,4 +1,4 @@
-"""How much one unit can change a query, in which norm, and on what ground that is believed."""
+"""How much one unit can change a query, in which norm, and what shows it."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from dpaudit.models import Model, NonNegative
 Norm = Literal["l1", "l2", "frobenius", "rkhs"]
 
 #: proved: by an argument about the query; clipped: enforced on every record by the curator;
-#: declared: the author's word, which the certificate repeats as not checked.
+#: declared: stated by the author; the certificate repeats it as not checked.
 Basis = Literal["proved", "clipped", "declared"]
 
-#: What can soundly be done when a sensitivity stands in another norm than the mechanism needs.
+#: How to convert a sensitivity from one norm to another.
 CONVERSIONS = {
     ("l1", "l2"): "a vector's L2 norm never exceeds its L1 norm, so L2 with the same value is sound",
     (

@@ -1,4 +1,4 @@
-"""Sums to which every unit contributes a bounded amount, whatever its record says."""
+"""Sums to which every unit contributes a bounded amount, whatever its record holds."""
 
 from __future__ import annotations
 
@@ -18,12 +18,7 @@ def bounded(
 ) -> tuple[AnyMechanism, Norm]:
     """The mechanism with a sensitivity that rests on clipping each contribution to `bound`, and its norm.
 
-    Args:
-        mechanism: its sensitivity must be at least what the bound implies.
-        bound: the norm to which every unit's contribution is clipped.
-        neighbouring: the relation that turns the bound into a sensitivity.
-        acute: whether any two contributions have a non-negative inner product.
-        label: the release, for errors.
+    `acute` says whether any two contributions have a non-negative inner product.
 
     Raises:
         SensitivityTooSmall: the declared sensitivity is below what the bound implies.
@@ -70,17 +65,14 @@ def clip_rows(
 ) -> Array:
     """Scale each row down to at most `bound` in `norm`.
 
-    A row with a NaN or an infinity becomes zero: an abort would tell that such a record exists.
+    A row with a NaN or an infinity becomes zero: an abort would reveal that such a record exists.
 
     Args:
         contributions: [n, ...], one row per unit.
-        bound: the largest norm left over.
+        bound: the largest norm of a clipped row.
         norm: ``"l1"`` or a Euclidean one, over all of a row's entries.
         nonnegative: clip entries at 0 from below first.
         whole: round every entry towards zero last, which never lengthens a row.
-
-    Returns:
-        [n, ...], a new array.
     """
     if contributions.ndim == 0:
         raise InvalidParameter(

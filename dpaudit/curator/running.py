@@ -31,7 +31,7 @@ class Algorithm(Protocol):
 
 @dataclass(frozen=True)
 class Run:
-    """What a run leaves: the algorithm's output and the finished ledger."""
+    """A finished run: the algorithm's output and the ledger."""
 
     output: Any
     ledger: Ledger
@@ -67,10 +67,9 @@ def run(
         unit: the unit of privacy; left out, the claim's, else ``"record"``.
         neighbouring: the relation; left out, the claim's, else replace-one.
         trust_model: left out, the claim's, else central.
-        group_size: the claim is about groups of so many units at once; sensitivities stay those of one unit,
-            and accounting says what groups cost.
-        users: under local trust, how many users the ledger speaks for; left out, the data's own
-            ``n_users``, if they say it.
+        group_size: the claim is about groups of this many units; sensitivities stay those of one unit, and
+            accounting adds what groups cost.
+        users: under local trust, how many users the ledger covers; left out, the data's ``n_users``, if any.
         parameters: public parameters for the header; left out, the algorithm's ``parameters``.
         noise: another source than live noise (noiseless, replayed).
         transcript: where an auditor keeps queries and outputs.
@@ -117,7 +116,7 @@ def run(
 
 
 def terms(claim: Claim | None) -> tuple[str, Neighbouring, TrustModel]:
-    """Unit, relation and trust model of a run for a claim: the claim's own, and what it leaves open."""
+    """Unit, relation and trust model of a run for a claim: the claim's own, or else the defaults."""
     return (
         (claim and claim.unit) or "record",
         (claim and claim.neighbouring) or Neighbouring.REPLACE_ONE,
@@ -126,7 +125,7 @@ def terms(claim: Claim | None) -> tuple[str, Neighbouring, TrustModel]:
 
 
 def _identifier(noise: Noise) -> str | None:
-    """What tells a run from all others; a seeded one can be repeated to the byte, and has none."""
+    """A random identifier; None for a seeded run, which can be repeated to the byte."""
     return uuid.uuid4().hex if noise.source == "live" and not noise.seeded else None
 
 

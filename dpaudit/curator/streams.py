@@ -21,14 +21,7 @@ from dpaudit.mechanisms.randomness import Randomness
 
 
 class Stream:
-    """A stream of items and its noisy prefix sums; made by `Curator.stream`.
-
-    Args:
-        admission: the curator that made it.
-        release: its line of the ledger.
-        mechanism: the tree.
-        shape: an item's shape.
-    """
+    """A stream of items of one shape and its noisy prefix sums; made by `Curator.stream`."""
 
     def __init__(
         self, admission: Admission, release: Release, mechanism: TreeAggregation, shape: tuple[int, ...]
@@ -84,12 +77,8 @@ class Stream:
 class NoisyFunction:
     """A function with a Gaussian-process path added, drawn where it is called; made by `Curator.function`.
 
-    Args:
-        admission: the curator that made it.
-        release: its line of the ledger.
-        mechanism: the process.
-        mean: the private function of one point; it must not change while this object lives.
-        shape: the shape of its value at one point; every component has a path of its own.
+    The private function `mean` of one point must not change while this object lives. Every component of its
+    value has a path of its own.
     """
 
     def __init__(

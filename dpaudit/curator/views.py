@@ -10,11 +10,8 @@ from typing import Any
 class UserViews:
     """One view for each user, in the order of the data's users.
 
-    Joint differential privacy speaks of everything but the changed user's own view (Kearns, Pai, Roth
-    and Ullman 2014, Definition 3): an audit compares the views of all the others.
-
-    Attributes:
-        views: what user i sees, at position i.
+    Joint differential privacy covers everything but the changed user's own view (Kearns, Pai, Roth and
+    Ullman 2014, Definition 3): an audit compares the views of all the others.
     """
 
     views: tuple[Any, ...]

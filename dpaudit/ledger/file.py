@@ -37,8 +37,8 @@ _LINES_BETWEEN_PROGRESS = 4096
 class LedgerStream(LedgerFacts):
     """A ledger file, read once from its first line to its last; a context, in which the file is open.
 
-    The header is there at once. Iterating yields the releases in order, those of the commonest mechanisms
-    as plain numbers; `complete`, `hash` and `number` speak of what has been read so far.
+    The constructor reads the header. Iterating yields the releases in order, those of the commonest
+    mechanisms as plain numbers; `complete`, `hash` and `number` are about what has been read so far.
 
     Args:
         path: the file.
@@ -87,7 +87,7 @@ class LedgerStream(LedgerFacts):
         return self._releases
 
     def read_to_the_end(self) -> None:
-        """Read what is left, for nothing but what may be wrong with it."""
+        """Read the rest, only to check it."""
         for _ in self:
             pass
 
@@ -152,7 +152,7 @@ class LedgerStream(LedgerFacts):
                 if not (last_and_open and self.hashed):
                     raise
                 if self.complete:
-                    raise RecordAfterFooter("half a line after the footer", where=where) from None
+                    raise RecordAfterFooter("an incomplete line after the footer", where=where) from None
                 break  # a killed run leaves its last line half written
             if self.hashed:
                 record = with_doubles(record, line, where)

@@ -9,28 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 from dpaudit.errors import RecordAfterFooter
 from dpaudit.ledger.file import LedgerStream
-from dpaudit.ledger.files import replace_file
+from dpaudit.ledger.files import LedgerSink, replace_file
 from dpaudit.ledger.header import Header, LedgerFacts, Noise, canonical_bytes, encode
 from dpaudit.ledger.releases import Release
 
-__all__ = ["Header", "Ledger", "LedgerFacts", "Noise", "Sink", "encode"]
-
-
-class Sink(Protocol):
-    """Where a ledger's lines go while the run lasts."""
-
-    def write(self, line: bytes) -> None:
-        """Store one line durably enough to survive the process's death."""
-
-    def finish(self) -> None:
-        """Everything has been written: make the file what readers find under its name."""
-
-    def abandon(self) -> None:
-        """The run failed: leave what was written, under a name that no one takes for finished."""
+__all__ = ["Header", "Ledger", "LedgerFacts", "Noise", "encode"]
 
 
 class Ledger(LedgerFacts):
@@ -39,11 +26,11 @@ class Ledger(LedgerFacts):
     Args:
         header: the first record.
         sink: where each line goes as it is made; left out, the ledger stays in memory.
-        hashed: False for a ledger of what nobody here saw, read from another library's records: its file has
+        hashed: False for a ledger read from the records of another library, not from a run: its file has
             no hashes, so that it is accounted for, and never certified.
     """
 
-    def __init__(self, header: Header, sink: Sink | None = None, *, hashed: bool = True) -> None:
+    def __init__(self, header: Header, sink: LedgerSink | None = None, *, hashed: bool = True) -> None:
         super().__init__(header, hashed=hashed)
         self._releases: list[Release] = []
         #: The same as a tuple, made when it is asked for and kept until the next release.

@@ -1,9 +1,8 @@
 """The quick way through a hashed ledger line: one regular expression for parser, writer and model.
 
-It takes only what is beyond doubt: a line of the commonest mechanisms that is byte for byte as
-`dpaudit.ledger.ledger.encode` writes it and whose hash follows from its own bytes. Such bytes are the
-record's canonical JSON, so the hash over them is the hash over the record. Every other line, right or wrong,
-is left to the full reading, which accepts it or says what is the matter with it.
+It accepts only lines of the commonest mechanisms, byte for byte as `dpaudit.ledger.header.encode` writes
+them, whose hash follows from their own bytes. Such bytes are the record's canonical JSON, so the hash over
+them is the hash over the record. Every other line, right or wrong, is left to the full reading.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ _TAIL: Final = 9 + 64 + 2 + 1
 
 
 def read_plain(line: bytes, previous: str) -> tuple[PlainRelease, str] | None:
-    """A line of the commonest kind as plain numbers, with its hash; None where there is any doubt.
+    """A line of the commonest kind as plain numbers, with its hash; None for any other line.
 
     Args:
         line: the whole line with its newline.

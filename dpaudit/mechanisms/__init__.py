@@ -11,13 +11,13 @@ from typing import Annotated, TypeAlias
 
 from pydantic import Field
 
-from dpaudit.claims.sensitivity import Sensitivity
 from dpaudit.mechanisms.additive import Gaussian, Laplace
 from dpaudit.mechanisms.base import (
     FLOATING_POINT_SAMPLER,
     Answer,
     Array,
     Calibrated,
+    GaussianNoise,
     Queries,
     Sampler,
     ValueMechanism,
@@ -54,11 +54,6 @@ AnyMechanism: TypeAlias = (
 Mechanism = Annotated[AnyMechanism, Field(discriminator="kind")]
 
 
-def sensitivity_of(mechanism: AnyMechanism) -> Sensitivity | None:
-    """The sensitivity that a mechanism is calibrated to; None for those that have none."""
-    return mechanism.declared_sensitivity
-
-
 __all__ = [
     "FLOATING_POINT_SAMPLER",
     "Answer",
@@ -70,6 +65,7 @@ __all__ = [
     "Exponential",
     "ExponentialKernel",
     "Gaussian",
+    "GaussianNoise",
     "GaussianProcess",
     "Laplace",
     "Mechanism",
@@ -89,5 +85,4 @@ __all__ = [
     "TreeAggregation",
     "ValueMechanism",
     "distance",
-    "sensitivity_of",
 ]

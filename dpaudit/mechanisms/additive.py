@@ -8,8 +8,8 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from dpaudit.claims.sensitivity import Norm
+from dpaudit.mechanisms import dominating
 from dpaudit.mechanisms.base import Array, FixedNoise, GaussianNoise, ValueMechanism, residual
-from dpaudit.mechanisms.dominating import LaplacePair
 from dpaudit.models import Positive
 
 
@@ -57,9 +57,9 @@ class Laplace(LaplaceNoise):
 
     kind: Literal["laplace"] = "laplace"
 
-    def dominating_pair(self) -> LaplacePair:
+    def dominating_pair(self) -> dominating.Laplace:
         """One coordinate moved by the whole sensitivity."""
-        return LaplacePair(self.ratio(self.scale))
+        return dominating.Laplace(self.ratio(self.scale))
 
     def sample(self, value: Array, generator: np.random.Generator) -> Array:
         """`value`, of any shape, plus noise of the same shape."""

@@ -14,7 +14,7 @@ from pydantic import model_validator
 
 from dpaudit.claims.sensitivity import CONVERSIONS, Norm, Sensitivity
 from dpaudit.errors import InvalidParameter, NormMismatch
-from dpaudit.mechanisms.dominating import DominatingPair, GaussianPair
+from dpaudit.mechanisms import dominating
 from dpaudit.mechanisms.randomness import Randomness
 from dpaudit.models import Model, Positive
 
@@ -75,14 +75,18 @@ class BaseMechanism(Model):
     #: smaller epsilon.
     noise_field: ClassVar[Literal["sigma", "scale", "epsilon"] | None] = None
 
+    #: The code (`certificate.conditions.Code`) of what its figures take on trust, beside a sensitivity.
+    condition: ClassVar[str | None] = None
+
     @abstractmethod
-    def dominating_pair(self) -> DominatingPair:
+    def dominating_pair(self) -> dominating.Pair:
         """What one run costs at most."""
 
     @property
     def declared_sensitivity(self) -> Sensitivity | None:
         """The sensitivity that the noise is calibrated to; None where there is none."""
-        return None
+        found: Sensitivity | None = getattr(self, "sensitivity", None)
+        return found
 
     @property
     def noise(self) -> tuple[str, float] | None:
@@ -115,22 +119,21 @@ class BaseMechanism(Model):
         del answers, queries
         return None
 
-    def gaussian_share(self, answers: Sequence[Answer], differences: Sequence[Array]) -> tuple[float, bool]:
-        """The mu^2 of the Gaussian pair for these differences of queries, and whether it is exact.
+    def gaussian_share(self, answers: Sequence[Answer], differences: Sequence[Array]) -> float:
+        """The mu^2 of the Gaussian pair for these differences of queries.
 
-        It is exact for Gaussian noise of a fixed scale and for any release that does not move; for other
-        noise it is a rough guide, from Gaussian noise with the same spread.
+        It is exact for `GaussianNoise`; for other noise it is a rough guide, by the spread, or 0.
         """
         del answers, differences
-        return 0.0, False
+        return 0.0
 
     @property
-    def typical_noise(self) -> float | None:
-        """The size of noise that the data do not choose; None where the possible outputs are not known."""
-        return None
+    def typical_noise(self) -> float:
+        """The size of the noise, where the data do not choose it."""
+        return 1.0
 
-    def nearest_output(self, value: Array, query: Array) -> Array:
-        """The possible output that is nearest to a value."""
+    def nearest_output(self, value: Array, query: Array) -> Array | None:
+        """The possible output that is nearest to a value; None where the possible outputs are not known."""
         del query
         return value
 
@@ -177,13 +180,8 @@ class Calibrated(BaseMechanism):
         return self.sensitivity.norm
 
     @property
-    def declared_sensitivity(self) -> Sensitivity:
-        """The sensitivity."""
-        return self.sensitivity
-
-    @property
     def spread(self) -> float:
-        """The standard deviation of the noise on one entry, or a guess at it."""
+        """The standard deviation of the noise on one entry, at least roughly."""
         return self.typical_noise
 
     def with_sensitivity(self, sensitivity: Sensitivity) -> Self:
@@ -195,10 +193,10 @@ class Calibrated(BaseMechanism):
         measured = distance(self.norm, one[0].query - other[0].query)
         return [Move(measured, self.sensitivity.value, f"in {self.norm}")]
 
-    def gaussian_share(self, answers: Sequence[Answer], differences: Sequence[Array]) -> tuple[float, bool]:
-        """By the spread; exact where the query does not move."""
+    def gaussian_share(self, answers: Sequence[Answer], differences: Sequence[Array]) -> float:
+        """By the spread."""
         del answers
-        return sum_of_squares(differences[0] / self.spread), not differences[0].any()
+        return sum_of_squares(differences[0] / self.spread)
 
     @property
     def typical_noise(self) -> float:
@@ -241,14 +239,9 @@ class GaussianNoise(FixedNoise):
 
     sigma: Positive
 
-    def dominating_pair(self) -> GaussianPair:
+    def dominating_pair(self) -> dominating.Gaussian:
         """mu = sensitivity/sigma (Dong, Roth, Su 2022, Theorem 2.7)."""
-        return GaussianPair(self.ratio(self.sigma))
-
-    def gaussian_share(self, answers: Sequence[Answer], differences: Sequence[Array]) -> tuple[float, bool]:
-        """Exact."""
-        del answers
-        return sum_of_squares(differences[0] / self.sigma), True
+        return dominating.Gaussian(self.ratio(self.sigma))
 
 
 def sum_of_squares(values: Array) -> float:

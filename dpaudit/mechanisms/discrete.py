@@ -16,9 +16,9 @@ import numpy as np
 
 from dpaudit.claims.sensitivity import Norm
 from dpaudit.errors import InvalidParameter
+from dpaudit.mechanisms import dominating
 from dpaudit.mechanisms.additive import LaplaceNoise
 from dpaudit.mechanisms.base import Array, FixedNoise, ValueMechanism, residual
-from dpaudit.mechanisms.dominating import DiscreteLaplacePair, ZCDPPair
 from dpaudit.mechanisms.randomness import Bits, Randomness
 from dpaudit.models import Positive
 
@@ -56,9 +56,9 @@ class DiscreteGaussian(FixedNoise, IntegerNoise):
     kind: Literal["discrete-gaussian"] = "discrete-gaussian"
     sigma: Positive
 
-    def dominating_pair(self) -> ZCDPPair:
+    def dominating_pair(self) -> dominating.ZCDP:
         """Its Renyi divergences are at most the continuous ones."""
-        return ZCDPPair(self.ratio(self.sigma) ** 2 / 2)
+        return dominating.ZCDP(self.ratio(self.sigma) ** 2 / 2)
 
     def sample(self, value: Array, source: np.random.Generator | Bits) -> Array:
         """As `IntegerNoise.sample`."""
@@ -84,9 +84,9 @@ class DiscreteLaplace(LaplaceNoise, IntegerNoise):
 
     kind: Literal["discrete-laplace"] = "discrete-laplace"
 
-    def dominating_pair(self) -> DiscreteLaplacePair:
+    def dominating_pair(self) -> dominating.DiscreteLaplace:
         """One coordinate moved by the whole sensitivity."""
-        return DiscreteLaplacePair(Fraction(self.sensitivity.value), Fraction(self.scale))
+        return dominating.DiscreteLaplace(Fraction(self.sensitivity.value), Fraction(self.scale))
 
     def sample(self, value: Array, source: np.random.Generator | Bits) -> Array:
         """As `IntegerNoise.sample`."""

@@ -2,8 +2,8 @@
 
 A pair names two output distributions whose trade-off bounds that of every two neighbouring data sets (Zhu,
 Dong and Wang 2022, Definition 7), or the guarantee that is known in their place. Parameters are the ledger's
-doubles and exact quotients of them: accountants round. A mechanism whose pair stands here needs no accountant
-of its own.
+doubles and exact quotients of them: accountants round. A new mechanism with one of these pairs needs no
+change of any accountant.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TypeAlias
 
 
 @dataclass(frozen=True, slots=True)
-class GaussianPair:
+class Gaussian:
     """N(mu, 1) against N(0, 1), composed `times` times."""
 
     mu: Fraction
@@ -28,14 +28,14 @@ class GaussianPair:
 
 
 @dataclass(frozen=True, slots=True)
-class LaplacePair:
+class Laplace:
     """Laplace noise of scale 1, moved by epsilon."""
 
     epsilon: Fraction
 
 
 @dataclass(frozen=True, slots=True)
-class DiscreteLaplacePair:
+class DiscreteLaplace:
     """Discrete Laplace noise, moved by at most `sensitivity`: by an integer, since the query is one."""
 
     sensitivity: Fraction
@@ -53,7 +53,7 @@ class DiscreteLaplacePair:
 
 
 @dataclass(frozen=True, slots=True)
-class ResponsePair:
+class Response:
     """Randomized response among `categories`."""
 
     epsilon: float
@@ -61,21 +61,21 @@ class ResponsePair:
 
 
 @dataclass(frozen=True, slots=True)
-class BoundedRangePair:
+class BoundedRange:
     """Every pair whose losses lie in one interval of length epsilon (Durfee and Rogers 2019)."""
 
     epsilon: float
 
 
 @dataclass(frozen=True, slots=True)
-class PurePair:
+class Pure:
     """Every epsilon-DP pair."""
 
     epsilon: float
 
 
 @dataclass(frozen=True, slots=True)
-class ApproxPair:
+class Approx:
     """Every (epsilon, delta)-DP pair."""
 
     epsilon: float
@@ -83,14 +83,14 @@ class ApproxPair:
 
 
 @dataclass(frozen=True, slots=True)
-class ZCDPPair:
+class ZCDP:
     """Every rho-zCDP pair: its Renyi divergences are bounded, its privacy loss is not."""
 
     rho: Fraction
 
 
 @dataclass(frozen=True, slots=True)
-class TablePair:
+class Table:
     """A table of the privacy loss; see `dpaudit.mechanisms.Tabulated`."""
 
     losses: tuple[float, ...]
@@ -99,7 +99,7 @@ class TablePair:
 
 
 @dataclass(frozen=True, slots=True)
-class SmoothPair:
+class Smooth:
     """Gaussian noise whose scale depends on the data; see `dpaudit.mechanisms.SmoothGaussian`."""
 
     alpha: float
@@ -109,23 +109,23 @@ class SmoothPair:
 
 
 @dataclass(frozen=True, slots=True)
-class SampledPair:
+class Sampled:
     """`inner` on a Poisson sample: the mixture (1 - rate) Q + rate P against Q, for its P and Q."""
 
-    inner: GaussianPair | LaplacePair
+    inner: Gaussian | Laplace
     rate: float
 
 
-DominatingPair: TypeAlias = (
-    GaussianPair
-    | LaplacePair
-    | DiscreteLaplacePair
-    | ResponsePair
-    | BoundedRangePair
-    | PurePair
-    | ApproxPair
-    | ZCDPPair
-    | TablePair
-    | SmoothPair
-    | SampledPair
+Pair: TypeAlias = (
+    Gaussian
+    | Laplace
+    | DiscreteLaplace
+    | Response
+    | BoundedRange
+    | Pure
+    | Approx
+    | ZCDP
+    | Table
+    | Smooth
+    | Sampled
 )

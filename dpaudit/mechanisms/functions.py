@@ -31,11 +31,9 @@ class ExponentialKernel(Model):
         return np.asarray(np.exp(-self.beta * np.abs(points[:, None] - points[None, :])), dtype=np.float64)
 
     def squared_norm(self, points: Array, values: Array) -> float:
-        """The squared norm of the smallest function with these values: never above that of any other.
+        """The least squared norm of a function with values [n, ...] at distinct points [n].
 
-        Args:
-            points: [n], distinct.
-            values: [n, ...]; functions with several components add their squares.
+        Functions with several components add their squares.
         """
         innovations, variances = self._innovations(points, values)
         scaled = innovations.reshape(len(points), -1) / np.sqrt(variances)[:, None]
@@ -99,9 +97,9 @@ class GaussianProcess(GaussianNoise):
         outputs = np.concatenate([answer.output for answer in answers[1:]])
         return self.log_density(outputs, np.concatenate([query for query, _ in queries[1:]]), points)
 
-    def gaussian_share(self, answers: Sequence[Answer], differences: Sequence[Array]) -> tuple[float, bool]:
-        """Exact."""
-        return self._squared_norm(answers, differences) / self.sigma**2, True
+    def gaussian_share(self, answers: Sequence[Answer], differences: Sequence[Array]) -> float:
+        """By the kernel's norm."""
+        return self._squared_norm(answers, differences) / self.sigma**2
 
     def _squared_norm(self, answers: Sequence[Answer], differences: Sequence[Array]) -> float:
         points = _points(answers)
@@ -115,14 +113,10 @@ def _points(answers: Sequence[Answer]) -> Array | None:
 
 
 class Path:
-    """A path of a Gaussian process, drawn point by point; a point's noise never changes again.
+    """A path of a Gaussian process with independent components of `shape`, drawn point by point.
 
-    The exponential kernel makes it a Markov process: a new value depends on its two neighbours alone,
-    an Ornstein-Uhlenbeck bridge.
-
-    Args:
-        mechanism: the process.
-        shape: independent components at each point.
+    A point's noise never changes again. The exponential kernel makes the path a Markov process: a new value
+    depends on its two neighbours alone, an Ornstein-Uhlenbeck bridge.
     """
 
     def __init__(self, mechanism: GaussianProcess, shape: tuple[int, ...] = ()) -> None:

@@ -13,8 +13,8 @@ from typing import Annotated, Literal, Self
 from pydantic import AfterValidator, Field, model_validator
 
 from dpaudit.errors import CannotBound, InvalidParameter
-from dpaudit.mechanisms.base import BaseMechanism, Times
-from dpaudit.mechanisms.dominating import ApproxPair, PurePair, TablePair, ZCDPPair
+from dpaudit.mechanisms import dominating
+from dpaudit.mechanisms.base import Array, BaseMechanism, Times
 from dpaudit.models import Fraction, NonNegative, Number, finite
 
 #: How far a table's probabilities may be from adding up to 1.
@@ -24,7 +24,16 @@ Justification = Annotated[str, Field(min_length=1, pattern=r"\S")]
 FiniteFloat = Annotated[Number, AfterValidator(finite)]
 
 
-class OpaquePureDP(BaseMechanism):
+class Opaque(BaseMechanism):
+    """A mechanism known by a guarantee alone."""
+
+    condition = "justified-guarantee"
+
+    def nearest_output(self, value: Array, query: Array) -> None:
+        """Not known."""
+
+
+class OpaquePureDP(Opaque):
     """A mechanism of which only epsilon-DP is known.
 
     Obligation: the justification shows epsilon-DP under the ledger's relation, for any earlier outputs.
@@ -34,16 +43,16 @@ class OpaquePureDP(BaseMechanism):
     epsilon: NonNegative
     justification: Justification
 
-    def dominating_pair(self) -> PurePair:
+    def dominating_pair(self) -> dominating.Pure:
         """The guarantee."""
-        return PurePair(self.epsilon)
+        return dominating.Pure(self.epsilon)
 
     def for_group(self, size: int, times: Times) -> tuple[Self, int]:
         """epsilon times the size (Dwork, Kenthapadi, McSherry, Mironov and Naor 2006)."""
         return self.model_copy(update={"epsilon": times(self.epsilon, size)}), 1
 
 
-class OpaqueApproxDP(BaseMechanism):
+class OpaqueApproxDP(Opaque):
     """A mechanism of which only (epsilon, delta)-DP is known.
 
     Obligation: the justification shows (epsilon, delta)-DP under the ledger's relation, for any earlier
@@ -55,9 +64,9 @@ class OpaqueApproxDP(BaseMechanism):
     delta: Fraction
     justification: Justification
 
-    def dominating_pair(self) -> ApproxPair:
+    def dominating_pair(self) -> dominating.Approx:
         """The guarantee."""
-        return ApproxPair(self.epsilon, self.delta)
+        return dominating.Approx(self.epsilon, self.delta)
 
     def for_group(self, size: int, times: Times) -> tuple[Self, int]:
         """(k epsilon, delta (1 + e^epsilon + ... + e^((k-1) epsilon))) (Vadhan 2017, Lemma 2.2)."""
@@ -73,7 +82,7 @@ class OpaqueApproxDP(BaseMechanism):
         return self.model_copy(update={"epsilon": times(self.epsilon, size), "delta": delta}), 1
 
 
-class OpaqueZCDP(BaseMechanism):
+class OpaqueZCDP(Opaque):
     """A mechanism of which only rho-zCDP is known.
 
     Obligation: the justification shows rho-zCDP under the ledger's relation, for any earlier outputs.
@@ -83,16 +92,16 @@ class OpaqueZCDP(BaseMechanism):
     rho: NonNegative
     justification: Justification
 
-    def dominating_pair(self) -> ZCDPPair:
+    def dominating_pair(self) -> dominating.ZCDP:
         """The guarantee."""
-        return ZCDPPair(Exact(self.rho))
+        return dominating.ZCDP(Exact(self.rho))
 
     def for_group(self, size: int, times: Times) -> tuple[Self, int]:
         """rho times the squared size (Bun and Steinke 2016, Proposition 1.9)."""
         return self.model_copy(update={"rho": times(self.rho, size**2)}), 1
 
 
-class Tabulated(BaseMechanism):
+class Tabulated(Opaque):
     """A mechanism known by a table of its privacy loss.
 
     Obligation: for the pair P, Q with log(P/Q) = losses[i] where P has mass probabilities[i], and Q
@@ -113,9 +122,9 @@ class Tabulated(BaseMechanism):
     infinity: Annotated[NonNegative, Field(le=1)] = 0.0
     justification: Justification
 
-    def dominating_pair(self) -> TablePair:
+    def dominating_pair(self) -> dominating.Table:
         """The table."""
-        return TablePair(self.losses, self.probabilities, self.infinity)
+        return dominating.Table(self.losses, self.probabilities, self.infinity)
 
     @model_validator(mode="after")
     def _is_a_distribution(self) -> Self:

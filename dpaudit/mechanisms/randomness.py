@@ -14,9 +14,7 @@ _READ = 512  # bytes asked for at once: a call costs more than the bits it bring
 class Bits:
     """Independent fair bits, and integers made of them without bias.
 
-    Args:
-        read: returns as many random bytes as it is asked for: ``generator.bytes`` of a numpy
-            generator, or ``secrets.token_bytes``.
+    `read` returns that many random bytes, as a numpy generator's ``bytes`` or ``secrets.token_bytes``.
     """
 
     def __init__(self, read: Callable[[int], bytes]) -> None:

@@ -10,9 +10,9 @@ import numpy as np
 from pydantic import Field
 
 from dpaudit.claims.sensitivity import Norm, Sensitivity
+from dpaudit.mechanisms import dominating
 from dpaudit.mechanisms.additive import Gaussian, Laplace
 from dpaudit.mechanisms.base import Answer, Array, BaseMechanism, Move
-from dpaudit.mechanisms.dominating import SampledPair
 from dpaudit.models import Positive
 
 Inner = Annotated[Gaussian | Laplace, Field(discriminator="kind")]
@@ -28,6 +28,7 @@ class PoissonSampled(BaseMechanism):
     """
 
     released_by = "release_sum"
+    condition = "hidden-sample"
 
     kind: Literal["poisson-sampled"] = "poisson-sampled"
     rate: Annotated[Positive, Field(le=1)]
@@ -39,11 +40,6 @@ class PoissonSampled(BaseMechanism):
         return self.mechanism.sensitivity
 
     @property
-    def declared_sensitivity(self) -> Sensitivity:
-        """As `sensitivity`."""
-        return self.sensitivity
-
-    @property
     def norm(self) -> Norm:
         """The norm of the inner mechanism's sensitivity."""
         return self.mechanism.norm
@@ -53,9 +49,9 @@ class PoissonSampled(BaseMechanism):
         """The inner mechanism's."""
         return self.mechanism.noise
 
-    def dominating_pair(self) -> SampledPair:
+    def dominating_pair(self) -> dominating.Sampled:
         """The inner pair, sampled."""
-        return SampledPair(self.mechanism.dominating_pair(), self.rate)
+        return dominating.Sampled(self.mechanism.dominating_pair(), self.rate)
 
     def with_noise(self, value: float) -> Self:
         """With other noise inside."""
@@ -70,7 +66,7 @@ class PoissonSampled(BaseMechanism):
         return self.mechanism.moves(one, other)
 
     @property
-    def typical_noise(self) -> float | None:
+    def typical_noise(self) -> float:
         """The inner mechanism's."""
         return self.mechanism.typical_noise
 
@@ -80,12 +76,9 @@ class PoissonSampled(BaseMechanism):
         return self.mechanism.sample(rows[chosen].sum(axis=0), generator)
 
     def log_density(self, output: Array, without: Array, with_unit: Array) -> float:
-        """Log density of `output` where one unit's membership is all that is unknown.
+        """Log density of the noisy sum where only one unit's membership is unknown.
 
-        Args:
-            output: the noisy sum.
-            without: the sum over the other sampled units.
-            with_unit: the same sum with the unit in it.
+        `without` is the sum over the other sampled units, `with_unit` the same sum with the unit in it.
         """
         inside = math.log(self.rate) + self.mechanism.log_density(output, with_unit)
         if self.rate == 1.0:

@@ -10,6 +10,7 @@ import numpy as np
 from pydantic import Field
 
 from dpaudit.errors import InvalidParameter
+from dpaudit.mechanisms import dominating
 from dpaudit.mechanisms.base import (
     Answer,
     Array,
@@ -20,7 +21,6 @@ from dpaudit.mechanisms.base import (
     ValueMechanism,
     residual,
 )
-from dpaudit.mechanisms.dominating import BoundedRangePair, ResponsePair
 from dpaudit.models import Count, Positive
 
 
@@ -34,14 +34,15 @@ class RandomizedResponse(ValueMechanism):
     """
 
     noise_field = "epsilon"
+    condition = "one-answer-per-unit"
 
     kind: Literal["randomized-response"] = "randomized-response"
     epsilon: Positive
     categories: Annotated[Count, Field(ge=2)] = 2
 
-    def dominating_pair(self) -> ResponsePair:
+    def dominating_pair(self) -> dominating.Response:
         """Its own pair: the same for any two inputs."""
-        return ResponsePair(self.epsilon, self.categories)
+        return dominating.Response(self.epsilon, self.categories)
 
     def for_group(self, size: int, times: Times) -> tuple[Self, int]:
         """Each unit has an entry of its own, so a group has `size` independent runs."""
@@ -52,16 +53,6 @@ class RandomizedResponse(ValueMechanism):
         """How many entries differ."""
         changed = float(np.count_nonzero(one[0].query - other[0].query))
         return [Move(changed, 1.0, "in changed answers")]
-
-    def gaussian_share(self, answers: Sequence[Answer], differences: Sequence[Array]) -> tuple[float, bool]:
-        """Not known, unless the query does not move."""
-        del answers
-        return 0.0, not differences[0].any()
-
-    @property
-    def typical_noise(self) -> float:
-        """One category."""
-        return 1.0
 
     def nearest_output(self, value: Array, query: Array) -> Array:
         """A category."""
@@ -119,24 +110,21 @@ class Exponential(BaseMechanism):
 
     released_by = "select"
     noise_field = "epsilon"
+    condition = "score-sensitivity"
 
     kind: Literal["exponential"] = "exponential"
     epsilon: Positive
 
-    def dominating_pair(self) -> BoundedRangePair:
+    def dominating_pair(self) -> dominating.BoundedRange:
         """The bounded range."""
-        return BoundedRangePair(self.epsilon)
+        return dominating.BoundedRange(self.epsilon)
 
     def for_group(self, size: int, times: Times) -> tuple[Self, int]:
         """The range times the size."""
         return self.model_copy(update={"epsilon": times(self.epsilon, size)}), 1
 
     def log_weights(self, scores: Array, score_sensitivity: float) -> Array:
-        """epsilon score/(2 sensitivity) of each candidate: [k].
-
-        Args:
-            scores: [k], larger is better.
-            score_sensitivity: the largest change of any one candidate's score between neighbours.
+        """epsilon score/(2 score_sensitivity) of each candidate: [k]; larger scores are better.
 
         Raises:
             InvalidParameter: no candidates, another shape, or a quotient that is not finite.
@@ -176,16 +164,6 @@ class Exponential(BaseMechanism):
     def log_likelihood(self, answers: Sequence[Answer], queries: Queries) -> float:
         """`log_density` of the chosen index."""
         return self.log_density(answers[0].output, queries[0][0])
-
-    def gaussian_share(self, answers: Sequence[Answer], differences: Sequence[Array]) -> tuple[float, bool]:
-        """Not known, unless the log weights do not move."""
-        del answers
-        return 0.0, not differences[0].any()
-
-    @property
-    def typical_noise(self) -> float:
-        """One index."""
-        return 1.0
 
     def nearest_output(self, value: Array, query: Array) -> Array:
         """An index."""

@@ -13,6 +13,7 @@ from typing import Literal, Self
 import numpy as np
 
 from dpaudit.errors import InvalidParameter
+from dpaudit.mechanisms import dominating
 from dpaudit.mechanisms.additive import normal_log_density
 from dpaudit.mechanisms.base import (
     Answer,
@@ -24,7 +25,6 @@ from dpaudit.mechanisms.base import (
     residual,
     sum_of_squares,
 )
-from dpaudit.mechanisms.dominating import SmoothPair
 from dpaudit.models import Count, Fraction, Positive
 
 
@@ -41,6 +41,7 @@ class SmoothGaussian(BaseMechanism):
     """
 
     released_by = "release_smooth"
+    condition = "smooth-bound"
 
     kind: Literal["smooth-gaussian"] = "smooth-gaussian"
     alpha: Positive
@@ -49,9 +50,9 @@ class SmoothGaussian(BaseMechanism):
     epsilon: Positive
     delta: Fraction
 
-    def dominating_pair(self) -> SmoothPair:
+    def dominating_pair(self) -> dominating.Smooth:
         """The bounds on the scale."""
-        return SmoothPair(self.alpha, self.beta, self.dimension, self.epsilon)
+        return dominating.Smooth(self.alpha, self.beta, self.dimension, self.epsilon)
 
     def for_group(self, size: int, times: Times) -> tuple[Self, int]:
         """beta times the size; each shift is at most e^((k-1) beta/2)/alpha times the smaller end's scale.
@@ -80,14 +81,9 @@ class SmoothGaussian(BaseMechanism):
         query, scale = queries[0]
         return None if scale is None else self.log_density(answers[0].output, query, scale)
 
-    def gaussian_share(self, answers: Sequence[Answer], differences: Sequence[Array]) -> tuple[float, bool]:
-        """By the recorded scale; never exact, since the scale may differ where the value does not."""
-        return sum_of_squares(differences[0] / (answers[0].scale or math.inf)), False
-
-    @property
-    def typical_noise(self) -> float:
-        """1, where no scale is known."""
-        return 1.0
+    def gaussian_share(self, answers: Sequence[Answer], differences: Sequence[Array]) -> float:
+        """By the recorded scale."""
+        return sum_of_squares(differences[0] / (answers[0].scale or math.inf))
 
     def sample(self, value: Array, scale: float, generator: np.random.Generator) -> Array:
         """`value`, of `dimension` entries, plus noise of standard deviation `scale`."""
@@ -100,11 +96,6 @@ class SmoothGaussian(BaseMechanism):
 
 def lemma_parameters(epsilon: float, delta: float, dimension: int) -> tuple[float, float]:
     """The lemma's alpha = 5 sqrt(2 ln(2/delta))/epsilon and beta = epsilon/(4 (d + ln(2/delta))).
-
-    Args:
-        epsilon: in (0, inf).
-        delta: in (0, 1).
-        dimension: d >= 1.
 
     Raises:
         InvalidParameter: an argument is out of range.
@@ -132,14 +123,8 @@ def lemma_loss(alpha: float, beta: float, dimension: int, delta: float) -> float
 
     and under the smaller first L <= d beta/2 + sqrt(2 t)/alpha + 1/(2 alpha^2).
 
-    Args:
-        alpha: the least ratio of scale to shift, in (0, inf).
-        beta: the largest change of the log variance, in [0, inf).
-        dimension: d >= 1.
-        delta: in (0, 1).
-
-    Returns:
-        Nats, rounded up; infinite past what doubles hold.
+    Here alpha is the least ratio of scale to shift, in (0, inf), and beta the largest change of the log
+    variance, in [0, inf). The loss is in nats, rounded up; infinite past the largest double.
 
     Raises:
         InvalidParameter: an argument is out of range.

@@ -9,6 +9,7 @@ import numpy as np
 
 from dpaudit.claims.sensitivity import Norm
 from dpaudit.errors import InvalidParameter
+from dpaudit.mechanisms import dominating
 from dpaudit.mechanisms.additive import normal_log_density
 from dpaudit.mechanisms.base import (
     Answer,
@@ -20,7 +21,6 @@ from dpaudit.mechanisms.base import (
     residual,
     sum_of_squares,
 )
-from dpaudit.mechanisms.dominating import GaussianPair
 from dpaudit.mechanisms.matrices import symmetric_log_density, symmetric_noise
 from dpaudit.models import Count
 
@@ -39,6 +39,7 @@ class TreeAggregation(GaussianNoise):
     """
 
     released_by = "stream"
+    condition = "stream-places"
     norms: ClassVar[tuple[Norm, ...]] = ("l2", "frobenius")
 
     kind: Literal["tree-aggregation"] = "tree-aggregation"
@@ -49,9 +50,9 @@ class TreeAggregation(GaussianNoise):
         """How many nodes one item can sit in: floor(log2 steps) + 1."""
         return self.steps.bit_length()
 
-    def dominating_pair(self) -> GaussianPair:
+    def dominating_pair(self) -> dominating.Gaussian:
         """One Gaussian pair for each node that an item sits in."""
-        return GaussianPair(self.ratio(self.sigma), self.levels)
+        return dominating.Gaussian(self.ratio(self.sigma), self.levels)
 
     def node_noise(self, shape: tuple[int, ...], generator: np.random.Generator) -> Array:
         """The noise of one node, of an item's shape."""
@@ -60,12 +61,7 @@ class TreeAggregation(GaussianNoise):
         return generator.normal(0.0, self.sigma, shape)
 
     def log_density(self, outputs: Array, items: Array) -> float:
-        """Log density of the prefix sums given the items.
-
-        Args:
-            outputs: [t, ...], the noisy prefix sums after 1, ..., t items.
-            items: [t, ...], the items.
-        """
+        """Log density of the noisy prefix sums after 1, ..., t items [t, ...], given the items [t, ...]."""
         nodes = _new_nodes(residual(outputs, np.cumsum(items, axis=0)))
         if self.norm == "frobenius":
             return symmetric_log_density(nodes, self.sigma)
@@ -85,11 +81,11 @@ class TreeAggregation(GaussianNoise):
             np.stack([answer.output for answer in answers[1:]]), np.stack([query for query, _ in queries[1:]])
         )
 
-    def gaussian_share(self, answers: Sequence[Answer], differences: Sequence[Array]) -> tuple[float, bool]:
-        """Exact: the squared difference of every node."""
+    def gaussian_share(self, answers: Sequence[Answer], differences: Sequence[Array]) -> float:
+        """The sum over all nodes."""
         if len(answers) == 1:
-            return 0.0, True
-        return sum_of_squares(_new_nodes(np.cumsum(np.stack(differences[1:]), axis=0)) / self.sigma), True
+            return 0.0
+        return sum_of_squares(_new_nodes(np.cumsum(np.stack(differences[1:]), axis=0)) / self.sigma)
 
 
 def _new_nodes(prefixes: Array) -> Array:
@@ -101,12 +97,7 @@ def _new_nodes(prefixes: Array) -> Array:
 
 
 class Tree:
-    """The nodes that the next prefix sum is made of: one a level, so memory grows with log steps.
-
-    Args:
-        mechanism: the noise of each node.
-        shape: an item's shape.
-    """
+    """The nodes that make up the next prefix sum: one a level, so memory grows with log steps."""
 
     def __init__(self, mechanism: TreeAggregation, shape: tuple[int, ...]) -> None:
         self._mechanism = mechanism
@@ -116,7 +107,7 @@ class Tree:
         self.taken = 0
 
     def push(self, item: Array) -> None:
-        """Take the next item in: it and the full nodes below close one node.
+        """Add the next item: it and the full nodes below close one node.
 
         Raises:
             InvalidParameter: every step has been taken.

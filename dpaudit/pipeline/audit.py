@@ -8,14 +8,13 @@ from typing import Any, Final, Literal, TypeAlias
 
 from dpaudit.accountants.curves.implied import implied_curve
 from dpaudit.auditors.replay.replay import replay
-from dpaudit.auditors.sampling.classifier import Learner
 from dpaudit.auditors.sampling.curatorless import Plain
-from dpaudit.auditors.sampling.plan import Plan, SoFar
-from dpaudit.auditors.sampling.sampling import audit_by_sampling
+from dpaudit.auditors.sampling.one_run import Canaries, audit_in_one_run, coin_relation
+from dpaudit.auditors.sampling.sampling import SamplingPlan, SoFar, audit_by_sampling
 from dpaudit.auditors.sampling.scores import Score
 from dpaudit.auditors.sampling.trial import Auditable
-from dpaudit.auditors.statistics.canaries import Canaries, audit_in_one_run, coin_relation
-from dpaudit.auditors.statistics.claim_points import Curve
+from dpaudit.auditors.statistics.claim_points import PrivacyCurve
+from dpaudit.auditors.statistics.classifier import Learner
 from dpaudit.certificate.verdicts import Audit
 from dpaudit.claims.claims import Claim
 from dpaudit.claims.pairs import Pair
@@ -99,7 +98,7 @@ def audit(
             delta=delta,
             confidence=confidence,
         )
-    plan = Plan(
+    plan = SamplingPlan(
         trials=number,
         seed=seed,
         chunk=chunk,
@@ -196,7 +195,7 @@ def _about_run(algorithm: object, claim: Claim | None) -> Claim | None:
     return None if claim is None else claim.about(*terms(claim))
 
 
-def _curve(claim: Claim | None) -> Curve | None:
+def _curve(claim: Claim | None) -> PrivacyCurve | None:
     return None if claim is None else implied_curve(claim.guarantee)
 
 

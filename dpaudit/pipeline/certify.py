@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, ParamSpec, Protocol
 
 from dpaudit.accountants.accounting import Accounted
-from dpaudit.accountants.bridges.dp_accounting_opinion import second_opinion
+from dpaudit.accountants.bridges.dp_accounting_check import second_opinion
 from dpaudit.accountants.curves.profile_points import profile_points
 from dpaudit.auditors.sampling.trial import Auditable
 from dpaudit.certificate.certificate import Certificate, judge

@@ -25,14 +25,12 @@ from dpaudit.accountants.closed_forms.gaussian import gaussian_delta
 from dpaudit.algorithms.environments.tabular import random_mdp
 from dpaudit.algorithms.offline.dp_apvi import DPAPVI
 from dpaudit.auditors.replay.replay import replay
-from dpaudit.auditors.sampling.samples import Samples
+from dpaudit.auditors.sampling.one_run import one_run
 from dpaudit.auditors.sampling.trials import run_trials
 from dpaudit.auditors.statistics.gdp import gaussian_trade_off
-from dpaudit.auditors.statistics.one_run import one_run
-from dpaudit.auditors.statistics.sequential import begin
-from dpaudit.auditors.statistics.sequential_feed import sequential
-from dpaudit.auditors.statistics.threshold import threshold
-from dpaudit.auditors.statistics.threshold_events import candidates
+from dpaudit.auditors.statistics.samples import Samples
+from dpaudit.auditors.statistics.sequential import begin, sequential
+from dpaudit.auditors.statistics.threshold import candidates, threshold
 from dpaudit.auditors.zoo.zoo import ZOO
 from dpaudit.certificate.verdicts import Audit, Experiment
 from dpaudit.claims.claims import Claim

@@ -124,5 +124,4 @@ def _interpolation(lowest: float, parameters: Vector, counts: Vector) -> tuple[V
 
 def _bound(z: Vector) -> Vector:
     """-log(1 - 2 (e^z - 1 - z)), raised to cover rounding."""
-    bound: Vector = -np.log1p(-2.0 * np.maximum(np.expm1(z) - z, 0.0)) * (1.0 + 1e-9) + 1e-30
-    return bound
+    return -np.log1p(-2.0 * np.maximum(np.expm1(z) - z, 0.0)) * (1.0 + 1e-9) + 1e-30

@@ -222,8 +222,7 @@ def _evaluate(
 def _grown(size: Vector, log_size: Vector, loss: Vector) -> Vector:
     """Size * (e^loss - 1) without overflow."""
     large = np.exp(np.minimum(log_size + loss, 700.0))
-    grown: Vector = np.where(loss < 1.0, size * np.expm1(np.minimum(loss, 1.0)), large)
-    return grown
+    return np.where(loss < 1.0, size * np.expm1(np.minimum(loss, 1.0)), large)
 
 
 def _trapezoid(values: Vector) -> float:

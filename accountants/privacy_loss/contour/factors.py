@@ -116,6 +116,11 @@ def least_versine(lower: Vector, upper: Vector) -> Vector:
     return np.where(crosses, 0.0, np.maximum(0.0, 2.0 * ends * (1.0 - 1e-9) - 1e-20))
 
 
+def log_rest(gained: Vector) -> Vector:
+    """Log of the modulus sqrt(1 - gained) or, where almost nothing is left of it, more."""
+    return 0.5 * np.log1p(-np.minimum(gained, 1.0 - 1e-12))
+
+
 def safe_log(x: float) -> float:
     """Log x; minus infinity for x <= 0."""
     return math.log(x) if x > 0.0 else -math.inf

@@ -43,6 +43,7 @@ from dpaudit.accountants.privacy_loss.contour.factors import (
     Cumulant,
     Vector,
     least_versine,
+    log_rest,
     polar,
 )
 
@@ -133,8 +134,7 @@ class ResponseFactor(ParameterFamily):
         # |phi|^2 = 1 - (1 - cos 2 t e) / (2 cosh^2(x / 2)); 1 / cosh^2 falls with e.
         sech_squared = _sech_squared((c + 0.5) * buckets.highest)
         versine = least_versine(2.0 * buckets.lowest * lower, 2.0 * buckets.highest * upper)
-        bound: Vector = 0.5 * np.log1p(-np.minimum(0.5 * (1.0 - 1e-9) * sech_squared * versine, 1.0 - 1e-12))
-        return bound
+        return log_rest(0.5 * (1.0 - 1e-9) * sech_squared * versine)
 
 
 class LaplaceFactor(ParameterFamily):
@@ -183,8 +183,7 @@ class LaplaceFactor(ParameterFamily):
         logs, _ = _laplace_cumulant(c, buckets.highest)
         weights = 0.25 * (1.0 - 1e-9) * np.exp(-buckets.highest - 2.0 * logs)
         versine = least_versine(2.0 * buckets.lowest * lower, 2.0 * buckets.highest * upper)
-        atoms = 0.5 * np.log1p(-np.minimum(2.0 * weights * versine, 1.0 - 1e-12))
-        return np.minimum(0.0, np.minimum(uniform, atoms))
+        return np.minimum(0.0, np.minimum(uniform, log_rest(2.0 * weights * versine)))
 
 
 class BoundedRangeFactor(ParameterFamily):
@@ -283,18 +282,16 @@ def _log_cosh(x: Vector) -> Vector:
 def _log_sinhc(x: Vector) -> Vector:
     """log(sinh x / x) for x > 0, to a few u relative."""
     square, large = np.minimum(x, 1.0) ** 2, np.maximum(x, 1.0)
-    logarithm: Vector = np.where(
+    return np.where(
         x <= 1.0,
         square * np.polyval(_SERIES[::-1], square),
         large + np.log1p(-np.exp(-2.0 * large)) - np.log(2.0 * large),
     )
-    return logarithm
 
 
 def _sech_squared(x: Vector) -> Vector:
     falling = np.exp(-2.0 * x)
-    squared: Vector = 4.0 * falling / (1.0 + falling) ** 2
-    return squared
+    return 4.0 * falling / (1.0 + falling) ** 2
 
 
 def _laplace_cumulant(c: float, e: Vector) -> tuple[Vector, Vector]:

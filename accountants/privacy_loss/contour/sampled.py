@@ -46,8 +46,7 @@ def log_mixture(u: Vector, rate: float) -> Vector:
         return u
     small = np.log1p(rate * np.expm1(np.minimum(u, 30.0)))
     large = u + math.log(rate) + np.log1p((1.0 - rate) / rate * np.exp(-np.maximum(u, 30.0)))
-    ratio: Vector = np.where(u <= 30.0, small, large)
-    return ratio
+    return np.where(u <= 30.0, small, large)
 
 
 @dataclass(frozen=True)
@@ -64,8 +63,8 @@ class SampledFactor(ABC):
         """A sixteenth of the quadrature's points: a matrix product is fast."""
 
     @abstractmethod
-    def decay(self, c: float, lower: Vector, upper: Vector) -> Vector:
-        """Upper bounds on log |M(c + it) / M(c)| for lower <= t <= upper; [intervals]."""
+    def log_decays(self, c: float, lower: Vector, upper: Vector) -> tuple[Vector, ...]:
+        """Upper bounds on log |M(c + it) / M(c)| of one run for lower <= t <= upper; each [intervals]."""
 
     @abstractmethod
     def rule(self, c: float, end: float) -> Rule:
@@ -74,6 +73,11 @@ class SampledFactor(ABC):
     def exponent(self, c: float) -> float:
         """The real part a of p at Re s = c."""
         return c + 1.0 if self.mixture_first else -c
+
+    def decay(self, c: float, lower: Vector, upper: Vector) -> Vector:
+        """The best of the bounds on each interval, for all runs."""
+        best: Vector = np.minimum.reduce(self.log_decays(c, lower, upper))
+        return self.count * (1.0 - 1e-12) * np.minimum(0.0, best)
 
     def cumulant(self, c: float) -> Cumulant:
         """By quadrature."""

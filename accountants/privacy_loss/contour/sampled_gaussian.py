@@ -30,7 +30,7 @@ import math
 import numpy as np
 from scipy.special import log_ndtr
 
-from dpaudit.accountants.privacy_loss.contour.factors import Vector, least_versine
+from dpaudit.accountants.privacy_loss.contour.factors import Vector, least_versine, log_rest
 from dpaudit.accountants.privacy_loss.contour.sampled import MOST_POINTS, Rule, SampledFactor, log_mixture
 
 _PAIRED, _CELLS = 20, 64
@@ -54,17 +54,15 @@ class SampledGaussianFactor(SampledFactor):
         relative = 1.0 if capped else 8.0 * (math.exp(-34.0) + math.exp(-46.0)) / self.count
         return self.weigh(c, x, self._loss(x), log_base, relative)
 
-    def decay(self, c: float, lower: Vector, upper: Vector) -> Vector:
-        """The best of the three bounds on each interval."""
+    def log_decays(self, c: float, lower: Vector, upper: Vector) -> tuple[Vector, ...]:
+        """The three bounds on each interval."""
         rule, a = self.rule(c, 0.0), self.exponent(c)
         highest, lowest = rule.cumulant + rule.cumulant_error, rule.cumulant - rule.cumulant_error
-        bounds = (
+        return (
             self._log_variation(a) - lowest - np.log(lower),
             self._near(a, rule, highest, lower, upper),
             self._shifted(c, lowest, lower),
         )
-        total: Vector = self.count * (1.0 - 1e-12) * np.minimum(0.0, np.minimum.reduce(bounds))
-        return total
 
     def _loss(self, x: Vector) -> Vector:
         return self.parameter * x - 0.5 * self.parameter * self.parameter
@@ -74,8 +72,7 @@ class SampledGaussianFactor(SampledFactor):
 
     def _posterior(self, x: Vector) -> Vector:
         """w(x) = q e^u / r(x), in [0, 1]."""
-        weight: Vector = np.exp(np.minimum(math.log(self.rate) + self._loss(x) - self._log_ratio(x), 0.0))
-        return weight
+        return np.exp(np.minimum(math.log(self.rate) + self._loss(x) - self._log_ratio(x), 0.0))
 
     def _range(self, c: float, end: float) -> tuple[float, float, float]:
         """The ends of the rule and its step."""
@@ -109,8 +106,7 @@ class SampledGaussianFactor(SampledFactor):
         shortest = np.maximum(ratio[second] - ratio[first + 1] - slack, 0.0)[:, None]
         longest = (ratio[second + 1] - ratio[first] + slack)[:, None]
         gained = (2.0 * mass[first] * mass[second]) @ least_versine(shortest * lower, longest * upper)
-        bound: Vector = 0.5 * np.log1p(-np.minimum(gained, 1.0 - 1e-12))
-        return bound
+        return log_rest(gained)
 
     def _shifted(self, c: float, log_least: float, lower: Vector) -> Vector:
         """Log of the second bound at t = `lower`, with log M(c) >= `log_least`."""

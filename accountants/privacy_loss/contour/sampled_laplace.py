@@ -23,7 +23,7 @@ import math
 
 import numpy as np
 
-from dpaudit.accountants.privacy_loss.contour.factors import Vector, least_versine
+from dpaudit.accountants.privacy_loss.contour.factors import Vector, least_versine, log_rest
 from dpaudit.accountants.privacy_loss.contour.sampled import MOST_POINTS, Rule, SampledFactor, log_mixture
 
 
@@ -32,12 +32,12 @@ class SampledLaplaceFactor(SampledFactor):
 
     def cost(self, c: float, end: float) -> float:
         """A sixteenth of the quadrature's points: a matrix product is fast."""
-        panels, points = self._size(c, end)
+        panels, points, _ = self._layout(c, end)
         return panels * points / 16.0 + 1.0
 
     def rule(self, c: float, end: float) -> Rule:
         """Gauss and Legendre's rule between the atoms."""
-        panels, points = self._size(c, end)
+        panels, points, _ = self._layout(c, end)
         capped = points > 128 or panels * points > MOST_POINTS
         points = min(points, 128)
         panels = min(panels, MOST_POINTS // points)
@@ -50,8 +50,8 @@ class SampledLaplaceFactor(SampledFactor):
         relative = 1.0 if capped else 8.0 * math.exp(-34.0) / self.count
         return self.weigh(c, x, np.clip(2.0 * x - e, -e, e), log_base, relative)
 
-    def decay(self, c: float, lower: Vector, upper: Vector) -> Vector:
-        """The better of two bounds on each interval (module docstring)."""
+    def log_decays(self, c: float, lower: Vector, upper: Vector) -> tuple[Vector, ...]:
+        """The two bounds of the module's docstring on each interval."""
         rule, a, e = self.rule(c, 0.0), self.exponent(c), self.parameter
         log_ratio = log_mixture(np.array([-e, e]), self.rate)  # [2]
         least = rule.cumulant + rule.cumulant_error
@@ -62,22 +62,23 @@ class SampledLaplaceFactor(SampledFactor):
         far = np.log(np.maximum(float(atoms.sum()) * slack + variation * slack / lower, 1e-300))
         distance = float(log_ratio[1] - log_ratio[0])
         versine = least_versine(distance * (1.0 - 1e-9) * lower, distance * (1.0 + 1e-9) * upper)
-        near = 0.5 * np.log1p(-np.minimum(2.0 * atoms[0] * atoms[1] * versine, 1.0 - 1e-12))
-        total: Vector = self.count * (1.0 - 1e-12) * np.minimum(0.0, np.minimum(far, near))
-        return total
+        return far, log_rest(2.0 * atoms[0] * atoms[1] * versine)
 
-    def _size(self, c: float, end: float) -> tuple[int, int]:
-        """How many panels, and how many points on each."""
-        a = abs(self.exponent(c))
-        panels = math.ceil(self.parameter * max(1.0, 0.25 * min(a, 1e4), 0.125 * end))
-        w = 0.5 * self.parameter / panels
-        y = min(0.7, 2.0 * w)
-        stretch = y / w + math.hypot(y / w, 1.0)  # R
-        g = w * (0.5 * (stretch + 1.0 / stretch) - 1.0)
-        growth = min((2.0 * a + 1.0) * (2.0 * w + g) + 2.0 * y * end, 1e9)
-        growth += 0.0 if self.mixture_first else -a * math.log(math.cos(2.0 * y))
-        level = 36.0 + math.log(self.count) + growth - math.log1p(-(stretch**-2))
-        return panels, 2 + math.ceil(0.5 * level / math.log(stretch))
+    def _layout(self, c: float, end: float) -> tuple[int, int, float]:
+        return layout(self.parameter, self.exponent(c), end, 36.0 + math.log(self.count))
+
+
+def layout(epsilon: float, exponent: float, end: float, level: float) -> tuple[int, int, float]:
+    """How many panels, how many points on each, and R, for an error of e^-level at |t| <= end."""
+    a = abs(exponent)
+    panels = math.ceil(epsilon * max(1.0, 0.25 * min(a, 1e4), 0.125 * end))
+    w = 0.5 * epsilon / panels
+    y = min(0.7, 2.0 * w)
+    stretch = y / w + math.hypot(y / w, 1.0)  # R
+    g = w * (0.5 * (stretch + 1.0 / stretch) - 1.0)
+    growth = min((2.0 * a + 1.0) * (2.0 * w + g) + 2.0 * y * end, 1e9)
+    growth += min(exponent, 0.0) * math.log(math.cos(2.0 * y)) - math.log1p(-(stretch**-2))
+    return panels, 2 + math.ceil(0.5 * (level + growth) / math.log(stretch)), stretch
 
 
 @functools.cache

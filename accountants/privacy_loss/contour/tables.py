@@ -25,6 +25,7 @@ from dpaudit.accountants.privacy_loss.contour.factors import (
     Factor,
     Vector,
     least_versine,
+    log_rest,
     polar,
 )
 from dpaudit.accountants.privacy_loss.contour.families import accumulate
@@ -125,9 +126,7 @@ class TablesFactor:
                     np.maximum(gap - slack, 0.0)[:, None] * lower, (gap + slack)[:, None] * upper
                 )
                 total += (2.0 * least[:, i] * least[:, j])[:, None] * versine
-        logs = np.log1p(-np.minimum(total, 1.0 - 1e-12))
-        decayed: Vector = 0.5 * (1.0 - 1e-9) * (self.counts @ logs)
-        return decayed
+        return (1.0 - 1e-9) * (self.counts @ log_rest(total))
 
     def _tilted(self, c: float) -> tuple[Vector, Vector, Vector]:
         """Weights and bounds on their relative errors but for a common factor, [tables, rows]; log M(c)."""

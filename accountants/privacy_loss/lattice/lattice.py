@@ -25,7 +25,7 @@ from scipy.special import gammaln
 from dpaudit.accountants.privacy_loss.contour.contour import CurvePoint
 from dpaudit.accountants.privacy_loss.contour.factors import UNIT, Vector, safe_log
 from dpaudit.accountants.privacy_loss.contour.tables import Table
-from dpaudit.accountants.privacy_loss.solve import Bracket, verified
+from dpaudit.accountants.privacy_loss.solve import Bracket, curve_epsilon
 
 #: The most atoms that are listed one by one.
 MOST_ATOMS = 1 << 20
@@ -66,38 +66,9 @@ class Lattice:
         return CurvePoint(safe_log(lower) + scale - log_error, safe_log(delta) + scale, log_upper, slope)
 
     def epsilon(self, log_delta: float) -> Bracket:
-        """Bounds on the least epsilon >= 0 with delta(epsilon) <= exp(log_delta).
-
-        Between two neighbouring atoms delta = A - e^epsilon B, with A and B summed over the atoms above;
-        which two is found by bisection.
-        """
-        if self.curve(0.0).log_upper <= log_delta:
-            return Bracket(0.0, 0.0)
-        first, last = 0, int(np.searchsorted(-self.loss, 0.0, side="left"))  # losses[:last] > 0
-        while first < last:  # the first atom at which delta exceeds the target
-            middle = (first + last) // 2
-            if self.curve(float(self.loss[middle])).log_estimate > log_delta:
-                last = middle
-            else:
-                first = middle + 1
-        low = float(self.loss[first]) if first < len(self.loss) else 0.0
-        high = float(self.loss[first - 1]) if first else low
-        epsilon = max(0.0, low)
-        for _ in range(3):  # once is exact but for rounding
-            here = self.curve(epsilon)
-            excess = -math.expm1(log_delta - here.log_estimate) if here.log_estimate > -math.inf else 0.0
-            if here.slope < 1e-200:  # the atoms above are too far for e^-gap: halve the way to them
-                for _ in range(100):
-                    middle_loss = 0.5 * (low + high)
-                    over = self.curve(middle_loss).log_estimate > log_delta
-                    low, high = (middle_loss, high) if over else (low, middle_loss)
-                epsilon = max(0.0, low)
-            else:
-                epsilon = min(high, max(0.0, epsilon + math.log1p(max(excess / here.slope, -0.5))))
-        lower, upper = verified(self, epsilon, log_delta)
-        if self.infinite == 0.0:
-            upper = min(upper, max(0.0, float((self.loss + self.loss_error).max())))
-        return Bracket(lower, upper)
+        """Bounds on the least epsilon >= 0 with delta(epsilon) <= exp(log_delta)."""
+        largest = math.inf if self.infinite else float((self.loss + self.loss_error).max())
+        return curve_epsilon(self, log_delta, max(0.0, largest))
 
 
 class _Atoms(NamedTuple):

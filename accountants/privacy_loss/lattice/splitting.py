@@ -315,5 +315,4 @@ def _legendre(edges: Vector, furthest: float) -> tuple[Vector, Vector]:
 def _running(ratio: float, values: Vector) -> Vector:
     """x[i] = values[i] + ratio x[i - 1], as a bidiagonal system."""
     bands = np.stack([np.ones(len(values)), np.full(len(values), -ratio)])
-    found: Vector = solve_banded((1, 0), bands, values)
-    return found
+    return solve_banded((1, 0), bands, values)

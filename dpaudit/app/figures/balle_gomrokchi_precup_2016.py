@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any, NamedTuple
@@ -20,7 +20,7 @@ from dpaudit.algorithms.environments.chain import LARGEST_RETURN, Chain
 from dpaudit.algorithms.evaluation.least_squares import DPLSL, DPLSW, lsl, lsl_excess, lsw, lsw_excess
 from dpaudit.algorithms.evaluation.smooth import CalibrationName
 from dpaudit.app.figures.engine import Figure, Session, accounted, figure_command, numbers, premises
-from dpaudit.app.figures.picture import Row, named
+from dpaudit.app.figures.picture import Row, named, rows_of
 from dpaudit.app.figures.published_claims import Estimate, Sentence, Table, Vector, above_zero, estimate
 from dpaudit.app.figures.run_cache import RunCache
 from dpaudit.app.report.blocks import Block, Grid, Heading, Paragraph
@@ -93,13 +93,9 @@ class Point:
 
 @dataclass(frozen=True)
 class Line:
-    """One curve.
+    """One curve: an algorithm, its noise and features as in `Asked`, and the schedule that lambda follows.
 
-    Attributes:
-        algorithm: as in `Asked`.
-        calibration: as in `Asked`.
-        aggregate: as in `Asked`.
-        schedule: the calibration whose lambda it takes; empty where lambda is the abscissa, or 0.
+    The schedule is the calibration whose lambda it takes; empty where lambda is the abscissa, or 0.
     """
 
     algorithm: str
@@ -231,23 +227,23 @@ RUNS = RunCache(
 
 
 class Results(NamedTuple):
-    """Finished runs: errors and excess risks by line and batch size, errors by line and m over lambda."""
+    """Finished runs: errors and excess risks over the batch size, and errors over lambda by batch size."""
 
     error: Table[Line]
     excess: Table[Line]
-    swept: Table[tuple[Line, int]]
+    swept: dict[int, Table[Line]]
 
 
 def results_of(points: Sequence[Point], batches: Sequence[int], swept: Sequence[int]) -> Results:
     """Finished points by what they are; arguments as of `figure_points`."""
     found = {point.asked: point for point in points}
     seeds = sorted({point.asked.seed for point in points})
-    over_m = {(line, m, s): found[line.asked(m, s)] for line, m, s in product(_LINES, sorted(batches), seeds)}
-    of_sweep = product(sorted(swept), _OVER_RIDGES, RIDGES, seeds)
+    over_m = {(line, m, s): found[line.asked(m, s)] for line, m, s in product(_LINES, batches, seeds)}
+    of_sweep = list(product(_OVER_RIDGES, RIDGES, seeds))
     return Results(
         Table({place: point.error for place, point in over_m.items()}),
         Table({place: point.excess for place, point in over_m.items()}),
-        Table({((line, m), r, s): found[line.asked(m, s, r)].error for m, line, r, s in of_sweep}),
+        {m: Table({(c, r, s): found[c.asked(m, s, r)].error for c, r, s in of_sweep}) for m in swept},
     )
 
 
@@ -314,14 +310,13 @@ def _small_and_large(errors: Table[Line]) -> Iterator[Sentence]:
             )
 
 
-def _schedule(swept: Table[tuple[Line, int]]) -> Iterator[Sentence]:
-    sizes = sorted({m for _, m in swept.curves})
-    low, high = sizes[0], sizes[-1]
+def _schedule(swept: Mapping[int, Table[Line]]) -> Iterator[Sentence]:
+    low, high = min(swept), max(swept)
     if low == high:
         return
     growth = math.sqrt(high / low)
     for noise in SCHEDULES:
-        best = [best_ridge(swept, Line("dp-lsl", noise, 1), m) for m in (low, high)]
+        best = [best_ridge(swept[m], Line("dp-lsl", noise, 1)) for m in (low, high)]
         ratio = best[1] / best[0]
         yield Sentence(
             "lambda should grow like sqrt(m)",
@@ -332,9 +327,9 @@ def _schedule(swept: Table[tuple[Line, int]]) -> Iterator[Sentence]:
         )
 
 
-def best_ridge(swept: Table[tuple[Line, int]], line: Line, m: int) -> float:
+def best_ridge(swept: Table[Line], line: Line) -> float:
     """The lambda with the least mean error."""
-    return min(RIDGES, key=lambda ridge: float(swept.at((line, m), ridge).mean()))
+    return min(RIDGES, key=lambda ridge: float(swept.at(line, ridge).mean()))
 
 
 def _aggregation(excess: Table[Line]) -> Iterator[Sentence]:
@@ -364,32 +359,27 @@ def _rows(results: Results) -> list[Row]:
         "c": [*_plain(2), *_private(2)],
         "d": [*_private(1), *_private(2)],
     }
-    swept = results.swept
-    rows = {"b": [_row("b", *curve, r, swept.at(curve, r)) for curve in swept.curves for r in RIDGES]}
+    rows = {
+        "b": [
+            {"panel": "b", "episodes": m, **row}
+            for m, table in results.swept.items()
+            for row in rows_of(table, "ridge", _error)
+        ]
+    }
     for name, lines in shown.items():
         table = results.excess if name == "d" else results.error
-        rows[name] = [_row(name, line, m, None, table.at(line, m)) for line in lines for m in table.places]
+        found = rows_of(table, "episodes", _error, curves=lines)
+        rows[name] = [{"panel": name, "ridge": None, **row} for row in found]
     return [row for name in PANELS for row in rows[name]]
 
 
-def _row(panel: str, line: Line, m: float, ridge: float | None, values: Vector) -> Row:
+def _error(values: Vector) -> Row:
+    """Mean and standard error of one point, one value a run."""
     mean, runs = float(values.mean()), len(values)
     error = float(values.std(ddof=1) / math.sqrt(runs)) if runs > 1 else None
-    return {
-        "panel": panel,
-        "curve": str(line),
-        "algorithm": line.algorithm,
-        "noise": line.calibration,
-        "aggregate": line.aggregate,
-        "episodes": m,
-        "ridge": ridge,
-        "runs": runs,
-        "mean": mean,
-        "error": error,
-        # On a logarithmic axis nothing is at or below 0.
-        "low": mean if error is None else max(mean - error, 1e-3 * mean),
-        "high": mean if error is None else mean + error,
-    }
+    # On a logarithmic axis nothing is at or below 0.
+    band = (mean, mean) if error is None else (max(mean - error, 1e-3 * mean), mean + error)
+    return {"runs": runs, "mean": mean, "error": error, "low": band[0], "high": band[1]}
 
 
 def _picture(rows: Sequence[Row], title: str) -> dict[str, Any]:
@@ -409,7 +399,7 @@ def _picture(rows: Sequence[Row], title: str) -> dict[str, Any]:
         )
         lines = base.mark_line(point=alt.OverlayMarkDef(size=18)).encode(
             y=alt.Y("mean:Q", title=ordinate, scale=logarithmic, axis=y_axis),
-            strokeDash=alt.StrokeDash("noise:N", legend=None, scale=dashes),
+            strokeDash=alt.StrokeDash("calibration:N", legend=None, scale=dashes),
         )
         bars = base.mark_rule().encode(y="low:Q", y2="high:Q")
         heading = f"({name}) {PANELS[name]}{words}"

@@ -23,9 +23,9 @@ from dpaudit.algorithms.online.online import online_users
 from dpaudit.algorithms.online.optimism import cumulative_regret
 from dpaudit.algorithms.online.value_targeted import MixtureModel, jia_widths, ucrl_vtr
 from dpaudit.app.figures.engine import Figure, Session, accounted, choice, figure_command, number
-from dpaudit.app.figures.picture import Row, finite, spread
+from dpaudit.app.figures.picture import rows_of
 from dpaudit.app.figures.published_claims import Sentence, Table, larger
-from dpaudit.app.figures.regrets import TUNING_SEEDS, RegretPoint, panels, sublinear, tuned
+from dpaudit.app.figures.regrets import TUNING_SEEDS, RegretPoint, panels, sublinear, tuned, upward
 from dpaudit.app.figures.run_cache import RunCache, bits, noise_seed
 from dpaudit.app.report.blocks import Block, Grid, Heading, Paragraph
 from dpaudit.app.report.chart import specification
@@ -48,13 +48,9 @@ GRIDS: Mapping[str, Mapping[float, tuple[float, ...]]] = {
 
 @dataclass(frozen=True)
 class Curve:
-    """One line of a panel.
+    """One line of the panel of a river: ``ucrl-vtr``, or ``ldp-ucrl-vtr`` with its budget and noise.
 
-    Attributes:
-        river: which of `RIVERS`.
-        algorithm: ``ucrl-vtr`` or ``ldp-ucrl-vtr``.
-        epsilon: the budget; infinite where there is no noise.
-        calibration: of the noise; ``none`` where there is none.
+    Without noise epsilon is infinite, and the calibration ``none``.
     """
 
     river: str
@@ -125,29 +121,16 @@ def sentences(regret: Table[Curve]) -> list[Sentence]:
     """The paper's three sentences, each about one curve, or a curve and the one that it is compared with."""
     rivers = dict.fromkeys(curve.river for curve in regret.curves)
     panels = [[curve for curve in regret.curves if curve.river == name] for name in rivers]
-    return [
-        *(sublinear(regret, curve, f"{curve.river}, {curve}") for curve in regret.curves),
-        *(
-            larger(
-                "a larger regret than UCRL-VTR",
-                f"{plain.river}, {curve} against {plain}",
-                regret.gap(curve, plain),
-                "more",
-            )
-            for plain, *private in panels
-            for curve in private
-        ),
-        *(
-            larger(
-                "closer as epsilon grows",
-                f"{large.river}, epsilon={large.epsilon:g} against {small.epsilon:g}",
-                regret.gap(small, large),
-                "less",
-            )
-            for _, *private in panels
-            for small, large in pairwise(private)
-        ),
-    ]
+    found = [sublinear(regret, curve, f"{curve.river}, {curve}") for curve in regret.curves]
+    for plain, *private in panels:
+        for curve in private:
+            about = f"{plain.river}, {curve} against {plain}"
+            found.append(larger("a larger regret than UCRL-VTR", about, regret.gap(curve, plain), "more"))
+    for _, *private in panels:
+        for small, large in pairwise(private):
+            about = f"{large.river}, epsilon={large.epsilon:g} against {small.epsilon:g}"
+            found.append(larger("closer as epsilon grows", about, regret.gap(small, large), "less"))
+    return found
 
 
 @figure_command(
@@ -161,20 +144,7 @@ def figure_2(session: Session, *, calibration: str, users: int) -> Figure:
     """Draw the figure again: cumulative regret over users, with and without local privacy."""
     points, bonus = tuned(session, RUNS, Point, grids(calibration), users)
     regret = regrets(points)
-    rows: list[Row] = [
-        {
-            "river": curve.river,
-            "curve": str(curve),
-            "algorithm": curve.algorithm,
-            "epsilon": finite(curve.epsilon),
-            "calibration": curve.calibration,
-            "c": bonus[curve],
-            "episodes": k,
-            **spread(regret.at(curve, k), least=0.0),
-        }
-        for curve in regret.curves
-        for k in regret.places
-    ]
+    rows = rows_of(regret, "episodes", upward, lambda curve: {"c": bonus[curve]})
     title = "cumulative regret of LDP-UCRL-VTR on two rivers"
     headings = dict.fromkeys(RIVERS, "cumulative regret")
     picture = specification(panels(rows, "river", headings, f"{title}; noise {calibration}"))

@@ -25,9 +25,9 @@ from dpaudit.algorithms.online.lsvi import LinearModel, lsvi_ucb, views_regret
 from dpaudit.algorithms.online.online import online_users
 from dpaudit.algorithms.online.private_lsvi_ucb import LSVIConstants, PrivateLSVIUCB
 from dpaudit.app.figures.engine import Figure, Session, accounted, figure_command, number
-from dpaudit.app.figures.picture import Row, finite, spread
+from dpaudit.app.figures.picture import rows_of
 from dpaudit.app.figures.published_claims import Sentence, Table, estimate, larger
-from dpaudit.app.figures.regrets import TUNING_SEEDS, RegretPoint, panels, sublinear, tuned
+from dpaudit.app.figures.regrets import TUNING_SEEDS, RegretPoint, panels, sublinear, tuned, upward
 from dpaudit.app.figures.run_cache import RunCache, bits, noise_seed
 from dpaudit.app.report.blocks import Block, Grid, Heading, Paragraph
 from dpaudit.app.report.chart import specification
@@ -43,11 +43,9 @@ LEAST_USERS = 50
 
 @dataclass(frozen=True)
 class Curve:
-    """One line.
+    """One line: a schedule of updates, and the budget, infinite without noise.
 
-    Attributes:
-        schedule: ``doubling``, ``fixed``, ``published beta`` (doubling, factor 1) or ``none`` (LSVI-UCB).
-        rho: the budget; infinite where there is no noise.
+    Schedules are ``doubling``, ``fixed``, ``published beta`` (doubling, factor 1) and ``none`` (LSVI-UCB).
     """
 
     schedule: str
@@ -100,7 +98,7 @@ def algorithm_of(curve: Curve, bonus: float, users: int) -> PrivateLSVIUCB:
         ZCDP(rho=curve.rho),
         constants=LSVIConstants(bonus=bonus, failure_probability=FAILURE_PROBABILITY),
         fixed_updates=fixed_updates(users) if curve.schedule == "fixed" else None,
-        mdp=process().tabular,
+        mdp=process(),
     )
 
 
@@ -112,7 +110,7 @@ def jin_bonus(users: int) -> float:
 
 def _run(points: Sequence[Point]) -> list[Point]:
     asked, curve = points[0], points[0].curve
-    users = online_users(process().tabular, asked.users, asked.seed, random_rewards=True)
+    users = online_users(process(), asked.users, asked.seed, random_rewards=True)
     if math.isinf(curve.rho):
         model = LinearModel(process().features, HORIZON)
         # The matrices begin at 2 lambda I, which is the identity then, as there.
@@ -120,7 +118,7 @@ def _run(points: Sequence[Point]) -> list[Point]:
     else:
         seed = noise_seed(asked.seed, *bits(curve.rho, asked.bonus), curve.schedule == "fixed")
         views = run(algorithm_of(curve, asked.bonus, asked.users), users, seed=seed).output
-    regret, seen = views_regret(process().tabular, views), views.views
+    regret, seen = views_regret(process(), views), views.views
     return [
         replace(p, regret=float(regret[p.episode - 1]), updates=float(seen[p.episode - 1].updates))
         for p in points
@@ -148,36 +146,20 @@ def sentences(found: Mapping[str, Table[Curve]], bonus: Mapping[Curve, float], u
     """
     regret = found["regret"]
     private = [curve for curve in regret.curves if curve.schedule == "doubling"]
-    rivals = [(curve, Curve("fixed", curve.rho)) for curve in private]
-    by_budget = sorted(private, key=lambda curve: -curve.rho)
-    return [
-        *(sublinear(regret, curve, str(curve)) for curve in regret.curves if curve != PUBLISHED),
-        *(
-            larger("privacy costs regret", f"{curve} against {PLAIN}", regret.gap(curve, PLAIN), "more")
-            for curve in private
-        ),
-        *(
-            larger(
-                "less the larger the budget",
-                f"rho={large.rho:g} against {small.rho:g}",
-                regret.gap(small, large),
-                "less",
-            )
-            for large, small in pairwise(by_budget)
-        ),
-        *(_few_updates(found["updates"], curve, bonus[curve], users) for curve in private),
-        *(
-            larger(
-                "less regret than a fixed schedule",
-                f"{curve} against {fixed}",
-                regret.gap(fixed, curve),
-                "less",
-            )
-            for curve, fixed in rivals
-            if fixed in regret.curves
-        ),
-        _nothing_learnt(regret),
-    ]
+    judged = [sublinear(regret, curve, str(curve)) for curve in regret.curves if curve != PUBLISHED]
+    for curve in private:
+        about = f"{curve} against {PLAIN}"
+        judged.append(larger("privacy costs regret", about, regret.gap(curve, PLAIN), "more"))
+    for large, small in pairwise(sorted(private, key=lambda curve: -curve.rho)):
+        about = f"rho={large.rho:g} against {small.rho:g}"
+        judged.append(larger("less the larger the budget", about, regret.gap(small, large), "less"))
+    judged += [_few_updates(found["updates"], curve, bonus[curve], users) for curve in private]
+    for curve in private:
+        fixed = Curve("fixed", curve.rho)
+        if fixed in regret.curves:
+            about, less = f"{curve} against {fixed}", regret.gap(fixed, curve)
+            judged.append(larger("less regret than a fixed schedule", about, less, "less"))
+    return [*judged, _nothing_learnt(regret)]
 
 
 def _few_updates(updates: Table[Curve], curve: Curve, bonus: float, users: int) -> Sentence:
@@ -211,19 +193,10 @@ def regret(session: Session, *, users: int) -> Figure:
     points, bonus = tuned(session, RUNS, Point, GRIDS, users)
     found = tables(points)
     judged = sentences(found, bonus, users)
-    rows: list[Row] = [
-        {
-            "quantity": quantity,
-            "curve": str(curve),
-            "schedule": curve.schedule,
-            "rho": finite(curve.rho),
-            "bonus": bonus[curve],
-            "episodes": k,
-            **spread(table.at(curve, k), least=0.0),
-        }
+    rows = [
+        {"quantity": quantity, **row}
         for quantity, table in found.items()
-        for curve in table.curves
-        for k in table.places
+        for row in rows_of(table, "episodes", upward, lambda curve: {"bonus": bonus[curve]})
     ]
     title = "regret and updates of Private LSVI-UCB"
     # The published beta's regret, a straight line above all others, is in the tables only.
@@ -264,7 +237,7 @@ def regret(session: Session, *, users: int) -> Figure:
 
 
 def _worth() -> str:
-    mdp = process().tabular
+    mdp = process()
     best = float(mdp.initial @ mdp.optimal_values()[0])
     first = mdp.suboptimality(np.zeros((HORIZON, N_STATES), dtype=np.int64))
     return f"The optimal value is {best:.3f}, of which always taking action 0 loses {first:.3f}."
@@ -307,7 +280,7 @@ def _privacy(bonus: Mapping[Curve, float], users: int) -> Iterator[Block]:
         if math.isinf(curve.rho):
             continue
         algorithm = algorithm_of(curve, factor, users)
-        found, proved = accounted(algorithm, online_users(process().tabular, 2, seed=0))
+        found, proved = accounted(algorithm, online_users(process(), 2, seed=0))
         noise = algorithm.noise
         rows.append(
             (

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Any, TypeAlias
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import asdict
+from typing import Any, TypeAlias, TypeVar
 
-from dpaudit.app.figures.published_claims import Vector
+from dpaudit.app.figures.published_claims import Table, Vector
 from dpaudit.app.report.chart import chart_of, colour
 
 #: One curve at one place of the abscissa; a row of the CSV file.
 Row: TypeAlias = dict[str, Any]
+
+K = TypeVar("K", bound=Hashable)
 
 
 def spread(values: Vector, *, least: float = -math.inf) -> Row:
@@ -31,9 +34,29 @@ def spread(values: Vector, *, least: float = -math.inf) -> Row:
     }
 
 
-def finite(value: float) -> float | None:
-    """A budget as a row has it: nothing where there is no noise."""
-    return value if math.isfinite(value) else None
+def rows_of(
+    table: Table[K],
+    place: str,
+    band: Callable[[Vector], Row],
+    more: Callable[[K], Row] = lambda _: {},
+    curves: Sequence[K] | None = None,
+) -> list[Row]:
+    """A row for each curve and place.
+
+    Args:
+        table: by curves that are dataclasses; an infinite budget, which is none, is left empty.
+        place: the column of the places.
+        band: the columns that follow from the values at a place.
+        more: further columns of a curve.
+        curves: those that are shown, by default all.
+    """
+    rows = []
+    for curve in table.curves if curves is None else curves:
+        what: Any = curve
+        parts = {name: None if value == math.inf else value for name, value in asdict(what).items()}
+        columns = {"curve": str(curve), **parts, **more(curve)}
+        rows += [{**columns, place: k, **band(table.at(curve, k))} for k in table.places]
+    return rows
 
 
 def named(rows: Sequence[Row], column: str = "curve") -> list[str]:

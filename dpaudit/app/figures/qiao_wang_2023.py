@@ -30,8 +30,8 @@ from dpaudit.app.figures.engine import (
     numbers,
     premises,
 )
-from dpaudit.app.figures.picture import Row, finite, panel
-from dpaudit.app.figures.published_claims import Estimate, Sentence, Table, above_zero, estimate
+from dpaudit.app.figures.picture import Row, panel, rows_of
+from dpaudit.app.figures.published_claims import Estimate, Sentence, Table, Vector, above_zero, estimate
 from dpaudit.app.figures.run_cache import RunCache, bits, noise_seed
 from dpaudit.app.report.blocks import Block, Grid, Heading, Paragraph, Picture
 from dpaudit.app.report.chart import HEIGHT, WIDTH, specification
@@ -74,12 +74,9 @@ PANELS = {
 
 @dataclass(frozen=True)
 class Curve:
-    """One curve of the figure.
+    """One curve: ``pevi``, ``vapvi`` or ``dp-vapvi``, its budget, infinite without noise, and its constant.
 
-    Attributes:
-        algorithm: ``pevi``, ``vapvi`` or ``dp-vapvi``.
-        rho: the budget; infinite where there is no noise.
-        bonus: C; PEVI's beta is C d H, the order of its analysis, as C sqrt(d) is that of VAPVI's.
+    PEVI's beta is C d H, the order of its analysis, as C sqrt(d) is that of VAPVI's.
     """
 
     algorithm: str
@@ -284,29 +281,13 @@ def _direction(difference: Estimate, up: str, down: str, neither: str) -> str:
     return f"{up if answer == 'yes' else down} {replace(difference, mean=abs(difference.mean))}"
 
 
-def _rows(found: Table[Curve], pevi_constants: Sequence[float]) -> list[Row]:
-    """Mean and 95% interval of each curve at each K; of PEVI's curves only those of the constants given."""
-    rows = []
-    for curve in found.curves:
-        if curve.algorithm == "pevi" and curve.bonus not in pevi_constants:
-            continue
-        for k in found.places:
-            mean = found.estimate(curve, k)
-            banded = not math.isnan(mean.half_width)
-            rows.append(
-                {
-                    "curve": str(curve),
-                    "algorithm": curve.algorithm,
-                    "rho": finite(curve.rho),
-                    "episodes": k,
-                    "runs": mean.runs,
-                    "mean": mean.mean,
-                    # A suboptimality is never below 0, however wide the interval.
-                    "low": max(mean.mean - mean.half_width, 0.0) if banded else None,
-                    "high": mean.mean + mean.half_width if banded else None,
-                }
-            )
-    return rows
+def _interval(values: Vector) -> Row:
+    """Mean and 95% interval of one curve at one K; a single run has no interval."""
+    found = estimate(values)
+    low, high = found.mean - found.half_width, found.mean + found.half_width
+    # A suboptimality is never below 0, however wide the interval.
+    band = (None, None) if math.isnan(low) else (max(low, 0.0), high)
+    return {"runs": found.runs, "mean": found.mean, "low": band[0], "high": band[1]}
 
 
 def _picture(rows: Sequence[Row], title: str, *, logarithmic: bool) -> dict[str, Any]:
@@ -350,8 +331,13 @@ def _compute(
         session.name + ("" if calibration == "sound" else f"-{calibration}") + ("" if normalised else "-raw")
     )
     tables = {stem: found} | ({f"{stem}-scaling": scaled} if scaled else {})
+    undrawn = of(found, "pevi")[1:]
     title = f"{drawn.title}; noise {calibration}"
-    rows = {name: _rows(one, drawn.pevi[:1]) for name, one in tables.items()}
+    # Of PEVI's curves only the first is drawn.
+    rows = {
+        name: rows_of(one, "episodes", _interval, curves=[c for c in one.curves if c not in undrawn])
+        for name, one in tables.items()
+    }
     how = "normalised to norm 1" if normalised else "raw, as in the paper's own experiment"
     behaviour = appendix_f_behaviour(mdp.horizon)
     uniform = np.full((mdp.horizon, *mdp.features.shape[:2]), 1.0 / mdp.features.shape[1])

@@ -10,8 +10,8 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from dpaudit.app.figures.engine import Session
-from dpaudit.app.figures.picture import Row, named, panel
-from dpaudit.app.figures.published_claims import Sentence, Table, above_zero, estimate
+from dpaudit.app.figures.picture import Row, named, panel, spread
+from dpaudit.app.figures.published_claims import Sentence, Table, Vector, above_zero, estimate
 from dpaudit.app.figures.run_cache import RunCache
 
 #: The users on whom the scale of the confidence widths is chosen are others than those that are drawn.
@@ -119,6 +119,11 @@ def sublinear(regret: Table[K], curve: K, about: str) -> Sentence:
     return Sentence("sublinear in K", about, above_zero(rates), numbers)
 
 
+def upward(values: Vector) -> Row:
+    """Mean and standard deviation of what grows from 0."""
+    return spread(values, least=0.0)
+
+
 def panels(rows: Sequence[Row], column: str, quantities: dict[str, str], title: str) -> Any:
     """Panels side by side over the users k, one for each value of a column of the rows.
 
@@ -132,12 +137,12 @@ def panels(rows: Sequence[Row], column: str, quantities: dict[str, str], title: 
 
     x = alt.X("episodes:Q", title="users", scale=alt.Scale(nice=False))
     # What is drawn is never below 0; a deviation may reach there.
-    upward = alt.Scale(domainMin=0)
+    scale = alt.Scale(domainMin=0)
     drawn = [
         panel(
             [row for row in rows if row[column] == heading],
             x,
-            alt.Y("mean:Q", title=quantity, scale=upward),
+            alt.Y("mean:Q", title=quantity, scale=scale),
             names=named(rows),
         ).properties(title=heading, width=380, height=340)
         for heading, quantity in quantities.items()

@@ -24,7 +24,7 @@ from dpaudit.algorithms.q_learning.functional_q import FunctionalCalibration, Fu
 from dpaudit.algorithms.q_learning.perturbed_q import Perturbed, PerturbedQLearning
 from dpaudit.algorithms.q_learning.q_learning import NodeValues, QLearning
 from dpaudit.app.figures.engine import Figure, Session, accounted, figure_command, number
-from dpaudit.app.figures.picture import Row, finite, named, panel, spread
+from dpaudit.app.figures.picture import Row, named, panel, rows_of, spread
 from dpaudit.app.figures.published_claims import (
     Appears,
     Estimate,
@@ -226,28 +226,15 @@ def noise_sentences(returns: Returns) -> list[Sentence]:
     learnt, panels = returns.learnt, returns.panels()
     reset, kept, _ = panels
     words = "limited sub-optimality for sigma < 0.4"
-    return [
-        *(_limited(learnt, reset[0], curve, words) for curve in reset[1:] if curve.sigma < 0.4),
-        *(
-            larger(
-                "a lower return under noise",
-                f"{curve.panel}: {curve} against no noise",
-                learnt.gap(plain, curve),
-                "lower",
-            )
-            for plain, *noisy in panels
-            for curve in noisy
-        ),
-        *(
-            larger(
-                "better with J = T/B",
-                f"sigma={one.sigma:g}, J = T/B against J = 1",
-                learnt.gap(one, other),
-                "better",
-            )
-            for one, other in zip(reset[1:], kept[1:], strict=True)
-        ),
-    ]
+    found = [_limited(learnt, reset[0], curve, words) for curve in reset[1:] if curve.sigma < 0.4]
+    for plain, *noisy in panels:
+        for curve in noisy:
+            about = f"{curve.panel}: {curve} against no noise"
+            found.append(larger("a lower return under noise", about, learnt.gap(plain, curve), "lower"))
+    for one, other in zip(reset[1:], kept[1:], strict=True):
+        about = f"sigma={one.sigma:g}, J = T/B against J = 1"
+        found.append(larger("better with J = T/B", about, learnt.gap(one, other), "better"))
+    return found
 
 
 def compared_sentences(returns: Returns) -> list[Sentence]:
@@ -286,18 +273,6 @@ def _less(found: Estimate, allowed: float) -> Appears:
     return above_zero(replace(found, mean=allowed - found.mean))
 
 
-def _row(curve: Curve, samples: float, values: Vector) -> Row:
-    return {
-        "panel": curve.panel,
-        "curve": str(curve),
-        "algorithm": curve.algorithm,
-        "sigma": curve.sigma if curve.algorithm == "published" else None,
-        "epsilon": finite(curve.epsilon),
-        "samples": samples,
-        **spread(values),
-    }
-
-
 def _picture(rows: Sequence[Row], title: str) -> dict[str, Any]:
     """Panels side by side, each with a legend of its own."""
     import altair as alt
@@ -325,7 +300,9 @@ def _figure(
     )
     returns = returns_of(points)
     learnt = returns.learnt
-    rows = [_row(curve, place, learnt.at(curve, place)) for curve in curves for place in learnt.places]
+    rows = rows_of(
+        learnt, "samples", spread, lambda curve: {} if curve.algorithm == "published" else {"sigma": None}
+    )
     one_way = _return_of(lambda states: np.tile([1.0, 0.0], (len(states), 1)))
     inwards = _return_of(lambda states: np.stack([states, 1.0 - states], axis=1))
     ends = {curve: (learnt.estimate(curve), returns.trained.estimate(curve)) for curve in curves}

@@ -12,7 +12,7 @@ from types import FrameType
 from typing import Any, Final, Literal, Self
 
 from dpaudit.app.gate.settings import Effort, Gate
-from dpaudit.auditors.sampling.plan import TooFewRuns
+from dpaudit.auditors.sampling.sampling import TooFewRuns
 from dpaudit.auditors.sampling.trial import Auditable
 from dpaudit.certificate.verdicts import Audit
 from dpaudit.claims.claims import Claim

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -203,22 +204,17 @@ class Report:
 
     @property
     def exit_status(self) -> int:
-        """Integrity before bad input before a failed claim before nothing checked before inconclusive."""
-        found = {finding.exit_status for finding in self.all_findings}
-        for status in (_EXIT_INTEGRITY, EXIT_INPUT, EXIT_NOT_PROVED):
-            if status in found:
-                return status
-        if EXIT_NOTHING in found or not self.checks:
+        """That of the worst finding; what is inconclusive counts under ``strict`` alone."""
+        status = _worst(self.all_findings)
+        if status in {0, EXIT_INCONCLUSIVE} and not self.checks:
             return EXIT_NOTHING
-        return EXIT_INCONCLUSIVE if self.strict and EXIT_INCONCLUSIVE in found else 0
+        return 0 if status == EXIT_INCONCLUSIVE and not self.strict else status
 
     @property
     def summary(self) -> str:
         """The gate in one line."""
-        counts: dict[str, int] = {}
-        for check in self.checks:
-            counts[check.outcome] = counts.get(check.outcome, 0) + 1
         total = len(self.checks)
+        counts = Counter(check.outcome for check in self.checks)
         parts = [f"{number} {name}" for name, number in sorted(counts.items())]
         waived = sum(finding.waiver is not None for finding in self.all_findings)
         parts += [f"{waived} finding{'s' if waived > 1 else ''} waived"] if waived else []
@@ -240,15 +236,25 @@ class Report:
         }
 
 
+#: Exit statuses of findings, the worst first, each with what it makes of a check.
+_OUTCOMES: Final = {
+    _EXIT_INTEGRITY: "error",
+    EXIT_INPUT: "error",
+    EXIT_NOT_PROVED: "failed",
+    EXIT_NOTHING: "unchecked",
+    EXIT_INCONCLUSIVE: "inconclusive",
+    0: "passed",
+}
+
+
 def outcome(findings: Iterable[Finding]) -> str:
     """Findings in one word: the worst there is."""
+    return _OUTCOMES[_worst(findings)]
+
+
+def _worst(findings: Iterable[Finding]) -> int:
     statuses = {finding.exit_status for finding in findings}
-    if statuses & {_EXIT_INTEGRITY, EXIT_INPUT}:
-        return "error"
-    for status, word in ((EXIT_NOT_PROVED, "failed"), (EXIT_NOTHING, "unchecked")):
-        if status in statuses:
-            return word
-    return "inconclusive" if EXIT_INCONCLUSIVE in statuses else "passed"
+    return next((status for status in _OUTCOMES if status in statuses), 0)
 
 
 def error_finding(error: DpauditError, check: str, place: Place) -> Finding:

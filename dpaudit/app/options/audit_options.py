@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,8 +9,9 @@ from typing import Any
 
 import click
 
+from dpaudit.app.options.claim_options import Verb, grouped
 from dpaudit.app.options.foreign_code import foreign_code, load
-from dpaudit.auditors.statistics.canaries import Canaries
+from dpaudit.auditors.sampling.one_run import Canaries
 from dpaudit.errors import UsageError
 from dpaudit.pipeline.audit import TRIALS
 
@@ -100,7 +100,7 @@ class Settings:
                 where="--method one-run",
                 why="a one-run audit guesses which of them were in the data",
                 remedy="add --canaries MODULE:CALLABLE, which is called with their number and returns "
-                "dpaudit.auditors.statistics.canaries.Canaries",
+                "dpaudit.auditors.sampling.one_run.Canaries",
             )
         make = _callable(self.canaries, "--canaries", "it is called with the number of canaries")
         with foreign_code(self.canaries, "making the canaries"):
@@ -110,7 +110,7 @@ class Settings:
             raise UsageError(
                 f"{self.canaries} returned {what}, asked for {number}",
                 where="--canaries",
-                remedy="return dpaudit.auditors.statistics.canaries.Canaries(number, insert, score)",
+                remedy="return dpaudit.auditors.sampling.one_run.Canaries(number, insert, score)",
             )
         return made
 
@@ -167,7 +167,7 @@ _OPTIONS = (
         "--resume",
         type=click.Path(dir_okay=False, path_type=Path),
         metavar="FILE",
-        help="Keep finished runs in this SQLite file, and go on from those it holds (extra `resume`).",
+        help="Keep finished runs in this SQLite file, and go on from those it holds.",
     ),
     click.option(
         "--stop-when-refuted",
@@ -178,7 +178,7 @@ _OPTIONS = (
     click.option(
         "--canaries",
         metavar="MODULE:CALLABLE",
-        help="For one-run: called with their number, returns dpaudit.auditors.statistics.canaries.Canaries.",
+        help="For one-run: called with their number, returns dpaudit.auditors.sampling.one_run.Canaries.",
     ),
     click.option(
         "--guesses",
@@ -188,15 +188,6 @@ _OPTIONS = (
 )
 
 
-def settings_options(verb: Callable[..., None]) -> Callable[..., None]:
+def settings_options(verb: Verb) -> Verb:
     """Give a verb these options; it receives them together, as ``settings``."""
-
-    @functools.wraps(verb)
-    def with_settings(*args: Any, **options: Any) -> None:
-        fields = {name: options.pop(name) for name in Settings.__dataclass_fields__}
-        verb(*args, settings=Settings(**fields), **options)
-
-    decorated: Callable[..., None] = with_settings
-    for option in reversed(_OPTIONS):
-        decorated = option(decorated)
-    return decorated
+    return grouped(verb, _OPTIONS, Settings, "settings")

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import click
 
@@ -17,6 +18,8 @@ from dpaudit.claims.guarantees import GDP, ZCDP, AnyGuarantee, ApproxDP, PureDP
 from dpaudit.claims.relations import Neighbouring, TrustModel
 from dpaudit.curator.curator import Filter
 from dpaudit.errors import ClaimMismatch, UsageError
+
+Verb: TypeAlias = Callable[..., None]
 
 
 @dataclass(frozen=True)
@@ -133,7 +136,7 @@ _OPTIONS = (
 )
 
 
-def users_option(verb: Callable[..., None]) -> Callable[..., None]:
+def users_option(verb: Verb) -> Verb:
     """``--users``, for the verbs that run an algorithm."""
     return click.option(
         "--users",
@@ -143,9 +146,9 @@ def users_option(verb: Callable[..., None]) -> Callable[..., None]:
     )(verb)
 
 
-def rigour_option(verb: Callable[..., None]) -> Callable[..., None]:
+def rigour_option(verb: Verb) -> Verb:
     """``--rigour float-pessimistic|interval``."""
-    decorated: Callable[..., None] = click.option(
+    decorated: Verb = click.option(
         "--rigour",
         type=click.Choice(["float-pessimistic", "interval"]),
         default="float-pessimistic",
@@ -155,9 +158,9 @@ def rigour_option(verb: Callable[..., None]) -> Callable[..., None]:
     return decorated
 
 
-def statement_option(verb: Callable[..., None]) -> Callable[..., None]:
+def statement_option(verb: Verb) -> Verb:
     """``--statement FILE``, read at once: what cannot be followed stops the verb before anything runs."""
-    decorated: Callable[..., None] = click.option(
+    decorated: Verb = click.option(
         "--statement",
         type=click.Path(path_type=Path),
         metavar="FILE",
@@ -172,16 +175,21 @@ def _read_statement(ctx: click.Context, option: click.Parameter, path: Path | No
     return NOTHING_STATED if path is None else Statement.read(path)
 
 
-def claim_options(verb: Callable[..., None]) -> Callable[..., None]:
+def claim_options(verb: Verb) -> Verb:
     """Give a verb the claim options; it receives them together, as ``stated``."""
+    return grouped(verb, _OPTIONS, StatedClaim, "stated")
+
+
+def grouped(verb: Verb, options: Sequence[Callable[[Verb], Verb]], kind: type[Any], name: str) -> Verb:
+    """Give a verb options that it receives together, as the dataclass whose fields they are."""
 
     @functools.wraps(verb)
-    def with_claim(*args: Any, **options: Any) -> None:
-        fields = {name: options.pop(name) for name in StatedClaim.__dataclass_fields__}
-        verb(*args, stated=StatedClaim(**fields), **options)
+    def with_them(*args: Any, **given: Any) -> None:
+        fields = {field.name: given.pop(field.name) for field in dataclasses.fields(kind)}
+        verb(*args, **{name: kind(**fields)}, **given)
 
-    decorated: Callable[..., None] = with_claim
-    for option in reversed(_OPTIONS):
+    decorated: Verb = with_them
+    for option in reversed(options):
         decorated = option(decorated)
     return decorated
 

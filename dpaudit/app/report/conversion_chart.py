@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from dpaudit.accountants.curves.conversion_table import Conversion, Curve, curves
+from dpaudit.accountants.curves.conversion_table import Conversion, ConversionCurve, curves
 from dpaudit.app.report.blocks import Heading, Picture, html_page
 from dpaudit.app.report.chart import HEIGHT, WIDTH, chart_of, colour, png, specification, svg
 from dpaudit.claims.guarantees import AnyGuarantee, ApproxDP
@@ -90,7 +90,7 @@ def _lines(given: Sequence[AnyGuarantee], points: Sequence[dict[str, Any]]) -> l
     ]
 
 
-def _sampled(curve: Curve, end: float, floor: float) -> list[tuple[float, float]]:
+def _sampled(curve: ConversionCurve, end: float, floor: float) -> list[tuple[float, float]]:
     """The curve on a grid, down to the floor and one point below it."""
     found = []
     for step in range(_POINTS + 1):

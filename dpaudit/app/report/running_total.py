@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from dpaudit.accountants.accounting import bounds
 from dpaudit.accountants.composition.composition import Composition
 from dpaudit.accountants.composition.costs import rho
-from dpaudit.accountants.curves.profile_points import dear
+from dpaudit.accountants.curves.profile_points import costly
 from dpaudit.certificate.certificate import Certificate
 from dpaudit.certificate.verdicts import Proof, ReleaseAccount, leading_figure
 from dpaudit.claims.guarantees import AnyGuarantee
@@ -103,7 +103,7 @@ def course(certificate: Certificate) -> tuple[AnyGuarantee, list[tuple[int, floa
     for release in releases:
         whole.add(release)
     method = certificate.bounds[0].method if certificate.bounds else ""
-    if method in {"pld", "pld+rdp", "rdp"} and dear(whole):
+    if method in {"pld", "pld+rdp", "rdp"} and costly(whole):
         return None
     stops = {round(len(releases) * step / _MOST_STEPS) for step in range(1, _MOST_STEPS + 1)}
     so_far = Composition(certificate.neighbouring, group)

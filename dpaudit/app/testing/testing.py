@@ -12,13 +12,12 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from dpaudit.accountants.calibration.calibration import scale_ledger
-from dpaudit.algorithms.data.neighbours import trajectory_pairs
-from dpaudit.algorithms.data.trajectories import TrajectoryData
+from dpaudit.algorithms.data.trajectories import TrajectoryData, trajectory_pairs
 from dpaudit.app.gate.audit_plan import TRIALS
 from dpaudit.app.options.claim_options import StatedClaim
 from dpaudit.app.text.output import lower, upper
 from dpaudit.app.text.tables import bound_figure, figure, shortfall, total_shortfall
-from dpaudit.auditors.comparison.neighbours import table_pairs
+from dpaudit.auditors.neighbours import table_pairs
 from dpaudit.certificate.verdicts import Accounting, Audit, Experiment, Proof
 from dpaudit.claims.claims import Claim
 from dpaudit.claims.guarantees import AnyGuarantee
@@ -170,7 +169,7 @@ def neighbours(
         row: which unit changes.
 
     Raises:
-        InvalidParameter: as `dpaudit.auditors.comparison.neighbours.table_pairs` says.
+        InvalidParameter: as `dpaudit.auditors.neighbours.table_pairs` says.
     """
     if isinstance(data, TrajectoryData):
         return list(trajectory_pairs(data, neighbouring=relation, index=row))
@@ -188,17 +187,9 @@ def audit(
     error: float,
     run_options: Mapping[str, Any],
 ) -> Audit:
-    """Audit an algorithm on pairs, as `dpaudit.audit` does, with the gate's number of trials.
+    """Audit as `dpaudit.audit` does, left out with the gate's number of trials.
 
-    Args:
-        algorithm: any callable ``(data, curator) -> output``.
-        pairs: as in `dpaudit.audit`.
-        claim: what to refute; left out, the algorithm's own.
-        method: as ``dpaudit audit --method``.
-        trials: recordings, or runs on each side; left out, the method's usual number.
-        seed: of all noise.
-        error: the probability, at most, of refuting a true claim.
-        run_options: further arguments of `dpaudit.run`.
+    `error` is the probability, at most, of refuting a true claim.
 
     Raises:
         UsageError: no pairs, or an unknown method.

@@ -6,8 +6,8 @@ from typing import Any
 
 from rich.console import RenderableType
 
-from dpaudit.accountants.accounting import budget_bounds
 from dpaudit.accountants.book import Account
+from dpaudit.accountants.curves.implied import budget_bounds
 from dpaudit.app.text.output import line, lower, table, upper
 from dpaudit.certificate.verdicts import leading_figure
 from dpaudit.claims.guarantees import GDP, ZCDP, AnyGuarantee, ApproxDP, PureDP

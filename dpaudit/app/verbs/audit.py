@@ -27,7 +27,7 @@ from dpaudit.app.text.failures import EXIT_INCONCLUSIVE, EXIT_NOT_PROVED, traceb
 from dpaudit.app.text.output import line, lower, output_format_option, print_json, print_text
 from dpaudit.app.text.progress import Progress
 from dpaudit.auditors.sampling.curatorless import Plain
-from dpaudit.auditors.sampling.plan import SoFar
+from dpaudit.auditors.sampling.sampling import SoFar
 from dpaudit.certificate.verdicts import Audit, Experiment
 from dpaudit.claims.pairs import Pair
 from dpaudit.curator.running import name_of

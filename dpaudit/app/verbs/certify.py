@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import click
-from rich.console import RenderableType
 
 from dpaudit.app.main import COMMAND
 from dpaudit.app.options.claim_options import (
@@ -29,35 +27,22 @@ from dpaudit.app.options.targets import (
     parameter_option,
     utility_of,
 )
-from dpaudit.app.text.audits import audit_words
-from dpaudit.app.text.conditions import not_checked
+from dpaudit.app.text.certificates import certificate_page
 from dpaudit.app.text.failures import EXIT_INCONCLUSIVE, EXIT_NOT_PROVED, EXIT_NOTHING, traceback_option
-from dpaudit.app.text.output import bullets, line, output_format_option, print_json, print_text, unwrapped
+from dpaudit.app.text.output import line, output_format_option, print_json, print_text, unwrapped
 from dpaudit.app.text.output_file import NoJSON, output_text
 from dpaudit.app.text.streams import note
-from dpaudit.app.text.tables import (
-    accounting_table,
-    bound_figure,
-    bound_words,
-    opinion_line,
-    premises,
-    shortfalls,
-)
 from dpaudit.app.verbs.report import REPORT, report_text
 from dpaudit.certificate.certificate import Certificate
 from dpaudit.certificate.statement import Statement
-from dpaudit.certificate.verdicts import Accounting, Experiment
-from dpaudit.claims.bounds import Bound
+from dpaudit.certificate.verdicts import Experiment
 from dpaudit.errors import UsageError
 from dpaudit.ledger.files import replace_file
 from dpaudit.pipeline.accounting import Rigour
-from dpaudit.pipeline.certify import Certified, NothingReleased, certified
+from dpaudit.pipeline.certify import NothingReleased, certified
 from dpaudit.pipeline.recheck import LEDGER
 
 CERTIFICATE, OUTPUT = "certificate.json", "output.json"
-
-#: Thousands of runs would take longer than all the rest.
-NOT_SAMPLED = "not sampled: `dpaudit audit --method sequential` compares final outputs"
 
 
 @click.command(
@@ -177,7 +162,7 @@ def certify(
         print_json({**certificate.to_json(), "utility": utility})
         note(files)
     else:
-        print_text(*_text(found, utility), line(), unwrapped(files))
+        print_text(*certificate_page(found, utility), line(), unwrapped(files))
     if not certificate.all_proved or certificate.experiment is Experiment.REFUTED:
         ctx.exit(EXIT_NOT_PROVED)
     if strict and certificate.experiment is Experiment.INCONCLUSIVE:
@@ -222,32 +207,3 @@ def _warning(certificate: Certificate) -> str:
     if certificate.experiment is Experiment.REFUTED:
         reasons.append("an audit refuted what its ledger says")
     return f" (do not publish it: {'; '.join(reasons)})" if reasons else ""
-
-
-def _text(found: Certified, utility: dict[str, float | None]) -> list[RenderableType]:
-    certificate, accounting = found.certificate, found.accounted.accounting
-    parts: list[RenderableType] = [line(f"{certificate.algorithm}: {certificate.claim}"), line()]
-    parts += accounting_table(accounting)
-    parts += [line(), *bullets(line("proof", certificate.proof), _total(accounting, found.approximate))]
-    parts.append(opinion_line(certificate))
-    parts += shortfalls(accounting) + premises(accounting.claim)
-    if certificate.audits:
-        for audit in certificate.audits:
-            parts += audit_words(audit)
-        parts.append(line(NOT_SAMPLED))
-    else:
-        parts.append(
-            line("audit", Experiment.INCONCLUSIVE, "not run: no pair to run on; add --pair MODULE:CALLABLE")
-        )
-    for name, value in utility.items():
-        parts.append(line(f"utility: {name} {'not finite' if value is None else format(value, '.6g')}"))
-    return [*parts, line(), *not_checked(certificate.not_checked)]
-
-
-def _total(accounting: Accounting, approximate: Sequence[Bound]) -> list[str]:
-    if not approximate or approximate[0] in accounting.bounds:
-        return bound_words(accounting)
-    words = f"{bound_figure(approximate[0])}-DP by {approximate[0].method}"
-    if not accounting.bounds:
-        return [words, *bound_words(accounting)]
-    return [*bound_words(accounting), f"that is {words}"]

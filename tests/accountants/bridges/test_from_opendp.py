@@ -17,8 +17,7 @@ import pytest
 
 from dpaudit import ZCDP, Claim, Ledger, PureDP
 from dpaudit.accountants.accounting import account
-from dpaudit.accountants.bridges.from_opendp import from_opendp
-from dpaudit.accountants.bridges.opendp_distances import distance_of_neighbours
+from dpaudit.accountants.bridges.from_opendp import distance_of_neighbours, from_opendp
 from dpaudit.claims.relations import Neighbouring
 from dpaudit.claims.sensitivity import L1, L2
 from dpaudit.errors import (

@@ -6,21 +6,23 @@ The oracles are mpmath at 60 digits, closed forms and published values; none is 
 from __future__ import annotations
 
 import math
+import sys
 from fractions import Fraction
 
 import mpmath
 import pytest
+from dp_accounting.pld import privacy_loss_distribution
 
 from dpaudit import L1, L2, Gaussian, Header, Laplace, Ledger, Release
-from dpaudit.accountants.calibration import calibration_check as second_opinion
+from dpaudit.accountants.bridges.dp_accounting_check import METHOD
 from dpaudit.accountants.calibration.calibration import calibrate, scale_ledger, split
-from dpaudit.accountants.calibration.fft_check import grid_delta
-from dpaudit.accountants.privacy_loss import LaplaceTerm, RandomizedResponseTerm, SampledGaussianTerm
+from dpaudit.accountants.privacy_loss import Bracket, PrivacyLoss
 from dpaudit.claims.guarantees import GDP, RDP, ZCDP, AnyGuarantee, ApproxDP, PureDP
 from dpaudit.claims.relations import Neighbouring
 from dpaudit.errors import CannotBound, InvalidParameter
 from dpaudit.ledger.releases import Partition
 from dpaudit.mechanisms import (
+    AnyMechanism,
     DiscreteGaussian,
     Exponential,
     OpaqueApproxDP,
@@ -102,7 +104,7 @@ def test_many_laplace() -> None:
     # 1e6 releases at .001 have epsilon 4.88561694138 at 1e-6 (ACCOUNTING.md).
     found = calibrate(LAPLACE, ApproxDP(epsilon=4.88561694138, delta=1e-6), count=10**6)
     assert found.value == pytest.approx(1000.0, rel=1e-8)
-    assert (found.bound.method, found.opinion.method) == ("contour", "grid")
+    assert (found.bound.method, found.opinion.method) == ("contour", "interval")
 
 
 def test_randomized_response_is_given_the_largest_epsilon() -> None:
@@ -117,7 +119,7 @@ def test_randomized_response_is_given_the_largest_epsilon() -> None:
     assert calibrate(Exponential(epsilon=1.0), ZCDP(rho=0.5)).value == pytest.approx(2.0, rel=1e-14)
 
 
-def test_near_the_largest_loss_a_proof_takes_the_lattice_s_place() -> None:
+def test_near_the_largest_loss_a_proof_takes_an_estimate_s_place() -> None:
     found = calibrate(RandomizedResponse(epsilon=1.0), ApproxDP(epsilon=1.0, delta=1e-12))
     assert (found.opinion.method, found.opinion.proves) == ("pure", True)
     assert found.value == pytest.approx(1.0, abs=1e-11)
@@ -129,7 +131,7 @@ def test_sampled_gaussian() -> None:
     sampled = PoissonSampled(rate=0.01, mechanism=GAUSSIAN)
     found = calibrate(sampled, ApproxDP(epsilon=2.12451517112, delta=1e-6), count=1000)
     assert found.value == pytest.approx(1.0, rel=1e-7)
-    assert (found.parameter, found.opinion.method) == ("sigma", "grid")
+    assert (found.parameter, found.opinion.method) == ("sigma", METHOD)
     # Under replace-one nothing amplifies Gaussian noise.
     target, replaced = ApproxDP(epsilon=2.0, delta=1e-6), Neighbouring.REPLACE_ONE
     whole = calibrate(GAUSSIAN, target, count=1000).value
@@ -168,38 +170,50 @@ def test_no_change_needs_no_noise() -> None:
         calibrate(GAUSSIAN, ZCDP(rho=1.0), count=0)
 
 
-def test_a_second_accountant_that_disagrees_is_heard(monkeypatch: pytest.MonkeyPatch) -> None:
-    # The planted fault: a lattice that finds three times the delta, well resolved.
-    target = ApproxDP(epsilon=1.0, delta=1e-3)
-    assert calibrate(LAPLACE, target, count=5).opinion.agrees
-
-    def triple(terms: second_opinion.Terms, epsilon: float) -> tuple[float, float]:
-        delta, resolution = grid_delta(terms, epsilon)
-        return 3.0 * delta, resolution
-
-    monkeypatch.setattr(second_opinion, "grid_delta", triple)
-    with pytest.raises(CannotBound, match="grid"):
-        calibrate(LAPLACE, target, count=5)
+SAMPLED = PoissonSampled(rate=0.01, mechanism=GAUSSIAN)
 
 
-def test_the_lattice_against_exact_values() -> None:
-    e = mpmath.mpf("52.6797094088821")
-    with mpmath.workdps(40):
-        p = mpmath.mpf(3) / 4
-        exact = mpmath.fsum(
-            mpmath.binomial(50, k)
-            * p**k
-            * (1 - p) ** (50 - k)
-            * max(0, 1 - mpmath.exp(e - (2 * k - 50) * mpmath.log(3)))
-            for k in range(51)
-        )
-    found = grid_delta([(RandomizedResponseTerm(math.log(3.0)), 50)], float(e))
-    assert found.delta == pytest.approx(float(exact), rel=1e-9)
-    one = grid_delta([(LaplaceTerm(1.0), 1)], 0.5)
-    assert one.delta == pytest.approx(1.0 - math.exp(-0.25), rel=1e-6)
-    sampled = grid_delta([(SampledGaussianTerm(1.0, 0.01), 1000)], 2.12451517112)
-    assert sampled.delta == pytest.approx(1e-6, rel=1e-5)
-    assert sampled.resolution < 1e-4
+@pytest.mark.parametrize(
+    ("prototype", "target", "count", "method"),
+    [
+        (LAPLACE, ApproxDP(epsilon=1.0, delta=1e-3), 5, METHOD),
+        (SAMPLED, ApproxDP(epsilon=2.0, delta=1e-6), 1000, METHOD),
+        (
+            RandomizedResponse(epsilon=1.0, categories=4),
+            ApproxDP(epsilon=3.0, delta=1e-4),
+            9,
+            "dp-accounting PLD",
+        ),
+        (LAPLACE, ApproxDP(epsilon=5.0, delta=1e-12), 1000, "interval"),
+        (SAMPLED, ApproxDP(epsilon=1.0, delta=1e-6), 20_000, "interval"),
+        (Exponential(epsilon=1.0), ApproxDP(epsilon=1.0, delta=1e-6), 20, "interval"),
+    ],
+)
+def test_an_accountant_that_finds_a_third_of_delta_is_contradicted(
+    prototype: AnyMechanism, target: ApproxDP, count: int, method: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = calibrate(prototype, target, count=count).opinion
+    assert found.method == method
+    assert found.agrees
+    right = PrivacyLoss.delta
+
+    def third(self: PrivacyLoss, epsilon: float) -> Bracket:
+        return Bracket(*(end / 3.0 for end in right(self, epsilon)))
+
+    monkeypatch.setattr(PrivacyLoss, "delta", third)
+    with pytest.raises(CannotBound, match=f"{method}|no second accountant"):
+        calibrate(prototype, target, count=count)
+
+
+def test_a_slip_of_the_second_accountant_is_reported_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = privacy_loss_distribution.from_laplace_mechanism
+    monkeypatch.setattr(
+        privacy_loss_distribution,
+        "from_laplace_mechanism",
+        lambda parameter, **rest: right(parameter=parameter / 1.2, **rest),
+    )
+    with pytest.raises(CannotBound, match="dp-accounting PLD makes it"):
+        calibrate(LAPLACE, ApproxDP(epsilon=1.0, delta=1e-3), count=5)
 
 
 def test_a_ledger_is_scaled_by_one_factor() -> None:
@@ -297,8 +311,15 @@ def test_weights_are_positive_numbers(weights: list[float]) -> None:
         split(ApproxDP(epsilon=1.0, delta=1e-6), [1.0])
 
 
-def test_where_the_lattice_sees_nothing_there_is_no_answer_and_no_crash() -> None:
-    """So rare a sample calls for so little noise that the lattice's points miss it."""
+def test_where_no_second_accountant_can_tell_there_is_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """dp-accounting is not used for so small a delta, and ball arithmetic needs a library of its own."""
+    monkeypatch.setitem(sys.modules, "flint", None)
+    with pytest.raises(CannotBound, match="no second accountant") as refused:
+        calibrate(LAPLACE, ApproxDP(epsilon=1.0, delta=1e-12), count=100)
+    assert "dp-accounting PLD: it is limited to deltas" in str(refused.value)
+    assert "dpaudit[interval]" in str(refused.value)
+
+
+def test_so_rare_a_sample_is_confirmed() -> None:
     prototype = PoissonSampled(rate=1e-9, mechanism=Gaussian(sigma=1.0, sensitivity=L2(1.0)))
-    with pytest.raises(CannotBound, match="no second accountant"):
-        calibrate(prototype, ApproxDP(epsilon=1.0, delta=1e-6), count=10**6)
+    assert calibrate(prototype, ApproxDP(epsilon=1.0, delta=1e-6), count=10**6).opinion.method == "interval"

@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 
 from dpaudit import L1, L2, Gaussian, Laplace, Neighbouring, Partition, Release
 from dpaudit.accountants.closed_forms.rounding import sqrt_up, sum_up, up
-from dpaudit.accountants.composition.composition import Composition, compose
+from dpaudit.accountants.composition.composition import Composition, compose, repeated
 from dpaudit.accountants.composition.costs import mu_squared, rho
-from dpaudit.accountants.composition.exposures import repeated
 from dpaudit.errors import CannotBound, InvalidParameter
 
 MECHANISMS = [

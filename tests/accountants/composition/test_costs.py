@@ -37,8 +37,8 @@ from dpaudit.mechanisms import (
     SymmetricGaussian,
     Tabulated,
     TreeAggregation,
+    dominating,
 )
-from dpaudit.mechanisms.dominating import GaussianPair
 
 WHY = "Theorem 3 of the manual"
 SMOOTH = SmoothGaussian(alpha=12.0, beta=0.05, dimension=2, epsilon=1.0, delta=0.1)
@@ -93,7 +93,7 @@ def test_pure_mechanisms_have_a_bound_on_every_scale(mechanism: AnyMechanism, ep
 )
 def test_gaussian_mechanisms(mechanism: Any, squared: Fraction) -> None:
     pair = mechanism.dominating_pair()
-    assert isinstance(pair, GaussianPair)
+    assert isinstance(pair, dominating.Gaussian)
     assert pair.mu_squared == squared
     assert Fraction(mu_squared(mechanism)) == squared
     assert Fraction(rho(mechanism)) == squared / 2

@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 from dpaudit import L1, L2, Claim, Gaussian, Laplace, Release, run
-from dpaudit.accountants.accounting import account, budget_bounds
+from dpaudit.accountants.accounting import account
+from dpaudit.accountants.curves.implied import budget_bounds
 from dpaudit.accountants.filters.filters import GDPFilter, PureFilter, ZCDPFilter
 from dpaudit.accountants.filters.odometers import GDPOdometer, ZCDPOdometer
 from dpaudit.certificate.verdicts import Proof, leading_figure

@@ -452,7 +452,7 @@ def test_scales_without_an_enclosure_say_so() -> None:
 
 
 def test_what_would_take_too_long_is_refused_with_a_remedy() -> None:
-    for term in (SampledGaussianBalls(0.5, 100, True, 1000.0), SampledLaplaceBalls(0.5, 100, True, 400.0)):
+    for term in (SampledGaussianBalls(1000.0, 0.5, 100, True), SampledLaplaceBalls(400.0, 0.5, 100, True)):
         with pytest.raises(CannotBound, match="points in balls") as caught:
             term.rule(1e4, 1e6)
         assert "float-pessimistic" in str(caught.value)

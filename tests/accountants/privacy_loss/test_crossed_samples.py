@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from dpaudit import L1, Laplace, Neighbouring, Partition, Release
 from dpaudit.accountants.calibration.calibration import scale_ledger
 from dpaudit.accountants.composition.composition import Composition, compose
-from dpaudit.accountants.curves.curves import pld_profile, rdp_profile
-from dpaudit.accountants.curves.profiles import PrivacyProfile
+from dpaudit.accountants.curves.curves import PrivacyProfile, pld_profile, rdp_profile
 from dpaudit.accountants.interval.interval_bounds import interval_bound
 from dpaudit.claims.guarantees import RDP, ApproxDP
 from dpaudit.mechanisms import PoissonSampled

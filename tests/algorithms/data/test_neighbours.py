@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dpaudit.algorithms.data.neighbours import trajectory_pairs
-from dpaudit.algorithms.data.trajectories import TrajectoryData
+from dpaudit.algorithms.data.trajectories import TrajectoryData, trajectory_pairs
 from dpaudit.errors import InvalidParameter
 
 GENERATOR = np.random.default_rng(0)

@@ -42,8 +42,8 @@ def test_kernel_and_rewards_are_those_of_the_page(normalised: bool) -> None:
         to_0 = alpha_1[h] if delta else alpha_2[h]
         reward = r[h] / 8 * (bits[0] + bits[2] + bits[4] + bits[6]) + (0.5 - r[h] / 2) * bits[3]
         reward += r[h] / 2 if delta else 0.5 - r[h] / 2
-        np.testing.assert_allclose(mdp.tabular.transitions[h, s, a], [to_0, 1 - to_0], atol=1e-14)
-        np.testing.assert_allclose(mdp.tabular.rewards[h, s, a], reward, atol=1e-14)
+        np.testing.assert_allclose(mdp.transitions[h, s, a], [to_0, 1 - to_0], atol=1e-14)
+        np.testing.assert_allclose(mdp.rewards[h, s, a], reward, atol=1e-14)
 
 
 def test_the_optimum_by_trying_every_policy() -> None:
@@ -77,10 +77,10 @@ def test_trajectories_follow_behaviour_and_kernel() -> None:
     assert np.abs((data.actions == 0).mean(axis=0) - 0.6).max() < 5 * 0.5 / n**0.5
     for h, s in itertools.product(range(3), range(2)):
         there = (data.states[:, h] == s) & (data.actions[:, h] == 0)
-        p = mdp.tabular.transitions[h, s, 0, 0]
+        p = mdp.transitions[h, s, 0, 0]
         assert abs((data.states[there, h + 1] == 0).mean() - p) < 5 * 0.5 / there.sum() ** 0.5
     steps = np.arange(3)
-    expected = mdp.tabular.rewards[steps, data.states[:, :-1], data.actions]
+    expected = mdp.rewards[steps, data.states[:, :-1], data.actions]
     assert np.array_equal(data.rewards, expected)
 
 

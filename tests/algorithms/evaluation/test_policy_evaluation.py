@@ -19,8 +19,8 @@ from dpaudit.algorithms.evaluation.least_squares import DPLSL, DPLSW, lsl, lsl_e
 from dpaudit.algorithms.evaluation.policy_evaluation import PolicyEvaluation
 from dpaudit.algorithms.evaluation.smooth import SmoothCalibration, least_alpha, worst_delta
 from dpaudit.auditors.replay.replay import replay
-from dpaudit.auditors.sampling.samples import Samples
 from dpaudit.auditors.sampling.trials import run_trials
+from dpaudit.auditors.statistics.samples import Samples
 from dpaudit.auditors.statistics.threshold import threshold
 from dpaudit.certificate.verdicts import Experiment, Proof
 from dpaudit.claims.guarantees import ApproxDP

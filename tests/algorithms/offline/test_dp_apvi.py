@@ -96,7 +96,7 @@ def test_with_no_noise_the_counts_are_the_raw_ones_and_with_no_error_bound_it_is
     assert np.array_equal(private_counts(n_sa, n_sas, error_bound), n_sas)
     options = {"failure_probability": 0.1, "constants": HALF.constants}
     same = pessimistic_value_iteration(n_sas.astype(float), MDP.rewards, error_bound=error_bound, **options)
-    assert np.array_equal(output.actions, same.policy)
+    assert np.array_equal(output.actions, same.actions)
     assert np.array_equal(output.values, same.values)
 
 

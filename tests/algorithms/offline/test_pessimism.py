@@ -60,8 +60,8 @@ def test_line_by_line_against_plain_loops(seed: int, error: float) -> None:
     )
     policy, values = by_hand(counts, mdp.rewards, error, 0.05, constants)
     np.testing.assert_allclose(solution.values, values, atol=1e-7)
-    assert np.array_equal(solution.policy, policy)
-    assert solution.policy.dtype == np.int64
+    assert np.array_equal(solution.actions, policy)
+    assert solution.actions.dtype == np.int64
 
 
 def test_the_defaults_are_the_published_constants() -> None:
@@ -73,7 +73,7 @@ def test_the_defaults_are_the_published_constants() -> None:
 def test_infinite_data_without_noise_finds_the_optimum() -> None:
     mdp = random_mdp(3, 2, 3, seed=0)
     solution = pessimistic_value_iteration(1e14 * mdp.transitions, mdp.rewards, error_bound=0.0)
-    assert np.array_equal(solution.policy, mdp.optimal_policy())
+    assert np.array_equal(solution.actions, mdp.optimal_policy())
     np.testing.assert_allclose(solution.values, mdp.optimal_values(), atol=1e-5)
 
 
@@ -81,12 +81,12 @@ def test_no_data_is_worth_nothing_and_ties_go_to_the_lowest_action() -> None:
     rewards = np.ones((3, 2, 4))
     for error in (0.0, 10.0):
         solution = pessimistic_value_iteration(np.zeros((3, 2, 4, 2)), rewards, error_bound=error)
-        assert not solution.action_values.any()
-        assert not solution.policy.any()
+        assert not solution.values.any()
+        assert not solution.actions.any()
     # An exact tie between actions 1 and 3, both visited alike, above 0 and 2, which never were.
     counts = np.zeros((1, 1, 4, 1))
     counts[0, 0, [1, 3]] = 5.0
-    assert pessimistic_value_iteration(counts, np.ones((1, 1, 4)), error_bound=0.0).policy.tolist() == [[1]]
+    assert pessimistic_value_iteration(counts, np.ones((1, 1, 4)), error_bound=0.0).actions.tolist() == [[1]]
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -101,7 +101,7 @@ def test_pessimism_is_below_the_policys_true_value(seed: int) -> None:
     counts = private_counts(n_sa, n_sas, bound)
     solution = pessimistic_value_iteration(counts, mdp.rewards, error_bound=bound, failure_probability=1e-7)
     assert solution.values[0].max() > 0.0  # not by being empty
-    assert (solution.values <= mdp.evaluate(solution.policy) + 1e-12).all()
+    assert (solution.values <= mdp.evaluate(solution.actions) + 1e-12).all()
 
 
 def test_estimate_is_a_distribution_at_the_threshold_too() -> None:
@@ -144,7 +144,7 @@ def test_more_trajectories_and_less_noise_learn_better() -> None:
         solution = pessimistic_value_iteration(
             counts, mdp.rewards, error_bound=bound, constants=PenaltyConstants(privacy=0.1)
         )
-        found[rho] = mdp.suboptimality(solution.policy)
+        found[rho] = mdp.suboptimality(solution.actions)
     assert found[1.0] < 0.05
     assert found[0.001] > 0.5
 

@@ -126,7 +126,7 @@ def test_the_joint_sensitivity_is_what_a_search_finds(norm: float, opposed: bool
 @pytest.mark.parametrize("model", [ONE_HOT, GENERAL], ids=["one-hot", "general"])
 def test_no_pair_of_users_moves_a_message_by_more_than_the_ledger_says(model: MixtureModel) -> None:
     """Users of random trees among others, and outputs as noise makes them: the message of the changed one."""
-    mdp = RIVER if model is ONE_HOT else MIXTURE.tabular
+    mdp = RIVER if model is ONE_HOT else MIXTURE
     algorithm = LDPUCRLVTR(model, CLAIMED, constants=MixtureConstants(bonus=10.0, shift=0.1))
     (declared,) = {m.sensitivity.value for m in algorithm.noise.mechanisms}
     rng = np.random.default_rng(1)
@@ -169,7 +169,7 @@ def test_one_hot_features_break_the_premise_of_section_6() -> None:
 
 
 def judged(calibration: MixtureCalibrationName, model: MixtureModel) -> Any:
-    mdp = RIVER if model.rewards.shape == RIVER.rewards.shape else MIXTURE.tabular
+    mdp = RIVER if model.rewards.shape == RIVER.rewards.shape else MIXTURE
     algorithm = LDPUCRLVTR(model, CLAIMED, calibration, mdp=mdp)
     return algorithm, account(run(algorithm, online_users(mdp, 4, seed=0), seed=0).ledger)
 
@@ -281,7 +281,7 @@ def test_a_leak_through_later_users_is_found_and_the_users_own_course_is_not_one
 )
 def test_without_noise_it_is_ucrl_vtr(calibration: MixtureCalibrationName, mixture: LinearMixtureMDP) -> None:
     """On rewards that tell all actions apart: exact ties would be for rounding to break."""
-    mdp, model = mixture.tabular, MixtureModel(mixture.features, mixture.rewards)
+    mdp, model = mixture, MixtureModel(mixture.features, mixture.rewards)
     users = online_users(mdp, 60, seed=3)
     constants = MixtureConstants(bonus=0.003, shift=0.0, ridge=0.7)
     algorithm = LDPUCRLVTR(model, CLAIMED, calibration, constants)
@@ -312,7 +312,7 @@ def test_rank_one_updates_are_the_inverse() -> None:
 def test_line_by_line_for_the_first_two_users() -> None:
     """Algorithm 1 written down again with loops and inverses, one noise stream."""
     algorithm = LDPUCRLVTR(GENERAL, ApproxDP(epsilon=50.0, delta=0.1), constants=MixtureConstants(bonus=0.2))
-    users = online_users(MIXTURE.tabular, 3, seed=2)
+    users = online_users(MIXTURE, 3, seed=2)
     transcript = Transcript()
     output = run(algorithm, users, seed=4, transcript=transcript).output
     d, horizon = 4, 5
@@ -363,7 +363,7 @@ def test_the_ledger_stays_small_and_holds_every_user() -> None:
     algorithm = LDPUCRLVTR(GENERAL, CLAIMED, "as-published")
     sizes = []
     for n in (2, 60):
-        ledger = run(algorithm, online_users(MIXTURE.tabular, n, seed=0), seed=0).ledger
+        ledger = run(algorithm, online_users(MIXTURE, n, seed=0), seed=0).ledger
         assert ledger.header.users == n
         assert [(r.label, r.count) for r in ledger.releases] == [("Lambda", 5), ("u", 5)]
         sizes.append(sum(map(len, ledger.lines())))
@@ -382,7 +382,7 @@ def lazy_user(algorithm: LDPUCRLVTR, data: OnlineUsers, curator: Curator) -> Any
 def test_a_user_who_sends_something_else_is_refused() -> None:
     algorithm = LDPUCRLVTR(GENERAL, CLAIMED, "as-published")
     with pytest.raises(ScheduleBroken):
-        run(Changed(algorithm, lazy_user), online_users(MIXTURE.tabular, 2, seed=0))
+        run(Changed(algorithm, lazy_user), online_users(MIXTURE, 2, seed=0))
 
 
 # Bad input

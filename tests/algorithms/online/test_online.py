@@ -20,6 +20,10 @@ from dpaudit.algorithms.online.online import OnlineUsers, User, constant_user, o
 from dpaudit.errors import DataError, InvalidParameter
 
 
+def respond(user: User, step: int, state: int, action: int) -> tuple[float, int]:
+    return user.rewards.item(step, state, action), user.next_states.item(step, state, action)
+
+
 def best_of_every_policy(mdp: TabularMDP) -> float:
     """The optimum by trying every deterministic policy, each by a loop over states: no backward maximum."""
     best = -np.inf
@@ -42,9 +46,9 @@ def best_of_every_policy(mdp: TabularMDP) -> float:
         riverswim_mdp(2, 4),
         riverswim_mdp(3, 3),
         riverswim_mdp(3, 4, success=inhomogeneous_success(4, seed=1), normalised=False),
-        one_hot_mixture(random_mdp(2, 2, 3, seed=4)).tabular,
-        random_linear_mixture(3, 2, 3, 4, seed=5).tabular,
-        random_linear_mdp(3, 2, 3, 4, seed=6).tabular,
+        one_hot_mixture(random_mdp(2, 2, 3, seed=4)),
+        random_linear_mixture(3, 2, 3, 4, seed=5),
+        random_linear_mdp(3, 2, 3, 4, seed=6),
     ],
     ids=["riverswim-2", "riverswim-3", "inhomogeneous", "one-hot", "mixture", "linear"],
 )
@@ -120,8 +124,8 @@ def test_one_hot_features_are_longer_than_the_definition_allows() -> None:
 
 def test_a_user_answers_the_same_whatever_was_asked_before() -> None:
     users = online_users(random_mdp(4, 3, 5, seed=1), 6, seed=2, random_rewards=True)
-    forwards = [users[i].respond(h, s, a) for i in range(6) for h, s, a in np.ndindex(5, 4, 3)]
-    backwards = [users[i].respond(h, s, a) for i in reversed(range(6)) for h, s, a in np.ndindex(5, 4, 3)]
+    forwards = [respond(users[i], h, s, a) for i in range(6) for h, s, a in np.ndindex(5, 4, 3)]
+    backwards = [respond(users[i], h, s, a) for i in reversed(range(6)) for h, s, a in np.ndindex(5, 4, 3)]
     by_user = [backwards[k * 60 : (k + 1) * 60] for k in reversed(range(6))]
     assert forwards == [answer for answers in by_user for answer in answers]
     assert len({user.next_states.tobytes() for user in users}) == 6
@@ -165,7 +169,7 @@ def test_an_episode_walks_the_tree() -> None:
     assert states[0] == user.first_state
     for h in range(6):
         assert actions[h] == (h + states[h]) % 2
-        assert (rewards[h], states[h + 1]) == user.respond(h, states[h], actions[h])
+        assert (rewards[h], states[h + 1]) == respond(user, h, states[h], actions[h])
 
 
 def test_replacing_one_user_changes_nobody_else() -> None:
@@ -229,12 +233,13 @@ def test_the_gymnasium_environment_is_the_process() -> None:
 
 
 def test_without_gymnasium_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    from dpaudit.algorithms.environments import gymnasium_environment as module
+    from dpaudit.algorithms import optional_modules
+    from dpaudit.algorithms.environments.gymnasium_environment import gymnasium_environment
     from dpaudit.errors import MissingExtra
 
     def absent(name: str) -> None:
         raise ImportError(name)
 
-    monkeypatch.setattr(module, "import_module", absent)
+    monkeypatch.setattr(optional_modules, "import_module", absent)
     with pytest.raises(MissingExtra, match=r"dpaudit\[gymnasium\]"):
-        module.gymnasium_environment(random_mdp(2, 2, 2, seed=0))
+        gymnasium_environment(random_mdp(2, 2, 2, seed=0))

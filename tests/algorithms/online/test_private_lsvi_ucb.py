@@ -15,9 +15,14 @@ from dpaudit.accountants.filters.filters import GDPFilter, ZCDPFilter
 from dpaudit.algorithms.environments.linear_mdp import LinearMDP, one_hot_features, random_linear_mdp
 from dpaudit.algorithms.environments.tabular import TabularMDP, random_mdp
 from dpaudit.algorithms.online.lsvi import Doubling, FixedTimes, LinearModel, Seen, lsvi_ucb, views_regret
-from dpaudit.algorithms.online.lsvi_calibration import LSVICalibration, published_bonus, published_ridge
 from dpaudit.algorithms.online.online import OnlineUsers, User, constant_user, online_users
-from dpaudit.algorithms.online.private_lsvi_ucb import LSVIConstants, PrivateLSVIUCB
+from dpaudit.algorithms.online.private_lsvi_ucb import (
+    LSVICalibration,
+    LSVIConstants,
+    PrivateLSVIUCB,
+    published_bonus,
+    published_ridge,
+)
 from dpaudit.auditors.replay.replay import replay
 from dpaudit.certificate.verdicts import Experiment, Proof
 from dpaudit.claims.guarantees import ZCDP, ApproxDP
@@ -107,8 +112,8 @@ def test_sound_noise_costs_the_budget(values: Any, horizon: int) -> None:
 def few(horizon: int, dimension: int, **options: Any) -> tuple[PrivateLSVIUCB, OnlineUsers]:
     process = random_linear_mdp(3, 2, horizon, dimension, seed=1)
     model = LinearModel(process.features, horizon, options.pop("values", "horizon"))
-    algorithm = PrivateLSVIUCB(model, 1000, mdp=process.tabular, **options)
-    return algorithm, online_users(process.tabular, 3, seed=0)
+    algorithm = PrivateLSVIUCB(model, 1000, mdp=process, **options)
+    return algorithm, online_users(process, 3, seed=0)
 
 
 @pytest.mark.parametrize(("horizon", "times"), [(2, 1.67), (5, 3.87), (10, 7.27)])
@@ -163,7 +168,7 @@ def replace_guarantee(algorithm: PrivateLSVIUCB, guarantee: ApproxDP) -> Any:
 
 @pytest.mark.parametrize("budget", [ZCDPFilter(1.0), GDPFilter(math.sqrt(2.0))])
 def test_held_to_a_budget_it_releases_what_it_needs(budget: Any) -> None:
-    users = online_users(PROCESS.tabular, 40, seed=0)
+    users = online_users(PROCESS, 40, seed=0)
     algorithm = PrivateLSVIUCB(MODEL, 1000, constants=LIVELY)
     result = run(algorithm, users, seed=0, budget=budget)
     made = result.output.views[-1].updates
@@ -174,7 +179,7 @@ def test_held_to_a_budget_it_releases_what_it_needs(budget: Any) -> None:
 
 def test_a_budget_that_runs_out_ends_the_updates_and_nothing_else() -> None:
     """As published and analysed, rho pays for a part of the updates alone."""
-    users = online_users(PROCESS.tabular, 60, seed=0)
+    users = online_users(PROCESS, 60, seed=0)
     model = LinearModel(PROCESS.features, 3, "horizon")
     algorithm = PrivateLSVIUCB(model, 1000, calibration="as-published", constants=LIVELY)
     free, held = (run(algorithm, users, seed=0, budget=ZCDPFilter(rho)) for rho in (100.0, 1.0))
@@ -261,8 +266,8 @@ def test_orthogonal_users_reach_the_sensitivity_of_the_matrices() -> None:
 @pytest.mark.parametrize(("values", "refuted"), [("to-go", False), ("horizon", False), ("unclipped", True)])
 def test_without_the_lower_clip_the_premise_fails_and_replay_shows_why(values: Any, refuted: bool) -> None:
     model = LinearModel(PROCESS.features, 3, values)
-    algorithm = PrivateLSVIUCB(model, 4, fixed_updates=2, constants=LIVELY, mdp=PROCESS.tabular)
-    accounting = account(run(algorithm, online_users(PROCESS.tabular, 4, seed=0), seed=0).ledger)
+    algorithm = PrivateLSVIUCB(model, 4, fixed_updates=2, constants=LIVELY, mdp=PROCESS)
+    accounting = account(run(algorithm, online_users(PROCESS, 4, seed=0), seed=0).ledger)
     assert accounting.verdict is (Proof.NOT_PROVED if refuted else Proof.PROVED)
     assert [p.name for p in algorithm.claim.premises if not p.holds] == (["least value V"] if refuted else [])
     audit = replay(algorithm, algorithm.worst_pairs(), seed=0, replays=2)
@@ -349,9 +354,9 @@ def test_the_users_own_actions_do_differ() -> None:
 @pytest.mark.parametrize("values", ["to-go", "horizon", "unclipped"])
 def test_without_noise_it_is_lsvi_ucb(values: Any) -> None:
     model = LinearModel(PROCESS.features, 3, values)
-    users = online_users(PROCESS.tabular, 300, seed=3, random_rewards=True)
+    users = online_users(PROCESS, 300, seed=3, random_rewards=True)
     constants = LSVIConstants(bonus=1e-4, ridge=0.02)
-    algorithm = PrivateLSVIUCB(model, 300, constants=constants, mdp=PROCESS.tabular)
+    algorithm = PrivateLSVIUCB(model, 300, constants=constants, mdp=PROCESS)
     private = run(algorithm, users, noise=NoNoise()).output
     plain = lsvi_ucb(
         users,
@@ -373,7 +378,7 @@ def test_line_by_line(seed: int) -> None:
     horizon, d = 3, 3
     constants = LSVIConstants(bonus=1e-4, ridge=0.05, growth=1.3)
     algorithm = PrivateLSVIUCB(LinearModel(PROCESS.features, horizon, "horizon"), 40, constants=constants)
-    users = online_users(PROCESS.tabular, 40, seed=2, random_rewards=True)
+    users = online_users(PROCESS, 40, seed=2, random_rewards=True)
     transcript = Transcript()
     views = run(algorithm, users, seed=seed, transcript=transcript).output.views
     outputs = iter([entry.output for entry in transcript.entries[1:]])
@@ -430,7 +435,7 @@ def test_line_by_line(seed: int) -> None:
 
 
 def test_every_query_of_the_stream_is_one_users() -> None:
-    users = online_users(PROCESS.tabular, 5, seed=0)
+    users = online_users(PROCESS, 5, seed=0)
     algorithm = PrivateLSVIUCB(MODEL, 1000)
     transcript = Transcript()
     views = run(algorithm, users, seed=0, transcript=transcript).output.views
@@ -460,7 +465,7 @@ def tiny(seed: int) -> LinearMDP:
 def test_lsvi_ucb_finds_the_best_of_all_policies(seed: int) -> None:
     """The optimum by enumeration of all 16 policies and of all paths."""
     process = tiny(seed)
-    mdp = process.tabular
+    mdp = process
     values = {}
     for choice in itertools.product(range(2), repeat=4):
         policy = np.array(choice).reshape(2, 2)
@@ -496,21 +501,21 @@ def test_fixed_times_are_as_many_as_stated_and_evenly_apart() -> None:
 
 def test_matrices_without_volume_neither_update_nor_break() -> None:
     algorithm = PrivateLSVIUCB(MODEL, 200, ZCDP(rho=1e-3), constants=LSVIConstants(ridge=1e-4, bonus=0.1))
-    views = run(algorithm, online_users(PROCESS.tabular, 200, seed=0), seed=0).output.views
+    views = run(algorithm, online_users(PROCESS, 200, seed=0), seed=0).output.views
     assert len(views) == 200
     assert views[-1].updates <= algorithm.noise.updates
 
 
 def test_few_lines_of_ledger_however_many_users() -> None:
     algorithm = PrivateLSVIUCB(LinearModel(random_linear_mdp(6, 4, 5, 5, seed=0).features, 5), 100_000)
-    ledger = run(algorithm, online_users(random_linear_mdp(6, 4, 5, 5, seed=0).tabular, 2, seed=0)).ledger
+    ledger = run(algorithm, online_users(random_linear_mdp(6, 4, 5, 5, seed=0), 2, seed=0)).ledger
     assert len(ledger.releases) == 1 + 5 * algorithm.noise.updates < 1000
     assert sum(map(len, ledger.lines())) < 400_000
     assert {type(r.mechanism) for r in ledger.releases} == {TreeAggregation, Gaussian}
 
 
 def test_with_the_published_beta_every_policy_is_the_first() -> None:
-    users = online_users(PROCESS.tabular, 2000, seed=0)
+    users = online_users(PROCESS, 2000, seed=0)
     views = run(PrivateLSVIUCB(MODEL, 2000), users, seed=0).output.views
     assert views[-1].updates > 0
     assert all(np.array_equal(view.policy, views[0].policy) for view in views)
@@ -520,8 +525,8 @@ def test_with_the_published_beta_every_policy_is_the_first() -> None:
 
 
 def test_utility_and_views() -> None:
-    algorithm = PrivateLSVIUCB(MODEL, 50, fixed_updates=2, mdp=PROCESS.tabular)
-    views = run(algorithm, online_users(PROCESS.tabular, 50, seed=0), seed=0).output
+    algorithm = PrivateLSVIUCB(MODEL, 50, fixed_updates=2, mdp=PROCESS)
+    views = run(algorithm, online_users(PROCESS, 50, seed=0), seed=0).output
     assert all(isinstance(view, Seen) for view in views.views)
     found = algorithm.utility(views)
     assert found["updates"] == 2.0
@@ -556,7 +561,7 @@ def test_utility_and_views() -> None:
         lambda: LSVIConstants(failure_probability=0.0),
         lambda: LSVIConstants(failure_probability=1.0),
         lambda: calibrated(values="all"),
-        lambda: lsvi_ucb(online_users(PROCESS.tabular, 2, 0), MODEL, ridge=0.0, bonus=1.0),
+        lambda: lsvi_ucb(online_users(PROCESS, 2, 0), MODEL, ridge=0.0, bonus=1.0),
     ],
 )
 def test_what_cannot_be_run_is_refused(make: Callable[[], object]) -> None:
@@ -569,7 +574,7 @@ def test_users_of_other_sizes_and_too_many_are_refused() -> None:
     with pytest.raises(DataError):
         run(algorithm, online_users(random_mdp(3, 3, 3, seed=0), 2, seed=0))
     with pytest.raises(DataError):
-        run(algorithm, online_users(PROCESS.tabular, 6, seed=0))
+        run(algorithm, online_users(PROCESS, 6, seed=0))
 
 
 def test_features_past_norm_1_fail_the_premise() -> None:

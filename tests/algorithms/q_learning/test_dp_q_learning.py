@@ -21,8 +21,8 @@ from dpaudit.algorithms.q_learning.perturbed_q import PerturbedQLearning
 from dpaudit.algorithms.q_learning.q_learning import NodeValues
 from dpaudit.auditors.replay.movement import movements
 from dpaudit.auditors.replay.replay import replay
-from dpaudit.auditors.sampling.samples import Samples
 from dpaudit.auditors.sampling.trials import run_trials
+from dpaudit.auditors.statistics.samples import Samples
 from dpaudit.auditors.statistics.threshold import threshold
 from dpaudit.certificate.verdicts import Experiment, Proof
 from dpaudit.claims.guarantees import ApproxDP

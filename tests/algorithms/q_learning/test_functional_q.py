@@ -16,8 +16,8 @@ from dpaudit.algorithms.q_learning.functional_q import (
     ReleasedView,
 )
 from dpaudit.auditors.replay.replay import replay
-from dpaudit.auditors.sampling.samples import Samples
 from dpaudit.auditors.sampling.trials import run_trials
+from dpaudit.auditors.statistics.samples import Samples
 from dpaudit.auditors.statistics.threshold import threshold
 from dpaudit.certificate.verdicts import Experiment, Proof
 from dpaudit.curator.noise import NoNoise

@@ -108,7 +108,7 @@ def test_sentences_are_judged_by_their_numbers() -> None:
     assert found["lambda should grow like sqrt(m", "DP-LSL, exact, tabular"] == "yes"
     assert found["function approximation helps b", "DP-LSW, lemma"] == "yes"
     assert found["for large enough batch sizes t", "DP-LSW, exact, pairs"] == "no"
-    assert best_ridge(results.swept, Line("dp-lsl", "exact", 1), 100) == 100.0
+    assert best_ridge(results.swept[100], Line("dp-lsl", "exact", 1)) == 100.0
     # The other way round, and with a single run.
     other = made_up({"lsw": 0.2, "lsl": 0.1, "dp-lsw": 1.0, "dp-lsl": 20.0})
     found = {(s.published[:30], s.about): s.appears for s in sentences(other)}

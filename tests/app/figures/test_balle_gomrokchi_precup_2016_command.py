@@ -30,7 +30,7 @@ def test_data_picture_and_page(dpaudit: Any, tmp_path: Path) -> None:
     chosen = [
         r
         for r in rows
-        if (r["panel"], r["algorithm"], r["noise"], r["episodes"]) == ("c", "dp-lsw", "exact", "100")
+        if (r["panel"], r["algorithm"], r["calibration"], r["episodes"]) == ("c", "dp-lsw", "exact", "100")
     ]
     errors = [
         float(cell["error"])

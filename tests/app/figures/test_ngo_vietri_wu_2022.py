@@ -46,7 +46,7 @@ def test_curves_and_their_grids() -> None:
 
 def test_a_run_is_the_algorithms_own() -> None:
     cells = RUNS.finished(line_points(Point, PLAIN, 0.03, 80, [5]))
-    users = online_users(process().tabular, 80, 5, random_rewards=True)
+    users = online_users(process(), 80, 5, random_rewards=True)
     model = LinearModel(process().features, HORIZON)
     views = lsvi_ucb(users, model, ridge=0.5, bonus=0.03 * jin_bonus(80)).views
     losses = np.cumsum([process().suboptimality(view.policy) for view in views])

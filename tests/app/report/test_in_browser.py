@@ -21,7 +21,7 @@ from dpaudit import L1, L2, ApproxDP, Claim, Gaussian, Header, Laplace, Ledger, 
 from dpaudit.accountants.accounting import account
 from dpaudit.accountants.curves.profile_points import profile_points
 from dpaudit.app.verbs.report import report_text
-from dpaudit.auditors.sampling.samples import Samples
+from dpaudit.auditors.statistics.samples import Samples
 from dpaudit.auditors.statistics.threshold import threshold
 from dpaudit.claims.claims import Premise
 from dpaudit.claims.guarantees import AnyGuarantee

@@ -100,7 +100,7 @@ def test_a_fixed_number_of_kept_runs_is_judged_at_one_size(
         refused = looks(*further)
         assert (refused.exit_code, refused.stdout) == (2, "")
         words = " ".join(refused.stderr.split())
-        assert f"{kept}: its runs were looked at when they were 100 a side, and would be" in words
+        assert f"{kept}: its runs were evaluated when they were 100 a side, and would be" in words
         assert "ask for 100 trials again" in words
         assert "the method sequential" in words
     # Another fixed test at another size is a second look as well; the same size says the same again.
@@ -128,7 +128,7 @@ def test_ctrl_c_before_the_judgement_of_kept_runs_is_no_look(dpaudit: Any, own: 
     options = ("--method", "threshold", "--epsilon", 5, "--resume", kept)
     stopped = dpaudit(*command(own, "interrupted", *options))
     assert (stopped.exit_code, stopped.stdout) == (130, "")
-    said = f"nothing was judged; 100 of 1000 runs a side are kept in {kept}, where the same command goes on"
+    said = f"nothing was judged; 100 of 1000 runs a side are kept in {kept}; the same command continues from"
     assert said in stopped.stderr
     # Nothing was shown, so that even another size may be asked for.
     assert dpaudit(*command(own, "interrupted", *options, "--trials", 500)).exit_code in {0, 1}

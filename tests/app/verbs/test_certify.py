@@ -151,7 +151,7 @@ def test_a_file_where_the_folder_should_be(dpaudit: Any, mine: Mine, tmp_path: P
         (["sums", "--rho", "1"], "no data to run on"),
         (["sums", "--pair", "pair"], "nothing is claimed"),
         (["sums", "--pair", "pair", "--unit", "row"], "--unit without a guarantee"),
-        (["frozen", "--pair", "pair", "--unit", "row"], "its own claim speaks of 'user'"),
+        (["frozen", "--pair", "pair", "--unit", "row"], "its own claim is about 'user'"),
         (["frozen", "--pair", "pair", "--neighbouring", "zero-out"], "DPA401"),
         (["sums", "--pair", "pair", "--rho", "1", "--epsilon", "1"], "--epsilon and --rho at once"),
         (["sums", "--pair", "pair", "--rho", "1", "--mu", "1"], "--rho and --mu at once"),

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from dp_accounting.pld import privacy_loss_distribution
 
-from dpaudit import Certificate
+from dpaudit import GDP, Certificate
 from dpaudit.accountants import accounting
-from dpaudit.accountants.curves.profiles import GaussianProfile
+from dpaudit.accountants.curves.curves import ImpliedProfile
 
 Mine = Callable[[str], str]
 CLAIMS = [("--rho", 0.125), ("--mu", 0.5), ("--epsilon", 2.3, "--delta", 1e-6)]
@@ -91,7 +91,7 @@ def test_a_planted_disagreement_is_shown_everywhere_and_changes_no_verdict(
 def test_outside_its_range_the_reason_is_said(dpaudit: Any, answer: Any, mine: Mine) -> None:
     claim = ("--epsilon", 6.0, "--delta", 1e-30)
     assert (
-        "second opinion NONE: it is asked about deltas from 1e-09" in dpaudit(*certified(mine, *claim)).stdout
+        "second opinion NONE: it is limited to deltas from 1e-09" in dpaudit(*certified(mine, *claim)).stdout
     )
     found = answer(*certified(mine, *claim))[1]["second_opinion"]
     assert "deltas" in found["none_because"]
@@ -102,10 +102,10 @@ def test_outside_its_range_the_reason_is_said(dpaudit: Any, answer: Any, mine: M
 def test_a_run_held_to_a_budget_has_no_second_opinion(dpaudit: Any, mine: Mine) -> None:
     result = dpaudit(*certified(mine, "--rho", 0.5), "--budget-rho", 0.5)
     assert result.exit_code == 0
-    assert "second opinion NONE: what proves this run is its budget" in result.stdout
+    assert "second opinion NONE: the run is bounded by its budget" in result.stdout
 
 
 def test_the_slip_is_one() -> None:
     """The innocent twin of `slip_of_ours`: unpatched, the accountant is right."""
-    found = accounting._at(GaussianProfile(0.5), 1e-6).guarantee
+    found = accounting._at(ImpliedProfile(GDP(mu=0.5)), 1e-6).guarantee
     assert found.epsilon == pytest.approx(2.254084650219742, rel=1e-12)  # type: ignore[union-attr]

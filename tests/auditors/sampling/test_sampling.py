@@ -1,4 +1,4 @@
-"""A sampling audit from beginning to end, its scores, its looks, and what several pairs say together."""
+"""A sampling audit from beginning to end: its scores, its evaluations, and the results of several pairs."""
 
 from __future__ import annotations
 
@@ -10,18 +10,15 @@ import pytest
 from scipy import stats
 
 from dpaudit import GDP, L1, L2, ZCDP, Claim, Curator, Gaussian, Laplace, PureDP
-from dpaudit.auditors.sampling.combine_pairs import together
 from dpaudit.auditors.sampling.curatorless import Plain
 from dpaudit.auditors.sampling.exact_ratio import exact_ratio
-from dpaudit.auditors.sampling.plan import Plan, SoFar
-from dpaudit.auditors.sampling.samples import Samples
-from dpaudit.auditors.sampling.sampling import audit_by_sampling
+from dpaudit.auditors.sampling.one_run import Canaries, audit_in_one_run
+from dpaudit.auditors.sampling.sampling import SamplingPlan, SoFar, audit_by_sampling, combine_pairs
 from dpaudit.auditors.sampling.trial import repeat_trial
 from dpaudit.auditors.sampling.trials import run_trials
-from dpaudit.auditors.statistics.canaries import Canaries, audit_in_one_run
 from dpaudit.auditors.statistics.gdp import gaussian_trade_off
-from dpaudit.auditors.statistics.sequential import begin
-from dpaudit.auditors.statistics.sequential_feed import Looks, sequential
+from dpaudit.auditors.statistics.samples import Samples
+from dpaudit.auditors.statistics.sequential import SequentialFeed, begin, sequential
 from dpaudit.auditors.statistics.threshold import threshold
 from dpaudit.certificate.verdicts import Experiment
 from dpaudit.claims.pairs import Pair
@@ -92,7 +89,7 @@ def test_the_exact_ratio_needs_densities() -> None:
 def test_the_exact_ratio_is_refused_for_a_claim_about_less() -> None:
     claim = Claim(PureDP(epsilon=1.0), view=View.FINAL_OUTPUT)
     with pytest.raises(UsageError, match="may reveal more"):
-        audit_by_sampling(two_releases, [PAIR], Plan(20), score="exact", claim=claim)
+        audit_by_sampling(two_releases, [PAIR], SamplingPlan(20), score="exact", claim=claim)
 
 
 def test_an_algorithm_that_fails_is_named_by_its_trial_with_an_exact_ratio_too() -> None:
@@ -100,19 +97,21 @@ def test_an_algorithm_that_fails_is_named_by_its_trial_with_an_exact_ratio_too()
         raise ZeroDivisionError
 
     with pytest.raises(TrialFailed, match=r"seed 3, side 0, trial 0"):
-        audit_by_sampling(fails, [PAIR], Plan(20, seed=3), score="exact")
+        audit_by_sampling(fails, [PAIR], SamplingPlan(20, seed=3), score="exact")
 
 
 @pytest.mark.parametrize("method", ["threshold", "sequential", "gdp"])
 def test_it_is_the_test_of_the_trials_scores(method: Any) -> None:
     claim = Claim(GDP(mu=3.0)) if method == "gdp" else CLAIM
-    audit = audit_by_sampling(rows(0.5), [PAIR], Plan(3000, seed=4), method=method, claim=claim, delta=None)
+    audit = audit_by_sampling(
+        rows(0.5), [PAIR], SamplingPlan(3000, seed=4), method=method, claim=claim, delta=None
+    )
     trials = run_trials(rows(0.5), PAIR, 3000, seed=4)
     samples = Samples(trials.data, trials.neighbour, 4)
     tests: dict[str, Any] = {"threshold": threshold, "sequential": sequential, "gdp": gaussian_trade_off}
     if method == "gdp":
         with pytest.raises(InvalidParameter):
-            audit_by_sampling(rows(0.5), [PAIR], Plan(20), method="gdp", claim=CLAIM)
+            audit_by_sampling(rows(0.5), [PAIR], SamplingPlan(20), method="gdp", claim=CLAIM)
     assert audit == tests[method](samples, claim=claim)
 
 
@@ -121,7 +120,7 @@ def test_a_score_is_learned_of_all_the_outputs_numbers() -> None:
         return data + generator.laplace(scale=0.5, size=(trials, 2))
 
     mechanism = Plain(lambda data, generator: vector(data, generator, 1)[0], rows=vector)
-    plan = Plan(2000, seed=1)
+    plan = SamplingPlan(2000, seed=1)
     audit = audit_by_sampling(mechanism, [PAIR], plan, claim=CLAIM)
     trials = run_trials(mechanism, PAIR, 2000, seed=1)
     expected = sequential(Samples(trials.data, trials.neighbour, 1), claim=CLAIM)
@@ -134,10 +133,10 @@ def test_looks_come_at_the_same_moments_however_the_runs_come() -> None:
     data, neighbour = generator.laplace(size=3000), 1.5 + generator.laplace(size=3000)
 
     def audits(step: int) -> list[Any]:
-        looks = Looks(begin(claim=CLAIM), "logistic")
+        looks = SequentialFeed(begin(claim=CLAIM), "logistic")
         ends = range(step, 3001, step)
-        found = [looks.look(Samples(data[:end], neighbour[:end])) for end in ends]
-        return [*found, looks.last_look(Samples(data, neighbour))]
+        found = [looks.so_far(Samples(data[:end], neighbour[:end])) for end in ends]
+        return [*found, looks.of_all(Samples(data, neighbour))]
 
     fine, again = audits(100), audits(100)
     assert fine == again
@@ -179,12 +178,12 @@ def test_an_audit_with_a_learned_score_says_the_same_extended_or_not(tmp_path: A
     mechanism = Plain(lambda data, generator: told(data, generator, 1)[0], rows=told)
     kept = [
         audit_by_sampling(
-            mechanism, [PAIR], Plan(size, seed=3, chunk=70, resume=tmp_path / "kept"), claim=CLAIM
+            mechanism, [PAIR], SamplingPlan(size, seed=3, chunk=70, resume=tmp_path / "kept"), claim=CLAIM
         )
         for size in (70, 210, 350, 980, 1400)
     ]
     whole = audit_by_sampling(
-        mechanism, [PAIR], Plan(1400, seed=3, chunk=70, resume=tmp_path / "whole"), claim=CLAIM
+        mechanism, [PAIR], SamplingPlan(1400, seed=3, chunk=70, resume=tmp_path / "whole"), claim=CLAIM
     )
     assert kept[-1] == whole
     p_values = [audit.p_value for audit in kept]
@@ -208,7 +207,12 @@ def test_false_alarms_of_a_learned_score_over_all_extensions_are_no_more_than_st
 def test_several_pairs_share_one_error() -> None:
     seen: list[SoFar] = []
     audit = audit_by_sampling(
-        rows(0.5), [SAME, PAIR], Plan(5000, chunk=2500), claim=CLAIM, method="threshold", progress=seen.append
+        rows(0.5),
+        [SAME, PAIR],
+        SamplingPlan(5000, chunk=2500),
+        claim=CLAIM,
+        method="threshold",
+        progress=seen.append,
     )
     assert (audit.pairs, audit.verdict, audit.confidence) == (2, Experiment.REFUTED, 0.95)
     assert [(so_far.pair, so_far.done, so_far.audit) for so_far in seen] == [
@@ -218,12 +222,12 @@ def test_several_pairs_share_one_error() -> None:
         (1, 5000, None),
     ]
     alone = audit_by_sampling(
-        rows(0.5), [PAIR], Plan(5000, chunk=2500), claim=CLAIM, method="threshold", confidence=0.975
+        rows(0.5), [PAIR], SamplingPlan(5000, chunk=2500), claim=CLAIM, method="threshold", confidence=0.975
     )
     assert audit.epsilon_lower == alone.epsilon_lower
     assert alone.p_value is not None
     assert audit.p_value == pytest.approx(2 * alone.p_value)
-    innocent = audit_by_sampling(rows(1.0), [SAME, PAIR], Plan(500), claim=CLAIM, confidence=0.999999)
+    innocent = audit_by_sampling(rows(1.0), [SAME, PAIR], SamplingPlan(500), claim=CLAIM, confidence=0.999999)
     assert innocent.verdict is Experiment.NOT_REFUTED
 
 
@@ -240,7 +244,7 @@ def test_ctrl_c_on_the_second_pair_leaves_no_verdict_but_a_refutation() -> None:
 
         return Plain(mechanism)
 
-    plan = Plan(1000, chunk=100)
+    plan = SamplingPlan(1000, chunk=100)
     audit = audit_by_sampling(interrupted(1.0), [SAME, PAIR], plan, claim=CLAIM, confidence=0.999999)
     assert audit.verdict is Experiment.INCONCLUSIVE
     assert audit.inconclusive == ("interrupted by Ctrl-C after 100 of 1000 runs a side, on pair 2 of 2",)
@@ -253,22 +257,24 @@ def test_an_algorithm_that_exits_is_a_trial_that_failed() -> None:
         raise SystemExit(0)
 
     with pytest.raises(TrialFailed, match="raised SystemExit"):
-        audit_by_sampling(Plain(leaves), [PAIR], Plan(20))
+        audit_by_sampling(Plain(leaves), [PAIR], SamplingPlan(20))
 
 
-def test_together_is_inconclusive_only_if_nobody_could_tell() -> None:
+def test_combined_pairs_are_inconclusive_only_if_none_could_refute() -> None:
     generator = np.random.default_rng(1)
     samples = Samples(generator.normal(size=200), generator.normal(size=200))
     could = threshold(samples, claim=CLAIM, confidence=0.975)
     could_not = threshold(samples, claim=Claim(PureDP(epsilon=9.0)), confidence=0.975)
-    assert together([could, could_not], planned=2, confidence=0.95).inconclusive == ()
-    assert together([could_not, could_not], planned=2, confidence=0.95).verdict is Experiment.INCONCLUSIVE
+    assert combine_pairs([could, could_not], planned=2, confidence=0.95).inconclusive == ()
+    assert (
+        combine_pairs([could_not, could_not], planned=2, confidence=0.95).verdict is Experiment.INCONCLUSIVE
+    )
 
 
 def test_two_sides_that_are_the_same_bound_nothing() -> None:
     # Any bound above 0 would be a false alarm, once in a million.
     for seed in range(3):
-        audit = audit_by_sampling(rows(1.0), [SAME, SAME], Plan(300, seed=seed), confidence=0.999999)
+        audit = audit_by_sampling(rows(1.0), [SAME, SAME], SamplingPlan(300, seed=seed), confidence=0.999999)
         assert audit.epsilon_lower == 0.0
 
 
@@ -279,7 +285,12 @@ def test_false_alarms_over_two_pairs_are_no_more_than_stated() -> None:
     claim = Claim(PureDP(epsilon=1.0))
     alarms = sum(
         audit_by_sampling(
-            rows(1.0), [PAIR, PAIR], Plan(400, seed=2 * seed), method="threshold", claim=claim, confidence=0.8
+            rows(1.0),
+            [PAIR, PAIR],
+            SamplingPlan(400, seed=2 * seed),
+            method="threshold",
+            claim=claim,
+            confidence=0.8,
         ).verdict
         is Experiment.REFUTED
         for seed in range(100)
@@ -289,18 +300,21 @@ def test_false_alarms_over_two_pairs_are_no_more_than_stated() -> None:
 
 
 @pytest.mark.parametrize(
-    ("plan", "pairs"), [(Plan(9), [PAIR]), (Plan(20), []), (Plan(20, time_limit=math.nan), [PAIR])]
+    ("plan", "pairs"),
+    [(SamplingPlan(9), [PAIR]), (SamplingPlan(20), []), (SamplingPlan(20, time_limit=math.nan), [PAIR])],
 )
-def test_wrong_plans_are_refused(plan: Plan, pairs: list[Pair]) -> None:
+def test_wrong_plans_are_refused(plan: SamplingPlan, pairs: list[Pair]) -> None:
     with pytest.raises(InvalidParameter):
         audit_by_sampling(rows(1.0), pairs, plan)
 
 
 @pytest.mark.parametrize("claim", [Claim(GDP(mu=1e9)), Claim(ZCDP(rho=1e9)), Claim(GDP(mu=1e3))])
 @pytest.mark.parametrize("method", ["sequential", "threshold"])
-def test_a_claim_that_says_nothing_is_refused(claim: Claim, method: Any) -> None:
-    with pytest.raises(InvalidParameter, match="says nothing"):
-        audit_by_sampling(rows(1.0), [PAIR], Plan(20), method=method, claim=claim, curve=lambda epsilon: 1.0)
+def test_a_claim_of_delta_one_everywhere_is_refused(claim: Claim, method: Any) -> None:
+    with pytest.raises(InvalidParameter, match="delta = 1 at every epsilon"):
+        audit_by_sampling(
+            rows(1.0), [PAIR], SamplingPlan(20), method=method, claim=claim, curve=lambda epsilon: 1.0
+        )
 
 
 @pytest.mark.parametrize("method", ["sequential", "threshold", "gdp"])
@@ -309,19 +323,18 @@ def test_an_output_without_numbers_is_nothing_to_compare(method: Any) -> None:
     for output in empty:
         with pytest.raises(ScoreShape, match="nothing to compare"):
             audit_by_sampling(
-                Plain(lambda data, generator, output=output: output), [PAIR], Plan(20), method=method
+                Plain(lambda data, generator, output=output: output), [PAIR], SamplingPlan(20), method=method
             )
 
 
 def test_too_little_time_is_an_error_not_an_audit() -> None:
     single = Plain(rows(1.0).function)
     with pytest.raises(UsageError, match="before the time was up"):
-        audit_by_sampling(single, [PAIR], Plan(100, chunk=2, time_limit=1e-9))
+        audit_by_sampling(single, [PAIR], SamplingPlan(100, chunk=2, time_limit=1e-9))
 
 
 def test_a_second_pair_keeps_its_runs_in_a_file_of_its_own(tmp_path: Any) -> None:
-    pytest.importorskip("sqlalchemy")
-    plan = Plan(20, resume=tmp_path / "audit.sqlite")
+    plan = SamplingPlan(20, resume=tmp_path / "audit.sqlite")
     first = audit_by_sampling(two_releases, [PAIR, SAME], plan)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["audit-pair-2.sqlite", "audit.sqlite"]
     assert audit_by_sampling(two_releases, [PAIR, SAME], plan) == first

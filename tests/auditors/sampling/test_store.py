@@ -28,8 +28,6 @@ from dpaudit.auditors.sampling.trials import Trials, run_trials
 from dpaudit.claims.pairs import Pair
 from dpaudit.errors import InvalidParameter, StoreMismatch, UsageError
 
-pytest.importorskip("sqlalchemy")
-
 PAIR = Pair(np.zeros(3), np.ones(3))
 
 

@@ -7,7 +7,6 @@ import math
 import numpy as np
 import pytest
 
-from dpaudit.auditors.sampling.samples import Array
 from dpaudit.auditors.statistics.betting import (
     Bets,
     best_bets,
@@ -16,6 +15,7 @@ from dpaudit.auditors.statistics.betting import (
     most_log_gain,
     soft_tests,
 )
+from dpaudit.mechanisms import Array
 
 BINS = 12
 

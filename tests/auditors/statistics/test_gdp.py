@@ -3,8 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dpaudit.auditors.sampling.samples import Samples
 from dpaudit.auditors.statistics.gdp import gaussian_trade_off
+from dpaudit.auditors.statistics.samples import Samples
 from dpaudit.certificate.verdicts import Experiment
 from dpaudit.claims.claims import Claim
 from dpaudit.claims.guarantees import GDP, PureDP

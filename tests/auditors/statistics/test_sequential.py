@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 
 from dpaudit.accountants.closed_forms.gaussian import gaussian_delta
-from dpaudit.auditors.sampling.samples import Samples
-from dpaudit.auditors.statistics.blocks import FIRST_BLOCK, pairs_needed
-from dpaudit.auditors.statistics.claim_points import Curve
-from dpaudit.auditors.statistics.sequential import Sequential, begin
-from dpaudit.auditors.statistics.sequential_feed import sequential
+from dpaudit.auditors.statistics.betting import FIRST_BLOCK, pairs_needed
+from dpaudit.auditors.statistics.claim_points import PrivacyCurve
+from dpaudit.auditors.statistics.samples import Samples
+from dpaudit.auditors.statistics.sequential import Sequential, begin, sequential
 from dpaudit.certificate.verdicts import Experiment
 from dpaudit.claims.claims import Claim
 from dpaudit.claims.guarantees import GDP, ApproxDP, PureDP
@@ -51,7 +50,7 @@ CLAIMS = [
 
 @pytest.mark.parametrize(("claim", "curve", "mechanism", "size"), CLAIMS)
 def test_twice_as_revealing_is_found_and_the_correct_one_is_not(
-    claim: Claim, curve: Curve | None, mechanism: Callable[[float, int, int], Samples], size: int
+    claim: Claim, curve: PrivacyCurve | None, mechanism: Callable[[float, int, int], Samples], size: int
 ) -> None:
     found = [sequential(mechanism(shift, size, 1), claim=claim, curve=curve) for shift in (2.0, 1.0)]
     assert [audit.verdict for audit in found] == [Experiment.REFUTED, Experiment.NOT_REFUTED]

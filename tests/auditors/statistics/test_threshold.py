@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from dpaudit.accountants.closed_forms.conversions import zcdp_delta
 from dpaudit.accountants.closed_forms.gaussian import gaussian_delta
-from dpaudit.auditors.sampling.classifier import Learner
-from dpaudit.auditors.sampling.samples import Rounding, Samples, rounding
-from dpaudit.auditors.statistics.claim_points import Curve
+from dpaudit.auditors.statistics.claim_points import PrivacyCurve
+from dpaudit.auditors.statistics.classifier import Learner
 from dpaudit.auditors.statistics.clopper_pearson import largest_refutable_epsilon
-from dpaudit.auditors.statistics.sequential_feed import sequential
+from dpaudit.auditors.statistics.samples import Rounding, Samples, rounding
+from dpaudit.auditors.statistics.sequential import sequential
 from dpaudit.auditors.statistics.threshold import ROUNDED, threshold
 from dpaudit.certificate.verdicts import Experiment
 from dpaudit.claims.claims import Claim
@@ -57,7 +57,7 @@ CLAIMS = [
 
 @pytest.mark.parametrize(("claim", "curve", "mechanism"), CLAIMS)
 def test_twice_as_revealing_is_found_and_the_correct_one_is_not(
-    claim: Claim, curve: Curve | None, mechanism: Callable[[float, int, int], Samples]
+    claim: Claim, curve: PrivacyCurve | None, mechanism: Callable[[float, int, int], Samples]
 ) -> None:
     # Gaussian claims at delta 1e-5 are far from their truth: it takes more noise removed to see it.
     size = 60_000 if isinstance(claim.guarantee, ApproxDP | ZCDP) else 20_000

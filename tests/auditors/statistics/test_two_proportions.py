@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from scipy.stats import binom, norm
 
-from dpaudit.auditors.sampling.samples import Array
 from dpaudit.auditors.statistics.clopper_pearson import epsilon_lower
 from dpaudit.auditors.statistics.two_proportions import Ceiling, by_epsilon, by_mu, region
+from dpaudit.mechanisms import Array
 
 
 def _line(epsilon: float, delta: float) -> Ceiling:

@@ -11,8 +11,8 @@ import pytest
 from mpmath import mp
 from scipy import integrate, optimize, stats
 
-from dpaudit.auditors.sampling.samples import Samples
 from dpaudit.auditors.sampling.trials import run_trials
+from dpaudit.auditors.statistics.samples import Samples
 from dpaudit.auditors.statistics.threshold import threshold
 from dpaudit.auditors.zoo.zoo import ZOO, Specimen
 from dpaudit.certificate.verdicts import Experiment

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import Bounds, differential_evolution
 
 from dpaudit.auditors.replay.exact_loss import DEFAULT_DELTA
@@ -17,9 +16,10 @@ from dpaudit.auditors.statistics.gaussian_pair import LARGEST_EPSILON
 from dpaudit.claims.pairs import Pair
 from dpaudit.curator.curator import Curator
 from dpaudit.errors import InvalidParameter
+from dpaudit.mechanisms import Array
 
-#: From a point within the bounds to a pair; an integer coordinate is for it to round.
-MakePair = Callable[[NDArray[np.float64]], Pair]
+#: From a point within the bounds to a pair; it rounds coordinates that are integers itself.
+MakePair = Callable[[Array], Pair]
 #: From a pair and a root seed to how far apart its sides are.
 Objective = Callable[[Pair, int], float]
 
@@ -33,15 +33,9 @@ def replayed_loss(
 ) -> Objective:
     """The objective of a search for the pair whose exact loss is largest: its replay's bound on epsilon.
 
-    A pair on which a replay finds a fault besides counts as 1e6, the largest bound there is; one of
-    which no loss is known as 0. Each pair's bound holds with 95%, the largest of them all with no
-    confidence at all: replay the pair that is found with a seed of its own, and more often.
-
-    Args:
-        algorithm: any callable ``(data, curator) -> output``.
-        delta: where epsilon is bounded.
-        replays: for each pair, in each direction.
-        run_options: further arguments of `dpaudit.run`.
+    A pair on which a replay has findings counts as 1e6, the largest bound there is; one whose loss is not
+    known as 0. Each pair's bound holds with 95%, the largest of them all with no stated confidence: replay
+    the pair that is found with a seed of its own, and more often. The arguments are those of `replay`.
     """
 
     def objective(pair: Pair, seed: int) -> float:
@@ -61,19 +55,19 @@ def replayed_loss(
 
 @dataclass(frozen=True)
 class WorstPair:
-    """What a search found.
+    """The result of a search.
 
     Attributes:
         pair: to be tested on fresh trials.
-        value: the objective there: the largest of many noisy figures, so biased upwards; no bound.
+        value: the objective there: the largest of many noisy figures, so biased upwards, and not a bound.
         point: the pair's coordinates.
         evaluations: how many pairs were tried.
-        trial_seed: the root seed of the trials that the search used, and no test may use again.
+        trial_seed: the root seed of the trials that the search used, which no test may use again.
     """
 
     pair: Pair
     value: float
-    point: NDArray[np.float64]
+    point: Array
     evaluations: int
     trial_seed: int
 
@@ -89,12 +83,11 @@ def search_worst_pair(
 ) -> WorstPair:
     """Maximise an objective over pairs, by differential evolution (Storn and Price 1997).
 
-    The search may err in any way: it only chooses which pair is tested. What it costs in validity is
-    nothing, *as long as the pair is tested on fresh trials*: the trials that it chose by favour the
-    pair that was lucky in them. Its own trials are seeded by a root seed derived from `seed`, never by
-    `seed` itself, so that replaying or running trials of the found pair with `seed` is fresh. All pairs
-    are compared on the same seed, which makes the objective a function. Several pairs tested afterwards
-    have to share the error level.
+    The search only chooses which pair is tested, and so cannot make the test invalid, *as long as the
+    pair is tested on fresh trials*: the trials of the search favour the pair that was lucky in them. Its
+    trials are seeded by a root seed derived from `seed`, never by `seed` itself, so that replaying or
+    running trials of the found pair with `seed` is fresh. All pairs are compared on the same seed, which
+    makes the objective a function. Several pairs tested afterwards have to share the error level.
 
     Args:
         make_pair: from a point to a pair; every pair it makes has to be neighbouring.
@@ -102,7 +95,7 @@ def search_worst_pair(
         objective: what to maximise: `replayed_loss`, or where nothing can be replayed the distance of the
             sides' mean scores, or an estimate of epsilon. NaN counts as worse than anything.
         seed: root seed.
-        generations: how often the population is renewed, at most.
+        generations: the largest number of times that the population is renewed.
         population: points per coordinate.
 
     Raises:
@@ -118,7 +111,7 @@ def search_worst_pair(
     trial_seed = int(sequence.generate_state(1, np.uint64)[0])
     tried = 0
 
-    def loss(point: NDArray[np.float64]) -> float:
+    def loss(point: Array) -> float:
         nonlocal tried
         tried += 1
         value = float(objective(make_pair(point), trial_seed))

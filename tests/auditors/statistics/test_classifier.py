@@ -3,8 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dpaudit.auditors.sampling.classifier import learned
-from dpaudit.auditors.sampling.samples import Samples
+from dpaudit.auditors.statistics.classifier import learned
+from dpaudit.auditors.statistics.samples import Samples
 from dpaudit.auditors.statistics.threshold import threshold
 from dpaudit.certificate.verdicts import Experiment
 from dpaudit.claims.claims import Claim

@@ -4,7 +4,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from dpaudit.auditors.statistics.one_run import one_run, one_run_epsilon_lower, one_run_p_value
+from dpaudit.auditors.sampling.one_run import one_run, one_run_epsilon_lower, one_run_p_value
 from dpaudit.certificate.verdicts import Experiment
 from dpaudit.claims.claims import Claim
 from dpaudit.claims.guarantees import ApproxDP, PureDP

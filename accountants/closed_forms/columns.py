@@ -13,19 +13,15 @@ from fractions import Fraction
 from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import erfcx, erfinv, ndtri_exp
 
 from dpaudit.accountants.closed_forms.conversions import ROUNDING
-from dpaudit.accountants.closed_forms.rounding import up
-from dpaudit.accountants.composition.exact import exact_product, exact_sum
+from dpaudit.accountants.closed_forms.rounding import Vector, exact_product, exact_sum, up
 from dpaudit.ledger.columnar import Kind
 from dpaudit.mechanisms import AnyMechanism
 
-Column: TypeAlias = NDArray[np.float64]
-
 #: sensitivity [n], scale [n] -> cost [n], NaN where it is to be computed one by one.
-ManyCosts: TypeAlias = Callable[[Column, Column], Column]
+ManyCosts: TypeAlias = Callable[[Vector, Vector], Vector]
 
 
 class Cost:
@@ -35,7 +31,7 @@ class Cost:
 
     Args:
         one: the cost of one mechanism; raises `CannotBound` where it has none.
-        gaussian: of many Gaussian ones, none below what `one` says by more than its own rounding.
+        gaussian: of many Gaussian ones, none below `one`'s by more than its own rounding.
         laplace: of many Laplace ones.
     """
 
@@ -48,8 +44,8 @@ class Cost:
         """The cost of one mechanism."""
         return self._one(mechanism)
 
-    def many(self, kind: Kind, sensitivity: Column, scale: Column) -> Column:
-        """The cost of each of many mechanisms of one kind; NaN where only `__call__` can tell."""
+    def many(self, kind: Kind, sensitivity: Vector, scale: Vector) -> Vector:
+        """The cost of each of many mechanisms of one kind; NaN where only `__call__` can compute it."""
         with np.errstate(all="ignore"):  # extreme numbers become NaN below, whatever they did on the way
             costs = self._many[kind](sensitivity, scale)
         return np.where(np.isfinite(costs), costs, np.nan)
@@ -60,7 +56,7 @@ def additive(gaussian: ManyCosts, laplace: ManyCosts) -> Callable[[Callable[[Any
     return lambda one: Cost(one, gaussian, laplace)
 
 
-def times_up(cost: Column, count: Column) -> Column:
+def times_up(cost: Vector, count: Vector) -> Vector:
     """Costs times whole counts below 2^53, each rounded up; NaN where a cost is extreme."""
     with np.errstate(all="ignore"):
         product, error = exact_product(cost, count)
@@ -68,13 +64,13 @@ def times_up(cost: Column, count: Column) -> Column:
     return np.where((cost == 0.0) | ((cost >= 1e-200) & (cost <= 1e200)), result, np.nan)
 
 
-def gaussian_pure(sensitivity: Column, scale: Column) -> Column:
+def gaussian_pure(sensitivity: Vector, scale: Vector) -> Vector:
     """Pure epsilon of Gaussian noise: none, but where the query never changes."""
     del scale
     return np.where(sensitivity == 0.0, 0.0, np.nan)
 
 
-def gaussian_mu_squared(sensitivity: Column, scale: Column) -> Column:
+def gaussian_mu_squared(sensitivity: Vector, scale: Vector) -> Vector:
     """(sensitivity / sigma)^2, rounded up by at most two steps."""
     ratio, rest = _quotient(sensitivity, scale)
     # With the remainder r of the division: (s/sigma)^2 = q^2 + 2 q r/sigma + (r/sigma)^2. The last term is
@@ -89,19 +85,19 @@ def gaussian_mu_squared(sensitivity: Column, scale: Column) -> Column:
     return _sane(sensitivity, scale, np.where(sensitivity == 0.0, 0.0, result))
 
 
-def gaussian_rho(sensitivity: Column, scale: Column) -> Column:
+def gaussian_rho(sensitivity: Vector, scale: Vector) -> Vector:
     """sensitivity^2 / (2 sigma^2), rounded up by at most two steps; halving is exact here."""
     return gaussian_mu_squared(sensitivity, scale) / 2.0
 
 
-def laplace_pure(sensitivity: Column, scale: Column) -> Column:
+def laplace_pure(sensitivity: Vector, scale: Vector) -> Vector:
     """sensitivity / scale, rounded up by at most one step."""
     ratio, rest = _quotient(sensitivity, scale)
     result = np.where(rest > 0.0, np.nextafter(ratio, np.inf), ratio)
     return _sane(sensitivity, scale, result)
 
 
-def quotients_up(sensitivity: Column, scale: Column) -> Column:
+def quotients_up(sensitivity: Vector, scale: Vector) -> Vector:
     """sensitivity / scale, rounded up by at most one step; infinite past every double."""
     with np.errstate(all="ignore"):
         quotient = laplace_pure(sensitivity, scale)
@@ -110,7 +106,7 @@ def quotients_up(sensitivity: Column, scale: Column) -> Column:
     return quotient
 
 
-def laplace_rho(sensitivity: Column, scale: Column) -> Column:
+def laplace_rho(sensitivity: Vector, scale: Vector) -> Vector:
     """epsilon + e^-epsilon - 1 as `laplace_to_zcdp` has it, with twice its allowance for rounding.
 
     The terms and their order are the same; numpy's expm1 may differ by a few units in the last place,
@@ -124,7 +120,7 @@ def laplace_rho(sensitivity: Column, scale: Column) -> Column:
     return np.where(epsilon == 0.0, 0.0, np.nextafter(rho * (1.0 + 2.0 * ROUNDING), np.inf))
 
 
-def laplace_mu_squared(sensitivity: Column, scale: Column) -> Column:
+def laplace_mu_squared(sensitivity: Vector, scale: Vector) -> Vector:
     """The square of the mu that `pure_to_gdp` has, with twice its allowance: 2e-13 on each mu."""
     epsilon = laplace_pure(sensitivity, scale)
     small = 2.0 * np.sqrt(2.0) * erfinv(np.tanh(0.5 * np.minimum(epsilon, 1.0)))
@@ -140,13 +136,13 @@ def laplace_mu_squared(sensitivity: Column, scale: Column) -> Column:
     return np.where(epsilon == 0.0, 0.0, np.where(epsilon <= 700.0, squared, np.nan))
 
 
-def gaussian_log_moment(t: float, sensitivity: Column, scale: Column) -> Column:
+def gaussian_log_moment(t: float, sensitivity: Vector, scale: Vector) -> Vector:
     """rho t (t + 1), as `log_moment` has it, with twice its allowance."""
     return gaussian_rho(sensitivity, scale) * t * (t + 1.0) * (1.0 + 2.0 * ROUNDING)
 
 
-def laplace_log_moment(t: float, sensitivity: Column, scale: Column) -> Column:
-    """What `dpaudit.accountants.pairs.moments.laplace_log_moment` says of each, with twice its allowance."""
+def laplace_log_moment(t: float, sensitivity: Vector, scale: Vector) -> Vector:
+    """`dpaudit.accountants.pairs.moments.laplace_log_moment` of each, with twice its allowance."""
     epsilon = laplace_pure(sensitivity, scale)
     a, b = t * epsilon, (t + 1.0) * epsilon
     excess = ((t + 1.0) * _second_order(np.minimum(a, 30.0)) + t * _second_order(-b)) / (2.0 * t + 1.0)
@@ -157,7 +153,7 @@ def laplace_log_moment(t: float, sensitivity: Column, scale: Column) -> Column:
     return np.where(epsilon == 0.0, 0.0, np.where(a < 30.0, small, large))
 
 
-def _second_order(x: Column) -> Column:
+def _second_order(x: Vector) -> Vector:
     """e^x - 1 - x, without cancellation."""
     near = np.clip(x, -0.5, 0.5)
     series = np.zeros_like(x)
@@ -166,14 +162,14 @@ def _second_order(x: Column) -> Column:
     return np.where(np.abs(x) > 0.5, np.expm1(x) - x, 0.5 * near * near * (1.0 + series))
 
 
-def _quotient(dividend: Column, divisor: Column) -> tuple[Column, Column]:
+def _quotient(dividend: Vector, divisor: Vector) -> tuple[Vector, Vector]:
     """The rounded quotient and the exact remainder dividend - quotient * divisor."""
     quotient = dividend / divisor
     product, error = exact_product(quotient, divisor)
     return quotient, (dividend - product) - error
 
 
-def _sane(sensitivity: Column, scale: Column, result: Column) -> Column:
+def _sane(sensitivity: Vector, scale: Vector, result: Vector) -> Vector:
     """The result where neither number is so extreme that a product or its error leaves the doubles' range."""
     ordinary = (sensitivity == 0.0) | ((sensitivity >= 1e-60) & (sensitivity <= 1e60))
     return np.where(ordinary & (scale >= 1e-60) & (scale <= 1e60), result, np.nan)

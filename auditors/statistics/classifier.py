@@ -1,4 +1,4 @@
-"""A score learned from features: which of the two data sets does a run look like?
+"""A score learned from features: a classifier's guess at which of the two data sets a run was on.
 
 Whatever the classifier learned, an event of its score is an event of the outputs; what makes the audit
 valid is that the runs it learned from are never used again.
@@ -12,22 +12,15 @@ from typing import Any, Literal
 
 import numpy as np
 
-from dpaudit.auditors.sampling.samples import Array, Samples, rounding
+from dpaudit.auditors.statistics.samples import Samples, rounding
 from dpaudit.errors import InvalidParameter, MissingExtra
+from dpaudit.mechanisms import Array
 
 Learner = Literal["logistic", "boosting"]
 
 
 def learned(samples: Samples, learner: Learner, share: float) -> Samples:
-    """Fit a classifier on the first share of the runs; the rest, scored by it.
-
-    Args:
-        samples: features [n, k].
-        learner: ``logistic`` regression, or gradient ``boosting`` of trees.
-        share: the share of the runs to learn from.
-
-    Returns:
-        The other runs, with the classifier's log-odds of "data" as scores [n].
+    """Fit a classifier on the first share of the runs; the rest, with its log-odds of "data" as scores [n].
 
     Raises:
         InvalidParameter: scores instead of features, or an unknown learner.
@@ -35,9 +28,9 @@ def learned(samples: Samples, learner: Learner, share: float) -> Samples:
     """
     if samples.data.ndim != 2:
         raise InvalidParameter(
-            "nothing can be learned from scores of shape [n]",
+            "scores of shape [n], from which nothing can be learned",
             where="learner",
-            why="a score is used as it is",
+            why="a classifier learns from features, and a score is used as it is",
             remedy="give features [n, k], or leave the learner out",
         )
     first, rest = samples.split(share)
@@ -46,15 +39,10 @@ def learned(samples: Samples, learner: Learner, share: float) -> Samples:
 
 
 def learned_score(first: Samples, learner: Learner) -> Callable[[Array], Array]:
-    """What a classifier makes of the runs it is given, as a function from features [n, k] to scores [n].
-
-    Args:
-        first: features [n, k], never to be tested.
-        learner: as in `learned`.
+    """A function from features [n, k] to scores [n], learned from runs that must never be tested.
 
     Raises:
-        InvalidParameter: an unknown learner.
-        MissingExtra: scikit-learn is not installed.
+        InvalidParameter, MissingExtra: as `learned`.
     """
     views = [_view(column, learner) for column in np.concatenate([first.data, first.neighbour]).T]
 
@@ -64,7 +52,7 @@ def learned_score(first: Samples, learner: Learner) -> Callable[[Array], Array]:
     model = _classifier(learner, first.seed)
     labels = np.repeat([1, 0], len(first))
     with warnings.catch_warnings():
-        # A fit that has not converged is a weaker score, and no less valid.
+        # A fit that has not converged gives a weaker score that is as valid.
         warnings.filterwarnings("ignore", module="sklearn")
         warnings.filterwarnings("ignore", message=".*(did no converge|Ill-conditioned)")
         model.fit(features(np.concatenate([first.data, first.neighbour])), labels)
@@ -76,9 +64,9 @@ def learned_score(first: Samples, learner: Learner) -> Callable[[Array], Array]:
 
 
 def _view(known: Array, learner: Learner) -> Callable[[Array], Array]:
-    """A column of features [n] as a learner sees it, [n, 1 or 2]: rounded; for a line, cut off as well.
+    """From a column of features [n] to a learner's input [n, 1 or 2]: rounded; for logistic, clipped too.
 
-    On a scale that a few far-out runs stretch, a line would be blind to all that happens elsewhere.
+    On a scale that a few distant runs stretch, a linear score could not separate the other runs.
     """
     rounded = rounding(known)
     column = rounded(known)
@@ -88,8 +76,8 @@ def _view(known: Array, learner: Learner) -> Callable[[Array], Array]:
 
     def view(values: Array) -> Array:
         near = rounded(values)
-        seen = [near, np.clip(near, middle - reach, middle + reach)] if learner == "logistic" else [near]
-        return np.stack(seen, axis=1)
+        columns = [near, np.clip(near, middle - reach, middle + reach)] if learner == "logistic" else [near]
+        return np.stack(columns, axis=1)
 
     return view
 
@@ -104,7 +92,7 @@ def _classifier(learner: Learner, seed: int) -> Any:
         raise MissingExtra(
             "learning a score needs scikit-learn",
             where="classifier",
-            why="outputs of several numbers have no order until something is learned of them",
+            why="outputs of several numbers have no order until a score is learned",
             remedy="pip install 'dpaudit[learn]', or give one score a run",
         ) from error
     match learner:

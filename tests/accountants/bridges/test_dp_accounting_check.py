@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from dpaudit import L1, L2, Claim, Neighbouring
 from dpaudit.accountants.accounting import account
-from dpaudit.accountants.bridges import dp_accounting_opinion
-from dpaudit.accountants.bridges.dp_accounting_opinion import second_opinion
+from dpaudit.accountants.bridges import dp_accounting_check
+from dpaudit.accountants.bridges.dp_accounting_check import second_opinion
 from dpaudit.accountants.bridges.from_dp_events import from_dp_event
 from dpaudit.certificate.conditions import Code, Condition
 from dpaudit.certificate.second_opinion import SecondOpinion
@@ -313,7 +313,7 @@ def test_their_small_deltas_are_below_the_truth() -> None:
     assert isinstance(ours, ApproxDP)
     assert ours.epsilon == pytest.approx(10.34668984, rel=1e-7)
     assert theirs < ours.epsilon
-    assert dp_accounting_opinion.LEAST_DELTA >= 1e-9
+    assert dp_accounting_check.LEAST_DELTA >= 1e-9
     assert opinion_of(ledger, 1e-12).agrees is None
 
 

@@ -1,17 +1,19 @@
-"""Neighbouring tables: the changes of one row that most often show a fault."""
+"""Neighbouring tables: the changes of one row that reveal faults most often."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from dpaudit.claims.pairs import Pair
 from dpaudit.claims.relations import Neighbouring
 from dpaudit.errors import InvalidParameter
+from dpaudit.mechanisms import Array
 
-Array = NDArray[np.float64]
+_LOW, _HIGH = "every value at its lower bound", "every value at its upper bound"
+_TURNS, _OTHER_TURNS = "values at their bounds by turns", "values at their bounds by turns, the other way"
 
 
 def table_pairs(
@@ -36,27 +38,24 @@ def table_pairs(
         upper: the greatest one.
         row: which row changes.
 
-    Yields:
-        Pairs of arrays [n, d] or, one side only, [n - 1, d] or [n + 1, d].
-
     Raises:
-        InvalidParameter: the table is no finite [n, d], there is no such row, or a bound is not below the
-            other.
+        InvalidParameter: the table is not finite [n, d], there is no such row, or a lower bound is not below
+            the upper.
     """
     data = np.asarray(table, dtype=np.float64)
     if data.ndim != 2 or data.size == 0 or not np.isfinite(data).all():
         raise InvalidParameter(f"a table of shape {data.shape}", where="table_pairs", remedy="give [n, d]")
     if not -len(data) <= row < len(data):
-        raise InvalidParameter(f"row {row} of {len(data)}", where="table_pairs", remedy="name a row")
+        raise InvalidParameter(f"row {row} of {len(data)}", where="row", remedy="name a row of the table")
     row %= len(data)
     low, high = (
         np.broadcast_to(np.asarray(bound, dtype=np.float64), data.shape[1]) for bound in (lower, upper)
     )
     if not (np.isfinite(low).all() and np.isfinite(high).all() and (low < high).all()):
         raise InvalidParameter(
-            "bounds that are not finite, the lower below the upper",
+            "bounds that are not finite, or not the lower below the upper",
             where="table_pairs",
-            remedy="give the public range",
+            remedy="give the public range of each column as lower and upper",
         )
     extremes = _extremes(low, high)
     match Neighbouring(neighbouring):
@@ -80,26 +79,18 @@ def _replacements(data: Array, row: int, extremes: dict[str, Array]) -> Iterator
         yield Pair(data, _with(data, row, other), "a row replaced by another one's duplicate", unit=row)
     for name, values in extremes.items():
         yield Pair(data, _with(data, row, values), f"a row replaced: {name}", unit=row)
-    opposed = (
-        ("every value at its lower bound", "every value at its upper bound"),
-        ("values at their bounds by turns", "values at their bounds by turns, the other way"),
-    )
-    for one, other_name in opposed:
-        yield Pair(
-            _with(data, row, extremes[one]),
-            _with(data, row, extremes[other_name]),
-            f"{one}, replaced by {other_name}",
-            unit=row,
-        )
+    for one, two in ((_LOW, _HIGH), (_TURNS, _OTHER_TURNS)):
+        low, high = (_with(data, row, extremes[name]) for name in (one, two))
+        yield Pair(low, high, f"{one}, replaced by {two}", unit=row)
 
 
 def _extremes(low: Array, high: Array) -> dict[str, Array]:
     even = np.arange(low.size) % 2 == 0
     return {
-        "every value at its lower bound": low,
-        "every value at its upper bound": high,
-        "values at their bounds by turns": np.where(even, low, high),
-        "values at their bounds by turns, the other way": np.where(even, high, low),
+        _LOW: low,
+        _HIGH: high,
+        _TURNS: np.where(even, low, high),
+        _OTHER_TURNS: np.where(even, high, low),
         "every value just inside its upper bound": np.nextafter(high, -np.inf),
         "every value just inside its lower bound": np.nextafter(low, np.inf),
     }

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from dpaudit import L2, Curator, Gaussian, OpaquePureDP
-from dpaudit.auditors.comparison.neighbours import table_pairs
-from dpaudit.auditors.comparison.worst_pair import replayed_loss, search_worst_pair
+from dpaudit.auditors.neighbours import table_pairs
 from dpaudit.auditors.replay.replay import replay
 from dpaudit.auditors.sampling.curatorless import Plain
 from dpaudit.auditors.sampling.trials import run_trials
+from dpaudit.auditors.worst_pair import replayed_loss, search_worst_pair
 from dpaudit.claims.pairs import Pair
 from dpaudit.errors import InvalidParameter
 

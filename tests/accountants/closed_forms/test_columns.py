@@ -12,15 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpaudit import L1, L2, Gaussian, Laplace, Neighbouring, Partition, Release
-from dpaudit.accountants.closed_forms.rounding import up
-from dpaudit.accountants.composition import exposures
-from dpaudit.accountants.composition.columns import (
+from dpaudit.accountants.closed_forms.columns import (
     Cost,
     gaussian_log_moment,
     laplace_log_moment,
     quotients_up,
     times_up,
 )
+from dpaudit.accountants.closed_forms.rounding import up
+from dpaudit.accountants.composition import exposures
 from dpaudit.accountants.composition.composition import Composition, compose
 from dpaudit.accountants.composition.costs import mu_squared, pure_epsilon, rho
 from dpaudit.accountants.curves.curves import pld_profile, rdp_profile

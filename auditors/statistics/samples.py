@@ -1,29 +1,24 @@
-"""What a sampling audit sees: one score, or a row of features, for each run on either data set."""
+"""The input of a sampling audit: one score, or one row of features, for each run on either data set."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
-from dpaudit.errors import DataError, InvalidParameter
-
-Array: TypeAlias = NDArray[np.float64]
+from dpaudit.auditors.statistics.clopper_pearson import require_fraction
+from dpaudit.errors import DataError
+from dpaudit.mechanisms import Array
 
 
 @dataclass(frozen=True)
 class Samples:
-    """Independent runs on two neighbouring data sets.
+    """Independent runs on two neighbouring data sets: scores [n] or features [n, k] of each.
 
-    Run i is one draw; runs of either side are exchangeable, so that any share of them, taken by
-    position, is a sample as well.
+    The runs of either side are exchangeable, so that any share of them, taken by position, is a sample too.
 
     Attributes:
-        data: scores [n] or features [n, k] of the runs on the data.
-        neighbour: the same of the runs on its neighbour.
         seed: root seed from which the runs were drawn, so that any one can be run again.
 
     Raises:
@@ -64,8 +59,7 @@ class Samples:
         Raises:
             InvalidParameter: the share does not lie strictly between 0 and 1.
         """
-        if not 0 < share < 1:
-            raise InvalidParameter(f"share {share} is not between 0 and 1", where="split")
+        require_fraction("share", share)
         at = min(max(round(len(self) * share), 1), len(self) - 1)
         first = _unchecked(self.data[:at], self.neighbour[:at], self.seed)
         return first, _unchecked(self.data[at:], self.neighbour[at:], self.seed)
@@ -81,10 +75,10 @@ def _unchecked(data: Array, neighbour: Array, seed: int) -> Samples:
 
 @dataclass(frozen=True)
 class Rounding:
-    """How finely scores are looked at.
+    """A rounding of scores.
 
     A score computed in floating point carries the last bits of the noise it was computed from, and
-    these tell the two data sets apart however private the mechanism is on the real line (Mironov
+    these distinguish the two data sets however private the mechanism is on the real line (Mironov
     2012). An audit of the mechanism must not see them; an audit of the floating-point grid must.
 
     Each score is rounded by its own magnitude, to 36 bits; where the scores differ by little beside their

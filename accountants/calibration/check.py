@@ -1,0 +1,197 @@
+"""Whether a second accountant agrees that releases meet a target: each calibrated answer is checked so.
+
+The second opinion either proves the target by other means (`proves`), or it is an estimate that can only
+contradict.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import assert_never
+
+from scipy.optimize import minimize_scalar
+
+from dpaudit.accountants.bridges.dp_accounting_check import METHOD, Runs, enclose
+from dpaudit.accountants.closed_forms.conversions import rdp_epsilon, response_delta
+from dpaudit.accountants.closed_forms.gaussian import gaussian_delta
+from dpaudit.accountants.closed_forms.rounding import up
+from dpaudit.accountants.interval.interval import enclose_delta
+from dpaudit.accountants.pairs.dominating_pairs import loss_terms, renyi_terms
+from dpaudit.accountants.privacy_loss import GaussianTerm, PrivacyLoss, Term
+from dpaudit.accountants.privacy_loss.contour.planning import total_cumulant
+from dpaudit.accountants.privacy_loss.factors_from_terms import collect
+from dpaudit.accountants.privacy_loss.solve import contour_log_delta
+from dpaudit.certificate.second_opinion import OPINION_TOLERANCE
+from dpaudit.claims.guarantees import GDP, RDP, ZCDP, AnyGuarantee, ApproxDP, PureDP
+from dpaudit.claims.relations import Neighbouring
+from dpaudit.errors import CannotBound, MissingExtra
+
+#: By what share of the target's epsilon dp-accounting's upper figure may exceed it and still confirm it.
+_CONFIRMS = 1e-2
+#: By what share of the target's delta the upper end of its enclosure may exceed it.
+_RESOLVED = 1e-5
+
+Terms = Sequence[tuple[Term, int]]
+
+
+@dataclass(frozen=True)
+class Opinion:
+    """A second accountant's figure for the releases.
+
+    Attributes:
+        method: the accountant.
+        guarantee: its figure, on the target's scale.
+        agrees: whether that is consistent with the target.
+        proves: whether `guarantee` is an upper bound of its own; else it is an estimate or a lower bound.
+        resolution: relative, for an estimate.
+    """
+
+    method: str
+    guarantee: AnyGuarantee
+    agrees: bool
+    proves: bool
+    resolution: float = 0.0
+
+
+def opinion(runs: Runs, neighbouring: Neighbouring, target: AnyGuarantee) -> Opinion:
+    """A second opinion on whether mechanisms whose privacy losses are known meet a target together.
+
+    Raises:
+        CannotBound: no second accountant can decide.
+    """
+    terms = (renyi_terms if isinstance(target, ZCDP | RDP) else loss_terms)(runs, neighbouring)
+    match target:
+        case ApproxDP():
+            return _approximate(runs, neighbouring, terms, target)
+        case ZCDP():
+            rho = _largest_renyi(terms)
+            return Opinion("renyi", ZCDP(rho=rho), rho <= target.rho, proves=False)
+        case RDP(alpha=alpha):
+            epsilon = _renyi(terms, alpha - 1.0)
+            guarantee = RDP(alpha=alpha, epsilon=epsilon)
+            return Opinion("renyi", guarantee, epsilon <= target.epsilon, proves=True)
+        case GDP():
+            return Opinion("contour", target, _within_gaussian(terms, target.mu), proves=False)
+        case PureDP():
+            most = collect(terms).ceiling
+            if not math.isfinite(most):
+                raise _none(target, "no finite pure epsilon follows from the privacy losses")
+            return Opinion("privacy-loss", PureDP(epsilon=most), most <= target.epsilon, proves=True)
+        case _:
+            assert_never(target)
+
+
+def opinion_of_rho(rho: float, target: ApproxDP) -> Opinion:
+    """An opinion on releases of which only rho is known: the Renyi divergence of one order, well chosen."""
+
+    def epsilon(log_t: float) -> float:
+        alpha = 1.0 + math.exp(log_t)
+        return rdp_epsilon(alpha, up(Fraction(rho) * Fraction(alpha)), target.delta)
+
+    found = minimize_scalar(epsilon, bounds=(-30.0, 30.0), method="bounded", options={"xatol": 1e-9})
+    guarantee = ApproxDP(epsilon=epsilon(float(found.x)), delta=target.delta)
+    return Opinion("renyi", guarantee, guarantee.epsilon <= target.epsilon, proves=True)
+
+
+def _approximate(runs: Runs, neighbouring: Neighbouring, terms: Terms, target: ApproxDP) -> Opinion:
+    """The contour on Gaussian noise, the pure epsilon where it is enough; else dp-accounting, else balls."""
+    if all(isinstance(term, GaussianTerm) for term, _ in terms):
+        return _by_contour(terms, target)
+    total = collect(terms)
+    if math.isfinite(total.ceiling) and total.least_delta.upper == 0.0:
+        delta = response_delta(total.ceiling, target.epsilon)
+        if delta <= target.delta:
+            return Opinion("pure", approximate(target.epsilon, delta), agrees=True, proves=True)
+    try:
+        return _by_dp_accounting(runs, neighbouring, target)
+    except CannotBound as error:
+        reason = f"{METHOD}: {error.what}"
+    try:
+        return _by_balls(terms, target)
+    except (CannotBound, MissingExtra) as error:
+        raise _none(target, f"{reason}; interval: {error.what}") from None
+
+
+def _by_dp_accounting(runs: Runs, neighbouring: Neighbouring, target: ApproxDP) -> Opinion:
+    found = enclose([runs], neighbouring, target)
+    contradicts = found.at_least > target.epsilon + OPINION_TOLERANCE * max(1.0, target.epsilon)
+    if not contradicts and not (found.same and found.epsilon <= target.epsilon * (1.0 + _CONFIRMS)):
+        raise _apart("epsilon", found.at_least, found.epsilon)
+    figure = found.at_least if contradicts else found.epsilon
+    resolution = abs(figure / target.epsilon - 1.0) if target.epsilon > 0.0 else 0.0
+    return Opinion(
+        METHOD, approximate(figure, target.delta), not contradicts, proves=False, resolution=resolution
+    )
+
+
+def _by_balls(terms: Terms, target: ApproxDP) -> Opinion:
+    lower, upper, _ = enclose_delta(terms, target.epsilon)
+    agrees, proves = upper <= target.delta * (1.0 + _RESOLVED), upper <= target.delta
+    if not agrees and lower <= target.delta:
+        raise _apart("delta", lower, upper)
+    width = 0.0 if proves else upper / target.delta - 1.0
+    return Opinion("interval", approximate(target.epsilon, upper), agrees, proves, width)
+
+
+def _by_contour(terms: Terms, target: ApproxDP) -> Opinion:
+    (factors,) = collect(terms).directions()
+    log_delta = contour_log_delta(factors, target.epsilon, math.inf).upper if factors else -math.inf
+    agrees = log_delta <= math.log(target.delta) * (1.0 + 1e-15)
+    return Opinion("contour", approximate(target.epsilon, math.exp(log_delta)), agrees, proves=True)
+
+
+def approximate(epsilon: float, delta: float) -> ApproxDP:
+    """The guarantee, its delta moved into the open interval (0, 1) where it stands at an end."""
+    return ApproxDP(epsilon=epsilon, delta=min(max(delta, 5e-324), 1.0 - 2.0**-53))
+
+
+def _renyi(terms: Terms, c: float) -> float:
+    """The Renyi divergence of order 1 + c, rounded up: log M(c) / c, the larger of both orders."""
+    found = [total_cumulant(factors, c) for factors in collect(terms).directions()]
+    return max(0.0, *((one.value + one.error) / c * (1.0 + 1e-15) for one in found))
+
+
+def _largest_renyi(terms: Terms) -> float:
+    """The largest D(alpha) / alpha over a ladder of orders: a lower bound on rho, but for rounding."""
+    largest = 0.0
+    for power in range(-24, 25):
+        c = 2.0 ** (0.5 * power)
+        for factors in collect(terms).directions():
+            one = total_cumulant(factors, c)
+            largest = max(largest, (one.value - one.error) / (c * (c + 1.0)) * (1.0 - 1e-15))
+    return largest
+
+
+def _within_gaussian(terms: Terms, mu: float) -> bool:
+    """Whether delta(epsilon), by its lower bounds, lies below that of mu-GDP at a ladder of epsilons."""
+    total = collect(terms)
+    loss = None if total.only_gaussian else PrivacyLoss.compose(terms)
+    for share in (0.0, 0.5, 1.0, 2.0, 4.0, 6.0):
+        epsilon = 0.5 * mu * mu + share * mu
+        allowed = gaussian_delta(epsilon, mu)
+        if loss is not None:
+            lower = loss.delta(epsilon).lower
+        else:
+            (factors,) = total.directions()
+            lower = math.exp(contour_log_delta(factors, epsilon, math.inf).lower) if factors else 0.0
+        if lower > allowed * (1.0 + 1e-15):
+            return False
+    return True
+
+
+def _apart(name: str, lower: float, upper: float) -> CannotBound:
+    return CannotBound(
+        f"its bounds on {name}, {lower:.6g} and {upper:.6g}, are too far apart", where="calibration"
+    )
+
+
+def _none(target: AnyGuarantee, why: str) -> CannotBound:
+    return CannotBound(
+        f"no second accountant can confirm {target} for these mechanisms",
+        where="calibration",
+        why=f"an answer that only one accountant has computed is not given ({why})",
+        remedy="ask for zCDP or a delta from 1e-9, use Gaussian noise, or pip install 'dpaudit[interval]'",
+    )
