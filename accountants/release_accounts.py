@@ -26,7 +26,7 @@ from dpaudit.mechanisms import AnyMechanism
 
 _BATCH = 8192
 
-#: Beyond so many different label patterns releases are counted, but not told apart.
+#: Beyond so many different label patterns releases are counted, but not grouped.
 _MOST_GROUPS = 1000
 
 #: Costs of so many different releases are remembered.
