@@ -39,6 +39,17 @@ from dpaudit.models import Count, Model, Parameters, without_computed
 
 CERTIFICATE_SCHEMA: Final = "dpaudit.certificate/2"
 
+#: What a certificate repeats from its ledger's header.
+_FROM_HEADER: Final = (
+    "algorithm",
+    "unit",
+    "neighbouring",
+    "trust_model",
+    "group_size",
+    "budget",
+    "parameters",
+)
+
 _STAYS: Final = "what a claim rests on stays, whatever figure is claimed"
 
 
@@ -172,8 +183,7 @@ class Certificate(Model):
                 why="its figures are about another run",
             )
         header = ledger.header
-        names = ("algorithm", "unit", "neighbouring", "trust_model", "group_size", "budget", "parameters")
-        own, theirs = ([getattr(of, name) for name in names] for of in (self, header))
+        own, theirs = ([getattr(of, name) for name in _FROM_HEADER] for of in (self, header))
         noise = (self.numerics.sampler, self.numerics.seeded) == (header.noise.sampler, header.noise.seeded)
         if own != theirs or not noise or not describes(self.releases, ledger.releases):
             raise CertificateMismatch("its header or its releases differ from the ledger's", where=where)
@@ -270,15 +280,9 @@ def judge(
     limits = _limits(numerics, audits, second_opinion, statement)
     not_checked += [limit for limit in limits if limit not in not_checked]
     return Certificate(
-        algorithm=header.algorithm,
+        **{name: getattr(header, name) for name in _FROM_HEADER},
         claim=accounting.claim,
-        unit=header.unit,
-        neighbouring=header.neighbouring,
-        trust_model=header.trust_model,
         view=accounting.claim.view,
-        group_size=header.group_size,
-        budget=header.budget,
-        parameters=header.parameters,
         ledger_hash=ledger.hash,
         bounds=accounting.bounds,
         profile=tuple(profile),

@@ -14,7 +14,6 @@ from dpaudit.certificate.certificate import Certificate
 from dpaudit.certificate.verdicts import Proof, ReleaseAccount, leading_figure
 from dpaudit.claims.guarantees import AnyGuarantee
 from dpaudit.errors import DpauditError
-from dpaudit.ledger.releases import Release
 
 _NUMBER = re.compile("[0-9]+")
 
@@ -95,10 +94,7 @@ def course(certificate: Certificate) -> tuple[AnyGuarantee, list[tuple[int, floa
     """
     held = certificate.budget or certificate.claim.guarantee
     group = certificate.group_size if certificate.budget is None else 1
-    releases = [
-        Release(label=r.label, mechanism=r.mechanism, count=r.count, partition=r.partition)
-        for r in certificate.releases
-    ]
+    releases = certificate.releases
     whole = Composition(certificate.neighbouring, group)
     for release in releases:
         whole.add(release)
