@@ -47,7 +47,7 @@ def show_zoo(*, trials: int, seed: int, confidence: float, output_format: str) -
         The exit code: 0 if every broken mechanism is refuted and no innocent is, else 1.
 
     Raises:
-        InvalidParameter: no trials, a seed that is none, or a confidence outside (0, 1).
+        InvalidParameter: no trials, an invalid seed, or a confidence outside (0, 1).
     """
     rows = []
     for row in zoo_rows(zoo(), trials=trials, seed=seed, confidence=confidence):
