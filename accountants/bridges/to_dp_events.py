@@ -1,6 +1,6 @@
 """A ledger as a tree of `DpEvent`s, for the accountants of Google's dp-accounting.
 
-An event tells noise by its multiplier, the noise's scale over C. What a query moves by in units of C is
+An event states noise by its multiplier, the noise's scale over C. How far a query moves in units of C is
 left to the accountant that reads the event, and under the relation ``REPLACE_ONE`` those of dp-accounting
 0.6 disagree: its privacy-loss accountant takes Gaussian noise to hide a move of 2C, its Renyi accountant
 one of C. A ledger's sensitivity is the whole move between neighbours, whatever the relation. Hence C is the
@@ -153,7 +153,7 @@ def _event(mechanism: AnyMechanism, pair: dominating.Pair, where: str) -> tuple[
 
 def _no_event(mechanism: AnyMechanism, where: str, *, why: str = "", remedy: str = "") -> CannotBound:
     return CannotBound(
-        f"no event stands for a {mechanism.kind} mechanism",
+        f"dp-accounting has no event for a {mechanism.kind} mechanism",
         where=where,
         why=why or "events have no guarantee that depends on a delta, and no table of losses",
         remedy=remedy or "account for this ledger here: dpaudit verify",

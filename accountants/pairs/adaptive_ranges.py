@@ -56,7 +56,7 @@ def block_term(epsilon: float, runs: int) -> DiscreteTerm | None:
     loss, curve = _largest_delta(epsilon, runs, max(8, _POINTS // runs))
     y = np.exp(loss)
     slope = np.append(np.diff(curve) / np.diff(y), 0.0)
-    # Losses up to one are raised to it, so that it has a probability that can be told from rounding.
+    # Losses up to one are raised to it, so that its probability is larger than rounding.
     least = int(np.flatnonzero(y * slope - curve + 1.0 >= 1e-6)[0])
     rest = np.maximum(y[least + 1 :] * np.diff(slope[least:]), 0.0) * (1.0 + _SHARE)
     probabilities = np.append(1.0 - rest.sum(), rest)

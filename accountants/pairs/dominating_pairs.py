@@ -1,6 +1,6 @@
 """From mechanisms to privacy-loss terms: the worst pair of output distributions of each, with its theorem.
 
-A term stands for a dominating pair; composing dominating pairs dominates the composition, adaptive or
+A term is a dominating pair; composing dominating pairs dominates the composition, adaptive or
 not (Zhu, Dong and Wang 2022, Theorem 10). Parameters are rational quotients of the ledger's doubles,
 rounded up: every family here is monotone in its parameter.
 """

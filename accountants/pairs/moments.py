@@ -116,7 +116,7 @@ def response_log_moment(t: float, epsilon: float, categories: int = 2) -> float:
     if categories == 2:
         return binary
     shrunk = math.exp(-epsilon)
-    # More categories make w smaller; an integer past every double is none that a float can be multiplied by.
+    # More categories make w smaller; a float cannot be multiplied by an integer past every double.
     w = (1.0 + shrunk) / (1.0 + (min(categories, 10**300) - 1) * shrunk)
     if binary < 30.0:
         return math.log1p(w * math.expm1(binary)) * (1.0 + ROUNDING)
@@ -205,7 +205,7 @@ def _tabulated(table: dominating.Table, t: float) -> float:
     if not math.isfinite(peak):
         return math.inf
     total = math.fsum(math.exp(log - peak) for log in raised)
-    # A table may end short of 1: no log moment of a loss that Q knows is negative.
+    # A table may add up to less than 1: no log moment of a finite loss is negative.
     return max(0.0, _raised(peak, math.log(total)) + ROUNDING)
 
 

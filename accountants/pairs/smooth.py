@@ -128,7 +128,7 @@ def smooth_alpha(epsilon: float, delta: float, dimension: int, beta: float) -> f
 
     Raises:
         InvalidParameter: an argument is out of range.
-        CannotBound: with this beta no alpha meets the target: the change of scale alone shows too much.
+        CannotBound: with this beta no alpha meets the target: the change of scale alone reveals too much.
     """
     epsilon, delta = positive("epsilon", epsilon), probability("delta", delta)
     beta = nonnegative("beta", beta)

@@ -34,7 +34,7 @@ def response_term(pair: dominating.Response) -> RandomizedResponseTerm | Discret
     if not others:
         return RandomizedResponseTerm(epsilon)
     shrunk = math.exp(-epsilon)
-    # A number of categories past every double is none that a float can be multiplied by.
+    # A float cannot be multiplied by a number of categories past every double.
     among = min(others, 10**300)
     total = 1.0 + (among + 1) * shrunk
     probabilities = (shrunk / total, among * shrunk / total, 1.0 / total)
@@ -71,7 +71,7 @@ def table_term(table: dominating.Table) -> ApproxTerm | DiscreteTerm:
     """The table's rows: the table dominates both orders of every pair (its obligation), so one order will do.
 
     A mechanism whose largest loss in both orders is e, but for a probability, is (e, delta)-DP: where the
-    table says no more than that - Q may have what P has not -, that pair is the better one.
+    table implies no more than that - Q may have mass where P has none -, that pair is the better one.
     """
     infinite = min(1.0, infinite_mass(table))
     # Masses that add up to more than 1 beyond rounding: what they exceed it by is counted as infinite loss.

@@ -1,4 +1,4 @@
-"""Outputs as no honest recording has them: a branch taken once in a billion runs hides from all others.
+"""Forced outputs: a branch taken once in a billion runs is not found by ordinary recordings.
 
 Every output that the noise can take, however rarely, must lead the algorithm the same way on both sides.
 So recordings are also made whose outputs are set: to zero, to the query itself as if there were no noise,
@@ -32,7 +32,7 @@ SETTINGS = (
 _SINGLE_SETTINGS = SETTINGS[:4]
 #: Single outputs are set at the first question of each place in the code, for as many places as this.
 _PLACES = 8
-#: All outputs at once are so many, or twice as many as an honest run has, if that is more.
+#: So many outputs are set together, or twice as many as an ordinary run has, if that is more.
 _MOST_SET = 1000
 
 
@@ -46,7 +46,7 @@ class ExtremeNoise:
         only: the position of the one question to set; None for all, up to `most`.
         neighbour: the entries of a replay on the neighbour, for its queries.
         most: how many outputs are set at most. Later ones are live: an algorithm that asks until an output is
-            positive would otherwise ask for ever.
+            positive would otherwise never end.
     """
 
     seed: np.random.SeedSequence

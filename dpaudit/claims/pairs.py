@@ -8,7 +8,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Pair:
-    """Two neighbouring data sets; an audit's result covers this pair alone.
+    """Two neighbouring data sets; an audit's result is about this pair only.
 
     Attributes:
         data: one data set.

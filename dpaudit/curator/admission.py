@@ -7,7 +7,7 @@ import itertools
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypedDict
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -47,9 +47,9 @@ class Admission:
     """The noise, the ledger and, if there is one, the budget of one run.
 
     Args:
-        ledger: where every release is written before its output is handed out.
+        ledger: where every release is written before its output is returned.
         noise: live noise by default, seeded by the operating system.
-        budget: a privacy filter; asked for more than is left, it raises before anything is sampled.
+        budget: a privacy filter; it raises before anything is sampled that would exceed it.
         transcript: where questions and answers are kept for an auditor; private.
     """
 
@@ -118,12 +118,20 @@ class Admission:
         return output
 
 
+class Stated(TypedDict, total=False):
+    """What a release may state beside its label; see `Curator.release`."""
+
+    partition: Partition | str | None
+    claimed: AnyGuarantee | None
+
+
 def new_release(
     label: str,
     mechanism: AnyMechanism,
-    partition: Partition | str | None,
-    claimed: AnyGuarantee | None,
     count: int = 1,
+    *,
+    partition: Partition | str | None = None,
+    claimed: AnyGuarantee | None = None,
 ) -> Release:
     """A ledger line; a partition given as a name is a part of the run's only split, made by position.
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from types import TracebackType
-from typing import Self
+from typing import Self, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from dpaudit.claims.guarantees import AnyGuarantee
 from dpaudit.claims.relations import TrustModel
 from dpaudit.claims.sensitivity import Norm
-from dpaudit.curator.admission import Admission, Filter, as_query, new_release, require_count
+from dpaudit.curator.admission import Admission, Filter, Stated, as_query, new_release, require_count
 from dpaudit.curator.clipping import bounded, clip_rows, count_cells, doubles
 from dpaudit.curator.local import Users, UserSchedule
 from dpaudit.curator.noise import NoiseSource, Question, Transcript
@@ -45,9 +45,9 @@ class Curator(Admission):
     """Answers an algorithm's queries with noise, and writes each into the ledger.
 
     Args:
-        ledger: where every release is written before its output is handed out.
+        ledger: where every release is written before its output is returned.
         noise: live noise by default, seeded by the operating system.
-        budget: a privacy filter; asked for more than is left, it raises before anything is sampled.
+        budget: a privacy filter; it raises before anything is sampled that would exceed it.
         transcript: where queries and outputs are kept for an auditor; private.
         public_seed: seeds the public random streams; whoever reads the output may know it.
     """
@@ -83,7 +83,7 @@ class Curator(Admission):
             mechanism: one that answers values, whose sensitivity is that of one repetition.
             label: what this is, in the ledger.
             count: how many repetitions `value` holds.
-            partition: the part of a split that alone this release touches.
+            partition: the only part of a split that this release touches.
             claimed: the guarantee claimed for all repetitions together.
 
         Returns:
@@ -103,7 +103,7 @@ class Curator(Admission):
                 why="it cannot answer a value by itself",
                 remedy=f"release through curator.{method}, or use a mechanism that adds noise to values",
             )
-        release = new_release(label, mechanism, partition, claimed, count)
+        release = new_release(label, mechanism, count, partition=partition, claimed=claimed)
         query = as_query(value, label)
         require_count(query, count, label)
         mechanism.require_fits(query, where)
@@ -119,8 +119,7 @@ class Curator(Admission):
         mechanism: AnyMechanism,
         label: str,
         nonnegative: bool = False,
-        partition: Partition | str | None = None,
-        claimed: AnyGuarantee | None = None,
+        **stated: Unpack[Stated],
     ) -> Array:
         """Clip each unit's contribution, sum them and release the sum.
 
@@ -135,8 +134,7 @@ class Curator(Admission):
                 non-negative inner product, so that the replace-one L2 sensitivity is sqrt(2) times the
                 bound, not twice.
             label: as in `release`.
-            partition: as in `release`.
-            claimed: as in `release`.
+            **stated: partition and claimed, as in `release`.
 
         Raises:
             SensitivityTooSmall: the declared sensitivity is below what the bound implies.
@@ -153,11 +151,11 @@ class Curator(Admission):
         total = rows.sum(axis=0)
         if isinstance(clipped, PoissonSampled):
             sampled = clipped
-            release = new_release(label, sampled, partition, claimed)
+            release = new_release(label, sampled, **stated)
             return self._answer(
                 release, total, lambda r: sampled.sample(rows, r.generator), exact=sampled.rate * total
             )
-        return self.release(total, clipped, label=label, partition=partition, claimed=claimed)
+        return self.release(total, clipped, label=label, **stated)
 
     def release_gram(
         self,
@@ -166,8 +164,7 @@ class Curator(Admission):
         bound: float,
         mechanism: AnyMechanism,
         label: str,
-        partition: Partition | str | None = None,
-        claimed: AnyGuarantee | None = None,
+        **stated: Unpack[Stated],
     ) -> Array:
         """Clip each unit's vector x, and release the sum of the outer products x x'.
 
@@ -179,8 +176,7 @@ class Curator(Admission):
             bound: the L2 norm to which a row is scaled down.
             mechanism: as in `release_sum`, with a sensitivity in a Euclidean norm of the matrix.
             label: as in `release`.
-            partition: as in `release`.
-            claimed: as in `release`.
+            **stated: partition and claimed, as in `release`.
 
         Returns:
             The noisy matrix, [d, d].
@@ -200,7 +196,7 @@ class Curator(Admission):
         rows = clip_rows(np.asarray(vectors, dtype=np.float64), bound, "l2")
         gram = rows.T @ rows
         symmetric = (gram + gram.T) / 2  # to the last bit, as the mechanism asks
-        return self.release(symmetric, clipped, label=label, partition=partition, claimed=claimed)
+        return self.release(symmetric, clipped, label=label, **stated)
 
     def release_counts(
         self,
@@ -210,8 +206,7 @@ class Curator(Admission):
         bound: float,
         mechanism: AnyMechanism,
         label: str,
-        partition: Partition | str | None = None,
-        claimed: AnyGuarantee | None = None,
+        **stated: Unpack[Stated],
     ) -> Array:
         """The sparse form of `release_sum` for counts: each unit increments a few cells of a table.
 
@@ -222,15 +217,14 @@ class Curator(Admission):
             mechanism: as in `release_sum`, but not sampled. With discrete noise, a unit past the bound is
                 left out.
             label: as in `release`.
-            partition: as in `release`.
-            claimed: as in `release`.
+            **stated: partition and claimed, as in `release`.
 
         Returns:
             The noisy table, of `shape`.
         """
         clipped, norm = self._bounded(mechanism, bound, acute=True, label=label)
         table = count_cells(cells, shape, bound, norm, whole=mechanism.integer_noise)
-        return self.release(table, clipped, label=label, partition=partition, claimed=claimed)
+        return self.release(table, clipped, label=label, **stated)
 
     def select(
         self,
@@ -239,8 +233,7 @@ class Curator(Admission):
         *,
         label: str,
         score_sensitivity: float,
-        partition: Partition | str | None = None,
-        claimed: AnyGuarantee | None = None,
+        **stated: Unpack[Stated],
     ) -> int:
         """Choose one of finitely many candidates, better scores more likely.
 
@@ -249,14 +242,13 @@ class Curator(Admission):
             mechanism: the exponential mechanism.
             score_sensitivity: the largest change of any one score between neighbours, as declared.
             label: as in `release`.
-            partition: as in `release`.
-            claimed: as in `release`.
+            **stated: partition and claimed, as in `release`.
 
         Returns:
             The index of the chosen candidate.
         """
         weights = mechanism.log_weights(as_query(scores, label), score_sensitivity)
-        release = new_release(label, mechanism, partition, claimed)
+        release = new_release(label, mechanism, **stated)
         best = np.array(float(np.argmax(weights)))
         chosen = self._answer(
             release, weights, lambda randomness: mechanism.sample(weights, randomness.generator), exact=best
@@ -268,12 +260,10 @@ class Curator(Admission):
         mechanism: TreeAggregation,
         label: str,
         shape: tuple[int, ...] = (),
-        *,
-        partition: Partition | str | None = None,
-        claimed: AnyGuarantee | None = None,
+        **stated: Unpack[Stated],
     ) -> Stream:
         """Open a stream of items of one shape, whose prefix sums come out noisy."""
-        return Stream(self, new_release(label, mechanism, partition, claimed), mechanism, shape)
+        return Stream(self, new_release(label, mechanism, **stated), mechanism, shape)
 
     def function(
         self,
@@ -281,12 +271,10 @@ class Curator(Admission):
         mean: Callable[[float], ArrayLike],
         label: str,
         shape: tuple[int, ...] = (),
-        *,
-        partition: Partition | str | None = None,
-        claimed: AnyGuarantee | None = None,
+        **stated: Unpack[Stated],
     ) -> NoisyFunction:
         """Open a function on the line, with values of one shape, that is noisy wherever it is called."""
-        return NoisyFunction(self, new_release(label, mechanism, partition, claimed), mechanism, mean, shape)
+        return NoisyFunction(self, new_release(label, mechanism, **stated), mechanism, mean, shape)
 
     def release_smooth(
         self,
@@ -295,8 +283,7 @@ class Curator(Admission):
         mechanism: SmoothGaussian,
         *,
         label: str,
-        partition: Partition | str | None = None,
-        claimed: AnyGuarantee | None = None,
+        **stated: Unpack[Stated],
     ) -> Array:
         """Release a vector with noise whose scale the data chose; the scale is not written to the ledger.
 
@@ -306,8 +293,7 @@ class Curator(Admission):
                 moves from these data to a neighbour, or the root of a smooth bound on its square. Private.
             mechanism: alpha, beta, dimension and the target.
             label: as in `release`.
-            partition: as in `release`.
-            claimed: as in `release`.
+            **stated: partition and claimed, as in `release`.
 
         Raises:
             InvalidParameter: the scale is not positive and finite, or the value has other than
@@ -321,7 +307,7 @@ class Curator(Admission):
                 where=f"release {label!r}",
             )
         return self._answer(
-            new_release(label, mechanism, partition, claimed),
+            new_release(label, mechanism, **stated),
             query,
             lambda randomness: mechanism.sample(query, local_scale, randomness.generator),
             scale=float(local_scale),
@@ -334,8 +320,7 @@ class Curator(Admission):
         mechanism: OpaqueMechanism,
         *,
         label: str,
-        partition: Partition | str | None = None,
-        claimed: AnyGuarantee | None = None,
+        **stated: Unpack[Stated],
     ) -> Array:
         """Release what your own sampler draws for a value, under a guarantee justified in writing.
 
@@ -344,12 +329,11 @@ class Curator(Admission):
             sampler: draws the output from the value and the curator's generator, and from nothing else.
             mechanism: the guarantee and why it holds.
             label: as in `release`.
-            partition: as in `release`.
-            claimed: as in `release`.
+            **stated: partition and claimed, as in `release`.
         """
         query = as_query(value, label)
         return self._answer(
-            new_release(label, mechanism, partition, claimed),
+            new_release(label, mechanism, **stated),
             query,
             lambda randomness: np.array(sampler(query.copy(), randomness.generator), dtype=np.float64),
         )
@@ -417,8 +401,8 @@ class UserCurator(Curator):
         raise ScheduleBroken(
             f"user {index} inside user {self._schedule.index}",
             where=f"ledger of {self.ledger.header.algorithm!r}",
-            why="a user's releases are that user's alone",
-            remedy="ask the run's curator",
+            why="a local curator makes the releases of one user",
+            remedy="call user() on the run's curator",
         )
 
     def __enter__(self) -> Self:

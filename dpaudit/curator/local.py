@@ -46,7 +46,7 @@ class UserSchedule:
             raise ScheduleBroken(
                 f"user {self.index} made {self._made} releases, the first user {expected}",
                 where=f"ledger of {self._ledger.header.algorithm!r}",
-                why="the number of releases would tell users apart",
+                why="the number of releases would distinguish users",
                 remedy="let every user make the same releases",
             )
 

@@ -44,7 +44,7 @@ class NoiseSource(Protocol):
 
     @property
     def description(self) -> Noise:
-        """What the ledger's header says of this source."""
+        """This source, as the ledger's header describes it."""
 
     def answer(self, question: Question) -> Array:
         """The output of one question."""
@@ -101,7 +101,7 @@ class Entry(Answer):
 
 @dataclass
 class Transcript:
-    """Every question of one run with its answer: private, and for the auditor alone."""
+    """Every question of one run with its answer: private, and only for the auditor."""
 
     entries: list[Entry] = field(default_factory=list)
 
@@ -153,7 +153,7 @@ class ReplayedNoise:
         if question.number != recorded.number:
             return f"{release.label!r} is release {question.number + 1}, recorded as {recorded.number + 1}"
         if not _same_place(question.at, recorded.at):
-            return f"{release.label!r} is asked at another point than was recorded"
+            return f"{release.label!r} is called at another point than was recorded"
         return None
 
 

@@ -100,7 +100,7 @@ class NoisyFunction:
     def __call__(self, points: ArrayLike) -> Array:
         """The noisy values at points of any shape [...]: [..., *shape].
 
-        A point asked for again has the answer that it had before, without a new question.
+        A repeated point has the same answer as before, without a new question.
 
         Raises:
             InvalidParameter: a point or a value is not a finite number, or a value has another shape.
@@ -114,7 +114,7 @@ class NoisyFunction:
         return np.array(values, dtype=np.float64).reshape(asked.shape + self._shape)
 
     def _draw(self, points: list[float]) -> Array:
-        """The answers at points that were never asked for: [n, *shape]."""
+        """The answers at new points: [n, *shape]."""
         query = np.array([self._value(point) for point in points])
 
         def draw(randomness: Randomness) -> Array:

@@ -1,7 +1,7 @@
 """Releases of the commonest noise as plain numbers: what a ledger of a million lines is held in.
 
 A validated model costs some kilobytes and ten microseconds, a tuple of numbers a hundred bytes and none.
-A plain release says exactly what its `Release` says, and either can be made from the other.
+A plain release and its `Release` can each be made from the other.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class PlainNoise(NamedTuple):
     scale: float
 
     def mechanism(self) -> Gaussian | Laplace:
-        """The mechanism that these numbers stand for."""
+        """The mechanism with these numbers."""
         if self.kind == "gaussian":
             return Gaussian(sigma=self.scale, sensitivity=L2(self.sensitivity, self.basis))
         return Laplace(scale=self.scale, sensitivity=L1(self.sensitivity, self.basis))
@@ -46,7 +46,7 @@ class PlainRelease(NamedTuple):
     claimed: float = 0.0
 
     def release(self) -> Release:
-        """The ledger line that this stands for."""
+        """The same ledger line as a `Release`."""
         return Release(
             label=self.label,
             mechanism=self.noise.mechanism(),

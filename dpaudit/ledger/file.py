@@ -30,7 +30,7 @@ from dpaudit.ledger.releases import Release
 
 _Record = TypeVar("_Record", Header, Release)
 
-#: Progress is told once in so many lines.
+#: Progress is reported once in so many lines.
 _LINES_BETWEEN_PROGRESS = 4096
 
 
@@ -92,7 +92,7 @@ class LedgerStream(LedgerFacts):
             pass
 
     def _read_lines(self) -> Generator[tuple[str, bytes], None, None]:
-        """Each line with its newline, and where it stands."""
+        """Each line's place in the file, and the line with its newline."""
         unreported = 0
         try:
             with self.path.open("rb") as file:

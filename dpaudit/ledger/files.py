@@ -16,7 +16,7 @@ def replace_file(
     """Write `content` to a temporary file beside `path`, then rename: old file or new file, never half.
 
     Pieces of content are written as they come, so that a long file need never be in memory. The file is
-    nobody else's to read until it is whole; then its permissions are `mode`, or what the umask leaves.
+    readable by its owner only until it is whole; then its permissions are `mode`, or as the umask allows.
     """
     target = Path(path)
     require_folder(target.parent)
@@ -54,7 +54,7 @@ def _umask() -> int:
 class LedgerSink:
     """A ledger file in the making: ``<path>.partial`` until its footer is written, then `path`.
 
-    Each line reaches the operating system before the release's output is handed out, so a killed
+    Each line reaches the operating system before the release's output is returned, so a killed
     process leaves every release it made.
     """
 

@@ -35,7 +35,7 @@ class Noise(Model):
 
     @property
     def flaws(self) -> tuple[str, ...]:
-        """Why it protects nobody; empty for live noise."""
+        """Why it gives no protection; empty for live noise."""
         fates = {"none": "never drawn", "replayed": "replayed"}
         return (f"its noise was {fates[self.source]}",) if self.source in fates else ()
 
@@ -47,7 +47,7 @@ class Header(Model):
         schedule: ``fixed`` if the sequence of releases is the same whatever the data; ``filtered`` if
             their number may depend on the data, in which case the `budget` the curator held is the
             only thing that one run's ledger proves.
-        group_size: the bounds and the claim speak of groups of so many units, who may all differ between
+        group_size: the bounds and the claim are about groups of this many units, who may all differ between
             neighbouring data sets.
         users: under local trust the ledger describes one user's randomizer; this is how many users
             were held to it.
@@ -96,7 +96,7 @@ class Header(Model):
         if self.group_size == 1:
             del record["group_size"]
         if self.claim is not None:
-            # Unit, relation and trust model stand in the header already.
+            # Unit, relation and trust model are already in the header.
             for name in ("unit", "neighbouring", "trust_model"):
                 record["claim"].pop(name, None)
         return record
@@ -108,7 +108,7 @@ def chained(previous: str, canonical: bytes) -> str:
 
 
 class LedgerFacts:
-    """What a ledger says beside its releases, whether they are held in memory or read past.
+    """What a ledger holds beside its releases, whether these are kept in memory or not.
 
     Attributes:
         header: the first record.
@@ -132,7 +132,7 @@ class LedgerFacts:
 
     @property
     def hash(self) -> str:
-        """The hash of the last line: it stands for everything before it."""
+        """The hash of the last line, which depends on every line before it."""
         return self._hash
 
     def require_certifiable(self) -> None:
@@ -142,7 +142,7 @@ class LedgerFacts:
         self._refuse([*cut_short, *unhashed, *self.header.noise.flaws])
 
     def require_live_noise(self) -> None:
-        """As `require_certifiable`, of the noise alone, which a stream knows from its first line."""
+        """As `require_certifiable`, for the noise only, which is in the first line."""
         self._refuse(self.header.noise.flaws)
 
     def _refuse(self, reasons: Sequence[str]) -> None:

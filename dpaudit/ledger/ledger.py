@@ -1,7 +1,7 @@
 """The ledger: a header and every release of a run, append-only and hash-chained.
 
 A ledger holds parameters, never data: nothing that depends on a private record enters it. While an
-algorithm runs, each release is written to a sink before its output is handed out, so that a killed
+algorithm runs, each release is written to a sink before its output is returned, so that a killed
 run leaves a readable file that lacks its footer and can never be certified.
 """
 

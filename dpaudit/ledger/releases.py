@@ -14,7 +14,7 @@ from dpaudit.models import Count, Model
 class Partition(Model):
     """The part of a split that a release touches; it depends on no record outside that part.
 
-    `by` says what decided a record's part: its ``position`` (a public index), or its ``values``, in
+    `by` is what decided a record's part: its ``position`` (a public index), or its ``values``, in
     which case a replaced record may leave one part and enter another.
     """
 

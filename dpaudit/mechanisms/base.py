@@ -74,7 +74,6 @@ class BaseMechanism(Model):
     #: The field that sets the noise, where it may be chosen: more noise is a larger sigma or scale, or a
     #: smaller epsilon.
     noise_field: ClassVar[Literal["sigma", "scale", "epsilon"] | None] = None
-
     #: The code (`certificate.conditions.Code`) of what its figures take on trust, beside a sensitivity.
     condition: ClassVar[str | None] = None
 
@@ -185,7 +184,7 @@ class Calibrated(BaseMechanism):
         return self.typical_noise
 
     def with_sensitivity(self, sensitivity: Sensitivity) -> Self:
-        """The same noise for another sensitivity."""
+        """The mechanism with another sensitivity."""
         return self.model_copy(update={"sensitivity": sensitivity})
 
     def moves(self, one: Sequence[Answer], other: Sequence[Answer]) -> Sequence[Move]:

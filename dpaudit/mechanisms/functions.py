@@ -158,7 +158,7 @@ def bridge(beta: float, left: float, point: float, right: float) -> tuple[float,
     """
     a, b = beta * (point - left), beta * (right - point)
     whole = -math.expm1(-2.0 * (a + b))
-    if whole == 0.0:  # the points are nearer than doubles can tell in this scale: a straight line
+    if whole == 0.0:  # the points are so near that the bridge is a straight line in doubles
         return (right - point) / (right - left), (point - left) / (right - left), 0.0
     to_left, to_right = -math.expm1(-2.0 * a), -math.expm1(-2.0 * b)
     return (

@@ -58,7 +58,7 @@ class PoissonSampled(BaseMechanism):
         return self.model_copy(update={"mechanism": self.mechanism.with_noise(value)})
 
     def with_sensitivity(self, sensitivity: Sensitivity) -> Self:
-        """The same noise for another sensitivity."""
+        """The mechanism with another sensitivity."""
         return self.model_copy(update={"mechanism": self.mechanism.with_sensitivity(sensitivity)})
 
     def moves(self, one: Sequence[Answer], other: Sequence[Answer]) -> Sequence[Move]:

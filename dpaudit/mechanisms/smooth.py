@@ -31,7 +31,7 @@ from dpaudit.models import Count, Fraction, Positive
 class SmoothGaussian(BaseMechanism):
     """Independent Gaussian noise of a standard deviation s that the data chose, within bounds.
 
-    The scale s itself is private and never stands in the ledger.
+    The scale s itself is private and never written to the ledger.
 
     Obligation: for every pair of neighbouring data sets, with queries q, q' in R^dimension and scales
     s, s': (a) |q - q'| <= s/alpha in L2, and (b) |log s^2 - log s'^2| <= beta. The release is then

@@ -1,0 +1,31 @@
+"""What every mechanism of the union states about itself fits the rest of dpaudit."""
+
+from __future__ import annotations
+
+from typing import Any, get_args
+
+import pytest
+
+from dpaudit import Curator
+from dpaudit.certificate.conditions import Code
+from dpaudit.mechanisms import AnyMechanism, ValueMechanism, dominating
+
+KINDS: list[Any] = list(get_args(AnyMechanism))
+
+
+@pytest.mark.parametrize("mechanism", KINDS, ids=lambda kind: kind.__name__)
+def test_its_facts_name_what_exists(mechanism: Any) -> None:
+    assert callable(getattr(Curator, mechanism.released_by))
+    assert (mechanism.released_by == "release") == issubclass(mechanism, ValueMechanism)
+    assert mechanism.condition is None or Code(mechanism.condition)
+    assert mechanism.noise_field is None or mechanism.noise_field in mechanism.model_fields
+
+
+def test_every_pair_dominates_some_mechanism() -> None:
+    stated = {get_type(mechanism) for mechanism in KINDS}
+    assert stated == {pair.__name__ for pair in get_args(dominating.Pair)}
+
+
+def get_type(mechanism: Any) -> str:
+    """The pair that `dominating_pair` is annotated to return."""
+    return str(mechanism.dominating_pair.__annotations__["return"]).removeprefix("dominating.")
