@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
@@ -26,7 +26,7 @@ from dpaudit.mechanisms import AnyMechanism
 
 _BATCH = 8192
 
-#: Beyond so many different label patterns releases are counted, but not told apart.
+#: Beyond so many different label patterns releases are counted, but not grouped.
 _MOST_GROUPS = 1000
 
 #: Costs of so many different releases are remembered.
@@ -60,17 +60,6 @@ class _Group:
     failed: int = 0
 
 
-@dataclass(slots=True)
-class _Rows:
-    """The first releases of a run, up to a number, each with its position."""
-
-    most: int | None
-    rows: list[tuple[int, _Judged]] = field(default_factory=list)
-
-    def room(self) -> int | None:
-        return None if self.most is None else self.most - len(self.rows)
-
-
 class ReleaseAccounts:
     """Takes a run's releases one by one, judges each, and counts and keeps what is to be shown.
 
@@ -92,7 +81,9 @@ class ReleaseAccounts:
         self._in_batches = in_batches
         self._most_rows = most_rows
         self._waiting: list[Release | PlainRelease] = []
-        self._failing, self._others = _Rows(most_rows), _Rows(most_rows)
+        #: The first that fail, and the first others, each with its position in the run.
+        self._failing: list[tuple[int, _Judged]] = []
+        self._others: list[tuple[int, _Judged]] = []
         self._total = self._claimed = self._failed = 0
         self._groups: dict[tuple[str, str, str], _Group] = {}
         self._remembered: dict[tuple[AnyMechanism, int, AnyGuarantee | None], AnyGuarantee] = {}
@@ -114,7 +105,7 @@ class ReleaseAccounts:
     def rows(self) -> tuple[ReleaseAccount, ...]:
         """The releases in order if there is room for all; else those that fail, then the first others."""
         self._judge_waiting()
-        failing, others = self._failing.rows, self._others.rows
+        failing, others = self._failing, self._others
         if self._most_rows is None or self._total <= self._most_rows:
             chosen = sorted(failing + others, key=lambda row: row[0])
         else:
@@ -145,9 +136,9 @@ class ReleaseAccounts:
             release = waiting[i]
             batch.settle(i, self._account(release if isinstance(release, Release) else release.release()))
         for rows, chosen in ((self._failing, batch.failed), (self._others, ~batch.failed)):
-            if rows.room() != 0:
-                positions = np.flatnonzero(chosen)[: rows.room()].tolist()
-                rows.rows += [(self._total + i, batch.judged(i)) for i in positions]
+            room = None if self._most_rows is None else self._most_rows - len(rows)
+            positions = np.flatnonzero(chosen)[:room].tolist()
+            rows += [(self._total + i, batch.judged(i)) for i in positions]
         self._total += len(waiting)
         self._claimed += int(batch.claimed.sum())
         self._failed += int(batch.failed.sum())
@@ -245,14 +236,7 @@ def _figures(batch: Sequence[PlainRelease]) -> Vector:
 
 
 def _account(release: Release, proved: AnyGuarantee) -> ReleaseAccount:
-    return ReleaseAccount(
-        label=release.label,
-        mechanism=release.mechanism,
-        count=release.count,
-        partition=release.partition,
-        proved=proved,
-        claimed=release.claimed,
-    )
+    return ReleaseAccount(**dict(release), proved=proved)
 
 
 def _shown(judged: _Judged) -> ReleaseAccount:

@@ -129,8 +129,8 @@ def _vapvi_example(values: Values) -> Prepared:
 
 
 def _vapvi_fit(path: Path, values: Values) -> Prepared:
-    sizes = [public_size(values[name], name) for name in ("states", "actions", "horizon")]
-    n_states, n_actions, horizon = sizes
+    names = ("states", "actions", "horizon")
+    n_states, n_actions, horizon = (public_size(values[name], name) for name in names)
     data = read_trajectories(path, n_states=n_states, n_actions=n_actions, horizon=horizon)
     return DPVAPVI(one_hot_features(n_states, n_actions), horizon, **_vapvi_options(values)), data
 
@@ -140,16 +140,8 @@ DP_VAPVI = Builtin(
     takes={
         "rho": Parameter("zCDP budget", 1.0),
         "calibration": words("calibration of the noise", "sound", "as-published"),
-        "split": Parameter(
-            "variances from one half of the records, values from the other: true or false (default)",
-            kind="text",
-        ),
-        "features": words(
-            "features of the built-in example; your own data get one-hot",
-            "normalised",
-            "raw",
-            data="built-in",
-        ),
+        "split": Parameter("variances and values from separate halves: true or false (default)", kind="text"),
+        "features": words("features of the built-in example", "normalised", "raw", data="built-in"),
         "K": size("episodes of the built-in example", 1000, data="built-in"),
         "instance": size("which of the example's random processes", 0, data="built-in"),
         "horizon": own_size("H of your own data, or of the built-in example (default 20)"),
@@ -212,16 +204,10 @@ _EVALUATION = {
         "gamma, such as 0.99, which is the built-in chain's default",
         needed="it determines which returns are estimated",
     ),
-    "largest_return": Parameter(
-        "public bound, to which returns are clipped; default 1/(1 - gamma), on the chain 1"
-    ),
+    "largest_return": Parameter("public bound on returns; default 1/(1 - gamma), on the chain 1"),
     "states": own_size("N of your own data, or of the built-in chain (default 40)"),
-    "features": Parameter(
-        "CSV of your own data's features, one row a state; default one-hot", kind="text", data="own"
-    ),
-    "weights": Parameter(
-        "CSV of your own data's state weights, one a line; default 1", kind="text", data="own"
-    ),
+    "features": Parameter("CSV of features, one row a state; default one-hot", kind="text", data="own"),
+    "weights": Parameter("CSV of state weights, one a line; default 1", kind="text", data="own"),
     "stay": Parameter("probability of staying, on the built-in chain", 0.5, data="built-in"),
     "m": size("episodes of the built-in chain", 10_000, data="built-in"),
     "aggregate": size("how many adjacent states of the built-in chain share one value", 1, data="built-in"),
@@ -316,10 +302,7 @@ PRIVATE_LSVI_UCB = Builtin(
         "calibration": words("calibration of the noise", "sound", "as-published"),
         "counted": words("what its counter counts, as analysed or as printed", "episodes", "steps"),
         "values": words(
-            "V_h in [0, H-h+1], in [0, H], or, as printed, at most H",
-            "to-go",
-            "horizon",
-            "unclipped",
+            "V_h in [0, H-h+1], in [0, H], or, as printed, at most H", "to-go", "horizon", "unclipped"
         ),
         "fixed_updates": size("number of updates at fixed times; left out, where a determinant has grown"),
         "K": size("users", 2000, data="built-in"),
@@ -345,9 +328,7 @@ _Q_FORMS: Mapping[str, frozenset[str]] = {
     "noisy-rewards": frozenset(),
     "noisy-gradients": frozenset({"clip"}),
 }
-_Q_COMMON = frozenset(
-    {"form", "epsilon", "delta", "updates", "batch", "step_size", "discount", "exploration"}
-)
+_Q_COMMON = frozenset({"epsilon", "delta", "updates", "batch", "step_size", "discount", "exploration"})
 
 
 def _q_learning(values: Values) -> Prepared:

@@ -49,7 +49,7 @@ class Parameter:
         """
         if self.words and value not in self.words:
             raise UsageError(
-                f"{name} {value!r}", where=f"-P {name}", remedy=f"give {' or '.join(self.words)}"
+                f"unknown {name} {value!r}", where=f"-P {name}", remedy=f"give {' or '.join(self.words)}"
             )
         if self.kind == "text":
             return
@@ -153,7 +153,7 @@ def no_file(why: str, instead: str, path: Path, values: Values) -> NoReturn:
     """Refuse a file for an algorithm whose data cannot be read from one."""
     del values
     raise UsageError(
-        f"an algorithm that cannot run on a file, and the file {path}",
+        f"{path} for an algorithm that cannot run on a file",
         where="--data",
         why=why,
         remedy=f"leave --data out, or call {instead} of your own from Python",

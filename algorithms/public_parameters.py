@@ -47,9 +47,7 @@ def require_failure_probability(probability: float) -> None:
     """Raise `InvalidParameter` unless the failure probability of a utility theorem lies in (0, 1)."""
     if not 0.0 < probability < 1.0:
         raise InvalidParameter(
-            f"failure_probability = {probability!r}",
-            where="failure_probability",
-            remedy="give one in (0, 1)",
+            f"failure_probability = {probability!r}", where="failure_probability", remedy="give one in (0, 1)"
         )
 
 

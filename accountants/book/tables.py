@@ -123,19 +123,14 @@ class Tables:
             if not any(map(found.has_table, self._metadata.tables)):
                 raise self._no_book()
             for table in self._metadata.sorted_tables:
-                if not found.has_table(table.name):
-                    raise self._foreign_tables(table.name)
-                present = {column["name"] for column in found.get_columns(table.name)}
-                if present != set(table.columns.keys()):
-                    raise self._foreign_tables(table.name)
-
-    def _foreign_tables(self, name: str) -> UsageError:
-        return UsageError(
-            f"its table {name!r} is no budget book's",
-            where=self.shown,
-            why="what is written there belongs to something else",
-            remedy="name a new file, a book, or another database",
-        )
+                columns = found.get_columns(table.name) if found.has_table(table.name) else []
+                if {column["name"] for column in columns} != set(table.columns.keys()):
+                    raise UsageError(
+                        f"its table {table.name!r} does not belong to a budget book",
+                        where=self.shown,
+                        why="what is written there belongs to something else",
+                        remedy="name a new file, a book, or another database",
+                    )
 
     def _no_book(self) -> UsageError:
         return UsageError(
@@ -236,16 +231,15 @@ def _tables() -> MetaData:
     from sqlalchemy import Column, ForeignKey, Integer, MetaData, String, Table, UniqueConstraint
 
     metadata = MetaData()
+
+    def texts(*names: str) -> list[Any]:
+        return [Column(name, String, nullable=False) for name in names]
+
     Table(
         "dpaudit_accounts",
         metadata,
         Column("dataset", String, primary_key=True),
-        Column("schema", String, nullable=False),
-        Column("budget", String, nullable=False),
-        Column("unit", String, nullable=False),
-        Column("neighbouring", String, nullable=False),
-        Column("trust_model", String, nullable=False),
-        Column("at", String, nullable=False),
+        *texts("schema", "budget", "unit", "neighbouring", "trust_model", "at"),
     )
     Table(
         "dpaudit_events",
@@ -253,11 +247,9 @@ def _tables() -> MetaData:
         Column("number", Integer, primary_key=True, autoincrement=True),
         Column("dataset", ForeignKey("dpaudit_accounts.dataset"), nullable=False, index=True),
         Column("reservation", String, nullable=False, index=True),
-        Column("action", String, nullable=False),
-        Column("cost", String, nullable=False),
+        *texts("action", "cost"),
         Column("ledger_hash", String),
-        Column("note", String, nullable=False),
-        Column("at", String, nullable=False),
+        *texts("note", "at"),
         UniqueConstraint("dataset", "ledger_hash"),  # one run is spent once
     )
     return metadata

@@ -206,12 +206,9 @@ _BY_CHANGES = {"ChangeOneDistance", "HammingDistance", "DiscreteDistance", "Chan
 
 
 def distance_of_neighbours(whole: Any, relation: Neighbouring, stated: Any) -> float:
-    """The distance between neighbouring inputs, of the type that the input metric counts in, rounded up.
+    """The distance between a measurement's neighbouring inputs, in its metric's own type, rounded up.
 
-    Args:
-        whole: a measurement.
-        relation: who are neighbours.
-        stated: how far they lie apart; left out, as far as one record makes.
+    Nothing stated, it is what one record makes.
 
     Raises:
         UsageError: nothing stated, of a metric on aggregates.

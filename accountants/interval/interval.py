@@ -135,24 +135,18 @@ def _outwards(side: Callable[[float], int], start: float, wanted: int) -> float:
 
 def _narrowed(side: Callable[[float], int], lower: float, upper: float) -> tuple[float, float]:
     """Bisection while every middle lies on one side; then both ends towards the one that does not."""
-    while True:
-        middle = 0.5 * (lower + upper)
-        if middle in {lower, upper}:
-            return lower, upper
-        match side(middle):
-            case 0:
-                return _inwards(side, lower, middle, _EXCLUDED), _inwards(side, upper, middle, _PROVED)
-            case found:
-                lower, upper = (middle, upper) if found == _EXCLUDED else (lower, middle)
+    while (middle := 0.5 * (lower + upper)) not in {lower, upper}:
+        found = side(middle)
+        if found == 0:
+            return _inwards(side, lower, middle, _EXCLUDED), _inwards(side, upper, middle, _PROVED)
+        lower, upper = (middle, upper) if found == _EXCLUDED else (lower, middle)
+    return lower, upper
 
 
 def _inwards(side: Callable[[float], int], good: float, centre: float, wanted: int) -> float:
     """Closer to what is on no side, about a centre that is not either; the answer is on the wanted side."""
     bad = centre
-    while abs(good - bad) > _SHARE * abs(bad - centre):
-        middle = 0.5 * (good + bad)
-        if middle in {good, bad}:
-            break
+    while abs(good - bad) > _SHARE * abs(bad - centre) and (middle := 0.5 * (good + bad)) not in {good, bad}:
         good, bad = (middle, bad) if side(middle) == wanted else (good, middle)
     return good
 

@@ -109,7 +109,7 @@ class Composed:
 
 @dataclass(frozen=True, eq=False)
 class Collected:
-    """What is left of a composition: a Gaussian, distinct parameters with counts, sampled releases."""
+    """A composition after merging: one Gaussian, distinct parameters with counts, sampled releases."""
 
     variance: float
     laplace: LaplaceFactor
@@ -178,8 +178,8 @@ class Collected:
         """An upper bound on every delta but `least_delta`.
 
         An e-DP mechanism has delta(0) <= tanh(e / 2) < e / 2; a table's losses, which need not be as small
-        in the other order, have 1 - e^-e < e; where all is sampled, nothing is told apart unless something
-        is drawn.
+        in the other order, have 1 - e^-e < e; where all is sampled, the pair differs only if some run draws
+        the unit.
         """
         most = min(1.0, math.nextafter((1.0 if self.tables else 0.5) * self.ceiling, math.inf))
         if self.variance > 0.0 or self._pure:
@@ -204,7 +204,7 @@ class Collected:
         return rows[0] if alone else None
 
     def parts(self) -> tuple[Part, ...]:
-        """What sampled releases and their company are on a lattice; empty where the contour has to do."""
+        """Sampled releases and all others as parts of a lattice; empty where no lattice can resolve them."""
         if not self._sampled or len(self.bounded_range.counts) or self.tables:
             return ()
         parts = [Part("gaussian", *row) for row in self.sampled_gaussian]

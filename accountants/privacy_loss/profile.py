@@ -29,9 +29,9 @@ from dpaudit.accountants.privacy_loss.solve import (
 from dpaudit.accountants.privacy_loss.terms import Term
 from dpaudit.errors import CannotBound
 
-#: A contour whose bounds are closer than this, relative, needs no lattice beside it.
+#: A contour whose bounds are closer than this, relative, is not compared with a lattice.
 RESOLVED = 1e-6
-#: A lattice whose bounds are further apart than this has the contour beside it.
+#: A lattice whose bounds are further apart than this is compared with the contour.
 LOOSE = 0.3
 
 Method = Literal["gaussian", "single", "lattice", "contour"]
@@ -184,11 +184,11 @@ class PrivacyLoss:
         log_delta = math.log(delta)
         found: list[Bracket] = []
         for order, ceiling in enumerate(self._collected.ceilings):
-            # An order whose largest loss lies below the other's epsilon decides nothing.
+            # An order whose largest loss lies below the other's epsilon cannot be the larger.
             idle = any(ceiling <= other.lower for other in found)
             found.append(Bracket(0.0, ceiling) if idle else self._order_epsilon(order, log_delta))
         lower, upper = max(b.lower for b in found), max(b.upper for b in found)
-        if self._parts:  # the contour beside a loose lattice, in those orders that may be the larger
+        if self._parts:  # compare a loose lattice with the contour, in orders that may be the larger
             for order, (factors, ceiling) in enumerate(
                 zip(self._directions, self._collected.ceilings, strict=True)
             ):

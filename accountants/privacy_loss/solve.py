@@ -63,7 +63,7 @@ def contour_epsilon(
     line, epsilon = _search(factors, point, log_delta, ceiling, efforts)
     bracket = Bracket(0.0, fallback) if line is None else verified(line, epsilon, log_delta)
     upper, lower = min(bracket.upper, fallback), bracket.lower
-    # Close to the ceiling no line is sharp enough to say how close: a little below may do.
+    # Close to the ceiling no line resolves the distance: try a lower end a little below it.
     for share in (1e-9, 1e-6, 1e-3):
         if lower == 0.0 < upper and math.isfinite(ceiling) and efforts[-1] == FINAL:
             below = (1.0 - share) * upper
@@ -73,7 +73,7 @@ def contour_epsilon(
 
 
 def curve_epsilon(line: HasCurve, log_delta: float, highest: float) -> Bracket:
-    """The same for any curve whose answer is at most `highest`, by bisection."""
+    """Bounds as of `contour_epsilon`, for any curve whose answer is at most `highest`."""
 
     def excess(epsilon: float) -> float:
         return max(line.curve(epsilon).log_estimate - log_delta, -50.0)
@@ -168,7 +168,7 @@ def _newton(
         here = line.curve(epsilon)
         error = here.log_estimate - log_delta if here.slope > 0.0 else math.nan
         if not math.isfinite(error):
-            # The estimate is lost in its error: delta is small here.
+            # The estimate is below its error: delta is small here.
             return max(0.5 * (left + epsilon), epsilon - reach), left, epsilon, False
         if abs(error) <= 1e-12:
             return epsilon, left, right, True

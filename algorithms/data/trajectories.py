@@ -63,7 +63,17 @@ class TrajectoryData(Records):
         states = _table(self.states, "states")  # [n, H+1]
         actions = _table(self.actions, "actions")  # [n, H]
         rewards = _table(self.rewards, "rewards")  # [n, H]
-        _check_shapes(states, actions, rewards)
+        if 0 in actions.shape:
+            raise DataError(
+                "no episodes, or episodes without steps", where="actions", remedy="give at least one step"
+            )
+        n, horizon = actions.shape
+        if states.shape != (n, horizon + 1) or rewards.shape != (n, horizon):
+            raise DataError(
+                f"states {states.shape}, actions {actions.shape}, rewards {rewards.shape}",
+                where="trajectories",
+                remedy="give states [n, H+1], actions [n, H], rewards [n, H]",
+            )
         _check_cells(_outside(states, n_states), states, "state", f"an integer in 0..{n_states - 1}")
         _check_cells(_outside(actions, n_actions), actions, "action", f"an integer in 0..{n_actions - 1}")
         # Written so that NaN, which compares false with everything, is caught too.
@@ -154,10 +164,7 @@ class TrajectoryData(Records):
 
 
 def trajectory_pairs(
-    data: TrajectoryData,
-    *,
-    neighbouring: Neighbouring | str = Neighbouring.REPLACE_ONE,
-    index: int = -1,
+    data: TrajectoryData, *, neighbouring: Neighbouring | str = Neighbouring.REPLACE_ONE, index: int = -1
 ) -> Iterator[Pair]:
     """Pairs in which one trajectory is changed as the relation allows; those equal to the data are left out.
 
@@ -248,22 +255,6 @@ def _table(values: ArrayLike, name: str) -> NDArray[Any]:
             remedy="give one row per trajectory, every row with the same number of steps",
         )
     return table
-
-
-def _check_shapes(states: NDArray[Any], actions: NDArray[Any], rewards: NDArray[Any]) -> None:
-    if actions.shape[0] == 0:
-        raise DataError("no episodes", where="actions", remedy="give at least one trajectory")
-    if actions.shape[1] == 0:
-        raise DataError(
-            "episodes without steps", where="actions", remedy="give at least one step per trajectory"
-        )
-    n, horizon = actions.shape
-    if states.shape != (n, horizon + 1) or rewards.shape != (n, horizon):
-        raise DataError(
-            f"states {states.shape}, actions {actions.shape}, rewards {rewards.shape}",
-            where="trajectories",
-            remedy="give states [n, H+1], actions [n, H], rewards [n, H]",
-        )
 
 
 def _outside(values: NDArray[Any], size: int) -> NDArray[np.bool_]:

@@ -25,11 +25,7 @@ _STAYS = 0.6 / 0.65
 
 
 def riverswim_mdp(
-    n_states: int,
-    horizon: int,
-    *,
-    success: ArrayLike | None = None,
-    normalised: bool = True,
+    n_states: int, horizon: int, *, success: ArrayLike | None = None, normalised: bool = True
 ) -> TabularMDP:
     """RiverSwim over S states, at least 2, and H steps, from state 0, with two actions.
 

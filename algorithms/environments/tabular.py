@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpaudit.algorithms.data.trajectories import TrajectoryData
-from dpaudit.algorithms.public_parameters import Array, public_size, set_read_only
+from dpaudit.algorithms.public_parameters import Array, public_size, set_read_only, unit_rewards
 from dpaudit.errors import InvalidParameter
 
 _TOLERANCE = 1e-9
@@ -38,13 +38,7 @@ class TabularMDP:
             )
         _check_distribution(transitions, "transitions")
         _check_distribution(initial, "initial")
-        if (rewards < 0.0).any() or (rewards > 1.0).any():
-            raise InvalidParameter(
-                "a reward outside [0, 1]",
-                where="rewards",
-                why="penalties and clipping at H - h + 1 assume it",
-                remedy="rescale the rewards by public bounds",
-            )
+        rewards = unit_rewards(rewards)
         set_read_only(self, transitions=transitions, rewards=rewards, initial=initial)
 
     @property
@@ -156,10 +150,8 @@ def random_mdp(n_states: int, n_actions: int, horizon: int, seed: int) -> Tabula
 
 def uniform_mdp(rewards: Array) -> TabularMDP:
     """The process with rewards [H, S, A] in which each next state is as likely as any other."""
-    n_states = rewards.shape[1]
-    return TabularMDP(
-        np.full((*rewards.shape, n_states), 1.0 / n_states), rewards, np.full(n_states, 1.0 / n_states)
-    )
+    uniform = np.full(rewards.shape[1], 1.0 / rewards.shape[1])
+    return TabularMDP(np.broadcast_to(uniform, (*rewards.shape, uniform.size)), rewards, uniform)
 
 
 def cumulative(rows: Array) -> Array:

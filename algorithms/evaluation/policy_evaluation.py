@@ -169,44 +169,42 @@ class PolicyEvaluation(ABC):
         return first_visits(episodes, self.discount, self.highest_return)
 
     def worst_pairs(self) -> Sequence[Pair]:
-        """Episodes that move the estimate most, and such as change the noise's scale most."""
-        return worst_episode_pairs(self.features, self.state_weights, self.discount, self.highest_return)
+        """Two pairs: one moves the parameters most, the other changes the noise's scale most.
+
+        **Returns**: one episode in all, which visits every state, once with returns of F_max and once of 0,
+        or,
+            where features mix states with either sign, with those that move the parameters further. All
+            counts are 1: the bound is then at its largest, whatever beta is, and smoothing adds nothing. With
+            tabular features and equal weights DP-LSW's parameters move by exactly what the noise is
+            calibrated to.
+
+            **Visits**: two episodes visit every state, and many one state alone; one of the two is replaced
+            by another that visits this state alone. All counts but one fall from 2 to 1, and log psi changes
+            by beta.
+        """
+        n_states = len(self.features)
+        high = _furthest(self.features, self.state_weights)
+        everywhere = np.arange(n_states)
+        full, opposite = (
+            # Rewards whose discounted sums are these returns.
+            (everywhere, returns - self.discount * np.append(returns[1:], 0.0))
+            for returns in (self.highest_return * high, self.highest_return * ~high)
+        )
+        alone = Episodes.of([full], n_states)
+        returns = Pair(alone, alone.replace(0, opposite), "one episode, all its returns replaced", unit=0)
+
+        lightest = int(np.argmin(self.state_weights))
+        short = (np.array([lightest]), np.zeros(1))
+        empty = (everywhere, np.zeros(n_states))
+        crowd = Episodes.of([full, empty, *[short] * _CROWD], n_states)
+        description = "an episode that visits every state, replaced by one that visits a single state"
+        return returns, Pair(crowd, crowd.replace(0, short), description, unit=0)
 
     def utility(self, output: ValueEstimate) -> dict[str, float]:
         """The error over states, where the exact values are known."""
         if self.values is None:
             return {}
         return {"root mean square error": float(np.sqrt(np.square(output.values - self.values).mean()))}
-
-
-def worst_episode_pairs(
-    features: Array, weights: Array, discount: float, largest_return: float
-) -> tuple[Pair, Pair]:
-    """Two pairs: one moves the parameters most, the other changes the noise's scale most.
-
-    **Returns**: one episode in all, which visits every state, once with returns of F_max and once of 0, or,
-    where features mix states with either sign, with those that move the parameters further. All counts are
-    1: the bound is then at its largest, whatever beta is, and smoothing adds nothing. With tabular features
-    and equal weights DP-LSW's parameters move by exactly what the noise is calibrated to.
-
-    **Visits**: two episodes visit every state, and many one state alone; one of the two is replaced by
-    another that visits this state alone. All counts but one fall from 2 to 1, and log psi changes by beta.
-    """
-    n_states = len(features)
-    high = _furthest(features, weights)
-    everywhere = np.arange(n_states)
-    full, opposite = (
-        (everywhere, _rewards(largest_return * up.astype(np.float64), discount)) for up in (high, ~high)
-    )
-    alone = Episodes.of([full], n_states)
-    returns = Pair(alone, alone.replace(0, opposite), "one episode, all its returns replaced", unit=0)
-
-    lightest = int(np.argmin(weights))
-    short = (np.array([lightest]), np.zeros(1))
-    empty = (everywhere, np.zeros(n_states))
-    crowd = Episodes.of([full, empty, *[short] * _CROWD], n_states)
-    description = "an episode that visits every state, replaced by one that visits a single state"
-    return returns, Pair(crowd, crowd.replace(0, short), description, unit=0)
 
 
 def _furthest(features: Array, weights: Array) -> NDArray[np.bool_]:
@@ -226,8 +224,3 @@ def _furthest(features: Array, weights: Array) -> NDArray[np.bool_]:
         if length > best * (1.0 + 1e-9):
             signs, best = found, length
     return signs > 0.0
-
-
-def _rewards(returns: Array, discount: float) -> Array:
-    """Rewards whose discounted sums are the given returns."""
-    return returns - discount * np.append(returns[1:], 0.0)

@@ -66,11 +66,7 @@ class LinearConstants:
 
 
 def vapvi(
-    data: TrajectoryData,
-    features: Array,
-    *,
-    split: bool = False,
-    constants: LinearConstants | None = None,
+    data: TrajectoryData, features: Array, *, split: bool = False, constants: LinearConstants | None = None
 ) -> Policy:
     """VAPVI on the records themselves: K trajectories, or 2 K where they are split.
 
@@ -88,10 +84,7 @@ def vapvi(
         reached = next_values[auxiliary.states[:, h + 1]]  # [K]
         gram = phi.T @ phi + ridge
         return conditional_variance(
-            features,
-            solved(gram, phi.T @ reached**2),
-            solved(gram, phi.T @ reached),
-            data.horizon - h,
+            features, solved(gram, phi.T @ reached**2), solved(gram, phi.T @ reached), data.horizon - h
         )
 
     constant = constants.offset(data.horizon, features.shape[-1]) / len(main)
@@ -163,20 +156,16 @@ def halves(data: TrajectoryData) -> tuple[TrajectoryData, TrajectoryData]:
     middle = len(data) // 2
     if middle == 0:
         raise DataError("one trajectory", where="trajectories", remedy="give two or more, or do not split")
-    rows = list(data)
+    sizes = data.n_states, data.n_actions
     first, second = (
-        TrajectoryData.of(part, data.n_states, data.n_actions) for part in (rows[:middle], rows[middle:])
+        TrajectoryData(data.states[part], data.actions[part], data.rewards[part], *sizes)
+        for part in (slice(None, middle), slice(middle, None))
     )
     return first, second
 
 
 def pessimistic_action_values(
-    features: Array,
-    weights: Array,
-    gram: Array,
-    bonus: float,
-    offset: float,
-    cap: float,
+    features: Array, weights: Array, gram: Array, bonus: float, offset: float, cap: float
 ) -> Array:
     """<phi, w> - bonus sqrt(phi' gram^-1 phi) - offset, clipped to [0, cap], at every (s, a): [S, A].
 

@@ -22,8 +22,9 @@ from typing import Literal, NamedTuple, Protocol, TypeAlias, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from dpaudit.algorithms.data.trajectories import Trajectory
 from dpaudit.algorithms.environments.tabular import TabularMDP
-from dpaudit.algorithms.online.online import Episode, OnlineUsers
+from dpaudit.algorithms.online.online import OnlineUsers
 from dpaudit.algorithms.online.optimism import best_actions, cumulative_regret, require_users, solve_noisy
 from dpaudit.algorithms.public_parameters import (
     Array,
@@ -38,6 +39,12 @@ from dpaudit.errors import BudgetExceeded, InvalidParameter
 
 #: Where V_h lies: in [0, H - h + 1], in [0, H], or at most H as line 14 prints it, unbounded below.
 ValueRange: TypeAlias = Literal["to-go", "horizon", "unclipped"]
+
+
+def largest_value(values: ValueRange, horizon: int, step: int) -> float:
+    """The largest value of V at a step, from 0; 0 after the last."""
+    left = horizon - step
+    return float(left if values == "to-go" or left == 0 else horizon)
 
 
 class Seen(NamedTuple):
@@ -74,11 +81,6 @@ class LinearModel:
         """The largest norm of a feature."""
         return float(np.linalg.norm(self.features, axis=2).max())
 
-    def most(self, step: int) -> float:
-        """The largest value of V at a step, from 0; 0 after the last."""
-        left = self.horizon - step
-        return float(left if self.values == "to-go" or left == 0 else self.horizon)
-
     def plan(self, grams: Array, bonus: float, target: Callable[[int, Array], Array]) -> NDArray[np.int64]:
         """Lines 9 to 16: the greedy policy [H, S] of optimistic regressions, the last step first.
 
@@ -95,7 +97,7 @@ class LinearModel:
             optimistic = rows @ solved[:, 0] + bonus * np.sqrt(np.maximum(variances, 0.0))
             policy[h], values = best_actions(
                 optimistic.reshape(n_states, n_actions),
-                self.most(h),
+                largest_value(self.values, self.horizon, h),
                 clip_below=self.values != "unclipped",
             )
         policy.setflags(write=False)
@@ -158,7 +160,7 @@ class _Visited:
         self._counts = np.zeros((model.horizon, n_states, n_actions, n_states))
         self._earned = np.zeros((model.horizon, n_states, n_actions))
 
-    def add(self, episode: Episode) -> None:
+    def add(self, episode: Trajectory) -> None:
         """One user's path."""
         states, actions, rewards = episode
         self._counts[self._steps, states[:-1], actions, states[1:]] += 1.0

@@ -16,19 +16,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dpaudit.algorithms.data.trajectories import Trajectory
 from dpaudit.algorithms.environments.tabular import TabularMDP, cumulative
-from dpaudit.algorithms.public_parameters import public_size
+from dpaudit.algorithms.public_parameters import public_size, set_read_only
 from dpaudit.errors import DataError, InvalidParameter
 
 UNIT = "user"
-
-
-class Episode(NamedTuple):
-    """The path of one user's tree that was walked: states [H+1], actions [H], rewards [H]."""
-
-    states: NDArray[np.int64]
-    actions: NDArray[np.int64]
-    rewards: NDArray[np.float64]
 
 
 class User(NamedTuple):
@@ -38,7 +31,7 @@ class User(NamedTuple):
     next_states: NDArray[np.int64]  # [H, S, A] int, the answer to each action in each state
     rewards: NDArray[np.float64]  # [H, S, A] in [0, 1], what it earns
 
-    def episode(self, act: Callable[[int, int], int]) -> Episode:
+    def episode(self, act: Callable[[int, int], int]) -> Trajectory:
         """Walk the tree from its first state, taking the action ``act(step, state)``, steps from 0."""
         states, actions, rewards = [self.first_state], [], []
         for step in range(len(self.next_states)):
@@ -47,7 +40,7 @@ class User(NamedTuple):
             actions.append(action)
             rewards.append(self.rewards.item(*at))
             states.append(self.next_states.item(*at))
-        return Episode(np.array(states), np.array(actions), np.array(rewards))
+        return Trajectory(np.array(states), np.array(actions), np.array(rewards))
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,9 +70,7 @@ class OnlineUsers:
                     remedy=f"replace one of {seeds.size} users; states 0..{self.mdp.n_states - 1}, "
                     f"rewards in [0, 1], both of shape {self.mdp.rewards.shape}",
                 )
-        seeds = seeds.astype(np.uint64)
-        seeds.setflags(write=False)
-        object.__setattr__(self, "seeds", seeds)
+        set_read_only(self, seeds=seeds.astype(np.uint64))
 
     def __len__(self) -> int:
         return int(self.seeds.size)

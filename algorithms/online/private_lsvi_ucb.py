@@ -47,7 +47,15 @@ from typing import Any, Literal, TypeAlias, get_args
 import numpy as np
 
 from dpaudit.algorithms.environments.tabular import TabularMDP, uniform_mdp
-from dpaudit.algorithms.online.lsvi import Doubling, FixedTimes, LinearModel, UpdateTimes, ValueRange, learn
+from dpaudit.algorithms.online.lsvi import (
+    Doubling,
+    FixedTimes,
+    LinearModel,
+    UpdateTimes,
+    ValueRange,
+    largest_value,
+    learn,
+)
 from dpaudit.algorithms.online.online import UNIT, OnlineUsers, constant_user, online_users
 from dpaudit.algorithms.online.optimism import least_value, regret_utility
 from dpaudit.algorithms.public_parameters import (
@@ -94,9 +102,8 @@ def published_bonus(users: int, horizon: int, dimension: int, rho: float, p: flo
     noise = horizon * count * math.sqrt(math.log(3.0 * users * horizon / p) / rho)  # lambda_y
     weights = max(1.0, 2.0 * horizon * math.sqrt(dimension * users / ridge) + noise / ridge)  # U_K
     log_chi = math.log(25.0**4 * 162.0 * dimension * horizon / p) + 4.0 * math.log(users) + math.log(weights)
-    return 5.0 * horizon**2 * math.sqrt(dimension * ridge * log_chi) + 6.0 * dimension * horizon * math.sqrt(
-        log_chi
-    )
+    first = 5.0 * horizon**2 * math.sqrt(dimension * ridge * log_chi)
+    return first + 6.0 * dimension * horizon * math.sqrt(log_chi)
 
 
 @dataclass(frozen=True)
@@ -115,14 +122,11 @@ class LSVICalibration:
     fixed_updates: int | None = None
 
     def __post_init__(self) -> None:
-        for where, word, known in (
-            ("calibration", self.name, get_args(LSVICalibrationName)),
-            ("counted", self.counted, get_args(Counted)),
-            ("values", self.values, get_args(ValueRange)),
-        ):
-            require_word(word, where, known)
-        for where, size in (("users", self.users), ("horizon", self.horizon), ("dimension", self.dimension)):
-            public_size(size, where)
+        require_word(self.name, "calibration", get_args(LSVICalibrationName))
+        require_word(self.counted, "counted", get_args(Counted))
+        require_word(self.values, "values", get_args(ValueRange))
+        for where in ("users", "horizon", "dimension"):
+            public_size(getattr(self, where), where)
         require_positive(self.rho, "rho")
         require_positive(self.ridge, "ridge")
         if self.fixed_updates is not None:
@@ -151,9 +155,7 @@ class LSVICalibration:
 
     def target_sensitivity(self, step: int) -> float:
         """Delta_h: how far one user moves y_h, step from 0."""
-        left = self.horizon - step - 1
-        after = left if self.values == "to-go" or left == 0 else self.horizon
-        return 2.0 * (1.0 + after)
+        return 2.0 * (1.0 + largest_value(self.values, self.horizon, step + 1))
 
     @cached_property
     def target_variance(self) -> float:
@@ -190,20 +192,14 @@ class LSVICalibration:
 
 @dataclass(frozen=True)
 class LSVIConstants:
-    """Public constants that no guarantee depends on.
+    """Public constants that no guarantee depends on."""
 
-    Attributes:
-        bonus: multiplies beta of Theorem 16. With 1 every value is at its upper bound for any number of users
-            that is run here, and nothing is learnt.
-        ridge: multiplies lambda of line 2.
-        growth: C > 1.
-        failure_probability: p.
-    """
-
+    # multiplies beta of Theorem 16. With 1 every value is at its upper bound for any number of users that is
+    # run here, and nothing is learnt.
     bonus: float = 1.0
-    ridge: float = 1.0
-    growth: float = 2.0
-    failure_probability: float = 0.05
+    ridge: float = 1.0  # multiplies lambda of line 2
+    growth: float = 2.0  # C > 1
+    failure_probability: float = 0.05  # p
 
     def __post_init__(self) -> None:
         require_positive(self.ridge, "ridge")
@@ -348,10 +344,7 @@ class PrivateLSVIUCB:
         noise = self.noise
         size = self.model.dimension
         grams = curator.stream(
-            noise.gram,
-            "Lambda",
-            (self.model.horizon, size, size),
-            claimed=ZCDP(rho=self.guarantee.rho / 2.0),
+            noise.gram, "Lambda", (self.model.horizon, size, size), claimed=ZCDP(rho=self.guarantee.rho / 2.0)
         )
 
         def released(step: int, target: Array) -> Array:

@@ -132,11 +132,7 @@ class RankOneRidge:
 
 
 def ucrl_vtr(
-    users: OnlineUsers,
-    model: MixtureModel,
-    *,
-    ridge: float = 1.0,
-    widths: Callable[[int, Array], Array],
+    users: OnlineUsers, model: MixtureModel, *, ridge: float = 1.0, widths: Callable[[int, Array], Array]
 ) -> OnlinePolicies:
     """UCRL-VTR on a sequence of users; not private.
 

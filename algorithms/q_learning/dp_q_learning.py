@@ -41,29 +41,18 @@ _BELOW = 1.0 - 1e-6
 
 @dataclass(frozen=True, eq=False)
 class DPQLearning(QLearning):
-    """The recursion above, frozen with its public parameters: ``(RewardFunction, curator) -> LearnedQ``.
+    """The recursion above, frozen with its public parameters: ``(RewardFunction, curator) -> LearnedQ``."""
 
-    Args:
-        guarantee: (epsilon, delta), of everything that is ever shown.
-        clip: c.
-        updates: N.
-        batch: B, steps of the walk between two updates.
-        step_size: of an update.
-        beta: of the kernel; small for functions that change slowly.
-        nodes: at how many evenly spaced states values are kept.
-        discount: gamma.
-        exploration: the share of random actions at the beginning, which falls to 0 at the end.
-    """
-
+    # (epsilon, delta), of everything that is ever shown
     guarantee: ApproxDP = field(default_factory=lambda: ApproxDP(epsilon=0.9, delta=1e-4))
-    clip: float = 0.05
-    updates: int = 20
-    batch: int = 250
-    step_size: float = 5.0
-    beta: float = 5.0
-    nodes: int = 17
-    discount: float = 0.5
-    exploration: float = 1.0
+    clip: float = 0.05  # c
+    updates: int = 20  # N
+    batch: int = 250  # B, steps of the walk between two updates
+    step_size: float = 5.0  # of an update
+    beta: float = 5.0  # of the kernel; small for functions that change slowly
+    nodes: int = 17  # at how many evenly spaced states values are kept
+    discount: float = 0.5  # gamma
+    exploration: float = 1.0  # the share of random actions at the beginning, which falls to 0 at the end
 
     name = "dp-q-learning"
 

@@ -14,13 +14,7 @@ from typing import Any
 import numpy as np
 
 from dpaudit.algorithms.data.episodes import Episodes
-from dpaudit.algorithms.environments.line_world import (
-    HORIZON,
-    N_ACTIONS,
-    REACH,
-    RewardFunction,
-    Walk,
-)
+from dpaudit.algorithms.environments.line_world import HORIZON, N_ACTIONS, REACH, RewardFunction, Walk
 from dpaudit.algorithms.evaluation.least_squares import DPLSW
 from dpaudit.algorithms.public_parameters import public_size
 from dpaudit.algorithms.q_learning.q_learning import LearnedQ, NodeValues
@@ -35,21 +29,14 @@ _MOVES, _NODES = 20, 41
 
 @dataclass(frozen=True, eq=False)
 class EvaluatedPolicy:
-    """Frozen with its public parameters: ``(RewardFunction, curator) -> LearnedQ``.
+    """Frozen with its public parameters: ``(RewardFunction, curator) -> LearnedQ``."""
 
-    Args:
-        guarantee: (epsilon, delta), per trajectory.
-        episodes: of random actions.
-        bins: of [0, 1].
-        discount: gamma.
-        largest_reward: public bound on a reward; returns are clipped to what it allows.
-    """
-
+    # (epsilon, delta), per trajectory
     guarantee: ApproxDP = field(default_factory=lambda: ApproxDP(epsilon=0.9, delta=1e-4))
-    episodes: int = 100
-    bins: int = 10
-    discount: float = 0.5
-    largest_reward: float = 0.5
+    episodes: int = 100  # of random actions
+    bins: int = 10  # of [0, 1]
+    discount: float = 0.5  # gamma
+    largest_reward: float = 0.5  # public bound on a reward; returns are clipped to what it allows
 
     name = "policy-evaluation-and-one-step"
 

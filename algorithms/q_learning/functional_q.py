@@ -31,8 +31,13 @@ import numpy as np
 
 from dpaudit.algorithms.environments.line_world import N_ACTIONS, RewardFunction, Walk, middle_rewards
 from dpaudit.algorithms.public_parameters import require_positive, require_word
-from dpaudit.algorithms.q_learning.q_learning import LearnedQ, QLearning, Update, network_gradient
-from dpaudit.algorithms.q_learning.relu_network import ReLUNetwork
+from dpaudit.algorithms.q_learning.q_learning import (
+    LearnedQ,
+    QLearning,
+    ReLUNetwork,
+    Update,
+    network_gradient,
+)
 from dpaudit.claims.claims import Claim, Premise
 from dpaudit.claims.guarantees import ApproxDP
 from dpaudit.claims.pairs import Pair
@@ -56,25 +61,16 @@ MAXIMUM = 8.68
 
 @dataclass(frozen=True)
 class FunctionalCalibration:
-    """The published noise and its argument; the defaults are those of appendix E.3.
+    """The published noise and its argument; the defaults are those of appendix E.3."""
 
-    Attributes:
-        guarantee: (epsilon, delta), delta for both summands together.
-        sigma: the noise that is used.
-        step_size: alpha.
-        samples: T.
-        batch: B, at most T.
-        k: half the assumed bound on a path's values.
-        lipschitz_squared: L^2, of the network.
-    """
-
+    # (epsilon, delta), delta for both summands together
     guarantee: ApproxDP = field(default_factory=lambda: ApproxDP(epsilon=0.9, delta=1e-4))
-    sigma: float = 0.32
-    step_size: float = 3e-4
-    samples: int = 5000
-    batch: int = 64
-    k: float = 2.3
-    lipschitz_squared: float = 16.0
+    sigma: float = 0.32  # the noise that is used
+    step_size: float = 3e-4  # alpha
+    samples: int = 5000  # T
+    batch: int = 64  # B, at most T
+    k: float = 2.3  # half the assumed bound on a path's values
+    lipschitz_squared: float = 16.0  # L^2, of the network
 
     def __post_init__(self) -> None:
         for name in ("sigma", "step_size", "k", "lipschitz_squared"):
@@ -152,26 +148,18 @@ def path_tail(level: float, sigma: float, beta: float) -> float:
 
 @dataclass(frozen=True, eq=False)
 class FunctionalQLearning(QLearning):
-    """Algorithm 1, frozen with its public parameters: ``(RewardFunction, curator) -> LearnedQ``.
+    """Algorithm 1, frozen with its public parameters: ``(RewardFunction, curator) -> LearnedQ``."""
 
-    Args:
-        calibration: of the noise, with alpha, T and B.
-        resets: J, how often a new path is taken; left out, T/B, for every update.
-        view: the output at the end.
-        discount: gamma; the paper does not state it.
-        exploration: the share of random actions at the beginning, which falls to 0 at the end; the printed
-            algorithm has none, and stays at one end of [0, 1].
-        hidden: sizes of the network's hidden layers.
-        nodes: at how many evenly spaced states noisy values are released.
-    """
-
+    # of the noise, with alpha, T and B
     calibration: FunctionalCalibration = field(default_factory=FunctionalCalibration)
-    resets: int | None = None
-    view: ReleasedView = "raw"
-    discount: float = 0.5
+    resets: int | None = None  # J, how often a new path is taken; left out, T/B, for every update
+    view: ReleasedView = "raw"  # the output at the end
+    discount: float = 0.5  # gamma; the paper does not state it
+    # the share of random actions at the beginning, which falls to 0 at the end; the printed algorithm has
+    # none, and stays at one end of [0, 1]
     exploration: float = 0.0
-    hidden: tuple[int, ...] = (16, 16)
-    nodes: int = 17
+    hidden: tuple[int, ...] = (16, 16)  # sizes of the network's hidden layers
+    nodes: int = 17  # at how many evenly spaced states noisy values are released
 
     name = "q-learning-with-functional-noise"
 

@@ -20,8 +20,13 @@ import numpy as np
 from dpaudit.algorithms.environments.line_world import N_ACTIONS, RewardFunction, Walk
 from dpaudit.algorithms.noise_calibration import sufficient_sigma
 from dpaudit.algorithms.public_parameters import public_size, require_positive, require_word
-from dpaudit.algorithms.q_learning.q_learning import LearnedQ, QLearning, Update, network_gradient
-from dpaudit.algorithms.q_learning.relu_network import ReLUNetwork
+from dpaudit.algorithms.q_learning.q_learning import (
+    LearnedQ,
+    QLearning,
+    ReLUNetwork,
+    Update,
+    network_gradient,
+)
 from dpaudit.claims.claims import Claim
 from dpaudit.claims.guarantees import ApproxDP
 from dpaudit.claims.sensitivity import L2
@@ -37,29 +42,18 @@ _BELOW = 1.0 - 1e-9
 
 @dataclass(frozen=True, eq=False)
 class PerturbedQLearning(QLearning):
-    """A baseline, frozen with its public parameters: ``(RewardFunction, curator) -> LearnedQ``.
+    """A baseline, frozen with its public parameters: ``(RewardFunction, curator) -> LearnedQ``."""
 
-    Args:
-        perturbed: what is noised.
-        guarantee: (epsilon, delta), of everything that is ever shown.
-        samples: T.
-        batch: B, at most T.
-        step_size: alpha.
-        clip: c, of gradients.
-        discount: gamma.
-        exploration: the share of random actions at the beginning, which falls to 0 at the end.
-        hidden: sizes of the network's hidden layers.
-    """
-
-    perturbed: Perturbed = "rewards"
+    perturbed: Perturbed = "rewards"  # what is noised
+    # (epsilon, delta), of everything that is ever shown
     guarantee: ApproxDP = field(default_factory=lambda: ApproxDP(epsilon=0.9, delta=1e-4))
-    samples: int = 5000
-    batch: int = 64
-    step_size: float = 0.5
-    clip: float = 0.5
-    discount: float = 0.5
-    exploration: float = 1.0
-    hidden: tuple[int, ...] = (16, 16)
+    samples: int = 5000  # T
+    batch: int = 64  # B, at most T
+    step_size: float = 0.5  # alpha
+    clip: float = 0.5  # c, of gradients
+    discount: float = 0.5  # gamma
+    exploration: float = 1.0  # the share of random actions at the beginning, which falls to 0 at the end
+    hidden: tuple[int, ...] = (16, 16)  # sizes of the network's hidden layers
 
     def __post_init__(self) -> None:
         require_word(self.perturbed, "perturbed", get_args(Perturbed))

@@ -39,7 +39,25 @@ from dpaudit.models import Count, Model, Parameters, without_computed
 
 CERTIFICATE_SCHEMA: Final = "dpaudit.certificate/2"
 
+#: What a certificate repeats from its ledger's header.
+_FROM_HEADER: Final = (
+    "algorithm",
+    "unit",
+    "neighbouring",
+    "trust_model",
+    "group_size",
+    "budget",
+    "parameters",
+)
+
 _STAYS: Final = "what a claim rests on stays, whatever figure is claimed"
+
+
+class Sampled(Model):
+    """A release in which each unit takes part independently with probability `rate`."""
+
+    label: str
+    rate: float
 
 
 class Certificate(Model):
@@ -53,10 +71,10 @@ class Certificate(Model):
         profile: the whole curve delta(epsilon) by every accountant that has one; empty where none has.
         releases: every release with its claimed and its computed cost.
         audits: what experiments found; they never change the proof's verdict.
-        second_opinion: what another library's accountant says, or why it says nothing; it proves nothing.
+        second_opinion: the figure of another library's accountant, or why there is none; it proves nothing.
         not_checked: what is taken on trust.
         command: the command that reproduces the certificate.
-        statement: what its author states about the deployment; nothing of it was checked.
+        statement: what its author states about the deployment; none of it was checked.
     """
 
     schema_: Annotated[Literal["dpaudit.certificate/2"], Field(alias="schema")] = CERTIFICATE_SCHEMA
@@ -95,11 +113,13 @@ class Certificate(Model):
 
     @computed_field  # type: ignore[prop-decorator]
     @property
-    def sampling(self) -> tuple[str, ...]:
-        """Which releases saw a secret random part of the records, and how it was drawn."""
-        sampled = [(r.label, r.mechanism) for r in self.releases if isinstance(r.mechanism, PoissonSampled)]
-        lines = [f"{label}: each unit independently with probability {m.rate:g}" for label, m in sampled]
-        return tuple(lines) or ("no release is of a random part of the records",)
+    def sampling(self) -> tuple[Sampled, ...]:
+        """The releases that saw a secret random part of the records."""
+        return tuple(
+            Sampled(label=release.label, rate=release.mechanism.rate)
+            for release in self.releases
+            if isinstance(release.mechanism, PoissonSampled)
+        )
 
     @property
     def all_proved(self) -> bool:
@@ -114,21 +134,27 @@ class Certificate(Model):
         return self
 
     def _contradictions(self) -> Iterator[tuple[bool, str]]:
-        """Everything that can be told without the ledger: whether it is wrong, and how to say so."""
+        """Each check that needs no ledger: whether it fails, and the complaint."""
         claim, numerics = self.claim, self.numerics
         yield not self.releases, "a certificate without releases"
         if any(bound.direction != "upper" or bound.confidence is not None for bound in self.bounds):
-            yield True, "a bound that is no upper bound: only an accountant's figures prove"
+            yield True, "a bound that is not an upper bound: only the figures of an accountant prove"
         order = [leading_figure(bound.guarantee) for bound in self.bounds]
-        yield order != sorted(order), "its bounds do not stand tightest first"
+        yield order != sorted(order), "its bounds are not in order, tightest first"
         about = (claim.unit, claim.neighbouring, claim.trust_model, claim.view)
         meant = (self.unit, self.neighbouring, self.trust_model, self.view)
-        yield about != meant, "its claim is about another unit, relation, trust model or view than it is"
+        yield (
+            about != meant,
+            "its claim is about another unit, relation, trust model or view",
+        )
         follows = Numerics.of(
             numerics.sampler, (release.mechanism for release in self.releases), seeded=numerics.seeded
         )
         yield numerics != follows, f"its numerics do not follow: they would be {follows.to_json()}"
-        yield self.publishable == numerics.seeded, "publishable is what is not seeded, and nothing else"
+        yield (
+            self.publishable == numerics.seeded,
+            "publishable must mean that the noise is not seeded",
+        )
         limits = _limits(numerics, self.audits, self.second_opinion, self.statement)
         missing = [str(limit.code) for limit in limits if limit not in self.not_checked]
         yield bool(missing), f"not_checked lacks {', '.join(missing)}"
@@ -136,14 +162,14 @@ class Certificate(Model):
         yield proof is not self.proof, f"says {self.proof}, but its bounds and premises make it {proof}"
 
     def require_ledger(self, ledger: Ledger) -> None:
-        """Hold the certificate against the ledger that it speaks of, line by line.
+        """Compare the certificate with its ledger, line by line.
 
         It may claim another figure than the header, with the header's premises, assumptions and view. Its
         figures are not computed again: for that, account for the ledger and judge anew.
 
         Raises:
-            CertificateMismatch: it speaks of another ledger or of one that carries no certificate, or
-                describes this one's header or releases otherwise.
+            CertificateMismatch: it is about another ledger, the ledger cannot carry a certificate, or header
+                or releases differ.
         """
         where = f"certificate of {self.algorithm!r}"
         try:
@@ -157,11 +183,10 @@ class Certificate(Model):
                 why="its figures are about another run",
             )
         header = ledger.header
-        names = ("algorithm", "unit", "neighbouring", "trust_model", "group_size", "budget", "parameters")
-        own, theirs = ([getattr(of, name) for name in names] for of in (self, header))
+        own, theirs = ([getattr(of, name) for name in _FROM_HEADER] for of in (self, header))
         noise = (self.numerics.sampler, self.numerics.seeded) == (header.noise.sampler, header.noise.seeded)
         if own != theirs or not noise or not describes(self.releases, ledger.releases):
-            raise CertificateMismatch("describes its ledger otherwise than the ledger does", where=where)
+            raise CertificateMismatch("its header or its releases differ from the ledger's", where=where)
         missing = left_out(self.claim, ledger.claim)
         if missing:
             raise CertificateMismatch(missing, where=where, why=_STAYS)
@@ -188,7 +213,7 @@ class Certificate(Model):
                 f"cannot be read: {reason}",
                 where=str(path),
                 why="only a certificate's own file says what was proved",
-                remedy="name a certificate.json that `dpaudit certify -o` wrote; a ledger is none",
+                remedy="name a certificate.json that `dpaudit certify -o` wrote, not a ledger",
             ) from None
         return cls.from_record(record, where=str(path))
 
@@ -255,15 +280,9 @@ def judge(
     limits = _limits(numerics, audits, second_opinion, statement)
     not_checked += [limit for limit in limits if limit not in not_checked]
     return Certificate(
-        algorithm=header.algorithm,
+        **{name: getattr(header, name) for name in _FROM_HEADER},
         claim=accounting.claim,
-        unit=header.unit,
-        neighbouring=header.neighbouring,
-        trust_model=header.trust_model,
         view=accounting.claim.view,
-        group_size=header.group_size,
-        budget=header.budget,
-        parameters=header.parameters,
         ledger_hash=ledger.hash,
         bounds=accounting.bounds,
         profile=tuple(profile),

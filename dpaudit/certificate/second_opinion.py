@@ -1,4 +1,4 @@
-"""A second opinion on a proved figure: what another library's accountant says of the same releases."""
+"""A second opinion on a proved figure: what another library's accountant computes for the same releases."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class SecondOpinion(Model):
         given = [figure is not None for figure in figures]
         if (self.none_because is None) != all(given) or (self.none_because is not None and any(given)):
             raise CertificateFormat(
-                "a second opinion is a delta with the figures of both, or a reason why there is none",
+                "a second opinion is either a delta with the figures of both, or a reason why there is none",
                 where="SecondOpinion",
             )
         return self

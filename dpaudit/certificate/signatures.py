@@ -3,8 +3,8 @@
 The statement's subject is the ledger file, by the SHA-256 of its bytes; its predicate is the certificate.
 So one signature binds the figures to the file that they were computed from. Formats: Dead Simple Signing
 Envelope 1.0, in-toto Attestation Framework 1, keys in PEM (PKCS #8 and SubjectPublicKeyInfo), as `openssl
-genpkey -algorithm ed25519` writes them too. What a signature does not say: that the figures are right
-(account for the ledger again), or that the key is whose one thinks (learn it some other way).
+genpkey -algorithm ed25519` writes them too. A signature does not show that the figures are right (account
+for the ledger again), nor whose key it is (learn that some other way).
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def generate_keys(path: str | Path) -> tuple[Path, Path]:
             raise UsageError(
                 "exists already",
                 where=str(file),
-                why="what was signed with a key that is overwritten can be signed by nobody again",
+                why="nothing can be signed again with a key that was overwritten",
                 remedy="name another file, or move this one away",
             )
     key = Ed25519PrivateKey.generate()
@@ -231,7 +231,11 @@ _Record = TypeVar("_Record", bound=BaseModel)
 
 
 def _parsed(kind: type[_Record], text: bytes) -> _Record:
-    """The record; what is none is a ``ValueError`` that says what is wrong with it."""
+    """The record.
+
+    Raises:
+        ValueError: it is not one; the message says what is wrong.
+    """
     try:
         return kind.model_validate(strictly_parsed(text))
     except ValidationError as error:

@@ -1,4 +1,4 @@
-"""What only the people behind a deployment can say: none of it is checked, all of it is shown.
+"""What only the people behind a deployment can state: none of it is checked, all of it is shown.
 
 The fields are those that a register of deployments asks for and a ledger cannot know. One that is left out
 says "not stated", which a reader of the certificate sees.
@@ -84,11 +84,11 @@ class Statement(Model):
             if name not in cls.model_fields:
                 near = difflib.get_close_matches(name, cls.model_fields, n=1)
                 raise UsageError(
-                    f"a field that nobody knows: {name!r}",
+                    f"unknown field {name!r}",
                     where=str(path),
                     why=why,
-                    remedy=(f"did you mean {near[0]}? " if near else "")
-                    + f"known are {', '.join(cls.model_fields)}",
+                    remedy=(f"did you mean {near[0]!r}? " if near else "")
+                    + f"known fields: {', '.join(cls.model_fields)}",
                 )
         try:
             return cls(**record)
@@ -98,5 +98,5 @@ class Statement(Model):
             ) from None
 
 
-#: Of a deployment about which nobody has said anything.
+#: Of a deployment about which nothing was stated.
 NOTHING_STATED: Final = Statement()

@@ -19,9 +19,8 @@ from dpaudit.claims.bounds import Bound
 from dpaudit.claims.claims import Claim
 from dpaudit.claims.guarantees import GDP, RDP, ZCDP, AnyGuarantee, ApproxDP, Guarantee, PureDP, figures
 from dpaudit.claims.guarantees import leading_figure as leading_figure  # noqa: PLC0414  (lent on)
-from dpaudit.ledger.releases import Partition, Release
-from dpaudit.mechanisms import Mechanism
-from dpaudit.models import Count, Fraction, Model, NonNegative
+from dpaudit.ledger.releases import Release
+from dpaudit.models import Fraction, Model, NonNegative
 
 #: A claim's figures are decimal numbers that somebody typed or computed in floating point: a bound
 #: meets them if it exceeds them by at most this relative amount. Every certificate states it.
@@ -69,15 +68,10 @@ def meets(proved: AnyGuarantee, claimed: AnyGuarantee) -> bool:
             return False
 
 
-class ReleaseAccount(Model):
-    """One release's cost beside what its author claims for it; `proved` is on the claim's scale."""
+class ReleaseAccount(Release):
+    """A release and its cost: `proved` is on the scale of its own claim, if it has one."""
 
-    label: Annotated[str, Field(min_length=1)]
-    mechanism: Mechanism
-    count: Count
-    partition: Partition | None = None
     proved: Guarantee
-    claimed: Guarantee | None = None
 
     @computed_field  # type: ignore[prop-decorator]  # pydantic documents this order of decorators
     @property
@@ -96,9 +90,9 @@ class ReleaseAccount(Model):
 def describes(accounts: Sequence[ReleaseAccount], releases: Sequence[Release]) -> bool:
     """Whether accounts are about exactly these releases, in their order."""
     return len(accounts) == len(releases) and all(
-        (account.label, account.mechanism, account.count, account.partition, account.claimed)
-        == (release.label, release.mechanism, release.count, release.partition, release.claimed)
+        getattr(account, name) == getattr(release, name)
         for account, release in zip(accounts, releases, strict=True)
+        for name in Release.model_fields
     )
 
 

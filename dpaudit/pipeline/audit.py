@@ -136,15 +136,8 @@ def one_run(
 ) -> Audit:
     """Run an algorithm once on data with canaries, and guess which of them were in.
 
-    Args:
-        algorithm: as in `audit`.
-        canaries: what is inserted, and how the output is scored.
-        guesses: how many coins are guessed; left out, a fifth of the canaries.
-        claim: as in `audit`; a relation that it leaves open is adding or removing a unit.
-        delta: as in `audit`.
-        confidence: as in `audit`.
-        seed: of the coins and of the run.
-        run_options: further arguments of `dpaudit.run`.
+    `guesses` is how many coins are guessed; left out, a fifth of the canaries. All else is as in `audit`, but
+    that a relation which the claim leaves open is adding or removing a unit.
 
     Raises:
         DpauditError: what `audit_in_one_run` refuses.

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ParamSpec, Protocol
+from typing import Any, ParamSpec, TypeAlias
 
 from dpaudit.accountants.accounting import Accounted
 from dpaudit.accountants.bridges.dp_accounting_check import second_opinion
@@ -23,7 +23,6 @@ from dpaudit.certificate.verdicts import Audit
 from dpaudit.claims.bounds import Bound
 from dpaudit.claims.claims import Claim
 from dpaudit.claims.guarantees import ApproxDP
-from dpaudit.claims.pairs import Pair
 from dpaudit.curator.curator import Filter
 from dpaudit.curator.running import Run, name_of, run
 from dpaudit.errors import CannotBound, NotCertifiable
@@ -35,21 +34,9 @@ from dpaudit.pipeline.audit import audit, pairs_for
 COMPARED = ApproxDP(epsilon=0.0, delta=1e-6)
 
 
-class Auditor(Protocol):
-    """How a certified run is audited; `dpaudit.audit` is one, and so is a `functools.partial` of it."""
-
-    def __call__(
-        self,
-        algorithm: Auditable,
-        pairs: Sequence[Pair],
-        /,
-        *,
-        claim: Claim | None,
-        seed: int,
-        users: int | None,
-        budget: Filter | None,
-    ) -> Audit:
-        """Audit an algorithm on pairs."""
+#: How a certified run is audited: called as `dpaudit.audit` is, with an algorithm, pairs, claim, seed, users
+#: and budget. `dpaudit.audit` is one, and so is a `functools.partial` of it.
+Auditor: TypeAlias = Callable[..., Audit]
 
 
 class NothingReleased(NotCertifiable):
@@ -112,10 +99,17 @@ def certified(
 
     Raises:
         NothingReleased: the ledger has no releases; the audit is not begun.
-        NotCertifiable: nothing is claimed.
+        NotCertifiable: nothing is claimed; the algorithm is not run.
         DpauditError: what `dpaudit.run`, `dpaudit.account` and `dpaudit.audit` raise.
         Exception: whatever the algorithm raises.
     """
+    if claim is None and getattr(algorithm, "claim", None) is None:
+        raise NotCertifiable(
+            "nothing is claimed",
+            where=f"certify({name_of(algorithm)})",
+            why="a certificate says of a claim whether it is proved",
+            remedy="pass claim=, or give the algorithm a `claim` attribute",
+        )
     # A budget is spent by each run anew.
     spare = copy.deepcopy(budget)
     with step("running it"):

@@ -27,8 +27,8 @@ def test_what_is_left_out_is_visibly_not_stated(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ('delta_rational = "x"', "did you mean delta_rationale"),
-        ('nonsense = "x"', "known are data_curator"),
+        ('delta_rational = "x"', "did you mean 'delta_rationale'"),
+        ('nonsense = "x"', "known fields: data_curator"),
         ("access = 3", "access"),
         ('access = ""', "access"),
         ('access = "   "', "access"),

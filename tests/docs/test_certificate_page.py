@@ -1,10 +1,11 @@
-"""The statement that the page on certificates shows can be given as it is."""
+"""The page on certificates: its statement is a whole one, and every condition stands there in its words."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
 
+from dpaudit.app.text.conditions import SENTENCES
 from dpaudit.certificate.statement import NOT_STATED, Statement
 
 PAGE = Path(__file__).parents[2] / "docs" / "certificate.md"
@@ -16,3 +17,8 @@ def test_the_example_is_a_whole_statement(tmp_path: Path) -> None:
     found = Statement.read(tmp_path / "s.toml").to_json()
     assert set(found) == set(Statement.model_fields)
     assert NOT_STATED not in found.values()
+
+
+def test_every_condition_is_listed_in_the_words_that_are_shown() -> None:
+    page = PAGE.read_text(encoding="utf-8").partition("## What was not checked")[2].partition("\n## ")[0]
+    assert dict(re.findall(r"^\| `([a-z-]+)` \| (.*) \|$", page, flags=re.MULTILINE)) == SENTENCES

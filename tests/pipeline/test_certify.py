@@ -110,6 +110,15 @@ def test_a_run_that_releases_nothing_is_not_certified() -> None:
         dpaudit.certify(silent, DATA, claim=CLAIM)
 
 
+def test_without_a_claim_nothing_is_run() -> None:
+    def never(data: Any, curator: Curator) -> None:
+        del data, curator
+        pytest.fail("it was run")
+
+    with pytest.raises(dpaudit.DpauditError, match="nothing is claimed"):
+        dpaudit.certify(never, DATA)
+
+
 def test_a_budget_is_whole_again_for_the_audit() -> None:
     from dpaudit.accountants.filters.filters import ZCDPFilter
 

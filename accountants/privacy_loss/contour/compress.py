@@ -27,7 +27,7 @@ from dpaudit.accountants.privacy_loss.contour.families import LaplaceFactor, Res
 _POINTS = 18
 _REACH = 2.05
 _LARGEST = 0.8
-_FEWEST = 64  # members that are worth a cell
+_FEWEST = 64  # members of a cell; fewer are not interpolated
 _CHUNK = 8192
 
 
@@ -45,7 +45,7 @@ class CompressedFactor:
         return _POINTS if self._within(c, end) else self.members.cost(c, end)
 
     def cumulant(self, c: float) -> Cumulant:
-        """By the points where they are proved to do."""
+        """By the points within reach, by all members elsewhere."""
         if not self._within(c, 0.0):
             return self.members.cumulant(c)
         value, slope, curvature, _ = self.points.cumulant(c)

@@ -62,7 +62,7 @@ class CurvePoint(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Contour:
-    """One line Re s = c with its nodes: everything about M that delta(epsilon) near one epsilon needs."""
+    """One line Re s = c with its nodes: all that is needed of M for delta near one epsilon."""
 
     c: float
     period: float  # W = 2 pi / h
@@ -143,7 +143,7 @@ def lay(
     most: int,
     sharpness: float = 0.0,
 ) -> Contour:
-    """Lay a line at or left of a saddle, smoothing if the sum would otherwise be longer than `most` formulas.
+    """Choose a line at or left of a saddle; smooth if the sum would take more than `most` formulas.
 
     Args:
         factors: the moment generating function's factors.
@@ -176,7 +176,7 @@ def lay(
     if float(np.interp(end, plan.ending.start, plan.ending.weighted)) * width < variance:
         return _evaluate(factors, plan._replace(nodes=most_nodes), ceiling, 0.0, exact=False)
     smoothed = [*factors, GaussianFactor(variance)]
-    plan = plan_line(smoothed, c, epsilon, math.inf, log_delta, variance)
+    plan = plan_line(smoothed, c, epsilon, math.inf, log_delta)
     plan = plan._replace(nodes=min(plan.nodes, 2 * most_nodes))
     return _evaluate(smoothed, plan, math.inf, variance, exact=False)
 
@@ -198,9 +198,13 @@ def _evaluate(
     log_modulus = np.maximum(log_modulus, -800.0)
     weight = -0.5 * (np.log1p((t / c) ** 2) + np.log1p((t / (c + 1.0)) ** 2))
     cumulant = total_cumulant(factors, c)
-    index = int(np.searchsorted(ending.start, t[-1], side="right")) - 1
-    rest = max(index, 0)
-    cut_off = float(ending.weighted[rest]) if index >= 0 else 1.0 / (math.pi * float(t[-1]))
+    last = float(t[-1])
+    index = int(np.searchsorted(ending.start, last, side="right")) - 1
+    cut_off = float(ending.weighted[index]) if index >= 0 else 1.0 / (math.pi * last)
+    density_cut_off = 0.0
+    if smoothing > 0.0:  # the integral beyond T of e^(-v t^2 / 2) is at most e^(-v T^2 / 2) / (v T)
+        damping = math.exp(-0.5 * smoothing * last * last * (1.0 - 1e-12))
+        density_cut_off = damping / (smoothing * last * math.pi) * (1.0 + 1e-9)
     return Contour(
         c=c,
         period=2.0 * math.pi / step,
@@ -214,7 +218,7 @@ def _evaluate(
         anchors=plan.anchors,
         ceiling=ceiling,
         smoothing=smoothing,
-        density_cut_off=(float(ending.plain[rest]) if index >= 0 else math.inf) if smoothing > 0.0 else 0.0,
+        density_cut_off=density_cut_off,
         exact=exact,
     )
 

@@ -35,14 +35,10 @@ class Saddle(NamedTuple):
 
 
 class Tail(NamedTuple):
-    """Bounds on (1/pi) * integral over t > start of |M(c + it)| / (M(c) t^2), and of |M| / M(c) itself.
-
-    Each [steps]. The second is infinite unless a Gaussian factor is there to damp it.
-    """
+    """Bounds on (1/pi) * integral over t > start of |M(c + it)| / (M(c) t^2); each [steps]."""
 
     start: Vector
     weighted: Vector
-    plain: Vector
 
 
 class Anchors(NamedTuple):
@@ -88,16 +84,11 @@ def saddle_for_delta(factors: Sequence[Factor], log_delta: float) -> Saddle:
 
 
 def plan_line(
-    factors: Sequence[Factor],
-    c: float,
-    epsilon: float,
-    ceiling: float,
-    log_delta: float,
-    variance: float = 0.0,
+    factors: Sequence[Factor], c: float, epsilon: float, ceiling: float, log_delta: float
 ) -> LinePlan:
     """How many nodes, and the period W, to cut everything at `CUT` of delta."""
     sigma = _width(total_cumulant(factors, c), c)
-    ending = tail(factors, c, 0.5 / sigma, variance)
+    ending = _tail(factors, c, 0.5 / sigma)
     anchors = _anchors(factors, c, sigma)
     scale = log_scale(factors, c, epsilon)
     log_cut = min(log_delta - scale, -math.log(sigma)) + math.log(CUT)
@@ -129,11 +120,8 @@ def chernoff(factors: Sequence[Factor], a: float) -> float:
     return chernoff_constant(cumulant.value + cumulant.error, a)
 
 
-def tail(factors: Sequence[Factor], c: float, first: float, gaussian_variance: float = 0.0) -> Tail:
-    """Bound the tail at abscissa c from every point of a geometric ladder that begins at `first` > 0.
-
-    `gaussian_variance` is that of a Gaussian among the factors, for `plain`.
-    """
+def _tail(factors: Sequence[Factor], c: float, first: float) -> Tail:
+    """Bound the tail at abscissa c from every point of a geometric ladder that begins at `first` > 0."""
     start: Vector = np.asarray(first * _RATIO ** np.arange(_STEPS), dtype=np.float64)
     end = np.append(start[1:], np.inf)
     logs = np.zeros(_STEPS)
@@ -143,13 +131,7 @@ def tail(factors: Sequence[Factor], c: float, first: float, gaussian_variance: f
     modulus = np.exp(np.maximum.accumulate(np.minimum(logs, 0.0)[::-1])[::-1]) * (1.0 + 1e-9)
     pieces = modulus * (1.0 / start - 1.0 / end)
     weighted = np.cumsum(pieces[::-1])[::-1] / np.pi * (1.0 + 1e-9)
-    plain = np.full(_STEPS, np.inf)
-    if gaussian_variance > 0.0:
-        # Integral beyond T of e^(-v t^2 / 2) <= e^(-v T^2 / 2) / (v T).
-        with np.errstate(over="ignore", under="ignore"):
-            damping = np.exp(-0.5 * gaussian_variance * start**2 * (1.0 - 1e-12))
-            plain = damping / (gaussian_variance * start * np.pi) * (1.0 + 1e-9)
-    return Tail(start, weighted, plain)
+    return Tail(start, weighted)
 
 
 def _width(cumulant: Cumulant, c: float) -> float:

@@ -37,13 +37,13 @@ from dpaudit.accountants.privacy_loss.solve import Bracket
 
 #: Lattice points of the window.
 _POINTS, _COARSE = 1 << 18, 1 << 14
-#: More runs or more different ones are left to the contour.
+#: More runs, or more kinds of runs, are left to the contour.
 MOST_RUNS, MOST_PARTS = 4096, 8
-#: So few are asked of the lattice first: their contours are the longest.
+#: Up to so many runs the lattice comes before the contour, which is longest there.
 FEW_RUNS = 64
 #: Largest parameter of a release whose density the nodes resolve.
 MOST_SHIFT = 100.0
-#: Probabilities below it are not asked for.
+#: A smaller delta is left to the contour.
 LEAST_LOG_DELTA = -400.0
 
 _NODE, _WEIGHT = np.polynomial.legendre.leggauss(6)
@@ -80,7 +80,7 @@ class Split:
     infinite: float  # delta of what was made infinite or lies above the window
     stray: float  # tilted, relative: what reappears at the top
     raised: float  # probability that a loss was raised to the least one that is told apart
-    rounding: float  # l2, relative
+    rounding: float  # of the tilted law: its l2 norm, relative
 
     def curve(self, epsilon: float) -> CurvePoint:
         """Bounds on log delta(epsilon), epsilon >= 0."""
@@ -159,7 +159,7 @@ def split(
     coarse = [
         _law(part, (high - low) / _COARSE, (low, high), mixture_first=mixture_first)
         for part, (least, high) in zip(parts, ends, strict=True)
-        for low in [max(least, -100.0 * high)]  # what lies further left no tilt notices
+        for low in [max(least, -100.0 * high)]  # further left, losses are negligible after any tilting
     ]
     least = sum(part.count * low for part, (low, _) in zip(parts, ends, strict=True))
     most = sum(part.count * high for part, (_, high) in zip(parts, ends, strict=True))
@@ -173,7 +173,7 @@ def split(
     while True:
         tilt, cumulant = float(tilts[best]), float(cumulants[best])
         lowest = max(least, min((cumulant - 27.0) / tilt, reach - 27.0 / tilt))
-        # Neither the law nor the tilted law has more than a trifle above the window.
+        # Above the window both the law and the tilted law have a negligible probability.
         steeper = slice(best + 1, None)
         tilted = (cumulants[steeper] - cumulant + 27.0) / (tilts[steeper] - tilt)
         highest = max(reach, min(most, float(tilted.min(initial=math.inf))))
@@ -187,7 +187,7 @@ def split(
     transform = np.ones(_POINTS // 2 + 1, dtype=np.complex128)
     laws, log_total, first = [], 0.0, 0
     for part, (low, high), rough in zip(parts, ends, coarse, strict=True):
-        # Losses that the tilt makes negligible are raised to a common one: that keeps the lattice short.
+        # Losses that are negligible after tilting are raised to a common one, which shortens the lattice.
         negligible_loss = min(rough.cumulant(tilt) - 33.0 - math.log(runs), tilt * high - 33.0) / tilt
         law = _law(part, step, (max(low, negligible_loss), high), mixture_first=mixture_first)
         index, single = np.arange(len(law.weight)), law.cumulant(tilt)

@@ -214,7 +214,7 @@ def _run(asked: Asked, visits: FirstVisits) -> Point:
 
 
 def _noise_seed(asked: Asked) -> int:
-    # The words of the first release, so that the same seeds still give the same runs.
+    # The text that earlier versions hashed, so that the same seeds give the same runs.
     words = f"Cell({repr(asked).partition('(')[2][:-1]}, error=0.0, excess=0.0)"
     return int.from_bytes(hashlib.sha256(words.encode()).digest()[:8], "big")
 

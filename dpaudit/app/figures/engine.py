@@ -17,6 +17,7 @@ from dpaudit.app.figures.picture import Row
 from dpaudit.app.figures.published_claims import Sentence, overview
 from dpaudit.app.figures.run_cache import RunCache
 from dpaudit.app.main import COMMAND
+from dpaudit.app.options.files import make_folder
 from dpaudit.app.report.blocks import Block, Grid, Heading, Paragraph, Picture, html_page, markdown
 from dpaudit.app.report.chart import png, svg
 from dpaudit.app.text.failures import EXIT_INTERRUPTED, traceback_option
@@ -260,15 +261,7 @@ def _made(folder: Path | None) -> Path:
             why="a figure is a picture, its data and every run behind it",
             remedy="add -o DIR",
         )
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UsageError(
-            f"cannot be made a folder: {error.strerror}",
-            where=f"-o {folder}",
-            why="nothing could be kept",
-            remedy="name another folder",
-        ) from None
+    make_folder(folder)
     return folder
 
 

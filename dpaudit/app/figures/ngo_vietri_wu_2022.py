@@ -282,17 +282,9 @@ def _privacy(bonus: Mapping[Curve, float], users: int) -> Iterator[Block]:
         algorithm = algorithm_of(curve, factor, users)
         found, proved = accounted(algorithm, online_users(process(), 2, seed=0))
         noise = algorithm.noise
-        rows.append(
-            (
-                str(curve),
-                str(found.verdict),
-                proved,
-                str(len(found.releases)),
-                str(noise.updates),
-                f"{noise.gram.sigma:.4g}",
-                f"{math.sqrt(noise.target_variance):.4g}",
-            )
-        )
+        updates = (str(len(found.releases)), str(noise.updates))
+        sigmas = (f"{noise.gram.sigma:.4g}", f"{math.sqrt(noise.target_variance):.4g}")
+        rows.append((str(curve), str(found.verdict), proved, *updates, *sigmas))
     yield Grid(
         ("curve", "claim", "rho proved", "releases", "most updates", "sigma of a node", "sigma of y"), rows
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Generic, Literal, TypeAlias, TypeVar
 
 import numpy as np
@@ -95,6 +95,11 @@ def above_zero(difference: Estimate) -> Appears:
     if abs(difference.mean) > difference.half_width:
         return "yes" if difference.mean > 0.0 else "no"
     return "not told apart"
+
+
+def below(allowed: float, found: Estimate) -> Appears:
+    """Whether a mean is below what is allowed."""
+    return above_zero(replace(found, mean=allowed - found.mean))
 
 
 def larger(published: str, about: str, difference: Estimate, word: str) -> Sentence:

@@ -324,12 +324,9 @@ def _compute(
     mdp = process(drawn.instance)
     optimum = float(mdp.initial @ mdp.optimal_values()[0])
     places = {c.rho: reached(scaled, c, optimum) for c in of(scaled, "dp-vapvi")} if scaled else {}
-    judged = sentences(found, optimum)
-    band = "bands: 95% intervals of the mean"
-    caption = session.caption("Suboptimality", band)
-    stem = (
-        session.name + ("" if calibration == "sound" else f"-{calibration}") + ("" if normalised else "-raw")
-    )
+    caption = session.caption("Suboptimality", "bands: 95% intervals of the mean")
+    variant = ("" if calibration == "sound" else f"-{calibration}") + ("" if normalised else "-raw")
+    stem = f"{session.name}{variant}"
     tables = {stem: found} | ({f"{stem}-scaling": scaled} if scaled else {})
     undrawn = of(found, "pevi")[1:]
     title = f"{drawn.title}; noise {calibration}"
@@ -351,7 +348,7 @@ def _compute(
         f"{mdp.suboptimality(uniform):.2f}.",
         caption=caption,
         charts={n: (_picture(r, title, logarithmic=n != stem), r) for n, r in rows.items()},
-        sentences=judged,
+        sentences=sentences(found, optimum),
         blocks=[
             Heading("Privacy of these runs"),
             *_privacy(drawn, calibration, normalised=normalised),
@@ -360,10 +357,7 @@ def _compute(
             Heading("At which K it would appear"),
             *_scaling(scaled, places, CLOSE * optimum, f"{stem}-scaling.svg", caption, session.name),
         ],
-        summary={
-            "optimum": optimum,
-            "reached": [{"rho": rho, "episodes": k} for rho, k in places.items()],
-        },
+        summary={"optimum": optimum, "reached": [{"rho": r, "episodes": k} for r, k in places.items()]},
         reading=f'"Slightly" and "converges" are read as within {CLOSE:.0%} of the optimal value. ',
         remarks=[
             f"rho={rho:g}: close to VAPVI " + (f"from K={k} on" if k else f"not up to K={largest}")

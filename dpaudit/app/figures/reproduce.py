@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import importlib
-from typing import NamedTuple
+import re
 
 import click
 
@@ -12,62 +12,28 @@ from dpaudit.app.text.failures import traceback_option
 from dpaudit.app.text.output import output_format_option, print_json, print_text, table
 from dpaudit.errors import UsageError
 
-
-class Paper(NamedTuple):
-    """A paper whose figures can be drawn, by the module in this folder that bears its name.
-
-    Attributes:
-        number: before its figures' names in the first release, which still work.
-        authors: with the year.
-        figures: what each shows, by the part of its name after the paper's.
-    """
-
-    number: str
-    authors: str
-    figures: dict[str, str]
-
-
-PAPERS = {
-    "qiao-wang-2023": Paper(
-        "000",
-        "Qiao and Wang (2023)",
-        {
-            "figure-1a": "figure 1(a): offline policies, DP-VAPVI against PEVI and VAPVI",
-            "figure-1b": "figure 1(b): the same for more budgets",
-        },
-    ),
-    "balle-gomrokchi-precup-2016": Paper(
-        "001",
-        "Balle, Gomrokchi and Precup (2016)",
-        {"figure-1": "figure 1: private policy evaluation on a chain"},
-    ),
-    "wang-hegde-2019": Paper(
-        "002",
-        "Wang and Hegde (2019)",
-        {
-            "figure-1": "figure 1: Q-learning under functional noise",
-            "figure-2": "figure 2: the same against other private Q-learning",
-        },
-    ),
-    "liao-he-gu-2023": Paper(
-        "003",
-        "Liao, He and Gu (2023)",
-        {"figure-2": "figure 2: regret under local privacy on RiverSwim"},
-    ),
-    "ngo-vietri-wu-2022": Paper(
-        "004",
-        "Ngo, Vietri and Wu (2022)",
-        {"regret": "not in the paper: regret and updates under joint privacy"},
-    ),
+#: What each figure shows, by its name: the module (the authors and year of the paper), and the command there.
+FIGURES = {
+    "qiao-wang-2023-figure-1a": "offline policies: DP-VAPVI against PEVI and VAPVI",
+    "qiao-wang-2023-figure-1b": "the same for more budgets",
+    "balle-gomrokchi-precup-2016-figure-1": "private policy evaluation on a chain",
+    "wang-hegde-2019-figure-1": "Q-learning under functional noise",
+    "wang-hegde-2019-figure-2": "the same against other private Q-learning",
+    "liao-he-gu-2023-figure-2": "regret under local privacy on RiverSwim",
+    "ngo-vietri-wu-2022-regret": "regret and updates under joint privacy; not in the paper",
 }
+_NAME = re.compile(r"(.*-\d{4})-(.*)")
 
-#: Of each figure the paper's name and its own, and what it shows.
-FIGURES = {f"{paper}-{figure}": (paper, figure) for paper, of in PAPERS.items() for figure in of.figures}
-TITLES = {
-    name: f"{PAPERS[paper].authors}, {PAPERS[paper].figures[figure]}"
-    for name, (paper, figure) in FIGURES.items()
+#: Earlier names, which still work.
+ALIASES = {
+    "000-figure-1a": "qiao-wang-2023-figure-1a",
+    "000-figure-1b": "qiao-wang-2023-figure-1b",
+    "001-figure-1": "balle-gomrokchi-precup-2016-figure-1",
+    "002-figure-1": "wang-hegde-2019-figure-1",
+    "002-figure-2": "wang-hegde-2019-figure-2",
+    "003-figure-2": "liao-he-gu-2023-figure-2",
+    "004-regret": "ngo-vietri-wu-2022-regret",
 }
-_ALIASES = {f"{PAPERS[paper].number}-{figure}": name for name, (paper, figure) in FIGURES.items()}
 
 
 class Figures(click.Group):
@@ -85,17 +51,18 @@ class Figures(click.Group):
             UsageError: there is no figure of this name.
         """
         del ctx
-        name = _ALIASES.get(cmd_name, cmd_name)
-        if name not in FIGURES:
-            near = difflib.get_close_matches(name, [*FIGURES, *_ALIASES], n=1)
-            hint = f"; did you mean {_ALIASES.get(near[0], near[0])}?" if near else ""
+        name = ALIASES.get(cmd_name, cmd_name)
+        parts = _NAME.fullmatch(name) if name in FIGURES else None
+        if parts is None:
+            near = difflib.get_close_matches(name, [*FIGURES, *ALIASES], n=1)
+            hint = f"; did you mean {ALIASES.get(near[0], near[0])}?" if near else ""
             raise UsageError(
                 f"no figure {cmd_name!r}{hint}",
                 where="FIGURE",
                 why="there is nothing to draw",
                 remedy=f"give one of {', '.join(FIGURES)}",
             )
-        paper, figure = (words.replace("-", "_") for words in FIGURES[name])
+        paper, figure = (part.replace("-", "_") for part in parts.groups())
         command: click.Command = getattr(importlib.import_module(f"dpaudit.app.figures.{paper}"), figure)
         return command
 
@@ -103,7 +70,7 @@ class Figures(click.Group):
         """Print the table, importing nothing."""
         del ctx
         with formatter.section("Figures"):
-            formatter.write_dl(list(TITLES.items()))
+            formatter.write_dl(list(FIGURES.items()))
 
 
 @click.group(
@@ -127,6 +94,6 @@ def reproduce(ctx: click.Context, *, output_format: str) -> None:
     if ctx.invoked_subcommand is not None:
         return
     if output_format == "json":
-        print_json({"figures": TITLES})
+        print_json({"figures": FIGURES})
     else:
-        print_text(table(("figure", ""), TITLES.items(), whole=("figure",)))
+        print_text(table(("figure", ""), FIGURES.items(), whole=("figure",)))

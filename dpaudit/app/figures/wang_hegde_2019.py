@@ -25,16 +25,7 @@ from dpaudit.algorithms.q_learning.perturbed_q import Perturbed, PerturbedQLearn
 from dpaudit.algorithms.q_learning.q_learning import NodeValues, QLearning
 from dpaudit.app.figures.engine import Figure, Session, accounted, figure_command, number
 from dpaudit.app.figures.picture import Row, named, panel, rows_of, spread
-from dpaudit.app.figures.published_claims import (
-    Appears,
-    Estimate,
-    Sentence,
-    Table,
-    Vector,
-    above_zero,
-    estimate,
-    larger,
-)
+from dpaudit.app.figures.published_claims import Sentence, Table, Vector, below, estimate, larger
 from dpaudit.app.figures.run_cache import RunCache, bits, noise_seed
 from dpaudit.app.report.blocks import Block, Grid, Heading, Paragraph
 from dpaudit.app.report.chart import specification
@@ -248,7 +239,7 @@ def compared_sentences(returns: Returns) -> list[Sentence]:
             ahead = learnt.gap(published, curve)
             about = f"{curve.panel}: against {curve}"
             if curve.algorithm == "evaluation":
-                inside = _less(replace(ahead, mean=abs(ahead.mean)), allowed)
+                inside = below(allowed, replace(ahead, mean=abs(ahead.mean)))
                 words = f"{about}, within {allowed:.2f}"
                 similar.append(Sentence("similar performance", words, inside, f"{ahead} apart"))
             if curve.algorithm in {"rewards", "gradients"}:
@@ -256,7 +247,7 @@ def compared_sentences(returns: Returns) -> list[Sentence]:
                 gained = estimate(learnt.at(curve) - learnt.at(curve, learnt.places[0]))
                 words = f"{curve.panel}: {curve}, within {allowed:.2f}"
                 published_words = "both do not improve over the training"
-                flat.append(Sentence(published_words, words, _less(gained, allowed), f"{gained} gained"))
+                flat.append(Sentence(published_words, words, below(allowed, gained), f"{gained} gained"))
     return limited + similar + better + flat
 
 
@@ -265,12 +256,7 @@ def _limited(learnt: Table[Curve], plain: Curve, curve: Curve, words: str) -> Se
     allowed = LIMITED * float(learnt.at(plain).mean())
     lost = learnt.gap(plain, curve)
     about = f"{curve.panel}: {curve}, within {allowed:.2f} of no noise"
-    return Sentence(words, about, _less(lost, allowed), f"{lost} lost")
-
-
-def _less(found: Estimate, allowed: float) -> Appears:
-    """Whether a mean is below what is allowed."""
-    return above_zero(replace(found, mean=allowed - found.mean))
+    return Sentence(words, about, below(allowed, lost), f"{lost} lost")
 
 
 def _picture(rows: Sequence[Row], title: str) -> dict[str, Any]:

@@ -15,9 +15,7 @@ from dpaudit.app.gate.settings import Effort, Gate
 from dpaudit.auditors.sampling.sampling import TooFewRuns
 from dpaudit.auditors.sampling.trial import Auditable
 from dpaudit.certificate.verdicts import Audit
-from dpaudit.claims.claims import Claim
 from dpaudit.claims.pairs import Pair
-from dpaudit.curator.curator import Filter
 from dpaudit.pipeline.audit import audit
 
 Profile = Literal["pr", "nightly"]
@@ -71,17 +69,7 @@ class Plan:
         error = (1 - gate_confidence(gate, profile)) / max(1, len(gate.targets))
         return cls(method, trials, seconds, seed, 1 - error)
 
-    def audit(
-        self,
-        algorithm: Auditable,
-        pairs: Sequence[Pair],
-        /,
-        *,
-        claim: Claim | None,
-        seed: int,
-        users: int | None,
-        budget: Filter | None,
-    ) -> Audit:
+    def audit(self, algorithm: Auditable, pairs: Sequence[Pair], /, **options: Any) -> Audit:
         """Audit an algorithm at this effort; what the time did not suffice for is inconclusive.
 
         The clock alone decides how many runs a sampling audit makes, never a score: the test stays valid.
@@ -95,22 +83,19 @@ class Plan:
                 return audit(
                     algorithm,
                     pairs,
-                    claim=claim,
                     method=self.method,
                     trials=self.trials,
                     confidence=self.confidence,
-                    seed=seed,
-                    users=users,
-                    budget=budget,
                     time_limit=0.8 * (self.seconds or 0.0) if sampling else None,
+                    **options,
                 )
         except (TimeOver, TooFewRuns):
             return Audit(
                 method=self.method,
-                claim=claim,
+                claim=options["claim"],
                 pairs=len(pairs),
                 trials=0,
-                seed=seed,
+                seed=options["seed"],
                 about="transcript" if self.method == "replay" else "final-output",
                 inconclusive=(f"the time limit of {self.seconds:g} seconds was over before it could tell",),
             )

@@ -94,7 +94,8 @@ def read_configuration(path: Path) -> Configuration:
             line = line_of(text, TABLE[: depth + 1])
             raise _error(path, line, (), f"{name} is no table", f"write [{'.'.join(TABLE)}]")
     configuration = Configuration(path.resolve(), text, _validated(path, text, table))
-    _require_consistent(configuration)
+    for setting, what, remedy in _contradictions(configuration.gate):
+        raise _error(path, configuration.line(*setting), setting, what, remedy)
     return configuration
 
 
@@ -173,18 +174,8 @@ def _nearly(name: str, right: str) -> bool:
     )
 
 
-def _require_consistent(configuration: Configuration) -> None:
-    """Refuse settings that contradict one another.
-
-    Raises:
-        ConfigurationError: a setting that another one contradicts, or that nothing would come of.
-    """
-    for key, what, remedy in _contradictions(configuration.gate):
-        line = configuration.line(*key)
-        raise _error(configuration.path, line, key, what, remedy)
-
-
 def _contradictions(gate: Gate | None) -> Iterator[tuple[_Key, str, str]]:
+    """Settings that contradict one another or have no effect: where, what, and what to do."""
     if gate is None:
         return
     policy = gate.policy

@@ -63,7 +63,7 @@ class Settings:
             raise UsageError(
                 "--dask and --workers at once",
                 where="--workers",
-                why="the cluster decides how many workers there are",
+                why="the cluster sets the number of workers",
                 remedy="give one of them",
             )
 
@@ -146,7 +146,7 @@ _OPTIONS = (
     click.option(
         "--score",
         metavar="SCORE",
-        help="What of a run is compared. path.py:NAME: a number or a vector of each output. logistic, "
+        help="How runs are compared. path.py:NAME: by a number or a vector of each output. logistic, "
         "boosting: learned from the numbers of the output (extra `learn`). exact: the log-likelihood ratio "
         "of all releases. Default: the output, if it is one number, else logistic.",
     ),
@@ -155,13 +155,13 @@ _OPTIONS = (
     click.option(
         "--chunk",
         type=click.IntRange(min=1),
-        help="Runs between two reports; default 250, and 10000 of a batch form.",
+        help="Runs between two reports; default 250, or 10000 in batch form.",
     ),
     click.option(
         "--time-limit",
         type=click.FloatRange(min=0, min_open=True),
         metavar="SECONDS",
-        help="Begin no chunk of runs after that.",
+        help="Start no new chunk of runs after this time.",
     ),
     click.option(
         "--resume",

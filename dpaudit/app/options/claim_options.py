@@ -117,15 +117,14 @@ def stated_guarantee(
 
 _OPTIONS = (
     click.option("--epsilon", type=float, help="Claim epsilon-DP; with --delta, (epsilon, delta)-DP."),
-    click.option("--delta", type=float, help="Goes with --epsilon."),
+    click.option("--delta", type=float, help="The delta of (epsilon, delta)-DP, with --epsilon."),
     click.option("--rho", type=float, help="Claim rho-zCDP."),
     click.option("--mu", type=float, help="Claim mu-GDP."),
     click.option("--unit", help="Unit of privacy: trajectory, user, row, ..."),
     click.option(
         "--neighbouring",
         type=click.Choice([str(relation) for relation in Neighbouring]),
-        help="How two data sets that must look alike differ: by one unit more or less, one replaced, or one "
-        "set to zero.",
+        help="How neighbouring data sets differ: a unit added or removed, replaced, or set to zero.",
     ),
     click.option(
         "--trust-model",
@@ -142,7 +141,7 @@ def users_option(verb: Verb) -> Verb:
         "--users",
         type=click.IntRange(min=1),
         metavar="N",
-        help="Under local trust: how many users there are, each held to the one that the ledger describes.",
+        help="Under local trust: the number of users; the ledger describes any one of them.",
     )(verb)
 
 
@@ -165,7 +164,7 @@ def statement_option(verb: Verb) -> Verb:
         type=click.Path(path_type=Path),
         metavar="FILE",
         callback=_read_statement,
-        help="TOML: what you state of the deployment, for the certificate's reader; see docs/certificate.md.",
+        help="TOML: your statements about the deployment, for the reader; see docs/certificate.md.",
     )(verb)
     return decorated
 

@@ -20,6 +20,19 @@ def about_file(path: Path) -> Iterator[None]:
         raise
 
 
+def make_folder(folder: Path) -> None:
+    """Make the folder that ``-o`` names, or raise `UsageError`."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(
+            f"cannot be made a folder: {error.strerror}",
+            where=f"-o {folder}",
+            why="nothing could be kept",
+            remedy="name another folder",
+        ) from None
+
+
 def require_no_input(output: Path, *inputs: Path) -> None:
     """Raise `UsageError` if the output is one of the inputs, under whatever name or link."""
     for given in inputs:

@@ -54,7 +54,13 @@ def load_target(
         DataError: the data file cannot be used.
     """
     if reference in CATALOGUE:
-        _refuse_plain(reference, plain)
+        if plain:
+            raise UsageError(
+                f"--plain for {reference}",
+                where="--plain",
+                why="built-in algorithms release through a curator",
+                remedy="leave it out",
+            )
         builtin = CATALOGUE[reference]
         with foreign_code(reference, "preparing it"):
             if data_file is None:
@@ -105,16 +111,6 @@ def load_target(
 
 def _could_be_called(value: object) -> bool:
     return callable(value) and not isinstance(value, type)
-
-
-def _refuse_plain(reference: str, plain: bool) -> None:
-    if plain:
-        raise UsageError(
-            f"--plain for {reference}",
-            where="--plain",
-            why="built-in algorithms release through a curator",
-            remedy="leave it out",
-        )
 
 
 def _is_measurement(value: object) -> bool:

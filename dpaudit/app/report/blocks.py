@@ -23,7 +23,7 @@ class Heading:
 
 @dataclass(frozen=True)
 class Paragraph:
-    """Sentences; a lead stands out."""
+    """Sentences; a lead is set in larger type."""
 
     text: str
     lead: bool = False

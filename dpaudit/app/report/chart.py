@@ -1,7 +1,7 @@
 """How every picture of a page looks: colours, fonts, and the way from a chart to SVG.
 
-The colours are those of Okabe and Ito, told apart by people who see fewer; lines also differ in their dashes.
-The style sheet of a page knows them by their values, and lightens them where the page is dark.
+The colours are those of Okabe and Ito, which colour-blind people can distinguish; lines also differ in their
+dashes. The style sheet of a page selects them by their values, and lightens them where the page is dark.
 """
 
 from __future__ import annotations

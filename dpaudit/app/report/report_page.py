@@ -261,15 +261,19 @@ def _deployment(certificate: Certificate) -> Iterator[Block]:
     numerics = certificate.numerics
     grid = "in floating point" if numerics.floating_point else "exactly"
     group = "" if certificate.group_size == 1 else f", groups of {certificate.group_size}"
-    relation, sampling = certificate.neighbouring, certificate.sampling
-    more = [f"and {len(sampling) - MOST_LINES} more"] if len(sampling) > MOST_LINES else []
+    relation = certificate.neighbouring
+    sampled = [
+        f"{one.label}: each unit independently with probability {one.rate:g}" for one in certificate.sampling
+    ]
+    if len(sampled) > MOST_LINES:
+        sampled[MOST_LINES:] = [f"and {len(sampled) - MOST_LINES} more"]
     recorded = {
         "Unit of privacy": f"{certificate.unit}{group}",
         "Neighbouring data": f"{relation}: one unit {_RELATIONS[relation]}",
         "Trust model": str(certificate.trust_model),
         "The adversary sees": str(certificate.view).replace("-", " "),
         "Schedule": "fixed" if certificate.budget is None else f"filtered, held to {certificate.budget}",
-        "Sampling": "; ".join([*sampling[:MOST_LINES], *more]),
+        "Sampling": "; ".join(sampled) or "no release is of a random part of the records",
         "Noise": f"{numerics.sampler}, drawn {grid}{', seeded' if numerics.seeded else ''}",
         "Comparison": f"a bound meets a claim up to a relative {numerics.claim_tolerance:g}",
     }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from dpaudit.accountants.accounting import bounds
@@ -14,14 +14,13 @@ from dpaudit.certificate.certificate import Certificate
 from dpaudit.certificate.verdicts import Proof, ReleaseAccount, leading_figure
 from dpaudit.claims.guarantees import AnyGuarantee
 from dpaudit.errors import DpauditError
-from dpaudit.ledger.releases import Release
 
 _NUMBER = re.compile("[0-9]+")
 
 #: Of more releases than this, those that differ in a number alone share a line.
 MOST_LINES = 25
 
-#: A course is computed after no more releases than this, evenly spread.
+#: The running total is computed after no more releases than this, evenly spread.
 _MOST_STEPS = 48
 
 
@@ -47,43 +46,55 @@ class Share:
 def shares(releases: Sequence[ReleaseAccount]) -> list[Share]:
     """Every release's share, in the run's order; of very many, the largest, and one line for the rest."""
     costs = _costs(releases)
-    whole = sum(costs) if costs else 0.0
+    whole = sum(costs)
+    several = len(releases) > MOST_LINES
     groups: dict[str, list[int]] = {}
     for index, release in enumerate(releases):
-        several = len(releases) > MOST_LINES
         # A line of its own for each of few releases, also where they share a label.
         key = _NUMBER.sub("#", release.label) if several else f"{index}"
         groups.setdefault(key, []).append(index)
-    found = []
-    for key, members in groups.items():
-        chosen = [releases[index] for index in members]
-        part = sum(costs[index] for index in members) / whole if costs and whole > 0 else None
-        label = key if len(members) > 1 else chosen[0].label
-        costliest = max(chosen, key=lambda release: leading_figure(release.proved))
-        found.append(Share(label, len(members), costliest, part, _verdict(chosen)))
+    found = [
+        Share(
+            label=key if len(members) > 1 else releases[members[0]].label,
+            number=len(members),
+            costliest=_costliest(releases[index] for index in members),
+            share=sum(costs[index] for index in members) / whole if whole > 0 else None,
+            verdict=_verdict(releases[index].verdict for index in members),
+        )
+        for key, members in groups.items()
+    ]
     if len(found) <= MOST_LINES:
         return found
-    # Those that fail are never among the rest.
+    # Those that fail come first, so that the rest holds one only where more fail than there are lines.
     order = sorted(found, key=lambda s: (s.verdict is not Proof.NOT_PROVED, -(s.share or 0.0)))
     kept, rest = order[:MOST_LINES], order[MOST_LINES:]
-    part = sum(s.share for s in rest if s.share is not None) if costs else None
-    costliest = max((s.costliest for s in rest), key=lambda release: leading_figure(release.proved))
-    verdict = _verdict([s.costliest for s in rest])
-    kept.append(Share("all others", sum(s.number for s in rest), costliest, part, verdict))
-    return kept
+    others = Share(
+        label="all others",
+        number=sum(s.number for s in rest),
+        costliest=_costliest(s.costliest for s in rest),
+        share=sum(s.share or 0.0 for s in rest) if costs else None,
+        verdict=_verdict(s.verdict for s in rest),
+    )
+    return [*kept, others]
+
+
+def _costliest(releases: Iterable[ReleaseAccount]) -> ReleaseAccount:
+    return max(releases, key=lambda release: leading_figure(release.proved))
+
+
+def _verdict(verdicts: Iterable[Proof | None]) -> Proof | None:
+    found = set(verdicts)
+    return next((verdict for verdict in (Proof.NOT_PROVED, Proof.PROVED) if verdict in found), None)
 
 
 def course(certificate: Certificate) -> tuple[AnyGuarantee, list[tuple[int, float]]] | None:
     """What is held (the claim, or a filter's budget), and the total after so many releases on its scale.
 
-    None where that takes an accountant too dear to be asked again and again, or there is none.
+    None where that takes an accountant too costly to run for each release, or there is none.
     """
     held = certificate.budget or certificate.claim.guarantee
     group = certificate.group_size if certificate.budget is None else 1
-    releases = [
-        Release(label=r.label, mechanism=r.mechanism, count=r.count, partition=r.partition)
-        for r in certificate.releases
-    ]
+    releases = certificate.releases
     whole = Composition(certificate.neighbouring, group)
     for release in releases:
         whole.add(release)
@@ -110,11 +121,3 @@ def _costs(releases: Sequence[ReleaseAccount]) -> list[float]:
     except DpauditError:
         kinds = {release.proved.kind for release in releases}
         return [leading_figure(release.proved) for release in releases] if len(kinds) == 1 else []
-
-
-def _verdict(releases: Sequence[ReleaseAccount]) -> Proof | None:
-    verdicts = {release.verdict for release in releases}
-    for verdict in (Proof.NOT_PROVED, Proof.PROVED):
-        if verdict in verdicts:
-            return verdict
-    return None

@@ -36,7 +36,7 @@ def audit_words(audit: Audit) -> list[RenderableType]:
 
 
 def audit_page(audit: Audit) -> list[RenderableType]:
-    """The verdict in one line, what it speaks of, the figures behind it, and what was not checked."""
+    """The verdict in one line, what it covers, the figures behind it, and what was not checked."""
     parts: list[RenderableType] = [audit_line(audit), line(_meaning(audit))]
     parts += bullets("Findings", map(finding_words, audit.findings))
     parts += bullets("Figures", _figures(audit))

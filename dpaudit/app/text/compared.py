@@ -142,7 +142,7 @@ def _grew(base: AnyGuarantee, head: AnyGuarantee) -> Grew:
 
 
 def _by_label(releases: Sequence[ReleaseAccount]) -> dict[tuple[str, int], ReleaseAccount]:
-    """Releases by label; those that share one are told apart by their order."""
+    """Releases by label; those that share one are matched by their order."""
     seen: Counter[str] = Counter()
     found = {}
     for release in releases:

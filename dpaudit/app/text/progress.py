@@ -101,7 +101,7 @@ def _bar() -> Bar:
 
 @contextmanager
 def progress_on(path: Path) -> Iterator[Callable[[int], None] | None]:
-    """A function to be told of bytes that have been read, or None where nobody would see it.
+    """A function that takes the number of bytes just read; None for a short file or without a terminal.
 
     The bar is gone afterwards, also after an error or Ctrl-C.
     """

@@ -1,4 +1,4 @@
-"""What goes to stdout and stderr: foreign characters escaped, and no complaint where nobody reads."""
+"""Writing to stdout and stderr: unprintable characters escaped, closed pipes handled."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ def write(stream: IO[str], text: str) -> None:
 
 
 def is_closed_pipe(error: BaseException) -> bool:
-    """Whether what failed is a write to a pipe that nobody reads."""
+    """Whether what failed is a write to a closed pipe."""
     return isinstance(error, OSError) and error.errno == errno.EPIPE
 
 
 def silenced() -> int:
-    """Say no more where nobody reads; the exit code of a program that a closed pipe ended."""
+    """Drop what is still to be written to a closed pipe; the exit code of a program that it ended."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
@@ -59,9 +59,9 @@ def silenced() -> int:
 
 
 def open_closed_streams() -> None:
-    """Let what is printed to a stream that was closed from the start go nowhere: the exit code tells.
+    """Open the null device for each standard stream that was closed from the start.
 
-    A file opened later would else get the stream's descriptor, and what libraries print.
+    A file opened later would otherwise get the stream's descriptor, and with it what libraries print.
     """
     for descriptor in range(3):
         try:

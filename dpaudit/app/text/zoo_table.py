@@ -12,8 +12,7 @@ from dpaudit.app.text.audits import audit_json
 from dpaudit.app.text.failures import EXIT_NOT_PROVED
 from dpaudit.app.text.output import assured, line, print_json, print_text, table
 from dpaudit.app.text.streams import note
-from dpaudit.auditors.zoo.table import ZooRow, zoo_rows
-from dpaudit.auditors.zoo.zoo import ZOO, Specimen
+from dpaudit.auditors.zoo.zoo import ZOO, Specimen, ZooRow, zoo_rows
 from dpaudit.claims.guarantees import PureDP
 
 #: Runs a side that refuted every broken one: docs/zoo.md.
@@ -48,7 +47,7 @@ def show_zoo(*, trials: int, seed: int, confidence: float, output_format: str) -
         The exit code: 0 if every broken mechanism is refuted and no innocent is, else 1.
 
     Raises:
-        InvalidParameter: no trials, a seed that is none, or a confidence outside (0, 1).
+        InvalidParameter: no trials, an invalid seed, or a confidence outside (0, 1).
     """
     rows = []
     for row in zoo_rows(zoo(), trials=trials, seed=seed, confidence=confidence):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import importlib
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, cast
@@ -63,7 +62,7 @@ Exits 0 if not refuted, 1 if refuted. An audit can refute a claim, never prove o
 @click.option(
     "--plain",
     is_flag=True,
-    help="TARGET draws its own noise, (data, numpy generator) -> output. A curatorless.Plain and "
+    help="TARGET draws its own noise: (data, numpy generator) -> output. A curatorless.Plain and "
     "an OpenDP measurement are detected automatically.",
 )
 @parameter_option
@@ -235,7 +234,7 @@ def _zoo(target: str | None, settings: Settings, *, seed: int, confidence: float
             why="the zoo has mechanisms of its own",
             remedy="give one of them",
         )
-    table = importlib.import_module("dpaudit.app.text.zoo_table")
+    from dpaudit.app.text.zoo_table import show_zoo
+
     trials = ZOO_TRIALS if settings.trials is None else settings.trials
-    status: int = table.show_zoo(trials=trials, seed=seed, confidence=confidence, output_format=output_format)
-    return status
+    return show_zoo(trials=trials, seed=seed, confidence=confidence, output_format=output_format)

@@ -52,7 +52,7 @@ def book() -> None:
     """Keep a data set's budget over many runs: reserve, spend, refuse.
 
     A reservation counts until it is spent or cancelled, so a crash between the two leaks nothing. Several
-    processes may use one book at once: no two can have the same budget.
+    processes may use one book at once: no two of them can spend the same budget.
     """
 
 
@@ -65,7 +65,7 @@ def book() -> None:
     type=click.Choice([str(relation) for relation in Neighbouring]),
     default=str(Neighbouring.REPLACE_ONE),
     show_default=True,
-    help="How two data sets that must look alike differ.",
+    help="How neighbouring data sets differ.",
 )
 @click.option(
     "--trust-model",
@@ -87,7 +87,7 @@ def open_account(
     trust_model: str,
     address: str,
 ) -> None:
-    """Give DATASET a budget, once and for all."""
+    """Give DATASET a budget, which cannot be changed later."""
     budget = _stated(rho=rho, mu=mu, epsilon=epsilon)
     with Book(address) as found:
         account = found.open_account(
@@ -105,7 +105,7 @@ def open_account(
 def reserve(
     *, dataset: str, rho: float | None, mu: float | None, epsilon: float | None, words: str, address: str
 ) -> None:
-    """Set a run's cost aside before it is started; prints the reservation's name.
+    """Reserve a run's cost before it starts; prints the reservation's name.
 
     Exits 1 if it does not fit.
     """
@@ -134,7 +134,7 @@ Examples:
 @_book_option
 @traceback_option
 def spend(*, reservation: str, ledger: Path | None, published: bool, address: str) -> None:
-    """Turn RESERVATION into what its run cost by its LEDGER.
+    """Replace RESERVATION by the cost of its run, according to its LEDGER.
 
     Exits 1 if the run cost more than was reserved and the rest does not fit: its output must then not be
     published. Nor must it where nothing bounds the cost: a premise of the claim fails, or the noise had a
@@ -149,7 +149,7 @@ def spend(*, reservation: str, ledger: Path | None, published: bool, address: st
 
 @book.command(epilog="Example: dpaudit book cancel 1f0c3a9e --note 'the run never started'")
 @click.argument("reservation")
-@click.option("--note", "words", required=True, help="How it is known that nothing was released.")
+@click.option("--note", "words", required=True, help="Why it is certain that nothing was released.")
 @_book_option
 @traceback_option
 def cancel(*, reservation: str, words: str, address: str) -> None:

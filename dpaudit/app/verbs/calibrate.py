@@ -70,17 +70,19 @@ no answer is given. The noise that is printed meets the target to its last digit
 )
 @click.argument("subject", metavar="MECHANISM|LEDGER")
 @click.option("--epsilon", type=float, help="Target epsilon-DP; with --delta, (epsilon, delta)-DP.")
-@click.option("--delta", type=float, help="Goes with --epsilon.")
+@click.option("--delta", type=float, help="The delta of (epsilon, delta)-DP, with --epsilon.")
 @click.option("--rho", type=float, help="Target rho-zCDP.")
 @click.option("--mu", type=float, help="Target mu-GDP.")
-@click.option("--count", type=click.IntRange(min=1), help="How many runs together meet it.  [default: 1]")
-@click.option("--sensitivity", type=float, help="In the mechanism's own norm.  [default: 1]")
+@click.option(
+    "--count", type=click.IntRange(min=1), help="Number of runs that meet the target together.  [default: 1]"
+)
+@click.option("--sensitivity", type=float, help="Sensitivity in the mechanism's own norm.  [default: 1]")
 @click.option("--rate", type=float, help="Each unit is in the sum with this probability (Poisson sampling).")
-@click.option("--steps", type=click.IntRange(min=1), help="Of tree-aggregation: how many items.")
+@click.option("--steps", type=click.IntRange(min=1), help="Number of items, for tree-aggregation.")
 @click.option(
     "--neighbouring",
     type=click.Choice([str(relation) for relation in Neighbouring]),
-    help="Matters under --rate.  [default: add-or-remove-one]",
+    help="How neighbouring data sets differ; used with --rate only.  [default: add-or-remove-one]",
 )
 @click.option("--allow-unhashed", is_flag=True, help="Take a LEDGER written by hand.")
 @output_format_option
@@ -100,7 +102,7 @@ def calibrate_command(
     """The least noise of MECHANISM that meets a target, or the factor that makes a LEDGER meet it.
 
     MECHANISM is gaussian, laplace, discrete-gaussian, discrete-laplace, symmetric-gaussian, tree-aggregation,
-    randomized-response or exponential; of the last two the largest epsilon is found.
+    randomized-response or exponential; for the last two, the largest epsilon is found.
     """
     target = stated_guarantee(epsilon=epsilon, delta=delta, rho=rho, mu=mu)
     if target is None:

@@ -17,6 +17,7 @@ from dpaudit.app.options.claim_options import (
     statement_option,
     users_option,
 )
+from dpaudit.app.options.files import make_folder
 from dpaudit.app.options.foreign_code import foreign_code
 from dpaudit.app.options.targets import (
     data_for,
@@ -87,7 +88,7 @@ Exits 0 if the claim is proved and not refuted, 1 if not.
 @click.option(
     "--seed",
     type=click.IntRange(min=0),
-    help="Repeatable noise, hence an output that must not be published; also the audit's seed (default 0).",
+    help="Makes the noise repeatable; do not publish the output then. Also the audit's seed (default 0).",
 )
 @statement_option
 @click.option("--strict", is_flag=True, help="Exit 4 if the audit is inconclusive.")
@@ -171,15 +172,7 @@ def certify(
 
 def _prepare(folder: Path) -> None:
     """Make the folder, and take an earlier run's certificate out of it."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UsageError(
-            f"cannot be made a folder: {error.strerror}",
-            where=f"-o {folder}",
-            why="nothing could be kept",
-            remedy="name another folder",
-        ) from None
+    make_folder(folder)
     # Should the run fail half way, nothing may stand beside another run's ledger.
     for name in (CERTIFICATE, REPORT, OUTPUT):
         (folder / name).unlink(missing_ok=True)

@@ -72,21 +72,21 @@ diffprivlib. See docs/importing.md.
     "--from",
     "library",
     type=click.Choice(LIBRARIES),
-    help="Whose record it is; left out, what the content says.",
+    help="The library that wrote SOURCE; default: detected from the content.",
 )
-@click.option("--unit", required=True, help="Unit of privacy: no source names it.")
+@click.option("--unit", required=True, help="Unit of privacy; the source does not name it.")
 @click.option(
     "--neighbouring",
     type=click.Choice([str(relation) for relation in Neighbouring]),
-    help="The relation; Opacus has add-or-remove-one alone, the others name none.",
+    help="How neighbouring data sets differ; Opacus uses add-or-remove-one, the others state none.",
 )
 @click.option(
     "--d-in",
     type=_Number(),
-    help="OpenDP: how far neighbouring inputs lie apart; left out, as far as one record makes.",
+    help="OpenDP: the distance between neighbouring inputs; default: that of one record.",
 )
 @click.option(
-    "--count", type=click.IntRange(min=1), help="OpenDP: how often the measurement ran; left out, once."
+    "--count", type=click.IntRange(min=1), help="OpenDP: how many times the measurement ran; default 1."
 )
 @traceback_option
 def import_ledger(

@@ -362,7 +362,7 @@ def test_what_is_no_book_is_refused(tmp_path: Path) -> None:
     with sqlite3.connect(foreign) as connection:
         connection.execute("CREATE TABLE dpaudit_events (other TEXT)")
     connection.close()
-    with pytest.raises(UsageError, match="no budget book's"):
+    with pytest.raises(UsageError, match="does not belong to a budget book"):
         Book(foreign)
     for wrong in (tmp_path / "absent" / "book.sqlite", "mysql://somewhere/book", "://", ""):
         with pytest.raises((UsageError, DpauditError)):

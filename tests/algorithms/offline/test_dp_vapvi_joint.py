@@ -16,8 +16,7 @@ from dpaudit.accountants.accounting import account
 from dpaudit.algorithms.data.trajectories import Trajectory, TrajectoryData
 from dpaudit.algorithms.environments.linear_mdp import appendix_f_features, one_hot_features
 from dpaudit.algorithms.offline import dp_vapvi, linear_calibration
-from dpaudit.algorithms.offline.dp_vapvi import DPVAPVI
-from dpaudit.algorithms.offline.linear_pairs import costliest
+from dpaudit.algorithms.offline.dp_vapvi import DPVAPVI, costliest
 from dpaudit.auditors.replay.replay import replay
 from dpaudit.certificate.verdicts import Experiment
 from dpaudit.claims.guarantees import ZCDP

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dpaudit.algorithms.q_learning.relu_network import ReLUNetwork
+from dpaudit.algorithms.q_learning.q_learning import ReLUNetwork
 
 
 def network(seed: int = 0) -> ReLUNetwork:

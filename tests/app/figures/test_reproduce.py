@@ -1,4 +1,4 @@
-"""The names of figures: by authors and year, by the aliases of the first release, and mistyped."""
+"""The names of figures: by authors and year, by their earlier names, and mistyped."""
 
 from __future__ import annotations
 

@@ -200,6 +200,21 @@ def test_the_course_is_the_accountants_after_every_release() -> None:
     assert found[1][-1] == (500, 62.5)
 
 
+def test_a_failure_among_all_others_shows_although_the_costliest_of_its_group_claims_nothing() -> None:
+    cheap = Gaussian(sigma=99.0, sensitivity=L2(1.0))
+    releases = [
+        release
+        for n in range(MOST_LINES + 1)
+        for label in (chr(ord("a") + n),)
+        for release in (
+            Release(label=f"{label}1", mechanism=GAUSSIAN),
+            Release(label=f"{label}2", mechanism=cheap, claimed=ZCDP(rho=1e-9)),
+        )
+    ]
+    others = shares(certificate(*releases, claim=ZCDP(rho=99.0)).releases)[-1]
+    assert (others.label, others.number, others.verdict) == ("all others", 2, Proof.NOT_PROVED)
+
+
 def test_shares_add_up_and_failures_are_never_hidden() -> None:
     releases = [Release(label=f"{'abcdefghij'[n % 10]}{'xyz'[n % 3]}", mechanism=GAUSSIAN) for n in range(60)]
     wrong = Release(

@@ -6,8 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from dpaudit.auditors.zoo.table import zoo_rows
-from dpaudit.auditors.zoo.zoo import ZOO
+from dpaudit.auditors.zoo.zoo import ZOO, zoo_rows
 from dpaudit.certificate.verdicts import Experiment
 from dpaudit.errors import InvalidParameter
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from papers_common import premises, table
+
 from dpaudit.accountants.accounting import account
 from dpaudit.algorithms.environments.linear_mixture import one_hot_mixture, random_linear_mixture
 from dpaudit.algorithms.environments.riverswim import figure_river
@@ -25,7 +27,7 @@ CLAIMED = ApproxDP(epsilon=1.0, delta=1e-5)
 HORIZON = 10
 
 HEAD = f"""\
-## 003: Liao, He and Gu, Locally Differentially Private RL for Linear Mixture MDPs (ACML 2023)
+## Liao, He and Gu, Locally Differentially Private RL for Linear Mixture MDPs (ACML 2023)
 
 LDP-UCRL-VTR, Algorithm 1, {CLAIMED}. Unit a user, replace-one, local trust: the ledger describes one user.
 
@@ -73,9 +75,7 @@ def cases() -> Iterator[Case]:
 def section() -> str:
     """The section, as Markdown."""
     columns = ("form", "premises", "releases", "sigma", "over the least", "proof", "replay")
-    lines = [columns, ["---"] * len(columns), *map(row, cases())]
-    table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
-    return f"{HEAD}\n{table}\n\n{_noise_needed()}"
+    return f"{HEAD}\n{table(columns, map(row, cases()))}\n\n{_noise_needed()}"
 
 
 def row(case: Case) -> list[str]:
@@ -88,7 +88,7 @@ def row(case: Case) -> list[str]:
     total = leading_figure(accounting.bounds[0].guarantee)
     return [
         case.name,
-        "; ".join(f"{'holds' if p.holds else 'FAILS'}: {p}" for p in algorithm.claim.premises),
+        premises(algorithm.claim),
         f"{proved} of {len(accounting.releases)} proved",
         f"{algorithm.noise.sigma:.4g}",
         f"{algorithm.noise.sigma / least:.4g}",
@@ -107,7 +107,7 @@ def _replayed(audit: Audit) -> str:
 
 
 def _times(ratio: float) -> str:
-    # Without a clip the noise decides how far it goes: only that it is past all reason is the same anywhere.
+    # Without a clip the ratio depends on the noise: only that it is enormous is the same on every machine.
     return "without bound" if ratio > 1e9 else f"{ratio:.4g} times"
 
 
@@ -134,7 +134,3 @@ def _large() -> str:
     return (
         f"With one-hot features on the river, {wide.guarantee} is {accounting.verdict}: epsilon={total:.4g}."
     )
-
-
-if __name__ == "__main__":
-    print(section())  # noqa: T201  (the page's own maker writes it)

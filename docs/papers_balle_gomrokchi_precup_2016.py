@@ -8,28 +8,26 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from papers_common import attacked, premises, ratios, table
 
 from dpaudit.accountants.accounting import account
 from dpaudit.algorithms.data.episodes import Episodes, FirstVisits
 from dpaudit.algorithms.environments.chain import Chain
 from dpaudit.algorithms.evaluation.least_squares import DPLSL, DPLSW
 from dpaudit.auditors.replay.replay import replay
-from dpaudit.auditors.sampling.trials import run_trials
-from dpaudit.auditors.statistics.samples import Samples
-from dpaudit.auditors.statistics.threshold import threshold
 from dpaudit.certificate.verdicts import Audit, leading_figure
 from dpaudit.claims.guarantees import ApproxDP
 from dpaudit.claims.pairs import Pair
 from dpaudit.curator.noise import NoNoise, Transcript
 from dpaudit.curator.running import run
 
-TRIALS, CONFIDENCE = 160, 1 - 1e-6
+TRIALS = 160
 
 HEAD = f"""\
-## 001: Balle, Gomrokchi and Precup, Differentially Private Policy Evaluation (ICML 2016)
+## Balle, Gomrokchi and Precup, Differentially Private Policy Evaluation (ICML 2016)
 
 Unit a trajectory, replace-one, central trust. The chain of section 6, N=40; one release, whose noise follows
-the data and stands in no ledger.
+the data and is in no ledger.
 
 - **alpha**: noise over the smooth bound on the sensitivity, by the paper's lemma or the least that is enough.
 - **least epsilon**: what accounting proves at the claim's delta, over all pairs that alpha and beta allow.
@@ -39,8 +37,8 @@ the data and stands in no ledger.
   refutes a true claim with probability 1e-6 at most. INCONCLUSIVE where so few could refute no such claim.
 
 The last two rows are planted faults: noise that follows the local sensitivity itself, and the max that
-Lemma 9 prints where equation (12) has min (on few episodes). Their ledgers say what an honest one says, and
-are proved; replay finds that the noise does not do what they say. At epsilon = 52 in one dimension the lemma
+Lemma 9 prints where equation (12) has min (on few episodes). Their ledgers are those of a correct algorithm,
+and are proved; replay finds that the noise differs from them. At epsilon = 52 in one dimension the lemma
 is false.
 """
 
@@ -102,18 +100,17 @@ def cases() -> Iterator[Case]:
 def section() -> str:
     """Head and table, as Markdown."""
     columns = ("form", "premises", "alpha", "least epsilon", "proof", "replay", "sampling")
-    lines = [columns, ["---"] * len(columns), *map(_row, cases())]
-    return HEAD + "\n" + "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    return f"{HEAD}\n{table(columns, map(_row, cases()))}"
 
 
 def _row(case: Case) -> list[str]:
     algorithm = case.algorithm
     found = account(run(algorithm, case.pairs[0].data, seed=0).ledger)
     audit = replay(algorithm, case.pairs, claim=algorithm.claim, seed=0, replays=3, extreme_outputs=False)
-    sampled = sorted({str(_sampled(algorithm, pair)) for pair in case.pairs}, reverse=True)
+    sampled = sorted({_sampled(algorithm, pair) for pair in case.pairs}, reverse=True)
     return [
         case.name,
-        "; ".join(f"{'holds' if p.holds else 'FAILS'}: {p}" for p in algorithm.claim.premises) or "none",
+        premises(algorithm.claim),
         f"{algorithm.noise.alpha:.4g}",
         f"{leading_figure(found.bounds[0].guarantee):.4g}",
         str(found.verdict),
@@ -123,11 +120,11 @@ def _row(case: Case) -> list[str]:
 
 
 def _words(audit: Audit) -> str:
-    past = [(f.measured or 0.0) / f.declared for f in audit.findings if f.declared]
+    past = ratios(audit)
     return str(audit.verdict) + (f": up to {max(past):.4g} times what is declared" if past else "")
 
 
-def _sampled(algorithm: Any, pair: Pair) -> Any:
+def _sampled(algorithm: Any, pair: Pair) -> str:
     """A threshold audit on the log likelihood ratio, from the two true parameters and scales."""
     (theta, scale), (theta_2, scale_2) = (_moment(algorithm, data) for data in (pair.data, pair.neighbour))
 
@@ -135,9 +132,7 @@ def _sampled(algorithm: Any, pair: Pair) -> Any:
         near, far = (output.theta - theta) / scale, (output.theta - theta_2) / scale_2
         return float(0.5 * (far @ far - near @ near) + len(theta) * math.log(scale_2 / scale))
 
-    trials = run_trials(algorithm, pair, TRIALS, score=score)
-    samples = Samples(trials.data, trials.neighbour, trials.seed)
-    return threshold(samples, claim=algorithm.claim, confidence=CONFIDENCE).verdict
+    return attacked(algorithm, pair, score, trials=TRIALS)
 
 
 def _moment(algorithm: Any, data: Episodes) -> tuple[Any, float]:

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from papers_common import premises, ratios, releases, table
+
 from dpaudit.accountants.accounting import account
 from dpaudit.algorithms.environments.linear_mdp import random_linear_mdp
 from dpaudit.algorithms.online.lsvi import LinearModel, ValueRange
@@ -18,7 +20,7 @@ from dpaudit.algorithms.online.private_lsvi_ucb import (
     PrivateLSVIUCB,
 )
 from dpaudit.auditors.replay.replay import replay
-from dpaudit.certificate.verdicts import Accounting, Audit, Proof, leading_figure
+from dpaudit.certificate.verdicts import Audit, leading_figure
 from dpaudit.claims.claims import Claim
 from dpaudit.claims.guarantees import ZCDP, AnyGuarantee, ApproxDP
 from dpaudit.claims.sensitivity import L2
@@ -30,10 +32,10 @@ USERS, DIMENSION = 1000, 5
 HORIZONS = (2, 5, 10)
 
 HEAD = f"""\
-## 004: Ngo, Vietri and Wu, Improved Regret for Differentially Private Exploration in Linear MDP (ICML 2022)
+## Ngo, Vietri and Wu, Improved Regret for Differentially Private Exploration in Linear MDP (ICML 2022)
 
 Private LSVI-UCB, Algorithm 1, rho = 1, K={USERS}, d={DIMENSION}, p=0.05. Unit a user, replace-one, joint
-trust: other users see the policies that the releases make, and the releases are what the claim speaks of.
+trust: other users see the policies that the releases make, and the claim covers the releases.
 
 - **updates**: the most that the counter allows. It counts `episodes` with an update, as Theorem 11 and the
   privacy analysis have it, or `steps`, incremented inside the loop over h as line 15 is printed.
@@ -85,9 +87,7 @@ def cases() -> Iterator[Case]:
 def section() -> str:
     """The section, as Markdown."""
     columns = ("form", "updates", "premises", "y-releases", "releases", "proof", "replay")
-    lines = [columns, ["---"] * len(columns), *map(row, cases())]
-    table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
-    return f"{HEAD}\n{table}\n\n{_lemma_15()}\n\n{_conversion()}"
+    return f"{HEAD}\n{table(columns, map(row, cases()))}\n\n{_lemma_15()}\n\n{_conversion()}"
 
 
 def row(case: Case) -> list[str]:
@@ -102,9 +102,9 @@ def row(case: Case) -> list[str]:
     return [
         f"{case.calibration}, {case.counted}, H={case.horizon}, {case.values}",
         f"{noise.updates}, N_max={noise.most_counted:.4g}",
-        "; ".join(f"{'holds' if p.holds else 'FAILS'}: {p}" for p in algorithm.claim.premises),
+        premises(algorithm.claim),
         f"{targets:.4g} ({targets * noise.most_counted / noise.updates:.4g})",
-        _releases(accounting),
+        releases(accounting),
         f"{accounting.verdict}, rho={total:.4g}",
         _replayed(audit),
     ]
@@ -128,24 +128,12 @@ def _targets(algorithm: PrivateLSVIUCB) -> float:
     return leading_figure(account(run(alone, None, seed=0).ledger).bounds[0].guarantee)
 
 
-def _releases(accounting: Accounting) -> str:
-    short = [release for release in accounting.releases if release.verdict is Proof.NOT_PROVED]
-    if not short:
-        return f"all {len(accounting.releases)} PROVED"
-    worst = max(
-        leading_figure(release.proved) / leading_figure(release.claimed)
-        for release in short
-        if release.claimed is not None
-    )
-    return f"{len(short)} of {len(accounting.releases)} NOT_PROVED: {worst:.4g} times their share"
-
-
 def _replayed(audit: Audit) -> str:
-    ratios = [f.measured / f.declared for f in audit.findings if f.measured and f.declared]
-    if not ratios:
+    past = ratios(audit)
+    if not past:
         return str(audit.verdict)
-    # Without a clip the noise decides how far it goes: only that it is past all reason is the same anywhere.
-    words = "without bound" if max(ratios) > 1e6 else f"up to {max(ratios):.4g} times"
+    # Without a clip the ratio depends on the noise: only that it is enormous is the same on every machine.
+    words = "without bound" if max(past) > 1e6 else f"up to {max(past):.4g} times"
     labels = sorted({str(f.label) for f in audit.findings})
     return f"{audit.verdict}: {', '.join(labels)} {words}"
 
@@ -153,13 +141,13 @@ def _replayed(audit: Audit) -> str:
 def _judged(guarantee: AnyGuarantee, sensitivities: list[float], variance: float) -> str:
     """The verdict on Gaussian releases of one variance, and what is proved of them."""
 
-    def releases(data: None, curator: Curator) -> None:
+    def released(data: None, curator: Curator) -> None:
         del data
         for i, value in enumerate(sensitivities):
             mechanism = Gaussian(sigma=math.sqrt(variance), sensitivity=L2(value))
             curator.release(0.0, mechanism, label=f"f_{i + 1}")
 
-    found = account(run(releases, None, claim=Claim(guarantee), seed=0).ledger)
+    found = account(run(released, None, claim=Claim(guarantee), seed=0).ledger)
     return f"{found.verdict} with rho={leading_figure(found.bounds[0].guarantee):.4g}"
 
 
@@ -198,7 +186,3 @@ def _conversion() -> str:
         f"From rho = {rho:g} at delta = {delta:g}, {'; '.join(words)}. The exact curve of this ledger, whose "
         f"releases are all Gaussian, has {least:.6g}."
     )
-
-
-if __name__ == "__main__":
-    print(section())  # noqa: T201  (the page's own maker writes it)

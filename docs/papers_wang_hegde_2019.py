@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from papers_common import attacked, premises, table
 
 from dpaudit.accountants.accounting import account
 from dpaudit.accountants.closed_forms.gaussian import gaussian_epsilon
@@ -19,24 +20,20 @@ from dpaudit.algorithms.q_learning.functional_q import (
     path_tail,
 )
 from dpaudit.algorithms.q_learning.perturbed_q import Perturbed, PerturbedQLearning
-from dpaudit.algorithms.q_learning.q_learning import LearnedQ
-from dpaudit.algorithms.q_learning.relu_network import ReLUNetwork
+from dpaudit.algorithms.q_learning.q_learning import LearnedQ, ReLUNetwork
 from dpaudit.auditors.replay.movement import movements
 from dpaudit.auditors.replay.replay import replay
-from dpaudit.auditors.sampling.trials import run_trials
-from dpaudit.auditors.statistics.samples import Samples
-from dpaudit.auditors.statistics.threshold import threshold
 from dpaudit.certificate.verdicts import leading_figure
 from dpaudit.claims.guarantees import ApproxDP
 from dpaudit.curator.noise import ReplayedNoise, Transcript
 from dpaudit.curator.running import run
 
 #: Of the audits: a few updates are enough for what they find.
-UPDATES, BATCH, TRIALS, CONFIDENCE = 4, 6, 120, 1 - 1e-6
+UPDATES, BATCH, TRIALS = 4, 6, 120
 CLAIMS = {0.32: ApproxDP(epsilon=0.9, delta=1e-4), 0.74: ApproxDP(epsilon=0.45, delta=1e-4)}
 
 HEAD = f"""\
-## 002: Wang and Hegde, Privacy-preserving Q-Learning with Functional Noise in Continuous Spaces (2019)
+## Wang and Hegde, Privacy-preserving Q-Learning with Functional Noise in Continuous Spaces (NeurIPS 2019)
 
 Algorithm 1, sigma = 0.32 for (0.9, 1e-4) and 0.74 for (0.45, 1e-4), all parameters those of appendix E.3.
 Unit the reward function, neighbours within 1 at every state, central trust.
@@ -99,9 +96,7 @@ def cases() -> Iterator[Case]:
 def section() -> str:
     """The section, as Markdown."""
     columns = ("form", "premises", "sigma", "asked for", "proof", "replay", "attack")
-    lines = [columns, ["---"] * len(columns), *map(row, cases())]
-    table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
-    return f"{HEAD}\n{table}\n\n{_growth()}\n\n{_tail()}"
+    return f"{HEAD}\n{table(columns, map(row, cases()))}\n\n{_growth()}\n\n{_tail()}"
 
 
 def row(case: Case) -> list[str]:
@@ -113,29 +108,21 @@ def row(case: Case) -> list[str]:
     noise = getattr(whole, "calibration", None)
     return [
         case.name,
-        "; ".join(f"{'holds' if p.holds else 'FAILS'}: {p}" for p in whole.claim.premises) or "none",
+        premises(whole.claim),
         f"{found.releases[0].mechanism.sigma:.4g}",  # type: ignore[union-attr]
         "" if noise is None else f"{noise.stated_sigma:.4g}",
         f"{found.verdict}, epsilon={leading_figure(found.bounds[0].guarantee):.4g}",
         f"{audit.verdict}: {', '.join(kinds)}" if kinds else str(audit.verdict),
-        attacked(short),
+        attacked(short, short.worst_pairs()[0], _score, trials=TRIALS),
     ]
 
 
-def attacked(algorithm: Any) -> str:
-    """The verdict of a threshold audit on one number of the output."""
-
-    def score(output: LearnedQ) -> float:
-        out = output.released
-        if out.ndim == 1:
-            return float(
-                out[-2:].sum()
-            )  # of a network's parameters the last two are the biases of its values
-        return float(out.mean() if out.ndim == 2 else (out[-1] - out[0]).mean())
-
-    trials = run_trials(algorithm, algorithm.worst_pairs()[0], TRIALS, score=score)
-    samples = Samples(trials.data, trials.neighbour, trials.seed)
-    return str(threshold(samples, claim=algorithm.claim, confidence=CONFIDENCE).verdict)
+def _score(output: LearnedQ) -> float:
+    """One number of the output."""
+    out = output.released
+    if out.ndim == 1:  # a network's parameters, of which the last two are the biases of its values
+        return float(out[-2:].sum())
+    return float(out.mean() if out.ndim == 2 else (out[-1] - out[0]).mean())
 
 
 def _growth() -> str:
@@ -172,7 +159,3 @@ def _tail() -> str:
         f"which it is false for sigma above 1. L^2 = {noise.lipschitz_squared:g} is no trouble: the network "
         f"begins with a slope of {network.lipschitz:.2f} at most."
     )
-
-
-if __name__ == "__main__":
-    print(section())  # noqa: T201  (the page's own maker writes it)
