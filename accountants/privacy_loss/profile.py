@@ -83,11 +83,7 @@ class PrivacyLoss:
         return self._collected.least_delta
 
     def delta(self, epsilon: float) -> Bracket:
-        """Lower and upper bound on the least delta at `epsilon` (nats, in [0, inf)).
-
-        Raises:
-            InvalidParameter: epsilon is NaN, infinite or negative.
-        """
+        """Lower and upper bound on the least delta at `epsilon` (nats, in [0, inf))."""
         epsilon = nonnegative("epsilon", epsilon)
         lower, upper = 0.0, 0.0
         if epsilon < self.ceiling:
@@ -109,19 +105,15 @@ class PrivacyLoss:
         """Lower and upper bound on the least epsilon >= 0 at `delta`, in (0, 1).
 
         Raises:
-            InvalidParameter: delta is outside (0, 1).
-            CannotBound: the releases reveal everything with a probability above `delta`, or that is not
-            excluded.
+            CannotBound: the releases may reveal everything with a probability above `delta`.
         """
         delta = probability("delta", delta)
         low, high = self.least_delta
         # delta = delta_0 + (1 - delta_0) rest. At delta = delta_0 only the ceiling is left.
         if delta < high or (delta == high > 0.0 and not math.isfinite(self.ceiling)):
-            raise CannotBound(
-                f"delta = {delta!r} is not above {high!r}, the probability that everything is revealed",
-                where="delta",
-                remedy="ask for a larger delta, or lower the delta of the approximate releases",
-            )
+            what = f"delta = {delta!r} is not above {high!r}, the probability that everything is revealed"
+            remedy = "ask for a larger delta, or lower the delta of the approximate releases"
+            raise CannotBound(what, where="delta", remedy=remedy)
         if delta == high > 0.0:
             return Bracket(0.0, self.ceiling)
         if high == 0.0:
