@@ -87,7 +87,7 @@ class Composed:
             if count > MOST_COUNT:
                 raise CannotBound(f"a count exceeds {MOST_COUNT:g}", where="tables")
             counted[table] += count
-        tables = tuple(Table(table, float(count)) for table, count in counted.items() if count)
+        tables = tuple(Table.of(table, float(count)) for table, count in counted.items() if count)
         delta = np.append(delta, [table.infinite for table, _ in self.tables])
         pure = _grouped(np.append(response, loss), np.append(response_count, loss_count))
         return Collected(
@@ -152,7 +152,7 @@ class Collected:
         """
         totals: list[float] = []
         pure: tuple[families.ParameterFamily, ...] = (self.laplace, self.response, self.bounded_range)
-        tables = [table.count * table.ceiling * (1.0 + 4.0 * UNIT) for table in self.tables]
+        tables = [t.count * max(0.0, float(t.losses[-1])) * (1.0 + 4.0 * UNIT) for t in self.tables]
         gaussian = [(math.inf, rate, count) for _, rate, count in self.sampled_gaussian]
         for mixture_first in self.orders:
             unbounded = self.variance > 0.0 or (mixture_first and gaussian)

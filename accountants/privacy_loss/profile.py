@@ -159,13 +159,13 @@ class PrivacyLoss:
             # An order whose largest loss lies below the other's epsilon cannot be the larger.
             idle = any(ceiling <= other.lower for other in found)
             found.append(Bracket(0.0, ceiling) if idle else self._order_epsilon(order, log_delta))
+        least = max(b.lower for b in found)
+        for order, factors in enumerate(self._directions if self._parts else ()):
+            # A loose lattice is compared with the contour, in orders that may be the larger.
+            if _apart(found[order], LOOSE) and found[order].upper > least:
+                contour = contour_epsilon(factors, log_delta, self._collected.ceilings[order])
+                found[order] = _both(found[order], contour)
         lower, upper = max(b.lower for b in found), max(b.upper for b in found)
-        if self._parts:  # compare a loose lattice with the contour, in orders that may be the larger
-            for order, ceiling in enumerate(self._collected.ceilings):
-                if _apart(found[order], LOOSE) and found[order].upper > lower:
-                    contour = contour_epsilon(self._directions[order], log_delta, ceiling)
-                    found[order] = _both(found[order], contour)
-            lower, upper = max(b.lower for b in found), max(b.upper for b in found)
         upper, whole = min(self.ceiling, upper), self._unsampled()
         if whole is not None and _apart(Bracket(lower, upper), LOOSE):
             upper = min(upper, whole.epsilon(log_delta).upper)
