@@ -84,10 +84,7 @@ class Line:
 def line(factors: BallFactors, chosen: Sequence[Factor], about: float) -> Line:
     """Lay a line where floating point would, to be sharp near `about`, and compute everything on it in balls.
 
-    `chosen` is the same composition in floating point; only choices rest on it.
-
-    Raises:
-        CannotBound: that would take more work than is reasonable.
+    `chosen` is the same in floating point; only choices rest on it. `CannotBound` if it takes too much work.
     """
     arb, acb, ceiling = flint().arb, flint().acb, factors.ceiling()
     highest = math.inf if ceiling is None else float(ceiling)

@@ -26,10 +26,8 @@ from dpaudit.accountants.privacy_loss.contour.factors import UNIT, Vector, safe_
 from dpaudit.accountants.privacy_loss.contour.tables import Table
 from dpaudit.accountants.privacy_loss.solve import Bracket, curve_epsilon
 
-#: The most atoms that are listed one by one.
-MOST_ATOMS = 1 << 20
-#: The longest sum on a common step.
-_LONGEST = 1 << 15
+MOST_ATOMS = 1 << 20  # the most that are listed one by one
+_LONGEST = 1 << 15  # the longest sum on a common step
 _UNDERFLOWN = 1e-290
 
 
