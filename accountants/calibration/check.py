@@ -27,7 +27,7 @@ from dpaudit.accountants.privacy_loss.solve import contour_log_delta
 from dpaudit.certificate.second_opinion import OPINION_TOLERANCE
 from dpaudit.claims.guarantees import GDP, RDP, ZCDP, AnyGuarantee, ApproxDP, PureDP
 from dpaudit.claims.relations import Neighbouring
-from dpaudit.errors import CannotBound, MissingExtra
+from dpaudit.errors import CannotBound
 
 #: By what share of the target's epsilon dp-accounting's upper figure may exceed it and still confirm it.
 _CONFIRMS = 1e-2
@@ -111,7 +111,7 @@ def _approximate(runs: Runs, neighbouring: Neighbouring, terms: Terms, target: A
         reason = f"{METHOD}: {error.what}"
     try:
         return _by_balls(terms, target)
-    except (CannotBound, MissingExtra) as error:
+    except CannotBound as error:
         raise _none(target, f"{reason}; interval: {error.what}") from None
 
 
@@ -193,5 +193,5 @@ def _none(target: AnyGuarantee, why: str) -> CannotBound:
         f"no second accountant can confirm {target} for these mechanisms",
         where="calibration",
         why=f"an answer that only one accountant has computed is not given ({why})",
-        remedy="ask for zCDP or a delta from 1e-9, use Gaussian noise, or pip install 'dpaudit[interval]'",
+        remedy="ask for zCDP or a delta from 1e-9, or use Gaussian noise",
     )

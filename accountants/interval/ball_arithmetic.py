@@ -8,24 +8,13 @@ from fractions import Fraction
 from typing import Any
 
 from dpaudit.accountants.closed_forms.rounding import down, up
-from dpaudit.errors import CannotBound, MissingExtra
+from dpaudit.errors import CannotBound
 
 
 def flint() -> Any:
-    """The library of balls.
+    """The library of balls, loaded when it is first needed."""
+    import flint
 
-    Raises:
-        MissingExtra: it is not installed.
-    """
-    try:
-        import flint
-    except ImportError:
-        raise MissingExtra(
-            "the library flint is not installed",
-            where="rigour interval",
-            why="enclosures are computed in its ball arithmetic",
-            remedy='pip install "dpaudit[interval]"',
-        ) from None
     return flint
 
 

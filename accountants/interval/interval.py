@@ -53,7 +53,6 @@ def enclose_delta(releases: Sequence[tuple[Term, int]], epsilon: float) -> Enclo
     Raises:
         InvalidParameter: epsilon is NaN, infinite or negative.
         CannotBound: more work than is reasonable.
-        MissingExtra: python-flint is not installed.
     """
     epsilon = nonnegative("epsilon", epsilon)
     with flint().ctx.workprec(_PRECISION):
@@ -68,7 +67,6 @@ def enclose_epsilon(releases: Sequence[tuple[Term, int]], delta: float) -> Enclo
     Raises:
         InvalidParameter: delta is outside (0, 1).
         CannotBound: a delta that no epsilon reaches, or more work than is reasonable.
-        MissingExtra: python-flint is not installed.
     """
     delta = probability("delta", delta)
     guess = PrivacyLoss.compose(releases).epsilon(delta)  # a guess: both ends are proved anew
@@ -99,7 +97,6 @@ def enclose_divergence(releases: Sequence[tuple[Term, int]], alpha: float) -> En
     Raises:
         InvalidParameter: alpha is not a number in (1, inf).
         CannotBound: it is infinite, or takes more work than is reasonable.
-        MissingExtra: python-flint is not installed.
     """
     t = Fraction(above_one("alpha", alpha)) - 1
     with flint().ctx.workprec(_PRECISION):

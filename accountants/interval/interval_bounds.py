@@ -36,7 +36,6 @@ def account_in_intervals(ledger: Ledger, claim: Claim | None = None) -> Accounti
 
     Raises:
         CannotBound: no enclosure of this total is known.
-        MissingExtra: python-flint is not installed.
         DpauditError: what `account` refuses.
     """
     return enclosed(accounted(ledger, claim)).accounting
@@ -58,7 +57,6 @@ def interval_bound(composition: Composition, wanted: AnyGuarantee) -> Bound:
 
     Raises:
         CannotBound: no enclosure is known for these mechanisms on that scale.
-        MissingExtra: python-flint is not installed.
     """
     flint()
     match wanted:

@@ -72,13 +72,13 @@ class SampledRun:
         weight, grown = self.part.rate, math.expm1(min(epsilon, 700.0))
         if not self.mixture_first:
             rest = (1.0 - weight) * grown
-            weight += sign * 8.0 * UNIT * (weight + rest) - rest
+            weight += sign * (8.0 * UNIT * (weight + rest) + 1e-320) - rest
         if weight <= 0.0:
             return -math.inf
-        if epsilon <= 30.0:
+        if epsilon <= 700.0 and grown / weight < math.inf:
             alone = math.log1p(grown / weight)
-        else:
-            alone = epsilon - math.log(weight) + math.log1p((weight - 1.0) * math.exp(-epsilon))
+        else:  # past every double, where 1 is negligible
+            alone = (math.log(grown) if epsilon <= 700.0 else epsilon) - math.log(weight)
         alone *= 1.0 - sign * _SPREAD
         if self.part.family == "gaussian":
             bounds = GaussianCurve(self.part.parameter).curve(alone)

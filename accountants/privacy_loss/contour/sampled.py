@@ -44,9 +44,9 @@ def log_mixture(u: Vector, rate: float) -> Vector:
     """Log of 1 - q + q e^u for q > 0, without cancellation for small q or u and without overflow."""
     if rate == 1.0:
         return u
-    small = np.log1p(rate * np.expm1(np.minimum(u, 30.0)))
-    large = u + math.log(rate) + np.log1p((1.0 - rate) / rate * np.exp(-np.maximum(u, 30.0)))
-    return np.where(u <= 30.0, small, large)
+    small = np.log1p(rate * np.expm1(np.minimum(u, 700.0)))
+    large = u + math.log(rate) + np.log1p((1.0 - rate) / rate * np.exp(-np.maximum(u, 700.0)))
+    return np.where(u <= 700.0, small, large)
 
 
 @dataclass(frozen=True)

@@ -79,9 +79,9 @@ class Figures(click.Group):
     subcommand_metavar="[FIGURE [OPTIONS]]",
     epilog="""\b
 Examples:
-  dpaudit reproduce                                        (list the figures)
+  dpaudit reproduce                                  (lists the figures)
   dpaudit reproduce qiao-wang-2023-figure-1a -o out
-  dpaudit reproduce qiao-wang-2023-figure-1a --help        (the figure's own options)
+  dpaudit reproduce qiao-wang-2023-figure-1a --help  (lists its options)
 
 The same command continues an interrupted figure where it stopped.
 """,

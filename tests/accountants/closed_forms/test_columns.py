@@ -20,7 +20,7 @@ from dpaudit.accountants.closed_forms.columns import (
     times_up,
 )
 from dpaudit.accountants.closed_forms.rounding import up
-from dpaudit.accountants.composition import exposures
+from dpaudit.accountants.composition import composition as composing
 from dpaudit.accountants.composition.composition import Composition, compose
 from dpaudit.accountants.composition.costs import mu_squared, pure_epsilon, rho
 from dpaudit.accountants.curves.curves import pld_profile, rdp_profile
@@ -91,7 +91,7 @@ def test_products_round_up_by_at_most_one_step(rows: list[tuple[float, int]]) ->
         if math.isnan(product):
             assert not 1e-200 <= cost <= 1e200
         else:
-            assert product == exposures.repeated(cost, count)
+            assert product == composing.repeated(cost, count)
 
 
 def releases(number: int, *, seed: int = 0, split: bool = False) -> list[Release]:
@@ -115,7 +115,7 @@ def test_a_total_is_the_same_in_columns_and_one_by_one(
 ) -> None:
     composition = compose(releases(500, split=split), Neighbouring.REPLACE_ONE)
     columns = composition.total(cost)
-    monkeypatch.setattr(exposures, "_MANY", math.inf)
+    monkeypatch.setattr(composing, "_MANY", math.inf)
     single = composition.total(cost)
     assert single <= columns <= single * (1 + 1e-12)
 

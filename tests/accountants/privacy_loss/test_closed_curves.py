@@ -20,6 +20,8 @@ RUNS: list[SampledGaussianTerm | SampledLaplaceTerm] = [
     SampledLaplaceTerm(1e-6, 0.5),
     SampledLaplaceTerm(30.0, 1e-9),
     SampledLaplaceTerm(500.0, 0.999),
+    SampledGaussianTerm(2.0, 1e-300),
+    SampledLaplaceTerm(400.0, 1e-300),
 ]
 
 
