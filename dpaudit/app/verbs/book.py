@@ -127,9 +127,7 @@ Examples:
 @click.argument("reservation")
 @click.argument("ledger", required=False, type=click.Path(path_type=Path))
 @click.option(
-    "--published",
-    is_flag=True,
-    help="The output is known already: enter the cost even if it does not fit.",
+    "--published", is_flag=True, help="The output is known already: enter the cost even if it does not fit."
 )
 @_book_option
 @traceback_option

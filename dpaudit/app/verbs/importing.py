@@ -120,12 +120,7 @@ def import_ledger(
 
 
 def _ledger(
-    record: Any,
-    library: str,
-    unit: str,
-    neighbouring: str | None,
-    d_in: float | None,
-    count: int | None,
+    record: Any, library: str, unit: str, neighbouring: str | None, d_in: float | None, count: int | None
 ) -> Ledger:
     if library == "opacus":
         return from_opacus(

@@ -132,9 +132,4 @@ def _text(path: Path, found: Verified) -> list[RenderableType]:
     parts += [line(), *accounting_table(accounting), line()]
     judged = accounting.verdict is not None and accounting.overview.total
     parts += bullets(line("proof", accounting.verdict) if judged else "Bounds", bound_words(accounting))
-    return [
-        *parts,
-        *shortfalls(accounting),
-        *premises(claim),
-        *not_checked(accounting.not_checked),
-    ]
+    return [*parts, *shortfalls(accounting), *premises(claim), *not_checked(accounting.not_checked)]

@@ -98,7 +98,7 @@ def test_every_key_is_read(read: Any) -> None:
         ("n = 1000", "", 20, "no n"),
         ("rho = 0.5,", "rho = 0.5, mu = 1.0,", 23, "one of epsilon, rho and mu"),
         ("rho = 0.5,", "", 23, "one of epsilon, rho and mu"),
-        ("rho = 0.5,", "rho = 0.5, delta = 1e-6,", 23, "delta belongs to epsilon"),
+        ("rho = 0.5,", "rho = 0.5, delta = 1e-6,", 23, "delta belongs to (epsilon, delta)-DP"),
         ("rho = 0.5,", "rhoo = 0.5,", 23, "did you mean 'rho'?"),
         ('"replace-one"', '"replace"', 23, "replace-one"),
         ('check = "kept"', 'check = "keptt"', 26, "did you mean 'kept'?"),
