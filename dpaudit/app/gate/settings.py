@@ -30,15 +30,11 @@ Line = Annotated[str, Field(min_length=1, max_length=1000, pattern=r"^[^\x00-\x1
 Name = Annotated[str, Field(max_length=100, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
 
 
-def _kebab(name: str) -> str:
-    return name.replace("_", "-")
-
-
 class Settings(BaseModel):
     """A table of the configuration; its keys are written with hyphens."""
 
     model_config: ClassVar[ConfigDict] = ConfigDict(
-        frozen=True, extra="forbid", strict=True, alias_generator=_kebab
+        frozen=True, extra="forbid", strict=True, alias_generator=lambda name: name.replace("_", "-")
     )
 
 
@@ -139,11 +135,8 @@ def _delta_or_1_over_n(delta: Any) -> Any:
 class Policy(Settings):
     """What holds for every check, whatever it claims.
 
-    Attributes:
-        max_epsilon: every ledger must be proved (max-epsilon, delta-at-most)-DP.
-        delta_at_most: no claim may have a larger delta; a number, or ``"1/n"`` with each check's n.
-        allowed_samplers: what may have drawn the noise.
-        fail_on_increase: no ledger may cost more than the baseline certificate of its check.
+    Every ledger must be proved (max_epsilon, delta_at_most)-DP and cost no more than its check's baseline
+    certificate; no claim may have a larger delta (a number, or ``"1/n"`` with each check's n).
     """
 
     max_epsilon: NonNegative | None = None

@@ -6,12 +6,12 @@ import dataclasses
 import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, TypeAlias
 
 import click
 
 from dpaudit.accountants.filters.filters import GDPFilter, ZCDPFilter
+from dpaudit.app.options.files import PATH
 from dpaudit.certificate.statement import NOTHING_STATED, Statement
 from dpaudit.claims.claims import Claim
 from dpaudit.claims.guarantees import GDP, ZCDP, AnyGuarantee, ApproxDP, PureDP
@@ -160,7 +160,7 @@ rigour_option = click.option(
 #: Read at once: what cannot be followed stops the verb before anything runs.
 statement_option = click.option(
     "--statement",
-    type=click.Path(path_type=Path),
+    type=PATH,
     metavar="FILE",
     callback=lambda _context, _option, path: NOTHING_STATED if path is None else Statement.read(path),
     help="TOML: your statements about the deployment, for the reader; see docs/certificate.md.",
