@@ -108,7 +108,6 @@ class _Comparison:
         return found
 
     def _content(self, one: Any, other: Any, place: str) -> _Checks:
-        parts = pandas_parts(one), pandas_parts(other)
         if isinstance(one, weakref.ref):
             yield partial(self._owners, one(), other(), f"{place} (referent)")
         elif isinstance(one, np.ndarray):
@@ -129,15 +128,16 @@ class _Comparison:
             yield from self._functions(one, other, place)
         elif isinstance(one, type | BuiltinFunctionType):
             yield partial(named, one, other, place)
-        elif parts[0] is not None and parts[1] is not None:
-            if list(parts[0]) != list(parts[1]):
+        elif (mine := pandas_parts(one)) is not None and (theirs := pandas_parts(other)) is not None:
+            if list(mine) != list(theirs):
                 yield f"{place} (shapes or attributes)"
-            for name, part in parts[0].items():
-                yield partial(self.difference, part, parts[1].get(name), f"{place} ({name})")
+            for name, part in mine.items():
+                yield partial(self.difference, part, theirs.get(name), f"{place} ({name})")
         else:
             yield from self._containers(one, other, place)
 
     def _containers(self, one: Any, other: Any, place: str) -> _Checks:
+        whole = type(one) in EXACT
         if isinstance(one, Mapping):
             yield from self._sequences(list(one), list(other), f"{place} (keys)")
             for (key, a), b in zip(one.items(), other.values(), strict=False):
@@ -149,10 +149,10 @@ class _Comparison:
         elif isinstance(one, AbstractSet):
             yield lambda: None if members(one, place) == members(other, place) else place
         elif isinstance(one, BaseModel):
-            private = one.__pydantic_private__, other.__pydantic_private__
+            whole, private = True, (one.__pydantic_private__, other.__pydantic_private__)
             yield partial(self.difference, *private, f"{place} (private)")
         yield from self._attributes(one, other, place)
-        if not (type(one) in EXACT or isinstance(one, BaseModel)):
+        if not whole:
             yield partial(self._reduced, one, other, place)
 
     def _owners(self, one: Any, other: Any, place: str) -> str | None:
