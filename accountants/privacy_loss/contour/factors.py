@@ -61,7 +61,7 @@ class Factor(Protocol):
         """Log M(c + it) - log M(c) at t >= 0, increasing; shapes [nodes]."""
 
     def decay(self, c: float, lower: Vector, upper: Vector) -> Vector:
-        """Upper bounds on log |M(c + it) / M(c)| for lower <= t <= upper; the last upper is inf; [intervals]."""
+        """Upper bounds on log |M(c + it) / M(c)| for lower <= t <= upper, the last inf: [intervals]."""
 
 
 @dataclass(frozen=True)
