@@ -5,21 +5,11 @@ from __future__ import annotations
 import secrets
 from datetime import UTC, datetime
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from dpaudit.accountants.accounting import account as account_for
-from dpaudit.accountants.book.accounts import (
-    SCHEMA,
-    Account,
-    Action,
-    Budget,
-    account_of,
-    cost_text,
-    nothing,
-    require_budget,
-    require_words,
-)
+from dpaudit.accountants.book import accounts
+from dpaudit.accountants.book.accounts import Account, Budget, cost_text, require_budget, require_words
 from dpaudit.accountants.book.tables import Tables
 from dpaudit.claims.claims import Claim
 from dpaudit.claims.guarantees import AnyGuarantee
@@ -36,11 +26,8 @@ class Book:
 
     A reservation counts from the moment it is made, whatever happens to the run: a crash leaks nothing. It
     can be spent later by any process that knows its name, or cancelled once it is certain that nothing was
-    released.
-
-    Args:
-        address: a file for SQLite, or a URL such as ``postgresql://user@host/database``.
-        make: make the book where there is none.
+    released. `address` is a file for SQLite, or a URL such as ``postgresql://user@host/database``; `make`
+    makes the book where there is none.
 
     Raises:
         BookUnavailable: the database does not answer.
@@ -54,9 +41,7 @@ class Book:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         self._tables.close()
 
     @property
@@ -98,7 +83,7 @@ class Book:
                 )
             row = {
                 "dataset": dataset,
-                "schema": SCHEMA,
+                "schema": accounts.SCHEMA,
                 "budget": cost_text(kept),
                 "unit": unit,
                 "neighbouring": str(claim.neighbouring),
@@ -111,10 +96,8 @@ class Book:
     def reserve(self, dataset: str, cost: AnyGuarantee, *, note: str = "") -> str:
         """Set a run's cost aside before it is started; the reservation's name.
 
-        Raises:
-            BudgetExceeded: it does not fit; nothing is set aside.
-            ClaimMismatch: a cost on another scale than the budget's.
-            UsageError: no such account.
+        Raises `BudgetExceeded`: it does not fit; nothing is set aside; `ClaimMismatch`: a cost on another
+        scale than the budget's; `UsageError`: no such account.
         """
         require_words(note, "note", where=f"account {dataset!r}", empty=True)
         with self._tables.writing() as connection:
@@ -129,18 +112,13 @@ class Book:
             return reservation
 
     def spend(self, reservation: str, ledger: Ledger | None = None, *, published: bool = False) -> Account:
-        """Turn a reservation into what the run cost.
+        """Turn a reservation into what the run cost: its ledger's cost takes the reservation's place.
 
-        Args:
-            reservation: its name.
-            ledger: the run's; its cost takes the reservation's place. Without one the whole reservation is
-                spent: so settle a run that was cut short.
-            published: the run's output is known to others already, so its cost is entered even if it does not
-                fit.
+        Without a ledger the whole reservation is spent: so settle a run that was cut short. Where the run's
+        output is known to others already (`published`), its cost is entered even if it does not fit.
 
         Raises:
-            BudgetExceeded: the run cost more than was reserved, and the rest does not fit; the reservation
-                stands.
+            BudgetExceeded: the run cost more than was reserved, and does not fit; the reservation stands.
             ClaimMismatch: the ledger is about another unit, relation or trust model.
             CannotBound: the ledger has no bound on the budget's scale, or a premise of it fails.
             NotCertifiable, LedgerTruncated: the ledger is unhashed, unfinished, without noise or seeded.
@@ -176,7 +154,8 @@ class Book:
         with self._tables.writing() as connection:
             account = self._of(connection, reservation)
             self._open(account, reservation)
-            self._note(connection, account.dataset, reservation, "cancel", nothing(account.budget), note=note)
+            free = accounts.nothing(account.budget)
+            self._note(connection, account.dataset, reservation, "cancel", free, note=note)
             return self._locked(connection, account.dataset)
 
     def _locked(self, connection: Connection, dataset: str) -> Account:
@@ -191,7 +170,7 @@ class Book:
                 remedy="open one with `dpaudit book open`",
             )
         events = self._tables.events(connection, dataset)
-        return account_of(row, events, where=self._tables.shown)
+        return accounts.account_of(row, events, where=self._tables.shown)
 
     def _of(self, connection: Connection, reservation: str) -> Account:
         require_words(reservation, "reservation", where=self._tables.shown)
@@ -219,27 +198,29 @@ class Book:
 
     def _spent_already(self, account: Account, reservation: str, ledger: Ledger) -> bool:
         """Whether this very run was spent under this reservation: settled twice, it counts once."""
-        for event in account.events:
-            if event.ledger_hash is not None and event.ledger_hash == _run_of(ledger):
-                if event.reservation == reservation:
-                    return True
-                raise UsageError(
-                    f"this ledger was spent under reservation {event.reservation}",
-                    where=f"reservation {reservation}",
-                    why="one run is spent once",
-                    remedy="give the ledger of this reservation's own run",
-                )
-        return False
+        run = _run_of(ledger)
+        spent = next(
+            (e.reservation for e in account.events if run is not None and e.ledger_hash == run), None
+        )
+        if spent not in {None, reservation}:
+            raise UsageError(
+                f"this ledger was spent under reservation {spent}",
+                where=f"reservation {reservation}",
+                why="one run is spent once",
+                remedy="give the ledger of this reservation's own run",
+            )
+        return spent is not None
 
     def _note(
         self,
         connection: Connection,
         dataset: str,
         reservation: str,
-        action: Action,
+        action: str,
         cost: Budget,
-        **rest: str | None,  # note, ledger_hash
+        **rest: str | None,
     ) -> None:
+        """Write an event; `rest` are its note and ledger_hash."""
         row = {"dataset": dataset, "reservation": reservation, "action": action, "at": _now(), **rest}
         self._tables.add(connection, "events", {**row, "cost": cost_text(cost)})
 

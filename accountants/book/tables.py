@@ -3,12 +3,14 @@
 SQLite: `BEGIN IMMEDIATE` takes the one lock on writing before anything is read, and every commit reaches the
 disk. PostgreSQL: the account's row is locked before its events are read, and what others committed meanwhile
 is seen, as `READ COMMITTED` has it: under `REPEATABLE READ` a transaction that waited for the lock would see
-the events of before, whatever else the server's default may be. In both, a process that dies before
-its commit leaves nothing behind, and one that dies after it has its reservation in the book.
+the events of before. In both, a process that dies before its commit leaves nothing behind, and one that dies
+after it has its reservation in the book.
 """
 
 from __future__ import annotations
 
+import contextlib
+import functools
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,8 +26,7 @@ _DURABLE = (
     "SELECT set_config('synchronous_commit', 'on', true) WHERE current_setting('synchronous_commit') = 'off'"
 )
 
-#: How long to wait for others who write, in seconds.
-PATIENCE = 60
+PATIENCE = 60  # seconds to wait for others who write
 
 
 class Tables:
@@ -156,44 +157,31 @@ def _url(address: str | Path) -> URL:
     from sqlalchemy.exc import ArgumentError
 
     text = str(address)
-    if "://" not in text:
-        if text.startswith((":", "file:")):
-            raise _fleeting(text)
-        folder = Path(text).absolute().parent
-        if not text or not folder.is_dir():
-            raise UsageError(f"no folder {folder}", where=text, remedy="make the folder first")
-        return URL.create("sqlite", database=text)
-    try:
-        url = make_url(text)
-    except (ArgumentError, ValueError):
-        raise _foreign("an address that cannot be read") from None
-    match url.get_backend_name():
-        case "sqlite":
-            if not url.database or url.database.startswith((":", "file:")) or url.query:
-                raise _fleeting(text)
-            return url.set(drivername="sqlite")
-        case "postgresql":
-            return url.set(drivername="postgresql+psycopg")
-        case other:
-            raise _foreign(f"a {other} database")
-
-
-def _foreign(what: str) -> UsageError:
-    return UsageError(
-        what,
-        where="--book",
-        why="only SQLite and PostgreSQL are known to keep two runs from spending the same budget",
-        remedy="name a file, or postgresql://user@host/database",
-    )
-
-
-def _fleeting(text: str) -> UsageError:
-    return UsageError(
-        f"{text!r} names no file",
-        where="--book",
-        why="a book in memory ends with its process, and its budget could be spent again",
-        remedy="name a file: book.sqlite, or sqlite:///folder/book.sqlite",
-    )
+    what, url = "an address that cannot be read", URL.create("sqlite", database=text)
+    with contextlib.suppress(ArgumentError, ValueError):
+        url = make_url(text) if "://" in text else url
+        what = f"a {url.get_backend_name()} database"
+    if what == "a postgresql database":
+        return url.set(drivername="postgresql+psycopg")
+    if what != "a sqlite database":
+        raise UsageError(
+            what,
+            where="--book",
+            why="only SQLite and PostgreSQL are known to keep two runs from spending the same budget",
+            remedy="name a file, or postgresql://user@host/database",
+        )
+    file = url.database or ""
+    if file.startswith((":", "file:")) or ("://" in text and (not file or url.query)):
+        raise UsageError(
+            f"{text!r} names no file",
+            where="--book",
+            why="a book in memory ends with its process, and its budget could be spent again",
+            remedy="name a file: book.sqlite, or sqlite:///folder/book.sqlite",
+        )
+    folder = Path(file).absolute().parent
+    if "://" not in text and not (file and folder.is_dir()):
+        raise UsageError(f"no folder {folder}", where=text, remedy="make the folder first")
+    return url.set(drivername="sqlite")
 
 
 def _engine(url: URL) -> Engine:
@@ -202,14 +190,9 @@ def _engine(url: URL) -> Engine:
 
     if url.drivername != "sqlite":
         waiting = {"connect_timeout": 10}
-        engine = create_engine(
-            url, poolclass=NullPool, connect_args=waiting, isolation_level="READ COMMITTED"
-        )
-
-        def durable(connection: Connection) -> None:
-            connection.exec_driver_sql(_DURABLE)
-
-        event.listen(engine, "begin", durable)
+        level = "READ COMMITTED"
+        engine = create_engine(url, poolclass=NullPool, connect_args=waiting, isolation_level=level)
+        event.listen(engine, "begin", lambda connection: connection.exec_driver_sql(_DURABLE))
         return engine
     engine = create_engine(url, poolclass=NullPool, connect_args={"timeout": PATIENCE})
 
@@ -219,11 +202,8 @@ def _engine(url: URL) -> Engine:
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute("PRAGMA foreign_keys = ON")
 
-    def begun(connection: Connection) -> None:
-        connection.exec_driver_sql("BEGIN IMMEDIATE")
-
     event.listen(engine, "connect", connected)
-    event.listen(engine, "begin", begun)
+    event.listen(engine, "begin", lambda connection: connection.exec_driver_sql("BEGIN IMMEDIATE"))
     return engine
 
 
@@ -231,15 +211,12 @@ def _tables() -> MetaData:
     from sqlalchemy import Column, ForeignKey, Integer, MetaData, String, Table, UniqueConstraint
 
     metadata = MetaData()
-
-    def texts(*names: str) -> list[Any]:
-        return [Column(name, String, nullable=False) for name in names]
-
+    texts = functools.partial(Column, type_=String, nullable=False)
     Table(
         "dpaudit_accounts",
         metadata,
         Column("dataset", String, primary_key=True),
-        *texts("schema", "budget", "unit", "neighbouring", "trust_model", "at"),
+        *map(texts, ("schema", "budget", "unit", "neighbouring", "trust_model", "at")),
     )
     Table(
         "dpaudit_events",
@@ -247,9 +224,9 @@ def _tables() -> MetaData:
         Column("number", Integer, primary_key=True, autoincrement=True),
         Column("dataset", ForeignKey("dpaudit_accounts.dataset"), nullable=False, index=True),
         Column("reservation", String, nullable=False, index=True),
-        *texts("action", "cost"),
+        *map(texts, ("action", "cost")),
         Column("ledger_hash", String),
-        *texts("note", "at"),
+        *map(texts, ("note", "at")),
         UniqueConstraint("dataset", "ledger_hash"),  # one run is spent once
     )
     return metadata

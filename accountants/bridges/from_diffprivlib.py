@@ -35,12 +35,8 @@ def from_diffprivlib(
     """
     spends, remedy = getattr(spent, "spent_budget", spent), "give accountant.spent_budget"
     if not isinstance(spends, Sequence) or isinstance(spends, str | bytes):
-        raise UsageError(
-            f"a {type(spent).__name__}",
-            where="spent_budget",
-            why="what was spent is a list of pairs",
-            remedy=remedy,
-        )
+        why = "what was spent is a list of pairs"
+        raise UsageError(f"a {type(spent).__name__}", where="spent_budget", why=why, remedy=remedy)
     return declared_ledger(
         releases_of(spends, "spent_budget", ("epsilon", "delta"), remedy, _mechanism),
         algorithm=algorithm,

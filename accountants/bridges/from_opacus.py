@@ -37,12 +37,8 @@ TAKEN_ON_TRUST = (
 )
 
 _ENTRY = ("noise multiplier", "sample rate", "number of steps")
-
-#: More than any training makes; a ledger cannot hold counts beyond 2^53.
-_MOST_STEPS = 10**9
-
-#: Before it, a file could run code even in the mode that reads weights only (CVE-2025-32434).
-_SAFE_TORCH = (2, 6)
+_MOST_STEPS = 10**9  # more than any training makes; a ledger cannot hold counts beyond 2^53
+_SAFE_TORCH = (2, 6)  # older: a file could run code even in the mode that reads weights only (CVE-2025-32434)
 
 
 def from_opacus(
@@ -86,16 +82,12 @@ def from_opacus(
             why="what was released cannot be told from anything else in it",
             remedy=f"give accountant.state_dict(), or a checkpoint with its {IN_CHECKPOINT!r}",
         )
+    releases = releases_of(history, "history", _ENTRY, "give the history of accountant.state_dict()", _step)
+    accountant = str(inner.get("mechanism", "not named"))
+    parameters = {"source": "opacus", "accountant": accountant, "taken on trust": list(TAKEN_ON_TRUST)}
+    relation = Neighbouring.ADD_OR_REMOVE_ONE
     return declared_ledger(
-        releases_of(history, "history", _ENTRY, "give the history of accountant.state_dict()", _step),
-        algorithm=algorithm,
-        unit=unit,
-        neighbouring=Neighbouring.ADD_OR_REMOVE_ONE,
-        parameters={
-            "source": "opacus",
-            "accountant": str(inner.get("mechanism", "not named")),
-            "taken on trust": list(TAKEN_ON_TRUST),
-        },
+        releases, algorithm=algorithm, unit=unit, neighbouring=relation, parameters=parameters
     )
 
 
