@@ -134,19 +134,13 @@ def require_budget(guarantee: AnyGuarantee, where: str) -> Budget:
     """
     if isinstance(guarantee, PureDP | ZCDP | GDP):
         if math.copysign(1.0, leading_figure(guarantee)) < 0:
-            raise InvalidParameter(
-                f"a figure of {leading_figure(guarantee)}",
-                where=where,
-                why="nothing costs less than nothing",
-                remedy="give 0, or more",
-            )
+            what = f"a figure of {leading_figure(guarantee)}"
+            why = "nothing costs less than nothing"
+            raise InvalidParameter(what, where=where, why=why, remedy="give 0, or more")
         return guarantee
-    raise InvalidParameter(
-        f"a budget of {guarantee}",
-        where=where,
-        why="what is left of it after a run depends on how the run is composed with all others",
-        remedy="state it as zCDP, GDP or pure DP; `dpaudit convert` names the largest rho that meets it",
-    )
+    why = "what is left of it after a run depends on how the run is composed with all others"
+    remedy = "state it as zCDP, GDP or pure DP; `dpaudit convert` names the largest rho that meets it"
+    raise InvalidParameter(f"a budget of {guarantee}", where=where, why=why, remedy=remedy)
 
 
 def _sum(costs: Iterable[Budget]) -> Fraction:
@@ -198,12 +192,9 @@ def account_of(row: Mapping[str, Any], events: list[dict[str, Any]], *, where: s
     dataset = str(row["dataset"])
     place = f"{where}: account {dataset!r}"
     if row["schema"] != SCHEMA:
-        raise BookFormat(
-            f"schema {row['schema']!r} where this version reads {SCHEMA!r}",
-            where=place,
-            why="lines of another version may count otherwise",
-            remedy="use the version of dpaudit that wrote it",
-        )
+        what = f"schema {row['schema']!r} where this version reads {SCHEMA!r}"
+        why = "lines of another version may count otherwise"
+        raise BookFormat(what, where=place, why=why, remedy="use the version of dpaudit that wrote it")
     budget = _cost(row["budget"], place)
     if not isinstance(row["unit"], str) or not row["unit"].strip():
         raise _damaged(row["unit"], place)

@@ -259,20 +259,15 @@ def _cost_of(ledger: Ledger, account: Account) -> Budget:
         )
     failing = [str(premise) for premise in getattr(ledger.claim, "premises", ()) if not premise.holds]
     if failing:
-        raise CannotBound(
-            f"a premise fails: {'; '.join(failing)}",
-            where=place,
-            why="without it nothing bounds what the run cost: the figure of its releases may be too small",
-            remedy=_UNKNOWN_COST.format(instead="run it again with parameters that meet it"),
-        )
+        why = "without it nothing bounds what the run cost: the figure of its releases may be too small"
+        remedy = _UNKNOWN_COST.format(instead="run it again with parameters that meet it")
+        raise CannotBound(f"a premise fails: {'; '.join(failing)}", where=place, why=why, remedy=remedy)
     about = {"unit": account.unit, "neighbouring": account.neighbouring, "trust_model": account.trust_model}
     found = account_for(ledger, Claim(account.budget, **about)).bounds
     if not found:
-        raise CannotBound(
-            f"the run of {ledger.header.algorithm!r} has no bound on the scale of {account.budget}",
-            where=f"account {account.dataset!r}",
-            remedy="keep the budget on a scale that all its mechanisms have, such as zCDP",
-        )
+        what = f"the run of {ledger.header.algorithm!r} has no bound on the scale of {account.budget}"
+        remedy = "keep the budget on a scale that all its mechanisms have, such as zCDP"
+        raise CannotBound(what, where=f"account {account.dataset!r}", remedy=remedy)
     return _same_scale(account, found[0].guarantee)
 
 
@@ -280,11 +275,9 @@ def _same_scale(account: Account, cost: AnyGuarantee) -> Budget:
     """The cost, if it is on the scale of the account's budget."""
     found = require_budget(cost, where=f"account {account.dataset!r}")
     if type(found) is not type(account.budget):
-        raise ClaimMismatch(
-            f"a cost of {found} against a budget of {account.budget}",
-            where=f"account {account.dataset!r}",
-            remedy="state the cost on the budget's scale; `dpaudit convert` gives it",
-        )
+        what = f"a cost of {found} against a budget of {account.budget}"
+        remedy = "state the cost on the budget's scale; `dpaudit convert` gives it"
+        raise ClaimMismatch(what, where=f"account {account.dataset!r}", remedy=remedy)
     return found
 
 

@@ -48,11 +48,8 @@ class Tables:
         try:
             self._engine = _engine(url)
         except ImportError:
-            raise MissingExtra(
-                f"the driver for {url.drivername} is not installed",
-                where="book",
-                remedy="pip install 'dpaudit[postgres]'",
-            ) from None
+            what = f"the driver for {url.drivername} is not installed"
+            raise MissingExtra(what, where="book", remedy="pip install 'dpaudit[postgres]'") from None
         try:
             with self._named_errors():
                 self._require_tables(make=make)
@@ -134,12 +131,9 @@ class Tables:
                     )
 
     def _no_book(self) -> UsageError:
-        return UsageError(
-            "no budget book",
-            where=self.shown,
-            why="nothing is reserved or spent where no budget was stated",
-            remedy="name the book with --book or DPAUDIT_BOOK; `dpaudit book open` makes one",
-        )
+        why = "nothing is reserved or spent where no budget was stated"
+        remedy = "name the book with --book or DPAUDIT_BOOK; `dpaudit book open` makes one"
+        return UsageError("no budget book", where=self.shown, why=why, remedy=remedy)
 
     def _table(self, name: str) -> Any:
         return self._metadata.tables[f"dpaudit_{name}"]
@@ -164,20 +158,14 @@ def _url(address: str | Path) -> URL:
     if what == "a postgresql database":
         return url.set(drivername="postgresql+psycopg")
     if what != "a sqlite database":
-        raise UsageError(
-            what,
-            where="--book",
-            why="only SQLite and PostgreSQL are known to keep two runs from spending the same budget",
-            remedy="name a file, or postgresql://user@host/database",
-        )
+        why = "only SQLite and PostgreSQL are known to keep two runs from spending the same budget"
+        remedy = "name a file, or postgresql://user@host/database"
+        raise UsageError(what, where="--book", why=why, remedy=remedy)
     file = url.database or ""
     if file.startswith((":", "file:")) or ("://" in text and (not file or url.query)):
-        raise UsageError(
-            f"{text!r} names no file",
-            where="--book",
-            why="a book in memory ends with its process, and its budget could be spent again",
-            remedy="name a file: book.sqlite, or sqlite:///folder/book.sqlite",
-        )
+        why = "a book in memory ends with its process, and its budget could be spent again"
+        remedy = "name a file: book.sqlite, or sqlite:///folder/book.sqlite"
+        raise UsageError(f"{text!r} names no file", where="--book", why=why, remedy=remedy)
     folder = Path(file).absolute().parent
     if "://" not in text and not (file and folder.is_dir()):
         raise UsageError(f"no folder {folder}", where=text, remedy="make the folder first")

@@ -83,11 +83,9 @@ def _neighbouring(
         return own
     if whole and own is Neighbouring.ZERO_OUT and asked == Neighbouring.REPLACE_ONE:
         return Neighbouring.REPLACE_ONE
-    raise ClaimMismatch(
-        f"events under {relation.name} for a ledger under {str(asked)!r}",
-        where="neighbouring",
-        remedy=f"leave it out: these events are about {str(own)!r}",
-    )
+    what = f"events under {relation.name} for a ledger under {str(asked)!r}"
+    remedy = f"leave it out: these events are about {str(own)!r}"
+    raise ClaimMismatch(what, where="neighbouring", remedy=remedy)
 
 
 def _leaves(event: Any, count: int, where: str, depth: int = 0) -> Iterator[tuple[Any, int, str]]:

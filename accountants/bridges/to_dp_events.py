@@ -91,12 +91,8 @@ def _needs_replacing(mechanism: AnyMechanism, neighbouring: Neighbouring, where:
     pair = mechanism.dominating_pair()
     replaced = neighbouring is Neighbouring.REPLACE_ONE
     if isinstance(pair, dominating.Response) and not replaced:
-        raise _no_event(
-            mechanism,
-            where,
-            why=f"dp-accounting has randomized response under replace-one, and here it is {neighbouring}",
-            remedy="state its epsilon as an opaque pure-dp release",
-        )
+        why = f"dp-accounting has randomized response under replace-one, and here it is {neighbouring}"
+        raise _no_event(mechanism, where, why=why, remedy="state its epsilon as an opaque pure-dp release")
     return replaced and isinstance(pair, dominating.Response | dominating.Sampled)
 
 

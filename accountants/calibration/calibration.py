@@ -90,11 +90,9 @@ def calibrate(
     the mechanism cannot meet it, has no noise to choose, or two accountants disagree.
     """
     if prototype.noise is None:
-        raise CannotBound(
-            f"the noise of a {prototype.kind} mechanism is not free to choose",
-            where=f"mechanism {prototype.kind}",
-            remedy="calibrate the mechanism that it stands for",
-        )
+        what = f"the noise of a {prototype.kind} mechanism is not free to choose"
+        remedy = "calibrate the mechanism that it stands for"
+        raise CannotBound(what, where=f"mechanism {prototype.kind}", remedy=remedy)
     sensitivity = prototype.declared_sensitivity
     if sensitivity is not None and sensitivity.value == 0.0:
         raise InvalidParameter("a sensitivity of 0 needs no noise", where="sensitivity")
@@ -227,12 +225,9 @@ def split(budget: AnyGuarantee, weights: Sequence[float]) -> tuple[AnyGuarantee,
         case GDP(mu=mu):
             return tuple(GDP(mu=sqrt_down(Fraction(mu) ** 2 * weight / whole)) for weight in exact)
         case ApproxDP() | RDP():
-            raise CannotBound(
-                f"a split of {budget}",
-                where="budget",
-                why="parts of such a guarantee compose to more than their sum",
-                remedy="calibrate a zCDP or GDP budget to it, and split that",
-            )
+            why = "parts of such a guarantee compose to more than their sum"
+            remedy = "calibrate a zCDP or GDP budget to it, and split that"
+            raise CannotBound(f"a split of {budget}", where="budget", why=why, remedy=remedy)
         case _:
             assert_never(budget)
 

@@ -304,11 +304,8 @@ def _distinct(exposures: Iterable[Counter[Key]]) -> list[Counter[Key]]:
     for exposure in exposures:
         found[frozenset(exposure.items())] = exposure
         if len(found) > _MOST_EXPOSURES:
-            raise CannotBound(
-                f"more than {_MOST_EXPOSURES} ways to meet the parts of the splits",
-                where="composition",
-                remedy="claim zCDP, which adds up part by part",
-            )
+            what = f"more than {_MOST_EXPOSURES} ways to meet the parts of the splits"
+            raise CannotBound(what, where="composition", remedy="claim zCDP, which adds up part by part")
     return list(found.values())
 
 
@@ -325,11 +322,9 @@ def for_group(mechanism: AnyMechanism, size: int) -> tuple[AnyMechanism, int]:
         return mechanism, 1
     found = mechanism.for_group(size, _times)
     if found is None:
-        raise CannotBound(
-            f"no bound for groups of {size} is known for a {mechanism.kind} mechanism",
-            where="header.group_size",
-            remedy="claim for single units, or account for the mechanism inside without sampling",
-        )
+        what = f"no bound for groups of {size} is known for a {mechanism.kind} mechanism"
+        remedy = "claim for single units, or account for the mechanism inside without sampling"
+        raise CannotBound(what, where="header.group_size", remedy=remedy)
     return found
 
 

@@ -132,9 +132,6 @@ def largest_loss(table: dominating.Table) -> float:
 def finite(cost: float, mechanism: AnyMechanism) -> float:
     """The cost, unless rounding took it past every double: then `CannotBound`."""
     if not math.isfinite(cost):
-        raise CannotBound(
-            f"the cost of {mechanism.kind} noise exceeds every double",
-            where=f"mechanism {mechanism.kind}",
-            remedy="add noise",
-        )
+        what = f"the cost of {mechanism.kind} noise exceeds every double"
+        raise CannotBound(what, where=f"mechanism {mechanism.kind}", remedy="add noise")
     return cost

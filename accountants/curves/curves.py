@@ -173,11 +173,9 @@ def pld_profile(composition: Composition) -> LossProfile | LeastProfile:
 def _pairs_profile(composition: Composition) -> LossProfile:
     exposures = composition.exposures()
     if len(exposures) > _MOST_EXPOSURES:
-        raise CannotBound(
-            f"{len(exposures)} ways to meet the parts of the splits",
-            where="composition",
-            remedy="use an accountant that adds up part by part: zcdp, gdp or rdp",
-        )
+        what = f"{len(exposures)} ways to meet the parts of the splits"
+        remedy = "use an accountant that adds up part by part: zcdp, gdp or rdp"
+        raise CannotBound(what, where="composition", remedy=remedy)
     # Looked up once for each mechanism, however many exposures share it.
     relation = composition.sampling_relation
     terms = {m: losses(m, relation) for exposure in exposures for m in exposure.others()}

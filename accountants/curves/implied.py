@@ -105,11 +105,8 @@ def held_to(budget: AnyGuarantee, group_size: int = 1) -> Additive:
         case GDP():
             return GDP(mu=held(budget.mu, group_size))
         case ApproxDP() | RDP():
-            raise CannotBound(
-                f"a budget of {budget}",
-                where="header.budget",
-                remedy="hold the run to a zCDP, GDP or pure-DP budget",
-            )
+            remedy = "hold the run to a zCDP, GDP or pure-DP budget"
+            raise CannotBound(f"a budget of {budget}", where="header.budget", remedy=remedy)
         case _:
             assert_never(budget)
 

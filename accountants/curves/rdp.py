@@ -60,11 +60,9 @@ class RenyiProfile:
         Raises `CannotBound`: a mechanism has no log moment, or there are too many distinct ones.
         """
         if composition.distinct > MOST_DISTINCT:
-            raise CannotBound(
-                f"{composition.distinct} distinct mechanisms",
-                where="composition",
-                remedy="use the accountant of privacy losses, which compresses them",
-            )
+            what = f"{composition.distinct} distinct mechanisms"
+            remedy = "use the accountant of privacy losses, which compresses them"
+            raise CannotBound(what, where="composition", remedy=remedy)
         sampled = any(isinstance(mechanism, PoissonSampled) for mechanism in composition.others())
         directions = [
             _total(composition, mixture_first=way) for way in ((True, False) if sampled else (True,))
@@ -84,19 +82,13 @@ class RenyiProfile:
         """
         t = above_one("alpha", alpha) - 1.0
         if self.revealed > 0.0:
-            raise CannotBound(
-                "a release that may reveal everything has no finite Renyi divergence",
-                where="composition",
-                remedy="claim (epsilon, delta)-DP",
-            )
+            what = "a release that may reveal everything has no finite Renyi divergence"
+            raise CannotBound(what, where="composition", remedy="claim (epsilon, delta)-DP")
         # alpha - 1 is exact below 2^53; beyond, the divergence is that of the next order.
         found = min(self.pure, self._log_moment(math.nextafter(t, math.inf)) / t * (1.0 + ROUNDING))
         if not math.isfinite(found):
-            raise CannotBound(
-                f"no finite Renyi divergence of order {alpha}",
-                where="composition",
-                remedy="ask for a smaller order",
-            )
+            what = f"no finite Renyi divergence of order {alpha}"
+            raise CannotBound(what, where="composition", remedy="ask for a smaller order")
         return found
 
     def epsilon(self, delta: float) -> float:
