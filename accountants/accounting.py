@@ -198,12 +198,10 @@ def _require_within_budget(composition: Composition, budget: AnyGuarantee) -> No
     spent = bounds(composition, budget)
     if not spent or leading_figure(spent[0].guarantee) > leading_figure(budget) * (1 + CLAIM_TOLERANCE):
         cost = spent[0].guarantee if spent else "more than can be bounded"
-        raise NotCertifiable(
-            f"the releases cost {cost}, the budget was {budget}",
-            where="header.budget",
-            why="a filter that had held this budget would have refused one of them",
-            remedy="run the algorithm again with a curator that holds the budget",
-        )
+        what = f"the releases cost {cost}, the budget was {budget}"
+        why = "a filter that had held this budget would have refused one of them"
+        remedy = "run the algorithm again with a curator that holds the budget"
+        raise NotCertifiable(what, where="header.budget", why=why, remedy=remedy)
 
 
 def _taken_on_trust(

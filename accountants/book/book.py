@@ -75,22 +75,13 @@ class Book:
         require_words(unit, "unit of privacy", where=f"account {dataset!r}")
         with self._tables.writing() as connection:
             if self._tables.account(connection, dataset) is not None:
-                raise UsageError(
-                    f"{dataset!r} has an account already",
-                    where=self._tables.shown,
-                    why="a budget that could be stated again would be no budget",
-                    remedy="look at it with `dpaudit book show`",
-                )
-            row = {
-                "dataset": dataset,
-                "schema": accounts.SCHEMA,
-                "budget": cost_text(kept),
-                "unit": unit,
-                "neighbouring": str(claim.neighbouring),
-                "trust_model": str(claim.trust_model),
-                "at": _now(),
-            }
-            self._tables.add(connection, "accounts", row)
+                what = f"{dataset!r} has an account already"
+                where = self._tables.shown
+                why = "a budget that could be stated again would be no budget"
+                raise UsageError(what, where=where, why=why, remedy="look at it with `dpaudit book show`")
+            row = {"dataset": dataset, "schema": accounts.SCHEMA, "budget": cost_text(kept), "unit": unit}
+            about = {"neighbouring": str(claim.neighbouring), "trust_model": str(claim.trust_model)}
+            self._tables.add(connection, "accounts", {**row, **about, "at": _now()})
             return self._locked(connection, dataset)
 
     def reserve(self, dataset: str, cost: AnyGuarantee, *, note: str = "") -> str:
@@ -144,12 +135,10 @@ class Book:
         Raises `UsageError`: no such reservation, it is settled already, or the note is empty.
         """
         if not note.strip():
-            raise UsageError(
-                "a cancellation without a reason",
-                where=f"reservation {reservation}",
-                why="budget may come back only if it is certain that nothing was released",
-                remedy="say how that is known",
-            )
+            what = "a cancellation without a reason"
+            where = f"reservation {reservation}"
+            why = "budget may come back only if it is certain that nothing was released"
+            raise UsageError(what, where=where, why=why, remedy="say how that is known")
         require_words(note, "note", where=f"reservation {reservation}")
         with self._tables.writing() as connection:
             account = self._of(connection, reservation)
@@ -163,12 +152,10 @@ class Book:
         row = self._tables.account(connection, dataset)
         if row is None:
             known = ", ".join(self._tables.datasets(connection)) or "none"
-            raise UsageError(
-                f"no account {dataset!r}; there are: {known}",
-                where=self._tables.shown,
-                why="what is not in the book is held to no budget",
-                remedy="open one with `dpaudit book open`",
-            )
+            what = f"no account {dataset!r}; there are: {known}"
+            where = self._tables.shown
+            why = "what is not in the book is held to no budget"
+            raise UsageError(what, where=where, why=why, remedy="open one with `dpaudit book open`")
         events = self._tables.events(connection, dataset)
         return accounts.account_of(row, events, where=self._tables.shown)
 
@@ -176,24 +163,20 @@ class Book:
         require_words(reservation, "reservation", where=self._tables.shown)
         dataset = self._tables.dataset_of(connection, reservation)
         if dataset is None:
-            raise UsageError(
-                f"no reservation {reservation!r}",
-                where=self._tables.shown,
-                why="only what was reserved can be spent or cancelled",
-                remedy="reserve first; `dpaudit book show` lists what is open",
-            )
+            what = f"no reservation {reservation!r}"
+            why = "only what was reserved can be spent or cancelled"
+            remedy = "reserve first; `dpaudit book show` lists what is open"
+            raise UsageError(what, where=self._tables.shown, why=why, remedy=remedy)
         return self._locked(connection, dataset)
 
     def _open(self, account: Account, reservation: str) -> Budget:
         """What an unsettled reservation counts."""
         entry = next(entry for entry in account.entries if entry.reservation == reservation)
         if entry.state != "reserved":
-            raise UsageError(
-                f"{entry.state} already",
-                where=f"reservation {reservation}",
-                why="a run is settled once",
-                remedy="reserve again for another run",
-            )
+            what = f"{entry.state} already"
+            where = f"reservation {reservation}"
+            why = "a run is settled once"
+            raise UsageError(what, where=where, why=why, remedy="reserve again for another run")
         return entry.cost
 
     def _spent_already(self, account: Account, reservation: str, ledger: Ledger) -> bool:
@@ -203,12 +186,10 @@ class Book:
             (e.reservation for e in account.events if run is not None and e.ledger_hash == run), None
         )
         if spent not in {None, reservation}:
-            raise UsageError(
-                f"this ledger was spent under reservation {spent}",
-                where=f"reservation {reservation}",
-                why="one run is spent once",
-                remedy="give the ledger of this reservation's own run",
-            )
+            what = f"this ledger was spent under reservation {spent}"
+            where = f"reservation {reservation}"
+            remedy = "give the ledger of this reservation's own run"
+            raise UsageError(what, where=where, why="one run is spent once", remedy=remedy)
         return spent is not None
 
     def _note(

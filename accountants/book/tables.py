@@ -123,12 +123,10 @@ class Tables:
             for table in self._metadata.sorted_tables:
                 columns = found.get_columns(table.name) if found.has_table(table.name) else []
                 if {column["name"] for column in columns} != set(table.columns.keys()):
-                    raise UsageError(
-                        f"its table {table.name!r} does not belong to a budget book",
-                        where=self.shown,
-                        why="what is written there belongs to something else",
-                        remedy="name a new file, a book, or another database",
-                    )
+                    what = f"its table {table.name!r} does not belong to a budget book"
+                    why = "what is written there belongs to something else"
+                    remedy = "name a new file, a book, or another database"
+                    raise UsageError(what, where=self.shown, why=why, remedy=remedy)
 
     def _no_book(self) -> UsageError:
         why = "nothing is reserved or spent where no budget was stated"
@@ -200,12 +198,8 @@ def _tables() -> MetaData:
 
     metadata = MetaData()
     texts = functools.partial(Column, type_=String, nullable=False)
-    Table(
-        "dpaudit_accounts",
-        metadata,
-        Column("dataset", String, primary_key=True),
-        *map(texts, ("schema", "budget", "unit", "neighbouring", "trust_model", "at")),
-    )
+    budgets = map(texts, ("schema", "budget", "unit", "neighbouring", "trust_model", "at"))
+    Table("dpaudit_accounts", metadata, Column("dataset", String, primary_key=True), *budgets)
     Table(
         "dpaudit_events",
         metadata,

@@ -150,12 +150,8 @@ def _answer(event: Any, relation: NeighboringRelation, place: str) -> AnyMechani
     """
     p, k = _positive(event.noise_parameter, place), _whole_number(event.num_buckets, "num_buckets", place)
     if relation.name == "ADD_OR_REMOVE_ONE":
-        raise _no_mechanism(
-            event,
-            place.partition(":")[0],
-            "dp-accounting has it where an answer is replaced, not where one is added",
-            "give the relation REPLACE_ONE",
-        )
+        why = "dp-accounting has it where an answer is replaced, not where one is added"
+        raise _no_mechanism(event, place.partition(":")[0], why, "give the relation REPLACE_ONE")
     if k == 1 or p == 1:
         return None
     if p > 1:
@@ -184,23 +180,16 @@ def _sampled(event: Any, relation: NeighboringRelation, moves: float, where: str
         square = sum(((Fraction(moves) / Fraction(one.sigma)) ** 2 * n for one, n in gaussian), Fraction(0))
         together = Gaussian(sigma=1.0, sensitivity=L2(sqrt_up(square)))
         return PoissonSampled(rate=rate, mechanism=together)
-    raise _no_mechanism(
-        event,
-        where,
-        "only Gaussian noise, or one Laplace release, on a sample is known here",
-        "state its guarantee as an opaque release, with a justification",
-    )
+    why = "only Gaussian noise, or one Laplace release, on a sample is known here"
+    remedy = "state its guarantee as an opaque release, with a justification"
+    raise _no_mechanism(event, where, why, remedy)
 
 
 def _tree(event: Any, relation: NeighboringRelation, moves: float, place: str) -> AnyMechanism:
     """Trees of which a record is in one: the longest counts."""
     if relation.name != "REPLACE_SPECIAL":
-        raise _no_mechanism(
-            event,
-            place.partition(":")[0],
-            "its theorem is about records replaced by a special one: another change moves all later ones",
-            "give the relation REPLACE_SPECIAL",
-        )
+        why = "its theorem is about records replaced by a special one: another change moves all later ones"
+        raise _no_mechanism(event, place.partition(":")[0], why, "give the relation REPLACE_SPECIAL")
     counts = event.step_counts if isinstance(event.step_counts, list | tuple) else [event.step_counts]
     steps = max((_whole_number(count, "step_counts", place) for count in counts), default=0)
     if not steps:

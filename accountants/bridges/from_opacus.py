@@ -60,12 +60,10 @@ def from_opacus(
         InvalidParameter: a noise multiplier, sample rate or number of steps outside its range.
     """
     if neighbouring != Neighbouring.ADD_OR_REMOVE_ONE:
-        raise ClaimMismatch(
-            f"Opacus' history for a ledger under {str(neighbouring)!r}",
-            where="neighbouring",
-            why="a multiplier is the noise over the clipping norm, by which adding an example moves a sum",
-            remedy=f"leave it out: a history is about {str(Neighbouring.ADD_OR_REMOVE_ONE)!r}",
-        )
+        what = f"Opacus' history for a ledger under {str(neighbouring)!r}"
+        why = "a multiplier is the noise over the clipping norm, by which adding an example moves a sum"
+        remedy = f"leave it out: a history is about {str(Neighbouring.ADD_OR_REMOVE_ONE)!r}"
+        raise ClaimMismatch(what, where="neighbouring", why=why, remedy=remedy)
     if isinstance(state, Mapping) and "history" in state and IN_CHECKPOINT in state:
         what = "two histories"
         remedy = f"give accountant.state_dict() alone, or a checkpoint with its {IN_CHECKPOINT!r}"
@@ -105,12 +103,10 @@ def read_checkpoint(path: str | Path) -> Mapping[str, Any]:
     except OSError:
         raise
     except Exception as error:  # noqa: BLE001  (torch promises no kind of error for a broken file)
-        raise UsageError(
-            f"torch does not read it as weights: {str(error).splitlines()[0] if str(error) else error!r}",
-            where=str(path),
-            why="objects of other kinds could run code when they are read",
-            remedy="write accountant.state_dict() as JSON",
-        ) from None
+        what = f"torch does not read it as weights: {str(error).splitlines()[0] if str(error) else error!r}"
+        where = str(path)
+        why = "objects of other kinds could run code when they are read"
+        raise UsageError(what, where=where, why=why, remedy="write accountant.state_dict() as JSON") from None
     if not isinstance(state, Mapping):
         what = f"a checkpoint that holds a {type(state).__name__}"
         remedy = "give a file that PrivacyEngine.save_checkpoint wrote"

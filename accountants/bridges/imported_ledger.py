@@ -82,12 +82,10 @@ def stated_relation(neighbouring: Neighbouring | str) -> Neighbouring:
     try:
         return Neighbouring(neighbouring)
     except ValueError:
-        raise InvalidParameter(
-            f"neighbouring = {neighbouring!r}",
-            where="neighbouring",
-            why="the same figure means another protection under each",
-            remedy=f"give one of {', '.join(map(str, Neighbouring))}",
-        ) from None
+        what = f"neighbouring = {neighbouring!r}"
+        why = "the same figure means another protection under each"
+        remedy = f"give one of {', '.join(map(str, Neighbouring))}"
+        raise InvalidParameter(what, where="neighbouring", why=why, remedy=remedy) from None
 
 
 def named(place: str, error: InputError) -> InputError:

@@ -109,24 +109,20 @@ def _require(node: Any, version: str, place: str, depth: int) -> None:
 
 
 def _unknown(name: object, place: str) -> UsageError:
-    return UsageError(
-        f"a field {str(name)[:60]!r} that OpenDP does not write there",
-        where=place[:80],
-        why="reading a measurement calls what any of its fields names",
-        remedy="give what opendp.mod.serialize(measurement) returned",
-    )
+    what = f"a field {str(name)[:60]!r} that OpenDP does not write there"
+    why = "reading a measurement calls what any of its fields names"
+    remedy = "give what opendp.mod.serialize(measurement) returned"
+    return UsageError(what, where=place[:80], why=why, remedy=remedy)
 
 
 def _require_constructor(node: Mapping[str, Any], version: str, place: str) -> None:
     module, function = node.get("__module__"), node.get("__function__")
     allowed = _CONSTRUCTORS.get(module) if isinstance(module, str) else None
     if allowed is None or not isinstance(function, str) or not allowed.fullmatch(function):
-        raise UsageError(
-            f"a call of {str(module)[:40]}.{str(function)[:60]}",
-            where=place,
-            why="reading a measurement calls what it names, and that is no constructor",
-            remedy="give what opendp.mod.serialize(measurement) returned",
-        )
+        what = f"a call of {str(module)[:40]}.{str(function)[:60]}"
+        why = "reading a measurement calls what it names, and that is no constructor"
+        remedy = "give what opendp.mod.serialize(measurement) returned"
+        raise UsageError(what, where=place, why=why, remedy=remedy)
     if node.get("__version__") != version:
         what = f"made by opendp {node.get('__version__')}, installed is {version}"
         why = "the same constructor may draw other noise there, and have another map"

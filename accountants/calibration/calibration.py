@@ -117,12 +117,10 @@ def scale_ledger(
     """
     if isinstance(ledger, Ledger):
         if ledger.header.budget is not None:
-            raise CannotBound(
-                "the number of releases depended on the data",
-                where="header.schedule",
-                why="other noise would have led to other releases; the budget alone bounds the run",
-                remedy="run the algorithm again with another budget",
-            )
+            what = "the number of releases depended on the data"
+            why = "other noise would have led to other releases; the budget alone bounds the run"
+            remedy = "run the algorithm again with another budget"
+            raise CannotBound(what, where="header.schedule", why=why, remedy=remedy)
         releases, composition = tuple(ledger.releases), compose_ledger(ledger)
     else:
         releases = tuple(ledger)
@@ -175,16 +173,10 @@ def _smallest(
         while at(high := low + step) > 0.0:
             low, step = high, 2.0 * step
             if high > _FURTHEST - 2.0 * step:
-                raise (
-                    refused[-1]
-                    if refused
-                    else CannotBound(
-                        f"no amount of noise leads to {target}",
-                        where="target",
-                        why="releases whose noise is fixed exceed it, or it allows no loss at all",
-                        remedy="ask for a larger budget",
-                    )
-                )
+                what = f"no amount of noise leads to {target}"
+                why = "releases whose noise is fixed exceed it, or it allows no loss at all"
+                no_noise = CannotBound(what, where="target", why=why, remedy="ask for a larger budget")
+                raise refused[-1] if refused else no_noise
     else:
         while at(low := high - step) <= 0.0:
             high, step = low, 2.0 * step

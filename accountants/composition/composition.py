@@ -128,11 +128,9 @@ def _is_kind(key: Key, kind: Kind) -> TypeGuard[PlainNoise]:
 
 def _columns(noise: Sequence[PlainNoise], counts: Sequence[int]) -> Columns:
     """In columns, counts past 2^53 as the doubles above them; filled one by one, without rows between."""
-    return Columns(
-        np.fromiter((one.sensitivity for one in noise), np.float64, len(noise)),
-        np.fromiter((one.scale for one in noise), np.float64, len(noise)),
-        np.fromiter((float(n) if n <= _EXACT else up(Fraction(n)) for n in counts), np.float64, len(noise)),
-    )
+    runs = (float(n) if n <= _EXACT else up(Fraction(n)) for n in counts)
+    columns = ((one.sensitivity for one in noise), (one.scale for one in noise), runs)
+    return Columns(*(np.fromiter(column, np.float64, len(noise)) for column in columns))
 
 
 #: The releases of one part of a split; None: those that all units are in.

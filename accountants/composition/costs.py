@@ -54,11 +54,13 @@ def _pure(mechanism: AnyMechanism, scale: str) -> float:
         case dominating.ZCDP(rho=0):
             return 0.0
         case dominating.Gaussian() | dominating.Sampled() | dominating.ZCDP() | dominating.Table():
-            raise _no_pure(mechanism, scale, _REMEDIES[type(pair)])
+            pass
         case dominating.Smooth() | dominating.Approx():
-            raise _no_pure(mechanism, scale, _REMEDIES[type(pair)])
+            pass
         case _:
             assert_never(pair)
+    what = f"no bound on the {scale} of a {mechanism.kind} mechanism is known here"
+    raise CannotBound(what, where=f"mechanism {mechanism.kind}", remedy=_REMEDIES[type(pair)])
 
 
 @columns.additive(columns.gaussian_rho, columns.laplace_rho)
@@ -99,11 +101,6 @@ def mu_squared(mechanism: AnyMechanism) -> float:
     if isinstance(pair, dominating.Gaussian):
         return finite(up(pair.mu_squared), mechanism)
     return finite(up(Fraction(pure_to_gdp(_pure(mechanism, "GDP"))) ** 2), mechanism)
-
-
-def _no_pure(mechanism: AnyMechanism, scale: str, remedy: str) -> CannotBound:
-    what = f"no bound on the {scale} of a {mechanism.kind} mechanism is known here"
-    return CannotBound(what, where=f"mechanism {mechanism.kind}", remedy=remedy)
 
 
 def _sampled_epsilon(rate: float, epsilon: float) -> float:

@@ -103,11 +103,9 @@ class RenyiProfile:
         def at(log_t: float) -> float:
             t = math.exp(log_t)
             moment = self._log_moment(t)
-            return (
-                conversions.renyi_epsilon(t, moment / t, 0.0, target)
-                if math.isfinite(moment / t)
-                else math.inf
-            )
+            divergence = moment / t
+            finite = math.isfinite(divergence)
+            return conversions.renyi_epsilon(t, divergence, 0.0, target) if finite else math.inf
 
         found = max(0.0, _least(at))
         if math.isfinite(self.pure):

@@ -74,12 +74,10 @@ def losses(mechanism: AnyMechanism, neighbouring: Neighbouring) -> Losses:
         case dominating.ZCDP(rho=cost):
             if cost == 0:
                 return []
-            raise CannotBound(
-                f"no dominating pair of a {mechanism.kind} mechanism is known",
-                where=f"mechanism {mechanism.kind}",
-                why="its Renyi divergences are bounded, not its privacy loss",
-                remedy="use the accountant of Renyi divergences, or claim zCDP",
-            )
+            what = f"no dominating pair of a {mechanism.kind} mechanism is known"
+            why = "its Renyi divergences are bounded, not its privacy loss"
+            remedy = "use the accountant of Renyi divergences, or claim zCDP"
+            raise CannotBound(what, where=f"mechanism {mechanism.kind}", why=why, remedy=remedy)
         case _:
             assert_never(pair)
 

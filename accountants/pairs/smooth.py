@@ -68,11 +68,8 @@ def smooth_delta(epsilon: float, alpha: float, beta: float, dimension: int) -> f
     ratio of scale to shift, beta >= 0 the largest change of the log variance. Raises `InvalidParameter`: an
     argument is out of range.
     """
-    epsilon, alpha, beta = (
-        nonnegative("epsilon", epsilon),
-        positive("alpha", alpha),
-        nonnegative("beta", beta),
-    )
+    epsilon, alpha = nonnegative("epsilon", epsilon), positive("alpha", alpha)
+    beta = nonnegative("beta", beta)
     if alpha < 1e-6 or beta > 30.0 or dimension > _MOST_DIMENSIONS:  # nothing is hidden
         return 1.0
     # Less hidden, or less allowed, is what is computed in place of what is past every double.
