@@ -77,50 +77,36 @@ def audit(
 
     Raises:
         UsageError: there are no pairs, or the method does not use an option that was given.
-        Exception: whatever the method raises: see `replay` and `audit_by_sampling`.
+        Exception: what `replay` or `audit_by_sampling` raises.
     """
     found = pairs_for(algorithm, pairs)
     method = method or ("sequential" if isinstance(algorithm, Plain) else "replay")
     claim = _about_run(algorithm, claim)
     number = TRIALS[method] if trials is None else trials
     run_options = {"users": users, **({} if budget is None else {"budget": budget}), **run_options}
+    judged: Any = {"claim": claim, "delta": delta, "confidence": confidence}
+    sampling: Any = {"chunk": chunk, "cluster": cluster, "resume": resume, "time_limit": time_limit}
     if method == "replay":
-        sampling: dict[str, Any] = {"time_limit": time_limit, "stop_when_refuted": stop_when_refuted or None}
-        sampling |= {"score": score, "chunk": chunk, "workers": workers, "cluster": cluster, "resume": resume}
-        _require_unused(name for name, value in sampling.items() if value is not None)
-        return replay(
-            algorithm,
-            found,
-            claim=claim,
-            seed=seed,
-            run_options=run_options,
-            replays=number,
-            delta=delta,
-            confidence=confidence,
-        )
+        unused = {
+            **sampling,
+            "score": score,
+            "workers": workers,
+            "stop_when_refuted": stop_when_refuted or None,
+        }
+        for name in [name for name, value in unused.items() if value is not None]:
+            raise UsageError(
+                f"{name} with the method replay",
+                where=name,
+                why="an option that is ignored would look as if it had an effect",
+                remedy="leave it out, or use a sampling method: sequential, threshold or gdp",
+            )
+        return replay(algorithm, found, seed=seed, run_options=run_options, replays=number, **judged)
     plan = SamplingPlan(
-        trials=number,
-        seed=seed,
-        chunk=chunk,
-        workers=workers or 1,
-        cluster=cluster,
-        resume=resume,
-        time_limit=time_limit,
-        stop_when_refuted=stop_when_refuted,
+        trials=number, seed=seed, workers=workers or 1, stop_when_refuted=stop_when_refuted, **sampling
     )
-    return audit_by_sampling(
-        algorithm,
-        found,
-        plan,
-        method=method,
-        score=score,
-        claim=claim,
-        curve=_curve(claim),
-        delta=delta,
-        confidence=confidence,
-        run_options=_run_options(algorithm, claim, run_options),
-        progress=progress,
-    )
+    options = _run_options(algorithm, claim, run_options)
+    judged |= {"method": method, "score": score, "curve": _curve(claim), "run_options": options}
+    return audit_by_sampling(algorithm, found, plan, progress=progress, **judged)
 
 
 def one_run(
@@ -198,13 +184,3 @@ def _run_options(algorithm: object, claim: Claim | None, options: dict[str, Any]
         return {}
     unit, neighbouring, trust_model = terms(claim)
     return {"unit": unit, "neighbouring": neighbouring, "trust_model": trust_model, **options}
-
-
-def _require_unused(given: Iterable[str]) -> None:
-    for name in given:
-        raise UsageError(
-            f"{name} with the method replay",
-            where=name,
-            why="an option that is ignored would look as if it had an effect",
-            remedy="leave it out, or use a sampling method: sequential, threshold or gdp",
-        )

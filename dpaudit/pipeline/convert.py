@@ -18,10 +18,7 @@ def convert(
 ) -> list[Conversion]:
     """What a guarantee implies on every other scale, each with its theorem, rigour and slack.
 
-    Args:
-        guarantee: what is given.
-        deltas: where epsilon is wanted.
-        orders: at which Renyi divergences are wanted.
+    Epsilon is wanted at each of `deltas`, the Renyi divergence at each of `orders`.
 
     Raises:
         InvalidParameter: a delta or an order outside its range.

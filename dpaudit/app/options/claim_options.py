@@ -173,11 +173,12 @@ def claim_options(verb: Verb) -> Verb:
 
 
 def grouped(verb: Verb, options: Sequence[Callable[[Verb], Verb]], kind: type[Any], name: str) -> Verb:
-    """Give a verb options that it receives together, as the dataclass whose fields they are."""
+    """Give a verb options that it receives together, as the dataclass among whose fields they are."""
 
     @functools.wraps(verb)
     def with_them(*args: Any, **given: Any) -> None:
-        fields = {field.name: given.pop(field.name) for field in dataclasses.fields(kind)}
+        names = [field.name for field in dataclasses.fields(kind)]
+        fields = {name: given.pop(name) for name in names if name in given}
         verb(*args, **{name: kind(**fields)}, **given)
 
     decorated: Verb = with_them

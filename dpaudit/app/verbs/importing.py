@@ -109,8 +109,14 @@ def import_ledger(
     with about_file(source):
         record = _record(source)
         library = library or _library(record)
-        if library != "opendp":
-            _refuse({"--d-in": d_in, "--count": count}, library)
+        for name, value in {"--d-in": d_in, "--count": count}.items():
+            if value is not None and library != "opendp":
+                raise UsageError(
+                    f"{name} with a record of {library}",
+                    where=name,
+                    why="its records contain this; only a measurement of OpenDP leaves it open",
+                    remedy="leave it out",
+                )
         ledger = _ledger(record, library, unit, neighbouring, d_in, count)
     ledger.write(output)
     runs = sum(release.count for release in ledger)
@@ -124,9 +130,8 @@ def _ledger(
     record: Any, library: str, unit: str, neighbouring: str | None, d_in: float | None, count: int | None
 ) -> Ledger:
     if library == "opacus":
-        return from_opacus(
-            record, unit=unit, neighbouring=neighbouring or str(Neighbouring.ADD_OR_REMOVE_ONE)
-        )
+        relation = neighbouring or str(Neighbouring.ADD_OR_REMOVE_ONE)
+        return from_opacus(record, unit=unit, neighbouring=relation)
     if neighbouring is None:
         raise UsageError(
             f"no relation, and {library} records none",
@@ -138,11 +143,9 @@ def _ledger(
         spent = record.get("spent_budget") if isinstance(record, dict) else record
         return from_diffprivlib(spent, unit=unit, neighbouring=neighbouring)
     if not isinstance(record, dict):
-        raise UsageError(
-            f"a {type(record).__name__} where OpenDP writes an object",
-            where="FILE",
-            remedy="give what opendp.mod.serialize(measurement) returned",
-        )
+        what = f"a {type(record).__name__} where OpenDP writes an object"
+        remedy = "give what opendp.mod.serialize(measurement) returned"
+        raise UsageError(what, where="FILE", remedy=remedy)
     return from_opendp(record, unit=unit, neighbouring=neighbouring, d_in=d_in, count=count or 1)
 
 
@@ -165,34 +168,18 @@ def _record(source: Path) -> Any:
 
 
 def _library(record: Any) -> str:
-    """The only library whose records have what this one has.
-
-    Raises:
-        UsageError: none, or more than one.
-    """
+    """The only library whose records have what this one has; `UsageError` if none is, or more than one."""
     keys = record if isinstance(record, dict) else ()
     found = {library for field, library in _TELLING.items() if field in keys}
     if len(found) != 1:
+        fields = f"fields of {' and of '.join(sorted(found))}"
         raise UsageError(
-            "no field that identifies the library"
-            if not found
-            else f"fields of {' and of '.join(sorted(found))}",
+            fields if found else "no field that identifies the library",
             where="--from",
             why="a figure means another mechanism in each library",
             remedy=f"give --from {'|'.join(LIBRARIES)}",
         )
     return found.pop()
-
-
-def _refuse(options: dict[str, Any], library: str) -> None:
-    for name, value in options.items():
-        if value is not None:
-            raise UsageError(
-                f"{name} with a record of {library}",
-                where=name,
-                why="its records contain this; only a measurement of OpenDP leaves it open",
-                remedy="leave it out",
-            )
 
 
 def _many(number: int, what: str) -> str:
