@@ -90,7 +90,7 @@ def verify(
     """Check a ledger file's integrity and account for it.
 
     `claim` is what to judge, or makes it of the claim that the file states; `allow_unhashed` also accounts
-    for a file written by hand; `progress` is called with each number of bytes read; all else is as in `account`.
+    for a file written by hand; `progress` is called with each number of bytes read; the rest as in `account`.
 
     Raises:
         DpauditError: as `account`, or the file cannot be read. A file that was cut short or edited is

@@ -94,12 +94,9 @@ def audit(
             "stop_when_refuted": stop_when_refuted or None,
         }
         for name in [name for name, value in unused.items() if value is not None]:
-            raise UsageError(
-                f"{name} with the method replay",
-                where=name,
-                why="an option that is ignored would look as if it had an effect",
-                remedy="leave it out, or use a sampling method: sequential, threshold or gdp",
-            )
+            why = "an option that is ignored would look as if it had an effect"
+            remedy = "leave it out, or use a sampling method: sequential, threshold or gdp"
+            raise UsageError(f"{name} with the method replay", where=name, why=why, remedy=remedy)
         return replay(algorithm, found, seed=seed, run_options=run_options, replays=number, **judged)
     plan = SamplingPlan(
         trials=number, seed=seed, workers=workers or 1, stop_when_refuted=stop_when_refuted, **sampling
@@ -159,12 +156,10 @@ def pairs_for(algorithm: object, pairs: object) -> Sequence[Pair]:
         return [Pair(*pairs)]
     found = list(pairs) if isinstance(pairs, Iterable) else []
     if not found or not all(isinstance(pair, Pair) for pair in found):
-        raise UsageError(
-            "no pairs of neighbouring data" if not found else f"pairs of type {type(found[0]).__name__}",
-            where="pairs",
-            why="an audit compares two data sets that differ in one unit of privacy",
-            remedy="give a Pair, the tuple (data, neighbour), or several pairs",
-        )
+        what = "no pairs of neighbouring data" if not found else f"pairs of type {type(found[0]).__name__}"
+        why = "an audit compares two data sets that differ in one unit of privacy"
+        remedy = "give a Pair, the tuple (data, neighbour), or several pairs"
+        raise UsageError(what, where="pairs", why=why, remedy=remedy)
     return found
 
 

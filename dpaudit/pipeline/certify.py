@@ -102,24 +102,20 @@ def certified(
         Exception: whatever the algorithm raises.
     """
     if claim is None and getattr(algorithm, "claim", None) is None:
-        raise NotCertifiable(
-            "nothing is claimed",
-            where=f"certify({name_of(algorithm)})",
-            why="a certificate says of a claim whether it is proved",
-            remedy="pass claim=, or give the algorithm a `claim` attribute",
-        )
+        what = "nothing is claimed"
+        why = "a certificate says of a claim whether it is proved"
+        remedy = "pass claim=, or give the algorithm a `claim` attribute"
+        raise NotCertifiable(what, where=f"certify({name_of(algorithm)})", why=why, remedy=remedy)
     # A budget is spent by each run anew.
     spare = copy.deepcopy(budget)
     with step("running it"):
         made = run(algorithm, data, claim=claim, seed=seed, users=users, budget=budget, path=path)
     found = accounted(made.ledger, None, rigour)
     if not found.accounting.overview.total:
-        raise NothingReleased(
-            f"{name_of(algorithm)} released nothing through its curator",
-            where="the run's ledger",
-            why="its output is unaccounted for",
-            remedy="release through the curator",
-        )
+        what = f"{name_of(algorithm)} released nothing through its curator"
+        why = "its output is unaccounted for"
+        remedy = "release through the curator"
+        raise NothingReleased(what, where="the run's ledger", why=why, remedy=remedy)
     if ran is not None:
         ran(made)
     audits: list[Audit] = []

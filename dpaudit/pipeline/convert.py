@@ -28,11 +28,9 @@ def convert(
     try:
         return conversions(guarantee, deltas, orders)
     except (CannotBound, InvalidParameter) as error:
-        raise CannotBound(
-            f"{guarantee} on every other scale: {error.what}",
-            where="dpaudit convert",
-            remedy="convert a smaller figure: no bound is known for one as large",
-        ) from None
+        what = f"{guarantee} on every other scale: {error.what}"
+        remedy = "convert a smaller figure: no bound is known for one as large"
+        raise CannotBound(what, where="dpaudit convert", remedy=remedy) from None
 
 
 def require_points(deltas: Sequence[float], orders: Sequence[float]) -> None:

@@ -42,12 +42,8 @@ def require_figures(certificate: Certificate, ledger: Ledger) -> Accounted:
     try:
         found = accounted(ledger, certificate.claim, "interval" if enclosed else "float-pessimistic")
     except (CannotBound, ClaimMismatch, NotCertifiable) as error:
-        raise CertificateMismatch(
-            f"its ledger gives no figures to hold it against: {error.what}",
-            where=where,
-            why=error.why,
-            remedy=remedy,
-        ) from None
+        what = f"its ledger gives no figures to hold it against: {error.what}"
+        raise CertificateMismatch(what, where=where, why=error.why, remedy=remedy) from None
     again = found.accounting
     for complaint in (
         *_overstated(certificate, again),

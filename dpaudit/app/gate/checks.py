@@ -89,12 +89,10 @@ class _Judge:
         )
         claim = self._claim("targets", name, settings, chosen.claim)
         if claim is None:
-            raise UsageError(
-                "nothing is claimed",
-                where=self.configuration.place("targets", name),
-                why="a gate says of a claim whether it is proved",
-                remedy='add claim = { rho = ... }, or { epsilon = ..., delta = ... }, with unit = "..."',
-            )
+            what = "nothing is claimed"
+            why = "a gate says of a claim whether it is proved"
+            remedy = 'add claim = { rho = ... }, or { epsilon = ..., delta = ... }, with unit = "..."'
+            raise UsageError(what, where=self.configuration.place("targets", name), why=why, remedy=remedy)
         pair = None if settings.pair is None else load_pair(settings.pair)
         plan = Plan.of(self.gate, self.profile, settings.audit, self.seed)
         checked = Checked(name, "target", settings.target, claim=str(claim))

@@ -83,11 +83,9 @@ def _increase(accounted: Accounted, baseline: Certificate, path: str) -> str:
     theirs = (baseline.unit, baseline.neighbouring, baseline.trust_model)
     ours = (header.unit, header.neighbouring, header.trust_model)
     if theirs != ours:
-        raise ClaimMismatch(
-            f"the baseline is about {', '.join(map(str, theirs))}; this about {', '.join(map(str, ours))}",
-            where=path,
-            remedy="certify the baseline anew",
-        )
+        what = f"the baseline is about {', '.join(map(str, theirs))}; this about {', '.join(map(str, ours))}"
+        remedy = "certify the baseline anew"
+        raise ClaimMismatch(what, where=path, remedy=remedy)
     scale = baseline.claim.guarantee
     now, before = accounted.bounds(scale), list(baseline.bounds)
     own = Path(path).with_name(LEDGER)

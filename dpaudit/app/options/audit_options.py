@@ -49,19 +49,13 @@ class Settings:
         for name, methods in _USED_BY.items():
             if getattr(self, name) is not None and method not in methods:
                 option = "--" + name.replace("_", "-")
-                raise UsageError(
-                    f"{option} with --method {method}",
-                    where=option,
-                    why="an option that is ignored would look as if it had an effect",
-                    remedy=f"leave it out, or use --method {' or '.join(methods)}",
-                )
+                why = "an option that is ignored would look as if it had an effect"
+                remedy = f"leave it out, or use --method {' or '.join(methods)}"
+                raise UsageError(f"{option} with --method {method}", where=option, why=why, remedy=remedy)
         if self.dask is not None and self.workers is not None:
-            raise UsageError(
-                "--dask and --workers at once",
-                where="--workers",
-                why="the cluster sets the number of workers",
-                remedy="give one of them",
-            )
+            why = "the cluster sets the number of workers"
+            remedy = "give one of them"
+            raise UsageError("--dask and --workers at once", where="--workers", why=why, remedy=remedy)
 
     def scored(self) -> Any:
         """The score that ``--score`` names: a keyword of the auditors, a callable, or None."""
@@ -94,11 +88,9 @@ class Settings:
             made = make(number)
         if not isinstance(made, Canaries) or made.number != number:
             what = f"{made.number} canaries" if isinstance(made, Canaries) else f"a {type(made).__name__}"
-            raise UsageError(
-                f"{self.canaries} returned {what}, asked for {number}",
-                where="--canaries",
-                remedy="return dpaudit.auditors.sampling.one_run.Canaries(number, insert, score)",
-            )
+            what = f"{self.canaries} returned {what}, asked for {number}"
+            remedy = "return dpaudit.auditors.sampling.one_run.Canaries(number, insert, score)"
+            raise UsageError(what, where="--canaries", remedy=remedy)
         return made
 
 
@@ -112,12 +104,9 @@ _USED_BY: dict[str, tuple[str, ...]] = {
 def _callable(reference: str, option: str, why: str) -> Callable[..., Any]:
     found = load(reference, option)
     if not callable(found):
-        raise UsageError(
-            f"{reference} is of type {type(found).__name__}, not callable",
-            where=option,
-            why=why,
-            remedy="name a function",
-        )
+        what = f"{reference} is of type {type(found).__name__}, not callable"
+        remedy = "name a function"
+        raise UsageError(what, where=option, why=why, remedy=remedy)
     called: Callable[..., Any] = found
     return called
 

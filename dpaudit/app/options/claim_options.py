@@ -44,11 +44,8 @@ class StatedClaim:
         """The guarantee of a claim that is not stated by options; `UsageError` also if there is none."""
         found = self.guarantee(prefix="")
         if found is None:
-            raise UsageError(
-                "it states no guarantee",
-                why="a claim is one guarantee",
-                remedy="give one of rho, mu and epsilon, and delta beside epsilon where it is meant",
-            )
+            remedy = "give one of rho, mu and epsilon, and delta beside epsilon where it is meant"
+            raise UsageError("it states no guarantee", why="a claim is one guarantee", remedy=remedy)
         return found
 
     def claim(self, own: Claim | None) -> Claim | None:
@@ -66,23 +63,18 @@ class StatedClaim:
         if guarantee is None and own is None:
             if named:
                 option = "--" + next(iter(named)).replace("_", "-")
-                raise UsageError(
-                    f"{option} without a guarantee",
-                    where=option,
-                    why="there is no claim that it could be part of",
-                    remedy="add --rho, --mu or --epsilon with --delta",
-                )
+                why = "there is no claim that it could be part of"
+                remedy = "add --rho, --mu or --epsilon with --delta"
+                raise UsageError(f"{option} without a guarantee", where=option, why=why, remedy=remedy)
             return None
         if own is None:
             return Claim(guarantee, **named)
         for name, value in named.items():
             meant = getattr(own, name)
             if meant is not None and value != meant:
-                raise ClaimMismatch(
-                    f"{name} {value!r} was asked for, its own claim is about {str(meant)!r}",
-                    where="--" + name.replace("_", "-"),
-                    remedy=f"claim {name} {str(meant)!r}",
-                )
+                what = f"{name} {value!r} was asked for, its own claim is about {str(meant)!r}"
+                remedy = f"claim {name} {str(meant)!r}"
+                raise ClaimMismatch(what, where="--" + name.replace("_", "-"), remedy=remedy)
         fields = {name: getattr(own, name) for name in type(own).model_fields}
         return Claim(**{**fields, **named, "guarantee": guarantee or own.guarantee})
 
@@ -100,19 +92,14 @@ def stated_guarantee(
     names = [name for name, value in stated.items() if value is not None]
     given = [prefix + name for name in names]
     if len(given) > 1:
-        raise UsageError(
-            f"{' and '.join(given)} at once",
-            where=" ".join(given),
-            why="they state different guarantees, and one claim has one",
-            remedy=f"give one of them; `dpaudit convert --{names[0]} ...` states it on the other scales",
-        )
+        why = "they state different guarantees, and one claim has one"
+        remedy = f"give one of them; `dpaudit convert --{names[0]} ...` states it on the other scales"
+        raise UsageError(f"{' and '.join(given)} at once", where=" ".join(given), why=why, remedy=remedy)
     if delta is not None and epsilon is None:
-        raise UsageError(
-            f"{prefix}delta " + (f"with {given[0]}" if given else f"without {prefix}epsilon"),
-            where=f"{prefix}delta",
-            why="delta belongs to (epsilon, delta)-DP",
-            remedy=f"leave {prefix}delta out" if given else f"add {prefix}epsilon",
-        )
+        what = f"{prefix}delta " + (f"with {given[0]}" if given else f"without {prefix}epsilon")
+        why = "delta belongs to (epsilon, delta)-DP"
+        remedy = f"leave {prefix}delta out" if given else f"add {prefix}epsilon"
+        raise UsageError(what, where=f"{prefix}delta", why=why, remedy=remedy)
     if rho is not None:
         return ZCDP(rho=rho)
     if mu is not None:
@@ -191,12 +178,9 @@ def stated_budget(rho: float | None, mu: float | None, claim: Claim) -> Filter |
     """A whole budget, for one run, under the claim's relation."""
     neighbouring = claim.neighbouring or Neighbouring.REPLACE_ONE
     if rho is not None and mu is not None:
-        raise UsageError(
-            "--budget-rho and --budget-mu at once",
-            where="--budget-rho",
-            why="a curator holds one budget",
-            remedy="give one of them",
-        )
+        why = "a curator holds one budget"
+        remedy = "give one of them"
+        raise UsageError("--budget-rho and --budget-mu at once", where="--budget-rho", why=why, remedy=remedy)
     if mu is not None:
         return GDPFilter(mu, neighbouring)
     return None if rho is None else ZCDPFilter(rho, neighbouring)

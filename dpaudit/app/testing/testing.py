@@ -59,12 +59,10 @@ def marked_claim(arguments: tuple[object, ...], fields: Mapping[str, object]) ->
     if arguments or unknown:
         near = difflib.get_close_matches(unknown[0], known, n=1) if unknown else []
         hint = f"did you mean {near[0]}? " if near else ""
-        raise UsageError(
-            f"{unknown[0]!r} is not a field of a claim" if unknown else f"{arguments!r} is no Claim",
-            where=_MARKER,
-            why="a claim with an unknown part cannot be judged",
-            remedy=f"{hint}give a dpaudit.Claim alone, or some of {', '.join(known)}",
-        )
+        what = f"{unknown[0]!r} is not a field of a claim" if unknown else f"{arguments!r} is no Claim"
+        why = "a claim with an unknown part cannot be judged"
+        remedy = f"{hint}give a dpaudit.Claim alone, or some of {', '.join(known)}"
+        raise UsageError(what, where=_MARKER, why=why, remedy=remedy)
     try:
         guarantee = StatedClaim(**fields).required()  # type: ignore[arg-type]
     except UsageError as error:

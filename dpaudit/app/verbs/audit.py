@@ -105,12 +105,8 @@ def audit(
         trials = settings.trials or ZOO_TRIALS
         ctx.exit(show_zoo(trials=trials, seed=seed, confidence=confidence, output_format=output_format))
     if target is None:
-        raise UsageError(
-            "nothing to audit",
-            where="TARGET",
-            why="there is nothing to run",
-            remedy="name a built-in algorithm, path.py:NAME or package.module:NAME, or give --zoo",
-        )
+        remedy = "name a built-in algorithm, path.py:NAME or package.module:NAME, or give --zoo"
+        raise UsageError("nothing to audit", where="TARGET", why="there is nothing to run", remedy=remedy)
     chosen = targets.load_target(target, data_file=None, parameters=parameters, plain=plain)
     if method is None:
         method = "sequential" if isinstance(chosen.algorithm, Plain) else "replay"
@@ -129,12 +125,10 @@ def audit(
             chosen, None if pair_reference is None else targets.load_pair(pair_reference)
         )
         if not pairs:
-            raise UsageError(
-                "no neighbouring data to audit on",
-                where=f"TARGET {target}",
-                why="an audit compares two data sets that differ in one unit of privacy",
-                remedy="add --pair MODULE:CALLABLE, which returns (data, neighbour)",
-            )
+            what = "no neighbouring data to audit on"
+            why = "an audit compares two data sets that differ in one unit of privacy"
+            remedy = "add --pair MODULE:CALLABLE, which returns (data, neighbour)"
+            raise UsageError(what, where=f"TARGET {target}", why=why, remedy=remedy)
         found = _on_pairs(chosen, pairs, cast("Method", method), settings, shared)
     if output_format == "json":
         print_json(audit_json(found))
@@ -176,19 +170,13 @@ def _show(progress: Progress, so_far: SoFar) -> None:
 def _require_sensible(method: str, pair: str | None, settings: Settings, target: targets.Target) -> None:
     """Refuse a pair that one run would ignore, and an exact ratio of releases that no curator saw."""
     if method == "one-run" and pair is not None:
-        raise UsageError(
-            "--pair with --method one-run",
-            where="--pair",
-            why="one run compares its canaries, and no two data sets",
-            remedy="leave it out: --canaries says what is inserted",
-        )
+        why = "one run compares its canaries, and no two data sets"
+        remedy = "leave it out: --canaries says what is inserted"
+        raise UsageError("--pair with --method one-run", where="--pair", why=why, remedy=remedy)
     if settings.score == "exact" and isinstance(target.algorithm, Plain):
-        raise UsageError(
-            "--score exact of what draws its own noise",
-            where="--score",
-            why="a likelihood ratio needs the densities of all releases, and these go through no curator",
-            remedy="give a score of the output, or have one learned: logistic, boosting",
-        )
+        why = "a likelihood ratio needs the densities of all releases, and these go through no curator"
+        remedy = "give a score of the output, or have one learned: logistic, boosting"
+        raise UsageError("--score exact of what draws its own noise", where="--score", why=why, remedy=remedy)
 
 
 def _require_zoo_options(ctx: click.Context, target: str | None) -> None:
@@ -198,16 +186,10 @@ def _require_zoo_options(ctx: click.Context, target: str | None) -> None:
         given = ctx.get_parameter_source(str(parameter.name)) is not ParameterSource.DEFAULT
         if given and parameter.name not in used:
             option = max(parameter.opts, key=len)
-            raise UsageError(
-                f"{option} with --zoo",
-                where=option,
-                why="the zoo has mechanisms, claims and pairs of its own, and every auditor that suits them",
-                remedy="leave it out: --trials, --seed, --confidence and --output-format go with --zoo",
-            )
+            why = "the zoo has mechanisms, claims and pairs of its own, and every auditor that suits them"
+            remedy = "leave it out: --trials, --seed, --confidence and --output-format go with --zoo"
+            raise UsageError(f"{option} with --zoo", where=option, why=why, remedy=remedy)
     if target is not None:
-        raise UsageError(
-            f"--zoo and TARGET {target} at once",
-            where="--zoo",
-            why="the zoo has mechanisms of its own",
-            remedy="give one of them",
-        )
+        why = "the zoo has mechanisms of its own"
+        remedy = "give one of them"
+        raise UsageError(f"--zoo and TARGET {target} at once", where="--zoo", why=why, remedy=remedy)

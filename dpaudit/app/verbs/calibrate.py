@@ -86,12 +86,9 @@ def calibrate_command(
     """
     target = stated.guarantee()
     if target is None:
-        raise UsageError(
-            "no target",
-            where="dpaudit calibrate",
-            why="without a target no noise at all would be enough",
-            remedy="give --epsilon with --delta, --rho, --mu, or --epsilon alone",
-        )
+        why = "without a target no noise at all would be enough"
+        remedy = "give --epsilon with --delta, --rho, --mu, or --epsilon alone"
+        raise UsageError("no target", where="dpaudit calibrate", why=why, remedy=remedy)
     given = {name: value for name, value in described.items() if value is not None}
     if subject in PROTOTYPES:
         relation = Neighbouring(stated.neighbouring or Neighbouring.ADD_OR_REMOVE_ONE)
@@ -110,48 +107,35 @@ def calibrate_command(
 
 def _prototype(kind: str, given: dict[str, Any]) -> mechanisms.AnyMechanism:
     if ("steps" in given) != (kind == "tree-aggregation"):
-        raise UsageError(
-            f"--steps {f'with {kind}' if 'steps' in given else 'is missing'}",
-            where="--steps",
-            why="an item sits in one node for each level of a tree, and only a tree has levels",
-            remedy="give --steps with tree-aggregation, and nowhere else",
-        )
+        what = f"--steps {f'with {kind}' if 'steps' in given else 'is missing'}"
+        why = "an item sits in one node for each level of a tree, and only a tree has levels"
+        remedy = "give --steps with tree-aggregation, and nowhere else"
+        raise UsageError(what, where="--steps", why=why, remedy=remedy)
     if kind in {"randomized-response", "exponential"} and "sensitivity" in given:
-        raise UsageError(
-            f"--sensitivity with {kind}",
-            where="--sensitivity",
-            why="its epsilon is for the whole mechanism already",
-            remedy="leave --sensitivity out",
-        )
+        why = "its epsilon is for the whole mechanism already"
+        remedy = "leave --sensitivity out"
+        raise UsageError(f"--sensitivity with {kind}", where="--sensitivity", why=why, remedy=remedy)
     prototype = PROTOTYPES[kind](given.get("sensitivity", 1.0), given.get("steps", 1))
     if "rate" not in given:
         return prototype
     if not isinstance(prototype, mechanisms.Gaussian | mechanisms.Laplace):
-        raise UsageError(
-            f"--rate with {kind}",
-            where="--rate",
-            why="amplification by sampling is known for sums with gaussian or laplace noise",
-            remedy="leave --rate out, or calibrate gaussian or laplace",
-        )
+        why = "amplification by sampling is known for sums with gaussian or laplace noise"
+        remedy = "leave --rate out, or calibrate gaussian or laplace"
+        raise UsageError(f"--rate with {kind}", where="--rate", why=why, remedy=remedy)
     return mechanisms.PoissonSampled(rate=given["rate"], mechanism=prototype)
 
 
 def _ledger(subject: str, given: list[str], *, allow_unhashed: bool) -> Ledger:
     path = Path(subject)
     if not path.exists():
-        raise UsageError(
-            f"{subject!r} is neither a mechanism nor a ledger file",
-            where="MECHANISM|LEDGER",
-            why="there is nothing to calibrate",
-            remedy=f"name one of {', '.join(PROTOTYPES)}, or a file",
-        )
+        what = f"{subject!r} is neither a mechanism nor a ledger file"
+        remedy = f"name one of {', '.join(PROTOTYPES)}, or a file"
+        raise UsageError(what, where="MECHANISM|LEDGER", why="there is nothing to calibrate", remedy=remedy)
     if given:
-        raise UsageError(
-            f"{' and '.join(f'--{name}' for name in given)} with a ledger",
-            where=f"--{given[0]}",
-            why="the ledger says what its releases are",
-            remedy="leave these options out",
-        )
+        what = f"{' and '.join(f'--{name}' for name in given)} with a ledger"
+        why = "the ledger says what its releases are"
+        remedy = "leave these options out"
+        raise UsageError(what, where=f"--{given[0]}", why=why, remedy=remedy)
     return Ledger.read(path, allow_unhashed=allow_unhashed)
 
 

@@ -112,12 +112,9 @@ def certify(
     chosen = targets.load_target(target, data_file=data_file, parameters=parameters)
     claim = stated.claim(chosen.claim)
     if claim is None:
-        raise UsageError(
-            "nothing is claimed",
-            where=f"TARGET {target}",
-            why="a certificate says of a claim whether it is proved",
-            remedy="add --rho, --mu or --epsilon with --delta, or give the algorithm a `claim` attribute",
-        )
+        why = "a certificate says of a claim whether it is proved"
+        remedy = "add --rho, --mu or --epsilon with --delta, or give the algorithm a `claim` attribute"
+        raise UsageError("nothing is claimed", where=f"TARGET {target}", why=why, remedy=remedy)
     pair = None if pair_reference is None else targets.load_pair(pair_reference)
     data = targets.data_for(chosen, pair)
     if folder is not None:

@@ -118,21 +118,15 @@ def convert(
 def _given(stated: StatedClaim, alpha: float | None) -> AnyGuarantee:
     given = stated.guarantee()
     if given is None:
-        raise UsageError(
-            "no guarantee to convert",
-            where="dpaudit convert",
-            why="there is nothing to state on other scales",
-            remedy="give one of --rho, --mu and --epsilon",
-        )
+        why = "there is nothing to state on other scales"
+        remedy = "give one of --rho, --mu and --epsilon"
+        raise UsageError("no guarantee to convert", where="dpaudit convert", why=why, remedy=remedy)
     if alpha is None:
         return given
     if not isinstance(given, PureDP):
-        raise UsageError(
-            "--alpha without --epsilon",
-            where="--alpha",
-            why="a Renyi divergence of order alpha has a size of its own",
-            remedy="add --epsilon, or use --order to convert to Renyi DP",
-        )
+        why = "a Renyi divergence of order alpha has a size of its own"
+        remedy = "add --epsilon, or use --order to convert to Renyi DP"
+        raise UsageError("--alpha without --epsilon", where="--alpha", why=why, remedy=remedy)
     return RDP(alpha=alpha, epsilon=given.epsilon)
 
 

@@ -111,12 +111,9 @@ def import_ledger(
         library = library or _library(record)
         for name, value in {"--d-in": d_in, "--count": count}.items():
             if value is not None and library != "opendp":
-                raise UsageError(
-                    f"{name} with a record of {library}",
-                    where=name,
-                    why="its records contain this; only a measurement of OpenDP leaves it open",
-                    remedy="leave it out",
-                )
+                why = "its records contain this; only a measurement of OpenDP leaves it open"
+                remedy = "leave it out"
+                raise UsageError(f"{name} with a record of {library}", where=name, why=why, remedy=remedy)
         ledger = _ledger(record, library, unit, neighbouring, d_in, count)
     ledger.write(output)
     runs = sum(release.count for release in ledger)
@@ -133,12 +130,10 @@ def _ledger(
         relation = neighbouring or str(Neighbouring.ADD_OR_REMOVE_ONE)
         return from_opacus(record, unit=unit, neighbouring=relation)
     if neighbouring is None:
-        raise UsageError(
-            f"no relation, and {library} records none",
-            where="--neighbouring",
-            why="the same figure means different protection for a record added and for one replaced",
-            remedy="state the relation that the figures hold for",
-        )
+        what = f"no relation, and {library} records none"
+        why = "the same figure means different protection for a record added and for one replaced"
+        remedy = "state the relation that the figures hold for"
+        raise UsageError(what, where="--neighbouring", why=why, remedy=remedy)
     if library == "diffprivlib":
         spent = record.get("spent_budget") if isinstance(record, dict) else record
         return from_diffprivlib(spent, unit=unit, neighbouring=neighbouring)
@@ -159,12 +154,10 @@ def _record(source: Path) -> Any:
     try:
         return strictly_parsed(content)
     except (ValueError, RecursionError) as error:
-        raise UsageError(
-            f"neither a checkpoint nor JSON: {error}",
-            where=str(source),
-            why="what cannot be read cannot be accounted for",
-            remedy="see docs/importing.md for how each library's record is written",
-        ) from None
+        what = f"neither a checkpoint nor JSON: {error}"
+        why = "what cannot be read cannot be accounted for"
+        remedy = "see docs/importing.md for how each library's record is written"
+        raise UsageError(what, where=str(source), why=why, remedy=remedy) from None
 
 
 def _library(record: Any) -> str:
@@ -173,12 +166,10 @@ def _library(record: Any) -> str:
     found = {library for field, library in _TELLING.items() if field in keys}
     if len(found) != 1:
         fields = f"fields of {' and of '.join(sorted(found))}"
-        raise UsageError(
-            fields if found else "no field that identifies the library",
-            where="--from",
-            why="a figure means another mechanism in each library",
-            remedy=f"give --from {'|'.join(LIBRARIES)}",
-        )
+        what = fields if found else "no field that identifies the library"
+        why = "a figure means another mechanism in each library"
+        remedy = f"give --from {'|'.join(LIBRARIES)}"
+        raise UsageError(what, where="--from", why=why, remedy=remedy)
     return found.pop()
 
 

@@ -67,10 +67,8 @@ def _with_configuration(project: Path) -> bytes | None:
     try:
         tomllib.loads(new.decode("utf-8-sig"))
     except tomllib.TOMLDecodeError:
-        raise UsageError(
-            "[tool.dpaudit] cannot be added at its end",
-            where=str(project),
-            why="`tool` is defined there in a way that lets no table be added",
-            remedy="write it as [tool.NAME] tables, and run `dpaudit init` again",
-        ) from None
+        what = "[tool.dpaudit] cannot be added at its end"
+        why = "`tool` is defined there in a way that lets no table be added"
+        remedy = "write it as [tool.NAME] tables, and run `dpaudit init` again"
+        raise UsageError(what, where=str(project), why=why, remedy=remedy) from None
     return new
