@@ -87,12 +87,8 @@ def audit(
     judged: Any = {"claim": claim, "delta": delta, "confidence": confidence}
     sampling: Any = {"chunk": chunk, "cluster": cluster, "resume": resume, "time_limit": time_limit}
     if method == "replay":
-        unused = {
-            **sampling,
-            "score": score,
-            "workers": workers,
-            "stop_when_refuted": stop_when_refuted or None,
-        }
+        unused = {**sampling, "score": score, "workers": workers}
+        unused["stop_when_refuted"] = stop_when_refuted or None
         for name in [name for name, value in unused.items() if value is not None]:
             why = "an option that is ignored would look as if it had an effect"
             remedy = "leave it out, or use a sampling method: sequential, threshold or gdp"
@@ -129,17 +125,8 @@ def one_run(
     relation = coin_relation(claim)
     claim = _about_run(algorithm, claim and claim.model_copy(update={"neighbouring": relation}))
     options = {**_run_options(algorithm, claim, run_options), "neighbouring": relation}
-    return audit_in_one_run(
-        algorithm,
-        canaries,
-        guesses=guesses,
-        claim=claim,
-        curve=_curve(claim),
-        delta=delta,
-        confidence=confidence,
-        seed=seed,
-        run_options=options,
-    )
+    judged: Any = {"claim": claim, "curve": _curve(claim), "delta": delta, "confidence": confidence}
+    return audit_in_one_run(algorithm, canaries, guesses=guesses, seed=seed, run_options=options, **judged)
 
 
 def pairs_for(algorithm: object, pairs: object) -> Sequence[Pair]:

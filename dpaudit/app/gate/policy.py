@@ -28,8 +28,7 @@ def policy_findings(
     """Hold one check's ledger against the policy; `at` gives the place of a key below ``[tool.dpaudit]``.
 
     Raises:
-        ClaimMismatch: the baseline is about another unit, relation or trust model.
-        CertificateMismatch: its figures do not follow from the ledger beside it.
+        ClaimMismatch, CertificateMismatch: the baseline is about something else, or contradicts its ledger.
         DpauditError: the baseline cannot be read, or the ledger not bounded on its scale.
     """
     policy, claim = gate.policy, accounted.accounting.claim

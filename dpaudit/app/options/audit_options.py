@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any
 
 import click
 
-from dpaudit.app.options.claim_options import Verb, grouped
+from dpaudit.app.options.claim_options import COUNT, grouped
 from dpaudit.app.options.foreign_code import foreign_code, load
 from dpaudit.auditors.sampling.one_run import Canaries
 from dpaudit.errors import UsageError
@@ -114,7 +115,7 @@ def _callable(reference: str, option: str, why: str) -> Callable[..., Any]:
 _OPTIONS = (
     click.option(
         "--trials",
-        type=click.IntRange(min=1),
+        type=COUNT,
         metavar="N",
         help="Runs on each side of a pair, default 5000; of replay, recordings in each direction, 100; of "
         "one-run, canaries, 1000.",
@@ -126,12 +127,10 @@ _OPTIONS = (
         "boosting: learned from the numbers of the output (extra `learn`). exact: the log-likelihood ratio "
         "of all releases. Default: the output, if it is one number, else logistic.",
     ),
-    click.option("--workers", type=click.IntRange(min=1), help="Processes on this machine; default 1."),
+    click.option("--workers", type=COUNT, help="Processes on this machine; default 1."),
     click.option("--dask", metavar="ADDRESS", help="Run on a cluster: tcp://HOST:8786 (extra `dask`)."),
     click.option(
-        "--chunk",
-        type=click.IntRange(min=1),
-        help="Runs between two reports; default 250, or 10000 in batch form.",
+        "--chunk", type=COUNT, help="Runs between two reports; default 250, or 10000 in batch form."
     ),
     click.option(
         "--time-limit",
@@ -158,12 +157,11 @@ _OPTIONS = (
     ),
     click.option(
         "--guesses",
-        type=click.IntRange(min=1),
+        type=COUNT,
         help="For one-run: how many coins are guessed; default a fifth of the canaries.",
     ),
 )
 
 
-def settings_options(verb: Verb) -> Verb:
-    """Give a verb these options; it receives them together, as ``settings``."""
-    return grouped(verb, _OPTIONS, Settings, "settings")
+#: Gives a verb these options; it receives them together, as ``settings``.
+settings_options = functools.partial(grouped, options=_OPTIONS, kind=Settings, name="settings")

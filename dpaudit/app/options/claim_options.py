@@ -109,6 +109,7 @@ def stated_guarantee(
     return PureDP(epsilon=epsilon) if delta is None else ApproxDP(epsilon=epsilon, delta=delta)
 
 
+COUNT = click.IntRange(min=1)
 NEIGHBOURING = click.Choice([str(relation) for relation in Neighbouring])
 TRUST_MODEL = click.Choice([str(model) for model in TrustModel])
 
@@ -133,7 +134,7 @@ _OPTIONS = (
 
 users_option = click.option(
     "--users",
-    type=click.IntRange(min=1),
+    type=COUNT,
     metavar="N",
     help="Under local trust: the number of users; the ledger describes any one of them.",
 )
@@ -154,11 +155,6 @@ statement_option = click.option(
 )
 
 
-def claim_options(verb: Verb) -> Verb:
-    """Give a verb the claim options; it receives them together, as ``stated``."""
-    return grouped(verb, _OPTIONS, StatedClaim, "stated")
-
-
 def grouped(verb: Verb, options: Sequence[Callable[[Verb], Verb]], kind: type[Any], name: str) -> Verb:
     """Give a verb options that it receives together, as the dataclass among whose fields they are."""
 
@@ -172,6 +168,10 @@ def grouped(verb: Verb, options: Sequence[Callable[[Verb], Verb]], kind: type[An
     for option in reversed(options):
         decorated = option(decorated)
     return decorated
+
+
+#: Gives a verb the claim options; it receives them together, as ``stated``.
+claim_options = functools.partial(grouped, options=_OPTIONS, kind=StatedClaim, name="stated")
 
 
 def stated_budget(rho: float | None, mu: float | None, claim: Claim) -> Filter | None:

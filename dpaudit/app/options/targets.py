@@ -67,9 +67,7 @@ def load_target(
         raise UsageError(f"-P {next(iter(parameters))} for {reference}", where="-P", why=why, remedy=remedy)
     algorithm = load(reference, "TARGET", _could_be_called)
     kind = type(algorithm)
-    if (
-        kind.__name__ == "Measurement" and kind.__module__.partition(".")[0] == "opendp"
-    ):  # without importing it
+    if (kind.__module__.partition(".")[0], kind.__name__) == ("opendp", "Measurement"):  # not imported here
         algorithm = Plain(_Measured(algorithm))
     if isinstance(algorithm, type) or not callable(algorithm):
         what = "a class" if isinstance(algorithm, type) else f"of type {kind.__name__}"

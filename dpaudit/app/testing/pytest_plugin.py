@@ -36,22 +36,15 @@ _FAILED: Final = pytest.StashKey[bool]()
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """``--dp-seed``."""
-    parser.getgroup("dpaudit").addoption(
-        "--dp-seed",
-        type=int,
-        default=0,
-        metavar="N",
-        help="root seed of all noise in tests with dp_curator and dp_audit (default: 0)",
-    )
+    words = "root seed of all noise in tests with dp_curator and dp_audit (default: 0)"
+    parser.getgroup("dpaudit").addoption("--dp-seed", type=int, default=0, metavar="N", help=words)
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Make the marker known."""
-    config.addinivalue_line(
-        "markers",
-        f"{_MARK}(claim or rho=, mu=, epsilon=, delta=, unit=, neighbouring=, trust_model=): what dp_curator "
-        "must prove and dp_audit tries to refute",
-    )
+    fields = "claim or rho=, mu=, epsilon=, delta=, unit=, neighbouring=, trust_model="
+    use = "what dp_curator must prove and dp_audit tries to refute"
+    config.addinivalue_line("markers", f"{_MARK}({fields}): {use}")
 
 
 @pytest.hookimpl(trylast=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 import click
 
 from dpaudit.accountants.book import Book
-from dpaudit.app.options.claim_options import NEIGHBOURING, TRUST_MODEL, StatedClaim, Verb, grouped
+from dpaudit.app.options.claim_options import NEIGHBOURING, TRUST_MODEL, StatedClaim, grouped
 from dpaudit.app.options.files import PATH
 from dpaudit.app.text.book_text import about, account_json, account_text
 from dpaudit.app.text.failures import EXIT_NOT_PROVED, traceback_option
@@ -40,10 +41,7 @@ _COST = (
     click.option("--mu", type=float, help="mu, Gaussian DP."),
     click.option("--epsilon", type=float, help="Pure epsilon."),
 )
-
-
-def _cost_options(verb: Verb) -> Verb:
-    return grouped(verb, _COST, StatedClaim, "stated")
+_cost_options = functools.partial(grouped, options=_COST, kind=StatedClaim, name="stated")
 
 
 @click.group(epilog="Example: dpaudit book open patients --rho 1 --unit patient --neighbouring replace-one")

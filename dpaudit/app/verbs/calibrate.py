@@ -12,7 +12,7 @@ from rich.console import RenderableType
 
 from dpaudit import mechanisms
 from dpaudit.accountants.calibration.calibration import Calibrated, Rescaled, calibrate, scale_ledger
-from dpaudit.app.options.claim_options import NEIGHBOURING, StatedClaim, grouped
+from dpaudit.app.options.claim_options import COUNT, NEIGHBOURING, StatedClaim, grouped
 from dpaudit.app.text import output
 from dpaudit.app.text.failures import traceback_option
 from dpaudit.app.text.tables import bound_figure, figure, mechanism_words, times
@@ -62,12 +62,10 @@ no answer is given. The noise that is printed meets the target to its last digit
 )
 @click.argument("subject", metavar="MECHANISM|LEDGER")
 @functools.partial(grouped, options=_TARGET, kind=StatedClaim, name="stated")
-@click.option(
-    "--count", type=click.IntRange(min=1), help="Number of runs that meet the target together.  [default: 1]"
-)
+@click.option("--count", type=COUNT, help="Number of runs that meet the target together.  [default: 1]")
 @click.option("--sensitivity", type=float, help="Sensitivity in the mechanism's own norm.  [default: 1]")
 @click.option("--rate", type=float, help="Each unit is in the sum with this probability (Poisson sampling).")
-@click.option("--steps", type=click.IntRange(min=1), help="Number of items, for tree-aggregation.")
+@click.option("--steps", type=COUNT, help="Number of items, for tree-aggregation.")
 @click.option(
     "--neighbouring",
     type=NEIGHBOURING,
@@ -170,7 +168,7 @@ def _ledger_answer(subject: str, found: Rescaled) -> dict[str, Any]:
 
 
 def _mechanism_text(found: Calibrated) -> list[RenderableType]:
-    runs = "1 run" if found.count == 1 else f"{found.count} runs"
+    runs = output.counted(found.count, "run", "runs")
     largest = "largest" if found.parameter == "epsilon" else "least"
     return [
         output.line(f"{found.target} by {runs} of {mechanism_words(found.mechanism)}"),

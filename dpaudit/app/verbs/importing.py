@@ -10,10 +10,10 @@ import click
 from dpaudit.accountants.bridges.from_diffprivlib import from_diffprivlib
 from dpaudit.accountants.bridges.from_opacus import IN_CHECKPOINT, from_opacus, read_checkpoint
 from dpaudit.accountants.bridges.from_opendp import from_opendp
-from dpaudit.app.options.claim_options import NEIGHBOURING
+from dpaudit.app.options.claim_options import COUNT, NEIGHBOURING
 from dpaudit.app.options.files import PATH, about_file, require_no_input
 from dpaudit.app.text.failures import traceback_option
-from dpaudit.app.text.output import print_text, unwrapped
+from dpaudit.app.text.output import counted, print_text, unwrapped
 from dpaudit.app.text.streams import note
 from dpaudit.claims.relations import Neighbouring
 from dpaudit.errors import UsageError
@@ -86,9 +86,7 @@ diffprivlib. See docs/importing.md.
     type=_Number(),
     help="OpenDP: the distance between neighbouring inputs; default: that of one record.",
 )
-@click.option(
-    "--count", type=click.IntRange(min=1), help="OpenDP: how many times the measurement ran; default 1."
-)
+@click.option("--count", type=COUNT, help="OpenDP: how many times the measurement ran; default 1.")
 @traceback_option
 def import_ledger(
     *,
@@ -116,8 +114,9 @@ def import_ledger(
                 raise UsageError(f"{name} with a record of {library}", where=name, why=why, remedy=remedy)
         ledger = _ledger(record, library, unit, neighbouring, d_in, count)
     ledger.write(output)
+    releases = counted(len(ledger.releases), "release", "releases")
     runs = sum(release.count for release in ledger)
-    print_text(unwrapped(f"{output}: {_many(len(ledger.releases), 'release')}, {_many(runs, 'run')}"))
+    print_text(unwrapped(f"{output}: {releases}, {counted(runs, 'run', 'runs')}"))
     note("accounted for with `dpaudit verify --allow-unhashed`, never certified; taken on trust:")
     for line in ledger.header.to_json()["parameters"]["taken on trust"]:
         note(f"  - {line}")
@@ -171,7 +170,3 @@ def _library(record: Any) -> str:
         remedy = f"give --from {'|'.join(LIBRARIES)}"
         raise UsageError(what, where="--from", why=why, remedy=remedy)
     return found.pop()
-
-
-def _many(number: int, what: str) -> str:
-    return f"1 {what}" if number == 1 else f"{number} {what}s"

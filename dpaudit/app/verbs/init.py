@@ -33,29 +33,19 @@ def init(folder: Path) -> None:
     """
     require_folder(folder)
     project, workflow = folder / "pyproject.toml", folder / WORKFLOW
-    if workflow.is_symlink() or workflow.exists():
-        to_write, kept = {}, [workflow]
-    else:
-        to_write, kept = {workflow: ACTIONS.encode()}, []
-    content = _with_configuration(project)
-    if content is None:
-        kept.insert(0, project)
-    else:
-        to_write = {project: content, **to_write}
+    there = workflow.is_symlink() or workflow.exists()
+    files = {project: _with_configuration(project), workflow: None if there else ACTIONS.encode()}
     workflow.parent.mkdir(parents=True, exist_ok=True)
-    for path, new in to_write.items():
-        replace_file(path, new)
-    lines = [f"written: {path}" for path in to_write]
-    lines += [f"kept as it was: {path}" for path in kept]
+    for path, new in files.items():
+        if new is not None:
+            replace_file(path, new)
+    lines = [f"written: {path}" for path, new in files.items() if new is not None]
+    lines += [f"kept as it was: {path}" for path, new in files.items() if new is None]
     print_text(unwrapped("\n".join(lines)), line("next: dpaudit gate"))
 
 
 def _with_configuration(project: Path) -> bytes | None:
-    """A pyproject.toml's content with a configuration at its end; None where it has one.
-
-    Raises:
-        UsageError: the file cannot be read, is no TOML, or defines `tool` so that nothing can be added.
-    """
+    """A pyproject.toml's content with a configuration at its end; None where it has one."""
     if not project.exists():
         return CONFIGURATION.encode()
     found = read_configuration(project)

@@ -58,7 +58,8 @@ def check(file: Path) -> None:
     except UnhashedLedger as error:
         error.remedy = "nothing can be checked here; `dpaudit verify --allow-unhashed` still accounts for it"
         raise
-    output.print_text(output.unwrapped(f"{file}: whole, {_number(stream.number)}, hash {stream.hash}"))
+    number = output.counted(stream.number, "release", "releases")
+    output.print_text(output.unwrapped(f"{file}: whole, {number}, hash {stream.hash}"))
 
 
 def _text(found: Ledger) -> list[RenderableType]:
@@ -76,13 +77,9 @@ def _text(found: Ledger) -> list[RenderableType]:
     if len(found.releases) > output.MOST_ROWS:
         left_out = len(found.releases) - output.MOST_ROWS
         parts.append(output.line(f"... and {left_out} more; --output-format json lists them all"))
-    parts += [output.line(), output.line(_number(len(found.releases)))]
+    parts += [output.line(), output.line(output.counted(len(found.releases), "release", "releases"))]
     if not found.hashed:
         parts.append(output.line("unhashed: edits cannot be detected; never certifiable"))
     elif not found.complete:
         parts.append(output.line("truncated: no footer, so releases may be missing; never certifiable"))
     return parts
-
-
-def _number(releases: int) -> str:
-    return "1 release" if releases == 1 else f"{releases} releases"
