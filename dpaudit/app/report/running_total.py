@@ -15,8 +15,6 @@ from dpaudit.certificate.verdicts import Proof, ReleaseAccount, leading_figure
 from dpaudit.claims.guarantees import AnyGuarantee
 from dpaudit.errors import DpauditError
 
-_NUMBER = re.compile("[0-9]+")
-
 #: Of more releases than this, those that differ in a number alone share a line.
 MOST_LINES = 25
 
@@ -49,7 +47,7 @@ def shares(releases: Sequence[ReleaseAccount]) -> list[Share]:
     groups: dict[str, list[int]] = {}
     for index, release in enumerate(releases):
         # A line of its own for each of few releases, also where they share a label.
-        key = _NUMBER.sub("#", release.label) if several else f"{index}"
+        key = re.sub("[0-9]+", "#", release.label) if several else f"{index}"
         groups.setdefault(key, []).append(index)
     found = [
         Share(
