@@ -60,10 +60,28 @@ def test_each_auditor_has_a_row_that_names_its_theorem(method: str) -> None:
 
 
 def test_every_page_is_in_the_index_once() -> None:
+    """Each decision is listed on the decisions' own page, every other page in the index."""
     listed = re.findall(r"^([\w/-]+)$", read("index"), re.MULTILINE)
+    decisions = re.findall(r"\]\(([\w/-]+)\.md\)", read("decisions/index"))
     pages = {
         str(page.relative_to(DOCS).with_suffix(""))
         for page in DOCS.rglob("*.md")
         if "_build" not in page.parts
     }
-    assert sorted(listed) == sorted(pages - {"index"})
+    found = [*listed, *(f"decisions/{decision}" for decision in decisions)]
+    assert sorted(found) == sorted(pages - {"index"})
+
+
+# Tables, headings, formulas, and what has no place to be folded at.
+UNFOLDED = re.compile(r"\||#|<| {4}|(- )?(\S+|\[[^]]*\]\(\S+\))$")
+
+
+@pytest.mark.parametrize(
+    "page",
+    sorted([*DOCS.rglob("*.md"), *DOCS.parent.glob("*.md")]),
+    ids=lambda page: str(page.relative_to(DOCS.parent)),
+)
+def test_prose_is_folded_at_110_columns(page: Path) -> None:
+    text = re.sub(r"^ *```.*?^ *```$", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    long = [line for line in text.splitlines() if len(line) > 110 and not UNFOLDED.match(line)]
+    assert long == [], f"run: python docs/wrapping.py {page.relative_to(DOCS.parent)}"
