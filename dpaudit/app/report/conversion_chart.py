@@ -25,10 +25,8 @@ def draw_curves(given: Sequence[AnyGuarantee], rows: Sequence[Conversion], title
     """
     where, ending = f"--plot {picture}", picture.suffix.lower()
     if ending not in _FORMATS:
-        what, remedy = (
-            f"a picture in a {picture.suffix or 'nameless'} file",
-            f"use one of {', '.join(_FORMATS)}",
-        )
+        what = f"a picture in a {picture.suffix or 'nameless'} file"
+        remedy = f"use one of {', '.join(_FORMATS)}"
         raise UsageError(what, where=where, why="the ending says how to draw it", remedy=remedy)
     import altair as alt
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from dpaudit.accountants.curves.conversion_table import ALWAYS, conversions, curves
@@ -28,15 +28,10 @@ _POINTS = 240
 
 def charts(certificate: Certificate) -> dict[str, Drawn]:
     """Each picture that the certificate has figures for, by its name."""
-    makers: dict[str, Callable[[Certificate], Drawn | None]] = {
-        "budget": _budget,
-        "course": _course,
-        "profile": _profile,
-        "trade-off": _trade_off,
-        "audits": _audits,
-    }
+    names = ("budget", "course", "profile", "trade-off", "audits")
+    makers = (_budget, _course, _profile, _trade_off, _audits)
     drawn = {}
-    for name, make in makers.items():
+    for name, make in zip(names, makers, strict=True):
         with contextlib.suppress(CannotBound, InvalidParameter):  # a claim past all curves still has a report
             picture = make(certificate)
             if picture is not None:

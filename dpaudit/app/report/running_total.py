@@ -27,7 +27,6 @@ class Share:
     """A release, or several whose labels differ in a number alone (``#`` in `label`).
 
     Attributes:
-        number: how many releases.
         share: of the sum of all releases' costs; None where they have none in common.
         verdict: NOT_PROVED if any of their own claims is not; None where none has one.
     """

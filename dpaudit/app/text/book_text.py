@@ -21,8 +21,7 @@ def _scales(budget: AnyGuarantee, deltas: tuple[float, ...]) -> list[AnyGuarante
 
 
 def _implied(cost: AnyGuarantee, wanted: AnyGuarantee) -> AnyGuarantee | None:
-    found = budget_bounds(cost, wanted)
-    return found[0].guarantee if found else None
+    return next((bound.guarantee for bound in budget_bounds(cost, wanted)), None)
 
 
 def _rows(account: Account, deltas: tuple[float, ...]) -> list[list[str]]:
