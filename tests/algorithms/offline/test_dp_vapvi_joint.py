@@ -15,7 +15,7 @@ from scipy.optimize import linprog
 from dpaudit.accountants.accounting import account
 from dpaudit.algorithms.data.trajectories import Trajectory, TrajectoryData
 from dpaudit.algorithms.environments.linear_mdp import appendix_f_features, one_hot_features
-from dpaudit.algorithms.offline import linear_calibration
+from dpaudit.algorithms.offline import linear_calibration, vapvi
 from dpaudit.algorithms.offline.dp_vapvi import DPVAPVI, costliest
 from dpaudit.auditors.replay.replay import replay
 from dpaudit.certificate.verdicts import Experiment
