@@ -10,6 +10,7 @@ import hashlib
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -20,8 +21,8 @@ from dpaudit.algorithms.environments.chain import LARGEST_RETURN, Chain
 from dpaudit.algorithms.evaluation.least_squares import DPLSL, DPLSW, lsl, lsl_excess, lsw, lsw_excess
 from dpaudit.algorithms.evaluation.smooth import CalibrationName
 from dpaudit.app.figures.engine import Figure, Session, accounted, figure_command, numbers, premises
-from dpaudit.app.figures.picture import Row, named, rows_of
-from dpaudit.app.figures.published_claims import Estimate, Sentence, Table, Vector, above_zero, estimate
+from dpaudit.app.figures.picture import Row, named, rows_of, standard_error
+from dpaudit.app.figures.published_claims import Appears, Estimate, Sentence, Table, above_zero, estimate
 from dpaudit.app.figures.run_cache import RunCache
 from dpaudit.app.report.blocks import Block, Grid, Heading, Paragraph
 from dpaudit.app.report.chart import chart_of, colour, specification
@@ -46,6 +47,7 @@ SCHEDULES = {"lemma": 100.0, "exact": 10.0}
 
 #: "The same solution" is read as: errors this close; the values lie between 0.45 and 1.
 CLOSE = 0.02
+_SAME = f"the same is read as within {CLOSE:g}"
 
 PANELS = {
     "a": "without noise: LSL against LSW",
@@ -57,38 +59,23 @@ PANELS = {
 
 @dataclass(frozen=True)
 class Asked:
-    """One algorithm on one batch.
+    """One algorithm on one batch of m episodes; one seed for the batch and the noise."""
 
-    Attributes:
-        algorithm: ``lsw``, ``lsl``, ``dp-lsw`` or ``dp-lsl``.
-        calibration: of the noise: ``none``, ``lemma`` or ``exact``.
-        aggregate: how many adjacent states share one value; 1 is tabular.
-        ridge: lambda; 0 for LSW.
-        episodes: m.
-        seed: of the batch and of the noise.
-    """
-
-    algorithm: str
-    calibration: str
-    aggregate: int
-    ridge: float
+    algorithm: str  # lsw, lsl, dp-lsw or dp-lsl
+    calibration: str  # of the noise: none, lemma or exact
+    aggregate: int  # how many adjacent states share one value; 1 is tabular
+    ridge: float  # lambda; 0 for LSW
     episodes: int
     seed: int
 
 
 @dataclass(frozen=True)
 class Point:
-    """What came of it.
-
-    Attributes:
-        asked: the algorithm and its batch.
-        error: root mean square error over states, against the exact values; NaN before the run.
-        excess: how far the algorithm's own empirical risk is above its minimum; NaN before the run.
-    """
+    """What came of it; NaN before the run."""
 
     asked: Asked
-    error: float = math.nan
-    excess: float = math.nan
+    error: float = math.nan  # root mean square over states, against the exact values
+    excess: float = math.nan  # how far the algorithm's own empirical risk is above its minimum
 
 
 @dataclass(frozen=True)
@@ -104,7 +91,6 @@ class Line:
     schedule: str = ""
 
     def __str__(self) -> str:
-        """As tables have it."""
         words = self.algorithm.upper()
         if self.calibration != "none":
             words += f", {self.calibration}"
@@ -150,10 +136,7 @@ def figure_points(
 ) -> list[Point]:
     """The runs of all panels, not computed yet; a point that two panels share comes twice.
 
-    Args:
-        seeds: one run each.
-        batches: m of the panels over the batch size.
-        swept: m of the panel over lambda.
+    `batches` are the m of the panels over the batch size, `swept` of the panel over lambda.
     """
     points = [Point(line.asked(m, seed)) for m, seed, line in product(batches, seeds, _LINES)]
     of_sweep = product(swept, seeds, _OVER_RIDGES, RIDGES)
@@ -170,15 +153,15 @@ def run_batch(points: Sequence[Point]) -> list[Point]:
 def algorithm_of(asked: Asked) -> DPLSW | DPLSL:
     """The private algorithm, with the chain's first visits as its data."""
     name: CalibrationName = "exact" if asked.calibration == "exact" else "lemma"
-    options: dict[str, Any] = {
-        "features": CHAIN.features(asked.aggregate),
-        "discount": CHAIN.discount,
-        "largest_return": LARGEST_RETURN,
-        "guarantee": GUARANTEE,
-        "calibration": name,
-        "values": CHAIN.values(),
-    }
-    return _LSL(**options, ridge=asked.ridge) if asked.algorithm == "dp-lsl" else _LSW(**options)
+    make = partial(_LSL, ridge=asked.ridge) if asked.algorithm == "dp-lsl" else _LSW
+    return make(
+        features=CHAIN.features(asked.aggregate),
+        discount=CHAIN.discount,
+        largest_return=LARGEST_RETURN,
+        guarantee=GUARANTEE,
+        calibration=name,
+        values=CHAIN.values(),
+    )
 
 
 class _OnVisits:
@@ -204,26 +187,19 @@ def _run(asked: Asked, visits: FirstVisits) -> Point:
     best = lsl(visits, features, weights, asked.ridge) if with_ridge else lsw(visits, features, weights)
     theta = best
     if asked.calibration != "none":
-        theta = run(algorithm_of(asked), visits, seed=_noise_seed(asked)).output.theta
-    excess = (
-        lsl_excess(theta, best, visits, features, weights, asked.ridge)
-        if with_ridge
-        else lsw_excess(theta, best, features, weights)
-    )
+        # The text that earlier versions hashed, so that the same seeds give the same runs.
+        words = f"Cell({repr(asked).partition('(')[2][:-1]}, error=0.0, excess=0.0)"
+        seed = int.from_bytes(hashlib.sha256(words.encode()).digest()[:8], "big")
+        theta = run(algorithm_of(asked), visits, seed=seed).output.theta
+    if with_ridge:
+        excess = lsl_excess(theta, best, visits, features, weights, asked.ridge)
+    else:
+        excess = lsw_excess(theta, best, features, weights)
     return Point(asked, float(np.sqrt(np.square(features @ theta - CHAIN.values()).mean())), excess)
 
 
-def _noise_seed(asked: Asked) -> int:
-    # The text that earlier versions hashed, so that the same seeds give the same runs.
-    words = f"Cell({repr(asked).partition('(')[2][:-1]}, error=0.0, excess=0.0)"
-    return int.from_bytes(hashlib.sha256(words.encode()).digest()[:8], "big")
-
-
-RUNS = RunCache(
-    frozenset({"error", "excess"}),
-    run_batch,
-    frozenset({"algorithm", "calibration", "aggregate", "ridge"}),
-)
+_ALONG = frozenset({"algorithm", "calibration", "aggregate", "ridge"})
+RUNS = RunCache(frozenset({"error", "excess"}), run_batch, _ALONG)
 
 
 class Results(NamedTuple):
@@ -250,7 +226,7 @@ def results_of(points: Sequence[Point], batches: Sequence[int], swept: Sequence[
 def sentences(results: Results) -> list[Sentence]:
     """Every sentence of section 6 on everything that it is about."""
     found = [
-        *(sentence for aggregate in (1, 2) for sentence in _without_noise(results.error, aggregate)),
+        *_without_noise(results.error),
         *_converge(results.error),
         *_small_and_large(results.error),
         *_schedule(results.swept),
@@ -260,23 +236,17 @@ def sentences(results: Results) -> list[Sentence]:
     return sorted(found, key=lambda sentence: order.index(sentence.published))
 
 
-def _without_noise(errors: Table[Line], aggregate: int) -> Iterator[Sentence]:
-    plain, ridged = (line_of(name, aggregate=aggregate) for name in ("lsw", "lsl"))
-    gap = errors.gap(ridged, plain)
-    yield Sentence(
-        "LSL and LSW converge to the same solution",
-        kind(aggregate),
-        "yes" if abs(gap.mean) <= CLOSE else "no",
-        f"at m={errors.places[-1]} the errors differ by {_small(gap)}; the same is read as within {CLOSE:g}",
-    )
-    differences = errors.over(ridged) - errors.over(plain)
-    ahead = sum(bool(difference.mean() > 0.0) for difference in differences)
-    yield Sentence(
-        "LSW converges faster",
-        kind(aggregate),
-        above_zero(estimate(differences.mean(axis=0))),
-        f"LSW is ahead at {ahead} of {len(differences)} batch sizes",
-    )
+def _without_noise(errors: Table[Line]) -> Iterator[Sentence]:
+    for aggregate in (1, 2):
+        plain, ridged = (line_of(name, aggregate=aggregate) for name in ("lsw", "lsl"))
+        gap, features = errors.gap(ridged, plain), kind(aggregate)
+        same: Appears = "yes" if abs(gap.mean) <= CLOSE else "no"
+        words = f"at m={errors.places[-1]} the errors differ by {_small(gap)}; {_SAME}"
+        yield Sentence("LSL and LSW converge to the same solution", features, same, words)
+        differences = errors.over(ridged) - errors.over(plain)
+        faster, ahead = above_zero(estimate(differences.mean(axis=0))), (differences.mean(axis=1) > 0.0).sum()
+        words = f"LSW is ahead at {ahead} of {len(differences)} batch sizes"
+        yield Sentence("LSW converges faster", features, faster, words)
 
 
 def _converge(errors: Table[Line]) -> Iterator[Sentence]:
@@ -290,24 +260,19 @@ def _converge(errors: Table[Line]) -> Iterator[Sentence]:
             str(private),
             "yes" if end.mean <= CLOSE else "no",
             f"error above the non-private one's by {_small(begin)} at m={first} and by {_small(end)} at "
-            f"m={last}; the same is read as within {CLOSE:g}",
+            f"m={last}; {_SAME}",
         )
 
 
 def _small_and_large(errors: Table[Line]) -> Iterator[Sentence]:
     for noise in SCHEDULES:
         plain, ridged = line_of("dp-lsw", noise, 2), line_of("dp-lsl", noise, 2)
-        for better, worse, size, m in (
-            (ridged, plain, "small", errors.places[0]),
-            (plain, ridged, "large", errors.places[-1]),
-        ):
-            difference = errors.gap(worse, better, m)
-            yield Sentence(
-                f"{better.algorithm[3:].upper()} works better with {size} batches",
-                f"{noise}, pairs",
-                above_zero(difference),
-                f"{better.algorithm.upper()} is ahead by {_small(difference)} at m={m}",
-            )
+        small, large = (ridged, plain, "small"), (plain, ridged, "large")
+        for (better, worse, size), m in ((small, errors.places[0]), (large, errors.places[-1])):
+            difference, name = errors.gap(worse, better, m), better.algorithm.upper()
+            published = f"{name.removeprefix('DP-')} works better with {size} batches"
+            words = f"{name} is ahead by {_small(difference)} at m={m}"
+            yield Sentence(published, f"{noise}, pairs", above_zero(difference), words)
 
 
 def _schedule(swept: Mapping[int, Table[Line]]) -> Iterator[Sentence]:
@@ -337,7 +302,7 @@ def _aggregation(excess: Table[Line]) -> Iterator[Sentence]:
         fine, coarse = (line_of(algorithm, noise, aggregate) for aggregate in (1, 2))
         # Excess risks span many powers of ten: compared by their logarithms.
         logs = np.log(excess.over(fine) / excess.over(coarse))
-        lower = sum(bool(log.mean() > 0.0) for log in logs)
+        lower = (logs.mean(axis=1) > 0.0).sum()
         yield Sentence(
             "function approximation helps both private algorithms converge faster",
             f"{algorithm.upper()}, {noise}",
@@ -359,27 +324,18 @@ def _rows(results: Results) -> list[Row]:
         "c": [*_plain(2), *_private(2)],
         "d": [*_private(1), *_private(2)],
     }
-    rows = {
-        "b": [
-            {"panel": "b", "episodes": m, **row}
-            for m, table in results.swept.items()
-            for row in rows_of(table, "ridge", _error)
-        ]
-    }
-    for name, lines in shown.items():
+    rows: list[Row] = []
+    for name in PANELS:
+        if name == "b":
+            for m, table in results.swept.items():
+                rows += [
+                    {"panel": name, "episodes": m, **row} for row in rows_of(table, "ridge", standard_error)
+                ]
+            continue
         table = results.excess if name == "d" else results.error
-        found = rows_of(table, "episodes", _error, curves=lines)
-        rows[name] = [{"panel": name, "ridge": None, **row} for row in found]
-    return [row for name in PANELS for row in rows[name]]
-
-
-def _error(values: Vector) -> Row:
-    """Mean and standard error of one point, one value a run."""
-    mean, runs = float(values.mean()), len(values)
-    error = float(values.std(ddof=1) / math.sqrt(runs)) if runs > 1 else None
-    # On a logarithmic axis nothing is at or below 0.
-    band = (mean, mean) if error is None else (max(mean - error, 1e-3 * mean), mean + error)
-    return {"runs": runs, "mean": mean, "error": error, "low": band[0], "high": band[1]}
+        found = rows_of(table, "episodes", standard_error, curves=shown[name])
+        rows += [{"panel": name, "ridge": None, **row} for row in found]
+    return rows
 
 
 def _picture(rows: Sequence[Row], title: str) -> dict[str, Any]:
@@ -389,7 +345,9 @@ def _picture(rows: Sequence[Row], title: str) -> dict[str, Any]:
     def panel(name: str, *, words: str = "", height: int = 260, **only: Any) -> Any:
         chosen = [row for row in rows if row["panel"] == name and only.items() <= row.items()]
         field, abscissa = ("ridge", "lambda") if name == "b" else ("episodes", "batch size m")
-        logarithmic, decades = alt.Scale(type="log"), _decades([row[field] for row in chosen])
+        places = [math.log10(row[field]) for row in chosen]
+        decades = [10.0**power for power in range(math.floor(min(places)), math.ceil(max(places)) + 1)]
+        logarithmic = alt.Scale(type="log")
         x_axis, y_axis = alt.Axis(format="~s", values=decades), alt.Axis(format="~e", tickCount=6)
         ordinate = "excess empirical risk" if name == "d" else "RMSE over states"
         dashes = alt.Scale(domain=["none", "lemma", "exact"])
@@ -412,11 +370,6 @@ def _picture(rows: Sequence[Row], title: str) -> dict[str, Any]:
     above, below = alt.hconcat(panel("a"), sweep), alt.hconcat(panel("c"), panel("d"))
     chart = alt.vconcat(*(part.resolve_scale(color="independent") for part in (above, below)), title=title)
     return specification(chart.resolve_scale(color="independent"))
-
-
-def _decades(values: Sequence[float]) -> list[float]:
-    first, last = math.floor(math.log10(min(values))), math.ceil(math.log10(max(values)))
-    return [10.0**power for power in range(first, last + 1)]
 
 
 @figure_command(
@@ -460,8 +413,7 @@ def _privacy(largest: int) -> Iterator[Block]:
         "What accounting proves from the ledger of such a run. The scale of the noise, which depends on the "
         "data, is in no ledger."
     )
-    rows = []
-    visits = CHAIN.sampled_visits(2, np.random.default_rng(0))
+    rows, visits = [], CHAIN.sampled_visits(2, np.random.default_rng(0))
     for name, noise, aggregate in product(("dp-lsw", "dp-lsl"), SCHEDULES, (1, 2)):
         algorithm = algorithm_of(line_of(name, noise, aggregate).asked(largest, 0))
         verdict, alpha = str(accounted(algorithm, visits)[0].verdict), f"{algorithm.noise.alpha:.4g}"
@@ -476,10 +428,9 @@ def _means(rows: Sequence[Row]) -> Iterator[Block]:
         lines = []
         for m, ridge in dict.fromkeys((m, ridge) for m, ridge, _ in cells):
             place = (str(m),) if ridge is None else (str(m), f"{ridge:g}")
-            lines.append((*place, *(_cell(cells[m, ridge, curve]) for curve in curves)))
+            found = [cells[m, ridge, curve] for curve in curves]
+            widths = [math.nan if row["error"] is None else row["error"] for row in found]
+            means = [Estimate(r["mean"], w, r["runs"]) for r, w in zip(found, widths, strict=True)]
+            lines.append((*place, *map(_small, means)))
         yield Heading(f"({name}) {title}, mean and standard error")
         yield Grid((*(("m", "lambda") if name == "b" else ("m",)), *curves), lines)
-
-
-def _cell(row: Row) -> str:
-    return f"{row['mean']:.3g}" + ("" if row["error"] is None else f" ± {row['error']:.2g}")
