@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
@@ -32,19 +32,15 @@ from dpaudit.curator.running import run
 #: Section 6.
 CHAIN = Chain(40, 0.5, 0.99)
 GUARANTEE = ApproxDP(epsilon=0.1, delta=0.1)
-
 #: Batch sizes, which the text does not give: up to where the published noise falls to nothing.
 BATCHES = (100, 300, 1000, 3000, 10_000, 30_000, 100_000, 300_000, 1_000_000, 3_000_000)
-
 #: Batch sizes of the panel over lambda, and its lambdas.
 SWEPT = (10_000, 1_000_000)
 RIDGES = tuple(factor * 10.0**power for power in range(1, 6) for factor in (1.0, 3.0))
-
 #: Elsewhere lambda is this many times the root of the batch size: the best in the panel over lambda for
 #: either noise. This choice is free where the process is public, as here; on private data it would have to be
 #: accounted for.
 SCHEDULES = {"lemma": 100.0, "exact": 10.0}
-
 #: "The same solution" is read as: errors this close; the values lie between 0.45 and 1.
 CLOSE = 0.02
 _SAME = f"the same is read as within {CLOSE:g}"
@@ -134,10 +130,7 @@ _OVER_RIDGES = [replace(line, schedule="") for line in (line_of("lsw"), line_of(
 def figure_points(
     seeds: Sequence[int], batches: Sequence[int] = BATCHES, swept: Sequence[int] = SWEPT
 ) -> list[Point]:
-    """The runs of all panels, not computed yet; a point that two panels share comes twice.
-
-    `batches` are the m of the panels over the batch size, `swept` of the panel over lambda.
-    """
+    """The runs of all panels, `swept` in that over lambda, not computed yet; shared points come twice."""
     points = [Point(line.asked(m, seed)) for m, seed, line in product(batches, seeds, _LINES)]
     of_sweep = product(swept, seeds, _OVER_RIDGES, RIDGES)
     return points + [Point(line.asked(m, seed, ridge)) for m, seed, line, ridge in of_sweep]
@@ -225,32 +218,24 @@ def results_of(points: Sequence[Point], batches: Sequence[int], swept: Sequence[
 
 def sentences(results: Results) -> list[Sentence]:
     """Every sentence of section 6 on everything that it is about."""
-    found = [
-        *_without_noise(results.error),
-        *_converge(results.error),
-        *_small_and_large(results.error),
-        *_schedule(results.swept),
-        *_aggregation(results.excess),
-    ]
+    found = list(_judged(results))
     order = list(dict.fromkeys(sentence.published for sentence in found))
     return sorted(found, key=lambda sentence: order.index(sentence.published))
 
 
-def _without_noise(errors: Table[Line]) -> Iterator[Sentence]:
+def _judged(results: Results) -> Iterator[Sentence]:
+    errors = results.error
+    first, last = errors.places[0], errors.places[-1]
     for aggregate in (1, 2):
         plain, ridged = (line_of(name, aggregate=aggregate) for name in ("lsw", "lsl"))
         gap, features = errors.gap(ridged, plain), kind(aggregate)
         same: Appears = "yes" if abs(gap.mean) <= CLOSE else "no"
-        words = f"at m={errors.places[-1]} the errors differ by {_small(gap)}; {_SAME}"
+        words = f"at m={last} the errors differ by {_small(gap)}; {_SAME}"
         yield Sentence("LSL and LSW converge to the same solution", features, same, words)
         differences = errors.over(ridged) - errors.over(plain)
         faster, ahead = above_zero(estimate(differences.mean(axis=0))), (differences.mean(axis=1) > 0.0).sum()
         words = f"LSW is ahead at {ahead} of {len(differences)} batch sizes"
         yield Sentence("LSW converges faster", features, faster, words)
-
-
-def _converge(errors: Table[Line]) -> Iterator[Sentence]:
-    first, last = errors.places[0], errors.places[-1]
     for algorithm, noise in product(("lsw", "lsl"), SCHEDULES):
         private, plain = line_of(f"dp-{algorithm}", noise, 2), line_of(algorithm, "none", 2, noise)
         begin, end = (errors.gap(private, plain, m) for m in (first, last))
@@ -262,26 +247,18 @@ def _converge(errors: Table[Line]) -> Iterator[Sentence]:
             f"error above the non-private one's by {_small(begin)} at m={first} and by {_small(end)} at "
             f"m={last}; {_SAME}",
         )
-
-
-def _small_and_large(errors: Table[Line]) -> Iterator[Sentence]:
     for noise in SCHEDULES:
         plain, ridged = line_of("dp-lsw", noise, 2), line_of("dp-lsl", noise, 2)
         small, large = (ridged, plain, "small"), (plain, ridged, "large")
-        for (better, worse, size), m in ((small, errors.places[0]), (large, errors.places[-1])):
+        for (better, worse, size), m in ((small, first), (large, last)):
             difference, name = errors.gap(worse, better, m), better.algorithm.upper()
             published = f"{name.removeprefix('DP-')} works better with {size} batches"
             words = f"{name} is ahead by {_small(difference)} at m={m}"
             yield Sentence(published, f"{noise}, pairs", above_zero(difference), words)
-
-
-def _schedule(swept: Mapping[int, Table[Line]]) -> Iterator[Sentence]:
-    low, high = min(swept), max(swept)
-    if low == high:
-        return
+    low, high = min(results.swept), max(results.swept)
     growth = math.sqrt(high / low)
-    for noise in SCHEDULES:
-        best = [best_ridge(swept[m], Line("dp-lsl", noise, 1)) for m in (low, high)]
+    for noise in SCHEDULES if low < high else ():
+        best = [best_ridge(results.swept[m], Line("dp-lsl", noise, 1)) for m in (low, high)]
         ratio = best[1] / best[0]
         yield Sentence(
             "lambda should grow like sqrt(m)",
@@ -290,18 +267,10 @@ def _schedule(swept: Mapping[int, Table[Line]]) -> Iterator[Sentence]:
             f"best lambda {best[0]:g} at m={low} and {best[1]:g} at m={high}: {ratio:.3g} times as large, "
             f"where sqrt(m) is {growth:.3g} times; the lambdas tried lie a factor of about 3 apart",
         )
-
-
-def best_ridge(swept: Table[Line], line: Line) -> float:
-    """The lambda with the least mean error."""
-    return min(RIDGES, key=lambda ridge: float(swept.at(line, ridge).mean()))
-
-
-def _aggregation(excess: Table[Line]) -> Iterator[Sentence]:
     for algorithm, noise in product(("dp-lsw", "dp-lsl"), SCHEDULES):
         fine, coarse = (line_of(algorithm, noise, aggregate) for aggregate in (1, 2))
         # Excess risks span many powers of ten: compared by their logarithms.
-        logs = np.log(excess.over(fine) / excess.over(coarse))
+        logs = np.log(results.excess.over(fine) / results.excess.over(coarse))
         lower = (logs.mean(axis=1) > 0.0).sum()
         yield Sentence(
             "function approximation helps both private algorithms converge faster",
@@ -310,6 +279,11 @@ def _aggregation(excess: Table[Line]) -> Iterator[Sentence]:
             f"excess risk lower with pairs at {lower} of {len(logs)} batch sizes; tabular it is "
             f"{math.exp(float(np.mean(logs))):.3g} times that of pairs, in the geometric mean",
         )
+
+
+def best_ridge(swept: Table[Line], line: Line) -> float:
+    """The lambda with the least mean error."""
+    return min(RIDGES, key=lambda ridge: float(swept.at(line, ridge).mean()))
 
 
 def _small(found: Estimate) -> str:

@@ -139,7 +139,7 @@ class Figure:
             print_json({**answer, "sentences": sentences, "files": [str(path) for path in paths]})
             return
         for published, of in groupby(self.sentences, key=lambda sentence: sentence.published):
-            words = [f"{sentence.appears}: {sentence.about}: {sentence.numbers}" for sentence in of]
+            words = [f"{judged.appears}: {judged.about}: {judged.numbers}" for judged in of]
             print_text(*bullets(f'published: "{published}"', words), line())
         for remark in self.remarks:
             print_text(line(remark))

@@ -1,7 +1,6 @@
 """Figure 2 of Liao, He and Gu (2023): regret of LDP-UCRL-VTR and UCRL-VTR on two rivers.
 
-The paper does not state S, the budgets, the homogeneous kernel or the grid of c. Chosen here: S = 3, H = 6,
-rivers as in `figure_river`, and budgets from hardly any learning to nearly that of UCRL-VTR.
+What the paper does not state is chosen; budgets go from hardly any learning to nearly that of UCRL-VTR.
 """
 
 from __future__ import annotations

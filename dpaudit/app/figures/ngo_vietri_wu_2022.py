@@ -1,9 +1,7 @@
 """Regret and updates of Private LSVI-UCB, LSVI-UCB and a fixed schedule on a small linear process.
 
 Ngo, Vietri and Wu (2022) have no experiments: process, budgets, numbers of users and the grids of beta are
-chosen here. What they promise is judged: regret is sublinear in K; privacy costs less the larger the budget;
-updates are few, no more than N_max; a schedule that follows the data costs less than a fixed one. And, which
-is not theirs, that with the published beta nothing is learnt at these sizes.
+chosen here. What they promise is judged, and that with the published beta nothing is learnt at these sizes.
 
 A fixed schedule follows Luyo, Garcelon, Lazaric and Pirotta (2021) in that its times do not depend on the
 data. It has ceil(K^(2/5)) updates: what a batch of K/U users costs, and what noise for U updates costs, which
@@ -61,11 +59,8 @@ PLAIN, PUBLISHED = Curve("none", math.inf), Curve("published beta", 1.0)
 #: The factors by which the published beta is multiplied, by curve, the non-private one first.
 GRIDS: Mapping[Curve, tuple[float, ...]] = {
     PLAIN: (0.003, 0.01, 0.03, 0.1),
-    Curve("doubling", 10.0): (1e-5, 1e-4, 1e-3),
-    Curve("doubling", 1.0): (1e-5, 1e-4, 1e-3),
-    Curve("doubling", 0.1): (1e-5, 1e-4, 1e-3),
-    Curve("fixed", 10.0): (1e-5, 1e-4, 1e-3),
-    Curve("fixed", 1.0): (1e-5, 1e-4, 1e-3),
+    **dict.fromkeys((Curve("doubling", rho) for rho in (10.0, 1.0, 0.1)), (1e-5, 1e-4, 1e-3)),
+    **dict.fromkeys((Curve("fixed", rho) for rho in (10.0, 1.0)), (1e-5, 1e-4, 1e-3)),
     PUBLISHED: (1.0,),
 }
 
@@ -127,10 +122,8 @@ RUNS = RunCache(frozenset({"regret", "updates"}), _run, frozenset({"episode"}))
 
 def tables(points: Sequence[Point]) -> dict[str, Table[Curve]]:
     """Regret and updates by curve, user and run."""
-    return {
-        "regret": Table({(p.curve, p.episode, p.seed): p.regret for p in points}),
-        "updates": Table({(p.curve, p.episode, p.seed): p.updates for p in points}),
-    }
+    at = {(point.curve, point.episode, point.seed): point for point in points}
+    return {name: Table({k: getattr(p, name) for k, p in at.items()}) for name in ("regret", "updates")}
 
 
 def sentences(found: Mapping[str, Table[Curve]], bonus: Mapping[Curve, float], users: int) -> list[Sentence]:

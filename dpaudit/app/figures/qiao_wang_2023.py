@@ -1,7 +1,4 @@
-"""Figure 1 of Qiao and Wang (2023): suboptimality of DP-VAPVI, VAPVI and PEVI against K, the episodes.
-
-Section 6 says four sentences about it, which are judged here; "slightly" and "converges" are read as `CLOSE`.
-"""
+"""Figure 1 of Qiao and Wang (2023): suboptimality of DP-VAPVI, VAPVI and PEVI against K, the episodes."""
 
 from __future__ import annotations
 
@@ -32,10 +29,8 @@ from dpaudit.errors import UsageError
 
 #: C of every algorithm. PEVI's curve depends on it, so PEVI also runs with another; the others hardly do.
 BONUS = 0.04
-
 #: Published: 5 to 1000.
 EPISODES = (5, 50, 100, 200, 300, 400, 500, 600, 700, 800, 900, 1000)
-
 #: "Slightly worse" and "converges" are read as: within this share of the optimal value; the paper names none.
 CLOSE = 0.05
 
@@ -134,7 +129,7 @@ def process(instance: int, *, normalised: bool = True) -> LinearMDP:
 
 
 def _run(points: Sequence[Point]) -> list[Point]:
-    return [run_point(point) for point in points]
+    return list(map(run_point, points))
 
 
 RUNS = RunCache(frozenset({"suboptimality"}), _run)
@@ -158,81 +153,61 @@ def gaps(found: Table[Curve], curve: Curve) -> list[Estimate]:
 
 def reached(found: Table[Curve], curve: Curve, optimum: float) -> int | None:
     """The first K from which on the mean gap to VAPVI stays within `CLOSE`; None if it never does."""
-    first = None
-    for k, gap in zip(found.places, gaps(found, curve), strict=True):
-        if gap.mean > CLOSE * optimum:
-            first = None
-        elif first is None:
-            first = int(k)
-    return first
+    by_k = dict(zip(found.places, gaps(found, curve), strict=True))
+    far = [k for k, gap in by_k.items() if gap.mean > CLOSE * optimum]
+    return next((int(k) for k in by_k if not far or k > far[-1]), None)
 
 
 def sentences(found: Table[Curve], optimum: float) -> list[Sentence]:
     """Every sentence of section 6 on every curve that it is about; `optimum` is v*."""
-    private, close = of(found, "dp-vapvi"), CLOSE * optimum
-    return [
-        *(_slightly_worse(found, curve, close) for curve in private),
-        *(_converges(found, curve, close) for curve in private),
-        *(_larger_is_better(found, small, large) for small, large in pairwise(private)),
-        *(_outperforms(found, curve, other) for other in of(found, "pevi") for curve in private),
-    ]
-
-
-def _slightly_worse(found: Table[Curve], curve: Curve, close: float) -> Sentence:
-    by_k = dict(zip(found.places, gaps(found, curve), strict=True))
-    worst, best = (choice(by_k, key=lambda k: by_k[k].mean) for choice in (max, min))
-    within = sum(gap.mean <= close for gap in by_k.values())
-    words = (
-        f"above VAPVI by {by_k[worst]} at K={worst}, where it is most, and by {by_k[best]} at K={best}, "
-        f"where it is least; within {close:.2f}, {CLOSE:.0%} of the optimum, "
-        f"at {within} of {len(by_k)} values of K"
-    )
-    slightly: Appears = "yes" if within == len(by_k) else "no"
-    return Sentence("DP-VAPVI performs slightly worse than VAPVI", str(curve), slightly, words)
-
-
-def _converges(found: Table[Curve], curve: Curve, close: float) -> Sentence:
-    first, last = found.places[0], found.places[-1]
-    (plain,) = of(found, "vapvi")
-    begin, end = (found.at(curve, k) - found.at(plain, k) for k in (first, last))
-    words = ("the gap closes by", "the gap widens by", "no change told apart:")
-    return Sentence(
-        "as the data set grows larger, DP-VAPVI converges to VAPVI",
-        str(curve),
-        "yes" if estimate(end).mean <= close else "no",
-        f"above VAPVI by {estimate(begin)} at K={first} and by {estimate(end)} at K={last}: "
-        f"{_direction(estimate(begin - end), *words)}",
-    )
-
-
-def _larger_is_better(found: Table[Curve], small: Curve, large: Curve) -> Sentence:
-    better = estimate((found.over(small) - found.over(large)).mean(axis=0))
-    ahead = sum(found.estimate(large, k).mean < found.estimate(small, k).mean for k in found.places)
-    return Sentence(
-        "with a larger budget DP-VAPVI is closer to VAPVI",
-        f"rho={large.rho:g} against rho={small.rho:g}",
-        above_zero(better),
-        f"{_direction(better)} on average over K; better at {ahead} of {len(found.places)} values of K",
-    )
-
-
-def _outperforms(found: Table[Curve], curve: Curve, other: Curve) -> Sentence:
-    differences = found.over(other) - found.over(curve)
-    behind = [k for k, row in zip(found.places, differences, strict=True) if not float(row.mean()) > 0.0]
-    better, average = len(differences) - len(behind), _direction(estimate(differences.mean(axis=0)))
-    where = f", not at K = {', '.join(map(str, behind))}" if behind else ""
-    words = f"better at {better} of {len(differences)} values of K{where}; {average} on average over K"
-    most: Appears = "yes" if 2 * better > len(differences) else "no"
-    return Sentence("in most cases DP-VAPVI outperforms PEVI", f"{curve} against {other}", most, words)
+    private, close, ks = of(found, "dp-vapvi"), CLOSE * optimum, found.places
+    first, last, judged = ks[0], ks[-1], []
+    for curve in private:
+        by_k = dict(zip(ks, gaps(found, curve), strict=True))
+        worst, best = (choice(by_k, key=lambda k: by_k[k].mean) for choice in (max, min))
+        within = sum(gap.mean <= close for gap in by_k.values())
+        words = (
+            f"above VAPVI by {by_k[worst]} at K={worst}, where it is most, and by {by_k[best]} at K={best}, "
+            f"where it is least; within {close:.2f}, {CLOSE:.0%} of the optimum, at {within} of {len(ks)} "
+            "values of K"
+        )
+        slightly: Appears = "yes" if within == len(ks) else "no"
+        judged.append(Sentence("DP-VAPVI performs slightly worse than VAPVI", str(curve), slightly, words))
+    for curve in private:
+        (plain,) = of(found, "vapvi")
+        begin, end = (found.at(curve, k) - found.at(plain, k) for k in (first, last))
+        change = ("the gap closes by", "the gap widens by", "no change told apart:")
+        words = (
+            f"above VAPVI by {estimate(begin)} at K={first} and by {estimate(end)} at K={last}: "
+            f"{_direction(estimate(begin - end), *change)}"
+        )
+        published = "as the data set grows larger, DP-VAPVI converges to VAPVI"
+        comes_close: Appears = "yes" if estimate(end).mean <= close else "no"
+        judged.append(Sentence(published, str(curve), comes_close, words))
+    for small, large in pairwise(private):
+        better = estimate((found.over(small) - found.over(large)).mean(axis=0))
+        ahead = sum(found.estimate(large, k).mean < found.estimate(small, k).mean for k in ks)
+        words = f"{_direction(better)} on average over K; better at {ahead} of {len(ks)} values of K"
+        published = "with a larger budget DP-VAPVI is closer to VAPVI"
+        about = f"rho={large.rho:g} against rho={small.rho:g}"
+        judged.append(Sentence(published, about, above_zero(better), words))
+    for other, curve in product(of(found, "pevi"), private):
+        differences = found.over(other) - found.over(curve)
+        behind = [k for k, row in zip(ks, differences, strict=True) if not float(row.mean()) > 0.0]
+        ahead, average = len(ks) - len(behind), _direction(estimate(differences.mean(axis=0)))
+        where = f", not at K = {', '.join(map(str, behind))}" if behind else ""
+        words = f"better at {ahead} of {len(ks)} values of K{where}; {average} on average over K"
+        most: Appears = "yes" if 2 * ahead > len(ks) else "no"
+        published, about = "in most cases DP-VAPVI outperforms PEVI", f"{curve} against {other}"
+        judged.append(Sentence(published, about, most, words))
+    return judged
 
 
 def _direction(
     difference: Estimate, up: str = "better by", down: str = "worse by", neither: str = "not told apart:"
 ) -> str:
-    answer = above_zero(difference)
-    if answer == "not told apart":
-        return f"{neither} {difference}"
-    return f"{up if answer == 'yes' else down} {replace(difference, mean=abs(difference.mean))}"
+    words = {"yes": up, "no": down, "not told apart": neither}[above_zero(difference)]
+    return f"{words} {difference if words == neither else replace(difference, mean=abs(difference.mean))}"
 
 
 def _picture(rows: Sequence[Row], title: str, *, logarithmic: bool) -> dict[str, Any]:
@@ -283,7 +258,13 @@ def _compute(
     call = f"`dpaudit reproduce {session.name} --scaling -o DIR`"
     further: list[Block] = [Paragraph(f"Not run: {call} lets K grow beyond the figure.")]
     if scaled:
-        further = list(_scaling(scaled, places, CLOSE * optimum, f"{stem}-scaling.svg", caption))
+        close = f"within {CLOSE * optimum:.2f} of VAPVI from K on, up to {scaled.places[-1]}"
+        further = [
+            Picture(f"{stem}-scaling.svg", f"{caption}; K on a logarithmic axis"),
+            Grid(("rho", close), [(f"{rho:g}", _place(rho, places, scaled.places[-1])) for rho in places]),
+            Paragraph("How far DP-VAPVI lies above VAPVI:"),
+            _grid(scaled, {curve: gaps(scaled, curve) for curve in of(scaled, "dp-vapvi")}),
+        ]
     return Figure(
         title=drawn.title,
         about="Figure 1 of Qiao and Wang, Offline Reinforcement Learning with Differential Privacy (NeurIPS "
@@ -317,12 +298,9 @@ def _further(begin: int, largest: int) -> list[int]:
     ladder = (factor * 10**power for power in range(len(str(largest))) for factor in (1, 3))
     further = [k for k in ladder if begin < k <= largest]
     if not further:
-        raise UsageError(
-            f"nothing between the figure's {begin} episodes and {largest}",
-            where="--largest",
-            why="a scaling run goes beyond the figure",
-            remedy="give a larger K",
-        )
+        what = f"nothing between the figure's {begin} episodes and {largest}"
+        why = "a scaling run goes beyond the figure"
+        raise UsageError(what, where="--largest", why=why, remedy="give a larger K")
     return further
 
 
@@ -342,17 +320,6 @@ def _privacy(of: Panel, calibration: CalibrationName, *, normalised: bool) -> It
     )
     short_of = "releases whose own claim is not proved"
     yield Grid(("rho claimed", "claim", "total rho", short_of, "premise"), rows)
-
-
-def _scaling(
-    found: Table[Curve], places: dict[float, int | None], close: float, picture: str, caption: str
-) -> Iterator[Block]:
-    largest = found.places[-1]
-    yield Picture(picture, f"{caption}; K on a logarithmic axis")
-    within = f"within {close:.2f} of VAPVI from K on, up to {largest}"
-    yield Grid(("rho", within), [(f"{rho:g}", _place(rho, places, largest)) for rho in places])
-    yield Paragraph("How far DP-VAPVI lies above VAPVI:")
-    yield _grid(found, {curve: gaps(found, curve) for curve in of(found, "dp-vapvi")})
 
 
 def _place(rho: float, places: dict[float, int | None], largest: float) -> str:

@@ -40,10 +40,7 @@ P = TypeVar("P", bound=RegretPoint[Any])
 def line_points(
     point: Callable[..., P], curve: K, bonus: float, users: int, seeds: Sequence[int], most: int = 50
 ) -> list[P]:
-    """A line's runs, not computed yet, as `point`, the figure's dataclass.
-
-    Regret is kept at `most` users, evenly apart, and at the last one always.
-    """
+    """A line's runs, not computed yet; regret is kept at `most` users, evenly apart, and at the last."""
     places = np.unique(np.linspace(0, users, min(most, users) + 1).round().astype(int))[1:].tolist()
     return [point(curve, bonus, users, seed, k) for seed in seeds for k in places]
 
@@ -68,10 +65,7 @@ def tuned(
     grids: Mapping[K, Sequence[float]],
     users: int,
 ) -> tuple[list[P], dict[K, float]]:
-    """Choose each curve's scale on its grid by its regret at the end, then compute its runs.
-
-    Returns the finished points of the lines, and each curve's scale.
-    """
+    """Choose each curve's scale on its grid by the final regret; the lines' finished points and the scales."""
     grid = [p for curve, scales in grids.items() for p in grid_points(point, curve, scales, users)]
 
     def chosen(tried: Sequence[P]) -> dict[K, float]:

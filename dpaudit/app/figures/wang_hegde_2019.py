@@ -1,11 +1,7 @@
 """Figures 1 and 2 of Wang and Hegde (2019): the return of what private Q-learning has learnt.
 
 A point is how well the greedy policy of what was learnt up to some sample does: of the network (line 24) in
-the published algorithm and the baselines, of z in the corrected one.
-
-The paper does not state gamma and exploration. With its alpha = 3e-4, 78 steps of plain gradient descent
-learn nothing, and a greedy agent stays at one end. Chosen here: gamma = 1/2, alpha = 1/2 (`STEP_SIZE`),
-exploration falling from 1 to 0.
+the published algorithm and the baselines, of z in the corrected one. The page says what is chosen here.
 """
 
 from __future__ import annotations
@@ -184,10 +180,8 @@ class Returns(NamedTuple):
 
 def returns_of(points: Sequence[Point]) -> Returns:
     """Finished points of every curve, seed and place, by what they are."""
-    return Returns(
-        Table({(p.curve, p.samples, p.seed): p.learnt for p in points}),
-        Table({(p.curve, p.samples, p.seed): p.trained for p in points}),
-    )
+    at = {(point.curve, point.samples, point.seed): point for point in points}
+    return Returns(*(Table({k: getattr(p, name) for k, p in at.items()}) for name in Returns._fields))
 
 
 def noise_sentences(returns: Returns) -> list[Sentence]:
@@ -217,17 +211,13 @@ def compared_sentences(returns: Returns) -> list[Sentence]:
         for curve in others:
             ahead, about = learnt.gap(published, curve), f"{curve.panel}: against {curve}"
             if curve.algorithm == "evaluation":
-                inside = below(allowed, replace(ahead, mean=abs(ahead.mean)))
-                similar.append(
-                    Sentence("similar performance", f"{about}, {within}", inside, f"{ahead} apart")
-                )
+                words, inside = f"{about}, {within}", below(allowed, replace(ahead, mean=abs(ahead.mean)))
+                similar.append(Sentence("similar performance", words, inside, f"{ahead} apart"))
             if curve.algorithm in {"rewards", "gradients"}:
                 better.append(larger("it outperforms both", about, ahead, "better"))
                 gained = estimate(learnt.at(curve) - learnt.at(curve, learnt.places[0]))
-                words, little = f"{curve.panel}: {curve}, {within}", below(allowed, gained)
-                flat.append(
-                    Sentence("both do not improve over the training", words, little, f"{gained} gained")
-                )
+                flatly, words = "both do not improve over the training", f"{curve.panel}: {curve}, {within}"
+                flat.append(Sentence(flatly, words, below(allowed, gained), f"{gained} gained"))
     return limited + similar + better + flat
 
 
@@ -238,7 +228,6 @@ def _limited(learnt: Table[Curve], plain: Curve, curve: Curve, words: str) -> Se
 
 
 def _picture(rows: Sequence[Row], title: str) -> dict[str, Any]:
-    """Panels side by side, each with a legend of its own."""
     import altair as alt
 
     x = alt.X("samples:Q", title="samples", scale=alt.Scale(nice=False))
@@ -258,11 +247,9 @@ def _figure(
     learnt = returns.learnt
     no_sigma = {curve: {} if curve.algorithm == "published" else {"sigma": None} for curve in curves}
     rows = rows_of(learnt, "samples", spread, lambda curve: no_sigma[curve])
-    policies = (
-        lambda states: np.tile([1.0, 0.0], (len(states), 1)),
-        lambda states: np.stack([states, 1.0 - states], axis=1),
-    )
-    one_way, inwards = (greedy_return(p, middle_rewards(), EPISODES, EVALUATION_SEED) for p in policies)
+    rewards = middle_rewards()
+    policies = (lambda s: np.tile([1.0, 0.0], (len(s), 1)), lambda s: np.stack([s, 1.0 - s], axis=1))
+    one_way, inwards = (greedy_return(policy, rewards, EPISODES, EVALUATION_SEED) for policy in policies)
     ends = {curve: (learnt.estimate(curve), returns.trained.estimate(curve)) for curve in curves}
     return Figure(
         title=title,
