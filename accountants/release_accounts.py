@@ -91,8 +91,7 @@ class ReleaseAccounts:
     def add(self, release: Release | PlainRelease) -> None:
         """Judge one more release, or keep it until there are enough to judge at once.
 
-        Raises:
-            CannotBound: its cost, or that of one before it, has no bound.
+        Raises `CannotBound`: its cost, or that of one before it, has no bound.
         """
         if not self._in_batches:
             release = release if isinstance(release, Release) else release.release()

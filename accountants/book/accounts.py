@@ -145,8 +145,7 @@ def nothing(budget: Budget) -> Budget:
 def require_budget(guarantee: AnyGuarantee, where: str) -> Budget:
     """The guarantee, if runs add up on its scale.
 
-    Raises:
-        InvalidParameter: they do not, or it is -0, which no figure is.
+    Raises `InvalidParameter`: they do not, or it is -0, which no figure is.
     """
     if isinstance(guarantee, PureDP | ZCDP | GDP):
         if math.copysign(1.0, leading_figure(guarantee)) < 0:
@@ -190,8 +189,7 @@ def cost_text(cost: Budget) -> str:
 def require_words(words: str, what: str, *, where: str, empty: bool = False) -> str:
     """The words, if a database of either kind can keep them and a reader can distinguish them.
 
-    Raises:
-        UsageError: no words, or control characters, or bytes that are no UTF-8.
+    Raises `UsageError`: no words, or control characters, or bytes that are no UTF-8.
     """
     if any(unicodedata.category(one) in {"Cc", "Cs"} for one in words):
         raise UsageError(
@@ -210,8 +208,7 @@ def require_words(words: str, what: str, *, where: str, empty: bool = False) -> 
 def account_of(row: Mapping[str, Any], events: list[dict[str, Any]], *, where: str) -> Account:
     """The account of a row and its events.
 
-    Raises:
-        BookFormat: a row that this version would not have written.
+    Raises `BookFormat`: a row that this version would not have written.
     """
     dataset = str(row["dataset"])
     place = f"{where}: account {dataset!r}"

@@ -66,11 +66,7 @@ class Book:
             return tuple(self._tables.datasets(connection))
 
     def account(self, dataset: str) -> Account:
-        """A data set's account as it stands.
-
-        Raises:
-            UsageError: there is none of this name.
-        """
+        """A data set's account as it stands. Raises `UsageError`: there is none of this name."""
         with self._tables.reading() as connection:
             return self._locked(connection, dataset)
 
@@ -85,9 +81,8 @@ class Book:
     ) -> Account:
         """Give a data set a budget, once and for all.
 
-        Raises:
-            InvalidParameter: a budget on a scale where runs do not add up.
-            UsageError: the data set has an account already, or no name, or the unit has none.
+        Raises `InvalidParameter`: a budget on a scale where runs do not add up; `UsageError`: the data set
+        has an account already, or no name, or the unit has none.
         """
         kept = require_budget(budget, where=f"account {dataset!r}")
         claim = Claim(kept, unit=unit, neighbouring=neighbouring, trust_model=trust_model)
@@ -168,8 +163,7 @@ class Book:
     def cancel(self, reservation: str, *, note: str) -> Account:
         """Give a reservation back; only for a run that released nothing, for the reason that the note states.
 
-        Raises:
-            UsageError: no such reservation, it is settled already, or the note is empty.
+        Raises `UsageError`: no such reservation, it is settled already, or the note is empty.
         """
         if not note.strip():
             raise UsageError(

@@ -102,9 +102,8 @@ def from_opacus(
 def read_checkpoint(path: str | Path) -> Mapping[str, Any]:
     """What a checkpoint file holds, as torch reads weights: numbers and containers, no code.
 
-    Raises:
-        MissingExtra: torch is not installed, or too old to be trusted with a foreign file.
-        UsageError: this is no checkpoint, or it holds objects of other kinds.
+    Raises `MissingExtra`: torch is not installed, or too old to be trusted with a foreign file; `UsageError`:
+    this is no checkpoint, or it holds objects of other kinds.
     """
     try:
         import torch

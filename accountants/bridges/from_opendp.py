@@ -12,10 +12,13 @@ Everything else is known by its map alone.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
+
+from dpaudit import mechanisms as ours
 from dpaudit.accountants.bridges import opendp_trees
 from dpaudit.accountants.bridges.imported_ledger import declared_ledger, stated_relation
 from dpaudit.accountants.closed_forms.rounding import up
@@ -24,16 +27,7 @@ from dpaudit.claims.sensitivity import L1, L2
 from dpaudit.errors import CannotBound, ClaimMismatch, InvalidParameter, UsageError
 from dpaudit.ledger.ledger import Ledger
 from dpaudit.ledger.releases import Release
-from dpaudit.mechanisms import (
-    AnyMechanism,
-    DiscreteGaussian,
-    DiscreteLaplace,
-    Laplace,
-    OpaqueApproxDP,
-    OpaquePureDP,
-    OpaqueZCDP,
-    RandomizedResponse,
-)
+from dpaudit.mechanisms import AnyMechanism, OpaquePureDP, OpaqueZCDP
 
 #: What a measurement does not say.
 TAKEN_ON_TRUST = (
@@ -86,23 +80,21 @@ def from_opendp(
         )
     relation = stated_relation(neighbouring)
     distance = distance_of_neighbours(whole, relation, d_in)
-    found = (
-        [("measurement", _by_map(whole, distance, "measurement"))]
-        if tree is None
-        else _leaves(tree, distance, "measurement")
-    )
+    found: Iterable[tuple[str, AnyMechanism]]
+    if tree is None:
+        found = [("measurement", _by_map(whole, distance, "measurement"))]
+    else:
+        found = _leaves(tree, distance, "measurement")
+    releases = (Release(label=place, mechanism=mechanism, count=count) for place, mechanism in found)
+    parameters = {
+        "source": f"opendp {mod.__version__}",
+        "input domain": str(whole.input_domain),
+        "input metric": str(whole.input_metric),
+        "d_in": up(Fraction(distance)),
+        "taken on trust": list(TAKEN_ON_TRUST),
+    }
     return declared_ledger(
-        (Release(label=place, mechanism=mechanism, count=count) for place, mechanism in found),
-        algorithm=algorithm,
-        unit=unit,
-        neighbouring=relation,
-        parameters={
-            "source": f"opendp {mod.__version__}",
-            "input domain": str(whole.input_domain),
-            "input metric": str(whole.input_metric),
-            "d_in": up(Fraction(distance)),
-            "taken on trust": list(TAKEN_ON_TRUST),
-        },
+        releases, algorithm=algorithm, unit=unit, neighbouring=relation, parameters=parameters
     )
 
 
@@ -122,7 +114,7 @@ def _serialised(measurement: Any, mod: Any) -> Mapping[str, Any] | None:
 
 def _leaves(tree: Any, distance: Any, place: str) -> Iterator[tuple[str, AnyMechanism]]:
     """Every measurement that is no composition and no chain, at the distance that reaches it."""
-    arguments = opendp_trees.arguments_of(tree)
+    arguments: dict[str, Any] = dict(tree.get("__kwargs__", {}))
     match opendp_trees.name_of(tree):
         case "make_composition" | "make_basic_composition" if isinstance(arguments.get("measurements"), list):
             for position, part in enumerate(arguments["measurements"]):
@@ -144,21 +136,22 @@ def _mechanism(
     """The mechanism of ours that a measurement is, or is no worse than; None where there is none."""
     carrier = str(measurement.input_carrier_type)
     integers = carrier.removeprefix("Vec<").removesuffix(">") in INTEGERS
+    scale = arguments.get("scale", math.nan)
     match name, proved:
         case (("make_laplace" | "make_geometric"), OpaquePureDP()) if integers:
-            return DiscreteLaplace(scale=float(arguments["scale"]), sensitivity=L1(up(Fraction(distance))))
+            return ours.DiscreteLaplace(scale=float(scale), sensitivity=L1(up(Fraction(distance))))
         case "make_laplace", OpaquePureDP() if carrier in _FINEST:
             coarser = arguments.get("k")
             step = Fraction(2) ** (_FINEST[carrier] if coarser is None else max(coarser, _FINEST[carrier]))
-            scale = float(arguments["scale"])
-            moves = Fraction(proved.epsilon) * Fraction(scale) + step
-            return Laplace(scale=scale, sensitivity=L1(up(moves)))
+            moves = Fraction(proved.epsilon) * Fraction(float(scale)) + step
+            return ours.Laplace(scale=float(scale), sensitivity=L1(up(moves)))
         case "make_gaussian", OpaqueZCDP() if integers:
-            return DiscreteGaussian(sigma=float(arguments["scale"]), sensitivity=L2(up(Fraction(distance))))
+            return ours.DiscreteGaussian(sigma=float(scale), sensitivity=L2(up(Fraction(distance))))
         case "make_randomized_response_bool", OpaquePureDP() if proved.epsilon > 0:
-            return RandomizedResponse(epsilon=proved.epsilon)
+            return ours.RandomizedResponse(epsilon=proved.epsilon)
         case "make_randomized_response", OpaquePureDP() if proved.epsilon > 0:
-            return RandomizedResponse(epsilon=proved.epsilon, categories=len(set(arguments["categories"])))
+            categories = len(set(arguments["categories"]))
+            return ours.RandomizedResponse(epsilon=proved.epsilon, categories=categories)
         case _:
             return None
 
@@ -184,9 +177,9 @@ def _by_map(measurement: Any, distance: Any, place: str) -> AnyMechanism:
             remedy="fix a delta with make_fix_delta" if why else "add noise",
         )
     why = f"OpenDP's map says so at d_in = {distance!r}"
+    if measure == "MaxDivergence" and delta > 0:
+        return ours.OpaqueApproxDP(epsilon=figure, delta=delta, justification=why)
     if measure == "MaxDivergence":
-        if delta > 0:
-            return OpaqueApproxDP(epsilon=figure, delta=delta, justification=why)
         return OpaquePureDP(epsilon=figure, justification=why)
     if measure == "ZeroConcentratedDivergence" and delta == 0:
         return OpaqueZCDP(rho=figure, justification=why)
@@ -208,14 +201,9 @@ _BY_CHANGES = {"ChangeOneDistance", "HammingDistance", "DiscreteDistance", "Chan
 def distance_of_neighbours(whole: Any, relation: Neighbouring, stated: Any) -> float:
     """The distance between a measurement's neighbouring inputs, in its metric's own type, rounded up.
 
-    Nothing stated, it is what one record makes.
-
-    Raises:
-        UsageError: nothing stated, of a metric on aggregates.
-        InvalidParameter: a distance outside its range, or smaller than one record makes.
-        ClaimMismatch: the inputs have no neighbours under this relation.
+    Nothing stated, it is what one record makes; errors as `from_opendp` has them.
     """
-    metric = _base(whole.input_metric.type)
+    metric = str(whole.input_metric.type).partition("<")[0].rpartition("::")[2]  # no path, no parameters
     if metric in _BY_CHANGES and relation is Neighbouring.ADD_OR_REMOVE_ONE:
         raise ClaimMismatch(
             f"a measurement under {metric} for a ledger under {str(relation)!r}",
@@ -252,8 +240,10 @@ def distance_of_neighbours(whole: Any, relation: Neighbouring, stated: Any) -> f
             )
         return int(stated)
     rounded = up(Fraction(stated))
-    if str(whole.input_distance_type) == "f32":
-        rounded = _up_to_single(rounded)
+    if str(whole.input_distance_type) == "f32":  # the least one that is no smaller: OpenDP rounds to nearest
+        with np.errstate(over="ignore"):
+            single = np.float32(rounded)
+            rounded = float(single if float(single) >= rounded else np.nextafter(single, np.float32(np.inf)))
     if not math.isfinite(rounded):
         raise InvalidParameter(
             f"d_in = {stated!r}",
@@ -264,28 +254,15 @@ def distance_of_neighbours(whole: Any, relation: Neighbouring, stated: Any) -> f
     return rounded
 
 
-def _up_to_single(number: float) -> float:
-    """The least float of single precision that is no smaller: OpenDP would round to the nearest one."""
-    import numpy as np
-
-    with np.errstate(over="ignore"):
-        single = np.float32(number)
-        if float(single) < number:
-            single = np.nextafter(single, np.float32(np.inf))
-    return float(single)
-
-
 def _require_varying_size(whole: Any) -> None:
     """Refuse inputs of a size that cannot change: nothing lies at distance 1, so a map may say anything.
 
-    Raises:
-        ClaimMismatch: the domain states a size; or the map has cost 0 at distance 1 and more at 2, which by
-            the triangle inequality implies that no inputs lie at distance 1.
+    Raises `ClaimMismatch`: the domain states a size; or the map has cost 0 at distance 1 and more at 2, which
+    by the triangle inequality implies that no inputs lie at distance 1.
     """
     domain = whole.input_domain
-    size = getattr(domain, "size", None)
-    if size is None:
-        size = getattr(getattr(domain, "descriptor", None), "size", None)
+    sizes = (getattr(one, "size", None) for one in (domain, getattr(domain, "descriptor", None)))
+    size = next((size for size in sizes if size is not None), None)
     fixed = size is not None or "lengths" in str(domain).lower()  # so a frame's margins say it
     if fixed or (_promises_all(whole, 1) and not _promises_all(whole, 2)):
         raise ClaimMismatch(
@@ -303,8 +280,3 @@ def _promises_all(whole: Any, distance: int) -> bool:
         figure = whole.map(distance)
     parts = figure if isinstance(figure, tuple) else (figure,)
     return all(isinstance(part, float) and part == 0 for part in parts)
-
-
-def _base(metric: Any) -> str:
-    """A metric's name without its parameters and path."""
-    return str(metric).partition("<")[0].rpartition("::")[2]

@@ -26,11 +26,9 @@ def declared_ledger(
 ) -> Ledger:
     """The ledger, with the releases of one mechanism as one, at the place of the first.
 
-    What a composition costs does not depend on the order of releases whose parameters were set beforehand.
-    A mechanism with a sensitivity states it as `declared`; `parameters` stand in the header.
-
-    Raises:
-        InvalidParameter: no releases at all, or an empty name in the header.
+    What a composition costs does not depend on the order of releases whose parameters were set beforehand. A
+    mechanism with a sensitivity states it as `declared`; `parameters` stand in the header. Raises
+    `InvalidParameter`: no releases at all, or an empty name in the header.
     """
     counted: dict[AnyMechanism, Release] = {}
     for release in releases:
@@ -91,11 +89,7 @@ def stated_trust(parameters: Mapping[str, Any]) -> list[str]:
 
 
 def stated_relation(neighbouring: Neighbouring | str) -> Neighbouring:
-    """The relation of that name.
-
-    Raises:
-        InvalidParameter: there is none.
-    """
+    """The relation of that name. Raises `InvalidParameter`: there is none."""
     try:
         return Neighbouring(neighbouring)
     except ValueError:

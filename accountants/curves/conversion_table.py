@@ -91,9 +91,8 @@ class ConversionCurve:
 def conversions(given: AnyGuarantee, deltas: Sequence[float], orders: Sequence[float]) -> list[Conversion]:
     """What a guarantee implies on every other scale: epsilon at each delta, divergences at each order.
 
-    Raises:
-        InvalidParameter: a delta outside (0, 1), or an order that is not above 1.
-        CannotBound: a figure past the largest double.
+    Raises `InvalidParameter`: a delta outside (0, 1), or an order that is not above 1; `CannotBound`: a
+    figure past the largest double.
     """
     match given:
         case ZCDP(rho=rho):

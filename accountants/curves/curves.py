@@ -242,11 +242,7 @@ _MOST_CHOICES = 4
 
 
 def profiles(composition: Composition) -> list[PrivacyProfile]:
-    """The curves of all accountants that can bound this composition.
-
-    Raises:
-        CannotBound: none can.
-    """
+    """The curves of all accountants that can bound this composition. Raises `CannotBound`: none can."""
     found: list[PrivacyProfile] = []
     refused: list[CannotBound] = []
     for accountant in ACCOUNTANTS:

@@ -90,8 +90,7 @@ def _rho(given: Additive) -> Fraction:
 def budget_bounds(budget: AnyGuarantee, wanted: AnyGuarantee, group_size: int = 1) -> list[Bound]:
     """What a filter's budget alone proves: all that holds for a run of data-dependent length.
 
-    Raises:
-        CannotBound: `held_to` refuses the budget.
+    Raises `CannotBound`: `held_to` refuses the budget.
     """
     found = implied(held_to(budget, group_size), wanted)
     return [] if found is None else [Bound(guarantee=found, method="budget")]
@@ -101,10 +100,8 @@ def held_to(budget: AnyGuarantee, group_size: int = 1) -> Additive:
     """What a run held to a budget guarantees to a group, with what the filter may have let through.
 
     A group of k units has k^2 times the rho of one (Bun and Steinke 2016, Proposition 1.9), k times its mu
-    (Dong, Roth and Su 2022, Theorem 2.14) and k times its pure epsilon.
-
-    Raises:
-        CannotBound: a budget on a scale on which no filter adds up.
+    (Dong, Roth and Su 2022, Theorem 2.14) and k times its pure epsilon. Raises `CannotBound`: a budget on a
+    scale on which no filter adds up.
     """
     match budget:
         case PureDP():

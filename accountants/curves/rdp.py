@@ -62,8 +62,7 @@ class RenyiProfile:
     def of(cls, composition: Composition) -> RenyiProfile:
         """The curve of a composition.
 
-        Raises:
-            CannotBound: a mechanism has no log moment, or there are too many distinct ones.
+        Raises `CannotBound`: a mechanism has no log moment, or there are too many distinct ones.
         """
         if composition.distinct > MOST_DISTINCT:
             raise CannotBound(
@@ -86,9 +85,8 @@ class RenyiProfile:
     def divergence(self, alpha: float) -> float:
         """The Renyi divergence of order alpha > 1, in nats, rounded up.
 
-        Raises:
-            InvalidParameter: alpha is not a number in (1, inf).
-            CannotBound: it is infinite, or past every double.
+        Raises `InvalidParameter`: alpha is not a number in (1, inf); `CannotBound`: it is infinite, or past
+        every double.
         """
         t = above_one("alpha", alpha) - 1.0
         if self.revealed > 0.0:
@@ -110,9 +108,8 @@ class RenyiProfile:
     def epsilon(self, delta: float) -> float:
         """The epsilon proved at `delta`, by the best order.
 
-        Raises:
-            InvalidParameter: delta is outside (0, 1).
-            CannotBound: everything may be revealed with a probability of at least `delta`.
+        Raises `InvalidParameter`: delta is outside (0, 1); `CannotBound`: everything may be revealed with a
+        probability of at least `delta`.
         """
         left = self._left(probability("delta", delta))
         target = -math.log(left)
@@ -132,8 +129,7 @@ class RenyiProfile:
     def delta(self, epsilon: float) -> float:
         """The delta proved at `epsilon` >= 0, by the best order.
 
-        Raises:
-            InvalidParameter: epsilon is NaN, infinite or negative.
+        Raises `InvalidParameter`: epsilon is NaN, infinite or negative.
         """
         epsilon = nonnegative("epsilon", epsilon)
 

@@ -44,9 +44,8 @@ class _AdditiveFilter:
     def spend(self, release: Release) -> None:
         """Charge one release.
 
-        Raises:
-            BudgetExceeded: it does not fit; nothing is charged.
-            CannotBound: it has no cost on the budget's scale; nothing is charged.
+        Raises `BudgetExceeded`: it does not fit; nothing is charged; `CannotBound`: it has no cost on the
+        budget's scale; nothing is charged.
         """
         before, alone = self.spent, self._figure(compose([release], self.neighbouring))
         most = leading_figure(self.budget)

@@ -77,8 +77,7 @@ class ZCDPOdometer:
     def reading(self) -> ExPostLoss:
         """What holds now, and held at every moment before.
 
-        Raises:
-            CannotBound: what was spent exceeds every double.
+        Raises `CannotBound`: what was spent exceeds every double.
         """
         spent = self._total()
         return ExPostLoss(ZCDP(rho=spent), _loss(spent, self._delta), self._delta)

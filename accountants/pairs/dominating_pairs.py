@@ -51,10 +51,7 @@ def losses(mechanism: AnyMechanism, neighbouring: Neighbouring) -> Losses:
 
     Discrete Laplace, randomized response, a table: see `dpaudit.accountants.pairs.tables`. Exponential: the
     supremum over all choices of its bounded range. Sampled: see `_sampled`. Smooth noise: its exact delta at
-    its own epsilon.
-
-    Raises:
-        CannotBound: the mechanism has no dominating pair here.
+    its own epsilon. Raises `CannotBound`: the mechanism has no dominating pair here.
     """
     pair = mechanism.dominating_pair()
     match pair:
@@ -107,8 +104,7 @@ def loss_terms(
 ) -> list[tuple[Term, int]]:
     """The dominating pairs of mechanisms, each with how often it runs on one unit's data.
 
-    Raises:
-        CannotBound: a mechanism has none.
+    Raises `CannotBound`: a mechanism has none.
     """
     return [
         (term, times * count) for mechanism, count in runs for term, times in losses(mechanism, neighbouring)
@@ -122,10 +118,7 @@ def renyi_terms(
 
     That admits zCDP as such, the exponential mechanism by its bounded range (Cesar and Rogers 2021), and the
     discrete Gaussian, whose divergences are at most the continuous one's (Canonne, Kamath and Steinke 2020,
-    Theorem 4).
-
-    Raises:
-        CannotBound: a mechanism has no zCDP.
+    Theorem 4). Raises `CannotBound`: a mechanism has no zCDP.
     """
     found: list[tuple[Term, int]] = []
     for mechanism, count in runs:

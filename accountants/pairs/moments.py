@@ -33,18 +33,15 @@ LogMoment = Callable[[float], float]
 def log_moment(mechanism: AnyMechanism, neighbouring: Neighbouring, *, mixture_first: bool) -> LogMoment:
     """The log moment of one run, outside the event that reveals everything (`failure`).
 
-    Gaussian noise and the discrete Gaussian: rho t (t + 1) (Canonne, Kamath and Steinke 2020, Theorem 4;
-    Bun and Steinke 2016, Proposition 1.6), as for what is known to be rho-zCDP. Laplace: Mironov 2017,
-    Table II; for vectors too, as one coordinate is the worst split (`losses`). Randomized response: the
-    sum over its answers. Exponential: `bounded_range_log_moment`. What is known to be pure: randomized
-    response's (Kairouz, Oh and Viswanath 2015). Sampled: quadrature of the mixture, in the order of the
-    pair that `mixture_first` names (Mironov, Talwar and Zhang 2019). Smooth: `smooth_log_moment`. A
-    table: the sum.
+    Gaussian noise and the discrete Gaussian: rho t (t + 1) (Canonne, Kamath and Steinke 2020, Theorem 4; Bun
+    and Steinke 2016, Proposition 1.6), as for what is known to be rho-zCDP. Laplace: Mironov 2017, Table II;
+    for vectors too, as one coordinate is the worst split (`losses`). Randomized response: the sum over its
+    answers. Exponential: `bounded_range_log_moment`. What is known to be pure: randomized response's
+    (Kairouz, Oh and Viswanath 2015). Sampled: quadrature of the mixture, in the order of the pair that
+    `mixture_first` names (Mironov, Talwar and Zhang 2019). Smooth: `smooth_log_moment`. A table: the sum.
 
-    Under replace-one a sampled unit gains less (`losses`).
-
-    Raises:
-        CannotBound: a parameter past what can be computed.
+    Under replace-one a sampled unit gains less (`losses`). Raises `CannotBound`: a parameter past what can be
+    computed.
     """
     pair = mechanism.dominating_pair()
     match pair:

@@ -70,10 +70,8 @@ def smooth_delta(epsilon: float, alpha: float, beta: float, dimension: int) -> f
     """Upper bound on the delta at `epsilon` >= 0 nats of smooth Gaussian noise, over all pairs it allows.
 
     It is above the worst pair's by `SLACK` relative, or more where the cells run out. alpha > 0 is the least
-    ratio of scale to shift, beta >= 0 the largest change of the log variance.
-
-    Raises:
-        InvalidParameter: an argument is out of range.
+    ratio of scale to shift, beta >= 0 the largest change of the log variance. Raises `InvalidParameter`: an
+    argument is out of range.
     """
     epsilon, alpha, beta = (
         nonnegative("epsilon", epsilon),
@@ -124,11 +122,9 @@ def smooth_delta(epsilon: float, alpha: float, beta: float, dimension: int) -> f
 def smooth_alpha(epsilon: float, delta: float, dimension: int, beta: float) -> float:
     """The least alpha, up to 1e-6 relative, for which smooth Gaussian noise is (epsilon, delta)-DP.
 
-    The target is epsilon > 0 in nats and delta in (0, 1); `smooth_delta` verifies the answer.
-
-    Raises:
-        InvalidParameter: an argument is out of range.
-        CannotBound: with this beta no alpha meets the target: the change of scale alone reveals too much.
+    The target is epsilon > 0 in nats and delta in (0, 1); `smooth_delta` verifies the answer. Raises
+    `InvalidParameter`: an argument is out of range; `CannotBound`: with this beta no alpha meets the target:
+    the change of scale alone reveals too much.
     """
     epsilon, delta = positive("epsilon", epsilon), probability("delta", delta)
     beta = nonnegative("beta", beta)

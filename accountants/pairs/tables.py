@@ -10,12 +10,7 @@ import numpy as np
 
 from dpaudit.accountants.closed_forms.rounding import up
 from dpaudit.accountants.composition.costs import infinite_mass, largest_loss
-from dpaudit.accountants.privacy_loss.terms import (
-    ApproxTerm,
-    DiscreteTerm,
-    PureTerm,
-    RandomizedResponseTerm,
-)
+from dpaudit.accountants.privacy_loss.terms import ApproxTerm, DiscreteTerm, PureTerm, RandomizedResponseTerm
 from dpaudit.errors import CannotBound
 from dpaudit.mechanisms import dominating
 

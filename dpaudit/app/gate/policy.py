@@ -25,14 +25,7 @@ At = Callable[..., Place]
 def policy_findings(
     gate: Gate, name: str, check: Check, *, accounted: Accounted, at: At
 ) -> Iterator[Finding]:
-    """Hold one ledger against the policy.
-
-    Args:
-        gate: the configuration.
-        name: the check's name.
-        check: the check.
-        accounted: its ledger's accounting.
-        at: from a key below ``[tool.dpaudit]`` to its place.
+    """Hold one check's ledger against the policy; `at` gives the place of a key below ``[tool.dpaudit]``.
 
     Raises:
         ClaimMismatch: the baseline is about another unit, relation or trust model.
@@ -55,9 +48,8 @@ def policy_findings(
     if policy.allowed_samplers is not None:
         sampler = accounted.header.noise.sampler
         if sampler not in policy.allowed_samplers:
-            message = (
-                f"the noise was drawn by {sampler}, the policy allows {', '.join(policy.allowed_samplers)}"
-            )
+            allowed = ", ".join(policy.allowed_samplers)
+            message = f"the noise was drawn by {sampler}, the policy allows {allowed}"
             yield Finding("allowed-samplers", name, message, at("policy", "allowed-samplers"))
     if check.baseline is not None:
         message = _increase(accounted, Certificate.read(check.baseline), check.baseline)
@@ -77,9 +69,8 @@ def _above(accounted: Accounted, wanted: ApproxDP) -> str:
     try:
         bounds = accounted.bounds(wanted)
     except CannotBound as error:
-        return (
-            f"no epsilon at delta {wanted.delta:g} is proved, the policy allows {wanted.epsilon:g}\n{error}"
-        )
+        what = f"no epsilon at delta {wanted.delta:g} is proved, the policy allows {wanted.epsilon:g}"
+        return f"{what}\n{error}"
     if any(within(leading_figure(bound.guarantee), wanted.epsilon) for bound in bounds):
         return ""
     best = bound_figure(bounds[0]) if bounds else "no finite epsilon"
@@ -128,9 +119,8 @@ def waiver_findings(configuration: Configuration, checks: list[Checked], at: At)
     for position, waiver in enumerate(waivers):
         words = f"the waiver of {waiver.finding} ({waiver.reason})"
         if waiver.expires < day:
-            message = (
-                f"{words} expired on {waiver.expires}: resolve the finding and delete the waiver, or renew it"
-            )
+            remedy = "resolve the finding and delete the waiver, or renew it"
+            message = f"{words} expired on {waiver.expires}: {remedy}"
             yield Finding("expired-waiver", waiver.check, message, at("waivers", position, "expires"))
         elif (waiver.check, waiver.finding) not in used:
             message = f"{words} covers no finding: delete it"

@@ -45,11 +45,7 @@ class Settings:
         return TRIALS[method] if self.trials is None else self.trials
 
     def require_used(self, method: str) -> None:
-        """Refuse an option that the method would ignore.
-
-        Raises:
-            UsageError: there is one.
-        """
+        """Raise `UsageError` for an option that the method would ignore."""
         for name, methods in _USED_BY.items():
             if getattr(self, name) is not None and method not in methods:
                 option = "--" + name.replace("_", "-")
@@ -72,24 +68,15 @@ class Settings:
         if self.score is None or self.score in {"exact", "logistic", "boosting"}:
             return self.score
         if ":" not in self.score:
-            raise UsageError(
-                f"no score {self.score!r}",
-                where="--score",
-                remedy="give exact, logistic, boosting, path.py:NAME or package.module:NAME",
-            )
+            remedy = "give exact, logistic, boosting, path.py:NAME or package.module:NAME"
+            raise UsageError(f"no score {self.score!r}", where="--score", remedy=remedy)
         return _callable(self.score, "--score", "it is called with each output")
 
     def sampling(self) -> dict[str, Any]:
         """The arguments of `dpaudit.audit` that say how a sampling audit is made."""
-        return {
-            "score": self.scored(),
-            "workers": self.workers,
-            "cluster": self.dask,
-            "chunk": self.chunk,
-            "resume": self.resume,
-            "time_limit": self.time_limit,
-            "stop_when_refuted": bool(self.stop_when_refuted),
-        }
+        same = {name: getattr(self, name) for name in ("workers", "chunk", "resume", "time_limit")}
+        stop = bool(self.stop_when_refuted)
+        return {**same, "score": self.scored(), "cluster": self.dask, "stop_when_refuted": stop}
 
     def canaries_for(self) -> Canaries:
         """Call what ``--canaries`` names with their number."""

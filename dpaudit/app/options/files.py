@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
+import click
+
 from dpaudit.errors import DpauditError, UsageError
+
+PATH = click.Path(path_type=Path)
 
 
 @contextmanager
@@ -36,17 +40,13 @@ def make_folder(folder: Path) -> None:
 def require_no_input(output: Path, *inputs: Path) -> None:
     """Raise `UsageError` if the output is one of the inputs, under whatever name or link."""
     for given in inputs:
-        if _same(output, given):
+        same = False
+        with suppress(OSError):  # one of them is not there, or out of reach
+            same = output.samefile(given)
+        if same:
             raise UsageError(
                 f"would be written over: it is {given}, which is read",
                 where=f"-o {output}",
                 why="a file that is overwritten by what was made from it is lost",
                 remedy="name another file",
             )
-
-
-def _same(one: Path, other: Path) -> bool:
-    try:
-        return one.samefile(other)
-    except OSError:  # one of them is not there, or out of reach
-        return False

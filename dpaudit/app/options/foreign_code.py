@@ -64,24 +64,17 @@ def _place(error: BaseException) -> str:
     """File and line of the innermost frame outside dpaudit, where there is one."""
     if isinstance(error, SyntaxError) and error.filename is not None:
         return f"{error.filename}:{error.lineno}"
-    frames = traceback.extract_tb(error.__traceback__)
-    outside = [
-        f
-        for f in frames
-        if not f.filename.startswith((_OWN_FOLDER, "<frozen")) and "contextlib" not in f.filename
-    ]
-    chosen = (outside or list(frames))[-1]
+    frames = list(traceback.extract_tb(error.__traceback__))
+    own = (_OWN_FOLDER, "<frozen", contextlib.__file__)
+    chosen = ([frame for frame in frames if not frame.filename.startswith(own)] or frames)[-1]
     return f"{chosen.filename}:{chosen.lineno}"
 
 
 def load(reference: str, option: str, suits: Callable[[Any], bool] = callable) -> Any:
     """The object that ``path.py:name`` or ``package.module:name`` refers to.
 
-    Args:
-        reference: as typed.
-        option: what it was given for, for error messages.
-        suits: whether an object could be what is asked for; where the name is not there, others are
-            suggested if they could.
+    `option` is what it was given for. Where the name is not there, similar ones are suggested whose objects
+    `suits` accepts.
 
     Raises:
         UsageError: there is no such file, module or name, or importing it fails.
@@ -124,11 +117,8 @@ def _from_file(location: str, reference: str, option: str) -> ModuleType:
         return sys.modules[name]
     specification = importlib.util.spec_from_file_location(name, path)
     if specification is None or specification.loader is None:
-        raise UsageError(
-            f"{location} is no Python file",
-            where=f"{option} {reference}",
-            remedy="name a file that ends in .py",
-        )
+        what, where = f"{location} is no Python file", f"{option} {reference}"
+        raise UsageError(what, where=where, remedy="name a file that ends in .py")
     module = importlib.util.module_from_spec(specification)
     sys.modules[name] = module
     _search_first(str(path.parent))  # as `python path.py` does: its neighbours can be imported

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import csv
 import difflib
@@ -26,14 +27,7 @@ from dpaudit.errors import DataError, UsageError
 
 @dataclass(frozen=True)
 class Target:
-    """An algorithm ready to run, and the data to run it on.
-
-    Attributes:
-        reference: as typed.
-        algorithm: any callable ``(data, curator) -> output``.
-        data: what to run it on; None where there is none.
-        claim: the algorithm's own claim, if it carries one.
-    """
+    """An algorithm to run, any callable ``(data, curator) -> output``, with its data and claim."""
 
     reference: str
     algorithm: Callable[..., Any]
@@ -46,12 +40,8 @@ def load_target(
 ) -> Target:
     """A built-in algorithm with its data, or one of the user's own.
 
-    With `plain` it is called as ``(data, generator)`` and draws its own noise. A `Plain` and an OpenDP
-    measurement say so of themselves.
-
-    Raises:
-        UsageError: there is no such target, it cannot be called, or parameters it does not take.
-        DataError: the data file cannot be used.
+    With `plain` it is called as ``(data, generator)`` and draws its own noise; a `Plain` and an OpenDP
+    measurement are detected. Raises `UsageError`, and `DataError` where the data file cannot be used.
     """
     if reference in CATALOGUE:
         if plain:
@@ -85,12 +75,15 @@ def load_target(
             remedy="set them where you define the algorithm: functools.partial keeps it callable",
         )
     algorithm = load(reference, "TARGET", _could_be_called)
-    if _is_measurement(algorithm):
+    kind = type(algorithm)
+    if (
+        kind.__name__ == "Measurement" and kind.__module__.partition(".")[0] == "opendp"
+    ):  # without importing it
         algorithm = Plain(_Measured(algorithm))
     if isinstance(algorithm, type) or not callable(algorithm):
-        kind = "a class" if isinstance(algorithm, type) else f"of type {type(algorithm).__name__}"
+        what = "a class" if isinstance(algorithm, type) else f"of type {kind.__name__}"
         raise UsageError(
-            f"{reference} is {kind}, not an algorithm",
+            f"{reference} is {what}, not an algorithm",
             where="TARGET",
             why="an algorithm is called with data and a curator",
             remedy="name a function or an instance that is callable as (data, curator)",
@@ -113,12 +106,6 @@ def _could_be_called(value: object) -> bool:
     return callable(value) and not isinstance(value, type)
 
 
-def _is_measurement(value: object) -> bool:
-    """Whether it is an OpenDP measurement, by its class's name: OpenDP need not be installed."""
-    kind = type(value)
-    return kind.__name__ == "Measurement" and kind.__module__.partition(".")[0] == "opendp"
-
-
 @dataclass(frozen=True)
 class _Measured:
     """An OpenDP measurement, which takes the data alone: its noise is the operating system's."""
@@ -127,8 +114,7 @@ class _Measured:
 
     name = "OpenDP measurement"
 
-    def __call__(self, data: Any, generator: object) -> Any:
-        del generator
+    def __call__(self, data: Any, _generator: object) -> Any:
         return self.measurement(data)
 
 
@@ -144,9 +130,7 @@ def _could_make_pair(value: object) -> bool:
 
 
 def load_pair(reference: str) -> Pair:
-    """Call what ``--pair`` names; it returns ``(data, neighbour)`` or a `dpaudit.claims.pairs.Pair`.
-
-    A `Pair` may also be named itself.
+    """The `Pair` that ``--pair`` names, or what it returns: a `Pair` or ``(data, neighbour)``.
 
     Raises:
         UsageError: there is no such callable, it fails, or it returns something else.
@@ -208,9 +192,8 @@ def utility_of(target: Target, output: Any) -> dict[str, float | None]:
     return {name: value if math.isfinite(value) else None for name, value in figures.items()}
 
 
-def parse_parameters(ctx: click.Context, option: click.Parameter, given: tuple[str, ...]) -> dict[str, Any]:
+def parse_parameters(_ctx: click.Context, _option: click.Parameter, given: tuple[str, ...]) -> dict[str, Any]:
     """``name=value`` options to a dictionary; numbers are parsed, anything else is a string."""
-    del ctx, option
     parameters: dict[str, Any] = {}
     for text in given:
         name, equals, value = text.partition("=")
@@ -221,39 +204,27 @@ def parse_parameters(ctx: click.Context, option: click.Parameter, given: tuple[s
                 why="a parameter has one value",
                 remedy="write each parameter once, as -P name=value",
             )
-        parameters[name] = _number(value)
+        parameters[name] = value
+        for kind in (float, int):
+            with contextlib.suppress(ValueError):
+                parameters[name] = kind(value)
     return parameters
 
 
-def _number(text: str) -> int | float | str:
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    return text
-
-
-def parameter_option(verb: Callable[..., None]) -> Callable[..., None]:
-    """``-P name=value``, any number of times."""
-    return click.option(
-        "-P",
-        "parameters",
-        metavar="NAME=VALUE",
-        multiple=True,
-        callback=parse_parameters,
-        help="A parameter of a built-in algorithm; repeatable.",
-    )(verb)
-
-
-def pair_option(verb: Callable[..., None]) -> Callable[..., None]:
-    """``--pair``."""
-    return click.option(
-        "--pair",
-        "pair_reference",
-        metavar="MODULE:CALLABLE",
-        help="Returns (data, neighbour); default: the algorithm's own worst pairs.",
-    )(verb)
+parameter_option = click.option(
+    "-P",
+    "parameters",
+    metavar="NAME=VALUE",
+    multiple=True,
+    callback=parse_parameters,
+    help="A parameter of a built-in algorithm; repeatable.",
+)
+pair_option = click.option(
+    "--pair",
+    "pair_reference",
+    metavar="MODULE:CALLABLE",
+    help="Returns (data, neighbour); default: the algorithm's own worst pairs.",
+)
 
 
 def read_array(path: Path) -> NDArray[Any]:
@@ -265,11 +236,11 @@ def read_array(path: Path) -> NDArray[Any]:
         UsageError: another suffix.
         DataError: not numbers, not finite ones, or lines of different lengths.
     """
-    suffix = path.suffix.lower()
+    suffix, where = path.suffix.lower(), f"--data {path}"
     if suffix not in {".npy", ".csv"}:
         raise UsageError(
             f"a data file ending in {suffix!r}",
-            where=f"--data {path}",
+            where=where,
             why="the suffix says how to read it",
             remedy="give .npy or .csv, or let --pair return the data",
         )
@@ -278,19 +249,14 @@ def read_array(path: Path) -> NDArray[Any]:
     except DataError:
         raise
     except (OSError, ValueError, EOFError, csv.Error) as error:
-        raise DataError(
-            f"cannot be read: {error}", where=f"--data {path}", remedy="give a file of numbers"
-        ) from None
+        raise DataError(f"cannot be read: {error}", where=where, remedy="give a file of numbers") from None
     if array.dtype.kind not in "biuf" or not array.size:
-        raise DataError(
-            f"an array of shape {array.shape} and type {array.dtype}",
-            where=f"--data {path}",
-            remedy="give at least one record, in numbers",
-        )
+        what = f"an array of shape {array.shape} and type {array.dtype}"
+        raise DataError(what, where=where, remedy="give at least one record, in numbers")
     if not np.isfinite(array).all():
         raise DataError(
             "holds NaN or infinity",
-            where=f"--data {path}",
+            where=where,
             why="they pass through noise unchanged and so reveal the data",
             remedy="clip or fill them before",
         )
@@ -303,12 +269,11 @@ def _read_csv(path: Path) -> NDArray[np.float64]:
         reader = csv.reader(file)
         for cells in reader:
             place = f"--data {path}:{reader.line_num}"
-            numbers = [_cell(cell) for cell in cells]
-            if reader.line_num == 1 and cells and all(number is None for number in numbers):
+            present = [number for cell in cells for number in _number(cell)]
+            if reader.line_num == 1 and cells and not present:
                 continue  # the columns' names: a line with any number in it is a record
             if not cells and not file.read().strip():
                 break  # an empty line at the end
-            present = [number for number in numbers if number is not None]
             if not cells or len(present) < len(cells):
                 raise DataError(
                     "an empty line" if not cells else "a cell that is empty or no number",
@@ -327,8 +292,8 @@ def _read_csv(path: Path) -> NDArray[np.float64]:
     return np.array(rows, dtype=np.float64)
 
 
-def _cell(cell: str) -> float | None:
+def _number(cell: str) -> list[float]:
     try:
-        return float(cell)
+        return [float(cell)]
     except ValueError:
-        return None
+        return []

@@ -28,40 +28,21 @@ WIDTH, HEIGHT = 560, 280
 #: An Altair chart, and the words under it.
 Drawn: TypeAlias = tuple[Any, str]
 
-# Vega measures words with a font of these metrics; one that is wider would run words into each other.
-_FONT = "Arial, Liberation Sans, Helvetica, sans-serif"
+
+_WORDS = {"labelColor": INK, "titleColor": INK, "labelFontSize": 12}
+_LINES = {"domainColor": AXIS, "tickColor": AXIS, "gridColor": RULE}
+_TITLE = {"titleFontSize": 12, "titleFontWeight": "normal", "titlePadding": 8}
+_PLACE = {"orient": "bottom", "direction": "horizontal", "columns": 3, "columnPadding": 22}
+_SYMBOL = {"symbolStrokeWidth": 2, "symbolSize": 200, "symbolOpacity": 1}
 
 _CONFIG: dict[str, Any] = {
     "background": None,
     "padding": {"left": 8, "right": 16, "top": 6, "bottom": 6},
-    "font": _FONT,
+    # Vega measures words with a font of these metrics; one that is wider would run words into each other.
+    "font": "Arial, Liberation Sans, Helvetica, sans-serif",
     "view": {"stroke": None},
-    "axis": {
-        "labelColor": INK,
-        "titleColor": INK,
-        "domainColor": AXIS,
-        "tickColor": AXIS,
-        "gridColor": RULE,
-        "labelFontSize": 12,
-        "titleFontSize": 12,
-        "titleFontWeight": "normal",
-        "titlePadding": 8,
-        "labelLimit": 220,
-    },
-    "legend": {
-        "labelColor": INK,
-        "titleColor": INK,
-        "labelFontSize": 12,
-        "labelLimit": 400,
-        "orient": "bottom",
-        "direction": "horizontal",
-        "columns": 3,
-        "columnPadding": 22,
-        "symbolStrokeWidth": 2,
-        "symbolSize": 200,
-        "symbolOpacity": 1,
-        "title": None,
-    },
+    "axis": {**_WORDS, **_LINES, **_TITLE, "labelLimit": 220},
+    "legend": {**_WORDS, **_PLACE, **_SYMBOL, "labelLimit": 400, "title": None},
     "title": {"color": INK, "fontSize": 13, "anchor": "start"},
     "text": {"color": INK, "fontSize": 12},
     "line": {"strokeWidth": 2},
@@ -88,9 +69,7 @@ def chart_of(rows: Iterable[Mapping[str, Any]]) -> Any:
 
 def specification(chart: Any) -> dict[str, Any]:
     """An Altair chart as Vega-Lite, its data inside and in the one style."""
-    made: dict[str, Any] = _printable(chart.to_dict())
-    made["config"] = _CONFIG
-    return made
+    return {**_printable(chart.to_dict()), "config": _CONFIG}
 
 
 def _printable(value: Any) -> Any:

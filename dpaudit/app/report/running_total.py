@@ -26,12 +26,10 @@ _MOST_STEPS = 48
 
 @dataclass(frozen=True)
 class Share:
-    """A release, or several whose labels differ in a number alone.
+    """A release, or several whose labels differ in a number alone (``#`` in `label`).
 
     Attributes:
-        label: theirs, each number in it as ``#`` where there are several.
         number: how many releases.
-        costliest: the one with the largest figure.
         share: of the sum of all releases' costs; None where they have none in common.
         verdict: NOT_PROVED if any of their own claims is not; None where none has one.
     """

@@ -65,18 +65,13 @@ def marked_claim(arguments: tuple[object, ...], fields: Mapping[str, object]) ->
             why="a claim with an unknown part cannot be judged",
             remedy=f"{hint}give a dpaudit.Claim alone, or some of {', '.join(known)}",
         )
-    guarantees = [name for name in ("epsilon", "rho", "mu") if fields.get(name) is not None]
-    if len(guarantees) != 1 or (fields.get("delta") is not None and guarantees != ["epsilon"]):
-        given = [*guarantees, *(["delta"] if fields.get("delta") is not None else [])]
-        raise UsageError(
-            f"it states {' and '.join(given) or 'no guarantee'}",
-            where=_MARKER,
-            why="a claim is one guarantee",
-            remedy="give one of rho, mu and epsilon, and delta beside epsilon where it is meant",
-        )
-    claim = StatedClaim(**fields).claim(None)  # type: ignore[arg-type]
-    assert claim is not None  # noqa: S101  (it has a guarantee)
-    return claim
+    try:
+        guarantee = StatedClaim(**fields).required()  # type: ignore[arg-type]
+    except UsageError as error:
+        error.where = _MARKER
+        raise
+    about = ("unit", "neighbouring", "trust_model")
+    return Claim(guarantee, **{name: fields[name] for name in about if fields.get(name) is not None})
 
 
 def audit_seed(test: str, number: int, root: int) -> int:
@@ -86,34 +81,17 @@ def audit_seed(test: str, number: int, root: int) -> int:
 
 
 class ClaimedRun:
-    """A curator for one test, and the judgement of what was released through it.
-
-    Args:
-        name: the test's.
-        claim: what must hold of everything the test releases.
-        seed: of the noise.
-    """
+    """A curator for one test, and the judgement of what was released through it, by the test's claim."""
 
     def __init__(self, name: str, claim: Claim, seed: int) -> None:
-        unit, neighbouring, trust_model = terms(claim)
         noise = LiveNoise(seed)
-        header = Header(
-            algorithm=name,
-            unit=unit,
-            neighbouring=neighbouring,
-            trust_model=trust_model,
-            claim=claim,
-            noise=noise.description,
-        )
-        self._ledger = Ledger(header)
+        about = dict(zip(("unit", "neighbouring", "trust_model"), terms(claim), strict=True))
+        header = {"algorithm": name, "claim": claim, "noise": noise.description, **about}
+        self._ledger = Ledger(Header.model_validate(header))
         self.curator = Curator(self._ledger, noise)
 
     def failure(self) -> str | None:
-        """Why the claim is not proved, or None; the run ends here.
-
-        Raises:
-            CannotBound: no accountant has a bound for what was released.
-        """
+        """Why the claim is not proved, or None; the run ends here. Raises `CannotBound`."""
         self.curator.end()
         self._ledger.finish()
         if not self._ledger.releases:
@@ -159,17 +137,10 @@ def _would_hold(
 def neighbours(
     data: Any, relation: Neighbouring, *, lower: Any = 0.0, upper: Any = 1.0, row: int = -1
 ) -> list[Pair]:
-    """Neighbouring pairs of a table [n, d], or of trajectories, in which one unit is changed.
+    """Neighbouring pairs of a table [n, d], or of `TrajectoryData`, in which the unit `row` is changed.
 
-    Args:
-        data: the table or the `TrajectoryData`.
-        relation: how neighbours differ.
-        lower: the least value a record of a table may hold, one number or [d]; public.
-        upper: the greatest one.
-        row: which unit changes.
-
-    Raises:
-        InvalidParameter: as `dpaudit.auditors.neighbours.table_pairs` says.
+    `lower` and `upper` bound what a record of a table may hold, each one number or [d]; public. Raises as
+    `dpaudit.auditors.neighbours.table_pairs`.
     """
     if isinstance(data, TrajectoryData):
         return list(trajectory_pairs(data, neighbouring=relation, index=row))
@@ -189,10 +160,7 @@ def audit(
 ) -> Audit:
     """Audit as `dpaudit.audit` does, left out with the gate's number of trials.
 
-    `error` is the probability, at most, of refuting a true claim.
-
-    Raises:
-        UsageError: no pairs, or an unknown method.
+    `error` is the probability, at most, of refuting a true claim. Raises `UsageError` for an unknown method.
     """
     known = [name for profile, name in TRIALS if profile == "pr"]
     if method not in known:

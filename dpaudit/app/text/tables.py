@@ -10,13 +10,7 @@ from rich.text import Text
 
 from dpaudit.app.text.output import MOST_ROWS, bullets, line, table, upper
 from dpaudit.certificate.certificate import Certificate
-from dpaudit.certificate.verdicts import (
-    Accounting,
-    Proof,
-    ReleaseAccount,
-    ReleaseGroup,
-    leading_figure,
-)
+from dpaudit.certificate.verdicts import Accounting, Proof, ReleaseAccount, ReleaseGroup, leading_figure
 from dpaudit.claims.bounds import Bound
 from dpaudit.claims.claims import Claim
 from dpaudit.claims.guarantees import GDP, RDP, ZCDP, AnyGuarantee, ApproxDP, PureDP

@@ -10,7 +10,8 @@ from typing import Any
 import click
 
 from dpaudit.accountants.book import Book
-from dpaudit.app.options.claim_options import stated_guarantee
+from dpaudit.app.options.claim_options import NEIGHBOURING, TRUST_MODEL, stated_guarantee
+from dpaudit.app.options.files import PATH
 from dpaudit.app.text.book_text import about, account_json, account_text
 from dpaudit.app.text.failures import EXIT_NOT_PROVED, traceback_option
 from dpaudit.app.text.output import output_format_option, print_json, print_text, unwrapped
@@ -62,14 +63,14 @@ def book() -> None:
 @click.option("--unit", required=True, help="Unit of privacy: trajectory, user, row, ...")
 @click.option(
     "--neighbouring",
-    type=click.Choice([str(relation) for relation in Neighbouring]),
+    type=NEIGHBOURING,
     default=str(Neighbouring.REPLACE_ONE),
     show_default=True,
     help="How neighbouring data sets differ.",
 )
 @click.option(
     "--trust-model",
-    type=click.Choice([str(model) for model in TrustModel]),
+    type=TRUST_MODEL,
     default=str(TrustModel.CENTRAL),
     show_default=True,
     help="Who sees private data.",
@@ -125,11 +126,9 @@ Examples:
 """
 )
 @click.argument("reservation")
-@click.argument("ledger", required=False, type=click.Path(path_type=Path))
+@click.argument("ledger", required=False, type=PATH)
 @click.option(
-    "--published",
-    is_flag=True,
-    help="The output is known already: enter the cost even if it does not fit.",
+    "--published", is_flag=True, help="The output is known already: enter the cost even if it does not fit."
 )
 @_book_option
 @traceback_option

@@ -10,7 +10,7 @@ import click
 from rich.console import RenderableType
 
 from dpaudit.accountants.calibration.calibration import Calibrated, Rescaled, calibrate, scale_ledger
-from dpaudit.app.options.claim_options import stated_guarantee
+from dpaudit.app.options.claim_options import NEIGHBOURING, stated_guarantee
 from dpaudit.app.text.failures import traceback_option
 from dpaudit.app.text.output import (
     MOST_ROWS,
@@ -81,7 +81,7 @@ no answer is given. The noise that is printed meets the target to its last digit
 @click.option("--steps", type=click.IntRange(min=1), help="Number of items, for tree-aggregation.")
 @click.option(
     "--neighbouring",
-    type=click.Choice([str(relation) for relation in Neighbouring]),
+    type=NEIGHBOURING,
     help="How neighbouring data sets differ; used with --rate only.  [default: add-or-remove-one]",
 )
 @click.option("--allow-unhashed", is_flag=True, help="Take a LEDGER written by hand.")

@@ -17,7 +17,7 @@ from dpaudit.app.options.claim_options import (
     statement_option,
     users_option,
 )
-from dpaudit.app.options.files import make_folder
+from dpaudit.app.options.files import PATH, make_folder
 from dpaudit.app.options.foreign_code import foreign_code
 from dpaudit.app.options.targets import (
     data_for,
@@ -62,7 +62,7 @@ Exits 0 if the claim is proved and not refuted, 1 if not.
     "-o",
     "--output",
     "folder",
-    type=click.Path(path_type=Path),
+    type=PATH,
     metavar="DIR",
     help=f"Write {LEDGER}, {CERTIFICATE}, {REPORT} and the algorithm's {OUTPUT} there, replacing earlier "
     "ones; without it nothing is written.",

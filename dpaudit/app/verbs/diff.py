@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 from rich.console import RenderableType
 
-from dpaudit.app.options.files import about_file
+from dpaudit.app.options.files import PATH, about_file
 from dpaudit.app.text.compared import Comparison, Grew, Side, claim_words, total_words
 from dpaudit.app.text.failures import EXIT_NOT_PROVED, traceback_option
 from dpaudit.app.text.output import (
@@ -35,8 +35,8 @@ MOST_ROWS_OF_JSON = 10_000
 
 
 @click.command(epilog=f"Example: dpaudit diff main/certificate.json out/certificate.json\n\n{_EXITS}")
-@click.argument("base", type=click.Path(path_type=Path))
-@click.argument("head", type=click.Path(path_type=Path))
+@click.argument("base", type=PATH)
+@click.argument("head", type=PATH)
 @output_format_option
 @traceback_option
 @click.pass_context
@@ -46,8 +46,8 @@ def diff(ctx: click.Context, *, base: Path, head: Path, output_format: str) -> N
 
 
 @click.command(name="diff", epilog=f"Example: dpaudit ledger diff main.jsonl out/ledger.jsonl\n\n{_EXITS}")
-@click.argument("base", type=click.Path(path_type=Path))
-@click.argument("head", type=click.Path(path_type=Path))
+@click.argument("base", type=PATH)
+@click.argument("head", type=PATH)
 @output_format_option
 @traceback_option
 @click.pass_context

@@ -10,7 +10,8 @@ import click
 from dpaudit.accountants.bridges.from_diffprivlib import from_diffprivlib
 from dpaudit.accountants.bridges.from_opacus import IN_CHECKPOINT, from_opacus, read_checkpoint
 from dpaudit.accountants.bridges.from_opendp import from_opendp
-from dpaudit.app.options.files import about_file, require_no_input
+from dpaudit.app.options.claim_options import NEIGHBOURING
+from dpaudit.app.options.files import PATH, about_file, require_no_input
 from dpaudit.app.text.failures import traceback_option
 from dpaudit.app.text.output import print_text, unwrapped
 from dpaudit.app.text.streams import note
@@ -59,7 +60,7 @@ OpenDP's serialize() wrote; {"spent_budget": [[epsilon, delta], ...]} of
 diffprivlib. See docs/importing.md.
 """
 )
-@click.argument("source", type=click.Path(path_type=Path))
+@click.argument("source", type=PATH)
 @click.option(
     "-o",
     "--output",
@@ -77,7 +78,7 @@ diffprivlib. See docs/importing.md.
 @click.option("--unit", required=True, help="Unit of privacy; the source does not name it.")
 @click.option(
     "--neighbouring",
-    type=click.Choice([str(relation) for relation in Neighbouring]),
+    type=NEIGHBOURING,
     help="How neighbouring data sets differ; Opacus uses add-or-remove-one, the others state none.",
 )
 @click.option(
@@ -120,12 +121,7 @@ def import_ledger(
 
 
 def _ledger(
-    record: Any,
-    library: str,
-    unit: str,
-    neighbouring: str | None,
-    d_in: float | None,
-    count: int | None,
+    record: Any, library: str, unit: str, neighbouring: str | None, d_in: float | None, count: int | None
 ) -> Ledger:
     if library == "opacus":
         return from_opacus(

@@ -10,6 +10,7 @@ from typing import Final
 import click
 
 from dpaudit.app.gate.configuration import read_configuration
+from dpaudit.app.options.files import PATH
 from dpaudit.app.text.failures import traceback_option
 from dpaudit.app.text.output import line, print_text, unwrapped
 from dpaudit.errors import UsageError
@@ -23,7 +24,7 @@ ACTIONS: Final = _FILES.joinpath("init_workflow.yml").read_text(encoding="utf-8"
 
 
 @click.command(epilog="Example: dpaudit init && dpaudit gate")
-@click.argument("folder", type=click.Path(path_type=Path), default=Path())
+@click.argument("folder", type=PATH, default=Path())
 @traceback_option
 def init(folder: Path) -> None:
     """Write [tool.dpaudit] into FOLDER's pyproject.toml, and a GitHub workflow.

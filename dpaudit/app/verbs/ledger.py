@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 from rich.console import RenderableType
 
+from dpaudit.app.options.files import PATH
 from dpaudit.app.text.failures import traceback_option
 from dpaudit.app.text.output import (
     MOST_ROWS,
@@ -34,7 +35,7 @@ ledger.add_command(ledger_diff)
 
 
 @ledger.command(epilog="Example: dpaudit ledger show out/ledger.jsonl")
-@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("file", type=PATH)
 @output_format_option
 @traceback_option
 def show(file: Path, *, output_format: str) -> None:
@@ -58,7 +59,7 @@ def show(file: Path, *, output_format: str) -> None:
 
 
 @ledger.command(epilog="Example: dpaudit ledger check out/ledger.jsonl")
-@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("file", type=PATH)
 @traceback_option
 def check(file: Path) -> None:
     """Check FILE's format and hash chain.

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from dpaudit.app.options.files import require_no_input
+from dpaudit.app.options.files import PATH, require_no_input
 from dpaudit.app.text.failures import EXIT_NOT_PROVED, traceback_option
 from dpaudit.app.text.output import line, output_format_option, print_json, print_text, unwrapped
 from dpaudit.app.text.streams import note
@@ -23,7 +23,7 @@ from dpaudit.pipeline.recheck import AS_STATED, LEDGER, require_figures
 
 
 @click.command(epilog="Example: dpaudit keygen signing-key")
-@click.argument("key", type=click.Path(path_type=Path))
+@click.argument("key", type=PATH)
 @traceback_option
 def keygen(key: Path) -> None:
     """Write a new Ed25519 key pair: KEY, for its owner alone, and KEY.pub, for everybody."""
@@ -32,18 +32,11 @@ def keygen(key: Path) -> None:
 
 
 @click.command(epilog="Example: dpaudit sign out/certificate.json --key signing-key")
-@click.argument("certificate", type=click.Path(path_type=Path))
-@click.option("--key", type=click.Path(path_type=Path), required=True, help="The private key's PEM file.")
+@click.argument("certificate", type=PATH)
+@click.option("--key", type=PATH, required=True, help="The private key's PEM file.")
+@click.option("--ledger", type=PATH, help="Its ledger, if not ledger.jsonl beside the certificate.")
 @click.option(
-    "--ledger",
-    type=click.Path(path_type=Path),
-    help="Its ledger, if not ledger.jsonl beside the certificate.",
-)
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(path_type=Path),
-    help="The envelope; if not given, CERTIFICATE's name with .dsse.json.",
+    "-o", "--output", type=PATH, help="The envelope; if not given, CERTIFICATE's name with .dsse.json."
 )
 @traceback_option
 def sign(*, certificate: Path, key: Path, ledger: Path | None, output: Path | None) -> None:
@@ -80,11 +73,11 @@ it), 3 if it is not valid: a wrong key, an edited envelope, another ledger, figu
 2 if it cannot be judged: a file or key that cannot be read, or a signed file that is not a certificate.
 """
 )
-@click.argument("envelope", type=click.Path(path_type=Path))
-@click.option("--key", type=click.Path(path_type=Path), required=True, help="The public key that is trusted.")
+@click.argument("envelope", type=PATH)
+@click.option("--key", type=PATH, required=True, help="The public key that is trusted.")
 @click.option(
     "--ledger",
-    type=click.Path(path_type=Path),
+    type=PATH,
     help="Hold it against the ledger too: the file's digest, every release, and the figures, computed again.",
 )
 @output_format_option

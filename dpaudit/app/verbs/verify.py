@@ -9,7 +9,7 @@ import click
 from rich.console import RenderableType
 
 from dpaudit.app.options.claim_options import StatedClaim, claim_options, rigour_option
-from dpaudit.app.options.files import about_file
+from dpaudit.app.options.files import PATH, about_file
 from dpaudit.app.text.conditions import not_checked
 from dpaudit.app.text.failures import EXIT_INCONCLUSIVE, EXIT_NOT_PROVED, EXIT_NOTHING, traceback_option
 from dpaudit.app.text.output import bullets, line, output_format_option, print_json, print_text, unwrapped
@@ -33,7 +33,7 @@ Examples:
 Exits 1 if the total or any release's own claim is not proved.
 """
 )
-@click.argument("ledgers", metavar="LEDGER...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("ledgers", metavar="LEDGER...", nargs=-1, required=True, type=PATH)
 @claim_options
 @rigour_option
 @click.option("--allow-unhashed", is_flag=True, help="Account for files written by hand; never certifiable.")
@@ -132,9 +132,4 @@ def _text(path: Path, found: Verified) -> list[RenderableType]:
     parts += [line(), *accounting_table(accounting), line()]
     judged = accounting.verdict is not None and accounting.overview.total
     parts += bullets(line("proof", accounting.verdict) if judged else "Bounds", bound_words(accounting))
-    return [
-        *parts,
-        *shortfalls(accounting),
-        *premises(claim),
-        *not_checked(accounting.not_checked),
-    ]
+    return [*parts, *shortfalls(accounting), *premises(claim), *not_checked(accounting.not_checked)]
