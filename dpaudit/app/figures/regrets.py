@@ -65,7 +65,7 @@ def tuned(
     grids: Mapping[K, Sequence[float]],
     users: int,
 ) -> tuple[list[P], dict[K, float]]:
-    """Choose each curve's scale on its grid by the final regret; the lines' finished points and the scales."""
+    """Choose each scale on its grid by the final regret; the lines' finished points and the scales."""
     grid = [p for curve, scales in grids.items() for p in grid_points(point, curve, scales, users)]
 
     def chosen(tried: Sequence[P]) -> dict[K, float]:
