@@ -1,8 +1,7 @@
 """What the contour needs of each family of releases, enclosed in balls.
 
 The formulae are those of `dpaudit.accountants.privacy_loss.contour`; here every number is a ball that holds
-the true one, so that no error analysis of ours is needed. Of a release's parameters the exact doubles are
-taken.
+the true one, which needs no error analysis of ours. Parameters are taken as the exact doubles.
 """
 
 from __future__ import annotations

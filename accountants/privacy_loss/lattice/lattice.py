@@ -52,9 +52,8 @@ class Lattice:
         scale = float(logs.max())
         weights = np.exp(logs - scale)
         error = self.weight_error + (math.log2(above) + 64.0) * UNIT
-        lower, delta, upper = (
-            float(weights @ -np.expm1(-np.maximum(gap + shift, 0.0))) for shift in (-moved, 0.0, moved)
-        )
+        shifts = (-moved, 0.0, moved)
+        lower, delta, upper = (float(weights @ -np.expm1(-np.maximum(gap + by, 0.0))) for by in shifts)
         upper *= (1.0 + above * UNIT) * math.exp(error)
         lower *= (1.0 - above * UNIT) * math.exp(-error)
         log_error = 4.0 * UNIT * (abs(scale) + 800.0)
