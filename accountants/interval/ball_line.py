@@ -108,10 +108,8 @@ def line(factors: BallFactors, chosen: Sequence[Factor], about: float) -> Line:
 
 
 def _plan(chosen: Sequence[Factor], about: float, ceiling: float) -> Contour:
-    """The line that floating point would lay; where that is resolved, one that cuts less.
-
-    What is cut is measured against the saddle-point approximation of delta, which may be far too large.
-    """
+    """The line that floating point would lay; where that is resolved, one that cuts less."""
+    # What is cut is measured against the saddle-point approximation of delta, which may be far too large.
     point = saddle_for_epsilon(chosen, about)
     plan = lay(chosen, point, about, ceiling, FINAL)
     estimate = plan.curve(about).log_estimate
@@ -123,10 +121,8 @@ def _plan(chosen: Sequence[Factor], about: float, ceiling: float) -> Contour:
 
 
 def _ending(decay: Decay, step: Fraction, nodes: int, wanted: float) -> tuple[int, Any]:
-    """How many nodes to take, `nodes` or more, until what is cut off is below `wanted` or nearly.
-
-    What is cut off beyond t is (1/pi) * integral of a falling bound on |M(c + it) / M(c)| / t^2.
-    """
+    """How many nodes to take, `nodes` or more, until what is cut off is below `wanted` or nearly."""
+    # What is cut off beyond t is (1/pi) * integral of a falling bound on |M(c + it) / M(c)| / t^2.
     arb, rungs = flint().arb, [ball(step * (nodes - 1))]
     for _ in range(_RUNGS):
         rungs.append((rungs[-1] * ball(_LADDER)).upper())

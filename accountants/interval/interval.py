@@ -41,10 +41,7 @@ class Enclosure(NamedTuple):
 
 
 def enclose_delta(releases: Sequence[tuple[Term, int]], epsilon: float) -> Enclosure:
-    """Enclose delta at `epsilon` >= 0, in nats, of the exact composition of the terms' pairs.
-
-    Raises `CannotBound` where it takes more work than is reasonable, as the other enclosures do.
-    """
+    """Enclose delta at `epsilon` >= 0 (nats) of the exact composition; `CannotBound` if too much work."""
     epsilon = nonnegative("epsilon", epsilon)
     with flint().ctx.workprec(_PRECISION):
         curve, method = _curve(releases, epsilon)
@@ -53,10 +50,7 @@ def enclose_delta(releases: Sequence[tuple[Term, int]], epsilon: float) -> Enclo
 
 
 def enclose_epsilon(releases: Sequence[tuple[Term, int]], delta: float) -> Enclosure:
-    """Enclose the least epsilon >= 0 at `delta` in (0, 1); the upper end is finite.
-
-    Raises `CannotBound` for a delta that no epsilon reaches, too.
-    """
+    """Enclose the least epsilon >= 0 at `delta` in (0, 1), ends finite; `CannotBound` if none reaches it."""
     delta = probability("delta", delta)
     guess = PrivacyLoss.compose(releases).epsilon(delta)  # a guess: both ends are proved anew
     with flint().ctx.workprec(_PRECISION):

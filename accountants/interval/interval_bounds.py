@@ -40,8 +40,7 @@ def enclosed(found: Accounted) -> Accounted:
     """An accounting whose total is judged by its enclosure alone; raises as `account_in_intervals`."""
     accounting, header = found.accounting, found.header
     wanted: AnyGuarantee = ZCDP(rho=0.0) if accounting.claim is None else accounting.claim.guarantee
-    unbound = header.budget is None
-    bound = interval_bound(found.composition, wanted) if unbound else _of_budget(header, wanted)
+    bound = interval_bound(found.composition, wanted) if header.budget is None else _of_budget(header, wanted)
     rounded = Condition(code=Code.SINGLE_FIGURES_ROUNDED)
     changes = {"bounds": (bound,), "not_checked": (*accounting.not_checked, rounded)}
     return replace(found, accounting=accounting.model_copy(update=changes))
@@ -170,11 +169,8 @@ def _enclosed_epsilon(mechanism: AnyMechanism) -> float:
     if not (isinstance(pair, dominating.Sampled) and isinstance(pair.inner, dominating.Laplace)):
         return pure_epsilon(mechanism)
     whole, rate = _finite(up(pair.inner.epsilon)), pair.rate
-
-    def amplified() -> Any:
-        return (ball(rate) * ball(whole).expm1()).log1p()
-
-    return min(whole, upper_end(precise(amplified)))
+    e = ball(whole)  # log(1 + q (e^epsilon - 1)) = epsilon + log(1 + (1 - q) (e^-epsilon - 1))
+    return min(whole, upper_end(precise(lambda: e + ((1 - ball(rate)) * (-e).expm1()).log1p())))
 
 
 def _bound(guarantee: AnyGuarantee, method: str, at_least: float | None = None) -> Bound:

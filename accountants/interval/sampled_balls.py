@@ -141,9 +141,7 @@ def paired(cells: Sequence[tuple[Any, Any, Any]]) -> Decay:
         if last is None:
             return arb(1)
         with flint().ctx.workprec(64):
-            gained = arb(0)
-            for weight, shortest, longest in pairs:
-                gained += weight * least_versine(shortest * first, longest * last)
+            gained = sum((w * least_versine(low * first, high * last) for w, low, high in pairs), arb(0))
             return arb.max((1 - gained).upper(), arb(0)).sqrt().upper()
 
     return bound

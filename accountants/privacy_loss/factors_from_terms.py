@@ -70,9 +70,8 @@ class Composed:
     def checked(self) -> Collected:
         """Check every number and merge what can be merged.
 
-        Raises:
-            InvalidParameter: a parameter or count is NaN, infinite, negative or not of its array's shape.
-            CannotBound: a parameter or count past the range in which anything is computed.
+        Raises `InvalidParameter` for a number that is NaN, infinite or negative, or of a wrong shape, and
+        `CannotBound` past the range in which anything is computed.
         """
         columns = {name: _vectors(name, getattr(self, name), *most) for name, most in _LARGEST.items()}
         (mu, mu_count), (s_mu, s_rate, s_count) = columns["gaussian"], columns["sampled_gaussian"]

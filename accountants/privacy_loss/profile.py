@@ -48,8 +48,6 @@ class PrivacyLoss:
     def compose(cls, releases: Iterable[tuple[Term, int]], beside: Composed | None = None) -> Self:
         """Compose terms, each as often as the integer beside it says, and arrays of parameters beside them.
 
-        Raises as `columns_of` and `Composed.checked` do.
-
         >>> from dpaudit.accountants.privacy_loss.terms import LaplaceTerm
         >>> round(PrivacyLoss.compose([(LaplaceTerm(1.0), 10)]).epsilon(1e-6).upper, 6)
         9.998978
@@ -101,10 +99,7 @@ class PrivacyLoss:
         return Bracket(least, most if upper > 0.0 else high)
 
     def epsilon(self, delta: float) -> Bracket:
-        """Lower and upper bound on the least epsilon >= 0 at `delta`, in (0, 1).
-
-        Raises `CannotBound` if the releases may reveal everything with a probability above `delta`.
-        """
+        """Bounds on the least epsilon >= 0 at `delta` in (0, 1); `CannotBound` below `least_delta`."""
         delta = probability("delta", delta)
         low, high = self.least_delta
         # delta = delta_0 + (1 - delta_0) rest. At delta = delta_0 only the ceiling is left.

@@ -15,8 +15,7 @@ from typing import ClassVar
 from dpaudit.accountants.closed_forms.ranges import nonnegative
 from dpaudit.errors import CannotBound, InvalidParameter
 
-#: A larger loss is refused; up to it, every exponent stays far from overflow.
-LARGEST_PARAMETER = 1e6
+LARGEST_PARAMETER = 1e6  # a larger loss is refused; up to it, every exponent stays far from overflow
 
 
 @dataclass(frozen=True, slots=True)

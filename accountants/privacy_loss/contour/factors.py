@@ -38,9 +38,8 @@ class Cumulant(NamedTuple):
 class Along(NamedTuple):
     """log M(c + it) - log M(c) at every node, and a bound on its error; each [nodes].
 
-    The error e means: the true characteristic function is within |computed| (exp(e) - 1) of the computed one.
-    A product of factors a_i for b_i is off by at most prod(|b_i| + |a_i - b_i|) - prod |b_i|, so that errors
-    add up.
+    Error e: the true characteristic function is within |computed| (exp(e) - 1) of the computed one. A product
+    of factors a_i for b_i is off by at most prod(|b_i| + |a_i - b_i|) - prod |b_i|, so that errors add up.
     """
 
     log_modulus: Vector

@@ -92,10 +92,7 @@ class ParameterFamily(ABC):
 
     @abstractmethod
     def _log_decay(self, c: float, least: Vector, most: Vector, lower: Vector, upper: Vector) -> Vector:
-        """Upper bounds on log |phi(t)|, lower <= t <= upper, for all parameters of each group.
-
-        `least` and `most` are each group's smallest and largest parameter [groups, 1]; [groups, intervals].
-        """
+        """Bounds on log |phi|, lower <= t <= upper, e in least [groups, 1] to most; [groups, intervals]."""
 
 
 class ResponseFactor(ParameterFamily):
@@ -220,10 +217,9 @@ class BoundedRangeFactor(ParameterFamily):
 def accumulate(
     block: Callable[[slice, Vector], tuple[Vector, Vector, Vector]], counts: Vector, t: Vector, width: int = 1
 ) -> Along:
-    """Sum log modulus, phase and error over all rows, each as often as its count [rows] says, at t [nodes].
+    """Sum log modulus, phase and error over rows, each times its count [rows], of either sign, at t [nodes].
 
-    `block` computes the three, [rows, nodes], of a slice of the rows at some nodes, and `width` numbers for
-    each row and node. An interpolation may make counts negative.
+    `block` computes the three, [rows, nodes], of some rows at some nodes, with `width` numbers for each.
     """
     total = np.zeros((3, len(t)))
     nodes = max(1, min(_NODES, len(t), _CELLS // width))

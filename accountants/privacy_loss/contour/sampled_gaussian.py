@@ -58,11 +58,8 @@ class SampledGaussianFactor(SampledFactor):
         """The three bounds on each interval."""
         rule, a = self.rule(c, 0.0), self.exponent(c)
         highest, lowest = rule.cumulant + rule.cumulant_error, rule.cumulant - rule.cumulant_error
-        return (
-            self._log_variation(a) - lowest - np.log(lower),
-            self._near(a, rule, highest, lower, upper),
-            self._shifted(c, lowest, lower),
-        )
+        far = self._log_variation(a) - lowest - np.log(lower)
+        return far, self._near(a, rule, highest, lower, upper), self._shifted(c, lowest, lower)
 
     def _loss(self, x: Vector) -> Vector:
         return self.parameter * x - 0.5 * self.parameter * self.parameter

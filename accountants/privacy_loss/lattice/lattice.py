@@ -135,10 +135,7 @@ def _power(table: Table) -> Lattice:
 
 
 def _common_step(table: Table) -> tuple[float, Vector] | None:
-    """A step of which all differences are multiples, but for rounding, and the multiples; [rows].
-
-    None where there is no such step or the runs' sums would be too many.
-    """
+    """A step of which all differences are multiples, but for rounding, and these [rows]; None if too long."""
     losses = table.losses
     if len(losses) == 1:
         return 0.0, np.zeros(1)
