@@ -153,9 +153,15 @@ def accounted(
 
 def _total(header: Header, composition: Composition, wanted: AnyGuarantee | None) -> list[Bound]:
     """Bounds on a scale; where none is wanted, on zCDP's, or as epsilon where it has none."""
-    if header.budget is not None:
-        _require_within_budget(composition, header.budget)
-        return budget_bounds(header.budget, wanted or ZCDP(rho=0.0), header.group_size)
+    if (budget := header.budget) is not None:
+        spent = bounds(composition, budget)
+        if not spent or leading_figure(spent[0].guarantee) > leading_figure(budget) * (1 + CLAIM_TOLERANCE):
+            cost = spent[0].guarantee if spent else "more than can be bounded"
+            what = f"the releases cost {cost}, the budget was {budget}"
+            why = "a filter that had held this budget would have refused one of them"
+            remedy = "run the algorithm again with a curator that holds the budget"
+            raise NotCertifiable(what, where="header.budget", why=why, remedy=remedy)
+        return budget_bounds(budget, wanted or ZCDP(rho=0.0), header.group_size)
     if wanted is None:
         return _on_some_scale(composition)
     # The costlier accountants compute with every mechanism many times over.
@@ -192,16 +198,6 @@ def _on_some_scale(composition: Composition, *, enough: float = 0.0) -> list[Bou
         except CannotBound:
             continue  # a release that fails with probability delta has no bound at a smaller one
     return bounds(composition, scales[-1], enough=enough)
-
-
-def _require_within_budget(composition: Composition, budget: AnyGuarantee) -> None:
-    spent = bounds(composition, budget)
-    if not spent or leading_figure(spent[0].guarantee) > leading_figure(budget) * (1 + CLAIM_TOLERANCE):
-        cost = spent[0].guarantee if spent else "more than can be bounded"
-        what = f"the releases cost {cost}, the budget was {budget}"
-        why = "a filter that had held this budget would have refused one of them"
-        remedy = "run the algorithm again with a curator that holds the budget"
-        raise NotCertifiable(what, where="header.budget", why=why, remedy=remedy)
 
 
 def _taken_on_trust(

@@ -131,6 +131,5 @@ def _end(profiles: Sequence[PrivacyProfile]) -> float | None:
 def _points(profile: PrivacyProfile, epsilons: Sequence[float]) -> CurvePoints:
     # Rounding may let a later figure exceed an earlier one, which bounds it too.
     deltas = itertools.accumulate((min(profile.delta(epsilon), 1.0) for epsilon in epsilons), min)
-    return CurvePoints(
-        method=profile.method, rigour=profile.rigour, points=tuple(zip(epsilons, deltas, strict=True))
-    )
+    points = tuple(zip(epsilons, deltas, strict=True))
+    return CurvePoints(method=profile.method, rigour=profile.rigour, points=points)
