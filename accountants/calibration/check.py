@@ -27,8 +27,7 @@ from dpaudit.errors import CannotBound
 
 #: By what share of the target's epsilon dp-accounting's upper figure may exceed it and still confirm it.
 _CONFIRMS = 1e-2
-#: By what share of the target's delta the upper end of its enclosure may exceed it.
-_RESOLVED = 1e-5
+_RESOLVED = 1e-5  # by what share of the target's delta the upper end of its enclosure may exceed it
 
 Terms = Sequence[tuple[Term, int]]
 

@@ -196,10 +196,8 @@ class _Epsilons:
 
 
 def _exactly(alpha: float, divergence: Fraction, method: str, source: str) -> Conversion:
-    figure = up(divergence)
-    return Conversion(
-        RDP(alpha=alpha, epsilon=figure), method, source, slack=_slack(figure, down(divergence))
-    )
+    guarantee = RDP(alpha=alpha, epsilon=up(divergence))
+    return Conversion(guarantee, method, source, slack=_slack(up(divergence), down(divergence)))
 
 
 def _slack(figure: float, least: float) -> float | None:

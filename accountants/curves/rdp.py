@@ -34,8 +34,7 @@ from dpaudit.claims.bounds import Rigour
 from dpaudit.errors import CannotBound
 from dpaudit.mechanisms import AnyMechanism, PoissonSampled
 
-#: More distinct mechanisms than this are left to accountants that compress them.
-MOST_DISTINCT = 20000
+MOST_DISTINCT = 20000  # more distinct mechanisms than this are left to accountants that compress them
 _EXTREME = 300.0  # of log t, either way
 
 
