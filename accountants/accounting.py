@@ -67,25 +67,23 @@ def _approximate(composition: Composition, delta: float, enough: float) -> list[
     found: list[Bound] = []
     refused: list[CannotBound] = []
     for accountant in curves.ACCOUNTANTS:
+        at_least: float | None = None
         try:
-            found.append(_at(accountant(composition), delta))
+            profile = accountant(composition)
+            if isinstance(profile, curves.LossProfile):
+                at_least, upper = profile.bracket(delta)
+            else:
+                upper = profile.epsilon(delta)
         except CannotBound as error:
             refused.append(error)
-        else:
-            if leading_figure(found[-1].guarantee) <= enough:
-                break
+            continue
+        method, rigour, guarantee = profile.method, profile.rigour, ApproxDP(epsilon=upper, delta=delta)
+        found.append(Bound(guarantee=guarantee, method=method, rigour=rigour, at_least=at_least))
+        if upper <= enough:
+            break
     if not found:
         raise refused[-1]
     return found
-
-
-def _at(profile: curves.PrivacyProfile, delta: float) -> Bound:
-    if isinstance(profile, curves.LossProfile):
-        at_least, upper = profile.bracket(delta)
-    else:
-        at_least, upper = None, profile.epsilon(delta)
-    guarantee = ApproxDP(epsilon=upper, delta=delta)
-    return Bound(guarantee=guarantee, method=profile.method, rigour=profile.rigour, at_least=at_least)
 
 
 @dataclass(frozen=True)
@@ -113,8 +111,7 @@ def account(
     Raises:
         ClaimMismatch: the claim is about another unit, relation or trust model.
         NotCertifiable: the noise in this ledger was never drawn, or replayed.
-        CannotBound: no accountant can bound it.
-        LedgerFormat, IntegrityError: while reading a stream.
+        CannotBound, LedgerFormat, IntegrityError: no accountant can bound it, or its stream cannot be read.
     """
     return accounted(ledger, claim, most_rows=most_rows).accounting
 

@@ -34,10 +34,8 @@ METHOD = "dp-accounting PLD"
 
 #: The range that is checked: within these limits it takes seconds.
 LEAST_DELTA, LARGEST_DELTA = 1e-9, 0.1
-MOST_EPSILON = 100.0
-MOST_RUNS = 10_000
-MOST_CONVOLUTIONS = 200
-MOST_EXPOSURES = 2
+MOST_EPSILON, MOST_RUNS = 100.0, 10_000
+MOST_CONVOLUTIONS, MOST_EXPOSURES = 200, 2
 _MOST_POINTS = 500_000  # in the array that one mechanism may need
 
 #: What one unit is exposed to: mechanisms, each with how often it runs.

@@ -1,7 +1,4 @@
-"""What one run of a mechanism costs on each additive scale: the formulae, each with its theorem.
-
-Counts and partitions are left to `dpaudit.accountants.composition.composition`.
-"""
+"""What one run of a mechanism costs on each additive scale: the formulae, each with its theorem."""
 
 from __future__ import annotations
 
