@@ -77,15 +77,16 @@ def structure(tree: Path) -> Structure:
     """What the imports of the package in `tree` say."""
     sys.path.insert(0, str(tree))
     graph = grimp.build_graph(PACKAGE, cache_dir=None)
-    modules = graph.modules - {PACKAGE}
-    files = {one: frozenset(graph.find_modules_directly_imported_by(one)) - {PACKAGE} for one in modules}
+    inside = graph.modules - {PACKAGE}
+    files = {PACKAGE: frozenset[str]()}
+    files |= {one: frozenset(graph.find_modules_directly_imported_by(one)) & inside for one in inside}
 
     def room(module: str) -> str:
         return module.split(".")[1]
 
-    rooms: dict[str, set[str]] = {room(one): set() for one in modules}
-    for one, imported in files.items():
-        rooms[room(one)] |= {room(other) for other in imported} - {room(one)}
+    rooms: dict[str, set[str]] = {room(one): set() for one in inside}
+    for one in inside:
+        rooms[room(one)] |= {room(other) for other in files[one]} - {room(one)}
     folders = sum(bool(graph.find_children(module)) for module in graph.modules)
     sources = (
         Path(folder, name) for folder, _, names in os.walk(tree / PACKAGE, followlinks=True) for name in names

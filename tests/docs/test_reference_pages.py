@@ -6,10 +6,12 @@ import re
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from dpaudit import errors
 from dpaudit.accountants.composition.composition import compose
 from dpaudit.accountants.curves.curves import profiles
+from dpaudit.app.main import main
 from dpaudit.claims.relations import Neighbouring
 from dpaudit.claims.sensitivity import L1
 from dpaudit.ledger.releases import Release
@@ -37,6 +39,13 @@ def test_each_error_has_its_section(error: type[errors.DpauditError]) -> None:
     assert section[1].strip().startswith(f"Exit status {error.exit_status}.")
     assert "**Why it matters.**" in section[1]
     assert "**What to do.**" in section[1]
+
+
+def test_the_example_is_what_is_printed() -> None:
+    (block,) = re.findall(r"```console\n(.*?)```", read("errors"), re.DOTALL)
+    command, _, printed = block.partition("\n")
+    result = CliRunner().invoke(main, command.split()[2:])
+    assert (result.exit_code, result.stderr) == (2, printed)
 
 
 def test_no_section_is_about_an_error_that_is_gone() -> None:
