@@ -32,11 +32,8 @@ class LinearMixtureMDP(TabularMDP):
     ) -> None:
         phi, theta = triple_features(features), np.array(parameters, dtype=np.float64)
         if theta.ndim != 2 or theta.shape[1] != phi.shape[3]:
-            raise InvalidParameter(
-                f"features of shape {phi.shape}, parameters of shape {theta.shape}",
-                where="LinearMixtureMDP",
-                remedy="give [S, A, S, d] and [H, d]",
-            )
+            what = f"features of shape {phi.shape}, parameters of shape {theta.shape}"
+            raise InvalidParameter(what, where="LinearMixtureMDP", remedy="give [S, A, S, d] and [H, d]")
         set_read_only(self, features=phi, parameters=theta)
         kernel = np.einsum("satd,hd->hsat", phi, theta)  # [H, S, A, S]
         # What the product's rounding pushes below 0 is put back; anything more is refused there.
@@ -48,11 +45,8 @@ def triple_features(features: ArrayLike) -> Array:
     """A copy of a feature map over (s, a, s') as finite doubles [S, A, S, d], not all zero."""
     table = feature_table(features, "[S, A, S, d]")
     if table.shape[0] != table.shape[2]:
-        raise InvalidParameter(
-            f"features of shape {table.shape}",
-            where="features",
-            remedy="give [S, A, S, d], s' on the third axis",
-        )
+        what = f"features of shape {table.shape}"
+        raise InvalidParameter(what, where="features", remedy="give [S, A, S, d], s' on the third axis")
     return table
 
 

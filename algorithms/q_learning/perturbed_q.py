@@ -20,13 +20,7 @@ import numpy as np
 from dpaudit.algorithms.environments.line_world import N_ACTIONS, RewardFunction, Walk
 from dpaudit.algorithms.noise_calibration import sufficient_sigma
 from dpaudit.algorithms.public_parameters import public_size, require_positive, require_word
-from dpaudit.algorithms.q_learning.q_learning import (
-    LearnedQ,
-    QLearning,
-    ReLUNetwork,
-    Update,
-    network_gradient,
-)
+from dpaudit.algorithms.q_learning.q_learning import QLearning, ReLUNetwork, Update, network_gradient
 from dpaudit.claims.claims import Claim
 from dpaudit.claims.guarantees import ApproxDP
 from dpaudit.claims.sensitivity import L2
@@ -61,11 +55,8 @@ class PerturbedQLearning(QLearning):
             require_positive(getattr(self, name), name)
         require_positive(self.guarantee.epsilon, "epsilon")
         if public_size(self.batch, "batch") > public_size(self.samples, "samples"):
-            raise InvalidParameter(
-                f"batch {self.batch} of {self.samples} samples",
-                where="batch",
-                remedy="give no more than samples",
-            )
+            what = f"batch {self.batch} of {self.samples} samples"
+            raise InvalidParameter(what, where="batch", remedy="give no more than samples")
         self._require_learning()
 
     @property
@@ -95,12 +86,6 @@ class PerturbedQLearning(QLearning):
         """Public parameters, for the ledger's header."""
         names = ("perturbed", "samples", "batch", "step_size", "clip", "discount", "exploration")
         return {**{name: getattr(self, name) for name in names}, "hidden": list(self.hidden)}
-
-    def __call__(self, data: RewardFunction, curator: Curator) -> LearnedQ:
-        """Learn: the states reached, and the last network's parameters."""
-        updates = list(self.learning(data, curator))
-        reached = np.concatenate([update.reached for update in updates])
-        return LearnedQ(reached, updates[-1].learnt.parameters)
 
     def learning(self, data: RewardFunction, curator: Curator) -> Iterator[Update]:
         """Update by update."""
