@@ -1,10 +1,7 @@
-"""A walk on [0, 1] whose rewards are private: the environment of Wang and Hegde (2019), appendix E.1.
+"""A walk on [0, 1] whose rewards are private: Wang and Hegde (2019, NeurIPS), appendix E.1.
 
 The unit of privacy is the whole reward function: two of them are neighbours when they differ by at most 1
 at every state. What the states do is public.
-
-Wang, B. and Hegde, N. (2019). Privacy-preserving Q-Learning with Functional Noise in Continuous Spaces.
-NeurIPS.
 """
 
 from __future__ import annotations

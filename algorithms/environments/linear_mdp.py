@@ -1,12 +1,9 @@
-"""Finite linear Markov decision processes, and the one that Qiao and Wang experiment with.
+"""Finite linear Markov decision processes, and that of appendix F of Qiao and Wang (2023, NeurIPS).
 
 In a linear process both kernel and rewards are linear in a public feature map (Jin, Yang, Wang, Jordan 2020):
 P_h(s'|s,a) = <phi(s,a), nu_h(s')>,  r_h(s,a) = <phi(s,a), theta_h>.  With finitely many states and
 actions the exact optimum and any policy's exact value follow by dynamic programming on the table that
 these span.
-
-Qiao, D. and Wang, Y.-X. (2023). Offline Reinforcement Learning with Differential Privacy. NeurIPS.
-Appendix F.
 """
 
 from __future__ import annotations

@@ -16,9 +16,6 @@ from dpaudit.algorithms.environments.tabular import TabularMDP, random_mdp
 from dpaudit.algorithms.public_parameters import Array, feature_table, public_size, set_read_only
 from dpaudit.errors import InvalidParameter
 
-#: Up to this many states the largest norm of phi_V is found by trying every corner of the values' cube.
-_CORNERS = 14
-
 
 @dataclass(frozen=True, eq=False, init=False)
 class LinearMixtureMDP(TabularMDP):
@@ -90,7 +87,7 @@ def largest_value_norm(features: Array) -> float:
     rows = features.reshape(-1, n_states, features.shape[3])  # [S A, S, d]
     if not opposed(features):
         return float(np.linalg.norm(rows.sum(axis=1), axis=1).max())
-    if n_states > _CORNERS:
+    if n_states > 14:
         positive, negative = (np.maximum(sign * rows, 0.0).sum(axis=1) for sign in (1.0, -1.0))
         return float(np.linalg.norm(np.maximum(positive, negative), axis=1).max())
     corners = (np.arange(2**n_states)[:, None] >> np.arange(n_states)) & 1  # [2^S, S]

@@ -2,10 +2,8 @@
 
 States 0 (down the river) to S - 1; actions 0 left, with the current, and 1 right, against it. Left always
 moves one state down. Right moves up, stays, or is swept one state down. Left in state 0 earns 5/1000, right
-in state S - 1 earns 1, everything else nothing.
-
-Strehl, A. and Littman, M. (2008). An analysis of model-based interval estimation for Markov decision
-processes. Journal of Computer and System Sciences 74(8).
+in state S - 1 earns 1, everything else nothing (Strehl and Littman 2008, Journal of Computer and System
+Sciences 74(8)).
 """
 
 from __future__ import annotations

@@ -12,8 +12,6 @@ from dpaudit.algorithms.data.trajectories import TrajectoryData
 from dpaudit.algorithms.public_parameters import Array, public_size, set_read_only, unit_rewards
 from dpaudit.errors import InvalidParameter
 
-_TOLERANCE = 1e-9
-
 
 @dataclass(frozen=True, eq=False)
 class TabularMDP:
@@ -170,7 +168,7 @@ def _numbers(values: ArrayLike, where: str, dimensions: int) -> Array:
 
 
 def _check_distribution(rows: Array, where: str) -> None:
-    if (rows < 0.0).any() or (np.abs(rows.sum(axis=-1) - 1.0) > _TOLERANCE).any():
+    if (rows < 0.0).any() or (np.abs(rows.sum(axis=-1) - 1.0) > 1e-9).any():
         what = "a row that is no probability distribution"
         why = "values computed from it would be meaningless"
         raise InvalidParameter(what, where=where, why=why, remedy="give non-negative rows that sum to 1")

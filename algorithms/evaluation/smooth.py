@@ -36,12 +36,6 @@ from dpaudit.mechanisms.smooth import lemma_loss, lemma_parameters
 
 CalibrationName: TypeAlias = Literal["lemma", "exact"]
 
-#: By so much the least alpha is raised, so that accounting, which rounds up, proves it.
-_MARGIN = 4e-5
-
-#: Entries of the table of ends and counts that is held at once.
-_MOST_ENTRIES = 1 << 22
-
 
 class SmoothBound(NamedTuple):
     """A smooth bound on the squared sensitivity, up to a public factor, and the distance k of its maximum."""
@@ -59,7 +53,7 @@ def lsw_bound(counts: Array, weights: Array, beta: float) -> SmoothBound:
     gathered = np.bincount(places, weights=weights)  # [U], the weight of all states with one count
     ends = np.unique(np.concatenate([[0.0], np.maximum(distinct - 1.0, 0.0)]))  # [U + 1] at most
     best = SmoothBound(-math.inf, 0)
-    for some in np.array_split(ends, -(-len(ends) * len(distinct) // _MOST_ENTRIES)):
+    for some in np.array_split(ends, -(-len(ends) * len(distinct) // 2**22)):  # a part of the table at once
         left = np.maximum(distinct - some[:, None], 1.0)  # [ends, U]
         values = np.exp(-some * beta) * (gathered / (left * left)).sum(axis=1)
         at = int(values.argmax())
@@ -135,10 +129,11 @@ class SmoothCalibration:
 
 @lru_cache(maxsize=256)
 def least_alpha(epsilon: float, delta: float, dimension: int, beta: float) -> float:
-    """The least alpha at which the worst pair meets (epsilon, delta), raised by `_MARGIN`.
+    """The least alpha at which the worst pair meets (epsilon, delta), raised by 4e-5.
 
-    The worst pair has the larger variance first, by e^beta, and means apart by the smaller scale over
-    alpha. Raises `InvalidParameter` where no alpha will do: the change of scale alone shows too much.
+    Accounting, which rounds up, proves the raised one. The worst pair has the larger variance first, by
+    e^beta, and means apart by the smaller scale over alpha. Raises `InvalidParameter` where no alpha will do:
+    the change of scale alone shows too much.
     """
     from scipy.optimize import brentq
 
@@ -154,7 +149,7 @@ def least_alpha(epsilon: float, delta: float, dimension: int, beta: float) -> fl
             what = f"beta = {beta} for ({epsilon}, {delta}) in {dimension} dimensions"
             why = "a change of the noise's variance by e^beta alone shows more than that"
             raise InvalidParameter(what, where="the exact calibration", why=why, remedy="give a smaller beta")
-    return float(math.exp(brentq(excess, low, high, xtol=1e-9))) * (1.0 + _MARGIN)
+    return float(math.exp(brentq(excess, low, high, xtol=1e-9))) * (1.0 + 4e-5)
 
 
 def worst_delta(epsilon: float, alpha: float, dimension: int, beta: float) -> float:

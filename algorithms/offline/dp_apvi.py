@@ -123,19 +123,13 @@ def pessimistic_value_iteration(
     # Line 2. V_{H+1} = 0.
     counts_sa = counts.sum(axis=3)  # [H, S, A]
     estimate = transition_estimate(counts, error_bound)  # [H, S, A, S]
+    stated: dict[str, Any] = {"horizon": horizon, "error_bound": error_bound, "constants": constants}
+    stated["failure_probability"] = failure_probability
     values = np.zeros((horizon + 1, n_states))
     actions = np.zeros((horizon, n_states), dtype=np.int64)
     for h in reversed(range(horizon)):  # Line 3. h counts from 0 here, from 1 in the paper.
         expected = reward[h] + estimate[h] @ values[h + 1]  # Line 4. [S, A]
-        penalty = bernstein_penalty(  # Line 5. [S, A]
-            estimate[h],
-            counts_sa[h],
-            values[h + 1],
-            horizon=horizon,
-            error_bound=error_bound,
-            failure_probability=failure_probability,
-            constants=constants,
-        )
+        penalty = bernstein_penalty(estimate[h], counts_sa[h], values[h + 1], **stated)  # Line 5. [S, A]
         clipped = np.clip(expected - penalty, 0.0, horizon - h)  # Lines 6 and 7.
         actions[h] = clipped.argmax(axis=1)  # Line 8; argmax takes the first of equals.
         values[h] = clipped.max(axis=1)
@@ -171,11 +165,8 @@ class DPAPVI:
     @property
     def parameters(self) -> dict[str, Any]:
         """Public parameters, for the ledger's header."""
-        horizon, n_states, n_actions = self.rewards.shape
         return {
-            "horizon": horizon,
-            "states": n_states,
-            "actions": n_actions,
+            **dict(zip(("horizon", "states", "actions"), self.rewards.shape, strict=True)),
             "failure_probability": self.failure_probability,
             "C1": self.constants.variance,
             "C2": self.constants.privacy,

@@ -254,14 +254,11 @@ class PrivateLSVIUCB:
     @property
     def parameters(self) -> dict[str, Any]:
         """Public parameters, for the ledger's header."""
-        n_states, n_actions, dimension = self.model.features.shape
         times = {} if self.fixed_updates is None else {"fixed_updates": self.fixed_updates}
         return {
             "users": self.users,
             "horizon": self.model.horizon,
-            "states": n_states,
-            "actions": n_actions,
-            "dimension": dimension,
+            **dict(zip(("states", "actions", "dimension"), self.model.features.shape, strict=True)),
             "calibration": self.calibration,
             "counted": self.counted,
             "values": self.model.values,

@@ -26,12 +26,9 @@ from dpaudit.claims.guarantees import ApproxDP
 from dpaudit.claims.sensitivity import L2
 from dpaudit.curator.curator import Curator
 from dpaudit.errors import InvalidParameter
-from dpaudit.mechanisms import Array, Gaussian
+from dpaudit.mechanisms import Gaussian
 
 Perturbed: TypeAlias = Literal["rewards", "gradients"]
-
-#: A gradient is scaled down to this share of c, so that rounding does not carry its norm past c.
-_BELOW = 1.0 - 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,11 +98,9 @@ class PerturbedQLearning(QLearning):
             targets = rewards + self.discount * network(reached).max(axis=1)
             gradient = network_gradient(network, network(states), targets, states, actions)
             if self.perturbed == "gradients":
-                gradient = curator.release(self._clipped(gradient), self.mechanism, label=f"gradient {j + 1}")
+                # Scaled down to a little below c, so that rounding does not carry its norm past c.
+                limit, norm = self.clip * (1.0 - 1e-9), float(np.linalg.norm(gradient))
+                clipped = gradient if norm <= limit else gradient * (limit / norm)
+                gradient = curator.release(clipped, self.mechanism, label=f"gradient {j + 1}")
             network = network.with_parameters(network.parameters - self.step_size * gradient)
             yield Update(acting, reached, network)
-
-    def _clipped(self, gradient: Array) -> Array:
-        norm = float(np.linalg.norm(gradient))
-        limit = self.clip * _BELOW
-        return gradient if norm <= limit else gradient * (limit / norm)
