@@ -134,11 +134,8 @@ def random_mdp(n_states: int, n_actions: int, horizon: int, seed: int) -> Tabula
     names = {"horizon": horizon, "n_states": n_states, "n_actions": n_actions}
     sizes = [public_size(size, name) for name, size in names.items()]  # [H, S, A]
     rng = np.random.default_rng(seed)
-    return TabularMDP(
-        transitions=rng.dirichlet(np.ones(n_states), size=sizes),
-        rewards=rng.random(sizes),
-        initial=rng.dirichlet(np.ones(n_states)),
-    )
+    transitions, rewards = rng.dirichlet(np.ones(n_states), size=sizes), rng.random(sizes)
+    return TabularMDP(transitions, rewards, rng.dirichlet(np.ones(n_states)))
 
 
 def uniform_mdp(rewards: Array) -> TabularMDP:

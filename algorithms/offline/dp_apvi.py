@@ -110,12 +110,9 @@ def pessimistic_value_iteration(
         what, where = f"counts {counts.shape}, rewards {reward.shape}", "pessimistic_value_iteration"
         raise InvalidParameter(what, where=where, remedy="give [H, S, A, S] and [H, S, A]")
     if not (np.isfinite(counts).all() and (counts >= 0.0).all()):
-        raise InvalidParameter(
-            "a count that is negative or not finite",
-            where="counts_sas",
-            why="the estimate would be no distribution",
-            remedy="make noisy counts consistent with private_counts first",
-        )
+        what, why = "a count that is negative or not finite", "the estimate would be no distribution"
+        remedy = "make noisy counts consistent with private_counts first"
+        raise InvalidParameter(what, where="counts_sas", why=why, remedy=remedy)
     public.require_nonnegative(error_bound, "error_bound")
     public.require_failure_probability(failure_probability)
     constants = constants or PenaltyConstants()
@@ -197,12 +194,9 @@ class DPAPVI:
         # Equation (3), [H, S, A, S].
         counts = private_counts.private_counts(noisy_sa, noisy_sas, error_bound)
 
+        delta, constants = self.failure_probability, self.constants
         return pessimistic_value_iteration(  # Lines 3 to 10.
-            counts,
-            self.rewards,
-            error_bound=error_bound,
-            failure_probability=self.failure_probability,
-            constants=self.constants,
+            counts, self.rewards, error_bound=error_bound, failure_probability=delta, constants=constants
         )
 
     def worst_pairs(self) -> Sequence[Pair]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, Protocol, TypeAlias, get_args
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -195,15 +195,9 @@ def lsvi_ucb(
         total = total + products
         return total
 
-    return learn(
-        users,
-        model,
-        ridge=public.require_positive(ridge, "ridge"),
-        bonus=bonus,
-        updates=updates or Doubling(),
-        summed=summed,
-        released=lambda _, target: target,
-    )
+    public.require_positive(ridge, "ridge")
+    stated: dict[str, Any] = {"ridge": ridge, "bonus": bonus, "updates": updates or Doubling()}
+    return learn(users, model, **stated, summed=summed, released=lambda _, target: target)
 
 
 def views_regret(mdp: TabularMDP, views: UserViews) -> Array:
