@@ -57,36 +57,8 @@ def table_pairs(
             where="table_pairs",
             remedy="give the public range of each column as lower and upper",
         )
-    extremes = _extremes(low, high)
-    match Neighbouring(neighbouring):
-        case Neighbouring.ADD_OR_REMOVE_ONE:
-            yield Pair(data, np.delete(data, row, axis=0), "a row dropped", unit=row)
-            yield Pair(data, np.vstack([data, data[row]]), "a row doubled", unit=len(data))
-            for name, values in extremes.items():
-                yield Pair(data, np.vstack([data, values]), f"a row added: {name}", unit=len(data))
-        case Neighbouring.REPLACE_ONE:
-            yield from _replacements(data, row, extremes)
-        case Neighbouring.ZERO_OUT:
-            zeros = _with(data, row, np.zeros(data.shape[1]))
-            yield Pair(data, zeros, "a row set to zero", unit=row)
-            for name, values in extremes.items():
-                yield Pair(_with(data, row, values), zeros, f"a row set to zero: {name}", unit=row)
-
-
-def _replacements(data: Array, row: int, extremes: dict[str, Array]) -> Iterator[Pair]:
-    if len(data) > 1:
-        other = data[(row + 1) % len(data)]
-        yield Pair(data, _with(data, row, other), "a row replaced by another one's duplicate", unit=row)
-    for name, values in extremes.items():
-        yield Pair(data, _with(data, row, values), f"a row replaced: {name}", unit=row)
-    for one, two in ((_LOW, _HIGH), (_TURNS, _OTHER_TURNS)):
-        low, high = (_with(data, row, extremes[name]) for name in (one, two))
-        yield Pair(low, high, f"{one}, replaced by {two}", unit=row)
-
-
-def _extremes(low: Array, high: Array) -> dict[str, Array]:
     even = np.arange(low.size) % 2 == 0
-    return {
+    extremes = {
         _LOW: low,
         _HIGH: high,
         _TURNS: np.where(even, low, high),
@@ -94,6 +66,26 @@ def _extremes(low: Array, high: Array) -> dict[str, Array]:
         "every value just inside its upper bound": np.nextafter(high, -np.inf),
         "every value just inside its lower bound": np.nextafter(low, np.inf),
     }
+    match Neighbouring(neighbouring):
+        case Neighbouring.ADD_OR_REMOVE_ONE:
+            yield Pair(data, np.delete(data, row, axis=0), "a row dropped", unit=row)
+            yield Pair(data, np.vstack([data, data[row]]), "a row doubled", unit=len(data))
+            for name, values in extremes.items():
+                yield Pair(data, np.vstack([data, values]), f"a row added: {name}", unit=len(data))
+        case Neighbouring.REPLACE_ONE:
+            if len(data) > 1:
+                other = _with(data, row, data[(row + 1) % len(data)])
+                yield Pair(data, other, "a row replaced by another one's duplicate", unit=row)
+            for name, values in extremes.items():
+                yield Pair(data, _with(data, row, values), f"a row replaced: {name}", unit=row)
+            for one, two in ((_LOW, _HIGH), (_TURNS, _OTHER_TURNS)):
+                first, second = (_with(data, row, extremes[name]) for name in (one, two))
+                yield Pair(first, second, f"{one}, replaced by {two}", unit=row)
+        case Neighbouring.ZERO_OUT:
+            zeros = _with(data, row, np.zeros(data.shape[1]))
+            yield Pair(data, zeros, "a row set to zero", unit=row)
+            for name, values in extremes.items():
+                yield Pair(_with(data, row, values), zeros, f"a row set to zero: {name}", unit=row)
 
 
 def _with(data: Array, row: int, values: Array) -> Array:

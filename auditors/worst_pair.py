@@ -55,12 +55,10 @@ def replayed_loss(
 
 @dataclass(frozen=True)
 class WorstPair:
-    """The result of a search.
+    """The result of a search: a pair to be tested on fresh trials, and the pair's coordinates.
 
     Attributes:
-        pair: to be tested on fresh trials.
         value: the objective there: the largest of many noisy figures, so biased upwards, and not a bound.
-        point: the pair's coordinates.
         evaluations: how many pairs were tried.
         trial_seed: the root seed of the trials that the search used, which no test may use again.
     """
@@ -91,15 +89,12 @@ def search_worst_pair(
 
     Args:
         make_pair: from a point to a pair; every pair it makes has to be neighbouring.
-        bounds: the least and greatest value of each coordinate.
+        bounds: the least and greatest value of each coordinate, finite.
         objective: what to maximise: `replayed_loss`, or where nothing can be replayed the distance of the
             sides' mean scores, or an estimate of epsilon. NaN counts as worse than anything.
         seed: root seed.
         generations: the largest number of times that the population is renewed.
         population: points per coordinate.
-
-    Raises:
-        InvalidParameter: a bound that is not finite, or not below the other.
     """
     if not bounds or not all(np.isfinite(pair).all() and pair[0] < pair[1] for pair in bounds):
         raise InvalidParameter(f"bounds {bounds}", where="search_worst_pair", remedy="give (least, greatest)")

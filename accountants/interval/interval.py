@@ -15,15 +15,8 @@ from typing import Any, NamedTuple
 
 from dpaudit.accountants.closed_forms.ranges import above_one, nonnegative, probability
 from dpaudit.accountants.closed_forms.rounding import up
-from dpaudit.accountants.interval.ball_arithmetic import (
-    ball,
-    flint,
-    gaussian_delta,
-    laplace_delta,
-    lower_end,
-    precise,
-    upper_end,
-)
+from dpaudit.accountants.interval import ball_arithmetic as balls
+from dpaudit.accountants.interval.ball_arithmetic import ball, flint, lower_end, upper_end
 from dpaudit.accountants.interval.ball_factors import BallFactors
 from dpaudit.accountants.interval.ball_line import line
 from dpaudit.accountants.privacy_loss import PrivacyLoss, Term
@@ -103,29 +96,23 @@ def enclose_divergence(releases: Sequence[tuple[Term, int]], alpha: float) -> En
         most = flint().arb(0)
         for factors in BallFactors.orders(releases):
             if factors.revealing:
-                raise CannotBound(
-                    "a release that may reveal everything has no finite Renyi divergence",
-                    where="composition",
-                    remedy="claim (epsilon, delta)-DP",
-                )
+                what = "a release that may reveal everything has no finite Renyi divergence"
+                raise CannotBound(what, where="composition", remedy="claim (epsilon, delta)-DP")
             most = flint().arb.max(most, factors.moment(ball(t), Fraction(0)).log() / ball(t))
         return Enclosure(max(0.0, lower_end(most)), upper_end(most), "rdp")
 
 
 def _outwards(side: Callable[[float], int], start: float, wanted: int) -> float:
     """The first of ever farther numbers that lies on one side of the truth; 0 is the last below."""
-    step = math.ulp(start) + 1e-300
-    epsilon = start
+    step, epsilon = math.ulp(start) + 1e-300, start
     while side(epsilon) != wanted:
         epsilon = max(0.0, start + wanted * step)
         if epsilon == 0.0:
-            return 0.0
+            break
         if step > 1.0 + start:
-            raise CannotBound(
-                f"nothing could be proved near epsilon = {start!r}",
-                where="rigour interval",
-                remedy="ask for a larger delta, or for rigour float-pessimistic",
-            )
+            what = f"nothing could be proved near epsilon = {start!r}"
+            remedy = "ask for a larger delta, or for rigour float-pessimistic"
+            raise CannotBound(what, where="rigour interval", remedy=remedy)
         step *= 8.0
     return epsilon
 
@@ -152,17 +139,11 @@ def _curve(releases: Sequence[tuple[Term, int]], about: float) -> tuple[_BallCur
     """delta(epsilon) in balls, sharp near one epsilon, and the method's name."""
     orders = BallFactors.orders(releases)
     closed = [found for factors in orders if (found := _closed_form(factors)) is not None]
-    rests: list[_BallCurve]
     if len(closed) == len(orders):
         method, rests = closed[0][0], [rest for _, rest in closed]
     else:
-        method, rests = (
-            "contour",
-            [
-                _laid(factors, chosen, about)
-                for factors, chosen in zip(orders, collect(releases).directions(), strict=True)
-            ],
-        )
+        directions = zip(orders, collect(releases).directions(), strict=True)
+        method, rests = "contour", [_laid(factors, chosen, about) for factors, chosen in directions]
     revealing, ceilings = ball(orders[0].revealing), [factors.ceiling() for factors in orders]
 
     def delta(epsilon: float) -> Any:
@@ -199,16 +180,16 @@ def _closed_form(factors: BallFactors) -> tuple[str, _BallCurve] | None:
     if len(pure) + len(sampled) > 1:
         return None
     if sampled and sampled[0].count == 1:
-        return "single", lambda epsilon: precise(lambda: sampled[0].alone(ball(epsilon)))
+        return "single", lambda epsilon: balls.precise(lambda: sampled[0].alone(ball(epsilon)))
     if pure and pure[0][0] == "laplace" and pure[0][2] == 1:
-        return "single", lambda epsilon: laplace_delta(ball(pure[0][1]), ball(epsilon))
+        return "single", lambda epsilon: balls.laplace_delta(ball(pure[0][1]), ball(epsilon))
     return None
 
 
 def _gaussian(variance: Fraction, epsilon: float) -> Any:
     if variance == 0:
         return flint().arb(0)
-    return precise(lambda: gaussian_delta(ball(variance).sqrt(), ball(epsilon)))
+    return balls.precise(lambda: balls.gaussian_delta(ball(variance).sqrt(), ball(epsilon)))
 
 
 def _listed(factors: BallFactors) -> list[tuple[Fraction, Any]]:

@@ -71,11 +71,8 @@ class SampledLaplaceBalls(SampledBalls):
         variation = (ends / (2 * ball(self.rate) * moment)).upper()
         atoms = (first + second).upper()
 
-        def far(start: Any, last: Any | None) -> Any:
-            del last  # it falls
-            return atoms + variation / start
-
-        return least_of(far, paired([(first.lower(), low, low), (second.lower(), high, high)]))
+        near = paired([(first.lower(), low, low), (second.lower(), high, high)])
+        return least_of(lambda start, _last: atoms + variation / start, near)  # the first falls
 
     def _atoms(self) -> tuple[Any, Any]:
         e = ball(self.parameter)
@@ -88,5 +85,4 @@ class SampledLaplaceBalls(SampledBalls):
 @functools.cache
 def _legendre(points: int, precision: int) -> list[tuple[Any, Any]]:
     del precision  # a key only
-    root = flint().arb.legendre_p_root
-    return [root(points, k, weight=True) for k in range(points)]
+    return [flint().arb.legendre_p_root(points, k, weight=True) for k in range(points)]

@@ -15,14 +15,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dpaudit.accountants.closed_forms.rounding import sum_up, up
+from dpaudit.accountants.privacy_loss.contour import families
 from dpaudit.accountants.privacy_loss.contour.compress import compressed
 from dpaudit.accountants.privacy_loss.contour.factors import UNIT, Factor, GaussianFactor, Vector
-from dpaudit.accountants.privacy_loss.contour.families import (
-    BoundedRangeFactor,
-    LaplaceFactor,
-    ParameterFamily,
-    ResponseFactor,
-)
 from dpaudit.accountants.privacy_loss.contour.sampled import log_mixture
 from dpaudit.accountants.privacy_loss.contour.sampled_gaussian import SampledGaussianFactor
 from dpaudit.accountants.privacy_loss.contour.sampled_laplace import SampledLaplaceFactor
@@ -32,10 +27,8 @@ from dpaudit.accountants.privacy_loss.solve import Bracket
 from dpaudit.accountants.privacy_loss.terms import LARGEST_PARAMETER, DiscreteTerm, Term
 from dpaudit.errors import CannotBound, InvalidParameter
 
-#: A smaller mu counts as this one: its square must not underflow.
-SMALLEST_MU = 1e-150
-#: More runs than this of one term are not accounted for.
-MOST_COUNT = 1e12
+SMALLEST_MU = 1e-150  # a smaller mu counts as this one: its square must not underflow
+MOST_COUNT = 1e12  # more runs than this of one term are not accounted for
 _EXACT_COUNT = 256  # up to so many a sum or product is computed as a fraction
 
 #: The largest parameters of each column; 1 for a probability.
@@ -68,9 +61,7 @@ class Composed:
 
     def __add__(self, other: Composed) -> Composed:
         """The composition of both."""
-        columns: dict[str, Any] = {
-            name: _joined(getattr(self, name), getattr(other, name)) for name in _LARGEST
-        }
+        columns: dict[str, Any] = {n: _joined(getattr(self, n), getattr(other, n)) for n in _LARGEST}
         return Composed(**columns, tables=self.tables + other.tables)
 
     def checked(self) -> Collected:
@@ -85,24 +76,24 @@ class Composed:
         loss, delta, loss_count = columns["approximate"]
         response, response_count = columns["randomized_response"]
         (laplace, laplace_count), (l_loss, l_rate, l_count) = columns["laplace"], columns["sampled_laplace"]
-        certain, l_certain = s_rate == 1.0, l_rate == 1.0
-        mu, mu_count = np.append(mu, s_mu[certain]), np.append(mu_count, s_count[certain])
+        always = s_rate == 1.0
+        mu, mu_count = np.append(mu, s_mu[always]), np.append(mu_count, s_count[always])
         raised = bool(np.any((mu > 0.0) & (mu < SMALLEST_MU) & (mu_count > 0.0)))
         mu = np.where(mu > 0.0, np.maximum(mu, SMALLEST_MU), 0.0)
+        always = l_rate == 1.0
+        laplace, laplace_count = np.append(laplace, l_loss[always]), np.append(laplace_count, l_count[always])
+        delta = np.append(delta, [table.infinite for table, _ in self.tables])
         return Collected(
             float(np.sum(mu_count * mu * mu)),
-            LaplaceFactor(
-                *_grouped(np.append(laplace, l_loss[l_certain]), np.append(laplace_count, l_count[l_certain]))
+            families.LaplaceFactor(*_grouped(laplace, laplace_count)),
+            families.ResponseFactor(
+                *_grouped(np.append(response, loss), np.append(response_count, loss_count))
             ),
-            ResponseFactor(*_grouped(np.append(response, loss), np.append(response_count, loss_count))),
-            _rows_of(s_mu, s_rate, s_count, ~certain),
-            _rows_of(l_loss, l_rate, l_count, ~l_certain),
-            BoundedRangeFactor(*_grouped(*columns["bounded_range"])),
+            _rows_of(s_mu, s_rate, s_count),
+            _rows_of(l_loss, l_rate, l_count),
+            families.BoundedRangeFactor(*_grouped(*columns["bounded_range"])),
             _tables_of(self.tables),
-            _any_of(
-                np.append(delta, [table.infinite for table, _ in self.tables]),
-                np.append(loss_count, [float(count) for _, count in self.tables]),
-            ),
+            _any_of(delta, np.append(loss_count, [float(count) for _, count in self.tables])),
             raised,
         )
 
@@ -112,11 +103,11 @@ class Collected:
     """A composition after merging: one Gaussian, distinct parameters with counts, sampled releases."""
 
     variance: float
-    laplace: LaplaceFactor
-    response: ResponseFactor
+    laplace: families.LaplaceFactor
+    response: families.ResponseFactor
     sampled_gaussian: tuple[tuple[float, float, float], ...]  # mu, rate, count
     sampled_laplace: tuple[tuple[float, float, float], ...]  # epsilon, rate, count
-    bounded_range: BoundedRangeFactor
+    bounded_range: families.BoundedRangeFactor
     tables: tuple[Table, ...]
     least_delta: Bracket
     raised: bool  # some mu was raised to `SMALLEST_MU`: upper bounds only
@@ -134,8 +125,8 @@ class Collected:
 
     @property
     def _pure(self) -> bool:
-        families = (self.laplace, self.response, self.bounded_range)
-        return bool(self.tables or any(len(family.counts) for family in families))
+        pure = (self.laplace, self.response, self.bounded_range)
+        return bool(self.tables or any(len(family.counts) for family in pure))
 
     @property
     def _sampled(self) -> bool:
@@ -158,20 +149,19 @@ class Collected:
         The loss of the mixture is at most log(1 - q + q e^epsilon); with the mixture second it is at most
         -log(1 - q + q e^-epsilon), which is finite for Gaussian noise too (epsilon infinite).
         """
-        return tuple(self._ceiling(mixture_first=order) for order in self.orders)
-
-    def _ceiling(self, *, mixture_first: bool) -> float:
-        if self.variance > 0.0 or (mixture_first and self.sampled_gaussian):
-            return math.inf
-        families = (self.laplace, self.response, self.bounded_range)
-        tables = (table.count * table.ceiling * (1.0 + 4.0 * UNIT) for table in self.tables)
-        total = sum_up([*(_weighted_sum_up(family) for family in families), *tables])
-        gaussian = ((math.inf, rate, count) for _, rate, count in self.sampled_gaussian)
-        for epsilon, rate, count in (*gaussian, *self.sampled_laplace):
+        totals: list[float] = []
+        pure: tuple[families.ParameterFamily, ...] = (self.laplace, self.response, self.bounded_range)
+        tables = [table.count * table.ceiling * (1.0 + 4.0 * UNIT) for table in self.tables]
+        gaussian = [(math.inf, rate, count) for _, rate, count in self.sampled_gaussian]
+        for mixture_first in self.orders:
+            unbounded = self.variance > 0.0 or (mixture_first and gaussian)
+            total = math.inf if unbounded else sum_up([*map(_weighted_sum_up, pure), *tables])
             sign = 1.0 if mixture_first else -1.0
-            most = sign * float(log_mixture(np.array(sign * epsilon), rate))
-            total = (total + count * min(epsilon, most) * (1.0 + 1e-14)) * (1.0 + 1e-15)
-        return total
+            for epsilon, rate, count in () if unbounded else (*gaussian, *self.sampled_laplace):
+                most = sign * float(log_mixture(np.array(sign * epsilon), rate))
+                total = (total + count * min(epsilon, most) * (1.0 + 1e-14)) * (1.0 + 1e-15)
+            totals.append(total)
+        return tuple(totals)
 
     @cached_property
     def most_delta(self) -> float:
@@ -196,10 +186,14 @@ class Collected:
         return self.variance + sum_up(whole)
 
     @property
+    def _sampled_parts(self) -> list[Part]:
+        gaussian = [Part("gaussian", *row) for row in self.sampled_gaussian]
+        return gaussian + [Part("laplace", *row) for row in self.sampled_laplace]
+
+    @property
     def single_run(self) -> Part | None:
         """The one sampled run, where there is nothing else."""
-        rows = [Part("gaussian", *row) for row in self.sampled_gaussian]
-        rows += [Part("laplace", *row) for row in self.sampled_laplace]
+        rows = self._sampled_parts
         alone = self.variance == 0.0 and not self._pure and len(rows) == 1 and rows[0].count == 1.0
         return rows[0] if alone else None
 
@@ -207,13 +201,11 @@ class Collected:
         """Sampled releases and all others as parts of a lattice; empty where no lattice can resolve them."""
         if not self._sampled or len(self.bounded_range.counts) or self.tables:
             return ()
-        parts = [Part("gaussian", *row) for row in self.sampled_gaussian]
-        parts += [Part("laplace", *row) for row in self.sampled_laplace]
-        few = slice(MOST_PARTS + 1)
-        for parameter, count in zip(self.laplace.parameters[few], self.laplace.counts[few], strict=True):
-            parts.append(Part("laplace", float(parameter), 1.0, float(count)))
-        for parameter, count in zip(self.response.parameters[few], self.response.counts[few], strict=True):
-            parts.append(Part("response", float(parameter), 1.0, float(count)))
+        parts, few = self._sampled_parts, slice(MOST_PARTS + 1)
+        for e, count in zip(self.laplace.parameters[few], self.laplace.counts[few], strict=True):
+            parts.append(Part("laplace", float(e), 1.0, float(count)))
+        for e, count in zip(self.response.parameters[few], self.response.counts[few], strict=True):
+            parts.append(Part("response", float(e), 1.0, float(count)))
         if self.variance > 0.0:
             parts.append(Part("gaussian", math.sqrt(self.variance) * (1.0 + 64.0 * UNIT), 1.0, 1.0))
         return tuple(parts) if resolved(parts) else ()
@@ -304,11 +296,9 @@ def _grouped(parameters: Vector, counts: Vector) -> tuple[Vector, Vector]:
     return distinct, np.bincount(place, counts[real], len(distinct)).astype(np.float64)
 
 
-def _rows_of(
-    parameters: Vector, rates: Vector, counts: Vector, keep: np.ndarray[Any, Any]
-) -> tuple[tuple[float, float, float], ...]:
-    """Rows of positive numbers, equal ones once, with the sums of their counts."""
-    keep = keep & (parameters > 0.0) & (rates > 0.0) & (counts > 0.0)
+def _rows_of(parameters: Vector, rates: Vector, counts: Vector) -> tuple[tuple[float, float, float], ...]:
+    """Rows of positive numbers with rates below 1, equal ones once, with the sums of their counts."""
+    keep = (parameters > 0.0) & (rates > 0.0) & (rates < 1.0) & (counts > 0.0)
     total: Counter[tuple[float, float]] = Counter()
     for parameter, rate, count in np.stack([parameters, rates, counts], axis=1)[keep].tolist():
         total[parameter, rate] += int(count)
@@ -340,7 +330,7 @@ def _any_of(delta: Vector, counts: Vector) -> Bracket:
     return Bracket(total * (1.0 - 1e-14), min(1.0, total * (1.0 + 1e-14)))
 
 
-def _weighted_sum_up(family: ParameterFamily) -> float:
+def _weighted_sum_up(family: families.ParameterFamily) -> float:
     """The sum of a family's parameters times their counts, rounded up."""
     if len(family.parameters) > _EXACT_COUNT:
         return float(np.sum(family.parameters * family.counts)) * (1.0 + 1e-14)

@@ -11,14 +11,8 @@ from dpaudit.accountants.closed_forms.ranges import nonnegative, probability
 from dpaudit.accountants.privacy_loss.closed_curves import GaussianCurve, SampledRun
 from dpaudit.accountants.privacy_loss.contour.factors import UNIT, Factor
 from dpaudit.accountants.privacy_loss.factors_from_terms import Collected, Composed, columns_of
+from dpaudit.accountants.privacy_loss.lattice import splitting
 from dpaudit.accountants.privacy_loss.lattice.lattice import MOST_ATOMS, Lattice, atoms, lattice
-from dpaudit.accountants.privacy_loss.lattice.splitting import (
-    FEW_RUNS,
-    LEAST_LOG_DELTA,
-    Part,
-    split,
-    split_log_delta,
-)
 from dpaudit.accountants.privacy_loss.solve import (
     SEARCH,
     Bracket,
@@ -29,10 +23,8 @@ from dpaudit.accountants.privacy_loss.solve import (
 from dpaudit.accountants.privacy_loss.terms import Term
 from dpaudit.errors import CannotBound
 
-#: A contour whose bounds are closer than this, relative, is not compared with a lattice.
-RESOLVED = 1e-6
-#: A lattice whose bounds are further apart than this is compared with the contour.
-LOOSE = 0.3
+RESOLVED = 1e-6  # a contour whose bounds are closer than this, relative, is not compared with a lattice
+LOOSE = 0.3  # a lattice whose bounds are further apart than this is compared with the contour
 
 Method = Literal["gaussian", "single", "lattice", "contour"]
 
@@ -42,26 +34,21 @@ class PrivacyLoss:
     """The privacy loss of independent releases, composed; build it with `compose` or `from_arrays`.
 
     Both bounds hold for the exact composition of the terms' worst pairs, in either order of the pair. Rigour:
-    `float-pessimistic`.
-
-    Attributes:
-        method: `gaussian` (the exact curve), `single` (one sampled run's exact curve), `lattice` (every atom
-            listed) or `contour`.
+    `float-pessimistic`. `method` is `gaussian` (the exact curve), `single` (one sampled run's exact curve),
+    `lattice` (every atom listed) or `contour`.
     """
 
     method: Method
     _collected: Collected = field(repr=False)
     _exact: Sequence[GaussianCurve | SampledRun | Lattice] = field(repr=False)  # for each order, or none
     _directions: tuple[tuple[Factor, ...], ...] = field(repr=False)
-    _parts: tuple[Part, ...] = field(repr=False)
+    _parts: tuple[splitting.Part, ...] = field(repr=False)
 
     @classmethod
     def compose(cls, releases: Iterable[tuple[Term, int]], beside: Composed | None = None) -> Self:
         """Compose terms, each as often as the integer beside it says, and arrays of parameters beside them.
 
-        Raises:
-            InvalidParameter: a count that is not an integer >= 0.
-            CannotBound: a parameter past the range in which anything is computed.
+        Raises as `columns_of` and `Composed.checked` do.
 
         >>> from dpaudit.accountants.privacy_loss.terms import LaplaceTerm
         >>> round(PrivacyLoss.compose([(LaplaceTerm(1.0), 10)]).epsilon(1e-6).upper, 6)
@@ -72,12 +59,7 @@ class PrivacyLoss:
 
     @classmethod
     def from_arrays(cls, composed: Composed) -> Self:
-        """Compose arrays of parameters and counts.
-
-        Raises:
-            InvalidParameter: a parameter or count out of range, or arrays of different shapes.
-            CannotBound: a parameter past the range in which anything is computed.
-        """
+        """Compose arrays of parameters and counts; raises as `Composed.checked` does."""
         collected = composed.checked()
         response, tables, single = collected.response, collected.tables, collected.single_run
         if collected.only_gaussian:
@@ -86,8 +68,8 @@ class PrivacyLoss:
             orders = zip(collected.orders, collected.ceilings, strict=True)
             return cls("single", collected, [SampledRun(single, *order) for order in orders], (), ())
         if collected.only_atoms and atoms(response.counts, tables) <= MOST_ATOMS:
-            listed = lattice(response.parameters, response.counts, tables)
-            return cls("lattice", collected, [listed], (), ())
+            listed = [lattice(response.parameters, response.counts, tables)]
+            return cls("lattice", collected, listed, (), ())
         return cls("contour", collected, (), collected.directions(), collected.parts())
 
     @property
@@ -149,11 +131,8 @@ class PrivacyLoss:
         return Bracket(min(lower, upper), upper)
 
     def _log_delta(self, epsilon: float) -> Bracket:
-        found = [
-            self._order_log_delta(at, epsilon)
-            for at, ceiling in enumerate(self._collected.ceilings)
-            if epsilon < ceiling
-        ]
+        ceilings = self._collected.ceilings
+        found = [self._order_log_delta(at, epsilon) for at, most in enumerate(ceilings) if epsilon < most]
         lower, upper = max(b.lower for b in found), max(b.upper for b in found)
         whole = self._unsampled()
         if whole is not None and not upper - lower <= LOOSE:
@@ -171,7 +150,8 @@ class PrivacyLoss:
         if not self._few:
             found = contour_log_delta(factors, epsilon, ceiling, SEARCH)
         if found.upper - found.lower > RESOLVED:
-            found = _both(found, split_log_delta(self._parts, epsilon, mixture_first=order == 0))
+            lattices = splitting.split_log_delta(self._parts, epsilon, mixture_first=order == 0)
+            found = _both(found, lattices)
         if found.upper - found.lower > 1e-3:
             found = _both(found, contour_log_delta(factors, epsilon, ceiling, SEARCH))
         return found
@@ -189,11 +169,10 @@ class PrivacyLoss:
             found.append(Bracket(0.0, ceiling) if idle else self._order_epsilon(order, log_delta))
         lower, upper = max(b.lower for b in found), max(b.upper for b in found)
         if self._parts:  # compare a loose lattice with the contour, in orders that may be the larger
-            for order, (factors, ceiling) in enumerate(
-                zip(self._directions, self._collected.ceilings, strict=True)
-            ):
+            for order, ceiling in enumerate(self._collected.ceilings):
                 if _apart(found[order], LOOSE) and found[order].upper > lower:
-                    found[order] = _both(found[order], contour_epsilon(factors, log_delta, ceiling))
+                    contour = contour_epsilon(self._directions[order], log_delta, ceiling)
+                    found[order] = _both(found[order], contour)
             lower, upper = max(b.lower for b in found), max(b.upper for b in found)
         upper, whole = min(self.ceiling, upper), self._unsampled()
         if whole is not None and _apart(Bracket(lower, upper), LOOSE):
@@ -208,20 +187,19 @@ class PrivacyLoss:
         factors, ceiling = self._directions[order], self._collected.ceilings[order]
         if ceiling <= math.exp(log_delta):  # delta(0) <= 1 - e^-ceiling
             return Bracket(0.0, 0.0)
-        if not self._parts or log_delta < LEAST_LOG_DELTA:
+        if not self._parts or log_delta < splitting.LEAST_LOG_DELTA:
             return contour_epsilon(factors, log_delta, ceiling)
         found = Bracket(0.0, ceiling)
         if not self._few:
             found = contour_epsilon(factors, log_delta, ceiling, (SEARCH,))
         if _apart(found, RESOLVED):
-            law = split(self._parts, log_delta, mixture_first=order == 0)
-            if law is not None:
-                found = _both(found, curve_epsilon(law, log_delta, found.upper))
+            law = splitting.split(self._parts, log_delta, mixture_first=order == 0)
+            found = found if law is None else _both(found, curve_epsilon(law, log_delta, found.upper))
         return found
 
     @property
     def _few(self) -> bool:
-        return 0 < sum(part.count for part in self._parts) <= FEW_RUNS
+        return 0 < sum(part.count for part in self._parts) <= splitting.FEW_RUNS
 
     def _unsampled(self) -> GaussianCurve | None:
         """The curve if nothing were sampled, which dominates; where all noise is Gaussian."""

@@ -20,14 +20,7 @@ from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from enum import Enum
 from pathlib import Path, PurePath
-from types import (
-    CodeType,
-    FunctionType,
-    GetSetDescriptorType,
-    MemberDescriptorType,
-    MethodType,
-    ModuleType,
-)
+from types import CodeType, FunctionType, GetSetDescriptorType, MemberDescriptorType, MethodType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -115,7 +108,9 @@ def _compound(value: Any, known: dict[int, bytes]) -> bytes:
         # In the order of the digests, none of which may depend on the members before it.
         return _hash("set", *sorted(_digest(each, dict(known)) for each in value))
     if isinstance(value, FunctionType):
-        return several("function", _function_parts(value))
+        package, names = (value.__module__ or "").partition(".")[0], _names(value.__code__)
+        parts = (value.__code__, *carried(value), *_named(value.__globals__, names, package, ()))
+        return several("function", parts)
     for kind, name, attributes in _CONTENT:
         if isinstance(value, kind):
             return several(name, (getattr(value, attribute) for attribute in attributes))
@@ -132,12 +127,6 @@ def _compound(value: Any, known: dict[int, bytes]) -> bytes:
     return several("object", (type(value), *_state(value)))
 
 
-def _function_parts(function: FunctionType) -> list[Any]:
-    package = (function.__module__ or "").partition(".")[0]
-    names = _names(function.__code__)
-    return [function.__code__, *carried(function), *_named(function.__globals__, names, package, ())]
-
-
 def _named(
     namespace: Mapping[str, Any], names: set[str], package: str, above: tuple[ModuleType, ...]
 ) -> list[Any]:
@@ -150,22 +139,19 @@ def _named(
         elif not isinstance(value, ModuleType):
             parts += [name, value]
         elif value not in above:
-            parts += [name, _code(value), *_named(vars(value), names, package, (*above, value))]
+            # A module's code, since its functions may be fetched by name too; for one in C its file.
+            try:
+                code = value.__loader__.get_code(value.__name__)  # type: ignore[union-attr]
+            except (AttributeError, ImportError):
+                code = None
+            code = Path(str(value.__file__)).read_bytes() if code is None else code
+            parts += [name, code, *_named(vars(value), names, package, (*above, value))]
     return parts
 
 
 def _names(code: CodeType) -> set[str]:
     inner = (_names(constant) for constant in code.co_consts if isinstance(constant, CodeType))
     return set(code.co_names).union(*inner)
-
-
-def _code(module: ModuleType) -> Any:
-    """A module's code, since its functions may be fetched by name too; for one in C its file."""
-    try:
-        code = module.__loader__.get_code(module.__name__)  # type: ignore[union-attr]
-    except (AttributeError, ImportError):
-        code = None
-    return Path(str(module.__file__)).read_bytes() if code is None else code
 
 
 def _inside(value: Any, package: str) -> bool:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from enum import Enum
+from functools import partial
 from types import BuiltinFunctionType, FunctionType
 from typing import Any
 
@@ -56,12 +57,12 @@ def first_difference(one: Any, other: Any, place: str = "output") -> str | None:
 _Check = Callable[[], str | None]
 
 
-def _first(checks: Iterable[_Check]) -> str | None:
+def _first(checks: Iterable[_Check | str | None]) -> str | None:
     """The first difference; without one, the first `NotComparable` is raised."""
     refused: NotComparable | None = None
     for check in checks:
         try:
-            difference = check()
+            difference = check() if callable(check) else check
         except NotComparable as error:
             refused = refused or error
         else:
@@ -70,6 +71,10 @@ def _first(checks: Iterable[_Check]) -> str | None:
     if refused is not None:
         raise refused
     return None
+
+
+#: What is compared of two values, in order: differences, or functions that find one.
+_Checks = Iterator[_Check | str | None]
 
 
 class _Comparison:
@@ -95,115 +100,87 @@ class _Comparison:
             raise NotComparable(f"{place} contains itself")
         self._open.add(pair)
         try:
-            found = self._content(one, other, place)
+            found = _first(self._content(one, other, place))
         finally:
             self._open.discard(pair)
         if found is None:
             self._same[pair] = (one, other)
         return found
 
-    def _content(self, one: Any, other: Any, place: str) -> str | None:
+    def _content(self, one: Any, other: Any, place: str) -> _Checks:
         if isinstance(one, weakref.ref):
-            return self._owners(one(), other(), f"{place} (referent)")
-        if isinstance(one, np.ndarray):
-            return self._arrays(one, other, place)
-        if isinstance(one, np.generic):
-            return _first(
-                [lambda: self._dtypes(one.dtype, other.dtype, place), lambda: entries(one, other, place)]
-            )
-        if isinstance(one, np.dtype):
-            return self._dtypes(one, other, place)
-        if isinstance(one, np.random.Generator):
-            return self.difference(one.bit_generator.state, other.bit_generator.state, place)
-        if isinstance(one, Enum):
-            return None if one is other else place
-        if isinstance(one, Curator):
+            yield partial(self._owners, one(), other(), f"{place} (referent)")
+        elif isinstance(one, np.ndarray):
+            yield from self._arrays(one, other, place)
+        elif isinstance(one, np.generic):
+            yield from self._dtypes(one.dtype, other.dtype, place)
+            yield partial(entries, one, other, place)
+        elif isinstance(one, np.dtype):
+            yield from self._dtypes(one, other, place)
+        elif isinstance(one, np.random.Generator):
+            yield partial(self.difference, one.bit_generator.state, other.bit_generator.state, place)
+        elif isinstance(one, Enum):
+            yield None if one is other else place
+        elif isinstance(one, Curator):
             # It holds queries, and its noise is live on one side and replayed on the other.
             raise NotComparable(f"{place} is the curator itself")
-        if isinstance(one, FunctionType):
-            return self._functions(one, other, place)
-        if isinstance(one, type | BuiltinFunctionType):
-            return named(one, other, place)
-        parts = pandas_parts(one), pandas_parts(other)
-        if parts[0] is not None and parts[1] is not None:
-            return self._parts(parts[0], parts[1], place)
-        return self._containers(one, other, place)
+        elif isinstance(one, FunctionType):
+            yield from self._functions(one, other, place)
+        elif isinstance(one, type | BuiltinFunctionType):
+            yield partial(named, one, other, place)
+        elif (mine := pandas_parts(one)) is not None and (theirs := pandas_parts(other)) is not None:
+            if list(mine) != list(theirs):
+                yield f"{place} (shapes or attributes)"
+            for name, part in mine.items():
+                yield partial(self.difference, part, theirs.get(name), f"{place} ({name})")
+        else:
+            yield from self._containers(one, other, place)
 
-    def _containers(self, one: Any, other: Any, place: str) -> str | None:
+    def _containers(self, one: Any, other: Any, place: str) -> _Checks:
         whole = type(one) in EXACT
-        checks: list[_Check] = []
         if isinstance(one, Mapping):
-            checks = [
-                lambda: self._sequences(list(one), list(other), f"{place} (keys)"),
-                lambda: _first(
-                    self._later(a, b, f"{place}[{key!r}]")
-                    for (key, a), b in zip(one.items(), other.values(), strict=False)
-                ),
-            ]
+            yield from self._sequences(list(one), list(other), f"{place} (keys)")
+            for (key, a), b in zip(one.items(), other.values(), strict=False):
+                yield partial(self.difference, a, b, f"{place}[{key!r}]")
         elif isinstance(one, str | bytes | int | float | complex):
-            checks = [lambda: scalars(one, other, place)]
+            yield partial(scalars, one, other, place)
         elif isinstance(one, Sequence):
-            checks = [lambda: self._sequences(one, other, place)]
+            yield from self._sequences(one, other, place)
         elif isinstance(one, AbstractSet):
-            checks = [lambda: None if members(one, place) == members(other, place) else place]
+            yield lambda: None if members(one, place) == members(other, place) else place
         elif isinstance(one, BaseModel):
-            whole = True
-            private = f"{place} (private)"
-            checks = [lambda: self.difference(one.__pydantic_private__, other.__pydantic_private__, private)]
-        checks.append(lambda: self._attributes(one, other, names(one, other), place))
+            whole, private = True, (one.__pydantic_private__, other.__pydantic_private__)
+            yield partial(self.difference, *private, f"{place} (private)")
+        yield from self._attributes(one, other, place)
         if not whole:
-            checks.append(lambda: self._reduced(one, other, place))
-        return _first(checks)
-
-    def _later(self, one: Any, other: Any, place: str) -> _Check:
-        return lambda: self.difference(one, other, place)
+            yield partial(self._reduced, one, other, place)
 
     def _owners(self, one: Any, other: Any, place: str) -> str | None:
         # A weak reference to a parent, which is being compared, adds nothing; nor does a view into it.
-        if (id(one), id(other)) in self._open:
-            return None
-        return self.difference(one, other, place)
+        return None if (id(one), id(other)) in self._open else self.difference(one, other, place)
 
-    def _arrays(self, one: np.ndarray[Any, Any], other: np.ndarray[Any, Any], place: str) -> str | None:
+    def _arrays(self, one: np.ndarray[Any, Any], other: np.ndarray[Any, Any], place: str) -> _Checks:
         if one.dtype != other.dtype or one.shape != other.shape:
-            return f"{place} (shapes {one.shape} and {other.shape}, types {one.dtype} and {other.dtype})"
+            yield f"{place} (shapes {one.shape} and {other.shape}, types {one.dtype} and {other.dtype})"
+        if one.dtype.hasobject:
+            yield from self._sequences(one.ravel().tolist(), other.ravel().tolist(), place)
+        else:
+            yield partial(entries, one.view(np.ndarray), other.view(np.ndarray), place)
+        yield from self._dtypes(one.dtype, other.dtype, place)
+        # A subclass may carry more than its entries: a masked array its mask.
+        yield from self._attributes(one, other, place)
+        # Through a view all of its base can be read.
+        yield partial(self._owners, one.base, other.base, f"{place} (base)")
 
-        def held() -> str | None:
-            if one.dtype.hasobject:
-                return self._sequences(one.ravel().tolist(), other.ravel().tolist(), place)
-            return entries(one.view(np.ndarray), other.view(np.ndarray), place)
-
-        return _first(
-            [
-                held,
-                lambda: self._dtypes(one.dtype, other.dtype, place),
-                # A subclass may carry more than its entries: a masked array its mask.
-                lambda: self._attributes(one, other, names(one, other), place),
-                # Through a view all of its base can be read.
-                lambda: self._owners(one.base, other.base, f"{place} (base)"),
-            ]
-        )
-
-    def _dtypes(self, one: np.dtype[Any], other: np.dtype[Any], place: str) -> str | None:
+    def _dtypes(self, one: np.dtype[Any], other: np.dtype[Any], place: str) -> _Checks:
         """Types of entries compare equal even if their metadata differ, or those of their fields."""
         if one != other:
-            return f"{place} (types {one} and {other})"
-        parts = [(one.fields[name][0], other.fields[name][0]) for name in one.names] if one.names else []  # type: ignore[index]
+            yield f"{place} (types {one} and {other})"
+        yield partial(self.difference, one.metadata, other.metadata, f"{place} (metadata)")
+        for name in one.names or ():
+            yield from self._dtypes(one.fields[name][0], other.fields[name][0], place)  # type: ignore[index]
         if one.subdtype is not None and other.subdtype is not None:
-            parts.append((one.subdtype[0], other.subdtype[0]))
-        metadata = f"{place} (metadata)"
-        return _first(
-            [
-                lambda: self.difference(one.metadata, other.metadata, metadata),
-                *(lambda a=a, b=b: self._dtypes(a, b, place) for a, b in parts),
-            ]
-        )
-
-    def _parts(self, one: Mapping[str, Any], other: Mapping[str, Any], place: str) -> str | None:
-        """A pandas object's public parts."""
-        if list(one) != list(other):
-            return f"{place} (shapes or attributes)"
-        return _first(self._later(one[name], other[name], f"{place} ({name})") for name in one)
+            yield from self._dtypes(one.subdtype[0], other.subdtype[0], place)
 
     def _reduced(self, one: Any, other: Any, place: str) -> str | None:
         """Any other object is what pickling would write of it, which includes state below Python."""
@@ -222,52 +199,46 @@ class _Comparison:
             for _, arguments, *rest in shown
         ]
         parts = ("arguments", "state", "items", "items")
-        return _first(self._later(a, b, f"{place} ({part})") for part, a, b in zip(parts, *held, strict=True))
+        return _first(
+            partial(self.difference, a, b, f"{place} ({part})")
+            for part, a, b in zip(parts, *held, strict=True)
+        )
 
-    def _sequences(self, one: Sequence[Any], other: Sequence[Any], place: str) -> str | None:
+    def _sequences(self, one: Sequence[Any], other: Sequence[Any], place: str) -> _Checks:
         if len(one) != len(other):
-            return f"{place} (lengths {len(one)} and {len(other)})"
+            yield f"{place} (lengths {len(one)} and {len(other)})"
         names = getattr(one, "_fields", range(len(one)))
-        return _first(
-            self._later(a, b, f"{place}[{name!r}]") for name, a, b in zip(names, one, other, strict=True)
-        )
+        for name, a, b in zip(names, one, other, strict=True):
+            yield partial(self.difference, a, b, f"{place}[{name!r}]")
 
-    def _attributes(self, one: Any, other: Any, names: Sequence[str], place: str) -> str | None:
-        return _first(
-            self._later(getattr(one, name, _MISSING), getattr(other, name, _MISSING), f"{place}.{name}")
-            for name in names
-        )
+    def _attributes(self, one: Any, other: Any, place: str) -> _Checks:
+        for name in names(one, other):
+            held = getattr(one, name, _MISSING), getattr(other, name, _MISSING)
+            yield partial(self.difference, *held, f"{place}.{name}")
 
-    def _functions(self, one: FunctionType, other: FunctionType, place: str) -> str | None:
+    def _functions(self, one: FunctionType, other: FunctionType, place: str) -> _Checks:
         """A function is its code, what it closes over, and the globals that its code names."""
         if one.__code__ != other.__code__:
-            return f"{place} (code)"
-        names = sorted(global_names(one.__code__))
-        closure = f"{place} (closure)"
-        return _first(
-            [
-                lambda: self._shared(carried(one), carried(other), closure, shared=one is other),
-                *(lambda name=name: self._global(one, other, name, place) for name in names),
-            ]
-        )
+            yield f"{place} (code)"
+        yield partial(self._closure, one, other, f"{place} (closure)")
+        for name in sorted(global_names(one.__code__)):
+            yield partial(self._global, one, other, name, f"{place} (global {name})")
 
-    def _shared(self, one: Any, other: Any, place: str, *, shared: bool) -> str | None:
-        difference = self.difference(one, other, place)
-        if difference is None and shared and not constant(one):
+    def _closure(self, one: FunctionType, other: FunctionType, place: str) -> str | None:
+        difference = self.difference(carried(one), carried(other), place)
+        if difference is None and one is other and not constant(carried(one)):
             raise NotComparable(f"{place} belongs to one function in both runs, and holds what may change")
         return difference
 
     def _global(self, one: FunctionType, other: FunctionType, name: str, place: str) -> str | None:
-        place = f"{place} (global {name})"
         mine, theirs = (function.__globals__.get(name, _MISSING) for function in (one, other))
         if mine is _MISSING and theirs is _MISSING:
             return None  # a builtin, or a name that would raise
         if (id(mine), id(theirs)) in self._open or (id(mine), id(theirs)) in self._same:
             return None  # functions that call themselves or each other
         module = one.__globals__
-        if module is not other.__globals__:
-            return self.difference(mine, theirs, place)
-        if isinstance(mine, FunctionType) and mine.__globals__ is module:
+        defined_here = isinstance(mine, FunctionType) and mine.__globals__ is module
+        if module is not other.__globals__ or defined_here:
             return self.difference(mine, theirs, place)
         if not (constant(mine) or foreign(mine, module)) or name in written_names(module):
             raise NotComparable(f"{place} is one variable in both runs, which a run may have changed")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import dis
 import struct
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from enum import Enum
-from types import BuiltinFunctionType, CellType, CodeType, FunctionType, MappingProxyType, ModuleType
+from types import BuiltinFunctionType, CodeType, FunctionType, MappingProxyType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -50,19 +50,13 @@ def named(one: Any, other: Any, place: str) -> str | None:
 
 def scalars(one: Any, other: Any, place: str) -> str | None:
     """Scalars, and instances of subclasses as plain scalars, whatever their own equality is."""
-    match one:
-        case float():
-            same = struct.pack("<d", one) == struct.pack("<d", other)
-        case complex():
-            same = struct.pack("<dd", one.real, one.imag) == struct.pack("<dd", other.real, other.imag)
-        case int():
-            same = int.__eq__(one, other)
-        case str():
-            same = str.__eq__(one, other)
-        case bytes():
-            same = bytes.__eq__(one, other)
-        case _:
-            same = one is other
+    if isinstance(one, float):
+        same = struct.pack("<d", one) == struct.pack("<d", other)
+    elif isinstance(one, complex):
+        same = struct.pack("<dd", one.real, one.imag) == struct.pack("<dd", other.real, other.imag)
+    else:
+        plain = next((kind for kind in (int, str, bytes) if isinstance(one, kind)), None)
+        same = one is other if plain is None else plain.__eq__(one, other)
     return None if same else place
 
 
@@ -96,15 +90,13 @@ def held_state(rest: Sequence[Any]) -> tuple[Any, list[Any], list[Any]]:
 
 def members(values: AbstractSet[Any], place: str) -> set[tuple[str, Any]]:
     """A set's members as values that are equal only if they are the same."""
-    members: set[tuple[str, Any]] = set()
     for value in values:
-        if type(value) is float:
-            members.add((full_name(type(value)), struct.pack("<d", value)))
-        elif type(value) in SCALARS or isinstance(value, Enum):
-            members.add((full_name(type(value)), value))
-        else:
+        if not (type(value) in SCALARS or isinstance(value, Enum)):
             raise NotComparable(f"{place} is a set of {full_name(type(value))}")
-    return members
+    return {
+        (full_name(type(value)), struct.pack("<d", value) if type(value) is float else value)
+        for value in values
+    }
 
 
 def full_name(kind: type) -> str:
@@ -119,16 +111,14 @@ def names(one: Any, other: Any) -> list[str]:
 
 def carried(function: FunctionType) -> tuple[Any, ...]:
     """What a function holds beside its code: closure, defaults and attributes."""
-    cells = tuple(_content(cell) for cell in function.__closure__ or ())
+    cells = []
+    for cell in function.__closure__ or ():
+        try:
+            cells.append(cell.cell_contents)
+        except ValueError:  # the variable was never assigned
+            cells.append(None)
     keywords = tuple(sorted((function.__kwdefaults__ or {}).items()))
-    return cells, function.__defaults__ or (), keywords, tuple(function.__dict__.items())
-
-
-def _content(cell: CellType) -> Any:
-    try:
-        return cell.cell_contents
-    except ValueError:  # the variable was never assigned
-        return None
+    return tuple(cells), function.__defaults__ or (), keywords, tuple(function.__dict__.items())
 
 
 def pandas_parts(value: Any) -> dict[str, Any] | None:
@@ -176,23 +166,15 @@ def written_names(namespace: Mapping[str, Any]) -> set[str]:
     Assignments from elsewhere, by ``globals()`` or on the module itself, are not detected.
     """
     written: set[str] = set()
-    for function in _functions(namespace):
-        written |= _named(function.__code__, {"STORE_GLOBAL", "DELETE_GLOBAL"})
+    for value in list(namespace.values()):
+        for member in list(vars(value).values()) if isinstance(value, type) else [value]:
+            function = getattr(member, "__func__", getattr(member, "fget", member))
+            if isinstance(function, FunctionType) and function.__globals__ is namespace:
+                written |= _named(function.__code__, {"STORE_GLOBAL", "DELETE_GLOBAL"})
     return written
 
 
 def _named(code: CodeType, operations: set[str]) -> set[str]:
     names = {str(step.argval) for step in dis.get_instructions(code) if step.opname in operations}
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            names |= _named(constant, operations)
-    return names
-
-
-def _functions(namespace: Mapping[str, Any]) -> Iterator[FunctionType]:
-    for value in list(namespace.values()):
-        inside = list(vars(value).values()) if isinstance(value, type) else [value]
-        for member in inside:
-            function = getattr(member, "__func__", getattr(member, "fget", member))
-            if isinstance(function, FunctionType) and function.__globals__ is namespace:
-                yield function
+    inner = (_named(each, operations) for each in code.co_consts if isinstance(each, CodeType))
+    return names.union(*inner)

@@ -29,13 +29,8 @@ import numpy as np
 from scipy.special import logsumexp
 
 from dpaudit.auditors.replay.likelihood import gaussian_share, releases_of
-from dpaudit.auditors.statistics.gaussian_pair import (
-    LARGEST_EPSILON,
-    MARGIN,
-    delta_above,
-    epsilon_below,
-    largest_rejected,
-)
+from dpaudit.auditors.statistics import gaussian_pair
+from dpaudit.auditors.statistics.gaussian_pair import LARGEST_EPSILON, epsilon_below
 from dpaudit.certificate.verdicts import CLAIM_TOLERANCE
 from dpaudit.claims.claims import Claim
 from dpaudit.claims.guarantees import GDP, RDP, ZCDP, AnyGuarantee, ApproxDP, PureDP
@@ -52,12 +47,10 @@ _STAKES = np.concatenate([np.geomspace(1e-3, 0.1, 6), np.linspace(0.15, 0.95, 17
 
 @dataclass(frozen=True)
 class Losses:
-    """The losses of recordings on one side of a pair.
+    """The losses [n] of recordings on one side of a pair; infinite where the other side cannot make one.
 
-    Attributes:
-        losses: [n]; infinite where the output is impossible on the other side.
-        log_weights: [n], importance weights; zeros for recordings drawn as the mechanisms draw.
-        order: a Renyi order above 1 for which the recordings are informative.
+    `log_weights` [n] are their importance weights, zeros for recordings drawn as the mechanisms draw; `order`
+    is a Renyi order above 1 for which the recordings are informative.
     """
 
     losses: Array
@@ -77,7 +70,9 @@ class Losses:
         if delta == 0.0:
             return min(LARGEST_EPSILON, max(0.0, float(self.losses.max(initial=0.0))))
         needed = math.log(1.0 / error)
-        return largest_rejected(lambda epsilon: _log_evidence([self._point(epsilon, delta)]) >= needed)
+        return gaussian_pair.largest_rejected(
+            lambda epsilon: _log_evidence([self._point(epsilon, delta)]) >= needed
+        )
 
     def p_value(self, guarantee: AnyGuarantee) -> float:
         """Of the hypothesis that the guarantee holds for this side of the pair."""
@@ -93,7 +88,7 @@ class Losses:
             case GDP():
                 mu = guarantee.mu
                 at = [epsilon_below(delta, mu) for delta in (0.1, 1e-3, DEFAULT_DELTA)] if mu > 0.0 else [0.0]
-                curve = [(epsilon, delta_above(epsilon, mu)) for epsilon in at]
+                curve = [(epsilon, gaussian_pair.delta_above(epsilon, mu)) for epsilon in at]
                 return [self._point(epsilon, delta) for epsilon, delta in curve if delta > 0.0]
             case ZCDP():
                 orders = [1.0 + share * (self.order - 1.0) for share in (0.1, 0.25, 0.5, 1.0)]
@@ -176,9 +171,8 @@ def loss_figures(
 class FixedPair:
     """Releases of a pair that are independent of each other, whose loss is known without sampling.
 
-    Attributes:
-        mu: their Gaussian releases are a Gaussian pair this far apart, rounded down; others add to the loss.
-        largest: the largest loss that any outputs have, rounded down.
+    Their Gaussian releases are a Gaussian pair `mu` apart, and others add to the loss; `largest` is the
+    largest loss that any outputs have. Both are rounded down.
     """
 
     mu: float
@@ -188,25 +182,21 @@ class FixedPair:
     def of(cls, recorded: Sequence[Entry], other: Sequence[Entry], *, whole: bool) -> FixedPair:
         """The pair of the first question alone, or of all of them where `whole`.
 
-        Args:
-            recorded: the entries of a run on the data.
-            other: of its replay on the neighbour, as many.
-            whole: whether the caller states that no query depends on an earlier output.
+        From the entries of a run on the data and of its replay on the neighbour, as many; `whole` is whether
+        the caller states that no query depends on an earlier output.
         """
-        count = len(recorded) if whole else _until_first_answer(recorded)
+        # The first question takes the openings before it, which have no output, too.
+        answered = (at + 1 for at, entry in enumerate(recorded) if entry.output.size)
+        count = len(recorded) if whole else next(answered, len(recorded))
         entries, twins = recorded[:count], other[:count]
         shares = gaussian_share(entries, query_differences(entries, twins))
         # Leaving a release out is post-processing: what is left bounds the pair from below.
         square = math.fsum(share for share, exact in shares if exact)
-        largest = (
-            math.inf
-            if square > 0.0
-            else math.fsum(
-                _largest_loss(entries[group[0]], twins[group[0]]) for group in releases_of(entries)
-            )
-        )
-        mu = math.sqrt(min(square, 1e300)) * (1.0 - MARGIN)
-        return cls(mu, largest * (1.0 - MARGIN))
+        groups = [] if square > 0.0 else releases_of(entries)
+        single = math.fsum(_largest_loss(entries[group[0]], twins[group[0]]) for group in groups)
+        largest = math.inf if square > 0.0 else single
+        down = 1.0 - gaussian_pair.MARGIN
+        return cls(math.sqrt(min(square, 1e300)) * down, largest * down)
 
     def epsilon(self, delta: float) -> float:
         """A lower bound on epsilon at `delta`, in [0, 1)."""
@@ -234,11 +224,6 @@ def query_differences(recorded: Sequence[Entry], other: Sequence[Entry]) -> list
     """The data's queries minus the neighbour's."""
     with np.errstate(over="ignore"):
         return [one.query - two.query for one, two in zip(recorded, other, strict=True)]
-
-
-def _until_first_answer(entries: Sequence[Entry]) -> int:
-    """How many entries the first question takes, with the openings before it, which have no output."""
-    return next((at + 1 for at, entry in enumerate(entries) if entry.output.size), len(entries))
 
 
 def _largest_loss(entry: Entry, twin: Entry) -> float:

@@ -16,20 +16,10 @@ from dpaudit.curator.noise import Entry, LiveNoise, Question
 from dpaudit.ledger.ledger import Noise
 from dpaudit.mechanisms import Array
 
+_SINGLE_SETTINGS = ("zero", "the query itself", "far above", "far below")
+_SCALES = tuple(f"{count} scales {side}" for count in (10, 1000) for side in ("above", "below"))
 #: All outputs at once are set to each of these; a single one to each of the first four.
-SETTINGS = (
-    "zero",
-    "the query itself",
-    "far above",
-    "far below",
-    "the neighbour's query",
-    "ties",
-    "10 scales above",
-    "10 scales below",
-    "1000 scales above",
-    "1000 scales below",
-)
-_SINGLE_SETTINGS = SETTINGS[:4]
+SETTINGS = (*_SINGLE_SETTINGS, "the neighbour's query", "ties", *_SCALES)
 #: Single outputs are set at the first question of each place in the code, for as many places as this.
 _PLACES = 8
 #: So many outputs are set together, or twice as many as an ordinary run has, if that is more.
@@ -38,15 +28,13 @@ _MOST_SET = 1000
 
 @dataclass
 class ExtremeNoise:
-    """Live noise with some outputs set.
+    """Live noise with some outputs set to `setting`, one of `SETTINGS`.
 
     Args:
         seed: of the noise for the other outputs.
-        setting: one of `SETTINGS`.
-        only: the position of the one question to set; None for all, up to `most`.
+        only: the position of the one question to set; None for all, up to `most`. Later ones are live: an
+            algorithm that asks until an output is positive would otherwise never end.
         neighbour: the entries of a replay on the neighbour, for its queries.
-        most: how many outputs are set at most. Later ones are live: an algorithm that asks until an output is
-            positive would otherwise never end.
     """
 
     seed: np.random.SeedSequence
@@ -78,14 +66,11 @@ class ExtremeNoise:
             query = self.neighbour[self._position].query
             if query.shape == other.shape:
                 other = query
-        return self._set(question, other, output)
-
-    def _set(self, question: Question, other: Array, live: Array) -> Array:
         mechanism = question.release.mechanism
         scale = mechanism.typical_noise if question.scale is None else question.scale
         value = mechanism.nearest_output(self._value(question.exact, other, scale), question.query)
         # numpy's own overflow is an infinity that no noise leads to.
-        return live if value is None or not np.isfinite(value).all() else value
+        return output if value is None or not np.isfinite(value).all() else value
 
     def _value(self, exact: Array, other: Array, scale: float) -> Array:
         # Whole numbers of everything, so that integers stay integers.

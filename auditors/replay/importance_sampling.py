@@ -28,9 +28,8 @@ from dpaudit.mechanisms.base import FixedNoise
 class Tilts:
     """The multiples of the pilot's difference by which recordings are shifted, and how often.
 
-    Attributes:
-        multiples: [k]; the last is the intended one, 0 keeps every weight below 1 over its share.
-        shares: [k], adding up to 1.
+    The last of `multiples` [k] is the intended one, 0 keeps every weight below 1 over its share; `shares` [k]
+    add up to 1.
     """
 
     multiples: tuple[float, ...] = (0.0,)
@@ -81,32 +80,28 @@ class TiltedNoise:
 
     def _direction(self, question: Question) -> Array:
         position = len(self.used)
-        if position < len(self.pilot):
-            entry, direction = self.pilot[position], self.directions[position]
-            same_points = entry.at is question.at or (
-                entry.at is not None and question.at is not None and np.array_equal(entry.at, question.at)
-            )
-            fits = type(entry.release.mechanism) is type(question.release.mechanism)
-            fits = fits and direction.shape == question.query.shape and bool(np.isfinite(direction).all())
-            if fits and same_points:
-                return direction
-        return np.zeros_like(question.query)
+        if position >= len(self.pilot):
+            return np.zeros_like(question.query)
+        entry, direction = self.pilot[position], self.directions[position]
+        same_points = entry.at is question.at or (
+            entry.at is not None and question.at is not None and np.array_equal(entry.at, question.at)
+        )
+        fits = type(entry.release.mechanism) is type(question.release.mechanism)
+        fits = fits and direction.shape == question.query.shape and bool(np.isfinite(direction).all())
+        return direction if fits and same_points else np.zeros_like(question.query)
 
     def log_weight(self, entries: Sequence[Entry], tilts: Tilts) -> float:
         """Log of the recording's density without a shift over its density under the mixture."""
         asked = queries_of(entries)
-        ratios = [
-            log_ratio(entries, _moved(entries, self.used, multiple), asked) if multiple else 0.0
-            for multiple in tilts.multiples
-        ]
+
+        def moved(multiple: float) -> Queries:
+            return [
+                (entry.query + shift(entry.release.mechanism, direction, multiple), entry.scale)
+                for entry, direction in zip(entries, self.used, strict=True)
+            ]
+
+        ratios = [log_ratio(entries, moved(by), asked) if by else 0.0 for by in tilts.multiples]
         return -float(logsumexp(ratios, b=np.asarray(tilts.shares)))
-
-
-def _moved(entries: Sequence[Entry], directions: Sequence[Array], multiple: float) -> Queries:
-    return [
-        (entry.query + shift(entry.release.mechanism, direction, multiple), entry.scale)
-        for entry, direction in zip(entries, directions, strict=True)
-    ]
 
 
 def shift(mechanism: AnyMechanism, direction: Array, multiple: float) -> Array:

@@ -23,22 +23,18 @@ def queries_of(entries: Sequence[Entry]) -> Queries:
 
 
 def log_ratio(entries: Sequence[Entry], one: Queries, other: Queries) -> float:
-    """Log density of the outputs had `one` been asked, less that had `other` been asked.
+    """Log density of the outputs, in order, had `one` been asked, less that had `other` been asked.
 
-    A release whose query is the same in both adds 0, whatever its density.
-
-    Args:
-        entries: what came out, in order.
-        one: as many queries, of the same shapes.
-        other: the same.
-
-    Raises:
-        NoDensity: a release that moves is opaque or subsampled.
+    Both are as many queries, of the same shapes. A release whose query is the same in both adds 0, whatever
+    its density; for one that moves and is opaque or subsampled `NoDensity` is raised.
     """
     total = 0.0
     for group in releases_of(entries):
         sides = [[queries[i] for i in group] for queries in (one, other)]
-        if not _same(*sides):
+        if any(
+            a.tobytes() != b.tobytes() or scale != scale_other
+            for (a, scale), (b, scale_other) in zip(*sides, strict=True)
+        ):
             made, release = [entries[i] for i in group], entries[group[0]].release
             with np.errstate(over="ignore"):  # outputs too far from the query have density zero
                 first, second = (release.mechanism.log_likelihood(made, side) for side in sides)
@@ -46,13 +42,6 @@ def log_ratio(entries: Sequence[Entry], one: Queries, other: Queries) -> float:
                 raise NoDensity(f"the density of release {release.label!r} is not known")
             total += first - second
     return total
-
-
-def _same(one: Queries, other: Queries) -> bool:
-    return all(
-        a.tobytes() == b.tobytes() and scale == scale_other
-        for (a, scale), (b, scale_other) in zip(one, other, strict=True)
-    )
 
 
 def require_densities(entries: Sequence[Entry]) -> None:
@@ -76,12 +65,8 @@ def releases_of(entries: Sequence[Entry]) -> list[list[int]]:
 def gaussian_share(entries: Sequence[Entry], differences: Sequence[Array]) -> list[tuple[float, bool]]:
     """Of each release, the mu^2 of a Gaussian pair that far apart, and whether that is exact.
 
-    It is exact for Gaussian noise of a fixed scale; for other noise it is a rough guide, for Gaussian noise
-    with the same spread.
-
-    Args:
-        entries: the releases' entries.
-        differences: of the queries, one for each entry.
+    From the queries' differences, one for each entry. It is exact for Gaussian noise of a fixed scale; for
+    other noise it is a rough guide, for Gaussian noise with the same spread.
     """
     shares = []
     for group in releases_of(entries):

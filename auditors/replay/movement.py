@@ -13,13 +13,9 @@ from dpaudit.mechanisms import Answer
 
 @dataclass(frozen=True)
 class Movement:
-    """One release's move.
+    """One release's move: how far its query moved and how far it may, by which measure, in words.
 
-    Attributes:
-        entry: the last recorded entry of the release.
-        measured: how far the query moved.
-        declared: how far it may.
-        measure: what was measured, in words.
+    `entry` is the last recorded entry of the release.
     """
 
     entry: Entry

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,10 +27,8 @@ SENSITIVITY_TOLERANCE = 1e-9
 class Recording:
     """One run: its output, its releases, and the error that ended it, if one did.
 
-    Attributes:
-        output: a copy of what was returned, made at once.
-        held: what was returned itself, with all that a copy leaves out: the base of a view, and whatever
-            an object excludes from pickling.
+    `output` is a copy of what was returned, made at once; `held` is what was returned itself, with all that a
+    copy leaves out: the base of a view, and whatever an object excludes from pickling.
     """
 
     output: Any
@@ -45,14 +44,12 @@ class Recording:
 
 @dataclass(frozen=True)
 class Runs:
-    """How an algorithm is run on either side of a pair.
+    """How an algorithm is run on either side of a pair, with further arguments of `dpaudit.run` as options.
 
     Attributes:
-        options: further arguments of `dpaudit.run`.
-        trust_model: under joint trust the changed user's own view is not compared; under local trust
-            only one user's releases may move.
+        trust_model: under joint trust the changed user's own view, the one at the position `unit`, is not
+            compared; under local trust only one user's releases may move.
         neighbouring: how many parts of a split one unit can touch.
-        unit: the position of the changed user.
     """
 
     algorithm: Callable[[Any, Curator], Any]
@@ -69,9 +66,8 @@ class Runs:
             # of the options, since a budget that one run spends must be whole again for the next;
             # and of the algorithm, since what it keeps from one run must not reach the next.
             options = copy.deepcopy(dict(self.options))
-            result = run(
-                fresh(self.algorithm), copy.deepcopy(data), noise=noise, transcript=transcript, **options
-            )
+            algorithm, data = fresh(self.algorithm), copy.deepcopy(data)
+            result = run(algorithm, data, noise=noise, transcript=transcript, **options)
         except Exception as error:  # noqa: BLE001  (an error on one side only is a finding, whatever it is)
             return Recording(None, transcript, error)
         try:
@@ -129,29 +125,22 @@ class Runs:
         """What differs in the outputs although the releases were the same.
 
         Raises:
-            NotComparable: an output whose content cannot be inspected.
+            NotComparable: an output whose content cannot be inspected, or outputs that differ although their
+                copies are the same. That is no finding: a view's base may be uninitialised memory, and a
+                later run may have changed what an earlier one returned.
         """
         if flow_difference(recorded, other) is not None:
             return []
         leak = self._output_difference(recorded.output, other.output)
-        if leak is None:
-            self._require_nothing_else(recorded.held, other.held)
-            return []
-        detail = f"every release was the same, yet the neighbour's output differs: {leak}"
-        return [Finding(kind="leak", detail=detail)]
-
-    def _require_nothing_else(self, one: Any, other: Any) -> None:
-        """Refuse outputs that differ although their copies are the same.
-
-        That is no finding: a view's base may be uninitialised memory, and a later run may have changed what
-        an earlier one returned.
-        """
-        try:
-            hidden = self._output_difference(one, other)
-        except NotComparable:
-            return
+        if leak is not None:
+            detail = f"every release was the same, yet the neighbour's output differs: {leak}"
+            return [Finding(kind="leak", detail=detail)]
+        hidden = None
+        with suppress(NotComparable):
+            hidden = self._output_difference(recorded.held, other.held)
         if hidden is not None:
             raise NotComparable(f"{hidden} differs, which a copy of the output does not hold: return a copy")
+        return []
 
     def _output_difference(self, one: Any, other: Any) -> str | None:
         if self.trust_model is not TrustModel.JOINT:

@@ -9,29 +9,16 @@ Roth, Haeberlen, Pierce, Roth 2020) and dp-recorder (Cebere et al. 2026).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from dpaudit.auditors.comparison.output_comparison import NotComparable, first_difference
-from dpaudit.auditors.replay.exact_loss import (
-    DEFAULT_DELTA,
-    Direction,
-    FixedPair,
-    Losses,
-    loss_figures,
-    query_differences,
-)
+from dpaudit.auditors.replay import exact_loss, likelihood
 from dpaudit.auditors.replay.forced_outputs import extremes
 from dpaudit.auditors.replay.importance_sampling import TiltedNoise, Tilts
-from dpaudit.auditors.replay.likelihood import (
-    NoDensity,
-    gaussian_share,
-    log_ratio,
-    queries_of,
-    require_densities,
-)
 from dpaudit.auditors.replay.recording import Recording, Runs, flow_difference, fresh, repeat_difference
 from dpaudit.auditors.replay.rng_tripwire import Locate, Watch
 from dpaudit.auditors.replay.sampler_check import DRAWS, SamplerProbe
@@ -77,7 +64,7 @@ def replay(
     """Replay an algorithm on neighbouring pairs, in both directions.
 
     Args:
-        algorithm: any callable ``(data, curator) -> output``; data sets are copied before each run.
+        algorithm: any callable ``(data, curator) -> output``; it is copied before each run, like the data.
         pairs: neighbouring pairs.
         claim: what to refute; by default the algorithm's own ``claim``, if it has one.
         seed: root seed; all noise is drawn from it.
@@ -87,8 +74,7 @@ def replay(
         confidence: of the bound and the verdict together, over all pairs and both directions.
         fixed_queries: the caller states that no query depends on an earlier output: then the loss of all
             Gaussian releases is known in closed form. The statement is checked in every recording.
-        extreme_outputs: also make recordings with outputs that noise takes extremely rarely: up to 42 in
-            each direction.
+        extreme_outputs: also make up to 42 recordings in each direction with extremely rare outputs.
 
     Returns:
         The audit, REFUTED by any finding or where the exact loss contradicts the claim; INCONCLUSIVE
@@ -110,23 +96,23 @@ def replay(
     trust = options.get("trust_model") or (claim and claim.trust_model) or TrustModel.CENTRAL
     relation = options.get("neighbouring") or (claim and claim.neighbouring) or Neighbouring.REPLACE_ONE
     runs = Runs(algorithm, options, trust_model=TrustModel(trust), neighbouring=Neighbouring(relation))
-    own = claim.guarantee.delta if claim and isinstance(claim.guarantee, ApproxDP) else DEFAULT_DELTA
+    guarantee = claim and claim.guarantee
+    own = guarantee.delta if isinstance(guarantee, ApproxDP) else exact_loss.DEFAULT_DELTA
     audited = _Audited(runs, replays, delta or own, fixed_queries, extreme_outputs)
-    limits = [
-        *LIMITS,
-        *([Condition(code=Code.FIXED_QUERIES)] if fixed_queries else []),
-        *([] if extreme_outputs else [Condition(code=Code.NO_EXTREME_OUTPUTS)]),
-    ]
+    limits = [*LIMITS]
+    limits += [Condition(code=Code.FIXED_QUERIES)] if fixed_queries else []
+    limits += [] if extreme_outputs else [Condition(code=Code.NO_EXTREME_OUTPUTS)]
     if pairs:
         audited.test_samplers(pairs[0].data, np.random.SeedSequence([seed, 2 * len(pairs)]))
     for index, pair in enumerate(pairs):
-        if _same(pair):
-            audited.reasons.append(f"both data sets of the pair {pair.description!r} are the same")
+        with suppress(NotComparable):
+            if first_difference(pair.data, pair.neighbour) is None:
+                audited.reasons.append(f"both data sets of the pair {pair.description!r} are the same")
         for turn, one in enumerate((pair, replace(pair, data=pair.neighbour, neighbour=pair.data))):
             audited.direction(one, np.random.SeedSequence([seed, 2 * index + turn]))
     figures: dict[str, Any] = {}
     if audited.directions:
-        figures = loss_figures(audited.directions, claim, delta, confidence)
+        figures = exact_loss.loss_figures(audited.directions, claim, delta, confidence)
     reasons = [*audited.reasons, *figures.pop("inconclusive", ())]
     if not pairs:
         reasons.append("no neighbouring pair was given")
@@ -144,14 +130,6 @@ def replay(
     )
 
 
-def _same(pair: Pair) -> bool:
-    """Whether a pair's data sets are visibly the same, so that comparing them shows nothing."""
-    try:
-        return first_difference(pair.data, pair.neighbour) is None
-    except NotComparable:
-        return False
-
-
 @dataclass
 class _Audited:
     """The results so far; `target_delta` is the delta at which recordings should be most informative."""
@@ -162,7 +140,7 @@ class _Audited:
     fixed_queries: bool
     extreme_outputs: bool
     findings: dict[tuple[str, str | None, str], Finding] = field(default_factory=dict)
-    directions: list[Direction] = field(default_factory=list)
+    directions: list[exact_loss.Direction] = field(default_factory=list)
     reasons: list[str] = field(default_factory=list)
 
     def note(self, found: Iterable[Finding]) -> None:
@@ -201,7 +179,7 @@ class _Audited:
                     with np.errstate(all="ignore"):  # overflow is expected there
                         self._record_and_compare(runs, pair, noise, noise.circumstance, ROUNDING)
             self._losses(runs, pilot, other, pair, seeds)
-        except NoDensity as error:
+        except likelihood.NoDensity as error:
             self.reasons.append(f"the exact loss is not known: {error}")
 
     def _record_and_compare(
@@ -267,8 +245,9 @@ class _Audited:
         seeds: Sequence[np.random.SeedSequence],
     ) -> None:
         """The losses of recordings shifted to where the loss is large, each replayed on the neighbour."""
-        differences = query_differences(pilot.entries, other.entries)
-        mu = float(np.sqrt(sum(share for share, _ in gaussian_share(pilot.entries, differences))))
+        differences = exact_loss.query_differences(pilot.entries, other.entries)
+        shares = likelihood.gaussian_share(pilot.entries, differences)
+        mu = float(np.sqrt(sum(share for share, _ in shares)))
         tilts = Tilts.toward(mu, self.target_delta)
         losses, log_weights = np.zeros(len(seeds)), np.zeros(len(seeds))
         same = True
@@ -280,20 +259,19 @@ class _Audited:
             if flow_difference(recorded, replayed) is not None:
                 return
             entries, others = recorded.entries, replayed.entries
-            require_densities(entries)
-            losses[i] = log_ratio(entries, queries_of(entries), queries_of(others))
+            likelihood.require_densities(entries)
+            sides = likelihood.queries_of(entries), likelihood.queries_of(others)
+            losses[i] = likelihood.log_ratio(entries, *sides)
             log_weights[i] = noise.log_weight(entries, tilts)
-            same = same and _agree(query_differences(entries, others), differences)
+            now = exact_loss.query_differences(entries, others)
+            same = same and len(now) == len(differences)  # up to the rounding of the queries
+            same = same and all(
+                a.shape == b.shape and np.allclose(a, b, rtol=1e-9, atol=1e-12)
+                for a, b in zip(now, differences, strict=True)
+            )
         if not pilot.entries:
             self.reasons.append(NOTHING_RELEASED)
             return
-        fixed = FixedPair.of(pilot.entries, other.entries, whole=self.fixed_queries and same)
-        self.directions.append(Direction(Losses(losses, log_weights, 1.0 + tilts.multiples[-1]), fixed))
-
-
-def _agree(one: Sequence[Any], other: Sequence[Any]) -> bool:
-    """Whether two recordings' differences are the same, up to the rounding of the queries."""
-    return len(one) == len(other) and all(
-        a.shape == b.shape and np.allclose(a, b, rtol=1e-9, atol=1e-12)
-        for a, b in zip(one, other, strict=True)
-    )
+        fixed = exact_loss.FixedPair.of(pilot.entries, other.entries, whole=self.fixed_queries and same)
+        sampled = exact_loss.Losses(losses, log_weights, 1.0 + tilts.multiples[-1])
+        self.directions.append(exact_loss.Direction(sampled, fixed))

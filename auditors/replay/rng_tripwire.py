@@ -31,10 +31,9 @@ _GLOBAL_PYTHON = getattr(random, "_inst")  # noqa: B009  (private, and the only 
 _STANDARD = sysconfig.get_paths()["stdlib"]
 _SOURCES = {random.__file__, str(Path(random.__file__).with_name("secrets.py"))}
 _INSTALLED = (_STANDARD, sysconfig.get_paths()["purelib"], sysconfig.get_paths()["platlib"])
-_CORE = str(Path(errors.__file__).parent)
+_CORE = Path(errors.__file__).parent
 _CORE_FOLDERS = {
-    _CORE,
-    *(str(Path(_CORE) / name) for name in ("certificate", "claims", "curator", "ledger", "mechanisms")),
+    str(_CORE / name) for name in ("", "certificate", "claims", "curator", "ledger", "mechanisms")
 }
 
 

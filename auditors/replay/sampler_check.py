@@ -14,24 +14,10 @@ import numpy as np
 from scipy.special import ndtr
 from scipy.stats import chi2
 
+from dpaudit import mechanisms
 from dpaudit.curator.noise import LiveNoise, Question
 from dpaudit.ledger.ledger import Noise
-from dpaudit.mechanisms import (
-    AnyMechanism,
-    Array,
-    DiscreteGaussian,
-    DiscreteLaplace,
-    Exponential,
-    Gaussian,
-    GaussianProcess,
-    Laplace,
-    Path,
-    RandomizedResponse,
-    SmoothGaussian,
-    SymmetricGaussian,
-    TreeAggregation,
-    ValueMechanism,
-)
+from dpaudit.mechanisms import AnyMechanism, Array, DiscreteGaussian, DiscreteLaplace
 from dpaudit.mechanisms.randomness import Randomness
 
 #: The probability that a correct sampler is reported: in one audit, over all its mechanisms.
@@ -92,52 +78,52 @@ def _p_value(counts: Array, probabilities: Array) -> float:
 def _table(mechanism: AnyMechanism, question: Question, randomness: Randomness) -> tuple[Array, Array] | None:
     """The number of draws in each bin, and each bin's probability; None where no density is known."""
     query = question.query
-    opens = isinstance(mechanism, TreeAggregation | GaussianProcess)
+    opens = isinstance(mechanism, mechanisms.TreeAggregation | mechanisms.GaussianProcess)
     if not (query.size or opens):
         return None
     match mechanism:
-        case Gaussian():
+        case mechanisms.Gaussian():
             return _equal_bins(ndtr(_noise(question, mechanism, randomness, DRAWS) / mechanism.sigma))
-        case SmoothGaussian():
+        case mechanisms.SmoothGaussian():
             if question.scale is None:
                 return None
             values = np.repeat(query[np.newaxis], -(-DRAWS // query.size), axis=0)
             drawn = mechanism.sample(values, question.scale, randomness.generator)
             return _equal_bins(ndtr((drawn - values) / question.scale))
-        case Laplace():
-            return _equal_bins(
-                _laplace_levels(_noise(question, mechanism, randomness, DRAWS), mechanism.scale)
-            )
-        case SymmetricGaussian():
+        case mechanisms.Laplace():
+            noise = _noise(question, mechanism, randomness, DRAWS)
+            return _equal_bins(_laplace_levels(noise, mechanism.scale))
+        case mechanisms.SymmetricGaussian():
             rows, columns = np.triu_indices(query.shape[-1])
             draws = _noise(question, mechanism, randomness, DRAWS)[..., rows, columns]
             sigmas = mechanism.sigma * np.where(rows == columns, 1.0, math.sqrt(0.5))
             return _equal_bins(ndtr(draws / sigmas))
-        case TreeAggregation():
+        case mechanisms.TreeAggregation():
             shape = (DRAWS, 1, 1) if mechanism.norm == "frobenius" else (DRAWS,)
             return _equal_bins(ndtr(mechanism.node_noise(shape, randomness.generator) / mechanism.sigma))
-        case GaussianProcess():
-            path = Path(mechanism, (DRAWS,)).noise(0.0, randomness.generator)
+        case mechanisms.GaussianProcess():
+            path = mechanisms.Path(mechanism, (DRAWS,)).noise(0.0, randomness.generator)
             return _equal_bins(ndtr(path / mechanism.sigma))
         case DiscreteGaussian() | DiscreteLaplace():
             gaussian = isinstance(mechanism, DiscreteGaussian)
             least = EXACT_GAUSSIAN_DRAWS if gaussian else EXACT_LAPLACE_DRAWS
             return _integers(mechanism, _noise(question, mechanism, randomness, least))
-        case RandomizedResponse():
+        case mechanisms.RandomizedResponse():
             kept = _noise(question, mechanism, randomness, DRAWS) == 0
             same = float(kept.sum())
             keep = 1.0 / (1.0 + (mechanism.categories - 1) * math.exp(-mechanism.epsilon))
             return np.array([same, kept.size - same]), np.array([keep, 1.0 - keep])
-        case Exponential():
-            draws = np.array([question.draw(randomness) for _ in range(CHOICES)])
-            chosen = draws.astype(np.int64)
+        case mechanisms.Exponential():
+            chosen = np.array([question.draw(randomness) for _ in range(CHOICES)]).astype(np.int64)
             weights = np.exp(query - query.max())
             return np.bincount(chosen, minlength=query.size).astype(np.float64), weights / weights.sum()
         case _:
             return None
 
 
-def _noise(question: Question, mechanism: ValueMechanism, randomness: Randomness, least: int) -> Array:
+def _noise(
+    question: Question, mechanism: mechanisms.ValueMechanism, randomness: Randomness, least: int
+) -> Array:
     """The noise on many copies of one query at once, [n, ...]: at least so many numbers."""
     copies = -(-least // question.query.size)
     values = np.repeat(question.query[np.newaxis], copies, axis=0)
@@ -151,22 +137,20 @@ def _equal_bins(levels: Array) -> tuple[Array, Array]:
 
 def _integers(mechanism: DiscreteGaussian | DiscreteLaplace, noise: Array) -> tuple[Array, Array]:
     """Bins of equal width over three scales to either side, and one for each of the tails."""
+    gaussian = isinstance(mechanism, DiscreteGaussian)
     scale = mechanism.sigma if isinstance(mechanism, DiscreteGaussian) else mechanism.scale
     reach = math.ceil(3.0 * scale)
     width = max(1, math.ceil(2 * reach / _BINS))
     support = np.arange(-reach, reach + 1, dtype=np.float64)
-    zero = np.zeros(1)
     if len(support) >= 200_000:
         # So wide that the integers are as good as the line: one of them is 1e-5 of a scale.
-        gaussian = isinstance(mechanism, DiscreteGaussian)
         return _equal_bins(ndtr(noise / scale) if gaussian else _laplace_levels(noise, scale))
-    masses = np.array([math.exp(mechanism.log_density(np.array([k]), zero)) for k in support])
+    masses = np.array([math.exp(mechanism.log_density(np.array([k]), np.zeros(1))) for k in support])
     bins = (support.astype(np.int64) + reach) // width
     probabilities = np.bincount(bins, weights=masses)
     inside = np.abs(noise) <= reach
-    counts = np.bincount(
-        (noise[inside].astype(np.int64).ravel() + reach) // width, minlength=len(probabilities)
-    ).astype(np.float64)
+    places = (noise[inside].astype(np.int64).ravel() + reach) // width
+    counts = np.bincount(places, minlength=len(probabilities)).astype(np.float64)
     outside = float((~inside).sum())
     return np.append(counts, outside), np.append(probabilities, max(0.0, 1.0 - probabilities.sum()))
 

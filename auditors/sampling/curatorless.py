@@ -22,13 +22,9 @@ class Plain:
     """A mechanism ``(data, generator) -> output`` that draws its own noise.
 
     It has no ledger, so that it can be neither accounted for nor replayed: it can only be audited by
-    sampling, by its final output.
-
-    Attributes:
-        function: the mechanism. One that ignores the generator and takes its noise from the operating
-            system can be audited too, but its trials cannot be repeated.
-        rows: many independent runs at once, ``(data, generator, trials) -> outputs [trials, ...]``.
-        fingerprint: identifies the mechanism in a store of trials if its content cannot be inspected.
+    sampling, by its final output. One that ignores the generator and takes its noise from the operating
+    system can be audited too, but its trials cannot be repeated. `rows` makes many independent runs at once;
+    `fingerprint` identifies the mechanism in a store of trials if its content cannot be inspected.
     """
 
     function: Callable[[Any, np.random.Generator], Any]

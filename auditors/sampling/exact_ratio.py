@@ -40,10 +40,7 @@ def exact_ratio(
 
     Trial i of it makes the very releases that trial i of the algorithm makes. The ratio is infinite where one
     of the data sets could not have released them at all. `seed` is the root seed of one run that is tried
-    first, `run_options` are further arguments of `dpaudit.run`.
-
-    Raises:
-        CannotBound: a release has no density, or nothing is released.
+    first. `CannotBound` is raised where a release has no density, or nothing is released.
     """
     ratio = TranscriptRatio(algorithm, pair.data, pair.neighbour, dict(run_options or {}))
     first = SeedSequence((require_seed(seed), 0, 0))
@@ -81,9 +78,7 @@ class TranscriptRatio:
     def __call__(self, data: Any, generator: np.random.Generator) -> float:
         """The log-likelihood ratio of one run on `data`, the one side or the other.
 
-        Raises:
-            NoDensity: a release that moves has no known density.
-            Exception: whatever the algorithm raises.
+        `NoDensity` is raised for a release that moves and has no known density.
         """
         runs = Runs(self.algorithm, self.options)
         sequence = generator.bit_generator.seed_seq

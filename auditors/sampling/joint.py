@@ -46,7 +46,6 @@ def all_but_own(
     Raises:
         UsageError: the pair does not name the changed user.
         ScoreShape: an output is not `UserViews`.
-        TrialFailed: the algorithm raised in its first trial.
     """
     if pair.unit is None:
         raise UsageError(
@@ -59,11 +58,11 @@ def all_but_own(
     def users(output: Any) -> int:
         return len(_views(output).views)
 
-    sides = enumerate((pair.data, pair.neighbour))
-    most = max(
-        Side(algorithm, data, side, seed, users, options=options).chunk(0, 1)[0] for side, data in sides
+    sides = (
+        Side(algorithm, data, side, seed, users, options=options)
+        for side, data in enumerate((pair.data, pair.neighbour))
     )
-    return AllButOwn(score, pair.unit, int(most))
+    return AllButOwn(score, pair.unit, int(max(side.chunk(0, 1)[0] for side in sides)))
 
 
 def _views(output: Any) -> UserViews:

@@ -43,15 +43,13 @@ LIMITS = (Condition(code=Code.INDEPENDENT_CANARIES), Condition(code=Code.CANARIE
 
 
 def one_run_p_value(canaries: int, guesses: int, correct: int, epsilon: float, delta: float) -> float:
-    """A bound on the probability of so many right guesses under (epsilon, delta)-DP.
+    """A bound on the probability of v right guesses under (epsilon, delta)-DP.
 
     >>> f"{one_run_p_value(1000, 100, 90, 1.0, 0.0):.4e}"
     '2.7358e-05'
 
-    With m canaries, r guesses, a number that is fixed before the run, and v right guesses.
-
-    Raises:
-        InvalidParameter: not 0 <= correct <= guesses <= canaries, or epsilon or delta out of range.
+    With m canaries and r guesses, a number that is fixed before the run; `InvalidParameter` is raised for not
+    0 <= v <= r <= m, or epsilon or delta out of range.
     """
     if not (0 <= correct <= guesses <= canaries and canaries >= 1):
         raise InvalidParameter(
@@ -77,9 +75,6 @@ def one_run_epsilon_lower(canaries: int, guesses: int, correct: int, delta: floa
 
     >>> round(one_run_epsilon_lower(1000, 100, 90, 0.0, 0.05), 5)
     1.63082
-
-    Raises:
-        InvalidParameter: as `one_run_p_value`, or an error outside (0, 1).
     """
     require_fraction("error", error)
 
@@ -88,9 +83,9 @@ def one_run_epsilon_lower(canaries: int, guesses: int, correct: int, delta: floa
 
     # Whatever refutes epsilon refutes every smaller one, the stronger claims: search upwards. (The
     # p-value need not be monotone where delta > 0; every epsilon it refutes may be taken as the bound.)
-    low, step = 0.0, 0.25
     if not refuted(0.0):
         return 0.0
+    low, step = 0.0, 0.25
     while step > 1e-7:
         if low + step <= _LARGEST and refuted(low + step):
             low += step
@@ -148,10 +143,8 @@ def one_run(
         p_value = min(one_run_p_value(m, guesses, correct, *pair) for pair in points.pairs)
         if min(one_run_p_value(m, guesses, guesses, *pair) for pair in points.pairs) > error:
             least = _guesses_needed(m / guesses, points, error)
-            reason = (
-                f"{guesses} guesses {about} can refute no point of the claim, even if all are right; {least}"
-            )
-            inconclusive = (reason,)
+            useless = f"{guesses} guesses {about} can refute no point of the claim, even if all are right"
+            inconclusive = (f"{useless}; {least}",)
     return Audit(
         method="one-run",
         claim=claim,
@@ -187,10 +180,9 @@ def _guesses_needed(ratio: float, points: ClaimedPoints, error: float) -> str:
 
 @dataclass(frozen=True)
 class Canaries:
-    """m records, each of which may be in the data or not, and is a unit of privacy of its own.
+    """A `number` of records, m, each of which may be in the data or not, and is a unit of privacy of its own.
 
     Attributes:
-        number: m.
         insert: from m booleans to the data set that holds exactly these canaries. For a claim under
             replace-one, a canary that is out is replaced by another record.
         score: from the algorithm's output to [m] numbers, each higher the more its canary looks as if

@@ -58,10 +58,9 @@ class SoFar:
 class SamplingPlan:
     """How the runs are made; the fields are those of `run_trials`, and what ends them early.
 
-    Attributes:
-        resume: a file that keeps finished chunks; that of a second pair has ``-pair-2`` in its name.
-        time_limit: seconds after which no further chunk is begun.
-        stop_when_refuted: end a sequential audit as soon as its claim is refuted.
+    `resume` is a file that keeps finished chunks; that of a second pair has ``-pair-2`` in its name. After
+    `time_limit` seconds no further chunk is begun; `stop_when_refuted` ends a sequential audit as soon as its
+    claim is refuted.
     """
 
     trials: int
@@ -226,24 +225,21 @@ class _Test:
     def learner(self) -> Learner:
         return "boosting" if self.score == "boosting" else "logistic"
 
-    def feed(self, seed: int) -> SequentialFeed | None:
-        """A sequential test before its first run; None for a test of a fixed number of runs."""
-        if self.method != "sequential":
-            return None
-        return SequentialFeed(begin(**self.arguments, seed=seed), self.learner)
-
     def samples(self, runs: Trials) -> Samples:
-        sides = runs.data, runs.neighbour
-        if isinstance(self.score, str) and self.score != "exact" and runs.data.ndim == 1:
-            sides = runs.data[:, None], runs.neighbour[:, None]
-        return Samples(*sides, seed=runs.seed)
+        """The runs as a learner's features [n, k], or as scores [n], also of arrays of one number."""
+        data, neighbour = runs.data, runs.neighbour
+        if isinstance(self.score, str) and self.score != "exact":
+            data, neighbour = data.reshape(len(data), -1), neighbour.reshape(len(neighbour), -1)
+        elif data.ndim == 2 and data.shape[1] == 1:
+            data, neighbour = data[:, 0], neighbour[:, 0]
+        return Samples(data, neighbour, seed=runs.seed)
 
     def of_all(self, samples: Samples) -> Audit:
         """The test of a fixed number of runs."""
         if self.method == "threshold":
             return threshold(samples, **self.arguments, learner=self.learner)
-        arguments = {name: self.arguments[name] for name in ("claim", "confidence")}
-        return gaussian_trade_off(samples, **arguments, learner=self.learner)
+        claim, confidence = self.arguments["claim"], self.arguments["confidence"]
+        return gaussian_trade_off(samples, claim=claim, confidence=confidence, learner=self.learner)
 
 
 @dataclass
@@ -263,7 +259,10 @@ class _PairAudit:
     def __post_init__(self) -> None:
         limit = self.plan.time_limit
         self._deadline = math.inf if limit is None else time.monotonic() + limit
-        self._feed = self.test.feed(self.plan.seed)
+        self._feed: SequentialFeed | None = None  # of a test of a fixed number of runs
+        if self.test.method == "sequential":
+            state = begin(**self.test.arguments, seed=self.plan.seed)
+            self._feed = SequentialFeed(state, self.test.learner)
         self._ended: Literal["refuted", "clock"] | None = None
         self._remembered = False
 
@@ -347,13 +346,12 @@ class _PairAudit:
         audit = None
         if self._feed is not None and FEWEST <= done < total:
             audit = self._feed.so_far(self.test.samples(runs))
-        if audit is not None:
-            self.remember()
+            if audit is not None:
+                self.remember()
         self.report(done, audit)
-        if done == total:
-            return False
-        if self.plan.stop_when_refuted and audit is not None and audit.verdict is Experiment.REFUTED:
-            self._ended = "refuted"
-        elif time.monotonic() >= self._deadline:
-            self._ended = "clock"
+        if done < total:
+            if self.plan.stop_when_refuted and audit is not None and audit.verdict is Experiment.REFUTED:
+                self._ended = "refuted"
+            elif time.monotonic() >= self._deadline:
+                self._ended = "clock"
         return self._ended is not None

@@ -36,10 +36,8 @@ class RowScore:
 def flatten(output: Any) -> Array:
     """Every number of an output, as one vector [k]; a single number stays one number [].
 
-    Arrays, sequences, mappings (by key, in their order), dataclasses and numbers, nested in any way.
-
-    Raises:
-        ScoreShape: the output holds something that is not a number.
+    Arrays, sequences, mappings (by key, in their order), dataclasses and numbers, nested in any way;
+    `ScoreShape` is raised for anything that is not a number.
     """
     parts = _leaves(output)
     if len(parts) == 1 and parts[0].ndim == 0:
@@ -48,11 +46,7 @@ def flatten(output: Any) -> Array:
 
 
 def flatten_batch(outputs: Any, trials: int) -> Array:
-    """The same for the outputs of many trials, whose arrays have a leading axis over the trials: [n(, k)].
-
-    Raises:
-        ScoreShape: an array has no leading axis of that length.
-    """
+    """The same for the outputs of many trials, whose arrays have a leading axis over the trials: [n(, k)]."""
     parts = _leaves(outputs)
     for part in parts:
         if part.ndim == 0 or part.shape[0] != trials:
@@ -90,11 +84,7 @@ def _parts(output: Any) -> list[tuple[str, Any]] | None:
 
 
 def require_one_structure(structures: Iterable[str | None], where: str) -> str | None:
-    """The one structure of many outputs.
-
-    Raises:
-        ScoreShape: there are several.
-    """
+    """The one structure of many outputs; `ScoreShape` is raised for several."""
     different = set(structures)
     if len(different) > 1:
         raise ScoreShape(
@@ -117,11 +107,7 @@ def score_batch(score: Score, outputs: Any, trials: int) -> Array:
 
 
 def stack(scores: Sequence[Any]) -> Array:
-    """The scores of several trials as [n] or [n, k].
-
-    Raises:
-        ScoreShape: they differ in length, or are not numbers.
-    """
+    """The scores of several trials as [n] or [n, k]; `ScoreShape` where they differ in length."""
     shapes = {np.shape(score) for score in scores}
     if len(shapes) != 1:
         raise ScoreShape(

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from importlib.metadata import version
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
@@ -57,9 +56,7 @@ class Store:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         self._connection.close()
 
     def chunks(self) -> frozenset[Chunk]:
@@ -69,10 +66,8 @@ class Store:
 
     def read(self, chunk: Chunk) -> Array:
         """The scores [trials] or [trials, k] of a chunk that is there."""
-        where = (chunk.first, chunk.side)
-        [(width, content)] = self._rows(
-            "SELECT width, scores FROM chunks WHERE first = ? AND side = ?", where
-        )
+        statement = "SELECT width, scores FROM chunks WHERE first = ? AND side = ?"
+        [(width, content)] = self._rows(statement, (chunk.first, chunk.side))
         scores: Array = np.frombuffer(content, dtype="<f8").astype(np.float64)
         return scores if width is None else scores.reshape(chunk.trials, width)
 
@@ -83,11 +78,7 @@ class Store:
         self._rows("INSERT OR REPLACE INTO chunks VALUES (?, ?, ?, ?, ?)", row)
 
     def require_one_size(self, trials: int) -> None:
-        """Refuse a test of a fixed number of trials where another number was evaluated before.
-
-        Raises:
-            UsageError: it was.
-        """
+        """Raise `UsageError` for a test of a fixed number of trials where another was evaluated before."""
         _require_one_size(self._path, [size for (size,) in self._rows("SELECT trials FROM looks")], trials)
 
     def _rows(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
@@ -111,10 +102,9 @@ class Store:
         if differing:
             # Digests of data and algorithm tell a reader nothing; plain figures do.
             details = [
-                f"{name} ({found.get(name)} there, {configuration[name]} here)"
-                if len(configuration[name]) < 64
-                else name
-                for name in differing
+                f"{name} ({found.get(name)} there, {here} here)" if len(here) < 64 else name
+                for name, here in configuration.items()
+                if name in differing
             ]
             raise StoreMismatch(f"differs in {', '.join(details)}", where=str(self._path))
 
@@ -122,11 +112,8 @@ class Store:
 def remember_look(path: Path, trials: int, *, fixed: bool) -> None:
     """Record in a store that its first trials were evaluated, before anybody sees the result.
 
-    Args:
-        path: the store's file.
-        trials: how many a side; of a sequential audit how many were planned.
-        fixed: whether by a test of a fixed number of trials, which is valid at one number, chosen before
-            any result was seen.
+    The number is that of a side; of a sequential audit how many were planned. A test of a `fixed` number is
+    valid at one number, chosen before any result was seen.
 
     Raises:
         UsageError: such a test, of another number than was evaluated before; or the file is in use.
@@ -166,8 +153,7 @@ def _connect(path: Path) -> sqlite3.Connection:
 def _transaction(connection: sqlite3.Connection, path: Path) -> Iterator[sqlite3.Connection]:
     """A transaction in which no other process writes; it is committed if no error is raised.
 
-    Raises:
-        UsageError: the file is in use, is no store, or cannot be read or written.
+    `UsageError` is raised where the file is in use, is no store, or cannot be read or written.
     """
     with _failures(path):
         connection.execute("BEGIN IMMEDIATE")

@@ -17,15 +17,9 @@ from typing import Any, cast
 import numpy as np
 from numpy.random import SeedSequence
 
+from dpaudit.auditors.sampling import scores
 from dpaudit.auditors.sampling.curatorless import Plain, Rows
-from dpaudit.auditors.sampling.scores import (
-    Score,
-    flatten,
-    require_one_structure,
-    score_batch,
-    stack,
-    structure,
-)
+from dpaudit.auditors.sampling.scores import Score, flatten
 from dpaudit.curator.curator import Curator
 from dpaudit.curator.noise import LiveNoise
 from dpaudit.curator.running import name_of, run
@@ -38,13 +32,10 @@ Auditable = Callable[[Any, Curator], Any]
 
 @dataclass(frozen=True)
 class Side:
-    """An algorithm on one of the two data sets, ready to run any of its trials.
+    """An algorithm on one of the two data sets (0 or 1), ready to run any of its trials.
 
-    Attributes:
-        data: this side's data; copied before each run, so that no trial sees another's changes.
-        side: 0 or 1.
-        batched: whether chunks are run by the algorithm's batch form.
-        options: further arguments of `dpaudit.run`.
+    The data are copied before each run, so that no trial sees another's changes; where `batched`, chunks are
+    run by the algorithm's batch form; `options` are further arguments of `dpaudit.run`.
     """
 
     algorithm: Auditable
@@ -66,13 +57,21 @@ class Side:
 
     def scored(self, first: int, trials: int) -> tuple[Array, str | None]:
         """The same, and the structure of all these outputs; None where the caller gave a score."""
+        own = self.score is flatten
         with _global_generators_kept():
             if self.batched:
-                return self._score_batch(first, trials)
-            found = [self._score_trial(index) for index in range(first, first + trials)]
+                with self._named(first, trials):
+                    outputs = self.batch(first, trials)
+                    batch = scores.score_batch(self.score, outputs, trials)
+                    return batch, scores.structure(outputs, batch=True) if own else None
+            found: list[tuple[Any, str | None]] = []
+            for index in range(first, first + trials):
+                with self._named(index, 1):
+                    output = self.trial(index)
+                    found.append((self.score(output), scores.structure(output) if own else None))
             where = f"side {self.side}, trials {first} to {first + trials - 1}"
-            one = require_one_structure((own for _, own in found), where)
-            return stack([score for score, _ in found]), one
+            one = scores.require_one_structure((structure for _, structure in found), where)
+            return scores.stack([score for score, _ in found]), one
 
     def trial(self, index: int) -> Any:
         """The output of one trial of the single form."""
@@ -94,17 +93,6 @@ class Side:
             return rows(data, np.random.default_rng(sequence), trials)
         return run(_Batch(self.algorithm, trials), data, noise=LiveNoise(sequence), **self.options).output
 
-    def _score_trial(self, index: int) -> tuple[Any, str | None]:
-        with self._named(index, 1):
-            output = self.trial(index)
-            return self.score(output), structure(output) if self.score is flatten else None
-
-    def _score_batch(self, first: int, trials: int) -> tuple[Array, str | None]:
-        with self._named(first, trials):
-            outputs = self.batch(first, trials)
-            scores = score_batch(self.score, outputs, trials)
-            return scores, structure(outputs, batch=True) if self.score is flatten else None
-
     @contextmanager
     def _named(self, index: int, trials: int) -> Iterator[None]:
         """Name the trial in whatever is raised."""
@@ -115,9 +103,8 @@ class Side:
         except (Exception, SystemExit) as error:
             # The kind of a foreign error alone: its message may contain private data.
             kind = error.code if isinstance(error, DpauditError) else type(error).__name__
-            raise TrialFailed.in_trial(
-                kind, seed=self.seed, side=self.side, index=index, trials=trials
-            ) from error
+            place = {"seed": self.seed, "side": self.side, "index": index, "trials": trials}
+            raise TrialFailed.in_trial(kind, **place) from error
 
 
 def has_batch_form(algorithm: Auditable) -> bool:

@@ -103,15 +103,18 @@ def run_trials(
     require_seed(seed)
     batched = has_batch_form(algorithm) if batch is None else batch
     size = chunk if chunk is not None else BATCH_CHUNK if batched else SINGLE_CHUNK
-    _require_counts(trials, size)
+    counts: dict[str, object] = {"trials": trials, "chunk": size}
+    for name, count in counts.items():
+        if isinstance(count, bool) or not isinstance(count, (int, np.integer)) or count < 1:
+            raise InvalidParameter(f"{name} = {count!r}", where="run_trials", remedy="give 1 or more")
     if batched:
         require_batch_form(algorithm)
     options = dict(run_options or {})
-    data, neighbour = (
+    first, second = (
         Side(algorithm, data, side, seed, score, batched, options)
         for side, data in enumerate((pair.data, pair.neighbour))
     )
-    sides = data, neighbour
+    sides = first, second
     plan = [
         Chunk(first, side, min(size, trials - first)) for first in range(0, trials, size) for side in (0, 1)
     ]
@@ -177,9 +180,3 @@ class _Scores:
         both = self._sides[:, : min(self._done)]
         both.setflags(write=False)
         return Trials(both[0], both[1], self._seed, self._trials)
-
-
-def _require_counts(trials: object, chunk: object) -> None:
-    for name, count in (("trials", trials), ("chunk", chunk)):
-        if isinstance(count, bool) or not isinstance(count, (int, np.integer)) or count < 1:
-            raise InvalidParameter(f"{name} = {count!r}", where="run_trials", remedy="give 1 or more")

@@ -65,7 +65,15 @@ def compute(
         for chunk in chunks:
             yield sides[chunk.side].scored(chunk.first, chunk.trials)
         return
-    payloads = [_payload(side) for side in sides]
+    try:
+        payloads = [shipped(side) for side in sides]
+    except Exception as error:
+        raise UsageError(
+            f"cannot be sent to another process: {type(error).__name__}",
+            where="workers",
+            why="a handle on another library's object is not valid there",
+            remedy="make that object inside the function that is audited, or run with one worker",
+        ) from error
     done = lost = 0
     with _cluster(cluster):
         while done < len(chunks):
@@ -86,18 +94,6 @@ def compute(
                     raise WorkersLost(
                         f"workers died {lost} times in a row", where=f"trials {chunks[done].first} and on"
                     ) from error
-
-
-def _payload(side: Side) -> bytes:
-    try:
-        return shipped(side)
-    except Exception as error:
-        raise UsageError(
-            f"cannot be sent to another process: {type(error).__name__}",
-            where="workers",
-            why="a handle on another library's object is not valid there",
-            remedy="make that object inside the function that is audited, or run with one worker",
-        ) from error
 
 
 @contextmanager
@@ -160,12 +156,10 @@ def shipped(value: object) -> bytes:
     """`value` pickled, its functions and classes by value unless they belong to an installed package.
 
     Closures and lambdas have no name to import them by, and the module of a script or a test cannot be
-    imported from elsewhere: what it defines has to travel.
-
-    Raises:
-        Exception: whatever pickling raises for a part that cannot be pickled.
+    imported from elsewhere: what it defines has to travel. Raises whatever pickling raises.
     """
-    added = [module for module in _own_modules(value) if module.__name__ not in _registered()]
+    registered = cloudpickle.list_registry_pickle_by_value()
+    added = [module for module in _own_modules(value) if module.__name__ not in registered]
     for module in added:
         cloudpickle.register_pickle_by_value(module)
     try:
@@ -176,20 +170,12 @@ def shipped(value: object) -> bytes:
             cloudpickle.unregister_pickle_by_value(module)
 
 
-def _registered() -> set[str]:
-    return set(cloudpickle.list_registry_pickle_by_value())
-
-
 def _own_modules(value: object) -> set[ModuleType]:
     """The modules that define a value, its class and its attributes, as far as they are not installed."""
-    names = {name for part in _parts(value, depth=3) for name in (_module(part), _module(type(part)))}
-    modules = (sys.modules.get(name) for name in names if name is not None)
-    return {module for module in modules if module is not None and not _importable(module)}
-
-
-def _module(value: object) -> str | None:
-    name = getattr(value, "__module__", None)
-    return name if isinstance(name, str) else None
+    parts = [each for part in _parts(value, depth=3) for each in (part, type(part))]
+    names = {name for part in parts if isinstance(name := getattr(part, "__module__", None), str)}
+    modules = {sys.modules[name] for name in names if sys.modules.get(name) is not None}
+    return {module for module in modules if not _importable(module)}
 
 
 def _parts(value: Any, depth: int) -> Iterator[object]:

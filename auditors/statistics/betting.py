@@ -37,17 +37,15 @@ _BINS = 36
 _FLOOR = 1e-3
 _NEWTON_STEPS = 10
 _CLOSE_ENOUGH = 1e-7
-_RIDGE = np.array([1e-6, 1.0, 10.0])
 
 
 @dataclass(frozen=True)
 class Bets:
     """One bet for each of several claims (epsilon, delta), on the same bins of scores.
 
-    Attributes:
-        data: [e, bins], the factor that a run on the data pays if it falls into a bin.
-        neighbour: [e, bins], the same of the pair's other run.
-        growth: [e], expected log E if the estimates behind the bet were true; 0 for no bet.
+    A run on the data pays the factor `data` [e, bins] of the bin that it falls into, the pair's other run
+    the factor `neighbour`. `growth` [e] is the expected log E if the estimates behind the bet were true; it
+    is 0 for no bet.
     """
 
     data: Array
@@ -93,7 +91,7 @@ def log_ratio(scores: Array, data: Array, neighbour: Array) -> Array:
 
     All [bins]: a score that represents each bin, and how many runs of either side fell into it.
     """
-    weight = data + neighbour
+    weight, ridge = data + neighbour, np.array([1e-6, 1.0, 10.0])
     mean = float(np.average(scores, weights=weight))
     spread = float(np.sqrt(np.average((scores - mean) ** 2, weights=weight)))
     z = np.clip((scores - mean) / max(spread, 1e-300), -8.0, 8.0)
@@ -101,8 +99,8 @@ def log_ratio(scores: Array, data: Array, neighbour: Array) -> Array:
     weights = np.zeros(3)
     for _ in range(15):
         odds = expit(features @ weights)
-        gradient = features.T @ (data - weight * odds) - _RIDGE * weights
-        hessian = (features * (weight * odds * (1 - odds))[:, None]).T @ features + np.diag(_RIDGE)
+        gradient = features.T @ (data - weight * odds) - ridge * weights
+        hessian = (features * (weight * odds * (1 - odds))[:, None]).T @ features + np.diag(ridge)
         step = np.linalg.solve(hessian, gradient)
         weights = weights + step / max(1.0, float(np.abs(step).max()))
     ratio: Array = features @ weights
@@ -123,9 +121,8 @@ def soft_tests(ratio: Array, epsilons: Array) -> Array:
 def best_bets(p: Array, q: Array, phi: Array, epsilons: Array, deltas: Array) -> tuple[Bets, Array]:
     """For each claim the test among several, and its stake and hedge, of the largest growth.
 
-    The bets are against the claim that P, the data, is not too much likelier than Q, the neighbour.
-
-    p and q [bins] are estimated probabilities of the data's and the neighbour's runs, the tests phi are
+    The bets are against the claim that P, the data, is not too much likelier than Q, the neighbour. p and
+    q [bins] are estimated probabilities of the data's and the neighbour's runs, the tests phi are
     [e, c, bins] in [0, 1]. Returned are the bets and the test that each bets on, [e, bins].
     """
     stake, hedge, growth = _maximise(p, q, phi, np.exp(epsilons)[:, None], deltas[:, None])
@@ -167,13 +164,12 @@ def _maximise(p: Array, q: Array, phi: Array, odds: Array, delta: Array) -> tupl
         promised = move_stake * to_stake + move_hedge * to_hedge
         if np.all(promised < _CLOSE_ENOUGH):
             break
-        length = reach.copy()
-        inside = allowed(stake + length * move_stake, hedge + length * move_hedge)
-        for _ in range(8):
+        length, inside = reach.copy(), np.zeros(shape, dtype=np.bool_)
+        for _ in range(9):
+            inside = allowed(stake + length * move_stake, hedge + length * move_hedge)
             if inside.all():
                 break
             length = np.where(inside, length, length / 2)
-            inside = allowed(stake + length * move_stake, hedge + length * move_hedge)
         length = np.where(inside, length, 0.0)
         new_stake, new_hedge = stake + length * move_stake, hedge + length * move_hedge
         reached = (
@@ -190,12 +186,10 @@ def _maximise(p: Array, q: Array, phi: Array, odds: Array, delta: Array) -> tupl
 
 @dataclass(frozen=True)
 class Block:
-    """Bins of the score, and the bets of two strategies on them.
+    """Bins of the score, whose increasing `cuts` [bins - 1] each belong to the bin above, and bets on them.
 
-    Attributes:
-        cuts: [bins - 1], increasing; a score equal to a cut lies above it.
-        soft: bets on growth-optimal tests of a fitted log-likelihood ratio, in both directions.
-        single: bets on one event.
+    `soft` are bets on growth-optimal tests of a fitted log-likelihood ratio, in both directions; `single`
+    are bets on one event.
     """
 
     cuts: Array
@@ -205,14 +199,11 @@ class Block:
     def gains(self, x: Array, y: Array, length: int) -> Array:
         """Log wealth gained on the block's pairs by each of its looks, [2, e, looks].
 
-        Args:
-            x: the block's scores on the data so far, at most `length`; a later look is taken at their end.
-            y: the same of the neighbour.
-            length: how many pairs the block will have.
+        From the block's scores so far, x on the data and y on the neighbour, of the `length` pairs that it
+        will have; a later look is taken at their end.
         """
-        ends = looks(length)
         one, other = (
-            np.stack([_counts(side[:end], self.cuts) for end in ends], axis=1) for side in (x, y)
+            np.stack([_counts(side[:end], self.cuts) for end in looks(length)], axis=1) for side in (x, y)
         )  # [bins, looks]
         return np.stack([bets.log_wealth(one, other) for bets in (self.soft, self.single)])
 
@@ -279,8 +270,7 @@ def _soft(p: Array, q: Array, ratio: Array, epsilons: Array, deltas: Array) -> B
 def _single(
     event: ThresholdEvent, cuts: Array, edge: float, x: Array, y: Array, epsilons: Array, deltas: Array
 ) -> Bets:
-    inside = np.arange(len(cuts) + 1) > int(np.searchsorted(cuts, edge))
-    inside = inside if event.upper else ~inside
+    inside = (np.arange(len(cuts) + 1) > int(np.searchsorted(cuts, edge))) == event.upper
     sides = (y, x) if event.swapped else (x, y)
     runs = float(np.sum(x)) + 1
     p, q = (np.array([1 - share, share]) for share in ((side @ inside + 0.5) / runs for side in sides))

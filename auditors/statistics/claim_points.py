@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -28,9 +27,7 @@ _SMALLEST_DELTA = 1e-12
 class ClaimedPoints:
     """Points (epsilon, delta), [k] each, that all hold if the claim does.
 
-    Attributes:
-        report_delta: the delta at which the audit states its bound.
-        report_epsilon: the epsilon that the claim states there; None without a claim.
+    The audit states its bound at `report_delta`, where the claim states `report_epsilon`; None without one.
     """
 
     epsilons: Array
@@ -51,13 +48,10 @@ class ClaimedPoints:
 
 
 def claimed_points(claim: Claim | None, curve: PrivacyCurve | None, delta: float | None) -> ClaimedPoints:
-    """The points to test for a claim.
+    """The points to test for a claim; without one, only epsilon at `delta` is bounded.
 
-    Args:
-        claim: what is claimed; None to bound epsilon at `delta` only.
-        curve: delta(epsilon) of the claimed guarantee, nonincreasing; needed for zCDP, GDP and RDP,
-            not used for pure and approximate DP.
-        delta: where to state the bound; by default the claim's own delta, or 1e-5.
+    The curve delta(epsilon) of the claimed guarantee, nonincreasing, is needed for zCDP, GDP and RDP. By
+    default the bound is stated at the claim's own delta, or 1e-5.
 
     Raises:
         InvalidParameter: no curve where one is needed, a curve that is NaN, increases or leaves
@@ -65,8 +59,8 @@ def claimed_points(claim: Claim | None, curve: PrivacyCurve | None, delta: float
     """
     if delta is not None:
         require_fraction("delta", delta, zero=True)
+    at = DEFAULT_DELTA if delta is None else delta
     if claim is None:
-        at = DEFAULT_DELTA if delta is None else delta
         return ClaimedPoints(np.zeros(1), np.full(1, at), at, None)
     guarantee = claim.guarantee
     if isinstance(guarantee, PureDP | ApproxDP):
@@ -82,7 +76,6 @@ def claimed_points(claim: Claim | None, curve: PrivacyCurve | None, delta: float
             why="an event is tested against every (epsilon, delta) that the claim implies",
             remedy="pass the accountant's delta(epsilon) for the claimed guarantee",
         )
-    at = DEFAULT_DELTA if delta is None else delta
     top = 1.0
     while _value(curve, top) > _SMALLEST_DELTA and top < 500:
         top *= 2
@@ -114,15 +107,14 @@ def _value(curve: PrivacyCurve, epsilon: float) -> float:
 
 def _claimed_epsilon(curve: PrivacyCurve, delta: float) -> float | None:
     """The least epsilon that the claim states at delta, rounded up; None where it states none."""
-    high = 1.0
+    if _value(curve, 0.0) <= delta:
+        return 0.0
+    low, high = 0.0, 1.0
     while _value(curve, high) > delta:
         high *= 2
         if high > 1e4:
             return None
-    low = 0.0
-    if _value(curve, low) <= delta:
-        return 0.0
     for _ in range(60):
         middle = (low + high) / 2
         low, high = (low, middle) if _value(curve, middle) <= delta else (middle, high)
-    return high if math.isfinite(high) else None
+    return high

@@ -22,9 +22,7 @@ Learner = Literal["logistic", "boosting"]
 def learned(samples: Samples, learner: Learner, share: float) -> Samples:
     """Fit a classifier on the first share of the runs; the rest, with its log-odds of "data" as scores [n].
 
-    Raises:
-        InvalidParameter: scores instead of features, or an unknown learner.
-        MissingExtra: scikit-learn is not installed.
+    `InvalidParameter` is raised for scores instead of features, or an unknown learner.
     """
     if samples.data.ndim != 2:
         raise InvalidParameter(
@@ -41,8 +39,7 @@ def learned(samples: Samples, learner: Learner, share: float) -> Samples:
 def learned_score(first: Samples, learner: Learner) -> Callable[[Array], Array]:
     """A function from features [n, k] to scores [n], learned from runs that must never be tested.
 
-    Raises:
-        InvalidParameter, MissingExtra: as `learned`.
+    `MissingExtra` is raised where scikit-learn is not installed.
     """
     views = [_view(column, learner) for column in np.concatenate([first.data, first.neighbour]).T]
 
@@ -95,14 +92,12 @@ def _classifier(learner: Learner, seed: int) -> Any:
             why="outputs of several numbers have no order until a score is learned",
             remedy="pip install 'dpaudit[learn]', or give one score a run",
         ) from error
-    match learner:
-        case "logistic":
-            return make_pipeline(StandardScaler(), LogisticRegression(solver="newton-cholesky"))
-        case "boosting":
-            return HistGradientBoostingClassifier(
-                random_state=seed % 2**32, max_iter=100, max_leaf_nodes=15, min_samples_leaf=20
-            )
-        case _:
-            raise InvalidParameter(
-                f"unknown learner {learner!r}", where="learner", remedy="use 'logistic' or 'boosting'"
-            )
+    if learner == "logistic":
+        return make_pipeline(StandardScaler(), LogisticRegression(solver="newton-cholesky"))
+    if learner == "boosting":
+        return HistGradientBoostingClassifier(
+            random_state=seed % 2**32, max_iter=100, max_leaf_nodes=15, min_samples_leaf=20
+        )
+    raise InvalidParameter(
+        f"unknown learner {learner!r}", where="learner", remedy="use 'logistic' or 'boosting'"
+    )

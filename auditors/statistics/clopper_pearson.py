@@ -1,8 +1,7 @@
 """Exact binomial bounds, and the largest epsilon that a number of trials can refute.
 
-References:
-    C. J. Clopper, E. S. Pearson. The use of confidence or fiducial limits illustrated in the case of
-    the binomial. Biometrika 26, 1934.
+C. J. Clopper, E. S. Pearson. The use of confidence or fiducial limits illustrated in the case of the
+binomial. Biometrika 26, 1934. Numbers out of range raise `InvalidParameter`.
 """
 
 from __future__ import annotations
@@ -24,15 +23,11 @@ def proportion_lower(successes: int, trials: int, error: float) -> float:
 
     >>> round(proportion_lower(300, 1000, 0.025), 6)
     0.271721
-
-    Raises:
-        InvalidParameter: successes outside 0..trials, or an error outside (0, 1).
     """
     _check(successes, trials, error)
     if successes == 0:
         return 0.0
-    bound = float(betaincinv(successes, trials - successes + 1, error))
-    return bound * (1 - _ROUNDING)
+    return float(betaincinv(successes, trials - successes + 1, error)) * (1 - _ROUNDING)
 
 
 def proportion_upper(successes: int, trials: int, error: float) -> float:
@@ -40,9 +35,6 @@ def proportion_upper(successes: int, trials: int, error: float) -> float:
 
     >>> round(proportion_upper(100, 1000, 0.025), 6)
     0.120288
-
-    Raises:
-        InvalidParameter: successes outside 0..trials, or an error outside (0, 1).
     """
     _check(successes, trials, error)
     if successes == trials:
@@ -59,16 +51,10 @@ def epsilon_lower(
     Of `trials_p` runs on the data the event happened in `successes_p`, of `trials_q` runs on the neighbour in
     `successes_q`; it must not have been chosen on these runs. (epsilon, delta)-DP implies
     p <= e^epsilon q + delta for every event; half of the error, the probability with which the bound may
-    fail, is spent on bounding p from below, half on q from above.
+    fail, is spent on bounding p from below, half on q from above: max(0, log((p_low - delta) / q_high)).
 
     >>> round(epsilon_lower(300, 1000, 100, 1000, delta=1e-5, error=0.05), 5)
     0.81485
-
-    Returns:
-        max(0, log((p_low - delta) / q_high)).
-
-    Raises:
-        InvalidParameter: a count, delta or error out of range.
     """
     require_fraction("delta", delta, zero=True)
     low = proportion_lower(successes_p, trials_p, error / 2)
@@ -83,9 +69,6 @@ def largest_refutable_epsilon(trials: int, delta: float, confidence: float) -> f
 
     >>> round(largest_refutable_epsilon(10_000, 1e-5, 0.95), 4)
     7.9048
-
-    Raises:
-        InvalidParameter: no trials, or delta or confidence out of range.
     """
     require_fraction("delta", delta, zero=True)
     return epsilon_lower(trials, trials, 0, trials, delta, 1 - confidence)
@@ -96,9 +79,6 @@ def trials_needed(epsilon: float, delta: float, confidence: float) -> int:
 
     >>> [trials_needed(epsilon, 0.0, 0.95) for epsilon in (1.0, 2.0, 4.0, 8.0)]
     [12, 30, 204, 10999]
-
-    Raises:
-        InvalidParameter: epsilon negative or not finite, or delta or confidence out of range.
     """
     require_fraction("delta", delta, zero=True)
     if not (math.isfinite(epsilon) and epsilon >= 0):

@@ -9,6 +9,7 @@ Gaussian mechanism of that mu is not 1-DP. Hence the verdict refutes mu-GDP only
 
 from __future__ import annotations
 
+import numpy as np
 from scipy.special import ndtr, ndtri
 
 from dpaudit.auditors.statistics.classifier import Learner
@@ -21,7 +22,6 @@ from dpaudit.certificate.verdicts import Audit
 from dpaudit.claims.claims import Claim
 from dpaudit.claims.guarantees import GDP
 from dpaudit.errors import InvalidParameter
-from dpaudit.mechanisms import Array
 
 #: No audit of fewer than 1e15 runs refutes a larger mu.
 _LARGEST_MU = 20.0
@@ -37,8 +37,7 @@ def gaussian_trade_off(
 ) -> Audit:
     """Bound mu from below with one threshold on a score; the arguments are those of `threshold`.
 
-    Raises:
-        InvalidParameter: the claim is not one of mu-GDP, or the confidence is out of range.
+    `InvalidParameter` is raised for a claim that is not one of mu-GDP, or a confidence out of range.
     """
     require_fraction("confidence", confidence)
     if claim is not None and not isinstance(claim.guarantee, GDP):
@@ -90,9 +89,4 @@ def _largest_refutable_mu(tested: int, error: float) -> float:
 
 def _gaussian(mu: float) -> Ceiling:
     """1 - G_mu, the trade-off function of mu-GDP as the largest p beside q."""
-
-    def ceiling(q: Array) -> Array:
-        highest: Array = ndtr(ndtri(q) + mu)
-        return highest
-
-    return ceiling
+    return lambda q: np.asarray(ndtr(ndtri(q) + mu))

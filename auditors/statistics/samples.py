@@ -17,9 +17,7 @@ class Samples:
     """Independent runs on two neighbouring data sets: scores [n] or features [n, k] of each.
 
     The runs of either side are exchangeable, so that any share of them, taken by position, is a sample too.
-
-    Attributes:
-        seed: root seed from which the runs were drawn, so that any one can be run again.
+    `seed` is the root seed from which the runs were drawn, so that any one can be run again.
 
     Raises:
         DataError: the shapes differ, fewer than two runs a side, a NaN, or an infinite feature. A
@@ -54,23 +52,15 @@ class Samples:
         return len(self.data)
 
     def split(self, share: float) -> tuple[Samples, Samples]:
-        """The first `share` of the runs of each side, and the rest; each holds at least one run.
-
-        Raises:
-            InvalidParameter: the share does not lie strictly between 0 and 1.
-        """
+        """The first `share` of the runs of each side, and the rest; each holds at least one run."""
         require_fraction("share", share)
         at = min(max(round(len(self) * share), 1), len(self) - 1)
-        first = _unchecked(self.data[:at], self.neighbour[:at], self.seed)
-        return first, _unchecked(self.data[at:], self.neighbour[at:], self.seed)
-
-
-def _unchecked(data: Array, neighbour: Array, seed: int) -> Samples:
-    """A part of samples that were checked as a whole; it may hold a single run."""
-    part = object.__new__(Samples)
-    for name, value in (("data", data), ("neighbour", neighbour), ("seed", seed)):
-        object.__setattr__(part, name, value)
-    return part
+        parts = object.__new__(Samples), object.__new__(Samples)  # checked as a whole; each may hold one run
+        for part, chosen in zip(parts, (slice(at), slice(at, None)), strict=True):
+            for name, value in (("data", self.data[chosen]), ("neighbour", self.neighbour[chosen])):
+                object.__setattr__(part, name, value)
+            object.__setattr__(part, "seed", self.seed)
+        return parts
 
 
 @dataclass(frozen=True)
@@ -82,12 +72,9 @@ class Rounding:
     2012). An audit of the mechanism must not see them; an audit of the floating-point grid must.
 
     Each score is rounded by its own magnitude, to 36 bits; where the scores differ by little beside their
-    magnitude, more finely, to 2^-16 of their spread, but never to more than 44 bits. No score is rounded more
-    coarsely because another one is large.
-
-    Attributes:
-        least: no score is rounded more finely than to multiples of this: 44 bits of the median score.
-        most: rounding to 36 bits is no coarser than to multiples of this: 2^-16 of the spread.
+    magnitude, more finely, to 2^-16 of their spread (multiples of `most`), but never to more than 44 bits of
+    itself or of the median score (multiples of `least`). No score is rounded more coarsely because another
+    one is large.
     """
 
     least: float

@@ -32,14 +32,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from dpaudit.auditors.statistics.betting import (
-    FIRST_BLOCK,
-    LOOKS,
-    largest_refutable,
-    looks,
-    pairs_needed,
-    place,
-)
+from dpaudit.auditors.statistics import betting
+from dpaudit.auditors.statistics.betting import FIRST_BLOCK, LOOKS, looks, place
 from dpaudit.auditors.statistics.claim_points import ClaimedPoints, PrivacyCurve, claimed_points
 from dpaudit.auditors.statistics.classifier import Learner, learned_score
 from dpaudit.auditors.statistics.clopper_pearson import require_fraction
@@ -62,6 +56,10 @@ _ARRAYS = ("data", "neighbour", "wealth", "settled", "held", "peak")
 _NUMBERS = ("confidence", "begun", "bets", "seed", "attack_grid")
 
 
+def _goal(confidence: float) -> float:
+    return float(-np.log(1 - confidence))
+
+
 @dataclass(frozen=True)
 class Sequential:
     """A sequential audit at one moment; `update` gives the next, `audit` the result so far.
@@ -70,10 +68,9 @@ class Sequential:
         confidence: for all results of the audit together.
         data: scores [n] so far; `neighbour` likewise.
         begun: pairs before the present block; its bets follow from these alone.
-        wealth: [2, e], log wealth of both strategies at the block's beginning, claim by claim.
-        settled: [e], the largest log wealth of both together at any evaluation before the present block.
-        held: [2, e], log wealth of both strategies now.
-        peak: [e], the largest log wealth of both together at any evaluation so far.
+        wealth: [2, e], log wealth of both strategies at the block's beginning, claim by claim; `held` now.
+        settled: [e], the largest log wealth of both together at any evaluation before the present block;
+            `peak` at any evaluation so far.
         bets: pairs that were bet on, under this score or earlier ones.
         attack_grid: whether scores are not rounded.
     """
@@ -109,8 +106,7 @@ class Sequential:
     def update(self, data: Array, neighbour: Array) -> Sequential:
         """The audit after further pairs of runs, [m] scores on either side; the wealth is evaluated, too.
 
-        Raises:
-            DataError: scores of differing shapes, features instead of scores, or a NaN.
+        `DataError` is raised for scores of differing shapes, features instead of scores, or a NaN.
         """
         first, second = (
             np.concatenate([old, np.asarray(new, dtype=np.float64)])
@@ -149,25 +145,14 @@ class Sequential:
             wealth, settled, begun = wealth + gained[..., -1], peak, end
         bets = self.bets + max(0, len(first) - max(len(self.data), FIRST_BLOCK))
         held = wealth + gained[..., -1]
-        return replace(
-            self,
-            data=first,
-            neighbour=second,
-            begun=begun,
-            wealth=wealth,
-            settled=settled,
-            held=held,
-            peak=peak,
-            bets=bets,
-        )
+        grown = replace(self, data=first, neighbour=second, begun=begun, bets=bets)
+        return replace(grown, wealth=wealth, settled=settled, held=held, peak=peak)
 
     def rescored(self, data: Array, neighbour: Array) -> Sequential:
         """The audit continued with another score and the same wealth.
 
-        Args:
-            data: the new score of past runs that it was not learned from, [n], at least `FIRST_BLOCK`: the
-                next bets follow from them.
-            neighbour: the same of the other side.
+        The new scores are of past runs [n] on either side that the score was not learned from, at least
+        `FIRST_BLOCK`: the next bets follow from them.
         """
         return replace(
             self, data=data, neighbour=neighbour, begun=len(data), wealth=self.held, settled=self.peak
@@ -180,29 +165,25 @@ class Sequential:
         """
         gained = np.zeros((2, len(settled), min(LOOKS, length)))
         bank, delta = self.bank, self.points.report_delta
-        open_ = np.flatnonzero(settled[: len(bank)] < self._goal)
+        open_ = np.flatnonzero(settled[: len(bank)] < _goal(self.confidence))
         error = 1 - self.confidence
         if len(open_):
             event, _ = event_for_epsilon(past, np.zeros(1), np.full(1, delta), len(past), error)
             placed = place(past, event, bank[open_], np.full(len(open_), delta))
             gained[:, open_] = placed.gains(x, y, length)
-        if self.separate and settled[-1] < self._goal:
+        if self.separate and settled[-1] < _goal(self.confidence):
             event, at = event_for_epsilon(past, self.points.epsilons, self.points.deltas, len(past), error)
             point = int(np.flatnonzero(self.points.deltas == at)[0])
             placed = place(past, event, self.points.epsilons[[point]], self.points.deltas[[point]])
             gained[:, -1:] = placed.gains(x, y, length)
         return gained
 
-    @property
-    def _goal(self) -> float:
-        return float(-np.log(1 - self.confidence))
-
     def audit(self) -> Audit:
         """The result so far; with the audit's confidence all results hold at once."""
         bank, n = self.bank, len(self.data)
         if self.bets:
             n = FIRST_BLOCK + self.bets
-        refuted = self.peak[: len(bank)] >= self._goal
+        refuted = self.peak[: len(bank)] >= _goal(self.confidence)
         prefix = len(bank) if refuted.all() else int(np.argmin(refuted))
         delta = self.points.report_delta
         p_value: float | None = None
@@ -210,7 +191,7 @@ class Sequential:
         if self.claim is not None:
             at = -1 if self.separate else int(np.searchsorted(bank, self.points.epsilons[0]))
             p_value = float(np.exp(-max(0.0, self.peak[at])))
-            needed = min(pairs_needed(*point, self.confidence) for point in self.points.pairs)
+            needed = min(betting.pairs_needed(*point, self.confidence) for point in self.points.pairs)
             if n < needed:
                 reason = (
                     f"{n} pairs of runs can refute no point of the claim, whatever they show; "
@@ -230,7 +211,7 @@ class Sequential:
             delta=delta,
             confidence=self.confidence,
             p_value=p_value,
-            largest_refutable_epsilon=largest_refutable(n, delta, self.confidence, float(_GRID[-1])),
+            largest_refutable_epsilon=betting.largest_refutable(n, delta, self.confidence, float(_GRID[-1])),
             event=f"bets on {self.bets} pairs of runs, each placed on what came before",
             inconclusive=inconclusive,
             not_checked=LIMITS if self.attack_grid else (*LIMITS, ROUNDED),
@@ -272,11 +253,7 @@ def begin(
     seed: int = 0,
     attack_grid: bool = False,
 ) -> Sequential:
-    """A sequential audit before its first run; the arguments are those of `threshold`.
-
-    Raises:
-        InvalidParameter: a confidence out of range, or a claim that needs a curve and has none.
-    """
+    """A sequential audit before its first run; the arguments and errors are those of `threshold`."""
     require_fraction("confidence", confidence)
     none = np.zeros(0)
     points = claimed_points(claim, curve, delta)
@@ -303,10 +280,9 @@ class SequentialFeed:
         self._audit: Audit | None = None
 
     def so_far(self, runs: Samples) -> Audit | None:
-        """The result so far, computed anew once there are enough new runs; None before the first.
+        """The result of all runs so far, earlier ones first, computed anew once there are enough new ones.
 
-        Args:
-            runs: all runs so far; those of earlier calls come first.
+        It is None before the first.
         """
         return self._audit if len(runs) < max(2, _FURTHER * self._fed) else self.of_all(runs)
 
@@ -357,12 +333,5 @@ def sequential(
     attack_grid: bool = False,
 ) -> Audit:
     """The sequential audit of samples that are all there already; the arguments are those of `threshold`."""
-    state = begin(
-        claim=claim,
-        curve=curve,
-        delta=delta,
-        confidence=confidence,
-        seed=samples.seed,
-        attack_grid=attack_grid,
-    )
-    return SequentialFeed(state, learner).of_all(samples)
+    state = begin(claim=claim, curve=curve, delta=delta, confidence=confidence, attack_grid=attack_grid)
+    return SequentialFeed(replace(state, seed=samples.seed), learner).of_all(samples)

@@ -1,10 +1,10 @@
 """One event, chosen on a share of the runs and tested on the others.
 
 The scheme is that of DP-Sniper (Bichsel, Steffen, Bogunovic, Vechev 2021) and of Jagielski, Ullman and
-Oprea (2020). The budget of error has one entry: exactly one event (threshold, tail and direction
-together) and one classifier come out of the first shares, and the whole error is spent on testing that
-event on runs that had no part in choosing it. All points of a claimed curve are tested with this one
-event at no further cost: they all follow from the same claim, and share one p-value.
+Oprea (2020). Exactly one event (threshold, tail and direction together) and one classifier come out of the
+first shares, and the whole error is spent on testing that event on runs that had no part in choosing it. All
+points of a claimed curve are tested with this one event at no further cost: they all follow from the same
+claim, and share one p-value.
 """
 
 from __future__ import annotations
@@ -130,12 +130,9 @@ def out_of_reach(points: ClaimedPoints, tested: int, trials: int, confidence: fl
 
 @dataclass(frozen=True)
 class ThresholdEvent:
-    """Scores at or beyond a threshold.
+    """Scores at or beyond a threshold: `upper` ones, at least it, or lower ones, at most it.
 
-    Attributes:
-        threshold: the score.
-        upper: whether the event is score >= threshold, or score <= threshold.
-        swapped: whether it is likelier on the neighbour than on the data.
+    `swapped` is whether the event is likelier on the neighbour than on the data.
     """
 
     threshold: float
@@ -168,9 +165,8 @@ class Candidates:
 
     def event(self, index: int) -> ThresholdEvent:
         """One of the events."""
-        return ThresholdEvent(
-            float(self.thresholds[index]), bool(self.upper[index]), bool(self.swapped[index])
-        )
+        upper, swapped = bool(self.upper[index]), bool(self.swapped[index])
+        return ThresholdEvent(float(self.thresholds[index]), upper, swapped)
 
 
 def candidates(samples: Samples) -> Candidates:

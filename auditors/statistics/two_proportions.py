@@ -45,10 +45,9 @@ class Region:
     """The counts at least as strong as the observed ones, as the staircase x >= start of y's group.
 
     Attributes:
-        trials: of x.
         edges: [cells + 1] of q.
         mass: [cells, groups], the probability of y's group at each cell's lower edge.
-        starts: [groups], the least x in the region.
+        starts: [groups], the least x in the region, of x in 0..trials.
         nuisance: the probability with which q lies outside the cells.
     """
 
@@ -69,13 +68,8 @@ class Region:
     def largest_refuted(self, family: Callable[[float], Ceiling], highest: float, error: float) -> float:
         """The largest theta in [0, highest] with p-value at most `error` for all smaller theta.
 
-        Args:
-            family: theta -> ceiling, each above the ones of smaller theta.
-            highest: the largest theta to test.
-            error: the level of the test.
-
-        Returns:
-            A lower bound on theta that fails with probability at most `error`; 0 if none is refuted.
+        Each ceiling of the family lies above the ones of smaller theta. The result is a lower bound on theta
+        that fails with probability at most `error`; 0 if none is refuted.
         """
         if self.p_value(family(0.0)) > error:
             return 0.0
@@ -91,8 +85,7 @@ class Region:
 def region(x: int, y: int, trials: int, ordering: Ordering, error: float) -> Region:
     """The region of counts at least as strong as (x, y), out of `trials` on either side.
 
-    Raises:
-        InvalidParameter: a count outside 0..trials or an error outside (0, 1).
+    `InvalidParameter` is raised for a count outside 0..trials or an error outside (0, 1).
     """
     nuisance = error * _NUISANCE
     q_low, q_high = proportion_lower(y, trials, nuisance / 2), proportion_upper(y, trials, nuisance / 2)
@@ -150,9 +143,7 @@ def by_mu(trials: int) -> Ordering:
     """Counts ordered by the distance between the normal quantiles of p and q."""
 
     def order(x: Array, y: Array) -> Array:
-        distance: Array = ndtri(np.minimum(x + 0.5, trials + 0.75) / (trials + 1)) - ndtri(
-            (y + 0.5) / (trials + 1)
-        )
-        return distance
+        p, q = np.minimum(x + 0.5, trials + 0.75) / (trials + 1), (y + 0.5) / (trials + 1)
+        return np.asarray(ndtri(p) - ndtri(q))
 
     return order

@@ -51,14 +51,11 @@ QUERIES = 10
 
 @dataclass(frozen=True)
 class Specimen:
-    """One mechanism of the zoo.
+    """One mechanism of the zoo: what is audited, a pair on which its fault shows, its source and its fault.
 
     Attributes:
-        algorithm: what is audited; it has a claim.
-        pair: a pair on which its fault shows.
         pair_epsilon: the least epsilon that holds on the pair at the claim's delta, rounded up; the
             mechanism's own may be larger.
-        source: where it is from, and its fault.
         score: from an output to a number or a vector that distinguishes the sides.
         most_trials: a limit on the trials of a mechanism that is slow to run.
     """
@@ -107,14 +104,7 @@ class Released:
 
     def batch(self, data: Array, curator: Curator, trials: int) -> Any:
         """As many, [trials]."""
-        answers = np.full(trials, data[0])
-        return curator.release(answers, self.mechanism, label="answer", count=trials)
-
-
-def _on_the_grid_of_one(outputs: Array) -> Array:
-    """Whether an output is a multiple of 2^-53, as every 1.0 + noise is and few a 0.0 + noise are."""
-    scaled = outputs * 2.0**53
-    return np.asarray(scaled == np.round(scaled), dtype=np.float64)
+        return curator.release(np.full(trials, data[0]), self.mechanism, label="answer", count=trials)
 
 
 def _plain(rows: Rows, guarantee: PureDP | ApproxDP | None = None) -> Plain:
@@ -212,66 +202,55 @@ def own_variance(data: Array, generator: Generator, trials: int) -> Any:
 
 
 _HALF = QUERIES // 2
-_SAME = np.zeros(QUERIES)
 _TURNED = Pair(np.repeat([0.0, -1.0], _HALF), np.repeat([-1.0, 0.0], _HALF))
 #: Two by two the same; then each pair's first moved down and its second up, so that they meet the next.
 _STAIRS = np.repeat(np.arange(1.0 - _HALF, _HALF, 2.0), 2)
-_CROSSED_STAIRS = _STAIRS + np.tile([-1.0, 1.0], _HALF)
+_CROSSED = Pair(_STAIRS + np.tile([-1.0, 1.0], _HALF), _STAIRS)
+_OPPOSED = Pair(np.zeros(QUERIES), np.repeat([-1.0, 1.0], _HALF))
+_ALL = Pair(np.ones(QUERIES), np.zeros(QUERIES))
+_MOVED = Pair(np.zeros(1), np.ones(1))
 _APART = Pair(np.ones(1), np.zeros(1), "the answers 1 and 0")
 
-_negated = RowScore(np.negative)
 # A position's score: the higher, the stronger evidence for the neighbour; highest for 5, then 6, ...
 _position = RowScore(lambda outputs: np.array([0, 1, 3, 4, 5, 10, 9, 8, 7, 6, 2])[outputs])
+# A no to the lower of two and a yes to the higher: on the neighbour they are the same.
+_crossed = RowScore(lambda yes: (yes[:, 1::2] & ~yes[:, ::2]).any(axis=1))
 _second_half_more = RowScore(lambda yes: yes[:, _HALF:].sum(axis=1) - yes[:, :_HALF].sum(axis=1))
+
+
+def _lyu(
+    number: int, rows: Rows, pair: Pair, epsilon: float, fault: str, score: Score = _position
+) -> Specimen:
+    return Specimen(_plain(rows), pair, epsilon, f"Lyu et al. Algorithm {number}: {fault}", score)
+
+
+def _on_the_grid_of_one(outputs: Array) -> Array:
+    """Whether an output is a multiple of 2^-53, as every 1.0 + noise is and few a 0.0 + noise are."""
+    scaled = outputs * 2.0**53
+    return np.asarray(scaled == np.round(scaled), dtype=np.float64)
+
 
 #: Every specimen by its name.
 ZOO: Mapping[str, Specimen] = {
-    **{
-        f"sparse-vector-{number}": Specimen(
-            _plain(sparse_vector_1), _TURNED, 0.8389, f"Lyu et al. Algorithm {number}: correct", _position
-        )
-        for number in (1, 2)
-    },
-    "sparse-vector-3": Specimen(
-        _plain(sparse_vector_3),
-        Pair(np.ones(QUERIES), np.zeros(QUERIES)),
-        QUERIES / 2,
-        "Lyu et al. Algorithm 3: returns the noisy answer",
-        RowScore(sparse_vector_3_log_ratio),
+    "sparse-vector-1": _lyu(1, sparse_vector_1, _TURNED, 0.8389, "correct"),
+    "sparse-vector-2": _lyu(2, sparse_vector_1, _TURNED, 0.8389, "correct"),
+    "sparse-vector-3": _lyu(
+        3, sparse_vector_3, _ALL, QUERIES / 2, "returns the noisy answer", RowScore(sparse_vector_3_log_ratio)
     ),
-    "sparse-vector-4": Specimen(
-        _plain(sparse_vector_4),
-        _TURNED,
-        1.6595,
-        "Lyu et al. Algorithm 4: too little noise on the queries",
-        _position,
-    ),
-    "sparse-vector-5": Specimen(
-        _plain(sparse_vector_5),
-        Pair(_CROSSED_STAIRS, _STAIRS),
-        math.inf,
-        "Lyu et al. Algorithm 5: no noise on the queries",
-        # A no to the lower of two and a yes to the higher: on the neighbour they are the same.
-        RowScore(lambda yes: (yes[:, 1::2] & ~yes[:, ::2]).any(axis=1)),
-    ),
-    "sparse-vector-6": Specimen(
-        _plain(sparse_vector_6),
-        # Over all pairs the epsilon comes as close to 5 as one likes, on outputs as rare as one likes.
-        Pair(_SAME, _SAME + np.repeat([-1.0, 1.0], _HALF)),
-        4.4862,
-        "Lyu et al. Algorithm 6: answers without end",
-        _second_half_more,
-    ),
+    "sparse-vector-4": _lyu(4, sparse_vector_4, _TURNED, 1.6595, "too little noise on the queries"),
+    "sparse-vector-5": _lyu(5, sparse_vector_5, _CROSSED, math.inf, "no noise on the queries", _crossed),
+    # Over all pairs its epsilon comes as close to 5 as one likes, on outputs as rare as one likes.
+    "sparse-vector-6": _lyu(6, sparse_vector_6, _OPPOSED, 4.4862, "answers without end", _second_half_more),
     "noisy-maximum": Specimen(
         _plain(noisy_maximum),
         Pair(np.zeros(5), np.full(5, -1.0)),
         2.5,
         "Ding, Wang, Wang, Zhang, Kifer 2018: returns the largest noisy answer instead of its position",
-        _negated,
+        RowScore(np.negative),
     ),
     "laplace-on-the-grid": Specimen(
         _plain(laplace),
-        Pair(np.zeros(1), np.ones(1)),
+        _MOVED,
         math.inf,
         "Mironov 2012: Laplace noise in floating point, whose last bits reveal the answer",
         RowScore(_on_the_grid_of_one),
@@ -292,7 +271,7 @@ ZOO: Mapping[str, Specimen] = {
     "randomized-response": Specimen(_plain(randomized_response), _APART, 1.0, "Warner 1965: correct"),
     "own-variance": Specimen(
         _plain(own_variance, ApproxDP(epsilon=1.0, delta=DELTA)),
-        Pair(np.zeros(1), np.ones(1)),
+        _MOVED,
         0.7153,
         "Gaussian noise whose variance depends on the data, within its claim at delta 1e-5",
         RowScore(np.abs),
@@ -316,13 +295,10 @@ ZOO: Mapping[str, Specimen] = {
 
 @dataclass(frozen=True)
 class ZooRow:
-    """One mechanism, audited by every method that applies to it.
+    """One mechanism, audited by every method that applies to it, from as many `trials` on either side.
 
-    Attributes:
-        audits: threshold and sequential on the same trials, and replay where the mechanism draws its noise
-            from a curator.
-        trials: runs on each side.
-        seconds: for all audits.
+    The audits are threshold and sequential on the same trials, and replay where the mechanism draws its
+    noise from a curator; `seconds` is their time together.
     """
 
     name: str
@@ -352,25 +328,22 @@ def zoo_rows(
     """Audit every mechanism of a zoo, one row after the other.
 
     A mechanism that is slow to run gets fewer trials a side; all audits use the one root seed, and all bounds
-    and verdicts of the table hold together with the confidence.
-
-    Raises:
-        InvalidParameter: no trials, a negative seed, or a confidence outside (0, 1).
+    and verdicts of the table hold together with the confidence. `InvalidParameter` is raised for no trials, a
+    negative seed, or a confidence outside (0, 1).
     """
     require_fraction("confidence", confidence)
     audits = sum(2 if isinstance(specimen.algorithm, Plain) else 3 for specimen in zoo.values())
-    return _rows(zoo, trials, seed, 1 - (1 - confidence) / audits)
+    share = 1 - (1 - confidence) / audits
+    return (_row(name, specimen, trials, seed, share) for name, specimen in zoo.items())
 
 
-def _rows(zoo: Mapping[str, Specimen], trials: int, seed: int, confidence: float) -> Iterator[ZooRow]:
-    for name, specimen in zoo.items():
-        began = time.perf_counter()
-        count = min(trials, specimen.most_trials or trials)
-        drawn = run_trials(specimen.algorithm, specimen.pair, count, seed=seed, score=specimen.score)
-        samples = Samples(drawn.data, drawn.neighbour, seed)
-        audits = [
-            audit(samples, claim=specimen.claim, confidence=confidence) for audit in (threshold, sequential)
-        ]
-        if not isinstance(specimen.algorithm, Plain):
-            audits.append(replay(specimen.algorithm, [specimen.pair], seed=seed, confidence=confidence))
-        yield ZooRow(name, specimen, tuple(audits), count, time.perf_counter() - began)
+def _row(name: str, specimen: Specimen, trials: int, seed: int, confidence: float) -> ZooRow:
+    began = time.perf_counter()
+    algorithm, pair, claim = specimen.algorithm, specimen.pair, specimen.claim
+    count = min(trials, specimen.most_trials or trials)
+    drawn = run_trials(algorithm, pair, count, seed=seed, score=specimen.score)
+    samples = Samples(drawn.data, drawn.neighbour, seed)
+    audits = [audit(samples, claim=claim, confidence=confidence) for audit in (threshold, sequential)]
+    if not isinstance(algorithm, Plain):
+        audits.append(replay(algorithm, [pair], seed=seed, confidence=confidence))
+    return ZooRow(name, specimen, tuple(audits), count, time.perf_counter() - began)

@@ -35,19 +35,12 @@ from dpaudit.accountants.privacy_loss.contour.factors import UNIT, Vector, safe_
 from dpaudit.accountants.privacy_loss.contour.sampled import log_mixture
 from dpaudit.accountants.privacy_loss.solve import Bracket
 
-#: Lattice points of the window.
-_POINTS, _COARSE = 1 << 18, 1 << 14
-#: More runs, or more kinds of runs, are left to the contour.
-MOST_RUNS, MOST_PARTS = 4096, 8
-#: Up to so many runs the lattice comes before the contour, which is longest there.
-FEW_RUNS = 64
-#: Largest parameter of a release whose density the nodes resolve.
-MOST_SHIFT = 100.0
-#: A smaller delta is left to the contour.
-LEAST_LOG_DELTA = -400.0
-
+_POINTS, _COARSE = 1 << 18, 1 << 14  # lattice points of the window
+MOST_RUNS, MOST_PARTS = 4096, 8  # more runs, or more kinds of runs, are left to the contour
+FEW_RUNS = 64  # up to so many runs the lattice comes before the contour, which is longest there
+MOST_SHIFT = 100.0  # largest parameter of a release whose density the nodes resolve
+LEAST_LOG_DELTA = -400.0  # a smaller delta is left to the contour
 _NODE, _WEIGHT = np.polynomial.legendre.leggauss(6)
-_FURTHEST = 38.0  # beyond so many standard deviations there is less than 1e-300
 
 
 @dataclass(frozen=True)
@@ -123,8 +116,7 @@ class Split:
         # When gaps grow by h, the second is e^(-c h) times what it was, and (1 - e^-h) times the first.
         fall = math.exp(-self.tilt * self.step)
         fresh = -fall * math.expm1(-self.step) * np.concatenate([[0.0], at[:-1]])
-        above = _running(fall, fresh)
-        return at[::-1], above[::-1]
+        return at[::-1], _running(fall, fresh)[::-1]
 
 
 def split_log_delta(parts: Sequence[Part], epsilon: float, *, mixture_first: bool) -> Bracket:
@@ -145,13 +137,11 @@ def split_log_delta(parts: Sequence[Part], epsilon: float, *, mixture_first: boo
 def split(
     parts: Sequence[Part], log_delta: float, *, mixture_first: bool, epsilon: float | None = None
 ) -> Split | None:
-    """Split every release on one lattice and convolve.
+    """Split every release on one lattice and convolve; None where no lattice of this length resolves the sum.
 
     To be sharp at `epsilon`, where delta is about exp(log_delta), or wherever it is so small.
-    None where no lattice of this length resolves the sum.
     """
-    runs = int(sum(part.count for part in parts))
-    negligible = log_delta + math.log(1e-10)
+    runs, negligible = int(sum(part.count for part in parts)), log_delta + math.log(1e-10)
     ends = [_ends(part, negligible - math.log(runs), mixture_first=mixture_first) for part in parts]
     if any(high - max(low, -100.0 * high) <= 1e-9 * abs(high) for low, high in ends):
         return None  # a loss that is all but constant
@@ -199,8 +189,7 @@ def split(
         log_total += part.count * single
         laws.append(law)
     begin = math.floor(lowest / step) - 2 * runs  # each run's least loss is rounded down once
-    # What lies above the window: nothing, or what Chernoff's inequality says.
-    above, end = 0.0, begin + _POINTS
+    above, end = 0.0, begin + _POINTS  # above the window: nothing, or what Chernoff's inequality says
     if sum(part.count * (law.first + len(law.weight)) for part, law in zip(parts, laws, strict=True)) > end:
         top = end * step
         steepest = int(np.argmin(cumulants - tilts * top))
@@ -261,18 +250,16 @@ def _law(part: Part, step: float, ends: tuple[float, float], *, mixture_first: b
     """One run's losses split onto the lattice of this step between `ends`: raised below, infinite above."""
     first_order = mixture_first or part.rate == 1.0
     u, log_base = _nodes(part, step, ends, mixture_first=first_order)
-    loss = log_mixture(u, part.rate)
-    weight = np.exp(log_base + 1e-11 + (loss if first_order else 0.0))
-    loss = loss if first_order else -loss
+    ratio = log_mixture(u, part.rate)
+    weight = np.exp(log_base + 1e-11 + (ratio if first_order else 0.0))
+    loss = ratio if first_order else -ratio
     first, last = math.floor(ends[0] / step) - 1, math.ceil(ends[1] / step) + 1
     beyond = loss > last * step
     infinite = float(weight[beyond].sum()) + 1e-290
     loss, weight = np.maximum(loss[~beyond], first * step), weight[~beyond]
     cell = np.clip(np.floor(loss / step), first, last - 1.0)
     share = np.expm1(cell * step - loss) / math.expm1(-step) + 8.0 * UNIT * (1.0 + np.abs(loss) / step)
-    share = np.clip(share, 0.0, 1.0)
-    index = (cell - first).astype(np.intp)
-    size = last - first + 1
+    share, index, size = np.clip(share, 0.0, 1.0), (cell - first).astype(np.intp), last - first + 1
     split_up = np.bincount(index, weight * (1.0 - share), size).astype(np.float64)
     split_up += np.bincount(index + 1, weight * share, size)
     return _Law(step, first, split_up, infinite)
@@ -298,7 +285,7 @@ def _nodes(
         u, log_length = _legendre(np.concatenate([edges, cuts]), e)
         atoms = [-math.log(2.0), -math.log(2.0) - e]
         return np.append(u, [-e, e]), np.append(log_length - 0.5 * (u + e) - math.log(4.0), atoms)
-    furthest = _FURTHEST + e
+    furthest = 38.0 + e  # beyond 38 standard deviations there is less than 1e-300
     cuts = np.linspace(-furthest, furthest, math.ceil(32.0 * furthest * max(1.0, e)))
     x, log_length = _legendre(np.concatenate([edges / e + 0.5 * e, cuts]), furthest)
     return e * x - 0.5 * e * e, log_length - 0.5 * x * x - 0.5 * math.log(2.0 * math.pi)
