@@ -110,11 +110,8 @@ def run_trials(
     if batched:
         require_batch_form(algorithm)
     options = dict(run_options or {})
-    first, second = (
-        Side(algorithm, data, side, seed, score, batched, options)
-        for side, data in enumerate((pair.data, pair.neighbour))
-    )
-    sides = first, second
+    how = (seed, score, batched, options)
+    sides = Side(algorithm, pair.data, 0, *how), Side(algorithm, pair.neighbour, 1, *how)
     plan = [
         Chunk(first, side, min(size, trials - first)) for first in range(0, trials, size) for side in (0, 1)
     ]

@@ -142,6 +142,9 @@ def _maximise(p: Array, q: Array, phi: Array, odds: Array, delta: Array) -> tupl
     shape = phi.shape[:-1]
     stake, hedge, growth, reach = np.zeros(shape), np.zeros(shape), np.zeros(shape), np.ones(shape)
 
+    def factors(stake: Array, hedge: Array) -> tuple[Array, Array]:
+        return 1 - hedge[..., None] + stake[..., None] * phi, 1 + hedge[..., None] - stake[..., None] * cost
+
     def allowed(stake: Array, hedge: Array) -> NDArray[np.bool_]:
         # Linear in phi, each factor is least at phi = 0 or phi = 1, whichever bins there are.
         first = np.minimum(1 - hedge, 1 - hedge + stake)
@@ -149,9 +152,7 @@ def _maximise(p: Array, q: Array, phi: Array, odds: Array, delta: Array) -> tupl
         return (stake >= 0) & (first > _FLOOR) & (second > _FLOOR)
 
     for _ in range(_NEWTON_STEPS):
-        first = 1 - hedge[..., None] + stake[..., None] * phi
-        second = 1 + hedge[..., None] - stake[..., None] * cost
-        one, two = 1 / first, 1 / second
+        one, two = (1 / factor for factor in factors(stake, hedge))
         to_stake = (one * phi) @ p - (two * cost) @ q
         to_hedge = two @ q - one @ p
         one, two = one * one, two * two
@@ -172,10 +173,8 @@ def _maximise(p: Array, q: Array, phi: Array, odds: Array, delta: Array) -> tupl
             length = np.where(inside, length, length / 2)
         length = np.where(inside, length, 0.0)
         new_stake, new_hedge = stake + length * move_stake, hedge + length * move_hedge
-        reached = (
-            np.log(1 - new_hedge[..., None] + new_stake[..., None] * phi) @ p
-            + np.log(1 + new_hedge[..., None] - new_stake[..., None] * cost) @ q
-        )
+        first, second = factors(new_stake, new_hedge)
+        reached = np.log(first) @ p + np.log(second) @ q
         # A step too far is taken back, and the next one is shorter.
         better = reached >= growth
         reach = np.where(better, np.minimum(1.0, 2 * length), length / 4)
