@@ -36,11 +36,9 @@ class Store:
     trials is no part of the configuration, so that a finished run can be extended. The numbers at which the
     trials were evaluated are kept beside them: see `remember_look`.
 
-    The file is made if it does not exist. It holds scores of private data: keep it like them.
-
-    Raises:
-        StoreMismatch: the file belongs to another configuration; the error names what differs.
-        UsageError: the file is no such store, or another process uses it.
+    The file is made if it does not exist. It holds scores of private data: keep it like them. `StoreMismatch`
+    is raised where it belongs to another configuration, and names what differs; `UsageError` where it is no
+    such store, or another process uses it.
     """
 
     def __init__(self, path: str | Path, sides: tuple[Side, Side], chunk: int) -> None:

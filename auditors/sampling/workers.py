@@ -52,12 +52,8 @@ def compute(
     """The scores of each chunk and the structure of its outputs, in the given order.
 
     One worker runs everything in this process; a cluster, the address of a `distributed` scheduler, is used
-    instead of workers.
-
-    Raises:
-        TrialFailed: a trial raised.
-        WorkersLost: workers died more than `RETRIES` times in a row.
-        MissingExtra: a cluster is named and `distributed` is not installed.
+    instead of workers. `TrialFailed` is raised for a trial that raised, `WorkersLost` after workers died more
+    than `RETRIES` times in a row, `MissingExtra` where `distributed` is not installed.
     """
     if workers < 1:
         raise InvalidParameter(f"{workers} workers", where="workers", remedy="give 1 or more")
