@@ -129,9 +129,8 @@ def audit_by_sampling(
         run_options: further arguments of `dpaudit.run`.
         progress: called after each chunk.
 
-    Returns:
-        The audit. Ended early by Ctrl-C it is INCONCLUSIVE unless the runs refute the claim; but a test
-        of a fixed number of runs that are kept gives no result then, since it can still be completed.
+    Ended early by Ctrl-C the audit is INCONCLUSIVE unless the runs refute the claim; but a test of a fixed
+    number of runs that are kept gives no result then, since it can still be completed.
 
     Raises:
         InvalidParameter: fewer than 10 trials, no pair, or a parameter out of range.
