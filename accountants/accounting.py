@@ -11,16 +11,7 @@ from typing import assert_never
 from dpaudit.accountants.bridges.imported_ledger import stated_trust
 from dpaudit.accountants.composition.composition import Composition, compose
 from dpaudit.accountants.conditions import TrustedConditions
-from dpaudit.accountants.curves.curves import (
-    ACCOUNTANTS,
-    ImpliedProfile,
-    LossProfile,
-    PrivacyProfile,
-    gdp_profile,
-    pure_profile,
-    rdp_profile,
-    zcdp_profile,
-)
+from dpaudit.accountants.curves import curves
 from dpaudit.accountants.curves.implied import budget_bounds
 from dpaudit.accountants.release_accounts import ReleaseAccounts
 from dpaudit.certificate.conditions import Code, Condition
@@ -39,28 +30,24 @@ from dpaudit.mechanisms import AnyMechanism
 def bounds(composition: Composition, wanted: AnyGuarantee, *, enough: float = 0.0) -> list[Bound]:
     """Upper bounds on the scale of a guarantee, tightest first; empty where that scale has none.
 
-    Args:
-        composition: what is to be bounded.
-        wanted: its kind, delta and order decide; its leading figure is not used.
-        enough: no costlier accountant is used once a leading figure is at most this.
-
-    Raises:
-        CannotBound: every accountant of that scale refuses.
+    The kind, delta and order of `wanted` decide; its leading figure is not used. No costlier accountant is
+    used once a leading figure is at most `enough`. Raises `CannotBound` where every accountant of that scale
+    refuses.
     """
     match wanted:
         case ApproxDP():
             found = _approximate(composition, wanted.delta, enough)
         case RDP():
-            renyi = rdp_profile(composition)
+            renyi = curves.rdp_profile(composition)
             guarantee = RDP(alpha=wanted.alpha, epsilon=renyi.divergence(wanted.alpha))
             found = [Bound(guarantee=guarantee, method=renyi.method, rigour=renyi.rigour)]
         case ZCDP():
-            found = [_of_total(zcdp_profile(composition))]
+            found = [_of_total(curves.zcdp_profile(composition))]
         case GDP():
-            found = [_of_total(gdp_profile(composition))]
+            found = [_of_total(curves.gdp_profile(composition))]
         case PureDP():
             try:
-                found = [_of_total(pure_profile(composition))]
+                found = [_of_total(curves.pure_profile(composition))]
             except CannotBound:
                 found = []
         case _:
@@ -68,12 +55,9 @@ def bounds(composition: Composition, wanted: AnyGuarantee, *, enough: float = 0.
     return sorted(found, key=lambda bound: leading_figure(bound.guarantee))
 
 
-def _of_total(profile: ImpliedProfile) -> Bound:
+def _of_total(profile: curves.ImpliedProfile) -> Bound:
     return Bound(guarantee=profile.guarantee, method=profile.method, rigour=profile.rigour)
 
-
-#: The deltas at which a cost without rho is shown unless the claim names one: the first with a bound.
-_DELTAS = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1)
 
 #: Of so many different mechanisms no tighter bound is sought than one that proves the claim.
 _MANY_DIFFERENT = 4096
@@ -82,7 +66,7 @@ _MANY_DIFFERENT = 4096
 def _approximate(composition: Composition, delta: float, enough: float) -> list[Bound]:
     found: list[Bound] = []
     refused: list[CannotBound] = []
-    for accountant in ACCOUNTANTS:
+    for accountant in curves.ACCOUNTANTS:
         try:
             found.append(_at(accountant(composition), delta))
         except CannotBound as error:
@@ -95,8 +79,8 @@ def _approximate(composition: Composition, delta: float, enough: float) -> list[
     return found
 
 
-def _at(profile: PrivacyProfile, delta: float) -> Bound:
-    if isinstance(profile, LossProfile):
+def _at(profile: curves.PrivacyProfile, delta: float) -> Bound:
+    if isinstance(profile, curves.LossProfile):
         at_least, upper = profile.bracket(delta)
     else:
         at_least, upper = None, profile.epsilon(delta)
@@ -113,11 +97,7 @@ class Accounted:
     accounting: Accounting
 
     def bounds(self, wanted: AnyGuarantee) -> list[Bound]:
-        """Upper bounds of the total on another scale, tightest first.
-
-        Raises:
-            CannotBound: no accountant can bound it there.
-        """
+        """Upper bounds of the total on another scale, tightest first; or raises `CannotBound`."""
         return _total(self.header, self.composition, wanted)
 
 
@@ -126,12 +106,9 @@ def account(
 ) -> Accounting:
     """Bound a ledger on a claim's scale, in total and release by release.
 
-    Args:
-        ledger: the ledger, whole or not, in memory or a stream of a file, which is read to its end; one
-            whose noise was never drawn is refused.
-        claim: what is to be judged; left out, the ledger's own; if there is none, bounds are given
-            as zCDP.
-        most_rows: how many releases to keep accounts of; of more, those that fail first. All are judged.
+    The ledger may be whole or not, in memory or a stream of a file, which is read to its end. The claim left
+    out is the ledger's own; if there is none, bounds are given as zCDP. All releases are judged, and the
+    accounts of at most `most_rows` are kept, those that fail first.
 
     Raises:
         ClaimMismatch: the claim is about another unit, relation or trust model.
@@ -148,10 +125,7 @@ def accounted(
     """As `account`, together with the composition, so that the ledger is composed once for all questions."""
     header = ledger.header
     ledger.require_live_noise()
-    claim = (
-        ledger.claim if claim is None else claim.about(header.unit, header.neighbouring, header.trust_model)
-    )
-
+    claim = claim.about(header.unit, header.neighbouring, header.trust_model) if claim else ledger.claim
     # Under local trust the ledger describes one user, so the number of users never enters. A curator held
     # single units to its budget, whatever groups the claim is about.
     composition = Composition(header.neighbouring, header.group_size if header.budget is None else 1)
@@ -166,7 +140,6 @@ def accounted(
         composition.add(release)
         accounts.add(release)
         trusted.add(release)
-
     accounting = Accounting(
         ledger_hash=ledger.hash,
         claim=claim,
@@ -192,14 +165,10 @@ def _total(header: Header, composition: Composition, wanted: AnyGuarantee | None
 
 @lru_cache(maxsize=1 << 14)  # ledgers repeat releases
 def _alone(
-    mechanism: AnyMechanism,
-    count: int,
-    claimed: AnyGuarantee | None,
-    neighbouring: Neighbouring,
-    group_size: int,
+    mechanism: AnyMechanism, count: int, claimed: AnyGuarantee | None, neighbouring: Neighbouring, size: int
 ) -> AnyGuarantee:
     """What is proved of a release by itself, on the scale of the claim about it."""
-    alone = compose([Release(label="alone", mechanism=mechanism, count=count)], neighbouring, group_size)
+    alone = compose([Release(label="alone", mechanism=mechanism, count=count)], neighbouring, size)
     if claimed is not None:
         try:
             found = bounds(alone, claimed, enough=leading_figure(claimed) * (1 + CLAIM_TOLERANCE))
@@ -213,12 +182,10 @@ def _alone(
 
 
 def _on_some_scale(composition: Composition, *, enough: float = 0.0) -> list[Bound]:
-    """Bounds on zCDP's scale, or as epsilon at a small delta where it has none; `enough` as in `bounds`.
-
-    Raises:
-        CannotBound: on none of these scales.
-    """
-    scales: list[AnyGuarantee] = [ZCDP(rho=0.0), *(ApproxDP(epsilon=0.0, delta=delta) for delta in _DELTAS)]
+    """Bounds on zCDP's scale, or as epsilon at a small delta where it has none; `enough` as in `bounds`."""
+    #: A cost without rho is shown at the first of these deltas that has a bound.
+    deltas = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1)
+    scales: list[AnyGuarantee] = [ZCDP(rho=0.0), *(ApproxDP(epsilon=0.0, delta=delta) for delta in deltas)]
     for scale in scales[:-1]:
         try:
             return bounds(composition, scale, enough=enough)
@@ -231,12 +198,10 @@ def _require_within_budget(composition: Composition, budget: AnyGuarantee) -> No
     spent = bounds(composition, budget)
     if not spent or leading_figure(spent[0].guarantee) > leading_figure(budget) * (1 + CLAIM_TOLERANCE):
         cost = spent[0].guarantee if spent else "more than can be bounded"
-        raise NotCertifiable(
-            f"the releases cost {cost}, the budget was {budget}",
-            where="header.budget",
-            why="a filter that had held this budget would have refused one of them",
-            remedy="run the algorithm again with a curator that holds the budget",
-        )
+        what = f"the releases cost {cost}, the budget was {budget}"
+        why = "a filter that had held this budget would have refused one of them"
+        remedy = "run the algorithm again with a curator that holds the budget"
+        raise NotCertifiable(what, where="header.budget", why=why, remedy=remedy)
 
 
 def _taken_on_trust(

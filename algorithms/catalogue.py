@@ -11,16 +11,10 @@ import numpy as np
 
 from dpaudit.algorithms.data.loaders import read_episodes, read_trajectories
 from dpaudit.algorithms.data.tables import read_matrix, read_rewards
+from dpaudit.algorithms.environments import linear_mdp
 from dpaudit.algorithms.environments.chain import LARGEST_RETURN, Chain
 from dpaudit.algorithms.environments.frozen_lake import frozen_lake_data
 from dpaudit.algorithms.environments.line_world import middle_rewards
-from dpaudit.algorithms.environments.linear_mdp import (
-    HORIZON,
-    appendix_f_behaviour,
-    appendix_f_mdp,
-    one_hot_features,
-    random_linear_mdp,
-)
 from dpaudit.algorithms.environments.linear_mixture import one_hot_mixture, random_linear_mixture
 from dpaudit.algorithms.environments.riverswim import figure_river
 from dpaudit.algorithms.environments.tabular import BuiltinData
@@ -49,9 +43,6 @@ BUILTIN_DATA: Mapping[str, Callable[[], BuiltinData]] = {
     "treatment": treatment_data,
     "frozen-lake": frozen_lake_data,
 }
-
-
-# ---- DP-APVI (Qiao and Wang 2023, Algorithm 1).
 
 
 def _apvi_options(values: Values) -> dict[str, Any]:
@@ -102,9 +93,6 @@ DP_APVI = Builtin(
 )
 
 
-# ---- DP-VAPVI (Qiao and Wang 2023, Algorithm 2).
-
-
 def _vapvi_options(values: Values) -> dict[str, Any]:
     given = values.get("split", False)
     split = {"true": True, "false": False, "1": True, "0": False}.get(str(given).lower())
@@ -120,19 +108,18 @@ def _vapvi_options(values: Values) -> dict[str, Any]:
 
 
 def _vapvi_example(values: Values) -> Prepared:
-    horizon = values.get("horizon", HORIZON)
-    mdp = appendix_f_mdp(values["instance"], horizon=horizon, normalised=values["features"] == "normalised")
-    data = mdp.sample_trajectories(
-        values["K"], appendix_f_behaviour(horizon), np.random.default_rng(_LINEAR_SEED)
-    )
+    horizon, normalised = values.get("horizon", linear_mdp.HORIZON), values["features"] == "normalised"
+    mdp = linear_mdp.appendix_f_mdp(values["instance"], horizon=horizon, normalised=normalised)
+    behaviour = linear_mdp.appendix_f_behaviour(horizon)
+    data = mdp.sample_trajectories(values["K"], behaviour, np.random.default_rng(_LINEAR_SEED))
     return DPVAPVI(mdp.features, horizon, mdp=mdp, **_vapvi_options(values)), data
 
 
 def _vapvi_fit(path: Path, values: Values) -> Prepared:
-    names = ("states", "actions", "horizon")
+    names = "states", "actions", "horizon"
     n_states, n_actions, horizon = (public_size(values[name], name) for name in names)
     data = read_trajectories(path, n_states=n_states, n_actions=n_actions, horizon=horizon)
-    return DPVAPVI(one_hot_features(n_states, n_actions), horizon, **_vapvi_options(values)), data
+    return DPVAPVI(linear_mdp.one_hot_features(n_states, n_actions), horizon, **_vapvi_options(values)), data
 
 
 DP_VAPVI = Builtin(
@@ -156,9 +143,6 @@ DP_VAPVI = Builtin(
     built_in=_vapvi_example,
     own=_vapvi_fit,
 )
-
-
-# ---- DP-LSW and DP-LSL (Balle, Gomrokchi and Precup 2016, Algorithms 1 and 2).
 
 
 def _evaluation_options(given: Values) -> dict[str, Any]:
@@ -233,8 +217,6 @@ DP_LSL = Builtin(
 )
 
 
-# ---- LDP-UCRL-VTR (Liao, He and Gu 2023) and Private LSVI-UCB (Ngo, Vietri and Wu 2022).
-
 _USERS_ANSWER = "its users answer whatever action they are given; a file holds the answers to some"
 
 
@@ -244,13 +226,10 @@ def _ldp_ucrl_vtr(values: Values) -> Prepared:
         mixture = random_linear_mixture(n_states, 2, 2 * n_states, 4, seed=_MIXTURE_SEED)
     else:
         mixture = one_hot_mixture(figure_river(values["river"], n_states))
-    algorithm = LDPUCRLVTR(
-        MixtureModel(mixture.features, mixture.rewards, clip_below=values["values"] == "clipped"),
-        ApproxDP(epsilon=values["epsilon"], delta=values["delta"]),
-        values["calibration"],
-        MixtureConstants(**LDP_UCRL_VTR.constants(values)),
-        mdp=mixture,
-    )
+    model = MixtureModel(mixture.features, mixture.rewards, clip_below=values["values"] == "clipped")
+    guarantee = ApproxDP(epsilon=values["epsilon"], delta=values["delta"])
+    constants = MixtureConstants(**LDP_UCRL_VTR.constants(values))
+    algorithm = LDPUCRLVTR(model, guarantee, values["calibration"], constants, mdp=mixture)
     return algorithm, online_users(mixture, values["K"], seed=_MIXTURE_SEED)
 
 
@@ -281,7 +260,7 @@ LDP_UCRL_VTR = Builtin(
 
 def _private_lsvi_ucb(values: Values) -> Prepared:
     horizon, dimension, users = (public_size(values[name], name) for name in ("horizon", "dimension", "K"))
-    process = random_linear_mdp(4, 3, horizon, dimension, seed=_LSVI_SEED)
+    process = linear_mdp.random_linear_mdp(4, 3, horizon, dimension, seed=_LSVI_SEED)
     algorithm = PrivateLSVIUCB(
         LinearModel(process.features, horizon, values["values"]),
         users,
@@ -319,9 +298,7 @@ PRIVATE_LSVI_UCB = Builtin(
 )
 
 
-# ---- Q-learning on [0, 1] (Wang and Hegde 2019), published, corrected and its baselines.
-
-#: The parameters that each form takes beside those of all.
+#: The parameters that each form of Q-learning takes beside those of all.
 _Q_FORMS: Mapping[str, frozenset[str]] = {
     "corrected": frozenset({"clip", "beta", "nodes"}),
     "published": frozenset({"sigma", "resets", "view", "k", "lipschitz_squared", "nodes"}),

@@ -41,16 +41,11 @@ class Parameter:
         return self.meaning if self.default is None else f"{self.meaning}; default {self.default:g}"
 
     def require(self, value: object, name: str) -> None:
-        """Refuse a value of another kind.
-
-        Raises:
-            UsageError: a word that is not known.
-            InvalidParameter: not a number, or not a whole number.
-        """
+        """Raise `UsageError` for a word that is not known, `InvalidParameter` for another kind of number."""
+        where = f"-P {name}"
         if self.words and value not in self.words:
-            raise UsageError(
-                f"unknown {name} {value!r}", where=f"-P {name}", remedy=f"give {' or '.join(self.words)}"
-            )
+            remedy = f"give {' or '.join(self.words)}"
+            raise UsageError(f"unknown {name} {value!r}", where=where, remedy=remedy)
         if self.kind == "text":
             return
         whole = self.kind == "whole"
@@ -58,7 +53,7 @@ class Parameter:
         if isinstance(value, bool) or not isinstance(value, kind) or (whole and value < 0):
             raise InvalidParameter(
                 f"{name} = {value!r}",
-                where=f"-P {name}",
+                where=where,
                 why=f"only a {'whole number' if whole else 'number'} is accepted",
                 remedy=f"write -P {name}={'3' if whole else '0.5'}, for instance",
             )
@@ -96,9 +91,7 @@ class Builtin:
     def example(self, **given: Any) -> Prepared:
         """The algorithm on its built-in data.
 
-        Raises:
-            UsageError: unknown parameters or words, or some that have no meaning for these data.
-            InvalidParameter: numbers out of range.
+        Raises `UsageError` for parameters or words that are unknown or have no meaning for these data.
         """
         return self.built_in(self._values(given, "built-in"))
 
@@ -117,11 +110,7 @@ class Builtin:
 
     def constants(self, values: Values) -> dict[str, Any]:
         """Those values that set a field of the algorithm's constants, by field."""
-        return {
-            parameter.constant: values[name]
-            for name, parameter in self.takes.items()
-            if parameter.constant and name in values
-        }
+        return {p.constant: values[name] for name, p in self.takes.items() if p.constant and name in values}
 
     def _values(self, given: Mapping[str, Any], data: Literal["built-in", "own"]) -> Values:
         why = "a parameter that has no effect would look as if it had been used"
@@ -129,24 +118,16 @@ class Builtin:
             parameter = self.takes.get(name)
             if parameter is None:
                 known = ", ".join(f"{known} ({line})" for known, line in self.parameters.items())
-                raise UsageError(
-                    f"unknown parameter {name!r}", where="-P", why=why, remedy=f"known are {known}"
-                )
+                what = f"unknown parameter {name!r}"
+                raise UsageError(what, where="-P", why=why, remedy=f"known are {known}")
             if parameter.data not in {None, data}:
-                raise UsageError(
-                    f"parameter {name!r} applies to {parameter.data} data only",
-                    where=f"-P {name}",
-                    why=why,
-                    remedy="leave it out, or leave --data out"
-                    if data == "own"
-                    else "add --data FILE, or leave it out",
-                )
+                what = f"parameter {name!r} applies to {parameter.data} data only"
+                out = "leave it out"
+                remedy = f"{out}, or leave --data out" if data == "own" else f"add --data FILE, or {out}"
+                raise UsageError(what, where=f"-P {name}", why=why, remedy=remedy)
             parameter.require(value, name)
-        defaults = {
-            name: parameter.words[0] if parameter.words else parameter.default
-            for name, parameter in self.takes.items()
-        }
-        return {name: value for name, value in {**defaults, **given}.items() if value is not None}
+        values = {name: p.words[0] if p.words else p.default for name, p in self.takes.items()} | dict(given)
+        return {name: value for name, value in values.items() if value is not None}
 
 
 def no_file(why: str, instead: str, path: Path, values: Values) -> NoReturn:

@@ -15,11 +15,7 @@ Array = NDArray[np.float64]
 
 
 def public_size(size: int | None, name: str) -> int:
-    """``size`` as a positive integer, or an error that says why it has to be declared.
-
-    Raises:
-        InvalidParameter: if it is missing or not a positive integer.
-    """
+    """``size`` as a positive integer; else `InvalidParameter`, which says why it has to be declared."""
     if isinstance(size, (int, np.integer)) and not isinstance(size, bool) and size >= 1:
         return int(size)
     raise InvalidParameter(
@@ -46,9 +42,8 @@ def require_nonnegative(value: float, where: str) -> None:
 def require_failure_probability(probability: float) -> None:
     """Raise `InvalidParameter` unless the failure probability of a utility theorem lies in (0, 1)."""
     if not 0.0 < probability < 1.0:
-        raise InvalidParameter(
-            f"failure_probability = {probability!r}", where="failure_probability", remedy="give one in (0, 1)"
-        )
+        what = f"failure_probability = {probability!r}"
+        raise InvalidParameter(what, where="failure_probability", remedy="give one in (0, 1)")
 
 
 def require_word(word: object, where: str, known: Collection[str]) -> None:
@@ -58,11 +53,7 @@ def require_word(word: object, where: str, known: Collection[str]) -> None:
 
 
 def unit_rewards(rewards: ArrayLike) -> Array:
-    """A copy of a public reward function as doubles [H, S, A] in [0, 1].
-
-    Raises:
-        InvalidParameter: it is something else.
-    """
+    """A copy of a public reward function as doubles [H, S, A] in [0, 1]; else `InvalidParameter`."""
     table = np.array(rewards, dtype=np.float64)
     if table.ndim != 3 or not table.size or not ((table >= 0.0) & (table <= 1.0)).all():
         raise InvalidParameter(

@@ -17,6 +17,7 @@ import os
 import platform
 import subprocess
 import sys
+import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -245,7 +246,7 @@ def _machine() -> list[str]:
     versions = ", ".join(f"{name} {_version(name)}" for name in names)
     return [
         f"{datetime.now(UTC):%Y-%m-%d}; {model}, {os.cpu_count()} cores, one thread each;",
-        f"{platform.system()}, Python {platform.python_version()}; {versions}.",
+        *textwrap.wrap(f"{platform.system()}, Python {platform.python_version()}; {versions}.", 110),
     ]
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from pydantic import TypeAdapter
+from wrapping import wrapped
 
 from dpaudit.accountants.accounting import bounds
 from dpaudit.accountants.composition.composition import compose
@@ -62,24 +63,26 @@ EXAMPLES: dict[str, dict[str, Any]] = {
 HEAD = f"""\
 # Mechanisms
 
-Made by `python docs/make_mechanisms.py` from the classes' own docstrings; a test holds it complete and up
-to date.
-
 A mechanism is a frozen record: parameters, how it samples, its log density for the audits, and a **proof
-obligation** - the theorem that its cost rests on, and what that theorem requires of the query. It never
-knows how it composes: that is the [accountants'](accountants.md) business. The obligation is the
-algorithm's to meet. Where the curator clips, it is met by construction; where a sensitivity is
-`declared`, it is taken on your word, stands under *Not checked*, and replay looks for a pair that breaks
-it.
+obligation**: the theorem that its cost rests on, and what that theorem requires of the query. How mechanisms
+compose is the subject of the [accountants](accountants.md). The algorithm has to meet the obligation. Where the
+curator clips, it is met by construction; where a sensitivity is `declared`, it is taken on trust and listed under
+*Not checked*, and replay looks for a pair that breaks it.
 
 ## What one release costs
 
-Each with the parameters shown under its name below, sensitivity 1; none: no finite bound on that scale.
-The last column is the tightest bound of all accountants. Figures are upper bounds, rounded to four digits
-upwards.
+Each mechanism has sensitivity 1 and the parameters shown under its name below; `none` means that there is no
+finite bound on that scale. The last columns are the tightest bound of all accountants and its method. Figures are
+upper bounds, rounded upwards to four digits.
 
 | mechanism | epsilon | rho | mu | epsilon at delta {DELTA:g} | by |
 |---|---|---|---|---|---|
+"""
+
+
+FOOT = """
+This page is made by `python docs/make_mechanisms.py` from the classes' own docstrings; a test holds it complete and
+up to date.
 """
 
 
@@ -122,9 +125,8 @@ def _row(kind: str) -> str:
 
 
 def _words(text: str) -> str:
-    """A docstring's paragraphs in Markdown: one line each, code in single quotes."""
-    paragraphs = [" ".join(part.split()) for part in text.split("\n\n")]
-    return "\n\n".join(re.sub(r"``(.+?)``", r"`\1`", part) for part in paragraphs)
+    """A docstring in Markdown: code in single quotes."""
+    return re.sub(r"``(.+?)``", r"`\1`", text)
 
 
 def _section(kind: str, mechanism: type[Any]) -> Iterator[str]:
@@ -159,7 +161,8 @@ def mechanisms_page() -> str:
     """The page, from the closed union."""
     kinds = {mechanism.model_fields["kind"].default: mechanism for mechanism in get_args(AnyMechanism)}
     rows = "".join(_row(kind) for kind in kinds)
-    return HEAD + rows + "".join(part for kind in kinds.items() for part in _section(*kind))
+    sections = "".join(part for kind in kinds.items() for part in _section(*kind))
+    return wrapped(HEAD + rows + sections + FOOT)
 
 
 if __name__ == "__main__":

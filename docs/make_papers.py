@@ -9,6 +9,7 @@ import papers_liao_he_gu_2023 as liao_he_gu_2023
 import papers_ngo_vietri_wu_2022 as ngo_vietri_wu_2022
 import papers_qiao_wang_2023 as qiao_wang_2023
 import papers_wang_hegde_2019 as wang_hegde_2019
+from wrapping import wrapped
 
 HEAD = """\
 # What dpaudit says of the papers
@@ -32,7 +33,7 @@ def papers_page() -> str:
         ngo_vietri_wu_2022,
     )
     parts = [HEAD, *(paper.section() for paper in papers), FOOT]
-    return "\n\n".join(part.rstrip("\n") for part in parts) + "\n"
+    return wrapped("\n\n".join(part.rstrip("\n") for part in parts))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Audit a diffprivlib model: private linear regression, refitted on either side of a pair.
+"""Audit a diffprivlib model: private linear regression, fitted many times on both sides of a pair.
 
 Usage: python examples/audit_diffprivlib.py [trials]
 """
@@ -32,7 +32,7 @@ def regression(data: np.ndarray, generator: np.random.Generator) -> np.ndarray:
 
 MECHANISM = Plain(regression, claim=Claim(PureDP(epsilon=EPSILON), unit="row", neighbouring="replace-one"))
 ROWS = np.column_stack([np.linspace(0.0, 1.0, 20), np.linspace(0.0, 1.0, 20)])
-PAIR = Pair(ROWS, np.vstack([ROWS[:-1], [[1.0, 0.0]]]), "the last row's outcome turned over")
+PAIR = Pair(ROWS, np.vstack([ROWS[:-1], [[1.0, 0.0]]]), "the last row's outcome reversed")
 
 
 def trials(count: int) -> Trials:

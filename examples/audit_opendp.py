@@ -1,4 +1,4 @@
-"""Audit an OpenDP measurement: sampled, against what OpenDP itself says of it.
+"""Audit an OpenDP measurement by sampling, and compare it with the epsilon that OpenDP states.
 
 Usage: python examples/audit_opendp.py [trials]
 """

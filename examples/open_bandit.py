@@ -1,14 +1,14 @@
-"""Logged bandit feedback of a fashion shop, the small Open Bandit Dataset that the package obp brings along.
+"""Logged bandit feedback of a fashion shop, the small Open Bandit Dataset that comes with the package obp.
 
 python examples/open_bandit.py rounds.csv
 dpaudit certify dp-vapvi --data rounds.csv -P states=3 -P actions=34 -P horizon=1
 dpaudit audit examples/open_bandit.py:learner
 
-Each of 10 000 rounds is a recommendation to somebody: a place on the page (the state), a garment (the
-action, chosen at random), clicked or not (the reward). The unit of privacy is a round; whose round it was
-the data do not say, so that somebody with many rounds is protected for each, and not for all at once.
+Each of 10 000 rounds is a recommendation to one person: a place on the page (the state), a garment (the
+action, chosen at random), clicked or not (the reward). The unit of privacy is a round. The data do not say
+whose round it was, so somebody with many rounds is protected for each, and not for all at once.
 
-Needs the extra ``examples``: obp 0.4.0, the last one that does not ask for torch. Its own
+Needs the extra ``examples``: obp 0.4.0, the last release that does not need torch. Its own
 `OpenBanditDataset` reads the log.
 
 Saito, Y., Aihara, S., Matsutani, M. and Narita, Y. (2021). Open Bandit Dataset and Pipeline: Towards
@@ -48,7 +48,7 @@ def rounds() -> TrajectoryData:
         def pre_process(self) -> None:
             """Leave users' and garments' features out; the class offers this method to be overridden."""
 
-    # The path is the one that obp takes unless told; told, it does not say that it downloads what it holds.
+    # obp's own default path; given explicitly, obp does not announce a download that it does not make.
     inside = Path(obp.__file__).parent / "dataset" / "obd"
     log = Rounds(behavior_policy="random", campaign="men", data_path=inside)
     place, garment, click = log.position, log.action, log.reward  # [n] each

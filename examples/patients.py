@@ -1,16 +1,16 @@
-"""One's own CSV of patients, with the defects that such files have, and how to mend them.
+"""A hospital's CSV of patients with the defects that such files have, and how to repair them.
 
 python examples/patients.py export patients.csv rewards.csv     # a hospital's export, simulated
 python examples/patients.py words patients.csv step1.csv        # words to numbers
-python examples/patients.py twice step1.csv step2.csv           # lines that stand twice
-python examples/patients.py gaps step2.csv mended.csv           # visits that are missing
-dpaudit certify dp-apvi --data mended.csv -P rewards=rewards.csv
+python examples/patients.py twice step1.csv step2.csv           # repeated lines
+python examples/patients.py gaps step2.csv repaired.csv         # visits that are missing
+dpaudit certify dp-apvi --data repaired.csv -P rewards=rewards.csv
 dpaudit audit examples/patients.py:planner
 
-Mending is part of the algorithm: the guarantee is about the export, so two exports that differ in one
-patient must be two mended files that differ in one patient. Hence each rule below looks at one patient's
-lines alone, and none drops a patient, since the number of patients is public. What a rule did is private:
-nothing is printed.
+Repairing is part of the algorithm: the guarantee is about the export, so two exports that differ in one
+patient must become two repaired files that differ in one patient. Each rule below therefore reads the lines
+of one patient only, and none drops a patient, because the number of patients is public. What a rule changed
+is private: nothing is printed.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from dpaudit.algorithms.offline.dp_apvi import DPAPVI, PenaltyConstants
 Line = Mapping[str, str]
 
 PATIENTS, VISITS = 2000, 4
-#: The public codebook. In the columns below, a word that is not in it is a slip, and becomes 0.
+#: The public codebook. In the columns below, a word that is not in it is an error, and becomes 0.
 CODEBOOK = {"critical": "0", "ill": "1", "recovering": "2", "healthy": "3", "wait": "0", "treat": "1"}
-#: Not whose line it is: a slip there would mix two patients, and is left for `certify` to refuse.
+#: Without the episode and step: an error there would mix two patients, so `certify` refuses it.
 OBSERVED = ("state", "action", "reward", "next_state")
 
 #: What is certified and audited; the built-in course of treatment has the same sizes.
@@ -49,13 +49,13 @@ def words(lines: Iterable[Line]) -> Iterator[Line]:
 
 
 def twice(lines: Iterable[Line]) -> Iterator[Line]:
-    """Of the lines of one patient's visit the first."""
+    """The first of the lines of one patient's visit."""
     for _, visit in groupby(_sorted(lines), key=_place):
         yield next(visit)
 
 
 def gaps(lines: Iterable[Line]) -> Iterator[Line]:
-    """Every visit there: a missing one leads, untreated, from the end of the one before it to the next."""
+    """Every visit; a missing one leads, untreated, from the end of the one before it to the next."""
     for patient, kept in groupby(_sorted(lines), key=lambda line: line["episode"]):
         visits = {int(line["step"]): line for line in kept}
         state = next(iter(visits.values()))["state"]
@@ -69,7 +69,7 @@ def gaps(lines: Iterable[Line]) -> Iterator[Line]:
 
 
 def export(path: Path, rewards: Path) -> None:
-    """A simulated export with words, lines that stand twice, and visits that are missing; always the same."""
+    """A simulated export with words, repeated lines and missing visits; always the same."""
     data, mdp = treatment_data(PATIENTS)
     write_rewards(mdp.rewards, rewards)
     write_csv(data, path)

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any, NamedTuple
 
+from dpaudit import mechanisms as ours
 from dpaudit.accountants.composition.composition import Composition, compose_ledger
 from dpaudit.accountants.pairs.tables import MOST_MOVES, table_term
 from dpaudit.accountants.privacy_loss.terms import DiscreteTerm
@@ -27,22 +28,7 @@ from dpaudit.claims.guarantees import ApproxDP
 from dpaudit.claims.relations import Neighbouring
 from dpaudit.errors import CannotBound
 from dpaudit.ledger.ledger import Ledger
-from dpaudit.mechanisms import (
-    AnyMechanism,
-    DiscreteGaussian,
-    DiscreteLaplace,
-    Exponential,
-    Gaussian,
-    GaussianProcess,
-    Laplace,
-    OpaqueApproxDP,
-    OpaquePureDP,
-    PoissonSampled,
-    RandomizedResponse,
-    SymmetricGaussian,
-    Tabulated,
-    TreeAggregation,
-)
+from dpaudit.mechanisms import AnyMechanism, PoissonSampled, Tabulated
 
 METHOD = "dp-accounting PLD"
 
@@ -52,28 +38,17 @@ MOST_EPSILON = 100.0
 MOST_RUNS = 10_000
 MOST_CONVOLUTIONS = 200
 MOST_EXPOSURES = 2
-
-#: dp-accounting's own spacing of losses. It is widened for larger figures, so that arrays stay as long, and
-#: for more convolutions, so that all together take as long; either loosens both of its figures.
-_SPACING = 1e-4
-_EPSILON_AT_SPACING = 8.0
-_CONVOLUTIONS_AT_SPACING = 40
-
-#: The longest array that one mechanism may need.
-_MOST_POINTS = 500_000
+_MOST_POINTS = 500_000  # in the array that one mechanism may need
 
 #: What one unit is exposed to: mechanisms, each with how often it runs.
 Runs = Collection[tuple[AnyMechanism, int]]
 
 
 class Enclosure(NamedTuple):
-    """dp-accounting's epsilon at one delta, rounded both ways.
+    """dp-accounting's epsilon at one delta, rounded upwards, and downwards of releases with such a figure.
 
-    Attributes:
-        epsilon: rounded upwards (pessimistic).
-        at_least: rounded downwards (optimistic), of the releases that have such a figure.
-        same: whether it is of the very pairs that dpaudit composes; else of pairs that the mechanisms really
-            have, and dpaudit's figure may be larger.
+    `same`: whether it is of the very pairs that dpaudit composes; else of pairs that the mechanisms really
+    have, and dpaudit's figure may be larger.
     """
 
     epsilon: float
@@ -119,8 +94,7 @@ def _compared(ledger: Ledger, bounds: Sequence[Bound], composition: Composition 
 def enclose(exposures: Sequence[Runs], neighbouring: Neighbouring, near: ApproxDP) -> Enclosure:
     """Enclose the largest epsilon over all exposures at the delta of `near`, whose epsilon sets the spacing.
 
-    Raises:
-        CannotBound: outside the range in which dp-accounting is sound and takes seconds, or it fails.
+    Raises `CannotBound`: outside the range in which dp-accounting is sound and takes seconds, or it fails.
     """
     epsilon, delta = near.epsilon, near.delta
     if not LEAST_DELTA <= delta <= LARGEST_DELTA:
@@ -130,19 +104,17 @@ def enclose(exposures: Sequence[Runs], neighbouring: Neighbouring, near: ApproxD
         )
     if epsilon > MOST_EPSILON:
         raise _no_opinion(f"it is not used for epsilons above {MOST_EPSILON:g}, and this is {epsilon:.6g}")
-    if len(exposures) > MOST_EXPOSURES:
-        raise _no_opinion(
-            f"units can meet the parts of the splits in {len(exposures)} ways, which is too many"
-        )
+    if (ways := len(exposures)) > MOST_EXPOSURES:
+        raise _no_opinion(f"units can meet the parts of the splits in {ways} ways, which is too many")
     needed = max(map(_convolutions, exposures))
-    spacing = _SPACING * max(1.0, epsilon / _EPSILON_AT_SPACING, needed / _CONVOLUTIONS_AT_SPACING)
+    # dp-accounting's own spacing of losses is widened for larger figures, so that arrays stay as long, and
+    # for more convolutions, so that all together take as long; either loosens both of its figures.
+    spacing = 1e-4 * max(1.0, epsilon / 8.0, needed / 40)
     try:
         composed = [_composed(exposure, neighbouring, spacing) for exposure in exposures]
-        return Enclosure(
-            _largest([one.rounded_up for one in composed], delta),
-            _largest([one.rounded_down for one in composed], delta),
-            all(one.same for one in composed),
-        )
+        pessimistic = _largest([one.rounded_up for one in composed], delta)
+        optimistic = _largest([one.rounded_down for one in composed], delta)
+        return Enclosure(pessimistic, optimistic, all(one.same for one in composed))
     except CannotBound:
         raise
     except Exception as error:  # noqa: BLE001  (whatever another library raises, the proof stands without it)
@@ -155,14 +127,11 @@ def _convolutions(exposure: Runs) -> int:
     if runs > MOST_RUNS:
         raise _no_opinion(f"it is limited to {MOST_RUNS} runs, and these are {runs}")
     # Sampled noise has two distributions, one for each order of its pair.
-    needed = sum(
-        (count.bit_length() + count.bit_count()) * (2 if isinstance(mechanism, PoissonSampled) else 1)
-        for mechanism, count in exposure
-    )
+    orders = ((2 if isinstance(mechanism, PoissonSampled) else 1, count) for mechanism, count in exposure)
+    needed = sum(both * (count.bit_length() + count.bit_count()) for both, count in orders)
     if needed > MOST_CONVOLUTIONS:
-        raise _no_opinion(
-            f"it would take too long: {needed} convolutions, and {MOST_CONVOLUTIONS} are the limit"
-        )
+        limit = f"{needed} convolutions, and {MOST_CONVOLUTIONS} are the limit"
+        raise _no_opinion(f"it would take too long: {limit}")
     return needed
 
 
@@ -175,10 +144,7 @@ def _largest(losses: Iterable[Any], delta: float) -> float:
 
 @dataclass(frozen=True)
 class _Losses:
-    """Distributions of one run's privacy loss, pessimistic and optimistic (None: dp-accounting has none).
-
-    One run of the mechanism has them `times` over; `same` as in `Enclosure`.
-    """
+    """One run's privacy losses, `times` over, rounded both ways (None: there are none); see `Enclosure`."""
 
     rounded_up: Any
     rounded_down: Any
@@ -224,8 +190,7 @@ def _repeated(losses: Any, count: int) -> Any:
 def _losses(mechanism: AnyMechanism, neighbouring: Neighbouring, spacing: float) -> _Losses | None:
     """A mechanism's worst pair in dp-accounting's own terms; None for one that reveals nothing.
 
-    Raises:
-        CannotBound: it has none there, or one that takes too long an array.
+    Raises `CannotBound`: it has none there, or one that takes too long an array.
     """
     from dp_accounting.pld import common
     from dp_accounting.pld import privacy_loss_distribution as pld
@@ -237,79 +202,68 @@ def _losses(mechanism: AnyMechanism, neighbouring: Neighbouring, spacing: float)
             raise _no_opinion(f"a {mechanism.kind} release takes it too long an array")
 
     def both(
-        make: Callable[..., Any],
-        largest: float,
-        *,
-        times: int = 1,
-        same: bool = True,
-        dots: bool = False,
-        **parameters: Any,
-    ) -> _Losses:
+        make: Callable[..., Any], largest: float, *, dots: bool = False, **parameters: Any
+    ) -> tuple[Any, Any]:
         require_short(largest)
-        # For figures rounded downwards dp-accounting has buckets only, and would log a warning.
-        up, down = (
-            make(
-                value_discretization_interval=spacing,
-                pessimistic_estimate=pessimistic,
-                **({"use_connect_dots": pessimistic} if dots else {}),
-                **parameters,
+
+        def rounded(*, up: bool) -> Any:
+            # For figures rounded downwards dp-accounting has buckets only, and would log a warning.
+            connected = {"use_connect_dots": up} if dots else {}
+            return make(
+                value_discretization_interval=spacing, pessimistic_estimate=up, **connected, **parameters
             )
-            for pessimistic in (True, False)
-        )
-        return _Losses(up, down, times, same)
+
+        return rounded(up=True), rounded(up=False)
 
     inner, sampled = mechanism, dict[str, Any]()
     if isinstance(mechanism, PoissonSampled):
         inner, sampled = mechanism.mechanism, {"sampling_prob": mechanism.rate}
     replaced = bool(sampled) and neighbouring is Neighbouring.REPLACE_ONE
     match inner:
-        case Gaussian() | SymmetricGaussian() | GaussianProcess() | TreeAggregation():
-            mu = inner.sensitivity.value / inner.sigma
+        case ours.Gaussian() | ours.SymmetricGaussian() | ours.GaussianProcess() | ours.TreeAggregation():
+            moved, sigma = inner.sensitivity.value, inner.sigma
+            mu, times = moved / sigma, inner.levels if isinstance(inner, ours.TreeAggregation) else 1
             if replaced:  # rows half the sensitivity long, one against its negative
+                moved *= 0.5
                 sampled |= {"neighboring_relation": NeighboringRelation.REPLACE_ONE}
-            return both(
-                pld.from_gaussian_mechanism,
-                (0.5 * mu + 10.0) * mu,
-                times=inner.levels if isinstance(inner, TreeAggregation) else 1,
-                same=not replaced,
-                dots=True,
-                standard_deviation=inner.sigma,
-                sensitivity=inner.sensitivity.value * (0.5 if replaced else 1.0),
-                **sampled,
-            )
-        case Laplace() if not replaced:
+            sampled |= {"standard_deviation": sigma, "sensitivity": moved}
+            gaussian = both(pld.from_gaussian_mechanism, (0.5 * mu + 10.0) * mu, dots=True, **sampled)
+            return _Losses(*gaussian, times=times, same=not replaced)
+        case ours.Laplace() if not replaced:
             make, moved, scale = pld.from_laplace_mechanism, inner.sensitivity.value, inner.scale
-            return both(make, moved / scale, dots=True, parameter=scale, sensitivity=moved, **sampled)
-        case DiscreteLaplace() | DiscreteGaussian():
+            return _Losses(
+                *both(make, moved / scale, dots=True, parameter=scale, sensitivity=moved, **sampled)
+            )
+        case ours.DiscreteLaplace() | ours.DiscreteGaussian():
             # One coordinate moved by all of it: for Laplace noise the worst pair, for Gaussian noise one.
             moves = math.floor(inner.sensitivity.value)
             if moves == 0:
                 return None
-            if isinstance(inner, DiscreteGaussian):
+            if isinstance(inner, ours.DiscreteGaussian):
                 mu, outcomes = moves / inner.sigma, 20.0 * inner.sigma
                 largest = max(outcomes * spacing, (0.5 * mu + 10.0) * mu)
                 make = pld.from_discrete_gaussian_mechanism
-                return both(make, largest, same=False, sigma=inner.sigma, sensitivity=moves)
-            make, same = pld.from_discrete_laplace_mechanism, moves <= MOST_MOVES
-            largest = moves / inner.scale
-            return both(make, largest, same=same, parameter=1.0 / inner.scale, sensitivity=moves)
-        case RandomizedResponse():
-            replaced_by_any = inner.categories / (math.exp(inner.epsilon) + inner.categories - 1)
+                return _Losses(*both(make, largest, sigma=inner.sigma, sensitivity=moves), same=False)
+            make, scale = pld.from_discrete_laplace_mechanism, inner.scale
+            found = both(make, moves / scale, parameter=1.0 / scale, sensitivity=moves)
+            return _Losses(*found, same=moves <= MOST_MOVES)
+        case ours.RandomizedResponse(epsilon=epsilon, categories=k):
+            replaced_by_any = k / (math.exp(epsilon) + k - 1)
             make = pld.from_randomized_response
-            return both(make, inner.epsilon, noise_parameter=replaced_by_any, num_buckets=inner.categories)
-        case Exponential() | OpaquePureDP() | OpaqueApproxDP():
+            return _Losses(*both(make, epsilon, noise_parameter=replaced_by_any, num_buckets=k))
+        case ours.Exponential() | ours.OpaquePureDP() | ours.OpaqueApproxDP():
             require_short(inner.epsilon)
-            delta = inner.delta if isinstance(inner, OpaqueApproxDP) else 0.0
+            delta = inner.delta if isinstance(inner, ours.OpaqueApproxDP) else 0.0
             stated = common.DifferentialPrivacyParameters(inner.epsilon, delta)
             # Rounded upwards only; and bounded range is less than the pure guarantee that follows from it.
             up = pld.from_privacy_parameters(stated, spacing)
-            return _Losses(up, None, same=not isinstance(inner, Exponential))
+            return _Losses(up, None, same=not isinstance(inner, ours.Exponential))
         case Tabulated():
             require_short(max(map(abs, inner.losses)))
             # dpaudit composes a table by its largest loss alone where its rows imply no more.
             same = isinstance(table_term(inner.dominating_pair()), DiscreteTerm)
-            up, down = (_table(inner, spacing, pessimistic=way) for way in (True, False))
-            return _Losses(up, down if same else None, same=same)
+            down = _table(inner, spacing, pessimistic=False) if same else None
+            return _Losses(_table(inner, spacing, pessimistic=True), down, same=same)
         case _:
             raise _no_opinion(f"it has no privacy losses of a {mechanism.kind} mechanism")
 

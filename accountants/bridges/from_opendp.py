@@ -12,10 +12,13 @@ Everything else is known by its map alone.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
+
+from dpaudit import mechanisms as ours
 from dpaudit.accountants.bridges import opendp_trees
 from dpaudit.accountants.bridges.imported_ledger import declared_ledger, stated_relation
 from dpaudit.accountants.closed_forms.rounding import up
@@ -24,16 +27,7 @@ from dpaudit.claims.sensitivity import L1, L2
 from dpaudit.errors import CannotBound, ClaimMismatch, InvalidParameter, UsageError
 from dpaudit.ledger.ledger import Ledger
 from dpaudit.ledger.releases import Release
-from dpaudit.mechanisms import (
-    AnyMechanism,
-    DiscreteGaussian,
-    DiscreteLaplace,
-    Laplace,
-    OpaqueApproxDP,
-    OpaquePureDP,
-    OpaqueZCDP,
-    RandomizedResponse,
-)
+from dpaudit.mechanisms import AnyMechanism, OpaquePureDP, OpaqueZCDP
 
 #: What a measurement does not say.
 TAKEN_ON_TRUST = (
@@ -78,31 +72,26 @@ def from_opendp(
         opendp_trees.require_constructors(tree, mod.__version__)
         whole = opendp_trees.rebuilt(tree, "measurement")
     if not isinstance(whole, mod.Measurement):
-        raise UsageError(
-            f"a {type(whole).__name__}",
-            where="measurement",
-            why="only a measurement draws noise",
-            remedy="give a measurement, or what opendp.mod.serialize returned of one",
-        )
+        what = f"a {type(whole).__name__}"
+        remedy = "give a measurement, or what opendp.mod.serialize returned of one"
+        raise UsageError(what, where="measurement", why="only a measurement draws noise", remedy=remedy)
     relation = stated_relation(neighbouring)
     distance = distance_of_neighbours(whole, relation, d_in)
-    found = (
-        [("measurement", _by_map(whole, distance, "measurement"))]
-        if tree is None
-        else _leaves(tree, distance, "measurement")
-    )
+    found: Iterable[tuple[str, AnyMechanism]]
+    if tree is None:
+        found = [("measurement", _by_map(whole, distance, "measurement"))]
+    else:
+        found = _leaves(tree, distance, "measurement")
+    releases = (Release(label=place, mechanism=mechanism, count=count) for place, mechanism in found)
+    parameters = {
+        "source": f"opendp {mod.__version__}",
+        "input domain": str(whole.input_domain),
+        "input metric": str(whole.input_metric),
+        "d_in": up(Fraction(distance)),
+        "taken on trust": list(TAKEN_ON_TRUST),
+    }
     return declared_ledger(
-        (Release(label=place, mechanism=mechanism, count=count) for place, mechanism in found),
-        algorithm=algorithm,
-        unit=unit,
-        neighbouring=relation,
-        parameters={
-            "source": f"opendp {mod.__version__}",
-            "input domain": str(whole.input_domain),
-            "input metric": str(whole.input_metric),
-            "d_in": up(Fraction(distance)),
-            "taken on trust": list(TAKEN_ON_TRUST),
-        },
+        releases, algorithm=algorithm, unit=unit, neighbouring=relation, parameters=parameters
     )
 
 
@@ -122,7 +111,7 @@ def _serialised(measurement: Any, mod: Any) -> Mapping[str, Any] | None:
 
 def _leaves(tree: Any, distance: Any, place: str) -> Iterator[tuple[str, AnyMechanism]]:
     """Every measurement that is no composition and no chain, at the distance that reaches it."""
-    arguments = opendp_trees.arguments_of(tree)
+    arguments: dict[str, Any] = dict(tree.get("__kwargs__", {}))
     match opendp_trees.name_of(tree):
         case "make_composition" | "make_basic_composition" if isinstance(arguments.get("measurements"), list):
             for position, part in enumerate(arguments["measurements"]):
@@ -144,21 +133,22 @@ def _mechanism(
     """The mechanism of ours that a measurement is, or is no worse than; None where there is none."""
     carrier = str(measurement.input_carrier_type)
     integers = carrier.removeprefix("Vec<").removesuffix(">") in INTEGERS
+    scale = arguments.get("scale", math.nan)
     match name, proved:
         case (("make_laplace" | "make_geometric"), OpaquePureDP()) if integers:
-            return DiscreteLaplace(scale=float(arguments["scale"]), sensitivity=L1(up(Fraction(distance))))
+            return ours.DiscreteLaplace(scale=float(scale), sensitivity=L1(up(Fraction(distance))))
         case "make_laplace", OpaquePureDP() if carrier in _FINEST:
             coarser = arguments.get("k")
             step = Fraction(2) ** (_FINEST[carrier] if coarser is None else max(coarser, _FINEST[carrier]))
-            scale = float(arguments["scale"])
-            moves = Fraction(proved.epsilon) * Fraction(scale) + step
-            return Laplace(scale=scale, sensitivity=L1(up(moves)))
+            moves = Fraction(proved.epsilon) * Fraction(float(scale)) + step
+            return ours.Laplace(scale=float(scale), sensitivity=L1(up(moves)))
         case "make_gaussian", OpaqueZCDP() if integers:
-            return DiscreteGaussian(sigma=float(arguments["scale"]), sensitivity=L2(up(Fraction(distance))))
+            return ours.DiscreteGaussian(sigma=float(scale), sensitivity=L2(up(Fraction(distance))))
         case "make_randomized_response_bool", OpaquePureDP() if proved.epsilon > 0:
-            return RandomizedResponse(epsilon=proved.epsilon)
+            return ours.RandomizedResponse(epsilon=proved.epsilon)
         case "make_randomized_response", OpaquePureDP() if proved.epsilon > 0:
-            return RandomizedResponse(epsilon=proved.epsilon, categories=len(set(arguments["categories"])))
+            categories = len(set(arguments["categories"]))
+            return ours.RandomizedResponse(epsilon=proved.epsilon, categories=categories)
         case _:
             return None
 
@@ -177,25 +167,19 @@ def _by_map(measurement: Any, distance: Any, place: str) -> AnyMechanism:
         measure = "MaxDivergence"
     if not isinstance(figure, float) or not math.isfinite(figure) or not 0 <= delta < 1:
         why = "" if isinstance(figure, float) else f"under {measure} it is a curve and not a figure"
-        raise CannotBound(
-            f"the map says {figure!r}" if not why else f"a measurement under {measure}",
-            where=place,
-            why=why or "that promises nothing",
-            remedy="fix a delta with make_fix_delta" if why else "add noise",
-        )
+        what = f"the map says {figure!r}" if not why else f"a measurement under {measure}"
+        remedy = "fix a delta with make_fix_delta" if why else "add noise"
+        raise CannotBound(what, where=place, why=why or "that promises nothing", remedy=remedy)
     why = f"OpenDP's map says so at d_in = {distance!r}"
+    if measure == "MaxDivergence" and delta > 0:
+        return ours.OpaqueApproxDP(epsilon=figure, delta=delta, justification=why)
     if measure == "MaxDivergence":
-        if delta > 0:
-            return OpaqueApproxDP(epsilon=figure, delta=delta, justification=why)
         return OpaquePureDP(epsilon=figure, justification=why)
     if measure == "ZeroConcentratedDivergence" and delta == 0:
         return OpaqueZCDP(rho=figure, justification=why)
-    raise CannotBound(
-        f"a measurement under {measure}" + (f" with delta {delta!r}" if delta else ""),
-        where=place,
-        why="no release of a ledger is known by that",
-        remedy="convert it: make_zCDP_to_approxDP, then make_fix_delta",
-    )
+    what = f"a measurement under {measure}" + (f" with delta {delta!r}" if delta else "")
+    remedy = "convert it: make_zCDP_to_approxDP, then make_fix_delta"
+    raise CannotBound(what, where=place, why="no release of a ledger is known by that", remedy=remedy)
 
 
 #: OpenDP's names of the types that count.
@@ -208,43 +192,30 @@ _BY_CHANGES = {"ChangeOneDistance", "HammingDistance", "DiscreteDistance", "Chan
 def distance_of_neighbours(whole: Any, relation: Neighbouring, stated: Any) -> float:
     """The distance between a measurement's neighbouring inputs, in its metric's own type, rounded up.
 
-    Nothing stated, it is what one record makes.
-
-    Raises:
-        UsageError: nothing stated, of a metric on aggregates.
-        InvalidParameter: a distance outside its range, or smaller than one record makes.
-        ClaimMismatch: the inputs have no neighbours under this relation.
+    Nothing stated, it is what one record makes; errors as `from_opendp` has them.
     """
-    metric = _base(whole.input_metric.type)
+    metric = str(whole.input_metric.type).partition("<")[0].rpartition("::")[2]  # no path, no parameters
     if metric in _BY_CHANGES and relation is Neighbouring.ADD_OR_REMOVE_ONE:
-        raise ClaimMismatch(
-            f"a measurement under {metric} for a ledger under {str(relation)!r}",
-            where="neighbouring",
-            why="its inputs are as large as each other: nothing is added or removed",
-            remedy=f"give {str(Neighbouring.REPLACE_ONE)!r}",
-        )
+        what = f"a measurement under {metric} for a ledger under {str(relation)!r}"
+        where = "neighbouring"
+        why = "its inputs are as large as each other: nothing is added or removed"
+        raise ClaimMismatch(what, where=where, why=why, remedy=f"give {str(Neighbouring.REPLACE_ONE)!r}")
     if metric in _BY_RECORDS and relation is Neighbouring.ADD_OR_REMOVE_ONE:
         _require_varying_size(whole)
     known = metric in _BY_RECORDS or metric in _BY_CHANGES
     one = 2 if metric in _BY_RECORDS and relation is not Neighbouring.ADD_OR_REMOVE_ONE else 1
     if stated is None:
         if not known:
-            raise UsageError(
-                f"no distance between neighbouring inputs, by {metric}",
-                where="d_in",
-                why="the measurement takes an aggregate, and does not say how far a unit moves it",
-                remedy="state it with --d-in (Python: d_in=)",
-            )
+            what = f"no distance between neighbouring inputs, by {metric}"
+            why = "the measurement takes an aggregate, and does not say how far a unit moves it"
+            raise UsageError(what, where="d_in", why=why, remedy="state it with --d-in (Python: d_in=)")
         return one
     if isinstance(stated, bool) or not isinstance(stated, int | float) or not 0 < stated < math.inf:
         raise InvalidParameter(f"d_in = {stated!r}", where="d_in", remedy="give a finite positive number")
     if known and stated < one:
-        raise InvalidParameter(
-            f"d_in = {stated!r}",
-            where="d_in",
-            why=f"neighbours under {relation} lie {one} apart by {metric}",
-            remedy=f"leave it out, or give {one} or more for units with several records",
-        )
+        why = f"neighbours under {relation} lie {one} apart by {metric}"
+        remedy = f"leave it out, or give {one} or more for units with several records"
+        raise InvalidParameter(f"d_in = {stated!r}", where="d_in", why=why, remedy=remedy)
     if str(whole.input_distance_type) in INTEGERS:
         if stated != int(stated):
             raise InvalidParameter(
@@ -252,40 +223,26 @@ def distance_of_neighbours(whole: Any, relation: Neighbouring, stated: Any) -> f
             )
         return int(stated)
     rounded = up(Fraction(stated))
-    if str(whole.input_distance_type) == "f32":
-        rounded = _up_to_single(rounded)
+    if str(whole.input_distance_type) == "f32":  # the least one that is no smaller: OpenDP rounds to nearest
+        with np.errstate(over="ignore"):
+            single = np.float32(rounded)
+            rounded = float(single if float(single) >= rounded else np.nextafter(single, np.float32(np.inf)))
     if not math.isfinite(rounded):
-        raise InvalidParameter(
-            f"d_in = {stated!r}",
-            where="d_in",
-            why=f"no {whole.input_distance_type}, in which {metric} counts, is as large",
-            remedy="give a smaller distance, or the measurement in another type",
-        )
+        why = f"no {whole.input_distance_type}, in which {metric} counts, is as large"
+        remedy = "give a smaller distance, or the measurement in another type"
+        raise InvalidParameter(f"d_in = {stated!r}", where="d_in", why=why, remedy=remedy)
     return rounded
-
-
-def _up_to_single(number: float) -> float:
-    """The least float of single precision that is no smaller: OpenDP would round to the nearest one."""
-    import numpy as np
-
-    with np.errstate(over="ignore"):
-        single = np.float32(number)
-        if float(single) < number:
-            single = np.nextafter(single, np.float32(np.inf))
-    return float(single)
 
 
 def _require_varying_size(whole: Any) -> None:
     """Refuse inputs of a size that cannot change: nothing lies at distance 1, so a map may say anything.
 
-    Raises:
-        ClaimMismatch: the domain states a size; or the map has cost 0 at distance 1 and more at 2, which by
-            the triangle inequality implies that no inputs lie at distance 1.
+    Raises `ClaimMismatch`: the domain states a size; or the map has cost 0 at distance 1 and more at 2, which
+    by the triangle inequality implies that no inputs lie at distance 1.
     """
     domain = whole.input_domain
-    size = getattr(domain, "size", None)
-    if size is None:
-        size = getattr(getattr(domain, "descriptor", None), "size", None)
+    sizes = (getattr(one, "size", None) for one in (domain, getattr(domain, "descriptor", None)))
+    size = next((size for size in sizes if size is not None), None)
     fixed = size is not None or "lengths" in str(domain).lower()  # so a frame's margins say it
     if fixed or (_promises_all(whole, 1) and not _promises_all(whole, 2)):
         raise ClaimMismatch(
@@ -303,8 +260,3 @@ def _promises_all(whole: Any, distance: int) -> bool:
         figure = whole.map(distance)
     parts = figure if isinstance(figure, tuple) else (figure,)
     return all(isinstance(part, float) and part == 0 for part in parts)
-
-
-def _base(metric: Any) -> str:
-    """A metric's name without its parameters and path."""
-    return str(metric).partition("<")[0].rpartition("::")[2]

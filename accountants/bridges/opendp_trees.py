@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from importlib import import_module
 from typing import Any
 
 from dpaudit.errors import CannotBound, MissingExtra, UsageError
@@ -29,35 +30,26 @@ _CONSTRUCTORS = {
 #: Serialised expressions and frames of Polars: reading one may run code that it brings along.
 _FOREIGN = ("__expr__", "__lazyframe__", "__margin__")
 
-#: All fields of an object that the library turns into something else.
-_OF_A_CONSTRUCTOR = frozenset({"__function__", "__module__", "__version__", "__kwargs__"})
-_OF_A_TUPLE = frozenset({"__tuple__"})
+#: All fields of an object that the library turns into something else, by the one that it is known by.
+_FIELDS = {
+    "__function__": {"__function__", "__module__", "__version__", "__kwargs__"},
+    "__tuple__": {"__tuple__"},
+}
 
 _DEEPEST = 100
 
 
 def library() -> Any:
-    """The module `opendp.mod`.
-
-    Raises:
-        MissingExtra: OpenDP is not installed, or cannot serialise.
-    """
+    """The module `opendp.mod`. Raises `MissingExtra`: OpenDP is not installed, or cannot serialise."""
     try:
-        import opendp.mod
+        found: Any = import_module("opendp.mod")
+        what = f"opendp {getattr(found, '__version__', '')} has no deserialize"
     except ImportError:
-        raise _missing("OpenDP's measurements need opendp") from None
-    if not hasattr(opendp.mod, "deserialize"):
-        raise _missing(f"opendp {getattr(opendp.mod, '__version__', '')} has no deserialize")
-    return opendp.mod
-
-
-def _missing(what: str) -> MissingExtra:
-    return MissingExtra(
-        what,
-        where="from_opendp",
-        why="a measurement's figures come from the library's own map",
-        remedy="pip install 'dpaudit[opendp]'",
-    )
+        found, what = None, "OpenDP's measurements need opendp"
+    if not hasattr(found, "deserialize"):
+        why = "a measurement's figures come from the library's own map"
+        raise MissingExtra(what, where="from_opendp", why=why, remedy="pip install 'dpaudit[opendp]'")
+    return found
 
 
 def name_of(tree: Any) -> str | None:
@@ -66,25 +58,16 @@ def name_of(tree: Any) -> str | None:
     return name if isinstance(name, str) else None
 
 
-def arguments_of(tree: Mapping[str, Any]) -> dict[str, Any]:
-    """The constructor's arguments."""
-    return dict(tree.get("__kwargs__", {}))
-
-
 def require_constructors(tree: Any, version: str) -> None:
     """Raise `UsageError` unless reading the tree calls nothing but constructors of this very version.
 
-    Raises:
-        UsageError: another function, another version, a field that nobody writes, or no tree at all.
-        CannotBound: parts that only Polars can read.
+    Raises `UsageError`: another function, another version, a field that nobody writes, or no tree at all;
+    `CannotBound`: parts that only Polars can read.
     """
     if name_of(tree) is None:
-        raise UsageError(
-            "no serialised measurement",
-            where="measurement",
-            why="it names no constructor",
-            remedy="give what opendp.mod.serialize(measurement) returned",
-        )
+        what = "no serialised measurement"
+        remedy = "give what opendp.mod.serialize(measurement) returned"
+        raise UsageError(what, where="measurement", why="it names no constructor", remedy=remedy)
     _require(tree, version, "measurement", 0)
 
 
@@ -104,20 +87,19 @@ def _require(node: Any, version: str, place: str, depth: int) -> None:
         return
     foreign = next((name for name in _FOREIGN if name in node), None)
     if foreign is not None:
-        raise CannotBound(
-            f"a part {foreign!r}, for Polars to read",
-            where=place,
-            why="reading it may run code that the file brings along",
-            remedy="call from_opendp with the measurement itself, where it was made",
-        )
+        why = "reading it may run code that the file brings along"
+        remedy = "call from_opendp with the measurement itself, where it was made"
+        raise CannotBound(f"a part {foreign!r}, for Polars to read", where=place, why=why, remedy=remedy)
+    known = next((fields for name, fields in _FIELDS.items() if name in node), set(node))
+    for name in node:
+        if name not in known:
+            raise _unknown(name, place)
     if "__function__" in node:
-        _require_fields(node, _OF_A_CONSTRUCTOR, place)
         _require_constructor(node, version, place)
         node = node.get("__kwargs__", {})
         if not isinstance(node, Mapping):
             raise UsageError(f"arguments {str(node)[:40]!r}", where=place, remedy="give names and values")
     elif "__tuple__" in node:
-        _require_fields(node, _OF_A_TUPLE, place)
         _require(node["__tuple__"], version, place, depth + 1)
         return
     for name, item in node.items():
@@ -126,58 +108,39 @@ def _require(node: Any, version: str, place: str, depth: int) -> None:
         _require(item, version, f"{place}.{name}", depth + 1)
 
 
-def _require_fields(node: Mapping[str, Any], known: frozenset[str], place: str) -> None:
-    for name in node:
-        if name not in known:
-            raise _unknown(name, place)
-
-
 def _unknown(name: object, place: str) -> UsageError:
-    return UsageError(
-        f"a field {str(name)[:60]!r} that OpenDP does not write there",
-        where=place[:80],
-        why="reading a measurement calls what any of its fields names",
-        remedy="give what opendp.mod.serialize(measurement) returned",
-    )
+    what = f"a field {str(name)[:60]!r} that OpenDP does not write there"
+    why = "reading a measurement calls what any of its fields names"
+    remedy = "give what opendp.mod.serialize(measurement) returned"
+    return UsageError(what, where=place[:80], why=why, remedy=remedy)
 
 
 def _require_constructor(node: Mapping[str, Any], version: str, place: str) -> None:
     module, function = node.get("__module__"), node.get("__function__")
     allowed = _CONSTRUCTORS.get(module) if isinstance(module, str) else None
     if allowed is None or not isinstance(function, str) or not allowed.fullmatch(function):
-        raise UsageError(
-            f"a call of {str(module)[:40]}.{str(function)[:60]}",
-            where=place,
-            why="reading a measurement calls what it names, and that is no constructor",
-            remedy="give what opendp.mod.serialize(measurement) returned",
-        )
+        what = f"a call of {str(module)[:40]}.{str(function)[:60]}"
+        why = "reading a measurement calls what it names, and that is no constructor"
+        remedy = "give what opendp.mod.serialize(measurement) returned"
+        raise UsageError(what, where=place, why=why, remedy=remedy)
     if node.get("__version__") != version:
-        raise UsageError(
-            f"made by opendp {node.get('__version__')}, installed is {version}",
-            where=place,
-            why="the same constructor may draw other noise there, and have another map",
-            remedy=f"pip install opendp=={node.get('__version__')}",
-        )
+        what = f"made by opendp {node.get('__version__')}, installed is {version}"
+        why = "the same constructor may draw other noise there, and have another map"
+        raise UsageError(what, where=place, why=why, remedy=f"pip install opendp=={node.get('__version__')}")
 
 
 def rebuilt(node: Mapping[str, Any], place: str) -> Any:
     """What a tree that passed `require_constructors` describes: a measurement or a transformation.
 
-    Raises:
-        CannotBound: OpenDP refuses to build it.
+    Raises `CannotBound`: OpenDP refuses to build it.
     """
     mod = library()
-    with _contrib(mod), answers(place, "does not build it"):
-        return mod.deserialize(json.dumps(node))
-
-
-@contextmanager
-def _contrib(mod: Any) -> Iterator[None]:
-    """Let OpenDP build what it has not proved in full, as its author did; other switches stay as they are."""
+    # OpenDP may build what it has not proved in full, as its author let it; other switches stay as they are.
     before = "contrib" in mod.GLOBAL_FEATURES
     mod.enable_features("contrib")
     try:
-        yield
+        with answers(place, "does not build it"):
+            return mod.deserialize(json.dumps(node))
     finally:
         if not before:
             mod.disable_features("contrib")
@@ -192,9 +155,6 @@ def answers(place: str, refusal: str) -> Iterator[None]:
         raise
     except Exception as error:  # noqa: BLE001  (its Python layer raises whatever it meets)
         said = " ".join(str(error).split())
-        raise CannotBound(
-            f"OpenDP {refusal}: {said[:200]}",
-            where=place,
-            why="a measurement's cost is what its own map says at that distance",
-            remedy="correct the distance, or give the measurement as OpenDP serialised it",
-        ) from None
+        why = "a measurement's cost is what its own map says at that distance"
+        remedy = "correct the distance, or give the measurement as OpenDP serialised it"
+        raise CannotBound(f"OpenDP {refusal}: {said[:200]}", where=place, why=why, remedy=remedy) from None

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, assert_never
 
 from dpaudit.accountants.closed_forms.rounding import down, up
+from dpaudit.accountants.composition.composition import for_group
 from dpaudit.accountants.composition.costs import rho
-from dpaudit.accountants.composition.groups import for_group
 from dpaudit.claims.relations import Neighbouring
 from dpaudit.errors import CannotBound
 from dpaudit.ledger.ledger import Ledger
@@ -29,12 +29,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Events:
-    """A ledger as dp-accounting reads it.
+    """A ledger as dp-accounting reads it: one event, or a composition of one for each release, in order.
 
-    Attributes:
-        event: what was released: one event, or a composition with one event for each release, in order.
-        relation: the neighbouring relation to account for it under. The figure that comes of it holds under
-            the ledger's relation.
+    The figure that comes of accounting for it under `relation` holds under the ledger's relation.
     """
 
     event: DpEvent
@@ -46,11 +43,9 @@ def to_dp_event(ledger: Ledger) -> Events:
 
     Gaussian noise on symmetric matrices, on trees and on functions becomes the Gaussian events that it is
     exactly worth; what is known by a pure epsilon or by rho becomes a `ZCDpEvent`, and so does discrete
-    Gaussian noise. Multipliers are rounded down, costs up.
-
-    Raises:
-        CannotBound: a release has no sound counterpart, or the ledger has parts or a budget.
-        NotCertifiable: its noise was never drawn, or replayed.
+    Gaussian noise. Multipliers are rounded down, costs up. Raises `CannotBound`: a release has no sound
+    counterpart, or the ledger has parts or a budget; `NotCertifiable`: its noise was never drawn, or
+    replayed.
     """
     from dp_accounting import dp_event
     from dp_accounting.privacy_accountant import NeighboringRelation
@@ -58,34 +53,28 @@ def to_dp_event(ledger: Ledger) -> Events:
     header = ledger.header
     ledger.require_live_noise()
     if header.budget is not None:
-        raise CannotBound(
-            "a run whose number of releases may depend on the data",
-            where="header.schedule",
-            why="the releases of one run prove nothing of another; its budget does",
-            remedy=f"account for the budget, {header.budget}",
-        )
+        what = "a run whose number of releases may depend on the data"
+        why = "the releases of one run prove nothing of another; its budget does"
+        remedy = f"account for the budget, {header.budget}"
+        raise CannotBound(what, where="header.schedule", why=why, remedy=remedy)
     needs_replacing = False
     events = []
     for release in ledger:
         where = f"release {release.label!r}"
         if release.partition is not None:
-            raise CannotBound(
-                f"a release on part {release.partition.part!r} of a split",
-                where=where,
-                why="events compose one after another; they have no parallel composition",
-                remedy="translate one ledger for each choice of parts that a unit can touch",
-            )
+            what = f"a release on part {release.partition.part!r} of a split"
+            why = "events compose one after another; they have no parallel composition"
+            remedy = "translate one ledger for each choice of parts that a unit can touch"
+            raise CannotBound(what, where=where, why=why, remedy=remedy)
         mechanism, times = for_group(release.mechanism, header.group_size)
         needs_replacing |= _needs_replacing(mechanism, header.neighbouring, where)
         event, runs = _event(mechanism, mechanism.dominating_pair(), where)
         count = runs * times * release.count
         events.append(event if count == 1 else dp_event.SelfComposedDpEvent(event, count))
+    name = "REPLACE_ONE" if needs_replacing else "REPLACE_SPECIAL"
     if header.neighbouring is Neighbouring.ADD_OR_REMOVE_ONE:
-        relation = NeighboringRelation.ADD_OR_REMOVE_ONE
-    elif needs_replacing:
-        relation = NeighboringRelation.REPLACE_ONE
-    else:
-        relation = NeighboringRelation.REPLACE_SPECIAL
+        name = "ADD_OR_REMOVE_ONE"
+    relation = NeighboringRelation[name]
     return Events(events[0] if len(events) == 1 else dp_event.ComposedDpEvent(events), relation)
 
 
@@ -98,12 +87,8 @@ def _needs_replacing(mechanism: AnyMechanism, neighbouring: Neighbouring, where:
     pair = mechanism.dominating_pair()
     replaced = neighbouring is Neighbouring.REPLACE_ONE
     if isinstance(pair, dominating.Response) and not replaced:
-        raise _no_event(
-            mechanism,
-            where,
-            why=f"dp-accounting has randomized response under replace-one, and here it is {neighbouring}",
-            remedy="state its epsilon as an opaque pure-dp release",
-        )
+        why = f"dp-accounting has randomized response under replace-one, and here it is {neighbouring}"
+        raise _no_event(mechanism, where, why=why, remedy="state its epsilon as an opaque pure-dp release")
     return replaced and isinstance(pair, dominating.Response | dominating.Sampled)
 
 

@@ -1,9 +1,8 @@
 """The least noise that meets a target: one mechanism's, or a whole ledger's by one common factor.
 
-Every answer is found by one accountant and put before another
-(`dpaudit.accountants.calibration.check`); where they disagree there is no answer. Answers are
-rounded towards more noise, and the accountant that found one has proved the target at exactly the number that
-is returned.
+Every answer is found by one accountant and put before another (`dpaudit.accountants.calibration.check`);
+where they disagree there is no answer. Answers are rounded towards more noise, and the accountant that found
+one has proved the target at exactly the number that is returned.
 """
 
 from __future__ import annotations
@@ -17,7 +16,6 @@ from typing import assert_never
 from scipy.optimize import brentq
 
 from dpaudit.accountants.calibration.check import Opinion, Terms, approximate, opinion, opinion_of_rho
-from dpaudit.accountants.calibration.scaling import scaled
 from dpaudit.accountants.closed_forms.conversions import zcdp_delta, zcdp_epsilon
 from dpaudit.accountants.closed_forms.ranges import positive
 from dpaudit.accountants.closed_forms.rounding import down, sqrt_down, sqrt_up, up
@@ -41,15 +39,10 @@ _FURTHEST = 1024.0  # powers of two
 
 @dataclass(frozen=True)
 class Answer:
-    """What is known of the noise that was found.
+    """What is known of the noise that meets `target`: all noise was multiplied by `factor`.
 
-    Attributes:
-        target: the guarantee to be met.
-        factor: by which all noise was multiplied.
-        bound: what the accountant that found it proves.
-        opinion: the second accountant's.
-        slack: the share of the target that is left unused, by the finder's lower bound: what a perfect
-            accountant might still have saved.
+    `bound` is what the accountant that found it proves, `opinion` the second accountant's, `slack` the share
+    of the target left unused, by the finder's lower bound: what a perfect accountant might still have saved.
     """
 
     target: AnyGuarantee
@@ -61,13 +54,9 @@ class Answer:
 
 @dataclass(frozen=True)
 class Calibrated(Answer):
-    """One mechanism's least noise for a target.
+    """One mechanism's least noise with which `count` runs together meet a target.
 
-    Attributes:
-        mechanism: the mechanism, with that noise.
-        parameter: the name of the number that sets it: sigma, scale, or epsilon (the largest).
-        value: that number.
-        count: how many runs together meet the target.
+    `parameter` names the number that sets the noise, `value`: sigma, scale, or epsilon (the largest).
     """
 
     mechanism: AnyMechanism
@@ -80,9 +69,7 @@ class Calibrated(Answer):
 class Rescaled(Answer):
     """A ledger's releases with all noise multiplied by the least common factor; below 1 if less would do.
 
-    Attributes:
-        releases: the releases with their new noise.
-        fixed: labels of the releases whose noise cannot be changed, and was not.
+    `fixed` are the labels of the releases whose noise cannot be changed, and was not.
     """
 
     releases: tuple[Release, ...]
@@ -99,18 +86,13 @@ def calibrate(
     """The least noise with which `count` runs of a mechanism together meet a target.
 
     The prototype's own noise does not matter; only what Poisson sampling amplifies depends on the relation.
-
-    Raises:
-        InvalidParameter: a count below 1, or a sensitivity of 0, which needs no noise.
-        CannotBound: the mechanism cannot meet such a target, has no noise to choose, or two accountants
-            disagree.
+    Raises `InvalidParameter`: a count below 1, or a sensitivity of 0, which needs no noise; `CannotBound`:
+    the mechanism cannot meet it, has no noise to choose, or two accountants disagree.
     """
     if prototype.noise is None:
-        raise CannotBound(
-            f"the noise of a {prototype.kind} mechanism is not free to choose",
-            where=f"mechanism {prototype.kind}",
-            remedy="calibrate the mechanism that it stands for",
-        )
+        what = f"the noise of a {prototype.kind} mechanism is not free to choose"
+        remedy = "calibrate the mechanism that it stands for"
+        raise CannotBound(what, where=f"mechanism {prototype.kind}", remedy=remedy)
     sensitivity = prototype.declared_sensitivity
     if sensitivity is not None and sensitivity.value == 0.0:
         raise InvalidParameter("a sensitivity of 0 needs no noise", where="sensitivity")
@@ -130,22 +112,16 @@ def scale_ledger(
 ) -> Rescaled:
     """The least factor on every noise scale such that all releases together meet a target.
 
-    A ledger has its own relation; `neighbouring` is that of bare releases.
-
-    Raises:
-        CannotBound: no factor is enough, there is no noise to scale, the schedule is filtered (its budget
-            alone bounds it), or two accountants disagree.
+    A ledger has its own relation; `neighbouring` is that of bare releases. Raises `CannotBound`: no factor is
+    enough, no noise is free, a budget bounds the run, or accountants disagree.
     """
     if isinstance(ledger, Ledger):
         if ledger.header.budget is not None:
-            raise CannotBound(
-                "the number of releases depended on the data",
-                where="header.schedule",
-                why="other noise would have led to other releases; the budget alone bounds the run",
-                remedy="run the algorithm again with another budget",
-            )
-        releases = tuple(ledger.releases)
-        composition = compose_ledger(ledger)
+            what = "the number of releases depended on the data"
+            why = "other noise would have led to other releases; the budget alone bounds the run"
+            remedy = "run the algorithm again with another budget"
+            raise CannotBound(what, where="header.schedule", why=why, remedy=remedy)
+        releases, composition = tuple(ledger.releases), compose_ledger(ledger)
     else:
         releases = tuple(ledger)
         composition = compose(releases, neighbouring)
@@ -197,7 +173,10 @@ def _smallest(
         while at(high := low + step) > 0.0:
             low, step = high, 2.0 * step
             if high > _FURTHEST - 2.0 * step:
-                raise refused[-1] if refused else _out_of_reach(target)
+                what = f"no amount of noise leads to {target}"
+                why = "releases whose noise is fixed exceed it, or it allows no loss at all"
+                no_noise = CannotBound(what, where="target", why=why, remedy="ask for a larger budget")
+                raise refused[-1] if refused else no_noise
     else:
         while at(low := high - step) <= 0.0:
             high, step = low, 2.0 * step
@@ -211,15 +190,6 @@ def _smallest(
     while excess(factor) > 0.0:
         factor, step = factor * (1.0 + step), 2.0 * step
     return factor
-
-
-def _out_of_reach(target: AnyGuarantee) -> CannotBound:
-    return CannotBound(
-        f"no amount of noise leads to {target}",
-        where="target",
-        why="releases whose noise is fixed exceed it, or it allows no loss at all",
-        remedy="ask for a larger budget",
-    )
 
 
 def split(budget: AnyGuarantee, weights: Sequence[float]) -> tuple[AnyGuarantee, ...]:
@@ -247,14 +217,31 @@ def split(budget: AnyGuarantee, weights: Sequence[float]) -> tuple[AnyGuarantee,
         case GDP(mu=mu):
             return tuple(GDP(mu=sqrt_down(Fraction(mu) ** 2 * weight / whole)) for weight in exact)
         case ApproxDP() | RDP():
-            raise CannotBound(
-                f"a split of {budget}",
-                where="budget",
-                why="parts of such a guarantee compose to more than their sum",
-                remedy="calibrate a zCDP or GDP budget to it, and split that",
-            )
+            why = "parts of such a guarantee compose to more than their sum"
+            remedy = "calibrate a zCDP or GDP budget to it, and split that"
+            raise CannotBound(f"a split of {budget}", where="budget", why=why, remedy=remedy)
         case _:
             assert_never(budget)
+
+
+def scaled(mechanism: AnyMechanism, factor: float) -> AnyMechanism:
+    """A mechanism whose noise is `factor` times as large, rounded towards more noise.
+
+    A sigma or scale is multiplied, an epsilon divided. Noise that is not free to choose stays as it is.
+    Raises `CannotBound` where the noise is past the largest double, or the epsilon below the smallest.
+    """
+    if mechanism.noise is None:
+        return mechanism
+    name, value = mechanism.noise
+    if name != "epsilon":
+        product = up(Fraction(value) * Fraction(factor))
+        if not math.isfinite(product):
+            raise CannotBound(f"noise {value!r} times {factor!r} exceeds every double", where="factor")
+        return mechanism.with_noise(product)
+    quotient = down(Fraction(value) / Fraction(factor))
+    if not 0.0 < quotient < math.inf:
+        raise CannotBound(f"epsilon {value!r} over {factor!r} is not a positive double", where="factor")
+    return mechanism.with_noise(quotient)
 
 
 #: The leading figure's name, and the accountant that adds it up.
@@ -267,19 +254,19 @@ _ADDITIVE = {
 
 
 class ScaledComposition:
-    """The releases of a run with all noise multiplied by a factor that is still to be chosen.
-
-    Args:
-        composition: the releases as they are.
-        target: the guarantee that they are to meet.
-    """
+    """The releases of a run with all noise multiplied by a factor that is still to be chosen for a target."""
 
     def __init__(self, composition: Composition, target: AnyGuarantee) -> None:
         self._composition = composition
         self._exposures = composition.exposures()
         self._relation = composition.sampling_relation
         self._target = target
-        self._has_losses = self._losses_are_known()
+        try:
+            self._terms(1.0)
+        except CannotBound:
+            self._has_losses = False
+        else:
+            self._has_losses = True
 
     @property
     def resolution(self) -> float:
@@ -290,16 +277,15 @@ class ScaledComposition:
         return 1e-15 if cheap else 1e-12
 
     def excess(self, factor: float) -> float:
-        """The logarithm of bound over target: at most 0 where the target is proved.
-
-        Raises:
-            CannotBound: no bound is known, or none for so little noise.
-        """
+        """The logarithm of bound over target, at most 0 where that is proved; or raises `CannotBound`."""
         target = self._target
-        if isinstance(target, ApproxDP):
-            found, wanted = self._delta(factor, target.epsilon), target.delta
-        else:
+        if not isinstance(target, ApproxDP):
             found, wanted = self._additive(factor), leading_figure(target)
+        elif self._has_losses:
+            deltas = (PrivacyLoss.compose(terms).delta(target.epsilon) for terms in self._terms(factor))
+            found, wanted = max(delta.upper for delta in deltas), target.delta
+        else:
+            found, wanted = zcdp_delta(self._total(rho, factor), target.epsilon), target.delta
         if found <= wanted:
             return min(math.log(found / wanted), 0.0) if found > 0.0 and wanted > 0.0 else -math.inf
         return max(math.log(found / wanted), 5e-324) if wanted > 0.0 and found < math.inf else math.inf
@@ -323,11 +309,7 @@ class ScaledComposition:
         return Bound(guarantee=target.model_copy(update={field: figure}), method=method), figure
 
     def opinion(self, factor: float) -> Opinion:
-        """The second accountant's opinion: the least favourable over all exposures.
-
-        Raises:
-            CannotBound: there is no other accountant.
-        """
+        """The second accountant's least favourable opinion over all exposures; or raises `CannotBound`."""
         target = self._target
         if isinstance(target, ApproxDP) and not self._has_losses:
             return opinion_of_rho(self._total(rho, factor), target)
@@ -339,18 +321,6 @@ class ScaledComposition:
 
     def _terms(self, factor: float) -> list[Terms]:
         return [loss_terms(runs, self._relation) for runs in self._runs(factor)]
-
-    def _losses_are_known(self) -> bool:
-        try:
-            self._terms(1.0)
-        except CannotBound:
-            return False
-        return True
-
-    def _delta(self, factor: float, epsilon: float) -> float:
-        if not self._has_losses:
-            return zcdp_delta(self._total(rho, factor), epsilon)
-        return max(PrivacyLoss.compose(terms).delta(epsilon).upper for terms in self._terms(factor))
 
     def _additive(self, factor: float) -> float:
         match self._target:

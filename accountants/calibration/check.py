@@ -1,8 +1,4 @@
-"""Whether a second accountant agrees that releases meet a target: each calibrated answer is checked so.
-
-The second opinion either proves the target by other means (`proves`), or it is an estimate that can only
-contradict.
-"""
+"""Whether a second accountant agrees that releases meet a target: each calibrated answer is checked so."""
 
 from __future__ import annotations
 
@@ -27,7 +23,7 @@ from dpaudit.accountants.privacy_loss.solve import contour_log_delta
 from dpaudit.certificate.second_opinion import OPINION_TOLERANCE
 from dpaudit.claims.guarantees import GDP, RDP, ZCDP, AnyGuarantee, ApproxDP, PureDP
 from dpaudit.claims.relations import Neighbouring
-from dpaudit.errors import CannotBound, MissingExtra
+from dpaudit.errors import CannotBound
 
 #: By what share of the target's epsilon dp-accounting's upper figure may exceed it and still confirm it.
 _CONFIRMS = 1e-2
@@ -39,14 +35,10 @@ Terms = Sequence[tuple[Term, int]]
 
 @dataclass(frozen=True)
 class Opinion:
-    """A second accountant's figure for the releases.
+    """A second accountant's figure for the releases, on the target's scale, and whether it `agrees` with it.
 
-    Attributes:
-        method: the accountant.
-        guarantee: its figure, on the target's scale.
-        agrees: whether that is consistent with the target.
-        proves: whether `guarantee` is an upper bound of its own; else it is an estimate or a lower bound.
-        resolution: relative, for an estimate.
+    It either proves the target by other means (`proves`: an upper bound of its own), or is an estimate (with
+    its relative `resolution`) or lower bound, which can only contradict.
     """
 
     method: str
@@ -57,11 +49,7 @@ class Opinion:
 
 
 def opinion(runs: Runs, neighbouring: Neighbouring, target: AnyGuarantee) -> Opinion:
-    """A second opinion on whether mechanisms whose privacy losses are known meet a target together.
-
-    Raises:
-        CannotBound: no second accountant can decide.
-    """
+    """Whether mechanisms with known losses meet a target together; raises `CannotBound` if none can tell."""
     terms = (renyi_terms if isinstance(target, ZCDP | RDP) else loss_terms)(runs, neighbouring)
     match target:
         case ApproxDP():
@@ -98,9 +86,12 @@ def opinion_of_rho(rho: float, target: ApproxDP) -> Opinion:
 
 def _approximate(runs: Runs, neighbouring: Neighbouring, terms: Terms, target: ApproxDP) -> Opinion:
     """The contour on Gaussian noise, the pure epsilon where it is enough; else dp-accounting, else balls."""
-    if all(isinstance(term, GaussianTerm) for term, _ in terms):
-        return _by_contour(terms, target)
     total = collect(terms)
+    if all(isinstance(term, GaussianTerm) for term, _ in terms):
+        (factors,) = total.directions()
+        log_delta = contour_log_delta(factors, target.epsilon, math.inf).upper if factors else -math.inf
+        agrees = log_delta <= math.log(target.delta) * (1.0 + 1e-15)
+        return Opinion("contour", approximate(target.epsilon, math.exp(log_delta)), agrees, proves=True)
     if math.isfinite(total.ceiling) and total.least_delta.upper == 0.0:
         delta = response_delta(total.ceiling, target.epsilon)
         if delta <= target.delta:
@@ -111,7 +102,7 @@ def _approximate(runs: Runs, neighbouring: Neighbouring, terms: Terms, target: A
         reason = f"{METHOD}: {error.what}"
     try:
         return _by_balls(terms, target)
-    except (CannotBound, MissingExtra) as error:
+    except CannotBound as error:
         raise _none(target, f"{reason}; interval: {error.what}") from None
 
 
@@ -121,10 +112,8 @@ def _by_dp_accounting(runs: Runs, neighbouring: Neighbouring, target: ApproxDP) 
     if not contradicts and not (found.same and found.epsilon <= target.epsilon * (1.0 + _CONFIRMS)):
         raise _apart("epsilon", found.at_least, found.epsilon)
     figure = found.at_least if contradicts else found.epsilon
-    resolution = abs(figure / target.epsilon - 1.0) if target.epsilon > 0.0 else 0.0
-    return Opinion(
-        METHOD, approximate(figure, target.delta), not contradicts, proves=False, resolution=resolution
-    )
+    width = abs(figure / target.epsilon - 1.0) if target.epsilon > 0.0 else 0.0
+    return Opinion(METHOD, approximate(figure, target.delta), not contradicts, proves=False, resolution=width)
 
 
 def _by_balls(terms: Terms, target: ApproxDP) -> Opinion:
@@ -134,13 +123,6 @@ def _by_balls(terms: Terms, target: ApproxDP) -> Opinion:
         raise _apart("delta", lower, upper)
     width = 0.0 if proves else upper / target.delta - 1.0
     return Opinion("interval", approximate(target.epsilon, upper), agrees, proves, width)
-
-
-def _by_contour(terms: Terms, target: ApproxDP) -> Opinion:
-    (factors,) = collect(terms).directions()
-    log_delta = contour_log_delta(factors, target.epsilon, math.inf).upper if factors else -math.inf
-    agrees = log_delta <= math.log(target.delta) * (1.0 + 1e-15)
-    return Opinion("contour", approximate(target.epsilon, math.exp(log_delta)), agrees, proves=True)
 
 
 def approximate(epsilon: float, delta: float) -> ApproxDP:
@@ -183,9 +165,8 @@ def _within_gaussian(terms: Terms, mu: float) -> bool:
 
 
 def _apart(name: str, lower: float, upper: float) -> CannotBound:
-    return CannotBound(
-        f"its bounds on {name}, {lower:.6g} and {upper:.6g}, are too far apart", where="calibration"
-    )
+    between = f"{lower:.6g} and {upper:.6g}"
+    return CannotBound(f"its bounds on {name}, {between}, are too far apart", where="calibration")
 
 
 def _none(target: AnyGuarantee, why: str) -> CannotBound:
@@ -193,5 +174,5 @@ def _none(target: AnyGuarantee, why: str) -> CannotBound:
         f"no second accountant can confirm {target} for these mechanisms",
         where="calibration",
         why=f"an answer that only one accountant has computed is not given ({why})",
-        remedy="ask for zCDP or a delta from 1e-9, use Gaussian noise, or pip install 'dpaudit[interval]'",
+        remedy="ask for zCDP or a delta from 1e-9, or use Gaussian noise",
     )

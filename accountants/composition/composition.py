@@ -1,12 +1,11 @@
 """The one fold: from a ledger's releases to what a single unit of privacy can be exposed to.
 
-Count, sequential composition and parallel composition are handled here and nowhere else, so that no
-mechanism's formula ever sees a count. Sequential: every release without a partition counts for every unit.
-Parallel (McSherry 2009): of one split a unit touches one part - or two, where the split looked at values and
-a replaced record may leave one part and enter another. Different splits are independent, so their parts add
-up. In a group of k units each is exposed so: on what all of them meet every mechanism is its group's
-(`dpaudit.accountants.composition.groups`), and of one split they touch up to k times as many parts, each as
-often as there are units of the group in it.
+Count, sequential and parallel composition are handled here and nowhere else, so that no mechanism's formula
+ever sees a count. Sequential: every release without a partition counts for every unit. Parallel (McSherry
+2009): of one split a unit touches one part - or two, where the split looked at values and a replaced record
+may leave one part and enter another. Different splits are independent, so their parts add up. In a group of k
+units each is exposed so: on what all of them meet every mechanism is its group's (`for_group`), and of one
+split they touch up to k times as many parts, each as often as there are units of the group in it.
 
 Gaussian and Laplace mechanisms are counted under their plain numbers, all others under themselves: a million
 different ones take some two hundred megabytes, and their costs are computed in whole columns, by `Cost.many`.
@@ -20,13 +19,13 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
+from functools import lru_cache
 from typing import NamedTuple, TypeAlias, TypeGuard, cast, get_args
 
 import numpy as np
 
 from dpaudit.accountants.closed_forms.columns import Cost, times_up
 from dpaudit.accountants.closed_forms.rounding import Vector, sum_up, up
-from dpaudit.accountants.composition.groups import for_group
 from dpaudit.claims.relations import Neighbouring
 from dpaudit.errors import CannotBound
 from dpaudit.ledger.columnar import Kind, PlainNoise, PlainRelease, plain_noise
@@ -53,10 +52,7 @@ class Columns(NamedTuple):
 
 
 class Exposure(Mapping[AnyMechanism, int]):
-    """Which mechanisms run on one unit's data, and how many times each.
-
-    Mechanisms are made on access; `columns` has the numbers of many without making any.
-    """
+    """Which mechanisms run on one unit's data, and how many times each; they are made on access."""
 
     def __init__(self, counts: Mapping[Key, int]) -> None:
         self._counts = counts
@@ -98,7 +94,7 @@ def repeated(cost: float, count: int) -> float:
     return up(Fraction(cost) * count) if math.isfinite(cost) else cost
 
 
-def sums(groups: Sequence[Counter[Key]], cost: Callable[[AnyMechanism], float]) -> list[float]:
+def _sums(groups: Sequence[Counter[Key]], cost: Callable[[AnyMechanism], float]) -> list[float]:
     """Each group's sum of costs, rounded up."""
     keys = [key for group in groups for key in group]
     counts = [count for group in groups for count in group.values()]
@@ -132,11 +128,9 @@ def _is_kind(key: Key, kind: Kind) -> TypeGuard[PlainNoise]:
 
 def _columns(noise: Sequence[PlainNoise], counts: Sequence[int]) -> Columns:
     """In columns, counts past 2^53 as the doubles above them; filled one by one, without rows between."""
-    return Columns(
-        np.fromiter((one.sensitivity for one in noise), np.float64, len(noise)),
-        np.fromiter((one.scale for one in noise), np.float64, len(noise)),
-        np.fromiter((float(n) if n <= _EXACT else up(Fraction(n)) for n in counts), np.float64, len(noise)),
-    )
+    runs = (float(n) if n <= _EXACT else up(Fraction(n)) for n in counts)
+    columns = ((one.sensitivity for one in noise), (one.scale for one in noise), runs)
+    return Columns(*(np.fromiter(column, np.float64, len(noise)) for column in columns))
 
 
 #: The releases of one part of a split; None: those that all units are in.
@@ -148,11 +142,9 @@ _MOST_EXPOSURES = 4096
 class Composition:
     """The releases of a run, grouped by mechanism and by the part of a split that they touch.
 
-    Args:
-        neighbouring: the run's relation, which decides how many parts of a split one unit can touch.
-        group_size: how many units the two data sets may differ in.
-        running: a cost whose total is needed after each release: it is updated as releases come and go,
-            where these are single units.
+    The relation decides how many parts of a split one unit can touch; the two data sets may differ in
+    `group_size` units. `running` is a cost whose total is needed after each release: of single units it is
+    updated as they come.
     """
 
     def __init__(
@@ -172,7 +164,7 @@ class Composition:
     @property
     def distinct(self) -> int:
         """How many different mechanisms there are, those of each part by themselves."""
-        parts = [part for split in self._splits.values() for part in split.values()]
+        parts = (part for split in self._splits.values() for part in split.values())
         return len(self._common) + sum(map(len, parts))
 
     def add(self, release: Release | PlainRelease) -> None:
@@ -197,18 +189,14 @@ class Composition:
         if self.neighbouring is not Neighbouring.ZERO_OUT:
             return self.neighbouring
         by_values = (parts for split, parts in self._splits.items() if self._by_values[split])
-        sampled = (
-            isinstance(key, PoissonSampled) for parts in by_values for part in parts.values() for key in part
-        )
-        return Neighbouring.REPLACE_ONE if any(sampled) else self.neighbouring
+        keys = (key for parts in by_values for part in parts.values() for key in part)
+        sampled = any(isinstance(key, PoissonSampled) for key in keys)
+        return Neighbouring.REPLACE_ONE if sampled else self.neighbouring
 
     def exposures(self) -> tuple[Exposure, ...]:
-        """Every distinct multiset of mechanisms that one unit, or group, can be exposed to.
+        """Every distinct multiset of mechanisms that one unit, or group, can be exposed to; the worst counts.
 
-        The bound of a run is the largest bound over these.
-
-        Raises:
-            CannotBound: there are more distinct ones than can be tried one by one.
+        Raises `CannotBound` where there are more than can be tried one by one.
         """
         exposures = [_seen_by(self._common, self.group_size)]
         for split in self._splits:
@@ -226,10 +214,9 @@ class Composition:
         return frozenset(key for key in self._keys() if not isinstance(key, PlainNoise))
 
     def _keys(self) -> set[Key]:
-        parts = [part for split in self._splits.values() for part in split.values()]
         seen = set(_seen_by(self._common, self.group_size))
-        for part in parts:
-            for units in range(1, self.group_size + 1):
+        for parts in self._splits.values():
+            for part, units in itertools.product(parts.values(), range(1, self.group_size + 1)):
                 seen |= set(_seen_by(part, units))
         return seen
 
@@ -270,7 +257,7 @@ class Composition:
         if cost is self._running:
             return [up(self._sums.get(place, Fraction(0))) for place in places]
         groups = [self._common if at is None else self._splits[at[0]][at[1]] for at in places]
-        return sums([_seen_by(group, units) for group in groups], cost)
+        return _sums([_seen_by(group, units) for group in groups], cost)
 
     def _parts_touched(self, split: str) -> int:
         """How many parts the units of a group touch at most, each counted once a unit."""
@@ -287,12 +274,8 @@ class Composition:
             seen[key] += 1
             if seen[key] <= touched:
                 parts.append(part)
-        met = (
-            Counter(places)
-            for places in itertools.combinations_with_replacement(
-                range(len(parts)), min(touched, self.group_size * len(parts))
-            )
-        )
+        many = min(touched, self.group_size * len(parts))
+        met = map(Counter, itertools.combinations_with_replacement(range(len(parts)), many))
         return _distinct(
             sum((_seen_by(parts[place], units) for place, units in places.items()), Counter())
             for places in met
@@ -319,12 +302,35 @@ def _distinct(exposures: Iterable[Counter[Key]]) -> list[Counter[Key]]:
     for exposure in exposures:
         found[frozenset(exposure.items())] = exposure
         if len(found) > _MOST_EXPOSURES:
-            raise CannotBound(
-                f"more than {_MOST_EXPOSURES} ways to meet the parts of the splits",
-                where="composition",
-                remedy="claim zCDP, which adds up part by part",
-            )
+            what = f"more than {_MOST_EXPOSURES} ways to meet the parts of the splits"
+            raise CannotBound(what, where="composition", remedy="claim zCDP, which adds up part by part")
     return list(found.values())
+
+
+@lru_cache(maxsize=1 << 16)
+def for_group(mechanism: AnyMechanism, size: int) -> tuple[AnyMechanism, int]:
+    """The mechanism as data sets that differ in `size` units see it, and how many times.
+
+    These are the ends of a chain of so many neighbouring pairs, so every distance that the mechanism's
+    obligation bounds grows at most `size` times (the triangle inequality): each mechanism's own `for_group`,
+    rounded up here. Raises `CannotBound` where no bound for groups is known, or it is past the largest
+    double.
+    """
+    if size == 1:
+        return mechanism, 1
+    found = mechanism.for_group(size, _times)
+    if found is None:
+        what = f"no bound for groups of {size} is known for a {mechanism.kind} mechanism"
+        remedy = "claim for single units, or account for the mechanism inside without sampling"
+        raise CannotBound(what, where="header.group_size", remedy=remedy)
+    return found
+
+
+def _times(figure: float, factor: int) -> float:
+    product = up(Fraction(figure) * factor)
+    if not math.isfinite(product):
+        raise CannotBound(f"{factor} times {figure} exceeds every double", where="header.group_size")
+    return product
 
 
 def _seen_by(mechanisms: Counter[Key], units: int) -> Counter[Key]:
@@ -343,8 +349,6 @@ def _costliest(parts: Iterable[Sequence[float]], touched: int) -> float:
     best = [0.0] * (touched + 1)  # [units placed]
     for costs in parts:
         for placed in range(touched, 0, -1):
-            ways = (
-                sum_up([best[placed - units], cost]) for units, cost in enumerate(costs[:placed], start=1)
-            )
-            best[placed] = max(best[placed], *ways)
+            ways = enumerate(costs[:placed], start=1)
+            best[placed] = max(best[placed], *(sum_up([best[placed - units], cost]) for units, cost in ways))
     return max(best)

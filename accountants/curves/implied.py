@@ -20,27 +20,21 @@ from dpaudit.errors import CannotBound
 
 def implied_curve(guarantee: AnyGuarantee) -> Callable[[float], float]:
     """delta(epsilon) that follows from the guarantee whatever the mechanism is, rounded up, nonincreasing."""
-    match guarantee:
-        case ApproxDP():
-            loss = PrivacyLoss.compose([(ApproxTerm(guarantee.epsilon, guarantee.delta), 1)])
-            return lambda epsilon: loss.delta(epsilon).upper
-        case RDP():
-            return _renyi_curve(guarantee.alpha, guarantee.epsilon)
-        case _:
-            return ImpliedProfile(guarantee).delta
+    if isinstance(guarantee, ApproxDP):
+        loss = PrivacyLoss.compose([(ApproxTerm(guarantee.epsilon, guarantee.delta), 1)])
+        return lambda epsilon: loss.delta(epsilon).upper
+    if isinstance(guarantee, RDP):
+        return _renyi_curve(guarantee.alpha, guarantee.epsilon)
+    return ImpliedProfile(guarantee).delta
 
 
 def _renyi_curve(alpha: float, divergence: float) -> Callable[[float], float]:
     """Canonne, Kamath and Steinke 2020, Proposition 12, solved for delta at the one order there is."""
+    t = alpha - 1.0
 
     def delta(epsilon: float) -> float:
-        terms = (
-            (alpha - 1.0) * divergence,
-            -(alpha - 1.0) * epsilon,
-            (alpha - 1.0) * math.log1p(-1.0 / alpha),
-            -math.log(alpha),
-        )
-        logarithm = sum(terms) + ROUNDING * sum(abs(term) for term in terms)
+        terms = (t * divergence, -t * epsilon, t * math.log1p(-1.0 / alpha), -math.log(alpha))
+        logarithm = sum(terms) + ROUNDING * sum(map(abs, terms))
         if logarithm >= 0.0:
             return 1.0
         return min(1.0, math.nextafter(math.exp(logarithm) * (1.0 + ROUNDING), 2.0))
@@ -90,8 +84,7 @@ def _rho(given: Additive) -> Fraction:
 def budget_bounds(budget: AnyGuarantee, wanted: AnyGuarantee, group_size: int = 1) -> list[Bound]:
     """What a filter's budget alone proves: all that holds for a run of data-dependent length.
 
-    Raises:
-        CannotBound: `held_to` refuses the budget.
+    Raises `CannotBound`: `held_to` refuses the budget.
     """
     found = implied(held_to(budget, group_size), wanted)
     return [] if found is None else [Bound(guarantee=found, method="budget")]
@@ -101,10 +94,8 @@ def held_to(budget: AnyGuarantee, group_size: int = 1) -> Additive:
     """What a run held to a budget guarantees to a group, with what the filter may have let through.
 
     A group of k units has k^2 times the rho of one (Bun and Steinke 2016, Proposition 1.9), k times its mu
-    (Dong, Roth and Su 2022, Theorem 2.14) and k times its pure epsilon.
-
-    Raises:
-        CannotBound: a budget on a scale on which no filter adds up.
+    (Dong, Roth and Su 2022, Theorem 2.14) and k times its pure epsilon. Raises `CannotBound`: a budget on a
+    scale on which no filter adds up.
     """
     match budget:
         case PureDP():
@@ -114,11 +105,8 @@ def held_to(budget: AnyGuarantee, group_size: int = 1) -> Additive:
         case GDP():
             return GDP(mu=held(budget.mu, group_size))
         case ApproxDP() | RDP():
-            raise CannotBound(
-                f"a budget of {budget}",
-                where="header.budget",
-                remedy="hold the run to a zCDP, GDP or pure-DP budget",
-            )
+            remedy = "hold the run to a zCDP, GDP or pure-DP budget"
+            raise CannotBound(f"a budget of {budget}", where="header.budget", remedy=remedy)
         case _:
             assert_never(budget)
 

@@ -8,24 +8,13 @@ from fractions import Fraction
 from typing import Any
 
 from dpaudit.accountants.closed_forms.rounding import down, up
-from dpaudit.errors import CannotBound, MissingExtra
+from dpaudit.errors import CannotBound
 
 
 def flint() -> Any:
-    """The library of balls.
+    """The library of balls, loaded when it is first needed."""
+    import flint
 
-    Raises:
-        MissingExtra: it is not installed.
-    """
-    try:
-        import flint
-    except ImportError:
-        raise MissingExtra(
-            "the library flint is not installed",
-            where="rigour interval",
-            why="enclosures are computed in its ball arithmetic",
-            remedy='pip install "dpaudit[interval]"',
-        ) from None
     return flint
 
 
@@ -47,9 +36,8 @@ def lower_end(enclosure: Any) -> float:
 
 def _exact(number: Any) -> Fraction:
     if not number.is_finite():
-        raise CannotBound(
-            "a ball without bounds", where="rigour interval", remedy="ask for rigour float-pessimistic"
-        )
+        remedy = "ask for rigour float-pessimistic"
+        raise CannotBound("a ball without bounds", where="rigour interval", remedy=remedy)
     mantissa, exponent = (int(part) for part in number.man_exp())
     if exponent < -20_000:  # less than every double, and too long to write out
         return Fraction((mantissa > 0) - (mantissa < 0), 10**400)
@@ -94,5 +82,4 @@ def gaussian_delta(mu: Any, epsilon: Any) -> Any:
 
 def laplace_delta(loss: Any, epsilon: Any) -> Any:
     """1 - e^((epsilon - e) / 2) below the largest loss e, 0 beyond."""
-    arb = flint().arb
-    return -arb.min(((epsilon - loss) / 2), arb(0)).expm1()
+    return -flint().arb.min((epsilon - loss) / 2, flint().arb(0)).expm1()

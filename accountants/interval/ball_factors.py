@@ -29,48 +29,31 @@ _UNIT = Fraction(1, 2**53)
 
 @dataclass(frozen=True)
 class BallFactors:
-    """A composition in one order of its pair, with exact parameters.
+    """A composition in one order of its pair, with exact parameters."""
 
-    Attributes:
-        variance: the sum of mu^2.
-        pure: family, epsilon and count of what one epsilon describes; the families are columns of `Composed`.
-        tables: each table of losses and its count.
-        sampled: the Poisson-sampled releases, which alone tell the orders apart.
-        revealing: the probability that an approximate release reveals everything.
-    """
-
-    variance: Fraction
-    pure: tuple[tuple[str, float, int], ...]
-    tables: tuple[tuple[DiscreteTerm, int], ...]
-    sampled: tuple[SampledBalls, ...]
-    revealing: Fraction
+    variance: Fraction  # the sum of mu^2
+    pure: tuple[tuple[str, float, int], ...]  # family (a column of `Composed`), epsilon and count
+    tables: tuple[tuple[DiscreteTerm, int], ...]  # each with its count
+    sampled: tuple[SampledBalls, ...]  # which alone tell the orders apart
+    revealing: Fraction  # the probability that an approximate release reveals everything
 
     @classmethod
     def orders(cls, releases: Sequence[tuple[Term, int]]) -> tuple[BallFactors, ...]:
-        """Sort terms by family, for each order of the pair as `Collected.directions` has them.
-
-        Raises:
-            CannotBound: more than 4096 approximate releases of one kind.
-        """
+        """Sort terms by family, for each order of the pair as `Collected.directions` has them."""
         columns = columns_of(releases)
 
         def rows(column: str) -> list[tuple[Any, ...]]:
             return list(zip(*getattr(columns, column), strict=True))
 
-        approximate, gaussian, laplace = (
-            rows(name) for name in ("approximate", "sampled_gaussian", "sampled_laplace")
-        )
+        approximate, gaussian, laplace = map(rows, ("approximate", "sampled_gaussian", "sampled_laplace"))
         certain = [(mu, count) for mu, rate, count in gaussian if rate == 1.0]
         variance = sum((count * Fraction(mu) ** 2 for mu, count in rows("gaussian") + certain), Fraction(0))
+        described = [(family, *row) for family in _MOMENTS for row in rows(family)]
+        described += [("randomized_response", epsilon, count) for epsilon, _, count in approximate]
+        described += [("laplace", epsilon, count) for epsilon, rate, count in laplace if rate == 1.0]
         pure: Counter[tuple[str, float]] = Counter()
-        for family in _MOMENTS:
-            for epsilon, count in rows(family):
-                pure[family, epsilon] += count
-        for epsilon, _, count in approximate:
-            pure["randomized_response", epsilon] += count
-        for epsilon, rate, count in laplace:
-            if rate == 1.0:
-                pure["laplace", epsilon] += count
+        for family, epsilon, count in described:
+            pure[family, epsilon] += count
         kept = Fraction(1)
         revealing = [(delta, count) for _, delta, count in approximate]
         for delta, count in revealing + [(table.infinite, count) for table, count in columns.tables]:
@@ -109,15 +92,11 @@ class BallFactors:
 
     def moment(self, c: Any, smoothing: Fraction) -> Any:
         """M(c) for a real c > 0, times that of a Gaussian of variance `smoothing`."""
-        total = self._unsampled(c, smoothing)
-        for one in self.sampled:
-            total *= one.moment(c)
-        return total
+        return math.prod((one.moment(c) for one in self.sampled), start=self._unsampled(c, smoothing))
 
     def along(self, c: Any, step: Fraction, nodes: int, smoothing: Fraction) -> list[Any]:
         """M(c + i k step) for 0 <= k < nodes, times that of a Gaussian of variance `smoothing`."""
-        acb = flint().acb
-        found = [self._unsampled(acb(c, ball(step * k)), smoothing) for k in range(nodes)]
+        found = [self._unsampled(flint().acb(c, ball(step * k)), smoothing) for k in range(nodes)]
         for one in self.sampled:
             found = [x * y for x, y in zip(found, one.along(c, step, nodes), strict=True)]
         return found
@@ -147,46 +126,37 @@ class BallFactors:
         for family, epsilon, count in self.pure:
             total *= _MOMENTS[family](s, ball(epsilon)) ** count
         for table, count in self.tables:
-            total *= _table_moment(s, table) ** count
+            rows, zero = _rows(table), flint().arb(0)
+            moment = sum((p * (s * loss).exp() for loss, p in rows), zero) / sum((p for _, p in rows), zero)
+            total *= moment**count
         return total
 
 
-def _laplace_moment(s: Any, e: Any) -> Any:
-    return ((s + 1) * (s * e).exp() + s * (-(s + 1) * e).exp()) / (2 * s + 1)
-
-
-def _response_moment(s: Any, e: Any) -> Any:
-    return ((s + ball(0.5)) * e).cosh() / (e / 2).cosh()
-
-
-def _range_moment(s: Any, e: Any) -> Any:
-    return ((s + ball(0.5)) * e).sinh() / (2 * s + 1) / (e / 2).sinh()
-
-
-def _table_moment(s: Any, term: DiscreteTerm) -> Any:
-    """M(s) of a table, for all numbers that its own may be the roundings of."""
-    rows = _rows(term)
-    moment = sum((probability * (s * loss).exp() for loss, probability in rows), flint().arb(0))
-    return moment / sum((probability for _, probability in rows), flint().arb(0))
+#: M(s) of each family at a parameter e.
+_MOMENTS: dict[str, Callable[[Any, Any], Any]] = {
+    "laplace": lambda s, e: ((s + 1) * (s * e).exp() + s * (-(s + 1) * e).exp()) / (2 * s + 1),
+    "randomized_response": lambda s, e: ((s + ball(0.5)) * e).cosh() / (e / 2).cosh(),
+    "bounded_range": lambda s, e: ((s + ball(0.5)) * e).sinh() / (2 * s + 1) / (e / 2).sinh(),
+}
 
 
 @functools.lru_cache(maxsize=256)
 def _rows(term: DiscreteTerm) -> list[tuple[Any, Any]]:
-    """Losses and probabilities, these widened by what they are allowed to be off by."""
-    arb, rows = flint().arb, []
-    for loss, p in zip(term.losses, term.probabilities, strict=True):
-        if p > 0.0:
-            error = ball(16 * _UNIT * (2 + math.ceil(abs(math.log(p)))))
-            rows.append((ball(loss), ball(p) * (1 + arb(0, error.upper()))))
-    return rows
+    """Losses and probabilities, these widened to hold all numbers that they may be the roundings of."""
+
+    def widened(p: float) -> Any:
+        error = ball(16 * _UNIT * (2 + math.ceil(abs(math.log(p)))))
+        return ball(p) * (1 + flint().arb(0, error.upper()))
+
+    rows = zip(term.losses, term.probabilities, strict=True)
+    return [(ball(loss), widened(p)) for loss, p in rows if p > 0.0]
 
 
 def _laplace_decay(c: Any, e: Any) -> Decay:
     rise, fall, width = (c * e).exp(), (-(c + 1) * e).exp(), 2 * c + 1
-    total = 2 * _laplace_moment(c, e)
+    total = 2 * _MOMENTS["laplace"](c, e)
 
-    def far(first: Any, last: Any | None) -> Any:
-        del last  # it falls
+    def far(first: Any, _last: Any | None) -> Any:
         return (rise + fall) / total * (1 + 1 / (width**2 + 4 * first**2).sqrt())
 
     return least_of(far, paired([(fall / total, -e, -e), (rise / total, e, e)]))
@@ -194,28 +164,16 @@ def _laplace_decay(c: Any, e: Any) -> Decay:
 
 def _response_decay(c: Any, e: Any) -> Decay:
     tilt = (c + ball(0.5)) * e
-    total = 2 * tilt.cosh()
-    return paired([((-tilt).exp() / total, -e, -e), (tilt.exp() / total, e, e)])
+    return paired([(size.exp() / (2 * tilt.cosh()), at, at) for size, at in ((-tilt, -e), (tilt, e))])
 
 
 def _range_decay(c: Any, e: Any) -> Decay:
     """As |sinh(a + ib)| <= cosh a."""
     half = c + ball(0.5)
-    most = (half * e).coth() * half
-
-    def bound(first: Any, last: Any | None) -> Any:
-        del last  # it falls
-        return most / (half**2 + first**2).sqrt()
-
-    return bound
+    return lambda first, _last: (half * e).coth() * half / (half**2 + first**2).sqrt()
 
 
-#: M(s) of each family at a parameter, and how |M(c + it)| / M(c) is bounded.
-_MOMENTS: dict[str, Callable[[Any, Any], Any]] = {
-    "laplace": _laplace_moment,
-    "randomized_response": _response_moment,
-    "bounded_range": _range_moment,
-}
+#: How |M(c + it)| / M(c) of each family is bounded; a bound that ignores the interval's end falls.
 _DECAYS: dict[str, Callable[[Any, Any], Decay]] = {
     "laplace": _laplace_decay,
     "randomized_response": _response_decay,

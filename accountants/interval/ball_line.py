@@ -43,22 +43,19 @@ class Line:
 
     def __call__(self, epsilon: float) -> Any:
         """delta(epsilon), epsilon >= 0; sharp near the epsilon that the line was laid for."""
-        acb, arb = flint().acb, flint().arb
-        e = ball(epsilon)
+        acb, arb, e = flint().acb, flint().arb, ball(epsilon)
         turn = acb(0, -(self.step * e)).exp()
         direct, density, angle = arb(0), arb(0), acb(1)
         for k, node in enumerate(self.nodes):
             # Every 64th power anew: the ball would grow with each product.
             angle = acb(0, -(self.step * e) * k).exp() if k % 64 == 0 else angle * turn
-            share = 1 if k == 0 else 2
-            value = node * angle
+            share, value = 1 if k == 0 else 2, node * angle
             direct += share * value.real
             if self.smoothing:
                 s = acb(self.c, self.step * k)
                 density += share * (value * s * (s + 1)).real
         falling = (-self.c * e).exp()
-        weight = self.step / (2 * arb.pi()) * falling
-        cut = self.tail * falling
+        weight, cut = self.step / (2 * arb.pi()) * falling, self.tail * falling
         upper = (direct * weight + cut).upper()
         lower = direct * weight - cut - self._aliases(e, epsilon)
         if self.smoothing:
@@ -85,53 +82,37 @@ class Line:
 
 
 def line(factors: BallFactors, chosen: Sequence[Factor], about: float) -> Line:
-    """Lay a line where floating point would, and compute everything on it in balls.
+    """Lay a line where floating point would, to be sharp near `about`, and compute everything on it in balls.
 
-    Args:
-        factors: the composition.
-        chosen: the same in floating point; only choices rest on it.
-        about: the epsilon near which the line is to be sharp.
+    `chosen` is the same composition in floating point; only choices rest on it.
 
     Raises:
         CannotBound: that would take more work than is reasonable.
     """
-    arb, acb = flint().arb, flint().acb
-    ceiling = factors.ceiling()
+    arb, acb, ceiling = flint().arb, flint().acb, factors.ceiling()
     highest = math.inf if ceiling is None else float(ceiling)
     plan = _plan(chosen, min(about, 0.999999 * highest), highest)
     smoothing, step, c = Fraction(plan.smoothing), Fraction(float(plan.t[1])), ball(plan.c)
     wanted = plan.cut_off / (plan.c * (plan.c + 1.0))
     count, tail = _ending(factors.decay(c, smoothing), step, len(plan.t), wanted)
-    formulae = count * factors.cost(plan.c, float(step * count))
-    if formulae > _MOST_FORMULAE:
-        raise CannotBound(
-            f"{count} nodes of {formulae / count:.0f} formulae in balls",
-            where="rigour interval",
-            remedy="group equal releases, ask for a larger delta, or for rigour float-pessimistic",
-        )
-    nodes = []
-    for k, moment in enumerate(factors.along(c, step, count, smoothing)):
-        s = acb(c, ball(step * k))
-        nodes.append(moment / (s * (s + 1)))
+    cost = factors.cost(plan.c, float(step * count))
+    if count * cost > _MOST_FORMULAE:
+        what = f"{count} nodes of {cost:.0f} formulae in balls"
+        remedy = "group equal releases, ask for a larger delta, or for rigour float-pessimistic"
+        raise CannotBound(what, where="rigour interval", remedy=remedy)
+    abscissae = (acb(c, ball(step * k)) for k in range(count))
+    along = factors.along(c, step, count, smoothing)
+    nodes = [moment / (s * (s + 1)) for s, moment in zip(abscissae, along, strict=True)]
     moment, last = factors.moment(c, smoothing), ball(step * (count - 1))
-    anchors = [(arb(0), arb(0))]
-    for a in (ball(float(a)) for a in plan.anchors.a if a > 0.0):
-        constant = factors.moment(a, smoothing).log() + a * a.log() - (1 + a) * (1 + a).log()
-        anchors.append((a, constant))
+    others = [ball(float(a)) for a in plan.anchors.a if a > 0.0]
+    logs = [factors.moment(a, smoothing).log() + a * a.log() - (1 + a) * (1 + a).log() for a in others]
+    anchors = [(arb(0), arb(0)), *zip(others, logs, strict=True)]
     density_tail = arb(0)
     if smoothing:
         v = ball(smoothing + factors.variance)
         density_tail = moment * (-v * last**2 / 2).exp() / (v * last * arb.pi())
-    return Line(
-        c=c,
-        step=ball(step),
-        nodes=nodes,
-        tail=moment * tail,
-        anchors=anchors,
-        ceiling=None if smoothing else ceiling,
-        smoothing=smoothing,
-        density_tail=density_tail,
-    )
+    ceiling = None if smoothing else ceiling
+    return Line(c, ball(step), nodes, moment * tail, anchors, ceiling, smoothing, density_tail)
 
 
 def _plan(chosen: Sequence[Factor], about: float, ceiling: float) -> Contour:
@@ -154,19 +135,16 @@ def _ending(decay: Decay, step: Fraction, nodes: int, wanted: float) -> tuple[in
 
     What is cut off beyond t is (1/pi) * integral of a falling bound on |M(c + it) / M(c)| / t^2.
     """
-    arb = flint().arb
-    last = step * (nodes - 1)
-    rungs = [ball(last)]
+    arb, rungs = flint().arb, [ball(step * (nodes - 1))]
     for _ in range(_RUNGS):
         rungs.append((rungs[-1] * ball(_LADDER)).upper())
     largest = decay(rungs[-1], None)
     total = largest / rungs[-1]
-    tails = []
+    tails: list[Any] = []
     for start, end in zip(rungs[-2::-1], rungs[:0:-1], strict=True):
         largest = arb.max(largest, decay(start, end))
         total += largest * (1 / start - 1 / end)
-        tails.append((total / arb.pi()).upper())
-    tails.reverse()
+        tails.insert(0, (total / arb.pi()).upper())
     rung = next((at for at in range(_LONGER) if tails[at] <= wanted), _LONGER)
     # The last node lies on the rung or beyond it.
     return math.ceil(Fraction(nodes - 1) * _LADDER**rung * (1 + Fraction(1, 10**9))) + 1, tails[rung]

@@ -15,15 +15,8 @@ from typing import Any, NamedTuple
 
 from dpaudit.accountants.closed_forms.ranges import above_one, nonnegative, probability
 from dpaudit.accountants.closed_forms.rounding import up
-from dpaudit.accountants.interval.ball_arithmetic import (
-    ball,
-    flint,
-    gaussian_delta,
-    laplace_delta,
-    lower_end,
-    precise,
-    upper_end,
-)
+from dpaudit.accountants.interval import ball_arithmetic as balls
+from dpaudit.accountants.interval.ball_arithmetic import ball, flint, lower_end, upper_end
 from dpaudit.accountants.interval.ball_factors import BallFactors
 from dpaudit.accountants.interval.ball_line import line
 from dpaudit.accountants.privacy_loss import PrivacyLoss, Term
@@ -50,10 +43,7 @@ class Enclosure(NamedTuple):
 def enclose_delta(releases: Sequence[tuple[Term, int]], epsilon: float) -> Enclosure:
     """Enclose delta at `epsilon` >= 0, in nats, of the exact composition of the terms' pairs.
 
-    Raises:
-        InvalidParameter: epsilon is NaN, infinite or negative.
-        CannotBound: more work than is reasonable.
-        MissingExtra: python-flint is not installed.
+    Raises `CannotBound` where it takes more work than is reasonable, as the other enclosures do.
     """
     epsilon = nonnegative("epsilon", epsilon)
     with flint().ctx.workprec(_PRECISION):
@@ -65,10 +55,7 @@ def enclose_delta(releases: Sequence[tuple[Term, int]], epsilon: float) -> Enclo
 def enclose_epsilon(releases: Sequence[tuple[Term, int]], delta: float) -> Enclosure:
     """Enclose the least epsilon >= 0 at `delta` in (0, 1); the upper end is finite.
 
-    Raises:
-        InvalidParameter: delta is outside (0, 1).
-        CannotBound: a delta that no epsilon reaches, or more work than is reasonable.
-        MissingExtra: python-flint is not installed.
+    Raises `CannotBound` for a delta that no epsilon reaches, too.
     """
     delta = probability("delta", delta)
     guess = PrivacyLoss.compose(releases).epsilon(delta)  # a guess: both ends are proved anew
@@ -94,41 +81,30 @@ def enclose_epsilon(releases: Sequence[tuple[Term, int]], delta: float) -> Enclo
 def enclose_divergence(releases: Sequence[tuple[Term, int]], alpha: float) -> Enclosure:
     """Enclose the Renyi divergence of order `alpha` > 1, in nats, of the exact composition of the pairs.
 
-    It is log M(alpha - 1) / (alpha - 1); the larger of both orders of the pair.
-
-    Raises:
-        InvalidParameter: alpha is not a number in (1, inf).
-        CannotBound: it is infinite, or takes more work than is reasonable.
-        MissingExtra: python-flint is not installed.
+    It is log M(alpha - 1) / (alpha - 1), the larger of both orders; `CannotBound` where it is infinite.
     """
     t = Fraction(above_one("alpha", alpha)) - 1
     with flint().ctx.workprec(_PRECISION):
         most = flint().arb(0)
         for factors in BallFactors.orders(releases):
             if factors.revealing:
-                raise CannotBound(
-                    "a release that may reveal everything has no finite Renyi divergence",
-                    where="composition",
-                    remedy="claim (epsilon, delta)-DP",
-                )
+                what = "a release that may reveal everything has no finite Renyi divergence"
+                raise CannotBound(what, where="composition", remedy="claim (epsilon, delta)-DP")
             most = flint().arb.max(most, factors.moment(ball(t), Fraction(0)).log() / ball(t))
         return Enclosure(max(0.0, lower_end(most)), upper_end(most), "rdp")
 
 
 def _outwards(side: Callable[[float], int], start: float, wanted: int) -> float:
     """The first of ever farther numbers that lies on one side of the truth; 0 is the last below."""
-    step = math.ulp(start) + 1e-300
-    epsilon = start
+    step, epsilon = math.ulp(start) + 1e-300, start
     while side(epsilon) != wanted:
         epsilon = max(0.0, start + wanted * step)
         if epsilon == 0.0:
-            return 0.0
+            break
         if step > 1.0 + start:
-            raise CannotBound(
-                f"nothing could be proved near epsilon = {start!r}",
-                where="rigour interval",
-                remedy="ask for a larger delta, or for rigour float-pessimistic",
-            )
+            what = f"nothing could be proved near epsilon = {start!r}"
+            remedy = "ask for a larger delta, or for rigour float-pessimistic"
+            raise CannotBound(what, where="rigour interval", remedy=remedy)
         step *= 8.0
     return epsilon
 
@@ -155,17 +131,11 @@ def _curve(releases: Sequence[tuple[Term, int]], about: float) -> tuple[_BallCur
     """delta(epsilon) in balls, sharp near one epsilon, and the method's name."""
     orders = BallFactors.orders(releases)
     closed = [found for factors in orders if (found := _closed_form(factors)) is not None]
-    rests: list[_BallCurve]
     if len(closed) == len(orders):
         method, rests = closed[0][0], [rest for _, rest in closed]
     else:
-        method, rests = (
-            "contour",
-            [
-                _laid(factors, chosen, about)
-                for factors, chosen in zip(orders, collect(releases).directions(), strict=True)
-            ],
-        )
+        directions = collect(releases).directions()
+        method, rests = "contour", [_laid(*order, about) for order in zip(orders, directions, strict=True)]
     revealing, ceilings = ball(orders[0].revealing), [factors.ceiling() for factors in orders]
 
     def delta(epsilon: float) -> Any:
@@ -198,36 +168,32 @@ def _closed_form(factors: BallFactors) -> tuple[str, _BallCurve] | None:
     if not sampled and {family for family, _, _ in pure} == {"randomized_response"}:
         if math.prod(count + 1 for _, _, count in pure) > _MOST_ATOMS:
             return None
-        return "lattice", functools.partial(_lattice, _listed(factors))
+        return "lattice", _lattice(factors)
     if len(pure) + len(sampled) > 1:
         return None
     if sampled and sampled[0].count == 1:
-        return "single", lambda epsilon: precise(lambda: sampled[0].alone(ball(epsilon)))
+        return "single", lambda epsilon: balls.precise(lambda: sampled[0].alone(ball(epsilon)))
     if pure and pure[0][0] == "laplace" and pure[0][2] == 1:
-        return "single", lambda epsilon: laplace_delta(ball(pure[0][1]), ball(epsilon))
+        return "single", lambda epsilon: balls.laplace_delta(ball(pure[0][1]), ball(epsilon))
     return None
 
 
 def _gaussian(variance: Fraction, epsilon: float) -> Any:
     if variance == 0:
         return flint().arb(0)
-    return precise(lambda: gaussian_delta(ball(variance).sqrt(), ball(epsilon)))
+    return balls.precise(lambda: balls.gaussian_delta(ball(variance).sqrt(), ball(epsilon)))
 
 
-def _listed(factors: BallFactors) -> list[tuple[Fraction, Any]]:
-    """Every total loss of randomized response and its probability."""
-    found: list[tuple[Fraction, Any]] = [(Fraction(0), flint().arb(1))]
-    for _, epsilon, count in factors.pure:
-        p = 1 / (1 + (-ball(epsilon)).exp())
-        own = [
-            (Fraction(epsilon) * (2 * k - count), math.comb(count, k) * p**k * (1 - p) ** (count - k))
-            for k in range(count + 1)
-        ]
-        found = [(loss + more, weight * share) for loss, weight in found for more, share in own]
-    return found
+def _lattice(factors: BallFactors) -> _BallCurve:
+    """The sum of p (1 - e^(epsilon - L)) over all losses L of randomized response above epsilon."""
+    atoms: list[tuple[Fraction, Any]] = [(Fraction(0), flint().arb(1))]
+    for _, e, n in factors.pure:
+        p = 1 / (1 + (-ball(e)).exp())
+        own = [(Fraction(e) * (2 * k - n), math.comb(n, k) * p**k * (1 - p) ** (n - k)) for k in range(n + 1)]
+        atoms = [(loss + more, weight * share) for loss, weight in atoms for more, share in own]
 
+    def delta(epsilon: float) -> Any:
+        above = (weight * -ball(Fraction(epsilon) - loss).expm1() for loss, weight in atoms if loss > epsilon)
+        return sum(above, flint().arb(0))
 
-def _lattice(atoms: list[tuple[Fraction, Any]], epsilon: float) -> Any:
-    """The sum of p (1 - e^(epsilon - L)) over the losses L above epsilon."""
-    above = (weight * -ball(Fraction(epsilon) - loss).expm1() for loss, weight in atoms if loss > epsilon)
-    return sum(above, flint().arb(0))
+    return delta

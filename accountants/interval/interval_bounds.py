@@ -32,13 +32,7 @@ from dpaudit.mechanisms import AnyMechanism, Gaussian, OpaquePureDP, OpaqueZCDP,
 
 
 def account_in_intervals(ledger: Ledger, claim: Claim | None = None) -> Accounting:
-    """As `account`, but the total is judged by its enclosure alone.
-
-    Raises:
-        CannotBound: no enclosure of this total is known.
-        MissingExtra: python-flint is not installed.
-        DpauditError: what `account` refuses.
-    """
+    """As `account`, but the total is judged by its enclosure alone; `CannotBound` if none is known."""
     return enclosed(accounted(ledger, claim)).accounting
 
 
@@ -54,12 +48,7 @@ def enclosed(found: Accounted) -> Accounted:
 
 
 def interval_bound(composition: Composition, wanted: AnyGuarantee) -> Bound:
-    """The upper end of an enclosure, on the scale of a guarantee.
-
-    Raises:
-        CannotBound: no enclosure is known for these mechanisms on that scale.
-        MissingExtra: python-flint is not installed.
-    """
+    """The upper end of an enclosure, on the scale of a guarantee; `CannotBound` if none is known there."""
     flint()
     match wanted:
         case ApproxDP(delta=delta):
@@ -78,13 +67,8 @@ def interval_bound(composition: Composition, wanted: AnyGuarantee) -> Bound:
 
 
 def enclosed_rho(mechanism: AnyMechanism) -> float:
-    """The rho of `dpaudit.accountants.composition.costs.rho`, the upper end of its enclosure.
-
-    Raises:
-        CannotBound: no enclosure of it is known.
-    """
-    pair = mechanism.dominating_pair()
-    match pair:
+    """The upper end of the enclosure of `composition.costs.rho`; `CannotBound` if none is known."""
+    match pair := mechanism.dominating_pair():
         case dominating.Gaussian():
             return up(pair.mu_squared / 2)
         case dominating.ZCDP():
@@ -94,15 +78,12 @@ def enclosed_rho(mechanism: AnyMechanism) -> float:
         case dominating.Laplace():
             e = ball(pure_epsilon(mechanism))
             return upper_end(precise(lambda: e + (-e).expm1()))
-        case (
-            dominating.DiscreteLaplace()
-            | dominating.Response()
-            | dominating.Pure()
-            | dominating.Sampled(inner=dominating.Laplace())
-        ):
+        case dominating.Sampled() if not isinstance(pair.inner, dominating.Laplace):
+            raise _unknown(mechanism)
+        case dominating.DiscreteLaplace() | dominating.Response() | dominating.Pure() | dominating.Sampled():
             e = ball(_enclosed_epsilon(mechanism))
             return upper_end(precise(lambda: e * (e / 2).tanh()))
-        case dominating.Sampled() | dominating.Table() | dominating.Smooth() | dominating.Approx():
+        case dominating.Table() | dominating.Smooth() | dominating.Approx():
             raise _unknown(mechanism)
         case _:
             assert_never(pair)
@@ -170,10 +151,9 @@ def _of_budget(header: Header, wanted: AnyGuarantee) -> Bound:
         case PureDP(epsilon=epsilon):
             mechanism = OpaquePureDP(epsilon=held(epsilon, group_size), justification=why)
         case budget:
+            remedy = "hold the run to a zCDP, GDP or pure-DP budget, or ask for rigour float-pessimistic"
             raise CannotBound(
-                f"no enclosure from a budget of {budget}",
-                where="rigour interval",
-                remedy="hold the run to a zCDP, GDP or pure-DP budget, or ask for rigour float-pessimistic",
+                f"no enclosure from a budget of {budget}", where="rigour interval", remedy=remedy
             )
     composition = compose([Release(label="budget", mechanism=mechanism)], header.neighbouring)
     return interval_bound(composition, wanted).model_copy(update={"method": "budget"})
@@ -207,8 +187,5 @@ def _finite(figure: float) -> float:
 
 
 def _unknown(mechanism: AnyMechanism) -> CannotBound:
-    return CannotBound(
-        f"no enclosure of a {mechanism.kind} mechanism's cost on this scale is known",
-        where="rigour interval",
-        remedy="ask for rigour float-pessimistic",
-    )
+    what = f"no enclosure of a {mechanism.kind} mechanism's cost on this scale is known"
+    return CannotBound(what, where="rigour interval", remedy="ask for rigour float-pessimistic")

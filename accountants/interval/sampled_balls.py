@@ -1,10 +1,8 @@
 """Poisson-sampled releases in balls: what their two families share.
 
-As in `dpaudit.accountants.privacy_loss.contour.sampled`, a release at rate q has M(s) = integral of r^p over
-the law without the unit, r = 1 - q + q e^v with v the loss of the noise itself; p = s + 1 when the mixture is
-P, p = -s when it is Q; a is the real part of p. A quadrature rule turns the integral into a sum of W_j r_j^p.
-Its points are chosen in floating point; its sum, its proved error and what it leaves out are computed in
-balls.
+In the notation of `dpaudit.accountants.privacy_loss.contour.sampled`, with v the loss of the noise itself. A
+quadrature rule turns M(s) into a sum of W_j r_j^p. Its points are chosen in floating point; its sum, its
+proved error and what it leaves out are computed in balls.
 """
 
 from __future__ import annotations
@@ -22,27 +20,19 @@ from dpaudit.errors import CannotBound
 #: A bound on |M(c + it)| / M(c) of one run, for t between two numbers or, with None, beyond the first.
 Decay = Callable[[Any, Any | None], Any]
 
-#: A rule is off by less than e^-DIGITS / count, relative to M(c).
-DIGITS = 60.0
+DIGITS = 60.0  # a rule is off by less than e^-DIGITS / count, relative to M(c)
 _MOST_POINTS = 1 << 17
 _FAINT = 0.05  # a bound this low needs no sharper one beside it
 
 
 @dataclass(frozen=True, eq=False)
 class Rule:
-    """A quadrature rule, tilted to Re p = a.
+    """A quadrature rule, tilted to Re p = a."""
 
-    Attributes:
-        log_ratio: log r_j, [points].
-        weight: W_j r_j^a, [points].
-        left_out: a bound on what the sum of |W_j r_j^p| lacks at both ends.
-        relative: a bound on the rule's own error at t, relative to M(c); it grows with t.
-    """
-
-    log_ratio: list[Any]
-    weight: list[Any]
-    left_out: Any
-    relative: Callable[[Any], Any]
+    log_ratio: list[Any]  # log r_j, [points]
+    weight: list[Any]  # W_j r_j^a, [points]
+    left_out: Any  # a bound on what the sum of |W_j r_j^p| lacks at both ends
+    relative: Callable[[Any], Any]  # bounds the rule's own error at t, relative to M(c); grows with t
 
     def moment(self) -> Any:
         """M(c): the whole sum S is within relative(0) M(c) of it."""
@@ -100,21 +90,13 @@ class SampledBalls(ABC):
 
         With k = b K + j, e^(i k step l) = e^(i b K step l) e^(i j step l).
         """
-        acb, acb_mat = flint().acb, flint().acb_mat
-        last = step * (nodes - 1)
-        rule = self.rule(c, float(last))
-        width = math.isqrt(nodes) + 1
+        acb, acb_mat, last = flint().acb, flint().acb_mat, step * (nodes - 1)
+        rule, pace = self.rule(c, float(last)), ball(step if self.mixture_first else -step)
+        width, points = math.isqrt(nodes) + 1, len(rule.weight)
         height = -(-nodes // width)
-        sign = 1 if self.mixture_first else -1
-        fine, coarse = (
-            [_powers(ball(sign * step * pace), log_ratio, many) for log_ratio in rule.log_ratio]
-            for pace, many in ((1, width), (width, height))
-        )
-        points = len(rule.weight)
-        left = [
-            weight * row[b] for b in range(height) for weight, row in zip(rule.weight, coarse, strict=True)
-        ]
-        right = [entry for row in fine for entry in row]
+        coarse = [_powers(pace * width, log_ratio, height) for log_ratio in rule.log_ratio]
+        left = [w * row[b] for b in range(height) for w, row in zip(rule.weight, coarse, strict=True)]
+        right = [entry for log_ratio in rule.log_ratio for entry in _powers(pace, log_ratio, width)]
         product = acb_mat(height, points, left) * acb_mat(points, width, right)
         error = flint().arb(0, (rule.left_out + rule.relative(ball(last)) * rule.moment()).upper())
         return [(entry + acb(error, error)) ** self.count for entry in product.entries()[:nodes]]
@@ -133,11 +115,9 @@ class SampledBalls(ABC):
     def check_points(self, points: int) -> None:
         """Raise `CannotBound` where a rule has too many points."""
         if points > _MOST_POINTS:
-            raise CannotBound(
-                f"a quadrature of {points:.3g} points in balls",
-                where="rigour interval",
-                remedy="ask for rigour float-pessimistic, or for a larger delta",
-            )
+            remedy = "ask for rigour float-pessimistic, or for a larger delta"
+            what = f"a quadrature of {points:.3g} points in balls"
+            raise CannotBound(what, where="rigour interval", remedy=remedy)
 
 
 def _powers(step: Any, log_ratio: Any, many: int) -> list[Any]:
@@ -153,12 +133,10 @@ def _powers(step: Any, log_ratio: Any, many: int) -> list[Any]:
 def paired(cells: Sequence[tuple[Any, Any, Any]]) -> Decay:
     """Two independent copies of the loss in different cells: |M(c + it) / M(c)|^2 = E cos t (L - L').
 
-    Args:
-        cells: in increasing order of loss, each a mass under the tilted law, or less, and the least and the
-            largest |log r| in the cell, signs alike.
+    The cells come in increasing order of loss, each a mass under the tilted law, or less, and the least and
+    the largest |log r| in the cell, signs alike.
     """
-    arb = flint().arb
-    pairs = []
+    arb, pairs = flint().arb, []
     for at, (mass, _, highest) in enumerate(cells):
         for other, lowest, farthest in cells[at + 1 :]:
             shortest = (lowest - highest).lower()

@@ -1,9 +1,7 @@
 """Poisson-sampled Gaussian noise in balls.
 
-The rule is the trapezoid rule over x, as in `dpaudit.accountants.privacy_loss.contour.sampled`: on the strip
-|Im x| <= d the integrand is at most e^(d^2 / 2 + t mu d) (cos mu d)^min(a, 0) times its value on the axis,
-and the rule is off by at most 2 / (e^(2 pi d / h) - 1) times the integral of that (Trefethen and Weideman
-2014, Theorem 5.1). Left of its points 1 - q <= r <= 1; right of them r e^-v falls and r grows.
+The trapezoid rule over x and its error are those of `accountants.privacy_loss.contour.sampled_gaussian`.
+Left of its points 1 - q <= r <= 1; right of them r e^-v falls and r grows.
 
 Decay: cells of the tilted law, and the line of integration moved to x + iy, 0 < mu y < pi / 2, where |M(c +
 it)| <= e^(y^2 / 2) * integral of phi |r(x + iy)|^a e^(-t arg r(x + iy)). In a cell, arg r(x + iy) and |r(x +
@@ -76,8 +74,7 @@ class SampledGaussianBalls(SampledBalls):
         tilt = max(0.0, -a * self.rate * mu)
         least = math.sqrt(2.0 * (level + max(0.0, a * math.log1p(-self.rate))))
         low = -min(least, tilt + math.sqrt(2.0 * level + tilt * (mu + tilt)))
-        high = max(a * mu, 0.0) + math.sqrt(2.0 * level)
-        high = max(high, 0.5 * mu)
+        high = max(max(a * mu, 0.0) + math.sqrt(2.0 * level), 0.5 * mu)
         widest = min(8.0, 0.499 * math.pi / mu)
         layouts = []
         for d in (widest * share for share in (1.0, 0.7, 0.5, 0.25, 0.1, 0.03, 0.01)):
@@ -97,8 +94,7 @@ class SampledGaussianBalls(SampledBalls):
 
         There |r| is at most 1, and at least 1 - q and e^(q v) times `cosine`, that of mu Im x.
         """
-        arb, mu, q = flint().arb, ball(self.parameter), ball(self.rate)
-        root = arb(2).sqrt()
+        arb, mu, q, root = flint().arb, ball(self.parameter), ball(self.rate), flint().arb(2).sqrt()
         if self.mixture_first:
             return (-x / root).erfc() / 2
         crude = (a * (-q).log1p()).exp() * (-x / root).erfc() / 2
@@ -154,8 +150,9 @@ class SampledGaussianBalls(SampledBalls):
             log_modulus, turn, _ = ends[-1]
             log_modulus = self._at(edges[-1]) if self.mixture_first else log_modulus  # |r(x + iy)| <= r(x)
             pieces.append((scale * self._beyond_right(a, edges[-1], log_modulus), turn.lower()))
-            cells = zip(edges, edges[1:], ends, ends[1:], strict=False)
-            for left, right, (_, turn, w), (_, _, more) in cells:
+            for left, right, (_, turn, w), (_, _, more) in zip(
+                edges, edges[1:], ends, ends[1:], strict=False
+            ):
                 middle, width = (left + right) / 2, right - left
                 log_modulus, _, _ = at(middle)
                 slope = (-left).union(-right) + a * mu * w.union(more)
@@ -166,8 +163,7 @@ class SampledGaussianBalls(SampledBalls):
                 pieces.append((scale * area, turn.lower()))
             lines.append([(size.upper(), turn) for size, turn in pieces])
 
-        def bound(first: Any, last: Any | None) -> Any:
-            del last  # it falls
+        def bound(first: Any, _last: Any | None) -> Any:  # it falls
             arb = flint().arb
             with flint().ctx.workprec(64):
                 sums = [sum((size * (-first * turn).exp() for size, turn in line), arb(0)) for line in lines]
@@ -179,6 +175,5 @@ class SampledGaussianBalls(SampledBalls):
 def _normal(low: Any, high: Any) -> Any:
     """The normal measure between two numbers; of two small tails the one that does not cancel."""
     root = flint().arb(2).sqrt()
-    if low < 0:
-        low, high = -high, -low
+    low, high = (-high, -low) if low < 0 else (low, high)
     return ((low / root).erfc() - (high / root).erfc()) / 2

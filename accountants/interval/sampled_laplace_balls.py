@@ -1,13 +1,7 @@
 """Poisson-sampled Laplace noise in balls.
 
-M(s) is two atoms and an integral over 0 < x < e, as in
-`dpaudit.accountants.privacy_loss.contour.sampled_laplace`, whose rule and bounds these are: Gauss and
-Legendre's rule on panels of half-width w, off by at most 64/15 / (1 - R^-2) R^(2 - 2n) w times the largest
-modulus on the ellipse with parameter R (Trefethen 2013, Theorem 19.3). That is at most e^((2 |a| + 1) (2 w +
-g) + 2 y t) (cos 2 y)^min(a, 0) times the least on the panel, whose own integral is at least 2 w times that
-least.
-
-Decay: the two atoms, and V / t for the integral.
+The rule and the bounds are those of `dpaudit.accountants.privacy_loss.contour.sampled_laplace`: the modulus
+on the ellipse is at most e^((2 |a| + 1) (2 w + g) + 2 y t) (cos 2 y)^min(a, 0) times the least on the panel.
 """
 
 from __future__ import annotations
@@ -71,11 +65,8 @@ class SampledLaplaceBalls(SampledBalls):
         variation = (ends / (2 * ball(self.rate) * moment)).upper()
         atoms = (first + second).upper()
 
-        def far(start: Any, last: Any | None) -> Any:
-            del last  # it falls
-            return atoms + variation / start
-
-        return least_of(far, paired([(first.lower(), low, low), (second.lower(), high, high)]))
+        near = paired([(first.lower(), low, low), (second.lower(), high, high)])
+        return least_of(lambda start, _last: atoms + variation / start, near)  # the first falls
 
     def _atoms(self) -> tuple[Any, Any]:
         e = ball(self.parameter)
@@ -88,5 +79,4 @@ class SampledLaplaceBalls(SampledBalls):
 @functools.cache
 def _legendre(points: int, precision: int) -> list[tuple[Any, Any]]:
     del precision  # a key only
-    root = flint().arb.legendre_p_root
-    return [root(points, k, weight=True) for k in range(points)]
+    return [flint().arb.legendre_p_root(points, k, weight=True) for k in range(points)]

@@ -35,8 +35,7 @@ class GaussianCurve:
         lower = gaussian_log_delta(epsilon, self.mu * (1.0 - _SPREAD))
         trusted = self.mu >= 1e-190 and epsilon <= 1e19 * self.mu
         lower -= (2e-13 + 4e-15 * abs(lower)) if trusted else math.inf
-        # -d log delta / d epsilon is about (epsilon / mu - mu / 2) / mu, and at least 1 / mu up to a
-        # constant.
+        # -d log delta / d epsilon is about (epsilon / mu - mu / 2) / mu, and of order 1 / mu at least.
         return CurvePoint(lower, upper, upper, max(epsilon / self.mu - 0.5 * self.mu, 0.5) / self.mu)
 
     def epsilon(self, log_delta: float) -> Bracket:

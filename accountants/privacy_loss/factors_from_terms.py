@@ -15,14 +15,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dpaudit.accountants.closed_forms.rounding import sum_up, up
+from dpaudit.accountants.privacy_loss.contour import families
 from dpaudit.accountants.privacy_loss.contour.compress import compressed
 from dpaudit.accountants.privacy_loss.contour.factors import UNIT, Factor, GaussianFactor, Vector
-from dpaudit.accountants.privacy_loss.contour.families import (
-    BoundedRangeFactor,
-    LaplaceFactor,
-    ParameterFamily,
-    ResponseFactor,
-)
 from dpaudit.accountants.privacy_loss.contour.sampled import log_mixture
 from dpaudit.accountants.privacy_loss.contour.sampled_gaussian import SampledGaussianFactor
 from dpaudit.accountants.privacy_loss.contour.sampled_laplace import SampledLaplaceFactor
@@ -32,10 +27,8 @@ from dpaudit.accountants.privacy_loss.solve import Bracket
 from dpaudit.accountants.privacy_loss.terms import LARGEST_PARAMETER, DiscreteTerm, Term
 from dpaudit.errors import CannotBound, InvalidParameter
 
-#: A smaller mu counts as this one: its square must not underflow.
-SMALLEST_MU = 1e-150
-#: More runs than this of one term are not accounted for.
-MOST_COUNT = 1e12
+SMALLEST_MU = 1e-150  # a smaller mu counts as this one: its square must not underflow
+MOST_COUNT = 1e12  # more runs than this of one term are not accounted for
 _EXACT_COUNT = 256  # up to so many a sum or product is computed as a fraction
 
 #: The largest parameters of each column; 1 for a probability.
@@ -52,9 +45,9 @@ _LARGEST: dict[str, tuple[float, ...]] = {
 
 @dataclass(frozen=True, eq=False)
 class Composed:
-    """Parameters and counts, family by family; each pair or triple of arrays has one shape, [distinct].
+    """Parameters and counts by family, arrays of one shape [distinct], and tables with counts.
 
-    A count may be one number for all. Tables stand beside the arrays, each with its count.
+    A count may be one number for all.
     """
 
     gaussian: tuple[ArrayLike, ArrayLike] = ((), ())  # mu, count
@@ -68,9 +61,7 @@ class Composed:
 
     def __add__(self, other: Composed) -> Composed:
         """The composition of both."""
-        columns: dict[str, Any] = {
-            name: _joined(getattr(self, name), getattr(other, name)) for name in _LARGEST
-        }
+        columns: dict[str, Any] = {n: _joined(getattr(self, n), getattr(other, n)) for n in _LARGEST}
         return Composed(**columns, tables=self.tables + other.tables)
 
     def checked(self) -> Collected:
@@ -85,24 +76,29 @@ class Composed:
         loss, delta, loss_count = columns["approximate"]
         response, response_count = columns["randomized_response"]
         (laplace, laplace_count), (l_loss, l_rate, l_count) = columns["laplace"], columns["sampled_laplace"]
-        certain, l_certain = s_rate == 1.0, l_rate == 1.0
-        mu, mu_count = np.append(mu, s_mu[certain]), np.append(mu_count, s_count[certain])
+        always = s_rate == 1.0
+        mu, mu_count = np.append(mu, s_mu[always]), np.append(mu_count, s_count[always])
         raised = bool(np.any((mu > 0.0) & (mu < SMALLEST_MU) & (mu_count > 0.0)))
         mu = np.where(mu > 0.0, np.maximum(mu, SMALLEST_MU), 0.0)
+        always = l_rate == 1.0
+        laplace, laplace_count = np.append(laplace, l_loss[always]), np.append(laplace_count, l_count[always])
+        counted: Counter[DiscreteTerm] = Counter()
+        for table, count in self.tables:
+            if count > MOST_COUNT:
+                raise CannotBound(f"a count exceeds {MOST_COUNT:g}", where="tables")
+            counted[table] += count
+        tables = tuple(Table.of(table, float(count)) for table, count in counted.items() if count)
+        delta = np.append(delta, [table.infinite for table, _ in self.tables])
+        pure = _grouped(np.append(response, loss), np.append(response_count, loss_count))
         return Collected(
             float(np.sum(mu_count * mu * mu)),
-            LaplaceFactor(
-                *_grouped(np.append(laplace, l_loss[l_certain]), np.append(laplace_count, l_count[l_certain]))
-            ),
-            ResponseFactor(*_grouped(np.append(response, loss), np.append(response_count, loss_count))),
-            _rows_of(s_mu, s_rate, s_count, ~certain),
-            _rows_of(l_loss, l_rate, l_count, ~l_certain),
-            BoundedRangeFactor(*_grouped(*columns["bounded_range"])),
-            _tables_of(self.tables),
-            _any_of(
-                np.append(delta, [table.infinite for table, _ in self.tables]),
-                np.append(loss_count, [float(count) for _, count in self.tables]),
-            ),
+            families.LaplaceFactor(*_grouped(laplace, laplace_count)),
+            families.ResponseFactor(*pure),
+            _rows_of(s_mu, s_rate, s_count),
+            _rows_of(l_loss, l_rate, l_count),
+            families.BoundedRangeFactor(*_grouped(*columns["bounded_range"])),
+            tables,
+            _any_of(delta, np.append(loss_count, [float(count) for _, count in self.tables])),
             raised,
         )
 
@@ -112,11 +108,11 @@ class Collected:
     """A composition after merging: one Gaussian, distinct parameters with counts, sampled releases."""
 
     variance: float
-    laplace: LaplaceFactor
-    response: ResponseFactor
+    laplace: families.LaplaceFactor
+    response: families.ResponseFactor
     sampled_gaussian: tuple[tuple[float, float, float], ...]  # mu, rate, count
     sampled_laplace: tuple[tuple[float, float, float], ...]  # epsilon, rate, count
-    bounded_range: BoundedRangeFactor
+    bounded_range: families.BoundedRangeFactor
     tables: tuple[Table, ...]
     least_delta: Bracket
     raised: bool  # some mu was raised to `SMALLEST_MU`: upper bounds only
@@ -134,12 +130,8 @@ class Collected:
 
     @property
     def _pure(self) -> bool:
-        families = (self.laplace, self.response, self.bounded_range)
-        return bool(self.tables or any(len(family.counts) for family in families))
-
-    @property
-    def _sampled(self) -> bool:
-        return bool(self.sampled_gaussian or self.sampled_laplace)
+        pure = (self.laplace, self.response, self.bounded_range)
+        return bool(self.tables or any(len(family.counts) for family in pure))
 
     @property
     def orders(self) -> tuple[bool, ...]:
@@ -158,20 +150,19 @@ class Collected:
         The loss of the mixture is at most log(1 - q + q e^epsilon); with the mixture second it is at most
         -log(1 - q + q e^-epsilon), which is finite for Gaussian noise too (epsilon infinite).
         """
-        return tuple(self._ceiling(mixture_first=order) for order in self.orders)
-
-    def _ceiling(self, *, mixture_first: bool) -> float:
-        if self.variance > 0.0 or (mixture_first and self.sampled_gaussian):
-            return math.inf
-        families = (self.laplace, self.response, self.bounded_range)
-        tables = (table.count * table.ceiling * (1.0 + 4.0 * UNIT) for table in self.tables)
-        total = sum_up([*(_weighted_sum_up(family) for family in families), *tables])
-        gaussian = ((math.inf, rate, count) for _, rate, count in self.sampled_gaussian)
-        for epsilon, rate, count in (*gaussian, *self.sampled_laplace):
+        totals: list[float] = []
+        pure: tuple[families.ParameterFamily, ...] = (self.laplace, self.response, self.bounded_range)
+        tables = [t.count * max(0.0, float(t.losses[-1])) * (1.0 + 4.0 * UNIT) for t in self.tables]
+        gaussian = [(math.inf, rate, count) for _, rate, count in self.sampled_gaussian]
+        for mixture_first in self.orders:
+            unbounded = self.variance > 0.0 or (mixture_first and gaussian)
+            total = math.inf if unbounded else sum_up([*map(_weighted_sum_up, pure), *tables])
             sign = 1.0 if mixture_first else -1.0
-            most = sign * float(log_mixture(np.array(sign * epsilon), rate))
-            total = (total + count * min(epsilon, most) * (1.0 + 1e-14)) * (1.0 + 1e-15)
-        return total
+            for epsilon, rate, count in () if unbounded else (*gaussian, *self.sampled_laplace):
+                most = sign * float(log_mixture(np.array(sign * epsilon), rate))
+                total = (total + count * min(epsilon, most) * (1.0 + 1e-14)) * (1.0 + 1e-15)
+            totals.append(total)
+        return tuple(totals)
 
     @cached_property
     def most_delta(self) -> float:
@@ -184,8 +175,7 @@ class Collected:
         most = min(1.0, math.nextafter((1.0 if self.tables else 0.5) * self.ceiling, math.inf))
         if self.variance > 0.0 or self._pure:
             return most
-        drawn = (count * rate for _, rate, count in (*self.sampled_gaussian, *self.sampled_laplace))
-        return min(most, sum_up(drawn) * (1.0 + 1e-15))
+        return min(most, sum_up(part.count * part.rate for part in self._sampled) * (1.0 + 1e-15))
 
     @property
     def whole_variance(self) -> float | None:
@@ -196,24 +186,25 @@ class Collected:
         return self.variance + sum_up(whole)
 
     @property
+    def _sampled(self) -> list[Part]:
+        gaussian = [Part("gaussian", *row) for row in self.sampled_gaussian]
+        return gaussian + [Part("laplace", *row) for row in self.sampled_laplace]
+
+    @property
     def single_run(self) -> Part | None:
         """The one sampled run, where there is nothing else."""
-        rows = [Part("gaussian", *row) for row in self.sampled_gaussian]
-        rows += [Part("laplace", *row) for row in self.sampled_laplace]
-        alone = self.variance == 0.0 and not self._pure and len(rows) == 1 and rows[0].count == 1.0
-        return rows[0] if alone else None
+        alone = self.variance == 0.0 and not self._pure and [part.count for part in self._sampled] == [1.0]
+        return self._sampled[0] if alone else None
 
     def parts(self) -> tuple[Part, ...]:
         """Sampled releases and all others as parts of a lattice; empty where no lattice can resolve them."""
-        if not self._sampled or len(self.bounded_range.counts) or self.tables:
+        parts, few = self._sampled, slice(MOST_PARTS + 1)
+        if not parts or len(self.bounded_range.counts) or self.tables:
             return ()
-        parts = [Part("gaussian", *row) for row in self.sampled_gaussian]
-        parts += [Part("laplace", *row) for row in self.sampled_laplace]
-        few = slice(MOST_PARTS + 1)
-        for parameter, count in zip(self.laplace.parameters[few], self.laplace.counts[few], strict=True):
-            parts.append(Part("laplace", float(parameter), 1.0, float(count)))
-        for parameter, count in zip(self.response.parameters[few], self.response.counts[few], strict=True):
-            parts.append(Part("response", float(parameter), 1.0, float(count)))
+        for e, count in zip(self.laplace.parameters[few], self.laplace.counts[few], strict=True):
+            parts.append(Part("laplace", float(e), 1.0, float(count)))
+        for e, count in zip(self.response.parameters[few], self.response.counts[few], strict=True):
+            parts.append(Part("response", float(e), 1.0, float(count)))
         if self.variance > 0.0:
             parts.append(Part("gaussian", math.sqrt(self.variance) * (1.0 + 64.0 * UNIT), 1.0, 1.0))
         return tuple(parts) if resolved(parts) else ()
@@ -224,14 +215,12 @@ class Collected:
         shared += compressed(self.laplace) + compressed(self.response)
         shared += [self.bounded_range] if len(self.bounded_range.counts) else []
         shared += table_factors(self.tables)
-        return tuple(
-            (
-                *shared,
-                *(SampledGaussianFactor(*row, order) for row in self.sampled_gaussian),
-                *(SampledLaplaceFactor(*row, order) for row in self.sampled_laplace),
-            )
-            for order in self.orders
-        )
+        found = []
+        for order in self.orders:
+            gaussian = [SampledGaussianFactor(*row, order) for row in self.sampled_gaussian]
+            laplace = [SampledLaplaceFactor(*row, order) for row in self.sampled_laplace]
+            found.append((*shared, *gaussian, *laplace))
+        return tuple(found)
 
 
 def collect(releases: Iterable[tuple[Term, int]]) -> Collected:
@@ -267,10 +256,8 @@ def columns_of(releases: Iterable[tuple[Term, int]]) -> Composed:
 
 def _joined(some: tuple[ArrayLike, ...], more: tuple[ArrayLike, ...]) -> tuple[ArrayLike, ...]:
     """Columns one below the other; the last, the counts, may be one number for all."""
-    if not np.size(more[0]):
-        return some
-    if not np.size(some[0]):
-        return more
+    if not (np.size(some[0]) and np.size(more[0])):
+        return some if np.size(some[0]) else more
     counts = [np.broadcast_to(columns[-1], np.shape(columns[0])) for columns in (some, more)]
     pairs = zip(some[:-1], more[:-1], strict=True)
     return (*(np.concatenate([one, other]) for one, other in pairs), np.concatenate(counts))
@@ -288,9 +275,9 @@ def _vectors(name: str, columns: tuple[ArrayLike, ...], *largest: float) -> tupl
     for values, most in zip(parameters, largest, strict=True):
         if not np.all((values >= 0.0) & (values < np.inf)):
             raise InvalidParameter("a parameter is NaN, infinite or negative", where=name)
+        if np.any(values > most) and most == 1.0:
+            raise InvalidParameter("a probability exceeds 1", where=name)
         if np.any(values > most):
-            if most == 1.0:
-                raise InvalidParameter("a probability exceeds 1", where=name)
             raise CannotBound(f"a parameter exceeds {most:g}", where=name, remedy="add noise")
     if np.any(count > MOST_COUNT):
         raise CannotBound(f"a count exceeds {MOST_COUNT:g}", where=name)
@@ -304,25 +291,13 @@ def _grouped(parameters: Vector, counts: Vector) -> tuple[Vector, Vector]:
     return distinct, np.bincount(place, counts[real], len(distinct)).astype(np.float64)
 
 
-def _rows_of(
-    parameters: Vector, rates: Vector, counts: Vector, keep: np.ndarray[Any, Any]
-) -> tuple[tuple[float, float, float], ...]:
-    """Rows of positive numbers, equal ones once, with the sums of their counts."""
-    keep = keep & (parameters > 0.0) & (rates > 0.0) & (counts > 0.0)
+def _rows_of(parameters: Vector, rates: Vector, counts: Vector) -> tuple[tuple[float, float, float], ...]:
+    """Rows of positive numbers with rates below 1, equal ones once, with the sums of their counts."""
+    keep = (parameters > 0.0) & (rates > 0.0) & (rates < 1.0) & (counts > 0.0)
     total: Counter[tuple[float, float]] = Counter()
     for parameter, rate, count in np.stack([parameters, rates, counts], axis=1)[keep].tolist():
         total[parameter, rate] += int(count)
     return tuple((parameter, rate, float(count)) for (parameter, rate), count in total.items())
-
-
-def _tables_of(tables: Iterable[tuple[DiscreteTerm, int]]) -> tuple[Table, ...]:
-    """Equal tables once, with the sums of their counts."""
-    total: Counter[DiscreteTerm] = Counter()
-    for table, count in tables:
-        if count > MOST_COUNT:
-            raise CannotBound(f"a count exceeds {MOST_COUNT:g}", where="tables")
-        total[table] += count
-    return tuple(Table(table, float(count)) for table, count in total.items() if count)
 
 
 def _any_of(delta: Vector, counts: Vector) -> Bracket:
@@ -340,7 +315,7 @@ def _any_of(delta: Vector, counts: Vector) -> Bracket:
     return Bracket(total * (1.0 - 1e-14), min(1.0, total * (1.0 + 1e-14)))
 
 
-def _weighted_sum_up(family: ParameterFamily) -> float:
+def _weighted_sum_up(family: families.ParameterFamily) -> float:
     """The sum of a family's parameters times their counts, rounded up."""
     if len(family.parameters) > _EXACT_COUNT:
         return float(np.sum(family.parameters * family.counts)) * (1.0 + 1e-14)

@@ -11,14 +11,8 @@ from dpaudit.accountants.closed_forms.ranges import nonnegative, probability
 from dpaudit.accountants.privacy_loss.closed_curves import GaussianCurve, SampledRun
 from dpaudit.accountants.privacy_loss.contour.factors import UNIT, Factor
 from dpaudit.accountants.privacy_loss.factors_from_terms import Collected, Composed, columns_of
+from dpaudit.accountants.privacy_loss.lattice import splitting
 from dpaudit.accountants.privacy_loss.lattice.lattice import MOST_ATOMS, Lattice, atoms, lattice
-from dpaudit.accountants.privacy_loss.lattice.splitting import (
-    FEW_RUNS,
-    LEAST_LOG_DELTA,
-    Part,
-    split,
-    split_log_delta,
-)
 from dpaudit.accountants.privacy_loss.solve import (
     SEARCH,
     Bracket,
@@ -29,10 +23,8 @@ from dpaudit.accountants.privacy_loss.solve import (
 from dpaudit.accountants.privacy_loss.terms import Term
 from dpaudit.errors import CannotBound
 
-#: A contour whose bounds are closer than this, relative, is not compared with a lattice.
-RESOLVED = 1e-6
-#: A lattice whose bounds are further apart than this is compared with the contour.
-LOOSE = 0.3
+RESOLVED = 1e-6  # a contour whose bounds are closer than this, relative, is not compared with a lattice
+LOOSE = 0.3  # a lattice whose bounds are further apart than this is compared with the contour
 
 Method = Literal["gaussian", "single", "lattice", "contour"]
 
@@ -42,26 +34,21 @@ class PrivacyLoss:
     """The privacy loss of independent releases, composed; build it with `compose` or `from_arrays`.
 
     Both bounds hold for the exact composition of the terms' worst pairs, in either order of the pair. Rigour:
-    `float-pessimistic`.
-
-    Attributes:
-        method: `gaussian` (the exact curve), `single` (one sampled run's exact curve), `lattice` (every atom
-            listed) or `contour`.
+    `float-pessimistic`. `method` is `gaussian` (the exact curve), `single` (one sampled run's exact curve),
+    `lattice` (every atom listed) or `contour`.
     """
 
     method: Method
     _collected: Collected = field(repr=False)
     _exact: Sequence[GaussianCurve | SampledRun | Lattice] = field(repr=False)  # for each order, or none
     _directions: tuple[tuple[Factor, ...], ...] = field(repr=False)
-    _parts: tuple[Part, ...] = field(repr=False)
+    _parts: tuple[splitting.Part, ...] = field(repr=False)
 
     @classmethod
     def compose(cls, releases: Iterable[tuple[Term, int]], beside: Composed | None = None) -> Self:
         """Compose terms, each as often as the integer beside it says, and arrays of parameters beside them.
 
-        Raises:
-            InvalidParameter: a count that is not an integer >= 0.
-            CannotBound: a parameter past the range in which anything is computed.
+        Raises as `columns_of` and `Composed.checked` do.
 
         >>> from dpaudit.accountants.privacy_loss.terms import LaplaceTerm
         >>> round(PrivacyLoss.compose([(LaplaceTerm(1.0), 10)]).epsilon(1e-6).upper, 6)
@@ -72,12 +59,7 @@ class PrivacyLoss:
 
     @classmethod
     def from_arrays(cls, composed: Composed) -> Self:
-        """Compose arrays of parameters and counts.
-
-        Raises:
-            InvalidParameter: a parameter or count out of range, or arrays of different shapes.
-            CannotBound: a parameter past the range in which anything is computed.
-        """
+        """Compose arrays of parameters and counts; raises as `Composed.checked` does."""
         collected = composed.checked()
         response, tables, single = collected.response, collected.tables, collected.single_run
         if collected.only_gaussian:
@@ -86,8 +68,8 @@ class PrivacyLoss:
             orders = zip(collected.orders, collected.ceilings, strict=True)
             return cls("single", collected, [SampledRun(single, *order) for order in orders], (), ())
         if collected.only_atoms and atoms(response.counts, tables) <= MOST_ATOMS:
-            listed = lattice(response.parameters, response.counts, tables)
-            return cls("lattice", collected, [listed], (), ())
+            listed = [lattice(response.parameters, response.counts, tables)]
+            return cls("lattice", collected, listed, (), ())
         return cls("contour", collected, (), collected.directions(), collected.parts())
 
     @property
@@ -101,11 +83,7 @@ class PrivacyLoss:
         return self._collected.least_delta
 
     def delta(self, epsilon: float) -> Bracket:
-        """Lower and upper bound on the least delta at `epsilon` (nats, in [0, inf)).
-
-        Raises:
-            InvalidParameter: epsilon is NaN, infinite or negative.
-        """
+        """Lower and upper bound on the least delta at `epsilon` (nats, in [0, inf))."""
         epsilon = nonnegative("epsilon", epsilon)
         lower, upper = 0.0, 0.0
         if epsilon < self.ceiling:
@@ -127,19 +105,15 @@ class PrivacyLoss:
         """Lower and upper bound on the least epsilon >= 0 at `delta`, in (0, 1).
 
         Raises:
-            InvalidParameter: delta is outside (0, 1).
-            CannotBound: the releases reveal everything with a probability above `delta`, or that is not
-            excluded.
+            CannotBound: the releases may reveal everything with a probability above `delta`.
         """
         delta = probability("delta", delta)
         low, high = self.least_delta
         # delta = delta_0 + (1 - delta_0) rest. At delta = delta_0 only the ceiling is left.
         if delta < high or (delta == high > 0.0 and not math.isfinite(self.ceiling)):
-            raise CannotBound(
-                f"delta = {delta!r} is not above {high!r}, the probability that everything is revealed",
-                where="delta",
-                remedy="ask for a larger delta, or lower the delta of the approximate releases",
-            )
+            what = f"delta = {delta!r} is not above {high!r}, the probability that everything is revealed"
+            remedy = "ask for a larger delta, or lower the delta of the approximate releases"
+            raise CannotBound(what, where="delta", remedy=remedy)
         if delta == high > 0.0:
             return Bracket(0.0, self.ceiling)
         if high == 0.0:
@@ -149,11 +123,8 @@ class PrivacyLoss:
         return Bracket(min(lower, upper), upper)
 
     def _log_delta(self, epsilon: float) -> Bracket:
-        found = [
-            self._order_log_delta(at, epsilon)
-            for at, ceiling in enumerate(self._collected.ceilings)
-            if epsilon < ceiling
-        ]
+        ceilings = self._collected.ceilings
+        found = [self._order_log_delta(at, epsilon) for at, most in enumerate(ceilings) if epsilon < most]
         lower, upper = max(b.lower for b in found), max(b.upper for b in found)
         whole = self._unsampled()
         if whole is not None and not upper - lower <= LOOSE:
@@ -171,7 +142,8 @@ class PrivacyLoss:
         if not self._few:
             found = contour_log_delta(factors, epsilon, ceiling, SEARCH)
         if found.upper - found.lower > RESOLVED:
-            found = _both(found, split_log_delta(self._parts, epsilon, mixture_first=order == 0))
+            lattices = splitting.split_log_delta(self._parts, epsilon, mixture_first=order == 0)
+            found = _both(found, lattices)
         if found.upper - found.lower > 1e-3:
             found = _both(found, contour_log_delta(factors, epsilon, ceiling, SEARCH))
         return found
@@ -187,14 +159,13 @@ class PrivacyLoss:
             # An order whose largest loss lies below the other's epsilon cannot be the larger.
             idle = any(ceiling <= other.lower for other in found)
             found.append(Bracket(0.0, ceiling) if idle else self._order_epsilon(order, log_delta))
+        least = max(b.lower for b in found)
+        for order, factors in enumerate(self._directions if self._parts else ()):
+            # A loose lattice is compared with the contour, in orders that may be the larger.
+            if _apart(found[order], LOOSE) and found[order].upper > least:
+                contour = contour_epsilon(factors, log_delta, self._collected.ceilings[order])
+                found[order] = _both(found[order], contour)
         lower, upper = max(b.lower for b in found), max(b.upper for b in found)
-        if self._parts:  # compare a loose lattice with the contour, in orders that may be the larger
-            for order, (factors, ceiling) in enumerate(
-                zip(self._directions, self._collected.ceilings, strict=True)
-            ):
-                if _apart(found[order], LOOSE) and found[order].upper > lower:
-                    found[order] = _both(found[order], contour_epsilon(factors, log_delta, ceiling))
-            lower, upper = max(b.lower for b in found), max(b.upper for b in found)
         upper, whole = min(self.ceiling, upper), self._unsampled()
         if whole is not None and _apart(Bracket(lower, upper), LOOSE):
             upper = min(upper, whole.epsilon(log_delta).upper)
@@ -208,20 +179,19 @@ class PrivacyLoss:
         factors, ceiling = self._directions[order], self._collected.ceilings[order]
         if ceiling <= math.exp(log_delta):  # delta(0) <= 1 - e^-ceiling
             return Bracket(0.0, 0.0)
-        if not self._parts or log_delta < LEAST_LOG_DELTA:
+        if not self._parts or log_delta < splitting.LEAST_LOG_DELTA:
             return contour_epsilon(factors, log_delta, ceiling)
         found = Bracket(0.0, ceiling)
         if not self._few:
             found = contour_epsilon(factors, log_delta, ceiling, (SEARCH,))
         if _apart(found, RESOLVED):
-            law = split(self._parts, log_delta, mixture_first=order == 0)
-            if law is not None:
-                found = _both(found, curve_epsilon(law, log_delta, found.upper))
+            law = splitting.split(self._parts, log_delta, mixture_first=order == 0)
+            found = found if law is None else _both(found, curve_epsilon(law, log_delta, found.upper))
         return found
 
     @property
     def _few(self) -> bool:
-        return 0 < sum(part.count for part in self._parts) <= FEW_RUNS
+        return 0 < sum(part.count for part in self._parts) <= splitting.FEW_RUNS
 
     def _unsampled(self) -> GaussianCurve | None:
         """The curve if nothing were sampled, which dominates; where all noise is Gaussian."""

@@ -8,14 +8,10 @@ from typing import NamedTuple, Protocol
 
 from scipy.optimize import brentq
 
+from dpaudit.accountants.privacy_loss.contour import planning
 from dpaudit.accountants.privacy_loss.contour.contour import Contour, CurvePoint, lay
 from dpaudit.accountants.privacy_loss.contour.factors import UNIT, Factor
-from dpaudit.accountants.privacy_loss.contour.planning import (
-    Saddle,
-    chernoff,
-    saddle_for_delta,
-    saddle_for_epsilon,
-)
+from dpaudit.accountants.privacy_loss.contour.planning import Saddle
 
 #: Elementary formulas a line may cost: while searching, and for the bounds that are returned.
 SEARCH, FINAL = 1 << 15, 1 << 21
@@ -35,16 +31,15 @@ class HasCurve(Protocol):
 
     def curve(self, epsilon: float) -> CurvePoint:
         """Bounds on log delta(epsilon), an estimate and the slope."""
-        ...
 
 
 def contour_log_delta(
     factors: Sequence[Factor], epsilon: float, ceiling: float, most: int = FINAL
 ) -> Bracket:
     """Bounds on log delta at 0 <= epsilon < ceiling."""
-    point = saddle_for_epsilon(factors, epsilon)
+    point = planning.saddle_for_epsilon(factors, epsilon)
     bounds = lay(factors, point, epsilon, ceiling, most).curve(epsilon)
-    crude = chernoff(factors, point.c) - point.c * epsilon
+    crude = planning.chernoff(factors, point.c) - point.c * epsilon
     return Bracket(bounds.log_lower, min(bounds.log_upper, crude, 0.0))
 
 
@@ -57,8 +52,8 @@ def contour_epsilon(
     nodes' moments do not depend on epsilon) and a new line is laid at the saddle whenever epsilon has moved
     by more than the line's own scale. The ends of the bracket are then verified.
     """
-    point = saddle_for_delta(factors, log_delta)
-    crude = (chernoff(factors, point.c) - log_delta) / point.c * (1.0 + 1e-14)
+    point = planning.saddle_for_delta(factors, log_delta)
+    crude = (planning.chernoff(factors, point.c) - log_delta) / point.c * (1.0 + 1e-14)
     fallback = min(ceiling, max(0.0, crude))
     line, epsilon = _search(factors, point, log_delta, ceiling, efforts)
     bracket = Bracket(0.0, fallback) if line is None else verified(line, epsilon, log_delta)
@@ -91,24 +86,14 @@ def curve_epsilon(line: HasCurve, log_delta: float, highest: float) -> Bracket:
 
 def verified(line: HasCurve, epsilon: float, log_delta: float) -> Bracket:
     """Widen a guess until the curve proves both ends; a side that cannot be proved is 0 or infinity."""
-    slack = 8.0 * UNIT * abs(log_delta)
-    here = line.curve(epsilon)
-    slope = max(here.slope, 1e-300)
-    upper, lower = epsilon, 0.0
+    slack, here = 8.0 * UNIT * abs(log_delta), line.curve(epsilon)
+    upper, lower, slope = epsilon, 0.0, max(here.slope, 1e-300)
     if not here.log_upper <= log_delta - slack:
-        upper = _widened(
-            lambda at: line.curve(at).log_upper <= log_delta - slack,
-            epsilon,
-            1.0,
-            (here.log_upper - log_delta + slack) / slope,
-        )
+        first = (here.log_upper - log_delta + slack) / slope
+        upper = _widened(lambda at: line.curve(at).log_upper <= log_delta - slack, epsilon, 1.0, first)
     if epsilon > 0.0:
-        lower = _widened(
-            lambda at: line.curve(at).log_lower >= log_delta + slack,
-            epsilon,
-            -1.0,
-            (log_delta - here.log_lower + slack) / slope,
-        )
+        first = (log_delta - here.log_lower + slack) / slope
+        lower = _widened(lambda at: line.curve(at).log_lower >= log_delta + slack, epsilon, -1.0, first)
     return Bracket(lower, upper)
 
 
@@ -132,8 +117,7 @@ def _search(
     """The line on which the estimate of log delta meets the target, and where it does."""
     epsilon, highest = point.epsilon, (1.0 - NEAR) * ceiling
     if epsilon < 0.0:
-        epsilon = 0.0
-        point = saddle_for_epsilon(factors, epsilon)
+        epsilon, point = 0.0, planning.saddle_for_epsilon(factors, 0.0)
     line = None
     for most in efforts:
         left, right, sharpness = 0.0, ceiling, 0.0
@@ -145,15 +129,12 @@ def _search(
             here = line.curve(epsilon)
             gap = here.log_upper - here.log_lower
             # Where the saddle-point approximation is far too high, too much was cut: once more, cutting less.
-            sharpen = (
-                sharpness == 0.0
-                and not gap <= (1e-8 if line.exact else 0.01)
-                and (line.exact or most == efforts[-1])
-            )
+            loose = not gap <= (1e-8 if line.exact else 0.01)
+            sharpen = sharpness == 0.0 and loose and (line.exact or most == efforts[-1])
             if settled and not sharpen:
                 break
             sharpness = math.log(min(max(gap, 1e-8), 1e6)) + 23.0 if sharpen else 0.0
-            point = saddle_for_epsilon(factors, epsilon)
+            point = planning.saddle_for_epsilon(factors, epsilon)
         if line is not None and line.exact:
             break
     return line, epsilon

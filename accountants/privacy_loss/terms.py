@@ -34,6 +34,7 @@ class GaussianTerm:
 class _OneEpsilon:
     """A pair whose largest loss is epsilon, a finite number in [0, 1e6]."""
 
+    column: ClassVar[str]
     epsilon: float
 
     def __post_init__(self) -> None:
@@ -78,22 +79,16 @@ class DiscreteTerm:
 
     The losses are exact. The probabilities are relative to their sum, which is that of all finite losses, and
     bounds hold for any that round to the given ones within 16 u (1 + |log p|), relative, u = 2^-53.
-
-    Attributes:
-        losses: increasing, in [-1e6, 1e6].
-        probabilities: one for each loss.
-        infinite: the probability of an infinite loss, beside the others.
     """
 
-    losses: tuple[float, ...]
-    probabilities: tuple[float, ...]
-    infinite: float = 0.0
+    losses: tuple[float, ...]  # increasing, in [-1e6, 1e6]
+    probabilities: tuple[float, ...]  # one for each loss
+    infinite: float = 0.0  # the probability of an infinite loss, beside the others
 
     def __post_init__(self) -> None:
-        if not self.losses or len(self.losses) != len(self.probabilities):
-            raise InvalidParameter(
-                f"{len(self.losses)} losses and {len(self.probabilities)} probabilities", where="DiscreteTerm"
-            )
+        rows, given = len(self.losses), len(self.probabilities)
+        if not self.losses or rows != given:
+            raise InvalidParameter(f"{rows} losses and {given} probabilities", where="DiscreteTerm")
         for loss, probability in zip(self.losses, self.probabilities, strict=True):
             _at_most(LARGEST_PARAMETER, "a loss's size", abs(loss))
             _unit_interval("probability", probability)
@@ -152,17 +147,7 @@ class SampledLaplaceTerm:
 
 
 #: Everything that `PrivacyLoss` composes.
-Term = (
-    GaussianTerm
-    | LaplaceTerm
-    | RandomizedResponseTerm
-    | PureTerm
-    | BoundedRangeTerm
-    | DiscreteTerm
-    | ApproxTerm
-    | SampledGaussianTerm
-    | SampledLaplaceTerm
-)
+Term = GaussianTerm | _OneEpsilon | DiscreteTerm | ApproxTerm | SampledGaussianTerm | SampledLaplaceTerm
 
 
 def _at_most(most: float, name: str, value: float, condition: str = "") -> None:

@@ -17,58 +17,37 @@ from typing import Any, assert_never
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dpaudit.algorithms import public_parameters as public
 from dpaudit.algorithms.data.trajectories import Trajectory, TrajectoryData
 from dpaudit.algorithms.environments.tabular import TabularMDP
+from dpaudit.algorithms.offline import private_counts
 from dpaudit.algorithms.offline.offline import Policy, policy_utility, require_sizes
-from dpaudit.algorithms.offline.private_counts import (
-    gaussian_error_bound,
-    laplace_error_bound,
-    private_counts,
-)
-from dpaudit.algorithms.public_parameters import (
-    Array,
-    digest,
-    require_failure_probability,
-    require_nonnegative,
-    set_read_only,
-    unit_rewards,
-)
 from dpaudit.claims.claims import Claim
 from dpaudit.claims.guarantees import ZCDP, PureDP
 from dpaudit.claims.pairs import Pair
-from dpaudit.claims.relations import Neighbouring, TrustModel
 from dpaudit.claims.sensitivity import L1, L2
 from dpaudit.curator.curator import Curator
 from dpaudit.errors import InvalidParameter
-from dpaudit.mechanisms import Gaussian, Laplace
+from dpaudit.mechanisms import Array, Gaussian, Laplace
 
 
 @dataclass(frozen=True)
 class PenaltyConstants:
-    """C1, C2 and C of line 5; the defaults are the published ones.
+    """C1, C2 and C of line 5; the defaults are the published ones."""
 
-    Attributes:
-        variance: C1 >= 0, of the Bernstein term.
-        privacy: C2 >= 0, of the term that pays for the noise. The published 16 makes the theorem hold;
-            learning from fewer than some 10^5 visits a cell takes a smaller one, which loses the theorem's
-            bound on suboptimality but not its privacy.
-        unvisited: C > 1, so that a pair with too few visits is worth nothing.
-    """
-
-    variance: float = math.sqrt(2.0)
+    variance: float = math.sqrt(2.0)  # C1 >= 0, of the Bernstein term
+    # C2 >= 0, of the term that pays for the noise. The published 16 makes the theorem hold; learning from
+    # fewer than some 10^5 visits a cell takes a smaller one, which loses the theorem's bound on
+    # suboptimality but not its privacy.
     privacy: float = 16.0
-    unvisited: float = 2.0
+    unvisited: float = 2.0  # C > 1, so that a pair with too few visits is worth nothing
 
     def __post_init__(self) -> None:
-        require_nonnegative(self.variance, "variance")
-        require_nonnegative(self.privacy, "privacy")
+        public.require_nonnegative(self.variance, "variance")
+        public.require_nonnegative(self.privacy, "privacy")
         if not 1.0 < self.unvisited < math.inf:
-            raise InvalidParameter(
-                f"unvisited = {self.unvisited!r}",
-                where="unvisited",
-                why="C H has to exceed any value that can be earned",
-                remedy="give C > 1",
-            )
+            what, why = f"unvisited = {self.unvisited!r}", "C H has to exceed any value that can be earned"
+            raise InvalidParameter(what, where="unvisited", why=why, remedy="give C > 1")
 
 
 def transition_estimate(counts_sas: Array, error_bound: float) -> Array:
@@ -78,10 +57,7 @@ def transition_estimate(counts_sas: Array, error_bound: float) -> Array:
     """
     counts_sa = counts_sas.sum(axis=-1, keepdims=True)  # [..., 1]
     trusted = counts_sa > error_bound
-    estimate: Array = np.where(
-        trusted, counts_sas / np.where(trusted, counts_sa, 1.0), 1.0 / counts_sas.shape[-1]
-    )
-    return estimate
+    return np.where(trusted, counts_sas / np.where(trusted, counts_sa, 1.0), 1.0 / counts_sas.shape[-1])
 
 
 def bernstein_penalty(
@@ -123,22 +99,16 @@ def pessimistic_value_iteration(
 ) -> Policy:
     """Lines 2 to 10 of Algorithm 1; among equally good actions the lowest is taken.
 
-    Args:
-        counts_sas: [H, S, A, S], non-negative counts, private or raw; those of (h, s, a) are their sums.
-        rewards: [H, S, A] in [0, 1], public.
-        error_bound: E >= 0, finite; 0 for raw counts.
-        failure_probability: delta in (0, 1), of the utility theorem (not of the privacy claim).
-        constants: C1, C2, C; the published ones by default.
+    Counts [H, S, A, S], private or raw, are not negative; those of (h, s, a) are their sums. Public rewards
+    are [H, S, A] in [0, 1]. The error bound E is finite, and 0 for raw counts; the failure probability delta
+    is the utility theorem's, not the privacy claim's.
     """
     counts = np.asarray(counts_sas, dtype=np.float64)
-    reward = unit_rewards(rewards)
+    reward = public.unit_rewards(rewards)
     horizon, n_states, _ = reward.shape
     if counts.shape != (*reward.shape, n_states):
-        raise InvalidParameter(
-            f"counts {counts.shape}, rewards {reward.shape}",
-            where="pessimistic_value_iteration",
-            remedy="give [H, S, A, S] and [H, S, A]",
-        )
+        what, where = f"counts {counts.shape}, rewards {reward.shape}", "pessimistic_value_iteration"
+        raise InvalidParameter(what, where=where, remedy="give [H, S, A, S] and [H, S, A]")
     if not (np.isfinite(counts).all() and (counts >= 0.0).all()):
         raise InvalidParameter(
             "a count that is negative or not finite",
@@ -146,8 +116,8 @@ def pessimistic_value_iteration(
             why="the estimate would be no distribution",
             remedy="make noisy counts consistent with private_counts first",
         )
-    require_nonnegative(error_bound, "error_bound")
-    require_failure_probability(failure_probability)
+    public.require_nonnegative(error_bound, "error_bound")
+    public.require_failure_probability(failure_probability)
     constants = constants or PenaltyConstants()
 
     # Line 2. V_{H+1} = 0.
@@ -166,8 +136,7 @@ def pessimistic_value_iteration(
             failure_probability=failure_probability,
             constants=constants,
         )
-        penalised = expected - penalty  # Line 6.
-        clipped = np.clip(penalised, 0.0, horizon - h)  # Line 7.
+        clipped = np.clip(expected - penalty, 0.0, horizon - h)  # Lines 6 and 7.
         actions[h] = clipped.argmax(axis=1)  # Line 8; argmax takes the first of equals.
         values[h] = clipped.max(axis=1)
     return Policy(actions, values)  # Line 10.
@@ -175,41 +144,29 @@ def pessimistic_value_iteration(
 
 @dataclass(frozen=True)
 class DPAPVI:
-    """Algorithm 1, frozen with its public parameters: a callable ``(data, curator) -> Policy``.
+    """Algorithm 1, frozen with its public parameters: a callable ``(data, curator) -> Policy``."""
 
-    Args:
-        rewards: [H, S, A] in [0, 1], the public reward function; its shape gives H, S and A.
-        guarantee: ``ZCDP(rho)`` for Gaussian noise, ``PureDP(epsilon)`` for Laplace noise; not 0.
-        failure_probability: delta of the utility theorem; no part of the privacy claim.
-        constants: C1, C2 and C of line 5.
-        mdp: the exact process, where it is known, to measure the policy's suboptimality.
-    """
-
-    rewards: Array
+    rewards: Array  # [H, S, A] in [0, 1], the public reward function; its shape gives H, S and A
+    # ``ZCDP(rho)`` for Gaussian noise, ``PureDP(epsilon)`` for Laplace noise; not 0
     guarantee: ZCDP | PureDP = field(default_factory=lambda: ZCDP(rho=1.0))
-    failure_probability: float = 0.1
-    constants: PenaltyConstants = field(default_factory=PenaltyConstants)
-    mdp: TabularMDP | None = None
+    failure_probability: float = 0.1  # delta of the utility theorem; no part of the privacy claim
+    constants: PenaltyConstants = field(default_factory=PenaltyConstants)  # C1, C2 and C of line 5
+    mdp: TabularMDP | None = None  # the exact process, where it is known, to measure suboptimality
 
     name = "dp-apvi"
 
     def __post_init__(self) -> None:
-        set_read_only(self, rewards=unit_rewards(self.rewards))
-        if self._budget == 0:
-            raise InvalidParameter(
-                f"a budget of {self.guarantee}", where="guarantee", remedy="give a positive rho or epsilon"
-            )
-        require_failure_probability(self.failure_probability)
+        public.set_read_only(self, rewards=public.unit_rewards(self.rewards))
+        budget = self.guarantee.rho if isinstance(self.guarantee, ZCDP) else self.guarantee.epsilon
+        if budget == 0:
+            what = f"a budget of {self.guarantee}"
+            raise InvalidParameter(what, where="guarantee", remedy="give a positive rho or epsilon")
+        public.require_failure_probability(self.failure_probability)
 
     @property
     def claim(self) -> Claim:
         """The paper's claim (Theorem 3.4; the pure one at the end of its section 3)."""
-        return Claim(
-            self.guarantee,
-            unit="trajectory",
-            neighbouring=Neighbouring.REPLACE_ONE,
-            trust_model=TrustModel.CENTRAL,
-        )
+        return Claim(self.guarantee, unit="trajectory", neighbouring="replace-one", trust_model="central")
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -223,7 +180,7 @@ class DPAPVI:
             "C1": self.constants.variance,
             "C2": self.constants.privacy,
             "C": self.constants.unvisited,
-            "rewards_sha256": digest(self.rewards),
+            "rewards_sha256": public.digest(self.rewards),
         }
 
     def __call__(self, data: TrajectoryData, curator: Curator) -> Policy:
@@ -246,7 +203,8 @@ class DPAPVI:
 
         noisy_sa = noisy(visits, "n_sa", horizon, n_states, n_actions)
         noisy_sas = noisy(transitions, "n_sas", horizon, n_states, n_actions, n_states)
-        counts = private_counts(noisy_sa, noisy_sas, error_bound)  # [H, S, A, S], equation (3)
+        # Equation (3), [H, S, A, S].
+        counts = private_counts.private_counts(noisy_sa, noisy_sas, error_bound)
 
         return pessimistic_value_iteration(  # Lines 3 to 10.
             counts,
@@ -267,23 +225,16 @@ class DPAPVI:
         def data(*rows: Trajectory) -> TrajectoryData:
             return TrajectoryData.of(rows, n_states, n_actions)
 
+        many = [low] * 50
+        how = "replaced by one that differs at every step"
         return (
-            Pair(data(low), data(high), "one trajectory, replaced by one that differs at every step", unit=0),
-            Pair(
-                data(*[low] * 50, high),
-                data(*[low] * 50, low),
-                "the last of 51 trajectories, replaced by one that differs at every step",
-                unit=50,
-            ),
+            Pair(data(low), data(high), f"one trajectory, {how}", unit=0),
+            Pair(data(*many, high), data(*many, low), f"the last of 51 trajectories, {how}", unit=50),
         )
 
     def utility(self, output: Policy) -> dict[str, float]:
         """The policy's suboptimality against the exact optimum, where the process is known."""
         return policy_utility(self.mdp, output)
-
-    @property
-    def _budget(self) -> float:
-        return self.guarantee.rho if isinstance(self.guarantee, ZCDP) else self.guarantee.epsilon
 
     def _noise(self) -> tuple[Gaussian | Laplace, ZCDP | PureDP, float]:
         """The mechanism of each table, its share of the budget, and E, twice the likely largest noise."""
@@ -291,13 +242,13 @@ class DPAPVI:
         delta, counts = self.failure_probability, 2 * horizon * n_states**2 * n_actions
         match self.guarantee:
             case ZCDP(rho=rho):
-                sigma = math.sqrt(2 * horizon / rho)
+                sigma, half = math.sqrt(2 * horizon / rho), ZCDP(rho=rho / 2)
                 gaussian = Gaussian(sigma=sigma, sensitivity=L2(math.sqrt(2 * horizon)))
-                return gaussian, ZCDP(rho=rho / 2), gaussian_error_bound(sigma, counts, delta)
+                return gaussian, half, private_counts.gaussian_error_bound(sigma, counts, delta)
             case PureDP(epsilon=epsilon):
-                scale = 4 * horizon / epsilon
+                scale, share = 4 * horizon / epsilon, PureDP(epsilon=epsilon / 2)
                 laplace = Laplace(scale=scale, sensitivity=L1(2.0 * horizon))
-                return laplace, PureDP(epsilon=epsilon / 2), laplace_error_bound(scale, counts, delta)
+                return laplace, share, private_counts.laplace_error_bound(scale, counts, delta)
             case _:
                 assert_never(self.guarantee)
 

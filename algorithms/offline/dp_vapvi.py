@@ -8,6 +8,7 @@ Qiao, D. and Wang, Y.-X. (2023). Offline Reinforcement Learning with Differentia
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -18,8 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import nnls
 
+from dpaudit.algorithms import public_parameters as public
 from dpaudit.algorithms.data.trajectories import Trajectory, TrajectoryData
 from dpaudit.algorithms.environments.tabular import TabularMDP
+from dpaudit.algorithms.offline import vapvi
 from dpaudit.algorithms.offline.linear_calibration import (
     CalibrationName,
     LinearCalibration,
@@ -29,25 +32,9 @@ from dpaudit.algorithms.offline.linear_calibration import (
 )
 from dpaudit.algorithms.offline.linear_sensitivity import Cost, Furthest, furthest
 from dpaudit.algorithms.offline.offline import Policy, policy_utility, require_sizes
-from dpaudit.algorithms.offline.vapvi import (
-    LinearConstants,
-    conditional_variance,
-    halves,
-    pessimistic_action_values,
-    solved,
-)
-from dpaudit.algorithms.public_parameters import (
-    digest,
-    feature_table,
-    public_size,
-    require_failure_probability,
-    require_word,
-    set_read_only,
-)
 from dpaudit.claims.claims import Claim, Premise
 from dpaudit.claims.guarantees import ZCDP
 from dpaudit.claims.pairs import Pair
-from dpaudit.claims.relations import Neighbouring, TrustModel
 from dpaudit.curator.curator import Curator
 from dpaudit.errors import InvalidParameter
 from dpaudit.ledger.releases import Partition
@@ -58,63 +45,44 @@ from dpaudit.mechanisms import Array
 #: noise is too large for any learning from as many as a replay has time for.
 _COPIES = {"sound": 500, "as-published": 4}
 
-#: How many of the states that share a feature are looked at.
-_STATES_TRIED = 20
-
 
 @dataclass(frozen=True, eq=False)
 class DPVAPVI:
-    """Algorithm 2, frozen with its public parameters: a callable ``(data, curator) -> Policy``.
+    """Algorithm 2, frozen with its public parameters: a callable ``(data, curator) -> Policy``."""
 
-    Args:
-        features: phi, [S, A, d], public.
-        horizon: H.
-        guarantee: rho-zCDP for the whole, rho positive.
-        calibration: ``sound``, or the noise ``as-published``; see `linear_calibration`.
-        split: variances from the second half of the records and values from the first, as the analysis
-            has it; else both from all records, as in the experiments.
-        constants: C, D's factor, kappa and lambda.
-        failure_probability: delta of the utility theorem; no part of the privacy claim.
-        mdp: the exact process, where it is known, to measure the policy's suboptimality.
-    """
-
-    features: NDArray[np.float64]
-    horizon: int
-    guarantee: ZCDP = field(default_factory=lambda: ZCDP(rho=1.0))
-    calibration: CalibrationName = "sound"
+    features: Array  # phi, [S, A, d], public
+    horizon: int  # H
+    guarantee: ZCDP = field(default_factory=lambda: ZCDP(rho=1.0))  # for the whole, rho positive
+    calibration: CalibrationName = "sound"  # or the noise ``as-published``; see `linear_calibration`
+    # variances from the second half of the records and values from the first, as the analysis has it; else
+    # both from all records, as in the experiments
     split: bool = False
-    constants: LinearConstants = field(default_factory=LinearConstants)
-    failure_probability: float = 0.1
-    mdp: TabularMDP | None = None
+    # C, D's factor, kappa and lambda
+    constants: vapvi.LinearConstants = field(default_factory=vapvi.LinearConstants)
+    failure_probability: float = 0.1  # delta of the utility theorem; no part of the privacy claim
+    mdp: TabularMDP | None = None  # the exact process, where it is known, to measure suboptimality
 
     name = "dp-vapvi"
 
     def __post_init__(self) -> None:
-        set_read_only(self, features=feature_table(self.features, "[S, A, d]"))
-        public_size(self.horizon, "horizon")
+        public.set_read_only(self, features=public.feature_table(self.features, "[S, A, d]"))
+        public.public_size(self.horizon, "horizon")
         if self.guarantee.rho == 0:
             raise InvalidParameter("a budget of 0", where="guarantee", remedy="give a positive rho")
-        require_word(self.calibration, "calibration", get_args(CalibrationName))
+        public.require_word(self.calibration, "calibration", get_args(CalibrationName))
         if not isinstance(self.split, bool):
             raise InvalidParameter(f"split = {self.split!r}", where="split", remedy="give True or False")
-        require_failure_probability(self.failure_probability)
+        public.require_failure_probability(self.failure_probability)
 
     @property
     def claim(self) -> Claim:
         """The paper's claim (Theorem 4.1 and Lemma D.1), with what its analysis assumes of the features."""
-        norm = Premise(
-            name="norm(phi(s, a)) for every (s, a)",
-            left=self.noise.largest_norm,
-            relation="<=",
-            right=self.noise.norm,
-            source="Qiao and Wang (2023), section 2, and Lemma D.1",
-        )
+        name, source = "norm(phi(s, a)) for every (s, a)", "Qiao and Wang (2023), section 2, and Lemma D.1"
+        left, right = self.noise.largest_norm, self.noise.norm
+        norm = Premise(name=name, left=left, relation="<=", right=right, source=source)
+        unit, relation = "trajectory", "replace-one"
         return Claim(
-            self.guarantee,
-            unit="trajectory",
-            neighbouring=Neighbouring.REPLACE_ONE,
-            trust_model=TrustModel.CENTRAL,
-            premises=(norm,),
+            self.guarantee, unit=unit, neighbouring=relation, trust_model="central", premises=(norm,)
         )
 
     @property
@@ -133,19 +101,14 @@ class DPVAPVI:
             "D_factor": self.constants.lower_order,
             "kappa": self.constants.coverage,
             "lambda": self.constants.ridge,
-            "features_sha256": digest(self.features),
+            "features_sha256": public.digest(self.features),
         }
 
     @cached_property
     def noise(self) -> LinearCalibration:
         """The noise of every release."""
-        return LinearCalibration(
-            name=self.calibration,
-            rho=self.guarantee.rho,
-            horizon=self.horizon,
-            features=self.features.reshape(-1, self.features.shape[-1]),
-            split=self.split,
-        )
+        rows = self.features.reshape(-1, self.features.shape[-1])
+        return LinearCalibration(self.calibration, self.guarantee.rho, self.horizon, rows, self.split)
 
     def __call__(self, data: TrajectoryData, curator: Curator) -> Policy:
         """Release the noisy statistics of two regressions a step, backwards, each planned on the ones before.
@@ -157,7 +120,7 @@ class DPVAPVI:
         n_states, _, dimension = self.features.shape
         H, phi = self.horizon, self.features  # [S, A, d]
         # Line 1. Two data sets, D for values and D' for variances, or the same twice.
-        main, auxiliary = halves(data) if self.split else (data, data)
+        main, auxiliary = vapvi.halves(data) if self.split else (data, data)
         part, part_2 = (Partition(part="D"), Partition(part="D'")) if self.split else (None, None)
         bonus = self.constants.bonus * math.sqrt(dimension)
 
@@ -175,10 +138,11 @@ class DPVAPVI:
                 labels = [f"Sigma_{step}", f"phi1_{step}", f"phi2_{step}"]
                 records = Regression(x, np.ones(len(x)), (reached**2, reached), labels, part_2)
                 Sigma, (moment_2, moment_1) = self._regression(curator, noise.variance, records)
-                beta, theta = solved(Sigma, moment_2), solved(Sigma, moment_1)
+                beta, theta = vapvi.solved(Sigma, moment_2), vapvi.solved(Sigma, moment_1)
                 # Once for each feature: equal ones must have one weight, whatever is rounded.
                 features, kind = self.noise.kinds
-                sigma_squared = conditional_variance(features, beta, theta, cap)[kind].reshape(phi.shape[:2])
+                variances = vapvi.conditional_variance(features, beta, theta, cap)
+                sigma_squared = variances[kind].reshape(phi.shape[:2])
 
             # Lines 9 and 10: ridge regression weighted by it.
             cells = main.states[:, h], main.actions[:, h]
@@ -186,10 +150,10 @@ class DPVAPVI:
             labels = [f"Lambda_{step}", f"phi3_{step}"]
             records = Regression(phi[cells], 1.0 / sigma_squared[cells], (earned,), labels, part)
             Lambda, (target,) = self._regression(curator, noise.value, records)
-            w = solved(Lambda, target)
+            w, offset = vapvi.solved(Lambda, target), self._offset(noise, len(main))
 
             # Lines 11 to 14.
-            Q = pessimistic_action_values(phi, w, Lambda, bonus, self._offset(noise, len(main)), cap)
+            Q = vapvi.pessimistic_action_values(phi, w, Lambda, bonus, offset, cap)
             actions[h], values[h] = Q.argmax(axis=1), Q.max(axis=1)
         return Policy(actions, values)
 
@@ -202,20 +166,17 @@ class DPVAPVI:
         the same.
         """
         copies = _COPIES[self.noise.name]
-        replaced = [((True, True), 0, "a trajectory")]
-        if self.split:
-            last = 2 * copies - 1
-            replaced = [
-                ((False, True), 0, "a trajectory of the first half"),
-                ((True, False), last, "a trajectory of the second half"),
-            ]
-        pairs = []
-        for counted, unit, whose in replaced:
-            one, other = _trajectories(self.features, self.noise, counted)
+
+        def pair(unit: int, whose: str, *, variances: bool = True, values: bool = True) -> Pair:
+            one, other = _trajectories(self.features, self.noise, (variances, values))
             data = TrajectoryData.of([one, other] * copies, *self.features.shape[:2]).replace(unit, one)
             description = f"{whose}, replaced by the one furthest from it"
-            pairs.append(Pair(data, data.replace(unit, other), description, unit=unit))
-        return pairs
+            return Pair(data, data.replace(unit, other), description, unit=unit)
+
+        if not self.split:
+            return [pair(0, "a trajectory")]
+        second = pair(2 * copies - 1, "a trajectory of the second half", values=False)
+        return [pair(0, "a trajectory of the first half", variances=False), second]
 
     def utility(self, output: Policy) -> dict[str, float]:
         """The policy's suboptimality against the exact optimum, where the process is known."""
@@ -244,9 +205,8 @@ class DPVAPVI:
         """D/K, where L = sqrt(2 d log(10 H d/delta)) sigma likely bounds line 10's noise (Lemma D.2)."""
         d = self.features.shape[-1]
         tail = math.log(10 * self.horizon * d / self.failure_probability)
-        length = math.sqrt(2 * d * tail) * noise.value.vector_sigmas[-1]
-        noise_bound = self.constants.noise_shift * length
-        return self.constants.offset(self.horizon, d, noise_bound, self._shift(noise.value)) / n
+        length = self.constants.noise_shift * math.sqrt(2 * d * tail) * noise.value.vector_sigmas[-1]
+        return self.constants.offset(self.horizon, d, length, self._shift(noise.value)) / n
 
 
 def floored(matrix: Array, floor: float) -> Array:
@@ -258,8 +218,7 @@ def floored(matrix: Array, floor: float) -> Array:
     floor = max(floor, 2.0**-40 * float(eigenvalues[-1]))
     if eigenvalues[0] >= floor:
         return matrix
-    raised: Array = (vectors * np.maximum(eigenvalues, floor)) @ vectors.T
-    return raised
+    return np.asarray((vectors * np.maximum(eigenvalues, floor)) @ vectors.T)
 
 
 def costliest(noise: LinearCalibration, h: int, halves: tuple[bool, bool] = (True, True)) -> Furthest:
@@ -270,16 +229,13 @@ def costliest(noise: LinearCalibration, h: int, halves: tuple[bool, bool] = (Tru
     one earns nothing, or its variance is the largest, where that is more. Features are counted among
     `noise.kinds`; `halves` says whether the trajectory counts for the variances, and for the values.
     """
-    step = noise.step(h)
-    costs = [
-        Cost(
-            0.5 / of.gram_sigma**2,
-            sum(0.5 * (w / sigma) ** 2 for w, sigma in zip(of.largest, of.vector_sigmas, strict=True)),
-        )
-        if counts and of is not None
-        else Cost(0.0, 0.0)
-        for counts, of in zip(halves, (step.variance, step.value), strict=True)
-    ]
+    step, costs = noise.step(h), []
+    for counts, of in zip(halves, (step.variance, step.value), strict=True):
+        cost = Cost(0.0, 0.0)
+        if counts and of is not None:
+            weights = zip(of.largest, of.vector_sigmas, strict=True)
+            cost = Cost(0.5 / of.gram_sigma**2, sum(0.5 * (w / sigma) ** 2 for w, sigma in weights))
+        costs.append(cost)
     sound = noise.name == "sound"
     return furthest(noise.kinds[0], *costs, least=noise.least_weight(h) if sound else 1.0, alone=sound)
 
@@ -290,31 +246,31 @@ def _cells(features: Array, noise: LinearCalibration, found: Furthest) -> tuple[
     Where the other earns nothing, one state can have a value while the other has none; of two features of
     one length either may be the other.
     """
-    distinct, kind = noise.kinds
-    one, other = (np.flatnonzero(kind == which) for which in (found.one, found.other))
     if not found.alone:
         return _first_cells(noise, found)
+    distinct, kind = noise.kinds
+    one, other = (np.flatnonzero(kind == which) for which in (found.one, found.other))
     orders = [(one, other)]
     lengths = np.linalg.norm(distinct[[found.one, found.other]], axis=1)
     if lengths[1] >= lengths[0] * (1 - 1e-12):
         orders.append((other, one))
     n_actions = features.shape[1]
+
+    def tried(cells: NDArray[np.intp]) -> list[int]:
+        """One cell of each state, of 20 states at most."""
+        _, first = np.unique(cells // n_actions, return_index=True)
+        return [int(cell) for cell in cells[first][:20]]
+
     for first, second in orders:
-        for i in _one_per_state(first, n_actions):
-            for j in _one_per_state(second, n_actions):
-                if _worth_more(features[i // n_actions], features[j // n_actions]):
-                    return i, j
+        for i, j in itertools.product(tried(first), tried(second)):
+            if _worth_more(features[i // n_actions], features[j // n_actions]):
+                return i, j
     return None
 
 
 def _first_cells(noise: LinearCalibration, found: Furthest) -> tuple[int, int]:
     one, other = (int(np.argmax(noise.kinds[1] == which)) for which in (found.one, found.other))
     return one, other
-
-
-def _one_per_state(cells: NDArray[np.intp], n_actions: int) -> list[int]:
-    _, first = np.unique(cells // n_actions, return_index=True)
-    return [int(cell) for cell in cells[first][:_STATES_TRIED]]
 
 
 def _worth_more(one: Array, other: Array) -> bool:

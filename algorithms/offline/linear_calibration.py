@@ -31,7 +31,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
@@ -91,17 +91,10 @@ class JointNoise:
         """Noisy sums of w x x', [d, d], symmetric, and of w t x for each kind of target t, [d] each."""
         # What the sensitivity's proof is about: features of the map, scalars within their ranges.
         weighted = of.x * np.clip(of.weights, self.least, 1.0)[:, None]
-        sums = [
-            weighted.T @ np.clip(target, 0.0, largest)
-            for target, largest in zip(of.targets, self.largest, strict=True)
-        ]
-        released = curator.release(
-            self.stacked(weighted.T @ of.x, sums),
-            self.mechanism,
-            label=", ".join(of.labels),
-            partition=of.partition,
-            claimed=self.claimed,
-        )
+        targets = zip(of.targets, self.largest, strict=True)
+        stacked = self.stacked(weighted.T @ of.x, [weighted.T @ np.clip(t, 0.0, most) for t, most in targets])
+        said: dict[str, Any] = {"partition": of.partition, "claimed": self.claimed}
+        released = curator.release(stacked, self.mechanism, label=", ".join(of.labels), **said)
         return self.unstacked(released)
 
     def stacked(self, gram: Array, vectors: Sequence[Array]) -> Array:
@@ -110,7 +103,7 @@ class JointNoise:
         Entries above the diagonal are times sqrt 2, so that lengths are those of the Frobenius norm; each
         block is over its scale. [d (d + 1)/2 + n d] for n vectors.
         """
-        above = math.sqrt(2.0) * gram[_above(self.dimension)]
+        above = math.sqrt(2.0) * gram[np.triu_indices(self.dimension, k=1)]
         blocks = [np.diagonal(gram) / self.gram_scale, above / self.gram_scale]
         blocks += [vector / scale for vector, scale in zip(vectors, self.vector_scales, strict=True)]
         return np.concatenate(blocks)
@@ -120,16 +113,10 @@ class JointNoise:
         d = self.dimension
         size = d * (d + 1) // 2
         above = np.zeros((d, d))
-        above[_above(d)] = coordinates[d:size] / math.sqrt(2.0)
+        above[np.triu_indices(d, k=1)] = coordinates[d:size] / math.sqrt(2.0)
         gram = self.gram_scale * (np.diag(coordinates[:d]) + above + above.T)
         rows = coordinates[size:].reshape(-1, d)
         return gram, [scale * row for scale, row in zip(self.vector_scales, rows, strict=True)]
-
-
-@cache
-def _above(dimension: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    rows, columns = np.triu_indices(dimension, k=1)
-    return rows, columns
 
 
 @dataclass(frozen=True)
@@ -157,32 +144,24 @@ class SeparateNoise:
         """As `JointNoise.release`."""
         said: dict[str, Any] = {"partition": of.partition, "claimed": self.claimed}
         weight = of.weights[:, None]
-        rows = of.x * np.sqrt(weight)
-        if self.norm is None:
+        rows, (label, *labels), norm = of.x * np.sqrt(weight), of.labels, self.norm
+        if norm is None:
             gram = rows.T @ rows
-            released = curator.release((gram + gram.T) / 2, self.gram, label=of.labels[0], **said)
+            released = curator.release((gram + gram.T) / 2, self.gram, label=label, **said)
         else:
-            released = curator.release_gram(
-                rows, bound=self.norm, mechanism=self.gram, label=of.labels[0], **said
-            )
-        vectors = []
-        for target, largest, mechanism, label in zip(
-            of.targets, self.largest, self.vectors, of.labels[1:], strict=True
-        ):
+            released = curator.release_gram(rows, bound=norm, mechanism=self.gram, label=label, **said)
+
+        def vector(target: Array, largest: float, mechanism: Gaussian, label: str) -> Array:
             rows = of.x * weight * target[:, None]
-            if self.norm is None or largest == 0.0:
-                vector = curator.release(rows.sum(axis=0), mechanism, label=label, **said)
-            else:
-                vector = curator.release_sum(
-                    rows,
-                    bound=self.norm * largest,
-                    mechanism=mechanism,
-                    label=label,
-                    nonnegative=self.acute,
-                    **said,
-                )
-            vectors.append(vector)
-        return released, vectors
+            if norm is None or largest == 0.0:
+                return curator.release(rows.sum(axis=0), mechanism, label=label, **said)
+            most, acute = norm * largest, self.acute
+            return curator.release_sum(
+                rows, bound=most, mechanism=mechanism, label=label, nonnegative=acute, **said
+            )
+
+        parts = zip(of.targets, self.largest, self.vectors, labels, strict=True)
+        return released, [vector(*part) for part in parts]
 
 
 RegressionNoise: TypeAlias = JointNoise | SeparateNoise

@@ -79,14 +79,9 @@ def furthest(
     One is fixed.gram |xx' - yy'|^2 + fixed.vector |x - v y|^2, the other weighed.gram |xx' - w yy'|^2
     + weighed.vector |x - w v y|^2, with v in {0, 1} and w in {1, least}, but w = 1 where x is y.
 
-    Longer features come first, and the search ends where no pair of those left can be further apart.
-
-    Args:
-        features: [n, d], all distinct; rounding may have made some of them equal.
-        fixed: of statistics without weights; not negative.
-        weighed: of statistics with weights; not negative.
-        least: m, in (0, 1].
-        alone: whether v = 0 is tried.
+    Longer features come first, and the search ends where no pair of those left can be further apart. Features
+    [n, d] are all distinct, though rounding may have made some equal; `least`, m, is in (0, 1]; costs are not
+    negative; `alone` says whether v = 0 is tried.
     """
     lengths = np.einsum("nd,nd->n", features, features)  # |x|^2
     order = np.argsort(-lengths, kind="stable")
@@ -129,9 +124,8 @@ def variance_sensitivity(features: Array, gram_share: float) -> float:
     movement is off by less than 16 (d + 6) 2^-53; (d + 8) 2^-48 of it are added. Features are [n, d],
     distinct, of norm at most 1 up to rounding; the longest has norm 1.
     """
-    return _rounded_up(
-        furthest(features, Cost(gram_share, 1.0 - gram_share), Cost(0.0, 0.0)).square, features
-    )
+    fixed = Cost(gram_share, 1.0 - gram_share)
+    return _rounded_up(furthest(features, fixed, Cost(0.0, 0.0)).square, features)
 
 
 def value_sensitivity(features: Array, gram_share: float, least: float) -> float:

@@ -34,8 +34,6 @@ def require_sizes(data: TrajectoryData, sizes: tuple[int, ...]) -> None:
     """Raise `DataError` (for the data's holder) unless the data have these H, S and A."""
     found = (data.horizon, data.n_states, data.n_actions)
     if found != sizes or not math.prod(sizes):
-        raise DataError(
-            f"H, S, A = {found}, the public parameters have {sizes}",
-            where="trajectories",
-            remedy="declare the sizes that the public reward function or feature map has",
-        )
+        remedy = "declare the sizes that the public reward function or feature map has"
+        what = f"H, S, A = {found}, the public parameters have {sizes}"
+        raise DataError(what, where="trajectories", remedy=remedy)

@@ -39,28 +39,30 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dpaudit.algorithms.public_parameters import (
-    Array,
-    public_size,
-    require_failure_probability,
-    require_nonnegative,
-)
+from dpaudit.algorithms import public_parameters as public
 from dpaudit.errors import InvalidParameter
+from dpaudit.mechanisms import Array
 
 
 def private_counts(noisy_sa: ArrayLike, noisy_sas: ArrayLike, error_bound: float) -> Array:
-    """The minimiser of (3) nearest to the noisy counts, for every cell at once.
+    """The minimiser of (3) nearest to the noisy counts, for every cell at once: [..., S], by next state.
 
-    Args:
-        noisy_sa: [...], released visits of (h, s, a); may be negative.
-        noisy_sas: [..., S], released visits of (h, s, a, s').
-        error_bound: E >= 0, twice the bound on each noise. Infinity drops the constraint on the sum; 0
-            demands that the sum be n'. Consistent counts (zero noise) come back exactly, for any E.
-
-    Returns:
-        [..., S] the private counts by next state; those of (h, s, a) are their sum over the last axis.
+    Released visits of (h, s, a) are [...] and may be negative, those of (h, s, a, s') are [..., S]. The error
+    bound E >= 0 is twice the bound on each noise. Infinity drops the constraint on the sum; 0 demands that
+    the sum be n'. Consistent counts (zero noise) come back exactly, for any E.
     """
-    centre, least, most = _cells(noisy_sa, noisy_sas, error_bound)
+    visits = np.asarray(noisy_sa, dtype=np.float64)
+    centre = np.asarray(noisy_sas, dtype=np.float64)
+    where = "private_counts"
+    if centre.ndim < 1 or centre.shape[:-1] != visits.shape or centre.shape[-1] < 1:
+        what = f"noisy_sa {visits.shape}, noisy_sas {centre.shape}"
+        raise InvalidParameter(what, where=where, remedy="give shapes [...] and [..., S]")
+    if not (np.isfinite(visits).all() and np.isfinite(centre).all()):
+        raise InvalidParameter("a count that is not finite", where=where)
+    if not error_bound >= 0.0:
+        raise InvalidParameter(f"error_bound = {error_bound!r}", where=where, remedy="give E >= 0")
+    half = error_bound / 2.0
+    least, most = np.maximum(visits - half, 0.0), np.maximum(visits + half, 0.0)  # L and U, [...]
     raised = np.maximum(centre, 0.0)  # [..., S]
     total = raised.sum(axis=-1)  # [...]
     target = np.clip(total, least, most)
@@ -90,25 +92,7 @@ def laplace_error_bound(scale: float, counts: int, failure_probability: float) -
     return 2.0 * scale * math.log(counts / failure_probability)
 
 
-def _cells(noisy_sa: ArrayLike, noisy_sas: ArrayLike, error_bound: float) -> tuple[Array, Array, Array]:
-    """The centre c [..., S] and the limits L [...] and U [...] of the sum."""
-    visits = np.asarray(noisy_sa, dtype=np.float64)
-    centre = np.asarray(noisy_sas, dtype=np.float64)
-    if centre.ndim < 1 or centre.shape[:-1] != visits.shape or centre.shape[-1] < 1:
-        raise InvalidParameter(
-            f"noisy_sa {visits.shape}, noisy_sas {centre.shape}",
-            where="private_counts",
-            remedy="give shapes [...] and [..., S]",
-        )
-    if not (np.isfinite(visits).all() and np.isfinite(centre).all()):
-        raise InvalidParameter("a count that is not finite", where="private_counts")
-    if not error_bound >= 0.0:
-        raise InvalidParameter(f"error_bound = {error_bound!r}", where="private_counts", remedy="give E >= 0")
-    half = error_bound / 2.0
-    return centre, np.maximum(visits - half, 0.0), np.maximum(visits + half, 0.0)
-
-
 def _check_error_parameters(noise: float, counts: int, failure_probability: float) -> None:
-    require_nonnegative(noise, "noise")
-    public_size(counts, "counts")
-    require_failure_probability(failure_probability)
+    public.require_nonnegative(noise, "noise")
+    public.public_size(counts, "counts")
+    public.require_failure_probability(failure_probability)

@@ -25,24 +25,18 @@ from dpaudit.errors import DataError
 
 @dataclass(frozen=True)
 class LinearConstants:
-    """What the paper leaves open: "a universal constant C", D "up to constants". None of it touches privacy.
+    """What the paper leaves open: "a universal constant C", D "up to constants". Privacy needs none of it."""
 
-    Attributes:
-        bonus: C, of C sqrt(d) times the elliptical uncertainty; published without a value.
-        lower_order: multiplies D of the term D/K. With 1 the penalty exceeds all that can be earned, and
-            nothing is learnt, until K is far beyond the paper's own experiment (see docs/vapvi.md); 0 loses
-            the theorem's bound on suboptimality but not its privacy.
-        coverage: kappa, the least eigenvalue of the expected feature covariance, as far as it is publicly
-            known; it enters D only.
-        ridge: lambda.
-        noise_shift: multiplies L and E, what is added to the Gram matrices' diagonals and to D on account
-            of the noise: 1 as published; 0 is right without noise.
-    """
-
-    bonus: float = 0.1
+    bonus: float = 0.1  # C, of C sqrt(d) times the elliptical uncertainty; published without a value
+    # multiplies D of the term D/K. With 1 the penalty exceeds all that can be earned, and nothing is learnt,
+    # until K is far beyond the paper's own experiment (see docs/vapvi.md); 0 loses the theorem's bound on
+    # suboptimality but not its privacy.
     lower_order: float = 0.0
+    # kappa, the least eigenvalue of the expected feature covariance, as far as publicly known; in D only
     coverage: float = 0.1
-    ridge: float = 1.0
+    ridge: float = 1.0  # lambda
+    # multiplies L and E, what is added to the Gram matrices' diagonals and to D on account of the noise: 1 as
+    # published; 0 is right without noise
     noise_shift: float = 1.0
 
     def __post_init__(self) -> None:
@@ -57,12 +51,9 @@ class LinearConstants:
         The noise L is the likely largest norm of a regression target's noise over H, the shift E twice the
         likely largest eigenvalue of a Gram matrix's noise; both are 0 without noise.
         """
-        root = math.sqrt(dimension)
-        return self.lower_order * (
-            horizon**2 * noise / self.coverage
-            + horizon**4 * shift * root / math.pow(self.coverage, 1.5)
-            + horizon**3 * root
-        )
+        kappa, root = self.coverage, math.sqrt(dimension)
+        first = horizon**2 * noise / kappa + horizon**4 * shift * root / math.pow(kappa, 1.5)
+        return self.lower_order * (first + horizon**3 * root)
 
 
 def vapvi(
@@ -83,9 +74,8 @@ def vapvi(
         phi = features[auxiliary.states[:, h], auxiliary.actions[:, h]]  # [K, d]
         reached = next_values[auxiliary.states[:, h + 1]]  # [K]
         gram = phi.T @ phi + ridge
-        return conditional_variance(
-            features, solved(gram, phi.T @ reached**2), solved(gram, phi.T @ reached), data.horizon - h
-        )
+        beta, theta = solved(gram, phi.T @ reached**2), solved(gram, phi.T @ reached)
+        return conditional_variance(features, beta, theta, data.horizon - h)
 
     constant = constants.offset(data.horizon, features.shape[-1]) / len(main)
     bonus = constants.bonus * math.sqrt(features.shape[-1])
@@ -147,8 +137,7 @@ def conditional_variance(features: Array, beta: Array, theta: Array, cap: float)
     with np.errstate(over="ignore", invalid="ignore"):
         second = np.clip(features @ beta, 0.0, cap**2)
         first = np.clip(features @ theta, 0.0, cap)
-        variance: Array = np.fmax(1.0, second - first**2)  # the other one, for a NaN
-    return variance
+        return np.fmax(1.0, second - first**2)  # the other one, for a NaN
 
 
 def halves(data: TrajectoryData) -> tuple[TrajectoryData, TrajectoryData]:
@@ -156,12 +145,12 @@ def halves(data: TrajectoryData) -> tuple[TrajectoryData, TrajectoryData]:
     middle = len(data) // 2
     if middle == 0:
         raise DataError("one trajectory", where="trajectories", remedy="give two or more, or do not split")
-    sizes = data.n_states, data.n_actions
-    first, second = (
-        TrajectoryData(data.states[part], data.actions[part], data.rewards[part], *sizes)
-        for part in (slice(None, middle), slice(middle, None))
-    )
-    return first, second
+
+    def part(rows: slice) -> TrajectoryData:
+        sizes = data.n_states, data.n_actions
+        return TrajectoryData(data.states[rows], data.actions[rows], data.rewards[rows], *sizes)
+
+    return part(slice(None, middle)), part(slice(middle, None))
 
 
 def pessimistic_action_values(
@@ -176,5 +165,4 @@ def pessimistic_action_values(
     with np.errstate(over="ignore", invalid="ignore"):
         squared = (flat * solved(gram, flat.T).T).sum(axis=1)  # [S A]
         estimate = flat @ weights - bonus * np.sqrt(np.maximum(squared, 0.0)) - offset
-    clipped: Array = np.fmax(np.minimum(estimate, cap), 0.0).reshape(features.shape[:2])
-    return clipped
+    return np.asarray(np.fmax(np.minimum(estimate, cap), 0.0).reshape(features.shape[:2]))

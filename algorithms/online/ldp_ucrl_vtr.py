@@ -41,32 +41,22 @@ from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
+from dpaudit.algorithms import public_parameters as public
 from dpaudit.algorithms.environments.linear_mixture import largest_value_norm, opposed
 from dpaudit.algorithms.environments.tabular import TabularMDP, uniform_mdp
 from dpaudit.algorithms.noise_calibration import sufficient_sigma
 from dpaudit.algorithms.online.online import UNIT, OnlineUsers, constant_user, online_users
 from dpaudit.algorithms.online.optimism import least_value, regret_utility, require_users, solve_noisy
 from dpaudit.algorithms.online.value_targeted import MixtureModel, OnlinePolicies
-from dpaudit.algorithms.public_parameters import (
-    Array,
-    digest,
-    require_failure_probability,
-    require_nonnegative,
-    require_positive,
-    require_word,
-)
 from dpaudit.claims.claims import Claim, Premise
 from dpaudit.claims.guarantees import ApproxDP
 from dpaudit.claims.pairs import Pair
-from dpaudit.claims.relations import Neighbouring, TrustModel
 from dpaudit.claims.sensitivity import L2
 from dpaudit.curator.curator import Curator
 from dpaudit.errors import InvalidParameter
-from dpaudit.mechanisms import Gaussian
+from dpaudit.mechanisms import Array, Gaussian
 
 MixtureCalibrationName: TypeAlias = Literal["exact", "published-noise", "as-published", "experiment"]
-
-_SOURCE = "Liao, He and Gu (2023)"
 
 
 @dataclass(frozen=True)
@@ -81,13 +71,11 @@ class MixtureCalibration:
     opposed: bool  # whether two features may have a negative inner product
 
     def __post_init__(self) -> None:
-        require_word(self.name, "calibration", get_args(MixtureCalibrationName))
+        public.require_word(self.name, "calibration", get_args(MixtureCalibrationName))
         if self.guarantee.epsilon == 0.0:
+            why = "no finite noise gives it"
             raise InvalidParameter(
-                "epsilon = 0",
-                where="guarantee",
-                why="no finite noise gives it",
-                remedy="give a positive epsilon",
+                "epsilon = 0", where="guarantee", why=why, remedy="give a positive epsilon"
             )
 
     @cached_property
@@ -123,30 +111,15 @@ class MixtureCalibration:
         """What the calibration assumes of the features and the budget."""
         if self.name in {"exact", "published-noise"}:
             return ()
-        share = Premise(
-            name="epsilon of one release",
-            left=self.guarantee.epsilon / (2 * self.horizon),
-            relation="<",
-            right=1.0,
-            source=f"{_SOURCE}, Lemma 3.8",
-        )
+        each, lemma = self.guarantee.epsilon / (2 * self.horizon), "Liao, He and Gu (2023), Lemma 3.8"
+        name, left, place = "norm(phi_V(s, a)) for values in [0, 1]", self.norm, "(3.1)"
         if self.name == "experiment":
-            stated = Premise(
-                name="L2 sensitivity of u",
-                left=self.vector_sensitivity,
-                relation="<=",
-                right=1.0,
-                source=f"{_SOURCE}, section 6.2",
-            )
-            return share, stated
-        norm = Premise(
-            name="norm(phi_V(s, a)) for values in [0, 1]",
-            left=self.norm,
-            relation="<=",
-            right=1.0,
-            source=f"{_SOURCE}, (3.1)",
+            name, left, place = "L2 sensitivity of u", self.vector_sensitivity, "section 6.2"
+        source = f"Liao, He and Gu (2023), {place}"
+        return (
+            Premise(name="epsilon of one release", left=each, relation="<", right=1.0, source=lemma),
+            Premise(name=name, left=left, relation="<=", right=1.0, source=source),
         )
-        return share, norm
 
     def release(self, local: Curator, triangles: Array, vectors: Array) -> tuple[Array, Array]:
         """Lines 12 to 15: one user's message, with noise, through the user's own curator.
@@ -169,65 +142,49 @@ class MixtureCalibration:
 def message_sensitivity(norm: float, ranges: Sequence[float], *, opposed: bool) -> float:
     """The largest L2 distance between two users' messages, from B and each step's largest value V_{h+1}."""
     square = norm * norm
-    if not opposed:
-        factor = 2.0 * square * square + 2.0 * square
-    elif square < 0.5:
-        factor = 4.0 * square
-    else:
-        factor = 2.0 * square * square + 2.0 * square + 0.5
+    factor = 2.0 * square * square + 2.0 * square
+    if opposed:
+        factor = 4.0 * square if square < 0.5 else factor + 0.5
     # What is computed from features in floating point may lie a few roundings beside the truth.
     return math.sqrt(factor * math.fsum(value**4 for value in ranges)) * (1.0 + 1e-12)
 
 
 def published_sigma(guarantee: ApproxDP, horizon: int, reward_bound: float = 1.0) -> float:
     """4 H (R H)^2 sqrt(2 log(2.5 H / delta)) / epsilon: line 1, and section 6.2 for R = 1/H."""
-    span = reward_bound * horizon
-    logarithm = math.log(2.5 * horizon / guarantee.delta)
+    span, logarithm = reward_bound * horizon, math.log(2.5 * horizon / guarantee.delta)
     return 4.0 * horizon * span * span * math.sqrt(2.0 * logarithm) / guarantee.epsilon
 
 
 @dataclass(frozen=True)
 class MixtureConstants:
-    """What the paper leaves open.
+    """What the paper leaves open."""
 
-    Attributes:
-        bonus: c of beta_h = c d^(3/4) (H - h + 1)^(3/2) k^(1/4), the form of section 6.2, into which what
-            does not depend on h and k is absorbed.
-        ridge: lambda.
-        shift: r is this many times sigma sqrt(k) (2 sqrt(d) + 2 sqrt(log(2 H k^2 / alpha))), which is above
-            the noise's largest eigenvalue for every user and step at once with probability 1 - alpha.
-        failure_probability: alpha.
-    """
-
+    # c of beta_h = c d^(3/4) (H - h + 1)^(3/2) k^(1/4), the form of section 6.2, into which what does not
+    # depend on h and k is absorbed
     bonus: float = 0.05
-    ridge: float = 1.0
+    ridge: float = 1.0  # lambda
+    # r is this many times sigma sqrt(k) (2 sqrt(d) + 2 sqrt(log(2 H k^2 / alpha))), which is above the
+    # noise's largest eigenvalue for every user and step at once with probability 1 - alpha
     shift: float = 1.0
-    failure_probability: float = 0.01
+    failure_probability: float = 0.01  # alpha
 
     def __post_init__(self) -> None:
-        require_positive(self.ridge, "ridge")
-        require_nonnegative(self.bonus, "bonus")
-        require_nonnegative(self.shift, "shift")
-        require_failure_probability(self.failure_probability)
+        public.require_positive(self.ridge, "ridge")
+        public.require_nonnegative(self.bonus, "bonus")
+        public.require_nonnegative(self.shift, "shift")
+        public.require_failure_probability(self.failure_probability)
 
 
 @dataclass(frozen=True, eq=False)
 class LDPUCRLVTR:
-    """Algorithm 1, frozen with its public parameters: ``(OnlineUsers, curator) -> OnlinePolicies``.
+    """Algorithm 1, frozen with its public parameters: ``(OnlineUsers, curator) -> OnlinePolicies``."""
 
-    Args:
-        model: what is public about the process; unless it clips values below, they are not bounded.
-        guarantee: (epsilon, delta) of what each user sends.
-        calibration: of the noise; see above.
-        constants: c, lambda, r and alpha.
-        mdp: the exact process, where it is known, to measure regret.
-    """
-
-    model: MixtureModel
+    model: MixtureModel  # unless it clips values below, they are not bounded
+    # what each user sends costs at most (epsilon, delta)
     guarantee: ApproxDP = field(default_factory=lambda: ApproxDP(epsilon=1.0, delta=1e-5))
-    calibration: MixtureCalibrationName = "exact"
-    constants: MixtureConstants = field(default_factory=MixtureConstants)
-    mdp: TabularMDP | None = None
+    calibration: MixtureCalibrationName = "exact"  # of the noise; see above
+    constants: MixtureConstants = field(default_factory=MixtureConstants)  # c, lambda, r and alpha
+    mdp: TabularMDP | None = None  # the exact process, where it is known, to measure regret
 
     name = "ldp-ucrl-vtr"
 
@@ -250,16 +207,10 @@ class LDPUCRLVTR:
     @property
     def claim(self) -> Claim:
         """Theorem 5.1, with what its proof assumes."""
-        clipped = least_value(
-            clipped=self.model.clip_below,
-            source="Liao, He and Gu (2023), (3.1): V in [0, H]; line 6 clips above alone",
-        )
+        source = "Liao, He and Gu (2023), (3.1): V in [0, H]; line 6 clips above alone"
+        premises = (least_value(clipped=self.model.clip_below, source=source), *self.noise.premises)
         return Claim(
-            self.guarantee,
-            unit=UNIT,
-            neighbouring=Neighbouring.REPLACE_ONE,
-            trust_model=TrustModel.LOCAL,
-            premises=(clipped, *self.noise.premises),
+            self.guarantee, unit=UNIT, neighbouring="replace-one", trust_model="local", premises=premises
         )
 
     @property
@@ -277,8 +228,8 @@ class LDPUCRLVTR:
             "lambda": self.constants.ridge,
             "shift": self.constants.shift,
             "failure_probability": self.constants.failure_probability,
-            "rewards_sha256": digest(self.model.rewards),
-            "features_sha256": digest(self.model.features),
+            "rewards_sha256": public.digest(self.model.rewards),
+            "features_sha256": public.digest(self.model.features),
         }
 
     def __call__(self, data: OnlineUsers, curator: Curator) -> OnlinePolicies:
@@ -313,8 +264,7 @@ class LDPUCRLVTR:
     def widths(self, k: int) -> Array:
         """beta_h for user k, from 1: [H]."""
         left = np.arange(self.model.horizon, 0, -1.0)
-        widths: Array = self.constants.bonus * self.model.dimension**0.75 * left**1.5 * k**0.25
-        return widths
+        return np.asarray(self.constants.bonus * self.model.dimension**0.75 * left**1.5 * k**0.25)
 
     def worst_pairs(self) -> Sequence[Pair]:
         """One of three users, replaced by one who is in another state at every step.

@@ -1,15 +1,8 @@
 """Least-squares value iteration with optimism for linear processes, and when its policy is updated.
 
 What LSVI-UCB and Private LSVI-UCB share: the whole of Algorithm 1 of Ngo, Vietri and Wu (2022), whose line
-numbers are used here, but for the noise. Without noise it is LSVI-UCB (Jin et al. 2020) with rare updates
-(Wang, Zhou and Gu 2021).
-
-Jin, C., Yang, Z., Wang, Z. and Jordan, M. (2020). Provably efficient reinforcement learning with linear
-function approximation. COLT.
-Wang, T., Zhou, D. and Gu, Q. (2021). Provably efficient reinforcement learning with linear function
-approximation under adaptivity constraints. NeurIPS.
-Ngo, D., Vietri, G. and Wu, Z. S. (2022). Improved Regret for Differentially Private Exploration in Linear
-MDP. ICML.
+numbers are used here, but for the noise. Without noise it is LSVI-UCB (Jin, Yang, Wang and Jordan 2020,
+COLT) with rare updates (Wang, Zhou and Gu 2021, NeurIPS).
 """
 
 from __future__ import annotations
@@ -22,20 +15,14 @@ from typing import Literal, NamedTuple, Protocol, TypeAlias, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from dpaudit.algorithms import public_parameters as public
 from dpaudit.algorithms.data.trajectories import Trajectory
 from dpaudit.algorithms.environments.tabular import TabularMDP
 from dpaudit.algorithms.online.online import OnlineUsers
 from dpaudit.algorithms.online.optimism import best_actions, cumulative_regret, require_users, solve_noisy
-from dpaudit.algorithms.public_parameters import (
-    Array,
-    feature_table,
-    public_size,
-    require_positive,
-    require_word,
-    set_read_only,
-)
 from dpaudit.curator.views import UserViews
 from dpaudit.errors import BudgetExceeded, InvalidParameter
+from dpaudit.mechanisms import Array
 
 #: Where V_h lies: in [0, H - h + 1], in [0, H], or at most H as line 14 prints it, unbounded below.
 ValueRange: TypeAlias = Literal["to-go", "horizon", "unclipped"]
@@ -57,19 +44,16 @@ class Seen(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class LinearModel:
-    """What is public about a linear process: features phi [S, A, d] and horizon H, no kernel and no rewards.
+    """What is public about a linear process: no kernel and no rewards."""
 
-    `values` says where V_h lies.
-    """
-
-    features: Array
-    horizon: int
-    values: ValueRange = "to-go"
+    features: Array  # phi, [S, A, d]
+    horizon: int  # H
+    values: ValueRange = "to-go"  # where V_h lies
 
     def __post_init__(self) -> None:
-        set_read_only(self, features=feature_table(self.features, "[S, A, d]"))
-        public_size(self.horizon, "horizon")
-        require_word(self.values, "values", get_args(ValueRange))
+        public.set_read_only(self, features=public.feature_table(self.features, "[S, A, d]"))
+        public.public_size(self.horizon, "horizon")
+        public.require_word(self.values, "values", get_args(ValueRange))
 
     @property
     def dimension(self) -> int:
@@ -84,8 +68,7 @@ class LinearModel:
     def plan(self, grams: Array, bonus: float, target: Callable[[int, Array], Array]) -> NDArray[np.int64]:
         """Lines 9 to 16: the greedy policy [H, S] of optimistic regressions, the last step first.
 
-        Gram matrices are [H, d, d], the bonus is beta; `target` gives y_h, [d], from the step and V_{h+1},
-        [S].
+        Gram matrices are [H, d, d], the bonus is beta; `target` gives y_h [d] from the step and V_{h+1} [S].
         """
         n_states, n_actions, dimension = self.features.shape
         rows = self.features.reshape(-1, dimension)  # [S A, d]
@@ -95,11 +78,8 @@ class LinearModel:
             solved = solve_noisy(grams[h], np.column_stack([target(h, values), rows.T]))  # [d, 1 + S A]
             variances = (rows.T * solved[:, 1:]).sum(axis=0)
             optimistic = rows @ solved[:, 0] + bonus * np.sqrt(np.maximum(variances, 0.0))
-            policy[h], values = best_actions(
-                optimistic.reshape(n_states, n_actions),
-                largest_value(self.values, self.horizon, h),
-                clip_below=self.values != "unclipped",
-            )
+            most, clip = largest_value(self.values, self.horizon, h), self.values != "unclipped"
+            policy[h], values = best_actions(optimistic.reshape(n_states, n_actions), most, clip_below=clip)
         policy.setflags(write=False)
         return policy
 
@@ -124,8 +104,7 @@ class Doubling:
     def due(self, k: int, made: int, growth: Array, /) -> bool:
         """As `UpdateTimes`."""
         del k
-        left = self.most is None or made < self.most
-        return left and bool(growth.max() >= math.log(self.factor))
+        return (self.most is None or made < self.most) and bool(growth.max() >= math.log(self.factor))
 
 
 @dataclass(frozen=True)
@@ -136,13 +115,10 @@ class FixedTimes:
     most: int
 
     def __post_init__(self) -> None:
-        if public_size(self.most, "updates") >= public_size(self.users, "users"):
-            raise InvalidParameter(
-                f"{self.most} updates for {self.users} users",
-                where="updates",
-                why="an update follows a batch of users and serves another",
-                remedy="give fewer updates than users",
-            )
+        if public.public_size(self.most, "updates") >= public.public_size(self.users, "users"):
+            what = f"{self.most} updates for {self.users} users"
+            why = "an update follows a batch of users and serves another"
+            raise InvalidParameter(what, where="updates", why=why, remedy="give fewer updates than users")
 
     def due(self, k: int, made: int, growth: Array, /) -> bool:
         """As `UpdateTimes`."""
@@ -169,8 +145,7 @@ class _Visited:
     def target(self, step: int, values: Array) -> Array:
         """Line 10: the sum of phi (r + V_{h+1}(x')) over all users so far, [d]."""
         sums = self._earned[step] + self._counts[step] @ values  # [S, A]
-        found: Array = sums.ravel() @ self._rows
-        return found
+        return np.asarray(sums.ravel() @ self._rows)
 
 
 def learn(
@@ -183,21 +158,12 @@ def learn(
     summed: Callable[[Array], Array],
     released: Callable[[int, Array], Array],
 ) -> UserViews:
-    """Algorithm 1; the caller decides how sums and targets are released.
+    """Algorithm 1, a `Seen` for each user; the caller decides how sums and targets are released.
 
-    Before the first update the policy is that of line 14 on no data: w = 0.
-
-    Args:
-        users: K users.
-        model: what is public.
-        ridge: lambda; matrices begin at 2 lambda I.
-        bonus: beta.
-        updates: when to update.
-        summed: from a user's outer products phi phi', [H, d, d], to the sum over all so far, or a noisy one.
-        released: from a step and y_h to y_h, or a noisy one; a budget that it exceeds ends all updates.
-
-    Returns:
-        A `Seen` for each user.
+    Before the first update the policy is that of line 14 on no data: w = 0. The bonus is beta; the ridge is
+    lambda, and matrices begin at 2 lambda I. `summed` makes of a user's outer products phi phi', [H, d, d],
+    the sum over all so far, or a noisy one; `released` makes of a step and y_h the same y_h, or a noisy one;
+    a budget that it exceeds ends all updates.
     """
     require_users(users, (model.horizon, *model.features.shape[:2]))
     visited = _Visited(model)
@@ -232,8 +198,7 @@ def lsvi_ucb(
 ) -> UserViews:
     """LSVI-UCB on a sequence of users; not private.
 
-    Matrices begin at 2 lambda I, lambda > 0; policies are updated wherever a determinant has doubled, unless
-    other times are given.
+    Lambda > 0 is the ridge; updates come where a determinant has doubled, unless other times are given.
     """
     total = np.zeros((model.horizon, model.dimension, model.dimension))
 
@@ -245,7 +210,7 @@ def lsvi_ucb(
     return learn(
         users,
         model,
-        ridge=require_positive(ridge, "ridge"),
+        ridge=public.require_positive(ridge, "ridge"),
         bonus=bonus,
         updates=updates or Doubling(),
         summed=summed,
@@ -261,5 +226,4 @@ def views_regret(mdp: TabularMDP, views: UserViews) -> Array:
 def _log_volumes(grams: Array) -> Array:
     """log det of each matrix, [H]; of one that noise left no volume, minus infinity."""
     signs, logs = np.linalg.slogdet(grams)
-    found: Array = np.where((signs > 0.0) & np.isfinite(logs), logs, -math.inf)
-    return found
+    return np.where((signs > 0.0) & np.isfinite(logs), logs, -math.inf)

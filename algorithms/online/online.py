@@ -58,9 +58,8 @@ class OnlineUsers:
     def __post_init__(self) -> None:
         seeds = np.array(self.seeds)
         if seeds.ndim != 1 or seeds.dtype.kind not in "iu" or (seeds < 0).any():
-            raise DataError(
-                "seeds that are no list of whole numbers", where="seeds", remedy="give [n] whole numbers >= 0"
-            )
+            what = "seeds that are no list of whole numbers"
+            raise DataError(what, where="seeds", remedy="give [n] whole numbers >= 0")
         for index, user in self.replaced.items():
             if not 0 <= index < seeds.size or not _fits(user, self.mdp):
                 raise DataError(
@@ -112,9 +111,8 @@ def online_users(mdp: TabularMDP, n: int, seed: int, *, random_rewards: bool = F
     try:
         seeds = np.random.SeedSequence(seed).generate_state(n, np.uint64)
     except (TypeError, ValueError) as error:
-        raise InvalidParameter(
-            f"seed {seed!r}: {error}", where="seed", remedy="give a whole number >= 0"
-        ) from None
+        what = f"seed {seed!r}: {error}"
+        raise InvalidParameter(what, where="seed", remedy="give a whole number >= 0") from None
     return OnlineUsers(mdp, seeds.astype(np.uint64), random_rewards=random_rewards)
 
 

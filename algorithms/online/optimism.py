@@ -35,31 +35,22 @@ def best_actions(
 
 def least_value(*, clipped: bool, source: str) -> Premise:
     """The premise that values are at least 0, which a printed algorithm may not ensure."""
-    # Without a clip the regression may return any number: the largest double stands for it.
-    left = 0.0 if clipped else -sys.float_info.max
+    left = 0.0 if clipped else -sys.float_info.max  # any number: the largest double stands for it
     return Premise(name="least value V", left=left, relation=">=", right=0.0, source=source)
 
 
 def require_users(users: OnlineUsers, sizes: tuple[int, ...]) -> None:
     """Raise `DataError` (for the data's holder) unless users answer in a process of these H, S and A."""
     if users.mdp.rewards.shape != sizes:
-        raise DataError(
-            "users of a process of other sizes",
-            where="users",
-            remedy=f"give OnlineUsers with H, S, A = {sizes}",
-        )
+        remedy = f"give OnlineUsers with H, S, A = {sizes}"
+        raise DataError("users of a process of other sizes", where="users", remedy=remedy)
 
 
 def cumulative_regret(mdp: TabularMDP, policies: NDArray[np.int64]) -> Array:
     """The sum over the first k users of v* - v^policy from the initial distribution, [K], exact."""
-    known: dict[bytes, float] = {}
-    gaps = np.empty(len(policies))
-    for k, policy in enumerate(policies):
-        key = policy.tobytes()
-        if key not in known:
-            known[key] = mdp.suboptimality(policy)
-        gaps[k] = known[key]
-    return gaps.cumsum()
+    keys = [policy.tobytes() for policy in policies]
+    gaps = {key: mdp.suboptimality(policy) for key, policy in dict(zip(keys, policies, strict=True)).items()}
+    return np.array([gaps[key] for key in keys]).cumsum()
 
 
 def regret_utility(mdp: TabularMDP, policies: NDArray[np.int64]) -> dict[str, float]:

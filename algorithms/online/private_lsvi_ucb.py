@@ -46,42 +46,22 @@ from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
+from dpaudit.algorithms import public_parameters as public
 from dpaudit.algorithms.environments.tabular import TabularMDP, uniform_mdp
-from dpaudit.algorithms.online.lsvi import (
-    Doubling,
-    FixedTimes,
-    LinearModel,
-    UpdateTimes,
-    ValueRange,
-    largest_value,
-    learn,
-)
+from dpaudit.algorithms.online import lsvi
 from dpaudit.algorithms.online.online import UNIT, OnlineUsers, constant_user, online_users
 from dpaudit.algorithms.online.optimism import least_value, regret_utility
-from dpaudit.algorithms.public_parameters import (
-    Array,
-    digest,
-    public_size,
-    require_failure_probability,
-    require_nonnegative,
-    require_positive,
-    require_word,
-)
 from dpaudit.claims.claims import Claim, Premise
 from dpaudit.claims.guarantees import ZCDP
 from dpaudit.claims.pairs import Pair
-from dpaudit.claims.relations import Neighbouring, TrustModel
 from dpaudit.claims.sensitivity import L2, Frobenius
 from dpaudit.curator.curator import Curator
 from dpaudit.curator.views import UserViews
 from dpaudit.errors import DataError, InvalidParameter
-from dpaudit.mechanisms import Gaussian, TreeAggregation
+from dpaudit.mechanisms import Array, Gaussian, TreeAggregation
 
 LSVICalibrationName: TypeAlias = Literal["sound", "as-published"]
 Counted: TypeAlias = Literal["episodes", "steps"]
-
-#: Users in a worst pair: enough for an update to follow the changed one.
-_FEW = 4
 
 
 def published_ridge(users: int, horizon: int, dimension: int, rho: float, p: float) -> float:
@@ -112,7 +92,7 @@ class LSVICalibration:
 
     name: LSVICalibrationName  # which calibration
     counted: Counted  # what the counter counts
-    values: ValueRange  # where values lie
+    values: lsvi.ValueRange  # where values lie
     rho: float  # the whole budget
     users: int  # K, enough that an update is ever made
     horizon: int  # H
@@ -122,21 +102,18 @@ class LSVICalibration:
     fixed_updates: int | None = None
 
     def __post_init__(self) -> None:
-        require_word(self.name, "calibration", get_args(LSVICalibrationName))
-        require_word(self.counted, "counted", get_args(Counted))
-        require_word(self.values, "values", get_args(ValueRange))
+        public.require_word(self.name, "calibration", get_args(LSVICalibrationName))
+        public.require_word(self.counted, "counted", get_args(Counted))
+        public.require_word(self.values, "values", get_args(lsvi.ValueRange))
         for where in ("users", "horizon", "dimension"):
-            public_size(getattr(self, where), where)
-        require_positive(self.rho, "rho")
-        require_positive(self.ridge, "ridge")
+            public.public_size(getattr(self, where), where)
+        public.require_positive(self.rho, "rho")
+        public.require_positive(self.ridge, "ridge")
         if self.fixed_updates is not None:
-            public_size(self.fixed_updates, "fixed_updates")
+            public.public_size(self.fixed_updates, "fixed_updates")
         if self.updates < 1:
-            raise InvalidParameter(
-                f"N_max = {self.most_counted:.6g}: no update would ever be made",
-                where="users",
-                remedy="serve more users, or take a smaller lambda",
-            )
+            what = f"N_max = {self.most_counted:.6g}: no update would ever be made"
+            raise InvalidParameter(what, where="users", remedy="serve more users, or take a smaller lambda")
 
     @property
     def most_counted(self) -> float:
@@ -155,7 +132,7 @@ class LSVICalibration:
 
     def target_sensitivity(self, step: int) -> float:
         """Delta_h: how far one user moves y_h, step from 0."""
-        return 2.0 * (1.0 + largest_value(self.values, self.horizon, step + 1))
+        return 2.0 * (1.0 + lsvi.largest_value(self.values, self.horizon, step + 1))
 
     @cached_property
     def target_variance(self) -> float:
@@ -175,18 +152,14 @@ class LSVICalibration:
     @cached_property
     def targets(self) -> tuple[Gaussian, ...]:
         """The mechanism of y_h for each step."""
-        sigma = math.sqrt(self.target_variance)
-        return tuple(
-            Gaussian(sigma=sigma, sensitivity=L2(self.target_sensitivity(step), "proved"))
-            for step in range(self.horizon)
-        )
+        sigma, moved = math.sqrt(self.target_variance), map(self.target_sensitivity, range(self.horizon))
+        return tuple(Gaussian(sigma=sigma, sensitivity=L2(most, "proved")) for most in moved)
 
     @cached_property
     def gram(self) -> TreeAggregation:
         """The mechanism of all H streams of Gram matrices together."""
         sensitivity = math.nextafter(math.sqrt(2.0 * self.horizon), math.inf)  # never rounded down
-        levels = self.users.bit_length()
-        sigma = sensitivity * math.sqrt(levels / self.rho)
+        sigma = sensitivity * math.sqrt(self.users.bit_length() / self.rho)
         return TreeAggregation(sigma=sigma, steps=self.users, sensitivity=Frobenius(sensitivity, "proved"))
 
 
@@ -202,66 +175,48 @@ class LSVIConstants:
     failure_probability: float = 0.05  # p
 
     def __post_init__(self) -> None:
-        require_positive(self.ridge, "ridge")
-        require_nonnegative(self.bonus, "bonus")
+        public.require_positive(self.ridge, "ridge")
+        public.require_nonnegative(self.bonus, "bonus")
         if not (math.isfinite(self.growth) and self.growth > 1.0):
-            raise InvalidParameter(
-                f"growth {self.growth!r}",
-                where="growth",
-                why="a determinant that has not grown calls for no update",
-                remedy="give a number above 1",
-            )
-        require_failure_probability(self.failure_probability)
+            what, why = f"growth {self.growth!r}", "a determinant that has not grown calls for no update"
+            raise InvalidParameter(what, where="growth", why=why, remedy="give a number above 1")
+        public.require_failure_probability(self.failure_probability)
 
 
 @dataclass(frozen=True, eq=False)
 class PrivateLSVIUCB:
-    """Algorithm 1, frozen with its public parameters: ``(OnlineUsers, curator) -> UserViews`` of `lsvi.Seen`.
+    """Algorithm 1, frozen with its public parameters: ``(OnlineUsers, curator) -> UserViews`` of `Seen`."""
 
-    Args:
-        model: what is public about the process; without a lower bound on values no guarantee holds.
-        users: K, the most users that a run may serve, at least 2.
-        guarantee: rho.
-        calibration: of the noise; see above.
-        counted: what the counter of updates counts.
-        constants: beta, lambda, C and p.
-        fixed_updates: so many updates at times that are fixed beforehand, as Luyo, Garcelon, Lazaric and
-            Pirotta (2021) have them; left out, updates where a determinant has grown.
-        mdp: the exact process, where it is known, to measure regret.
-    """
-
-    model: LinearModel
-    users: int
+    model: lsvi.LinearModel  # without a lower bound on values no guarantee holds
+    users: int  # K, the most users that a run may serve, at least 2
     guarantee: ZCDP = field(default_factory=lambda: ZCDP(rho=1.0))
-    calibration: LSVICalibrationName = "sound"
-    counted: Counted = "episodes"
-    constants: LSVIConstants = field(default_factory=LSVIConstants)
+    calibration: LSVICalibrationName = "sound"  # of the noise; see above
+    counted: Counted = "episodes"  # what the counter of updates counts
+    constants: LSVIConstants = field(default_factory=LSVIConstants)  # beta, lambda, C and p
+    # so many updates at times that are fixed beforehand, as Luyo, Garcelon, Lazaric and Pirotta (2021) have
+    # them; left out, updates where a determinant has grown
     fixed_updates: int | None = None
-    mdp: TabularMDP | None = None
+    mdp: TabularMDP | None = None  # the exact process, where it is known, to measure regret
 
     name = "private-lsvi-ucb"
 
     def __post_init__(self) -> None:
-        if public_size(self.users, "users") < 2:
-            raise InvalidParameter(
-                "1 user", where="users", why="there is no later user to learn for", remedy="serve at least 2"
-            )
-        require_positive(self.guarantee.rho, "rho")
+        if public.public_size(self.users, "users") < 2:
+            why = "there is no later user to learn for"
+            raise InvalidParameter("1 user", where="users", why=why, remedy="serve at least 2")
+        public.require_positive(self.guarantee.rho, "rho")
         _ = self.noise, self.update_times  # refuse what cannot be calibrated
 
     @cached_property
     def ridge(self) -> float:
         """lambda."""
-        constants = self.constants
-        return constants.ridge * published_ridge(*self._sizes, constants.failure_probability)
+        return self.constants.ridge * published_ridge(*self._sizes, self.constants.failure_probability)
 
     @cached_property
     def bonus(self) -> float:
         """beta."""
-        constants = self.constants
-        if not constants.bonus:
-            return 0.0
-        return constants.bonus * published_bonus(*self._sizes, constants.failure_probability)
+        factor = self.constants.bonus
+        return factor * published_bonus(*self._sizes, self.constants.failure_probability) if factor else 0.0
 
     @cached_property
     def noise(self) -> LSVICalibration:
@@ -279,32 +234,21 @@ class PrivateLSVIUCB:
         )
 
     @property
-    def update_times(self) -> UpdateTimes:
+    def update_times(self) -> lsvi.UpdateTimes:
         """When the policy is updated."""
         if self.fixed_updates is not None:
-            return FixedTimes(self.users, self.fixed_updates)
-        return Doubling(self.constants.growth, self.noise.updates)
+            return lsvi.FixedTimes(self.users, self.fixed_updates)
+        return lsvi.Doubling(self.constants.growth, self.noise.updates)
 
     @property
     def claim(self) -> Claim:
         """The basis of Theorem 12: rho-zCDP of all releases, with the premises of its proof."""
-        bounded = least_value(
-            clipped=self.model.values != "unclipped",
-            source="Ngo, Vietri and Wu (2022), Lemma 14; line 14 clips above alone",
-        )
-        norm = Premise(
-            name="norm(phi(x, a)) for every (x, a)",
-            left=self.model.norm,
-            relation="<=",
-            right=1.0,
-            source="Ngo, Vietri and Wu (2022), Assumption 1",
-        )
+        clipped, paper = self.model.values != "unclipped", "Ngo, Vietri and Wu (2022)"
+        bounded = least_value(clipped=clipped, source=f"{paper}, Lemma 14; line 14 clips above alone")
+        name, source = "norm(phi(x, a)) for every (x, a)", f"{paper}, Assumption 1"
+        premises = bounded, Premise(name=name, left=self.model.norm, relation="<=", right=1.0, source=source)
         return Claim(
-            self.guarantee,
-            unit=UNIT,
-            neighbouring=Neighbouring.REPLACE_ONE,
-            trust_model=TrustModel.JOINT,
-            premises=(bounded, norm),
+            self.guarantee, unit=UNIT, neighbouring="replace-one", trust_model="joint", premises=premises
         )
 
     @property
@@ -326,7 +270,7 @@ class PrivateLSVIUCB:
             "growth": self.constants.growth,
             "most_updates": self.noise.updates,
             **times,
-            "features_sha256": digest(self.model.features),
+            "features_sha256": public.digest(self.model.features),
         }
 
     def __call__(self, data: OnlineUsers, curator: Curator) -> UserViews:
@@ -341,8 +285,7 @@ class PrivateLSVIUCB:
                 why="a longer tree has more levels, so that each user would cost more",
                 remedy="state as many users as may come",
             )
-        noise = self.noise
-        size = self.model.dimension
+        noise, size = self.noise, self.model.dimension
         grams = curator.stream(
             noise.gram, "Lambda", (self.model.horizon, size, size), claimed=ZCDP(rho=self.guarantee.rho / 2.0)
         )
@@ -352,7 +295,7 @@ class PrivateLSVIUCB:
                 target, noise.targets[step], label=f"y_{step + 1}", claimed=noise.target_share(step)
             )
 
-        views = learn(
+        views = lsvi.learn(
             data,
             self.model,
             ridge=self.ridge,
@@ -373,14 +316,16 @@ class PrivateLSVIUCB:
 
         The first one is followed by others, whom only a release may reach.
         """
-        n_states, n_actions, _ = self.model.features.shape
-        sizes = (self.model.horizon, n_states, n_actions)
-        mdp = self.mdp or uniform_mdp(np.full(sizes, 0.5))
-        users = online_users(mdp, min(_FEW, self.users), seed=0)
+        mdp = self.mdp or uniform_mdp(np.full((self.model.horizon, *self.model.features.shape[:2]), 0.5))
+        users = online_users(
+            mdp, min(4, self.users), seed=0
+        )  # enough for an update to follow the changed one
         first = self.model.features[:, 0]  # [S, d]
         apart = np.linalg.norm(first[:, None] - first[None], axis=2)
-        low, high = (int(state) for state in np.unravel_index(apart.argmax(), apart.shape))
-        one, other = (users.replace(0, constant_user(mdp, state, reward=1.0)) for state in (low, high))
+        one, other = (
+            users.replace(0, constant_user(mdp, int(state), reward=1.0))
+            for state in np.unravel_index(apart.argmax(), apart.shape)
+        )
         return (Pair(one, other, f"user 1 of {len(users)}, elsewhere at every step", unit=0),)
 
     def utility(self, output: UserViews) -> dict[str, float]:

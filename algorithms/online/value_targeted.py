@@ -59,11 +59,8 @@ class MixtureModel:
     def __post_init__(self) -> None:
         features, rewards = triple_features(self.features), unit_rewards(self.rewards)
         if rewards.shape[1:] != features.shape[:2]:
-            raise InvalidParameter(
-                f"features of shape {features.shape}, rewards of shape {rewards.shape}",
-                where="MixtureModel",
-                remedy="give [S, A, S, d] and [H, S, A]",
-            )
+            what = f"features of shape {features.shape}, rewards of shape {rewards.shape}"
+            raise InvalidParameter(what, where="MixtureModel", remedy="give [S, A, S, d] and [H, S, A]")
         set_read_only(self, features=features, rewards=rewards)
 
     @property
@@ -92,9 +89,8 @@ class MixtureModel:
             context = values[h + 1] @ by_pair  # [S A, d]
             means, deviations = regress(h, context)
             optimistic = self.rewards[h] + (means + widths[h] * deviations).reshape(n_states, n_actions)
-            actions[h], values[h] = best_actions(
-                optimistic, (horizon - h) * self.reward_bound, clip_below=self.clip_below
-            )
+            most = (horizon - h) * self.reward_bound
+            actions[h], values[h] = best_actions(optimistic, most, clip_below=self.clip_below)
             contexts[h] = context.reshape(n_states, n_actions, -1)
         return Plan(actions, values, contexts)
 
@@ -160,7 +156,6 @@ def jia_widths(model: MixtureModel, n_users: int, scale: float) -> Callable[[int
 
     def widths(k: int, log_growth: Array) -> Array:
         del k
-        found: Array = scale * (constant + spans * np.sqrt(2.0 * math.log(n_users) + log_growth))
-        return found
+        return np.asarray(scale * (constant + spans * np.sqrt(2.0 * math.log(n_users) + log_growth)))
 
     return widths

@@ -225,10 +225,13 @@ class _Test:
         return "boosting" if self.score == "boosting" else "logistic"
 
     def samples(self, runs: Trials) -> Samples:
-        sides = runs.data, runs.neighbour
-        if isinstance(self.score, str) and self.score != "exact" and runs.data.ndim == 1:
-            sides = runs.data[:, None], runs.neighbour[:, None]
-        return Samples(*sides, seed=runs.seed)
+        """The runs as a learner's features [n, k], or as scores [n], also of arrays of one number."""
+        data, neighbour = runs.data, runs.neighbour
+        if isinstance(self.score, str) and self.score != "exact":
+            data, neighbour = data.reshape(len(data), -1), neighbour.reshape(len(neighbour), -1)
+        elif data.ndim == 2 and data.shape[1] == 1:
+            data, neighbour = data[:, 0], neighbour[:, 0]
+        return Samples(data, neighbour, seed=runs.seed)
 
     def of_all(self, samples: Samples) -> Audit:
         """The test of a fixed number of runs."""

@@ -4,28 +4,19 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import Field, computed_field, model_validator
 
+from dpaudit.certificate import verdicts
 from dpaudit.certificate.conditions import Code, Condition
 from dpaudit.certificate.curve_points import CurvePoints
 from dpaudit.certificate.noise_provenance import Numerics, versions
 from dpaudit.certificate.second_opinion import SecondOpinion
 from dpaudit.certificate.statement import NOTHING_STATED, Statement
-from dpaudit.certificate.verdicts import (
-    Accounting,
-    Audit,
-    Experiment,
-    Proof,
-    ReleaseAccount,
-    describes,
-    leading_figure,
-    left_on_trust,
-    proof_of,
-)
+from dpaudit.certificate.verdicts import Accounting, Audit, Experiment, Proof, ReleaseAccount, describes
 from dpaudit.claims.bounds import Bound
 from dpaudit.claims.claims import Claim, left_out
 from dpaudit.claims.guarantees import Guarantee
@@ -40,15 +31,7 @@ from dpaudit.models import Count, Model, Parameters, without_computed
 CERTIFICATE_SCHEMA: Final = "dpaudit.certificate/2"
 
 #: What a certificate repeats from its ledger's header.
-_FROM_HEADER: Final = (
-    "algorithm",
-    "unit",
-    "neighbouring",
-    "trust_model",
-    "group_size",
-    "budget",
-    "parameters",
-)
+_REPEATED: Final = ("algorithm", "unit", "neighbouring", "trust_model", "group_size", "budget", "parameters")
 
 _STAYS: Final = "what a claim rests on stays, whatever figure is claimed"
 
@@ -69,11 +52,9 @@ class Certificate(Model):
         ledger_hash: the last hash of the ledger's chain.
         bounds: upper bounds, tightest first, on the claim's scale.
         profile: the whole curve delta(epsilon) by every accountant that has one; empty where none has.
-        releases: every release with its claimed and its computed cost.
         audits: what experiments found; they never change the proof's verdict.
         second_opinion: the figure of another library's accountant, or why there is none; it proves nothing.
-        not_checked: what is taken on trust.
-        command: the command that reproduces the certificate.
+        command: the one that reproduces the certificate.
         statement: what its author states about the deployment; none of it was checked.
     """
 
@@ -105,21 +86,16 @@ class Certificate(Model):
     @property
     def experiment(self) -> Experiment:
         """The audits together: one refutation refutes, and no audit at all is inconclusive."""
-        verdicts = {audit.verdict for audit in self.audits}
-        for verdict in (Experiment.REFUTED, Experiment.INCONCLUSIVE):
-            if verdict in verdicts:
-                return verdict
-        return Experiment.NOT_REFUTED if verdicts else Experiment.INCONCLUSIVE
+        found = {audit.verdict for audit in self.audits} or {Experiment.INCONCLUSIVE}
+        order = (Experiment.REFUTED, Experiment.INCONCLUSIVE, Experiment.NOT_REFUTED)
+        return next(verdict for verdict in order if verdict in found)
 
     @computed_field  # type: ignore[prop-decorator]
     @property
     def sampling(self) -> tuple[Sampled, ...]:
         """The releases that saw a secret random part of the records."""
-        return tuple(
-            Sampled(label=release.label, rate=release.mechanism.rate)
-            for release in self.releases
-            if isinstance(release.mechanism, PoissonSampled)
-        )
+        found = ((release.label, release.mechanism) for release in self.releases)
+        return tuple(Sampled(label=label, rate=m.rate) for label, m in found if isinstance(m, PoissonSampled))
 
     @property
     def all_proved(self) -> bool:
@@ -128,48 +104,37 @@ class Certificate(Model):
 
     @model_validator(mode="after")
     def _follows(self) -> Self:
-        for wrong, complaint in self._contradictions():
+        """Make every check that needs no ledger."""
+        claim, numerics = self.claim, self.numerics
+        unproving = [b for b in self.bounds if b.direction != "upper" or b.confidence is not None]
+        order = [verdicts.leading_figure(bound.guarantee) for bound in self.bounds]
+        about = (claim.unit, claim.neighbouring, claim.trust_model, claim.view)
+        meant = (self.unit, self.neighbouring, self.trust_model, self.view)
+        follows = Numerics.of(numerics.sampler, (r.mechanism for r in self.releases), seeded=numerics.seeded)
+        limits = _limits(numerics, self.audits, self.second_opinion, self.statement)
+        missing = [str(limit.code) for limit in limits if limit not in self.not_checked]
+        proof = verdicts.proof_of(claim, self.bounds)
+        contradictions = [
+            (not self.releases, "a certificate without releases"),
+            (unproving, "a bound that is not an upper bound: only the figures of an accountant prove"),
+            (order != sorted(order), "its bounds are not in order, tightest first"),
+            (about != meant, "its claim is about another unit, relation, trust model or view"),
+            (numerics != follows, f"its numerics do not follow: they would be {follows.to_json()}"),
+            (self.publishable == numerics.seeded, "publishable must mean that the noise is not seeded"),
+            (missing, f"not_checked lacks {', '.join(missing)}"),
+            (proof is not self.proof, f"says {self.proof}, but its bounds and premises make it {proof}"),
+        ]
+        for wrong, complaint in contradictions:
             if wrong:
                 raise CertificateFormat(complaint, where="Certificate")
         return self
-
-    def _contradictions(self) -> Iterator[tuple[bool, str]]:
-        """Each check that needs no ledger: whether it fails, and the complaint."""
-        claim, numerics = self.claim, self.numerics
-        yield not self.releases, "a certificate without releases"
-        if any(bound.direction != "upper" or bound.confidence is not None for bound in self.bounds):
-            yield True, "a bound that is not an upper bound: only the figures of an accountant prove"
-        order = [leading_figure(bound.guarantee) for bound in self.bounds]
-        yield order != sorted(order), "its bounds are not in order, tightest first"
-        about = (claim.unit, claim.neighbouring, claim.trust_model, claim.view)
-        meant = (self.unit, self.neighbouring, self.trust_model, self.view)
-        yield (
-            about != meant,
-            "its claim is about another unit, relation, trust model or view",
-        )
-        follows = Numerics.of(
-            numerics.sampler, (release.mechanism for release in self.releases), seeded=numerics.seeded
-        )
-        yield numerics != follows, f"its numerics do not follow: they would be {follows.to_json()}"
-        yield (
-            self.publishable == numerics.seeded,
-            "publishable must mean that the noise is not seeded",
-        )
-        limits = _limits(numerics, self.audits, self.second_opinion, self.statement)
-        missing = [str(limit.code) for limit in limits if limit not in self.not_checked]
-        yield bool(missing), f"not_checked lacks {', '.join(missing)}"
-        proof = proof_of(claim, self.bounds)
-        yield proof is not self.proof, f"says {self.proof}, but its bounds and premises make it {proof}"
 
     def require_ledger(self, ledger: Ledger) -> None:
         """Compare the certificate with its ledger, line by line.
 
         It may claim another figure than the header, with the header's premises, assumptions and view. Its
-        figures are not computed again: for that, account for the ledger and judge anew.
-
-        Raises:
-            CertificateMismatch: it is about another ledger, the ledger cannot carry a certificate, or header
-                or releases differ.
+        figures are not computed again: for that, account for the ledger and judge anew. Raises
+        `CertificateMismatch` where it is about another ledger, or one that cannot carry a certificate.
         """
         where = f"certificate of {self.algorithm!r}"
         try:
@@ -183,12 +148,11 @@ class Certificate(Model):
                 why="its figures are about another run",
             )
         header = ledger.header
-        own, theirs = ([getattr(of, name) for name in _FROM_HEADER] for of in (self, header))
+        own, theirs = ([getattr(of, name) for name in _REPEATED] for of in (self, header))
         noise = (self.numerics.sampler, self.numerics.seeded) == (header.noise.sampler, header.noise.seeded)
         if own != theirs or not noise or not describes(self.releases, ledger.releases):
             raise CertificateMismatch("its header or its releases differ from the ledger's", where=where)
-        missing = left_out(self.claim, ledger.claim)
-        if missing:
+        if missing := left_out(self.claim, ledger.claim):
             raise CertificateMismatch(missing, where=where, why=_STAYS)
 
     def write(self, path: str | Path) -> Path:
@@ -200,10 +164,8 @@ class Certificate(Model):
     def read(cls, path: str | Path) -> Certificate:
         """Read a certificate and hold what it states against what follows from its content.
 
-        Whether its figures follow from its ledger only the ledger can tell: see `require_ledger`.
-
-        Raises:
-            CertificateFormat: not a certificate this version reads, or it contradicts itself.
+        Whether its figures follow from its ledger only the ledger can tell: see `require_ledger`. Raises
+        `CertificateFormat` where this version does not read it, or it contradicts itself.
         """
         try:
             record = strictly_parsed(Path(path).read_bytes())
@@ -270,17 +232,15 @@ def judge(
             why="a certificate says of a claim whether it is proved",
             remedy="state a claim, with --rho, --mu or --epsilon and --delta, or in the ledger's header",
         )
-    missing = left_out(accounting.claim, ledger.claim)
-    if missing:
+    if missing := left_out(accounting.claim, ledger.claim):
         raise NotCertifiable(missing, where=where, why=_STAYS, remedy="claim these too")
-    header = ledger.header
-    noise = header.noise
+    noise = ledger.header.noise
     numerics = Numerics.of(noise.sampler, (r.mechanism for r in ledger.releases), seeded=noise.seeded)
-    not_checked = left_on_trust(accounting.not_checked, audits)
+    not_checked = verdicts.left_on_trust(accounting.not_checked, audits)
     limits = _limits(numerics, audits, second_opinion, statement)
     not_checked += [limit for limit in limits if limit not in not_checked]
     return Certificate(
-        **{name: getattr(header, name) for name in _FROM_HEADER},
+        **{name: getattr(ledger.header, name) for name in _REPEATED},
         claim=accounting.claim,
         view=accounting.claim.view,
         ledger_hash=ledger.hash,

@@ -1,8 +1,4 @@
-"""What a proof or an audit leaves unchecked: conditions as a code with parameters.
-
-A condition is compared and stored as such. The sentence that a person reads is made where it is shown, from
-one table: `dpaudit.app.text.conditions`.
-"""
+"""What a proof or an audit leaves unchecked: a code with parameters, put in words by `dpaudit.app`."""
 
 from __future__ import annotations
 
@@ -62,13 +58,7 @@ class Code(StrEnum):
 
 
 class Releases(Model):
-    """The releases that rest on a condition.
-
-    Attributes:
-        number: how many they are.
-        labels: their first distinct labels, sorted, at most `MOST_LABELS`.
-        more_labels: whether there are further labels.
-    """
+    """The releases that rest on a condition: how many, and their first distinct labels, sorted."""
 
     number: Count
     labels: Annotated[tuple[str, ...], Field(min_length=1, max_length=MOST_LABELS)]
@@ -76,24 +66,22 @@ class Releases(Model):
 
 
 #: The codes whose conditions have a parameter, by the parameter's name.
-_CODES_WITH: Final[dict[str, frozenset[Code]]] = {
-    "releases": frozenset(
-        {
-            Code.DECLARED_SENSITIVITY,
-            Code.SCORE_SENSITIVITY,
-            Code.ONE_ANSWER_PER_UNIT,
-            Code.SMOOTH_BOUND,
-            Code.HIDDEN_SAMPLE,
-            Code.JUSTIFIED_GUARANTEE,
-            Code.STREAM_PLACES,
-        }
-    ),
-    "text": frozenset({Code.JUSTIFIED_GUARANTEE, Code.ASSUMED, Code.STATED}),
-    "replayed": frozenset({Code.FIXED_SEQUENCE, Code.ONLY_THROUGH_LEDGER}),
-    "ended_by": frozenset({Code.STOPPING_TIME}),
-    "draws": frozenset({Code.SAMPLER_RESOLUTION}),
-    "accountant": frozenset({Code.ACCOUNTANTS_DISAGREE}),
-    "path": frozenset({Code.BASELINE}),
+_CODES_WITH: Final[dict[str, set[Code]]] = {
+    "releases": {
+        Code.DECLARED_SENSITIVITY,
+        Code.SCORE_SENSITIVITY,
+        Code.ONE_ANSWER_PER_UNIT,
+        Code.SMOOTH_BOUND,
+        Code.HIDDEN_SAMPLE,
+        Code.JUSTIFIED_GUARANTEE,
+        Code.STREAM_PLACES,
+    },
+    "text": {Code.JUSTIFIED_GUARANTEE, Code.ASSUMED, Code.STATED},
+    "replayed": {Code.FIXED_SEQUENCE, Code.ONLY_THROUGH_LEDGER},
+    "ended_by": {Code.STOPPING_TIME},
+    "draws": {Code.SAMPLER_RESOLUTION},
+    "accountant": {Code.ACCOUNTANTS_DISAGREE},
+    "path": {Code.BASELINE},
 }
 
 
@@ -101,8 +89,6 @@ class Condition(Model):
     """One condition that was not checked.
 
     Attributes:
-        code: what it is.
-        releases: the releases that it concerns.
         text: what an author states in words of their own: an assumption, or a guarantee's justification.
         replayed: whether an audit by replay tested it on its pairs.
         ended_by: what ended an audit's runs before their planned number.

@@ -17,17 +17,9 @@ from dpaudit.models import Model, NonNegative
 #: A curve has at least so many points.
 LEAST_POINTS = 20
 
-_LARGEST_EXPONENT = 700.0  # beyond it e^epsilon is no double
-
 
 class CurvePoints(Model):
-    """Points of one accountant's upper bound on delta(epsilon).
-
-    Attributes:
-        method: the accountant.
-        rigour: how far rounding is controlled.
-        points: pairs (epsilon, delta); epsilon increases from one to the next and delta never does.
-    """
+    """Points (epsilon, delta) of one accountant's upper bound, by increasing epsilon; delta never grows."""
 
     method: str
     rigour: Rigour
@@ -57,8 +49,7 @@ def trade_off(points: Iterable[tuple[float, float]], alpha: float) -> float:
     """
     best = 0.0
     for epsilon, delta in points:
-        if epsilon > _LARGEST_EXPONENT:
-            continue
-        factor = math.exp(epsilon)
-        best = max(best, 1.0 - delta - factor * alpha, (1.0 - delta - alpha) / factor)
+        if epsilon <= 700.0:  # beyond it e^epsilon is no double
+            factor = math.exp(epsilon)
+            best = max(best, 1.0 - delta - factor * alpha, (1.0 - delta - alpha) / factor)
     return best

@@ -16,9 +16,7 @@ class Numerics(Model):
     """How the noise was drawn and how figures are compared.
 
     Attributes:
-        sampler: as in the ledger's header.
-        floating_point: whether that sampler drew any of the releases in floating point.
-        seeded: as in the ledger's header.
+        floating_point: whether the sampler drew any of the releases in floating point.
         claim_tolerance: by how much, relatively, a bound may exceed a claim and still meet it.
     """
 

@@ -21,14 +21,11 @@ class SecondOpinion(Model):
     Two enclosures of one epsilon contradict each other where they do not overlap.
 
     Attributes:
-        method: the other accountant.
-        version: of its library.
         delta: where the figures are compared.
         proved: the epsilon that is proved here.
         proved_at_least: a proved lower end beside it, where there is one for the same worst pairs.
         epsilon: the other's figure, by its pessimistic rounding.
         at_least: the other's figure by its optimistic rounding, of the releases that it has one for.
-        tolerance: see `OPINION_TOLERANCE`.
         none_because: why there is no opinion; the figures are then left out.
     """
 
@@ -55,9 +52,8 @@ class SecondOpinion(Model):
 
     @model_validator(mode="after")
     def _whole(self) -> Self:
-        figures = (self.delta, self.proved, self.epsilon, self.at_least)
-        given = [figure is not None for figure in figures]
-        if (self.none_because is None) != all(given) or (self.none_because is not None and any(given)):
+        given = {figure is not None for figure in (self.delta, self.proved, self.epsilon, self.at_least)}
+        if given != {self.none_because is None}:
             raise CertificateFormat(
                 "a second opinion is either a delta with the figures of both, or a reason why there is none",
                 where="SecondOpinion",
@@ -66,19 +62,15 @@ class SecondOpinion(Model):
 
     def not_checked(self) -> list[Condition]:
         """Which of the two accountants is right, where they disagree; else nothing."""
-        if self.agrees is not False:
-            return []
-        return [Condition(code=Code.ACCOUNTANTS_DISAGREE, accountant=self.method)]
+        disagrees = self.agrees is False
+        return [Condition(code=Code.ACCOUNTANTS_DISAGREE, accountant=self.method)] if disagrees else []
 
     def __str__(self) -> str:
         if self.agrees is None:
             return f"NONE: {self.none_because}"
-        return f"{'AGREES' if self.agrees else 'DISAGREES'}: {self._words()}"
-
-    def _words(self) -> str:
         theirs = f"{self.method} has epsilon {self.epsilon:.6g} at delta {self.delta:g}"
         if self.agrees:
-            return theirs
+            return f"AGREES: {theirs}"
         lower = "" if self.proved_at_least is None else f", at least {self.proved_at_least:.6g}"
         ours = f"{self.proved:.6g}{lower}, is proved here"
-        return f"{theirs}, at least {self.at_least:.6g} (version {self.version}), where {ours}"
+        return f"DISAGREES: {theirs}, at least {self.at_least:.6g} (version {self.version}), where {ours}"

@@ -12,7 +12,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar
 
@@ -50,9 +49,7 @@ _OURS: Final = "the .dsse.json file that `dpaudit sign` wrote"
 def generate_keys(path: str | Path) -> tuple[Path, Path]:
     """Write a new private key, readable by its owner alone, and ``<path>.pub`` beside it.
 
-    Raises:
-        UsageError: one of the files exists already.
-        MissingExtra: the library `cryptography` is not installed.
+    Raises `UsageError` where one of the files exists already, and `MissingExtra` without `cryptography`.
     """
     private, public = Path(path), Path(f"{path}.pub")
     _require_library()
@@ -79,20 +76,12 @@ def generate_keys(path: str | Path) -> tuple[Path, Path]:
 def sign(
     certificate: Certificate, ledger: str | Path, key: str | Path, *, password: bytes | None = None
 ) -> bytes:
-    """The envelope, as JSON, that binds a certificate to its ledger's file under a private key.
+    """The envelope, as JSON, that binds a certificate to its ledger's file under a private key in PEM.
 
-    Args:
-        certificate: what is signed.
-        ledger: the ledger's file; the certificate must be about it.
-        key: a PEM file with an Ed25519 private key.
-        password: the key's, if it is encrypted.
-
-    Raises:
-        CertificateMismatch: the certificate is about another ledger.
-        UsageError: the key cannot be used.
-        MissingExtra: the library `cryptography` is not installed.
+    Raises `CertificateMismatch` where the certificate is about another ledger, `UsageError` where the key
+    cannot be used, and `MissingExtra` without `cryptography`.
     """
-    signing = _private_key(Path(key), password)
+    signing: Ed25519PrivateKey = _key(Path(key), "private", password)
     certificate.require_ledger(Ledger.read(ledger, allow_unhashed=True))
     statement = {
         "_type": STATEMENT_TYPE,
@@ -101,12 +90,10 @@ def sign(
         "predicate": certificate.to_json(),
     }
     payload = json.dumps(statement, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
-    signature = signing.sign(pre_authentication_encoding(PAYLOAD_TYPE, payload))
-    envelope = {
-        "payloadType": PAYLOAD_TYPE,
-        "payload": base64.b64encode(payload).decode(),
-        "signatures": [{"keyid": key_id(signing.public_key()), "sig": base64.b64encode(signature).decode()}],
-    }
+    signature = base64.b64encode(signing.sign(pre_authentication_encoding(PAYLOAD_TYPE, payload))).decode()
+    signatures = [{"keyid": key_id(signing.public_key()), "sig": signature}]
+    body = base64.b64encode(payload).decode()
+    envelope = {"payloadType": PAYLOAD_TYPE, "payload": body, "signatures": signatures}
     return json.dumps(envelope, indent=2).encode() + b"\n"
 
 
@@ -114,19 +101,15 @@ def opened(envelope: str | Path, key: str | Path) -> tuple[Certificate, str]:
     """The certificate in an envelope that the key has signed, and its ledger file's SHA-256.
 
     One valid signature by the key is enough: others, by unknown keys or malformed, are passed over, as the
-    standard asks. Nothing of the payload is read before.
-
-    Args:
-        envelope: the file.
-        key: a PEM file with the Ed25519 public key that is trusted.
+    standard asks. Nothing of the payload is read before. The key is a PEM file with an Ed25519 public key.
 
     Raises:
         SignatureInvalid: no signature of the envelope is by this key, or it is no whole envelope.
         CertificateFormat: the key signed something other than a certificate.
         UsageError: the key cannot be used, or the envelope not be read.
-        MissingExtra: the library `cryptography` is not installed.
+        MissingExtra: `cryptography` is not installed.
     """
-    trusted = _public_key(Path(key))
+    trusted: Ed25519PublicKey = _key(Path(key), "public")
     where = str(envelope)
     try:
         text = Path(envelope).read_bytes()
@@ -147,10 +130,8 @@ def opened(envelope: str | Path, key: str | Path) -> tuple[Certificate, str]:
             remedy=f"give {_OURS}, or ask the signer for it again",
         ) from None
     if not any(_is_signed(trusted, found.payload, signature) for signature in found.signatures):
-        raise SignatureInvalid(
-            f"none of its {len(found.signatures)} signatures is by the key {key_id(trusted)[:16]}",
-            where=where,
-        )
+        what = f"none of its {len(found.signatures)} signatures is by the key {key_id(trusted)[:16]}"
+        raise SignatureInvalid(what, where=where)
     try:
         statement = _parsed(_Statement, found.payload)
     except ValueError as error:
@@ -165,11 +146,7 @@ def opened(envelope: str | Path, key: str | Path) -> tuple[Certificate, str]:
 
 
 def require_file(ledger: str | Path, digest: str) -> None:
-    """Raise `CertificateMismatch` unless the ledger's file is the one that was signed for.
-
-    Raises:
-        UsageError: it cannot be read.
-    """
+    """Raise `CertificateMismatch` unless the ledger's file is the one that was signed for."""
     try:
         found = _digest(Path(ledger))
     except OSError as error:
@@ -180,9 +157,8 @@ def require_file(ledger: str | Path, digest: str) -> None:
             remedy="name the ledger that was written beside the certificate",
         ) from None
     if found != digest:
-        raise CertificateMismatch(
-            f"its SHA-256 is {found[:16]}..., the one signed for is {digest[:16]}...", where=str(ledger)
-        )
+        what = f"its SHA-256 is {found[:16]}..., the one signed for is {digest[:16]}..."
+        raise CertificateMismatch(what, where=str(ledger))
 
 
 def pre_authentication_encoding(payload_type: str, payload: bytes) -> bytes:
@@ -200,10 +176,7 @@ def key_id(key: Ed25519PublicKey) -> str:
 
 
 class _Envelope(BaseModel):
-    """A DSSE envelope; fields that it does not know are ignored, as its standard asks.
-
-    So are entries among the signatures that are none.
-    """
+    """A DSSE envelope; unknown fields and malformed signatures are ignored, as its standard asks."""
 
     payloadType: Literal["application/vnd.in-toto+json"]  # noqa: N815  (the standard's name)
     payload: _Base64
@@ -231,11 +204,7 @@ _Record = TypeVar("_Record", bound=BaseModel)
 
 
 def _parsed(kind: type[_Record], text: bytes) -> _Record:
-    """The record.
-
-    Raises:
-        ValueError: it is not one; the message says what is wrong.
-    """
+    """The record; a `ValueError` says what is wrong with it."""
     try:
         return kind.model_validate(strictly_parsed(text))
     except ValidationError as error:
@@ -274,60 +243,36 @@ def _require_library() -> None:
         ) from None
 
 
-def _private_key(path: Path, password: bytes | None) -> Ed25519PrivateKey:
+def _key(path: Path, kind: Literal["private", "public"], password: bytes | None = None) -> Any:
+    """The Ed25519 key of this kind in a PEM file."""
     _require_library()
-    from cryptography.hazmat.primitives import serialization
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-
-    def load(pem: bytes) -> object:
-        return serialization.load_pem_private_key(pem, password)
-
-    key: Ed25519PrivateKey = _loaded(path, load, Ed25519PrivateKey, "private", password)
-    return key
-
-
-def _public_key(path: Path) -> Ed25519PublicKey:
-    _require_library()
-    from cryptography.hazmat.primitives import serialization
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
-
-    key: Ed25519PublicKey = _loaded(path, serialization.load_pem_public_key, Ed25519PublicKey, "public")
-    return key
-
-
-def _loaded(
-    path: Path, load: Callable[[bytes], object], wanted: Any, kind: str, password: bytes | None = None
-) -> Any:
-    """The key in a PEM file.
-
-    Raises:
-        UsageError: it cannot be read, is no Ed25519 key of this kind, or its password is not this one.
-    """
     from cryptography.exceptions import UnsupportedAlgorithm
+    from cryptography.hazmat.primitives import serialization
+    from cryptography.hazmat.primitives.asymmetric import ed25519
 
     remedy = "make a pair with `dpaudit keygen KEY`: sign with KEY, check with KEY.pub"
+    key: object
     try:
-        key = load(path.read_bytes())
+        if kind == "private":
+            key = serialization.load_pem_private_key(path.read_bytes(), password)
+        else:
+            key = serialization.load_pem_public_key(path.read_bytes())
+        wanted = ed25519.Ed25519PrivateKey if kind == "private" else ed25519.Ed25519PublicKey
         if isinstance(key, wanted):
             return key
         reason = "a key of another kind"
     except (OSError, ValueError, TypeError, UnsupportedAlgorithm) as error:
         words = error.strerror if isinstance(error, OSError) else str(error).split("\n")[0].split(",")[0]
-        reason, remedy = f"{words}", _about_password(error, password) or remedy
+        reason = f"{words}"
+        if isinstance(error, TypeError):  # the library's error for a missing or a superfluous password
+            remedy = f"the key is not encrypted: unset the environment variable {PASSWORD}"
+            if password is None:
+                remedy = f"the key is encrypted: set the environment variable {PASSWORD} to its password"
+        elif password is not None and "password" in str(error):
+            remedy = f"set the environment variable {PASSWORD} to this key's password"
     raise UsageError(
         f"cannot be used as an Ed25519 {kind} key: {reason}",
         where=str(path),
         why="signatures are checked against exactly one key",
         remedy=remedy,
     )
-
-
-def _about_password(error: Exception, password: bytes | None) -> str:
-    """What to do where a password is missing, superfluous or wrong; empty for any other error."""
-    if isinstance(error, TypeError):  # the library's error for a missing or a superfluous password
-        if password is None:
-            return f"the key is encrypted: set the environment variable {PASSWORD} to its password"
-        return f"the key is not encrypted: unset the environment variable {PASSWORD}"
-    if password is not None and "password" in str(error):
-        return f"set the environment variable {PASSWORD} to this key's password"
-    return ""

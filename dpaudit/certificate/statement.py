@@ -1,8 +1,4 @@
-"""What only the people behind a deployment can state: none of it is checked, all of it is shown.
-
-The fields are those that a register of deployments asks for and a ledger cannot know. One that is left out
-says "not stated", which a reader of the certificate sees.
-"""
+"""What only the people behind a deployment can state: none of it is checked, all of it is shown."""
 
 from __future__ import annotations
 
@@ -26,7 +22,9 @@ Listed = tuple[Words, ...] | Literal["not stated"]
 
 
 class Statement(Model):
-    """What the author of a deployment states about it, in sentences.
+    """What the author of a deployment states about it, in sentences; the rest says "not stated".
+
+    The fields are those that a register of deployments asks for and a ledger cannot know.
 
     Attributes:
         data_curator: who holds the data and answers for the release.
@@ -64,17 +62,12 @@ class Statement(Model):
 
     def not_checked(self) -> list[Condition]:
         """The stated assumptions."""
-        if self.assumptions == NOT_STATED:
-            return []
-        return [Condition(code=Code.ASSUMED, text=text) for text in self.assumptions]
+        stated = () if self.assumptions == NOT_STATED else self.assumptions
+        return [Condition(code=Code.ASSUMED, text=text) for text in stated]
 
     @classmethod
     def read(cls, path: str | Path) -> Statement:
-        """Read a TOML file with these fields and no others.
-
-        Raises:
-            UsageError: it cannot be read, or holds something else.
-        """
+        """Read a TOML file with these fields and no others; anything else raises `UsageError`."""
         why = "a certificate would say that nothing was stated"
         try:
             record = tomllib.loads(Path(path).read_text(encoding="utf-8"))
@@ -83,19 +76,14 @@ class Statement(Model):
         for name in record:
             if name not in cls.model_fields:
                 near = difflib.get_close_matches(name, cls.model_fields, n=1)
-                raise UsageError(
-                    f"unknown field {name!r}",
-                    where=str(path),
-                    why=why,
-                    remedy=(f"did you mean {near[0]!r}? " if near else "")
-                    + f"known fields: {', '.join(cls.model_fields)}",
-                )
+                remedy = f"did you mean {near[0]!r}? " if near else ""
+                remedy += f"known fields: {', '.join(cls.model_fields)}"
+                raise UsageError(f"unknown field {name!r}", where=str(path), why=why, remedy=remedy)
         try:
             return cls(**record)
         except InputError as error:
-            raise UsageError(
-                error.what, where=f"{path}: {error.where}", why=why, remedy="write sentences, in quotes"
-            ) from None
+            where, remedy = f"{path}: {error.where}", "write sentences, in quotes"
+            raise UsageError(error.what, where=where, why=why, remedy=remedy) from None
 
 
 #: Of a deployment about which nothing was stated.

@@ -1,7 +1,7 @@
-"""What accounting and audits find, and how a verdict follows from it.
+"""What accounting and audits find, and how a verdict follows from bounds, premises and findings.
 
-Proof and experiment are never merged: accounting proves a claim or does not, an audit refutes it,
-does not refute it, or cannot tell. Verdicts are computed from bounds, premises and findings.
+Proof and experiment are never merged: accounting proves a claim or does not, an audit refutes it, does not
+refute it, or cannot tell.
 """
 
 from __future__ import annotations
@@ -54,16 +54,12 @@ def within(bound: Any, figure: Any) -> Any:
 def meets(proved: AnyGuarantee, claimed: AnyGuarantee) -> bool:
     """Whether a proved guarantee is at least as strong as a claimed one on the same scale."""
     match proved, claimed:
-        case (PureDP(), PureDP() | ApproxDP()):
-            return within(proved.epsilon, claimed.epsilon)
+        case (PureDP(), PureDP() | ApproxDP()) | (ZCDP(), ZCDP()) | (GDP(), GDP()):
+            return within(leading_figure(proved), leading_figure(claimed))
         case (ApproxDP(), ApproxDP()):
             return within(proved.epsilon, claimed.epsilon) and within(proved.delta, claimed.delta)
-        case (ZCDP(), ZCDP()):
-            return within(proved.rho, claimed.rho)
         case (RDP(), RDP()):
             return proved.alpha >= claimed.alpha and within(proved.epsilon, claimed.epsilon)
-        case (GDP(), GDP()):
-            return within(proved.mu, claimed.mu)
         case _:
             return False
 
@@ -97,10 +93,9 @@ def describes(accounts: Sequence[ReleaseAccount], releases: Sequence[Release]) -
 
 
 class ReleaseGroup(Model):
-    """Releases whose labels differ in their digits alone, under one kind of mechanism.
+    """Releases whose labels differ in their digits alone (``#`` in `pattern`), under one kind of mechanism.
 
     Attributes:
-        pattern: their label, each number in it as ``#``.
         claimed: how many of them something is claimed for.
         failed: how many of these claims are not proved.
         costliest: the one with the largest proved figure.
@@ -114,11 +109,7 @@ class ReleaseGroup(Model):
 
 
 class Overview(Model):
-    """All of a run's releases, shown or not; the numbers are as in `ReleaseGroup`.
-
-    Attributes:
-        groups: in the order in which they first appear; after the first thousand no new ones are kept.
-    """
+    """All of a run's releases, shown or not; the first thousand groups, in the order in which they appear."""
 
     total: int
     claimed: int
@@ -131,10 +122,8 @@ class Accounting(Model):
 
     Attributes:
         ledger_hash: the last hash of the ledger it was made from.
-        claim: the claim that was judged, if there is one.
         bounds: upper bounds, tightest first.
-        releases: release by release: all, in order; or as many as were asked for, failing ones first.
-        overview: what all releases come to, those not among `releases` too.
+        releases: all, in order; or as many as were asked for, failing ones first.
         not_checked: what the proof takes on trust.
     """
 
@@ -172,11 +161,10 @@ class Finding(Model):
     """One way in which a replay shows that the ledger does not describe the algorithm.
 
     Attributes:
-        kind: ``sensitivity`` (measured over declared), ``control-flow`` (the sequence of releases
-            differs), ``leak`` (outputs differ although every release was the same),
-            ``nondeterminism`` (same data, same noise, different output; or randomness that no curator
-            handed out), or ``sampler`` (noise is not distributed as its mechanism states).
-        label: the release concerned, if there is one.
+        kind: ``sensitivity`` (measured over declared), ``control-flow`` (the sequence of releases differs),
+            ``leak`` (outputs differ although every release was the same), ``nondeterminism`` (same data, same
+            noise, different output; or randomness that no curator handed out), or ``sampler`` (noise is not
+            distributed as its mechanism states).
         detail: what was seen, without any private value.
         where: file and line of the release.
     """
@@ -198,15 +186,12 @@ class Audit(Model):
 
     Attributes:
         pairs: how many were compared; a one-run audit compares its canaries, and no pair.
-        trials: runs on each side (of a replay, recordings in each direction); of a one-run audit, the
-            number of its canaries.
+        trials: runs on each side; of a replay, recordings in each direction; of a one-run audit, canaries.
         about: whether the result is about the transcript of releases or about the final output.
-        epsilon_lower: a lower bound on epsilon at `delta` with probability `confidence`, if the
-            method gives one.
+        epsilon_lower: a lower bound on epsilon at `delta` with probability `confidence`; `mu_lower` on mu.
         epsilon_claimed: what the claim says at `delta`, if it says anything there.
-        mu_lower: a lower bound on mu with probability `confidence`, if the method gives one.
-        p_value: of the claim as a whole: where the claim is true, at most a with probability at
-            most a, for every a. With `epsilon_lower` and `mu_lower` it shares one budget of error.
+        p_value: of the claim as a whole: where the claim is true, at most a with probability at most a, for
+            every a. With `epsilon_lower` and `mu_lower` it shares one budget of error.
         largest_refutable_epsilon: what the method could have refuted at most with these trials.
         event: what was tested, in words.
         inconclusive: the reasons why nothing can be said, where that is so.

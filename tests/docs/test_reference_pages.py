@@ -6,10 +6,12 @@ import re
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from dpaudit import errors
 from dpaudit.accountants.composition.composition import compose
 from dpaudit.accountants.curves.curves import profiles
+from dpaudit.app.main import main
 from dpaudit.claims.relations import Neighbouring
 from dpaudit.claims.sensitivity import L1
 from dpaudit.ledger.releases import Release
@@ -39,6 +41,13 @@ def test_each_error_has_its_section(error: type[errors.DpauditError]) -> None:
     assert "**What to do.**" in section[1]
 
 
+def test_the_example_is_what_is_printed() -> None:
+    (block,) = re.findall(r"```console\n(.*?)```", read("errors"), re.DOTALL)
+    command, _, printed = block.partition("\n")
+    result = CliRunner().invoke(main, command.split()[2:])
+    assert (result.exit_code, result.stderr) == (2, printed)
+
+
 def test_no_section_is_about_an_error_that_is_gone() -> None:
     known = {error.code for error in ERRORS}
     assert set(re.findall(r"\n## (DPA\d+)", read("errors"))) == known - {errors.DpauditError.code}
@@ -60,10 +69,28 @@ def test_each_auditor_has_a_row_that_names_its_theorem(method: str) -> None:
 
 
 def test_every_page_is_in_the_index_once() -> None:
+    """Each decision is listed on the decisions' own page, every other page in the index."""
     listed = re.findall(r"^([\w/-]+)$", read("index"), re.MULTILINE)
+    decisions = re.findall(r"\]\(([\w/-]+)\.md\)", read("decisions/index"))
     pages = {
         str(page.relative_to(DOCS).with_suffix(""))
         for page in DOCS.rglob("*.md")
         if "_build" not in page.parts
     }
-    assert sorted(listed) == sorted(pages - {"index"})
+    found = [*listed, *(f"decisions/{decision}" for decision in decisions)]
+    assert sorted(found) == sorted(pages - {"index"})
+
+
+# Tables, headings, formulas, and what has no place to be folded at.
+UNFOLDED = re.compile(r"\||#|<| {4}|(- )?(\S+|\[[^]]*\]\(\S+\))$")
+
+
+@pytest.mark.parametrize(
+    "page",
+    sorted([*DOCS.rglob("*.md"), *DOCS.parent.glob("*.md")]),
+    ids=lambda page: str(page.relative_to(DOCS.parent)),
+)
+def test_prose_is_folded_at_110_columns(page: Path) -> None:
+    text = re.sub(r"^ *```.*?^ *```$", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    long = [line for line in text.splitlines() if len(line) > 110 and not UNFOLDED.match(line)]
+    assert long == [], f"run: python docs/wrapping.py {page.relative_to(DOCS.parent)}"

@@ -24,11 +24,8 @@ import numpy as np
 from dpaudit.accountants.privacy_loss.contour.factors import UNIT, Along, Cumulant, Factor, Vector
 from dpaudit.accountants.privacy_loss.contour.families import LaplaceFactor, ResponseFactor
 
-_POINTS = 18
-_REACH = 2.05
-_LARGEST = 0.8
-_FEWEST = 64  # members of a cell; fewer are not interpolated
-_CHUNK = 8192
+_POINTS, _REACH, _LARGEST = 18, 2.05, 0.8
+_FEWEST, _CHUNK = 64, 8192  # fewer members of a cell are not interpolated
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,8 +57,7 @@ class CompressedFactor:
         parts = []
         if near:
             log_modulus, phase, error = self.points.along(c, t[:near])
-            error = error + 2.0 * self._error(c, float(t[near - 1]))
-            # The weights themselves round.
+            error = error + 2.0 * self._error(c, float(t[near - 1]))  # and the weights themselves round:
             error += 64.0 * UNIT * self.total * _bound(np.hypot(c + 1.0, t[:near]) * self.reach)
             parts.append(Along(log_modulus, phase, error))
         if near < len(t):
@@ -96,24 +92,23 @@ def compressed(family: LaplaceFactor | ResponseFactor) -> list[Factor]:
             continue
         left[start:stop] = False
         members = kind(parameters[start:stop], counts[start:stop], groups=32)
-        points = kind(*_interpolation(lowest, members.parameters, members.counts))
-        total = float(members.counts.sum()) * (1.0 + 1e-12)
+        points, total = kind(*_interpolation(lowest, members)), float(members.counts.sum()) * (1.0 + 1e-12)
         factors.append(CompressedFactor(members, points, total, lowest * _REACH))
     if left.any():
         factors.append(kind(parameters[left], counts[left]))
     return factors
 
 
-def _interpolation(lowest: float, parameters: Vector, counts: Vector) -> tuple[Vector, Vector]:
+def _interpolation(lowest: float, members: LaplaceFactor | ResponseFactor) -> tuple[Vector, Vector]:
     """Points in increasing order, and the sum over members of count times each Lagrange polynomial."""
-    degree = _POINTS - 1
     # The cell a little wider than its members, so that rounding cannot put one outside.
     centre = lowest * (math.sqrt(2.0) + 1.0) / 2.0
     half = lowest * (math.sqrt(2.0) - 1.0) / 2.0 * (1.0 + 1e-12)
-    moments = np.zeros(_POINTS)  # sum of count * T_k(y)
-    for start in range(0, len(parameters), _CHUNK):
-        y = (parameters[start : start + _CHUNK] - centre) / half
-        moments += counts[start : start + _CHUNK] @ np.polynomial.chebyshev.chebvander(y, degree)
+    degree, moments = _POINTS - 1, np.zeros(_POINTS)  # sum of count * T_k(y)
+    for start in range(0, len(members.counts), _CHUNK):
+        some = slice(start, start + _CHUNK)
+        y = (members.parameters[some] - centre) / half
+        moments += members.counts[some] @ np.polynomial.chebyshev.chebvander(y, degree)
     index = np.arange(_POINTS)
     ends = np.where((index == 0) | (index == degree), 0.5, 1.0)
     cosines = np.cos(np.pi / degree * np.outer(index, index))

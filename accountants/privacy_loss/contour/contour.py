@@ -40,15 +40,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dpaudit.accountants.privacy_loss.contour import planning
 from dpaudit.accountants.privacy_loss.contour.factors import UNIT, Factor, GaussianFactor, Vector, safe_log
-from dpaudit.accountants.privacy_loss.contour.planning import (
-    Anchors,
-    LinePlan,
-    Saddle,
-    log_scale,
-    plan_line,
-    total_cumulant,
-)
+from dpaudit.accountants.privacy_loss.contour.planning import Anchors, LinePlan, Saddle, plan_line
 
 
 class CurvePoint(NamedTuple):
@@ -81,16 +75,14 @@ class Contour:
 
     def curve(self, epsilon: float) -> CurvePoint:
         """Bounds on log delta(epsilon), epsilon >= 0; sharp near the epsilon that the line was laid for."""
-        angle = self.phase - self.t * epsilon
-        amplitude = np.exp(self.log_amplitude)
-        cosine = amplitude * np.cos(angle)
+        angle, amplitude = self.phase - self.t * epsilon, np.exp(self.log_amplitude)
         loss = self.error + 4.0 * UNIT * (self.t * epsilon + np.abs(self.phase) - self.log_amplitude + 4.0)
         # No characteristic function exceeds 1: what was computed and the weight together bound any error.
         weight = self.c * (self.c + 1.0) / (np.hypot(self.c, self.t) * np.hypot(self.c + 1.0, self.t))
         rounding = np.minimum(_grown(amplitude, self.log_amplitude, loss), amplitude + weight)
         summing = (math.log2(len(self.t)) + 16.0) * UNIT
         rounded = _trapezoid(rounding + summing * amplitude) / self.period
-        estimate = _trapezoid(cosine) / self.period
+        estimate = _trapezoid(amplitude * np.cos(angle)) / self.period
         sine = float(self.t @ (amplitude * np.sin(angle)))
         slope = self.c - 2.0 * sine / max(self.period * estimate, 1e-300) if estimate > 0.0 else self.c
         scale = self.exponent - self.c * epsilon
@@ -101,12 +93,9 @@ class Contour:
         if self.smoothing > 0.0:
             lower -= self._smoothing_excess(amplitude, angle, loss, summing)
         log_lower, log_upper = safe_log(lower), math.log(upper)
-        return CurvePoint(
-            scale - scale_error + log_lower - 4.0 * UNIT * abs(log_lower),
-            scale + safe_log(estimate),
-            min(0.0, scale + scale_error + log_upper + 4.0 * UNIT * abs(log_upper)),
-            slope,
-        )
+        least = scale - scale_error + log_lower - 4.0 * UNIT * abs(log_lower)
+        most = min(0.0, scale + scale_error + log_upper + 4.0 * UNIT * abs(log_upper))
+        return CurvePoint(least, scale + safe_log(estimate), most, slope)
 
     def _aliases(self, epsilon: float, scale: float) -> float:
         a, constant = self.anchors
@@ -115,9 +104,8 @@ class Contour:
         logs += 16.0 * UNIT * (np.abs(constant) + a * epsilon + exponents)
         right = a > self.c
         above, below = (math.exp(min(float(logs[side].min()) - scale, 700.0)) for side in (right, ~right))
-        if epsilon + 0.999999 * self.period >= self.ceiling:
-            above = 0.0
-        return (above + below) * (1.0 + 1e-6)
+        reached = epsilon + 0.999999 * self.period >= self.ceiling
+        return ((0.0 if reached else above) + below) * (1.0 + 1e-6)
 
     def _smoothing_excess(self, amplitude: Vector, angle: Vector, loss: Vector, summing: float) -> float:
         s = self.c + 1j * self.t
@@ -128,33 +116,21 @@ class Contour:
         rounding = np.minimum(grown, size + self.c * (self.c + 1.0))
         density = _trapezoid(unweighted.real + rounding + summing * size) / self.period
         density += self.c * (self.c + 1.0) * self.density_cut_off
-        if density <= 0.0:
-            return 0.0
-        if self.smoothing > 4000.0:  # there is no lower bound then
-            return math.inf
+        if density <= 0.0 or self.smoothing > 4000.0:  # so strongly smoothed, there is no lower bound
+            return 0.0 if density <= 0.0 else math.inf
         return density * self.smoothing * math.exp(self.smoothing / 8.0) * (1.0 + 1e-9)
 
 
 def lay(
-    factors: Sequence[Factor],
-    point: Saddle,
-    epsilon: float,
-    ceiling: float,
-    most: int,
-    sharpness: float = 0.0,
+    factors: Sequence[Factor], point: Saddle, epsilon: float, ceiling: float, most: int, sharper: float = 0.0
 ) -> Contour:
-    """Choose a line at or left of a saddle; smooth if the sum would take more than `most` formulas.
+    """Choose a line at or left of the saddle at about `epsilon`, below the bound `ceiling` on the loss.
 
-    Args:
-        factors: the moment generating function's factors.
-        point: the saddle at about `epsilon`.
-        epsilon: where delta is wanted, below `ceiling`.
-        ceiling: a bound on the loss, possibly infinite.
-        most: how many elementary formulas may be evaluated.
-        sharpness: how far log delta lies below the saddle-point approximation, where that is known to fail.
+    Smooth if the sum would take more than `most` elementary formulas. `sharper` is how far log delta lies
+    below the saddle-point approximation, where that is known to fail.
     """
     width = point.sigma * math.sqrt(2.0 * math.pi)
-    log_delta = log_scale(factors, point.c, epsilon) - math.log(width) - sharpness
+    log_delta = planning.log_scale(factors, point.c, epsilon) - math.log(width) - sharper
     plan = plan_line(factors, point.c, epsilon, ceiling, log_delta)
     # A rare large loss may widen the peak: a little to the left it has no weight.
     for share in (0.8, 0.6, 0.4):
@@ -192,13 +168,10 @@ def _evaluate(
     log_modulus, phase, error = np.zeros((3, len(t)))
     for factor in factors:
         along = factor.along(c, t)
-        log_modulus = log_modulus + along.log_modulus
-        phase = phase + along.phase
+        log_modulus, phase = log_modulus + along.log_modulus, phase + along.phase
         error = error + along.error + 4.0 * UNIT * (np.abs(phase) - log_modulus)
-    log_modulus = np.maximum(log_modulus, -800.0)
     weight = -0.5 * (np.log1p((t / c) ** 2) + np.log1p((t / (c + 1.0)) ** 2))
-    cumulant = total_cumulant(factors, c)
-    last = float(t[-1])
+    cumulant, last = planning.total_cumulant(factors, c), float(t[-1])
     index = int(np.searchsorted(ending.start, last, side="right")) - 1
     cut_off = float(ending.weighted[index]) if index >= 0 else 1.0 / (math.pi * last)
     density_cut_off = 0.0
@@ -211,7 +184,7 @@ def _evaluate(
         exponent=cumulant.value - math.log(c) - math.log1p(c),
         exponent_error=cumulant.error + 4.0 * UNIT * (abs(math.log(c)) + math.log1p(c)),
         t=t,
-        log_amplitude=log_modulus + weight,
+        log_amplitude=np.maximum(log_modulus, -800.0) + weight,
         phase=phase - np.arctan2(t, c) - np.arctan2(t, c + 1.0),
         error=error + 16.0 * UNIT * (1.0 - weight),
         cut_off=c * (c + 1.0) * cut_off,

@@ -38,9 +38,9 @@ class Cumulant(NamedTuple):
 class Along(NamedTuple):
     """log M(c + it) - log M(c) at every node, and a bound on its error; each [nodes].
 
-    The error e means: the true characteristic function is within |computed| (exp(e) - 1) of the computed
-    one. A product
-    of factors a_i for b_i is off by at most prod(|b_i| + |a_i - b_i|) - prod |b_i|, so that errors add up.
+    The error e means: the true characteristic function is within |computed| (exp(e) - 1) of the computed one.
+    A product of factors a_i for b_i is off by at most prod(|b_i| + |a_i - b_i|) - prod |b_i|, so that errors
+    add up.
     """
 
     log_modulus: Vector
@@ -51,21 +51,17 @@ class Along(NamedTuple):
 class Factor(Protocol):
     """One factor of the moment generating function, on the half plane Re s > 0."""
 
-    def cost(self, c: float, end: float) -> float:
+    def cost(self, c: float, end: float, /) -> float:
         """What one node costs, in evaluations of an elementary formula, when the last is at t = `end`."""
-        ...
 
     def cumulant(self, c: float) -> Cumulant:
         """Log M and its derivatives at c > 0."""
-        ...
 
     def along(self, c: float, t: Vector) -> Along:
         """Log M(c + it) - log M(c) at t >= 0, increasing; shapes [nodes]."""
-        ...
 
-    def decay(self, c: float, lower: Vector, upper: Vector) -> Vector:
-        """Upper bounds on log |M(c + it) / M(c)| for lower <= t <= upper, `upper` = inf; [intervals]."""
-        ...
+    def decay(self, c: float, lower: Vector, upper: Vector, /) -> Vector:
+        """Upper bounds on log |M(c + it) / M(c)|, lower <= t <= upper; the last upper is inf; [intervals]."""
 
 
 @dataclass(frozen=True)
@@ -74,9 +70,8 @@ class GaussianFactor:
 
     variance: float
 
-    def cost(self, c: float, end: float) -> float:
+    def cost(self, _c: float, _end: float) -> float:
         """One formula a node."""
-        del c, end
         return 1.0
 
     def cumulant(self, c: float) -> Cumulant:
@@ -86,13 +81,11 @@ class GaussianFactor:
 
     def along(self, c: float, t: Vector) -> Along:
         """As s (s + 1) = c (c + 1) - t^2 + i t (2 c + 1)."""
-        log_modulus = -0.5 * self.variance * t * t
-        phase = self.variance * (c + 0.5) * t
+        log_modulus, phase = -0.5 * self.variance * t * t, self.variance * (c + 0.5) * t
         return Along(log_modulus, phase, 64.0 * UNIT * (phase - log_modulus))
 
-    def decay(self, c: float, lower: Vector, upper: Vector) -> Vector:
+    def decay(self, _c: float, lower: Vector, _upper: Vector) -> Vector:
         """The modulus exp(-variance t^2 / 2) falls: its largest value is at `lower`."""
-        del c, upper
         return -0.5 * (1.0 - 64.0 * UNIT) * self.variance * np.minimum(lower, 1e150) ** 2
 
 

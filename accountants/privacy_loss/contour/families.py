@@ -32,7 +32,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 from scipy.special import zeta
@@ -53,14 +52,6 @@ _ORDERS = np.arange(1, 23)
 _SERIES = (-1.0) ** (_ORDERS + 1) * zeta(2.0 * _ORDERS) / _ORDERS / np.pi ** (2.0 * _ORDERS)
 
 
-class _Buckets(NamedTuple):
-    """Parameters in increasing order, in groups: range and total count of each; [groups, 1]."""
-
-    lowest: Vector
-    highest: Vector
-    counts: Vector
-
-
 @dataclass(frozen=True, eq=False)
 class ParameterFamily(ABC):
     """Parameters e > 0 in increasing order, and how often each occurs; both [parameters]."""
@@ -69,9 +60,8 @@ class ParameterFamily(ABC):
     counts: Vector
     groups: int = 256  # for `decay`, whose bound has to hold for each member of a group
 
-    def cost(self, c: float, end: float) -> float:
+    def cost(self, _c: float, _end: float) -> float:
         """One formula for each parameter."""
-        del c, end
         return float(len(self.parameters))
 
     def cumulant(self, c: float) -> Cumulant:
@@ -88,13 +78,9 @@ class ParameterFamily(ABC):
         """The sum of the groups' bounds, each as often as its count says."""
         groups = min(self.groups, len(self.parameters))
         starts = np.linspace(0, len(self.parameters), groups + 1).astype(np.intp)
-        buckets = _Buckets(
-            self.parameters[starts[:-1]][:, None],
-            self.parameters[starts[1:] - 1][:, None],
-            np.add.reduceat(self.counts, starts[:-1])[:, None] * (1.0 - 1e-10),
-        )
-        bound: Vector = np.sum(buckets.counts * self._log_decay(c, buckets, lower, upper), axis=0)
-        return bound
+        least, most = self.parameters[starts[:-1]][:, None], self.parameters[starts[1:] - 1][:, None]
+        counts = np.add.reduceat(self.counts, starts[:-1])[:, None] * (1.0 - 1e-10)
+        return np.asarray(np.sum(counts * self._log_decay(c, least, most, lower, upper), axis=0))
 
     @abstractmethod
     def _cumulants(self, c: float) -> tuple[Vector, Vector, Vector, Vector]:
@@ -105,8 +91,11 @@ class ParameterFamily(ABC):
         """Log modulus, phase and error of phi(t) at parameters e [parameters, 1]; [parameters, nodes]."""
 
     @abstractmethod
-    def _log_decay(self, c: float, buckets: _Buckets, lower: Vector, upper: Vector) -> Vector:
-        """Upper bounds on log |phi(t)|, lower <= t <= upper, for each member; [groups, intervals]."""
+    def _log_decay(self, c: float, least: Vector, most: Vector, lower: Vector, upper: Vector) -> Vector:
+        """Upper bounds on log |phi(t)|, lower <= t <= upper, for all parameters of each group.
+
+        `least` and `most` are each group's smallest and largest parameter [groups, 1]; [groups, intervals].
+        """
 
 
 class ResponseFactor(ParameterFamily):
@@ -115,26 +104,23 @@ class ResponseFactor(ParameterFamily):
     def _cumulants(self, c: float) -> tuple[Vector, Vector, Vector, Vector]:
         # Each log cosh difference is below x / 2 and below x^2 / 8, hence so is its rounding.
         e, half = self.parameters, (c + 0.5) * self.parameters
-        logs = _log_cosh(half) - _log_cosh(0.5 * e)
-        error = 32.0 * UNIT * np.minimum(half, half * half)
+        logs, error = _log_cosh(half) - _log_cosh(0.5 * e), 32.0 * UNIT * np.minimum(half, half * half)
         return logs, e * np.tanh(half), e * e * _sech_squared(half), error
 
     def _block(self, c: float, t: Vector, e: Vector) -> tuple[Vector, Vector, Vector]:
         # |phi|^2 = 1 - sin^2(t e) / cosh^2(x / 2). Error: t e rounds, then a few roundings.
-        theta = e * t
-        half, sine = (c + 0.5) * e, np.sin(theta)
-        squared = _sech_squared(half) * sine * sine
-        tangent, cosine = np.tanh(half) * sine, np.cos(theta)
+        theta, half = e * t, (c + 0.5) * e
+        sine, cosine = np.sin(theta), np.cos(theta)
+        squared, tangent = _sech_squared(half) * sine * sine, np.tanh(half) * sine
         modulus = np.maximum(np.hypot(cosine, tangent), 1e-30)
         log_modulus = np.where(squared > 0.5, np.log(modulus), 0.5 * np.log1p(-np.minimum(squared, 0.6)))
         error = np.log1p((32.0 * UNIT * theta * (1.0 + np.minimum(half, 20.0)) + 1e-30) / modulus)
         return np.minimum(log_modulus, 0.0), np.arctan2(tangent, cosine), error
 
-    def _log_decay(self, c: float, buckets: _Buckets, lower: Vector, upper: Vector) -> Vector:
+    def _log_decay(self, c: float, least: Vector, most: Vector, lower: Vector, upper: Vector) -> Vector:
         # |phi|^2 = 1 - (1 - cos 2 t e) / (2 cosh^2(x / 2)); 1 / cosh^2 falls with e.
-        sech_squared = _sech_squared((c + 0.5) * buckets.highest)
-        versine = least_versine(2.0 * buckets.lowest * lower, 2.0 * buckets.highest * upper)
-        return log_rest(0.5 * (1.0 - 1e-9) * sech_squared * versine)
+        versine = least_versine(2.0 * least * lower, 2.0 * most * upper)
+        return log_rest(0.5 * (1.0 - 1e-9) * _sech_squared((c + 0.5) * most) * versine)
 
 
 class LaplaceFactor(ParameterFamily):
@@ -171,18 +157,17 @@ class LaplaceFactor(ParameterFamily):
         log_modulus, phase, error = (np.concatenate(each) for each in zip(small, large, strict=True))
         return log_modulus, phase, error
 
-    def _log_decay(self, c: float, buckets: _Buckets, lower: Vector, upper: Vector) -> Vector:
+    def _log_decay(self, c: float, least: Vector, most: Vector, lower: Vector, upper: Vector) -> Vector:
         # Two bounds, the smaller of which holds for each group of parameters. With A = (e^(c e) + e^(-(c + 1)
         # e)) / 2, M = A' + D / (2 s + 1) where |A'|, |D| <= A: so |M(s)| <= A (1 + 1 / |2 s + 1|), and
         # A / M(c) = 1 - (1 - y) / (2 (c + 1 + c y)), y = e^-x, falls with e. And the tilted law has atoms of
         # weights p, q at +-e with p q = e^-e / (4 M(c)^2), falling with e, so that for two independent copies
         # of the loss |phi|^2 = E cos(t (L - L')) <= 1 - 2 p q (1 - cos 2 t e).
-        x = (2.0 * c + 1.0) * buckets.lowest
+        x = (2.0 * c + 1.0) * least
         gap = -np.expm1(-x) / (2.0 * (c + 1.0 + c * np.exp(-x))) * (1.0 - 1e-12)
         uniform = np.log1p(-gap) + np.log1p(1.0 / np.hypot(2.0 * c + 1.0, 2.0 * lower)) + 64.0 * UNIT
-        logs, _ = _laplace_cumulant(c, buckets.highest)
-        weights = 0.25 * (1.0 - 1e-9) * np.exp(-buckets.highest - 2.0 * logs)
-        versine = least_versine(2.0 * buckets.lowest * lower, 2.0 * buckets.highest * upper)
+        weights = 0.25 * (1.0 - 1e-9) * np.exp(-most - 2.0 * _laplace_cumulant(c, most)[0])
+        versine = least_versine(2.0 * least * lower, 2.0 * most * upper)
         return np.minimum(0.0, np.minimum(uniform, log_rest(2.0 * weights * versine)))
 
 
@@ -194,25 +179,17 @@ class BoundedRangeFactor(ParameterFamily):
         e, a = self.parameters, (c + 0.5) * self.parameters
         small, large = np.minimum(a, 1.0), np.maximum(a, 1.0)
         falling = np.exp(-2.0 * large)
-        slope = np.where(
-            a <= 1.0,
-            small * np.polyval((2.0 * _ORDERS * _SERIES)[::-1], small**2),
-            (1.0 + falling) / (1.0 - falling) - 1.0 / large,
-        )
-        curvature = np.where(
-            a <= 1.0,
-            np.polyval((2.0 * _ORDERS * (2.0 * _ORDERS - 1.0) * _SERIES)[::-1], small**2),
-            1.0 / large**2 - 4.0 * falling / (1.0 - falling) ** 2,
-        )
+        near = small * np.polyval((2.0 * _ORDERS * _SERIES)[::-1], small**2)
+        slope = np.where(a <= 1.0, near, (1.0 + falling) / (1.0 - falling) - 1.0 / large)
+        near = np.polyval((2.0 * _ORDERS * (2.0 * _ORDERS - 1.0) * _SERIES)[::-1], small**2)
+        curvature = np.where(a <= 1.0, near, 1.0 / large**2 - 4.0 * falling / (1.0 - falling) ** 2)
         error = 64.0 * UNIT * np.minimum(a, a * a)
         return _log_sinhc(a) - _log_sinhc(0.5 * e), e * slope, e * e * curvature, error
 
     def _block(self, c: float, t: Vector, e: Vector) -> tuple[Vector, Vector, Vector]:
-        # The series for |z| <= 1, else the closed form.
+        # The series for |z| <= 1, else the closed form, both of whose parts are divided by cosh a.
         a, b = (c + 0.5) * e, e * t
-        small = a * a + b * b <= 1.0
-        ratio = b / a
-        # The closed form, both parts divided by cosh a.
+        ratio, small = b / a, a * a + b * b <= 1.0
         real, imaginary = np.tanh(a) * np.cos(b), np.sin(b)
         modulus = np.maximum(np.hypot(real, imaginary), 1e-30)
         log_modulus = np.log(modulus / np.tanh(a)) - 0.5 * np.log1p(ratio * ratio)
@@ -228,30 +205,26 @@ class BoundedRangeFactor(ParameterFamily):
             error = np.where(small, 64.0 * UNIT * (a * a + b * b), error)
         return np.minimum(log_modulus, 0.0), phase, error
 
-    def _log_decay(self, c: float, buckets: _Buckets, lower: Vector, upper: Vector) -> Vector:
+    def _log_decay(self, c: float, least: Vector, most: Vector, lower: Vector, upper: Vector) -> Vector:
         # With sin^2 b <= b^2 and <= 1, |phi|^2 is below two functions that fall with b. The first is 1 - g
         # b^2 / (a^2 + b^2), g = 1 - (a / sinh a)^2; it falls with e at a fixed c and t. The second, (1 + 1 /
         # sinh^2 a) / (1 + b^2 / a^2), too. Both are taken at each group's least parameter.
-        del upper
-        a, b = (c + 0.5) * buckets.lowest, buckets.lowest * lower
+        del most, upper
+        a, b = (c + 0.5) * least, least * lower
         squared = np.expm1(2.0 * np.minimum(_log_sinhc(a), 300.0))  # (sinh a / a)^2 - 1
         share = squared / (1.0 + squared) / ((a / b) ** 2 + 1.0) * (1.0 - 1e-9)
         near = np.log1p(-np.minimum(share, 1.0 - 1e-15))
-        # 1 + 1 / sinh^2 a = coth^2 a
-        far = -2.0 * np.log(np.tanh(a)) - np.log1p((b / a) ** 2) + 1e-12
+        far = -2.0 * np.log(np.tanh(a)) - np.log1p((b / a) ** 2) + 1e-12  # 1 + 1 / sinh^2 a = coth^2 a
         return 0.5 * np.minimum(0.0, np.minimum(near, far))
 
 
 def accumulate(
     block: Callable[[slice, Vector], tuple[Vector, Vector, Vector]], counts: Vector, t: Vector, width: int = 1
 ) -> Along:
-    """Sum log modulus, phase and error over all rows, each as often as its count says.
+    """Sum log modulus, phase and error over all rows, each as often as its count [rows] says, at t [nodes].
 
-    Args:
-        block: the three, [rows, nodes], of a slice of the rows at some nodes.
-        counts: [rows]; weights, which an interpolation may make negative.
-        t: [nodes].
-        width: how many numbers the block computes for each row and node.
+    `block` computes the three, [rows, nodes], of a slice of the rows at some nodes, and `width` numbers for
+    each row and node. An interpolation may make counts negative.
     """
     total = np.zeros((3, len(t)))
     nodes = max(1, min(_NODES, len(t), _CELLS // width))
@@ -262,8 +235,7 @@ def accumulate(
         here = slice(start, start + nodes)
         for first in range(0, len(counts), rows):
             some = slice(first, first + rows)
-            log_modulus, phase, error = block(some, t[here])
-            weights = counts[some]
+            (log_modulus, phase, error), weights = block(some, t[here]), counts[some]
             total[0, here] += weights @ log_modulus
             total[1, here] += weights @ phase
             total[2, here] += np.abs(weights) @ (error + summing * (np.abs(phase) - log_modulus))
@@ -275,18 +247,14 @@ def _log_cosh(x: Vector) -> Vector:
     with np.errstate(over="ignore"):
         small = 0.5 * np.log1p(np.sinh(np.minimum(x, 1.0)) ** 2)
         large = x + np.log1p(np.exp(-2.0 * x)) - np.log(2.0)
-    logarithm: Vector = np.where(x < 1.0, small, large)
-    return logarithm
+    return np.asarray(np.where(x < 1.0, small, large))
 
 
 def _log_sinhc(x: Vector) -> Vector:
     """log(sinh x / x) for x > 0, to a few u relative."""
     square, large = np.minimum(x, 1.0) ** 2, np.maximum(x, 1.0)
-    return np.where(
-        x <= 1.0,
-        square * np.polyval(_SERIES[::-1], square),
-        large + np.log1p(-np.exp(-2.0 * large)) - np.log(2.0 * large),
-    )
+    closed = large + np.log1p(-np.exp(-2.0 * large)) - np.log(2.0 * large)
+    return np.where(x <= 1.0, square * np.polyval(_SERIES[::-1], square), closed)
 
 
 def _sech_squared(x: Vector) -> Vector:
@@ -314,8 +282,7 @@ def _laplace_small(c: float, t: Vector, e: Vector) -> tuple[Vector, Vector, Vect
     x1, y1 = np.expm1(c * e) - rise * versine, rise * sine
     x2, y2 = np.expm1(-(c + 1.0) * e) - fall * versine, -fall * sine
     real = (c + 1.0) * x1 + c * x2 - t * (y1 + y2)
-    imaginary = (c + 1.0) * y1 + c * y2 + t * (x1 + x2)
-    two = 2.0 * c + 1.0
+    imaginary, two = (c + 1.0) * y1 + c * y2 + t * (x1 + x2), 2.0 * c + 1.0
     norm = two * two + 4.0 * t * t
     base = ((c + 1.0) * np.expm1(c * e) + c * np.expm1(-(c + 1.0) * e)) / two
     x = ((real * two + imaginary * (2.0 * t)) / norm - base) / (1.0 + base)
@@ -324,12 +291,10 @@ def _laplace_small(c: float, t: Vector, e: Vector) -> tuple[Vector, Vector, Vect
 
 
 def _laplace_large(c: float, t: Vector, e: Vector) -> tuple[Vector, Vector, Vector]:
-    theta = e * t
-    s, two = c + 1j * t, 2.0 * c + 1.0
+    theta, s, two = e * t, c + 1j * t, 2.0 * c + 1.0
     ratio = (s + 1.0) / (2.0 * s + 1.0) * (two / (c + 1.0))
     decay = np.exp(-two * e)
     z = 1.0 + s / (s + 1.0) * decay * np.exp(-2j * theta)
     log_modulus = np.log(np.abs(ratio)) + np.log(np.abs(z)) - np.log1p(c / (c + 1.0) * decay)
     phase = theta + np.angle(ratio) + np.angle(z)
-    error = 32.0 * UNIT * (np.hypot(c, t) * e + 1.0)
-    return np.minimum(log_modulus, 0.0), phase, error
+    return np.minimum(log_modulus, 0.0), phase, 32.0 * UNIT * (np.hypot(c, t) * e + 1.0)

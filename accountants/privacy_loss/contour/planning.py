@@ -18,19 +18,17 @@ import numpy as np
 
 from dpaudit.accountants.privacy_loss.contour.factors import UNIT, Cumulant, Factor, Vector
 
-#: Relative size at which aliases and the tail are cut.
-CUT = 3e-12
-
+CUT = 3e-12  # relative size at which aliases and the tail are cut
 _LARGEST_LOG_C = 80.0
 _RATIO, _STEPS = 1.1, 280  # 1.1^280 = 4e11
 
 
 class Saddle(NamedTuple):
-    """An abscissa c, the epsilon whose saddle it is, the width sigma of the peak, log delta, roughly."""
+    """An abscissa, and what the saddle-point approximation says there."""
 
     c: float
-    epsilon: float
-    sigma: float
+    epsilon: float  # whose saddle c is
+    sigma: float  # the width of the peak
     log_delta: float
 
 
@@ -87,13 +85,10 @@ def plan_line(
     factors: Sequence[Factor], c: float, epsilon: float, ceiling: float, log_delta: float
 ) -> LinePlan:
     """How many nodes, and the period W, to cut everything at `CUT` of delta."""
-    sigma = _width(total_cumulant(factors, c), c)
-    ending = _tail(factors, c, 0.5 / sigma)
-    anchors = _anchors(factors, c, sigma)
-    scale = log_scale(factors, c, epsilon)
+    sigma, scale = _width(total_cumulant(factors, c), c), log_scale(factors, c, epsilon)
+    ending, anchors = _tail(factors, c, 0.5 / sigma), _anchors(factors, c, sigma)
     log_cut = min(log_delta - scale, -math.log(sigma)) + math.log(CUT)
-    excess = anchors.constant - anchors.a * epsilon - scale - log_cut
-    needed = excess / np.abs(anchors.a - c)
+    needed = (anchors.constant - anchors.a * epsilon - scale - log_cut) / np.abs(anchors.a - c)
     right = anchors.a > c
     above = min(float(needed[right].min()), (ceiling - epsilon) * 1.00001)
     period = max(above, float(needed[~right].min()), 1.0 / c)
@@ -130,8 +125,7 @@ def _tail(factors: Sequence[Factor], c: float, first: float) -> Tail:
     # The largest over this and all later intervals never increases along the ladder.
     modulus = np.exp(np.maximum.accumulate(np.minimum(logs, 0.0)[::-1])[::-1]) * (1.0 + 1e-9)
     pieces = modulus * (1.0 / start - 1.0 / end)
-    weighted = np.cumsum(pieces[::-1])[::-1] / np.pi * (1.0 + 1e-9)
-    return Tail(start, weighted)
+    return Tail(start, np.cumsum(pieces[::-1])[::-1] / np.pi * (1.0 + 1e-9))
 
 
 def _width(cumulant: Cumulant, c: float) -> float:
@@ -149,17 +143,12 @@ def _anchors(factors: Sequence[Factor], c: float, sigma: float) -> Anchors:
 
 def _bisect(factors: Sequence[Factor], is_left: Callable[[Saddle], bool]) -> Saddle:
     # Brackets log c first, from 0 outwards, in steps that double.
-    left, right, step = 0.0, 0.0, 1.0
-    if is_left(saddle(factors, 1.0)):
-        while right < _LARGEST_LOG_C:
-            left, right, step = right, right + step, 2.0 * step
-            if not is_left(saddle(factors, math.exp(right))):
-                break
-    else:
-        while left > -_LARGEST_LOG_C:
-            left, right, step = left - step, left, 2.0 * step
-            if is_left(saddle(factors, math.exp(left))):
-                break
+    near, far, step, rising = 0.0, 0.0, 1.0, is_left(saddle(factors, 1.0))
+    while abs(far) < _LARGEST_LOG_C:
+        near, far, step = far, far + (step if rising else -step), 2.0 * step
+        if is_left(saddle(factors, math.exp(far))) != rising:
+            break
+    left, right = sorted((near, far))
     while right - left > 0.004:
         middle = 0.5 * (left + right)
         left, right = (middle, right) if is_left(saddle(factors, math.exp(middle))) else (left, middle)

@@ -23,21 +23,16 @@ MOST_POINTS = 1 << 16
 
 
 class Rule(NamedTuple):
-    """A quadrature rule under the tilted law.
+    """A quadrature rule under the tilted law; vectors are [points]."""
 
-    `weight` [points] adds up to 1; `loss` [points]; `point` [points]; log M(c); bounds on the relative error
-    of the rule, on the absolute error of log M(c), and on the mean of |loss| and of |loss| times the weights'
-    own error.
-    """
-
-    weight: Vector
+    weight: Vector  # adds up to 1
     loss: Vector
     point: Vector
-    cumulant: float
-    relative_error: float
-    cumulant_error: float
-    mean: float
-    mean_error: float
+    cumulant: float  # log M(c)
+    relative_error: float  # bounds the rule's own error
+    cumulant_error: float  # bounds the absolute error of log M(c)
+    mean: float  # of |loss|
+    mean_error: float  # the mean of |loss| times the weights' own error
 
 
 def log_mixture(u: Vector, rate: float) -> Vector:
@@ -57,10 +52,6 @@ class SampledFactor(ABC):
     rate: float
     count: float
     mixture_first: bool
-
-    @abstractmethod
-    def cost(self, c: float, end: float) -> float:
-        """A sixteenth of the quadrature's points: a matrix product is fast."""
 
     @abstractmethod
     def log_decays(self, c: float, lower: Vector, upper: Vector) -> tuple[Vector, ...]:
@@ -123,8 +114,7 @@ class SampledFactor(ABC):
         slack = (32.0 + math.log2(len(point))) * UNIT
         sizes = np.abs(tilt) + np.abs(log_base) + np.abs(log_weight)
         if peak == 0.0 and float(tilt.max()) < 600.0:
-            base = np.exp(log_base)
-            grown = np.expm1(tilt)
+            base, grown = np.exp(log_base), np.expm1(tilt)
             cumulant = math.log1p(float((base * grown).sum()))
             moved = np.abs(tilt) * np.exp(np.maximum(tilt, 0.0)) + np.abs(log_base * grown)
             rounding = (slack + 8.0 * UNIT) * float((base * np.abs(grown)).sum())
@@ -133,21 +123,14 @@ class SampledFactor(ABC):
         else:
             cumulant = peak + math.log(total)
             cumulant_error = slack + 16.0 * UNIT * (float((weight * sizes).sum()) + abs(cumulant))
-        size = weight * np.abs(log_ratio)
-        return Rule(
-            weight,
-            log_ratio if self.mixture_first else -log_ratio,
-            point,
-            cumulant,
-            relative,
-            cumulant_error + 2.0 * relative,
-            float(size.sum()),
-            float((size * (8.0 * UNIT * (sizes + 4.0))).sum()),
-        )
+        size, loss = weight * np.abs(log_ratio), log_ratio if self.mixture_first else -log_ratio
+        mean, mean_error = float(size.sum()), float((size * (8.0 * UNIT * (sizes + 4.0))).sum())
+        cumulant_error += 2.0 * relative
+        return Rule(weight, loss, point, cumulant, relative, cumulant_error, mean, mean_error)
 
 
 def _turn(angle: Vector) -> np.ndarray[tuple[int, ...], np.dtype[np.complex128]]:
+    """e^(i angle) - 1, without cancellation."""
     turned = np.empty(angle.shape, dtype=np.complex128)
-    turned.real = -2.0 * np.sin(0.5 * angle) ** 2
-    turned.imag = np.sin(angle)
+    turned.real, turned.imag = -2.0 * np.sin(0.5 * angle) ** 2, np.sin(angle)
     return turned

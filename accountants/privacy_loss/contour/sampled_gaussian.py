@@ -85,11 +85,11 @@ class SampledGaussianFactor(SampledFactor):
         else:
             high = max(0.5 * mu, math.sqrt(2.0 * level))
         widest = min(6.0, 0.499 * math.pi / mu)
-        steps = []
+        step = 0.0
         for d in (widest * share for share in (1.0, 0.5, 0.25, 0.1, 0.03, 0.01)):
             growth = 0.5 * d * d + end * mu * d - (0.0 if a > 0.0 else c * math.log(math.cos(mu * d)))
-            steps.append(2.0 * math.pi * d / (34.0 + math.log(self.count) + growth))
-        return low, high, max(steps)
+            step = max(step, 2.0 * math.pi * d / (34.0 + math.log(self.count) + growth))
+        return low, high, step
 
     def _near(self, a: float, rule: Rule, log_total: float, lower: Vector, upper: Vector) -> Vector:
         """Log of the first bound over lower <= t <= upper, with log M(c) <= `log_total`."""
@@ -105,8 +105,8 @@ class SampledGaussianFactor(SampledFactor):
         slack = 1e-12 * float(np.abs(ratio).max())
         shortest = np.maximum(ratio[second] - ratio[first + 1] - slack, 0.0)[:, None]
         longest = (ratio[second + 1] - ratio[first] + slack)[:, None]
-        gained = (2.0 * mass[first] * mass[second]) @ least_versine(shortest * lower, longest * upper)
-        return log_rest(gained)
+        versine = least_versine(shortest * lower, longest * upper)
+        return log_rest((2.0 * mass[first] * mass[second]) @ versine)
 
     def _shifted(self, c: float, log_least: float, lower: Vector) -> Vector:
         """Log of the second bound at t = `lower`, with log M(c) >= `log_least`."""
@@ -115,20 +115,18 @@ class SampledGaussianFactor(SampledFactor):
         edge = np.linspace(0.8 * low, high, _CELLS + 1)  # [cells + 1]
         left, right = edge[:-1], edge[1:]
         ratio, weight = self._log_ratio(edge), self._posterior(edge)
-        if a >= 0.0:  # a l(x) is convex: below its chord
+        if a >= 0.0:  # a l(x) is convex: below its chord; r <= e^(mu x - mu^2 / 2) beyond an edge >= mu / 2
             slope = a * np.diff(ratio) / (right - left)
             level = a * ratio[:-1] - slope * left
+            beyond_right = 0.5 * a * (a - 1.0) * mu * mu + float(log_ndtr(a * mu - edge[-1]))
         else:  # concave: below its tangent
             middle = 0.5 * (left + right)
             slope = a * mu * self._posterior(middle)
             level = a * self._log_ratio(middle) - slope * middle
+            beyond_right = float(log_ndtr(-edge[-1])) + a * float(ratio[-1])
         _, normal_mass = _log_normal_mass(left - slope, right - slope)
         inside = level + 0.5 * slope**2 + normal_mass + 1e-14 * slope**2
         beyond_left = float(log_ndtr(edge[0])) + max(a * float(ratio[0]), a * math.log1p(-rate))
-        if a >= 0.0:  # the last edge is at least mu / 2, where r <= e^(mu x - mu^2 / 2)
-            beyond_right = 0.5 * a * (a - 1.0) * mu * mu + float(log_ndtr(a * mu - edge[-1]))
-        else:
-            beyond_right = float(log_ndtr(-edge[-1])) + a * float(ratio[-1])
         log_mass = np.concatenate([[beyond_left], inside, [beyond_right]]) - log_least
         log_mass += 1e-8 + 1e-11 * (np.abs(log_mass) + abs(log_least))
         mixed = np.maximum(weight[:-1] * (1.0 - weight[:-1]), weight[1:] * (1.0 - weight[1:]))
@@ -136,18 +134,16 @@ class SampledGaussianFactor(SampledFactor):
         mixed = np.concatenate([[0.25], mixed, [0.25]]) * (1.0 + 1e-9)
         # The odds w / (1 - w) at the left end of each cell, [cells + 2]; the first cell has no left end.
         log_odds = math.log(rate / (1.0 - rate)) + np.append(-np.inf, self._loss(edge))
-        best = np.zeros(len(lower))
+        inverse, best = np.exp(np.minimum(-log_odds, 700.0)), np.zeros(len(lower))
         for share in (0.9, 0.4, 0.15):
             theta = 0.5 * math.pi * share
-            y = theta / mu
             # arg(1 + o e^(i theta)) of the odds o
-            inverse = np.exp(np.minimum(-log_odds, 700.0))
             argument = np.arctan2(math.sin(theta), inverse + math.cos(theta)) * (1.0 - 1e-9)
             argument[0] = 0.0
             shrink = 0.0 if a >= 0.0 else 0.5 * a * np.log1p(-2.0 * (1.0 - math.cos(theta)) * mixed)
             exponent = (log_mass + shrink)[:, None] - np.outer(argument, lower)  # [cells + 2, intervals]
             peak = exponent.max(axis=0)
-            total = peak + np.log(np.exp(exponent - peak).sum(axis=0)) + 0.5 * y * y + 1e-9
+            total = peak + np.log(np.exp(exponent - peak).sum(axis=0)) + 0.5 * (theta / mu) ** 2 + 1e-9
             best = np.minimum(best, total)
         return best
 

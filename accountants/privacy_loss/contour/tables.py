@@ -11,23 +11,14 @@ of its own summand. So both keep their accuracy where they are small, and many r
 
 from __future__ import annotations
 
-from collections import defaultdict
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
-from dpaudit.accountants.privacy_loss.contour.factors import (
-    UNIT,
-    Along,
-    Cumulant,
-    Factor,
-    Vector,
-    least_versine,
-    log_rest,
-    polar,
-)
+from dpaudit.accountants.privacy_loss.contour import factors
+from dpaudit.accountants.privacy_loss.contour.factors import UNIT, Along, Cumulant, Factor, Vector
 from dpaudit.accountants.privacy_loss.contour.families import accumulate
 from dpaudit.accountants.privacy_loss.terms import DiscreteTerm
 
@@ -38,29 +29,17 @@ _PAIRED = 12  # losses of a table whose pairs bound the characteristic function
 class Table:
     """One table of losses and its count; arrays are [rows]."""
 
-    term: DiscreteTerm
     count: float
+    losses: Vector  # those that have a probability, increasing
+    probabilities: Vector  # of the finite losses, adding up to 1
+    spread: Vector  # relative error of each probability: 16 u (1 + |log p|) and the division's rounding
 
-    @cached_property
-    def losses(self) -> Vector:
-        """The losses that have a probability, increasing."""
-        return np.asarray(self.term.losses)[np.asarray(self.term.probabilities) > 0.0]
-
-    @cached_property
-    def probabilities(self) -> Vector:
-        """Probabilities of the finite losses, adding up to 1."""
-        given = np.asarray(self.term.probabilities)
-        return np.asarray(given[given > 0.0] / given.sum())
-
-    @property
-    def ceiling(self) -> float:
-        """The largest loss of one run, at least 0."""
-        return max(0.0, float(self.losses[-1]))
-
-    @cached_property
-    def spread(self) -> Vector:
-        """Relative error of each probability: 16 u (1 + |log p|) and the rounding of the division."""
-        return (40.0 + 24.0 * np.abs(np.log(self.probabilities)) + len(self.losses)) * UNIT
+    @classmethod
+    def of(cls, term: DiscreteTerm, count: float) -> Table:
+        """The table of a term, without the losses that have no probability."""
+        given = np.asarray(term.probabilities)
+        losses, p = np.asarray(term.losses)[given > 0.0], np.asarray(given[given > 0.0] / given.sum())
+        return cls(count, losses, p, (40.0 + 24.0 * np.abs(np.log(p)) + len(losses)) * UNIT)
 
 
 class TablesFactor:
@@ -72,9 +51,8 @@ class TablesFactor:
         self.spread: Vector = np.array([table.spread for table in tables])
         self.counts: Vector = np.array([table.count for table in tables])  # [tables]
 
-    def cost(self, c: float, end: float) -> float:
+    def cost(self, _c: float, _end: float) -> float:
         """One formula for each loss."""
-        del c, end
         return float(self.losses.size)
 
     def cumulant(self, c: float) -> Cumulant:
@@ -105,7 +83,7 @@ class TablesFactor:
             angle = self.losses[rows, :, None] * t  # [tables, rows, nodes]
             w, half, size = weights[rows, None, :], np.sin(0.5 * angle), np.abs(angle)
             error = (2.0 * w * spread[rows, None, :]) @ np.minimum(size, 2.0) + 16.0 * UNIT * (w @ size)
-            return polar(-2.0 * (w @ (half * half))[:, 0], (w @ np.sin(angle))[:, 0], error[:, 0])
+            return factors.polar(-2.0 * (w @ (half * half))[:, 0], (w @ np.sin(angle))[:, 0], error[:, 0])
 
         return accumulate(block, self.counts, t, width)
 
@@ -113,20 +91,17 @@ class TablesFactor:
         """|phi|^2 = E cos(t (L - L')) <= 1 - sum over pairs of 2 w_i w_j (1 - cos(t (L_i - L_j)))."""
         weights, errors, _ = self._tilted(c)
         largest = np.sort(np.argsort(weights, axis=1)[:, -_PAIRED:], axis=1)  # [tables, paired]
-        losses, weights, errors = (
-            np.take_along_axis(each, largest, axis=1) for each in (self.losses, weights, errors)
-        )
+        given = (self.losses, weights, errors)
+        losses, weights, errors = (np.take_along_axis(each, largest, axis=1) for each in given)
         least = np.maximum(0.0, weights * (1.0 - 2.0 * errors - 1e-9))
         total = np.zeros((len(self.counts), len(lower)))
         slack = 16.0 * UNIT * np.abs(losses).max(axis=1)
-        for i in range(losses.shape[1]):
-            for j in range(i):
-                gap = losses[:, i] - losses[:, j]
-                versine = least_versine(
-                    np.maximum(gap - slack, 0.0)[:, None] * lower, (gap + slack)[:, None] * upper
-                )
-                total += (2.0 * least[:, i] * least[:, j])[:, None] * versine
-        return (1.0 - 1e-9) * (self.counts @ log_rest(total))
+        for i, j in itertools.combinations(range(losses.shape[1]), 2):
+            gap = losses[:, j] - losses[:, i]
+            shortest, longest = np.maximum(gap - slack, 0.0)[:, None], (gap + slack)[:, None]
+            versine = factors.least_versine(shortest * lower, longest * upper)
+            total += (2.0 * least[:, i] * least[:, j])[:, None] * versine
+        return (1.0 - 1e-9) * (self.counts @ factors.log_rest(total))
 
     def _tilted(self, c: float) -> tuple[Vector, Vector, Vector]:
         """Weights and bounds on their relative errors but for a common factor, [tables, rows]; log M(c)."""
@@ -140,7 +115,5 @@ class TablesFactor:
 
 def table_factors(tables: Sequence[Table]) -> list[Factor]:
     """One factor for all tables of one length."""
-    lengths: dict[int, list[Table]] = defaultdict(list)
-    for table in tables:
-        lengths[len(table.losses)].append(table)
-    return [TablesFactor(alike) for alike in lengths.values()]
+    lengths = dict.fromkeys(len(table.losses) for table in tables)
+    return [TablesFactor([table for table in tables if len(table.losses) == rows]) for rows in lengths]

@@ -17,7 +17,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import NamedTuple
 
 import numpy as np
 from scipy.special import gammaln
@@ -36,7 +35,7 @@ _UNDERFLOWN = 1e-290
 
 @dataclass(frozen=True, eq=False)
 class Lattice:
-    """The atoms of the loss, largest first; each [atoms]."""
+    """The atoms of the loss, the largest first (but for `_power`), and how far off each may be; [atoms]."""
 
     loss: Vector
     log_weight: Vector
@@ -71,26 +70,13 @@ class Lattice:
         return curve_epsilon(self, log_delta, max(0.0, largest))
 
 
-class _Atoms(NamedTuple):
-    """Losses with the logarithms of their probabilities, and how far off each may be; [atoms]."""
-
-    loss: Vector
-    log_weight: Vector
-    loss_error: Vector
-    weight_error: float
-    infinite: float
-
-
 def atoms(counts: Vector, tables: Sequence[Table]) -> float:
     """How many atoms the loss has, at most; infinite where a sum is too long."""
-    total = 1.0
-    for several in counts.tolist():
-        total = min(total * (several + 1.0), math.inf)
+    total = math.prod((counts + 1.0).tolist(), start=1.0)
     for table in tables:
         if total > MOST_ATOMS:
             break
-        step = _common_step(table)
-        rows = float(len(table.losses))
+        step, rows = _common_step(table), float(len(table.losses))
         multisets = gammaln(table.count + rows) - gammaln(table.count + 1.0) - gammaln(rows)
         total *= math.exp(min(700.0, float(multisets))) if step is None else step[1][-1] * table.count + 1.0
     return total
@@ -98,11 +84,9 @@ def atoms(counts: Vector, tables: Sequence[Table]) -> float:
 
 def lattice(parameters: Vector, counts: Vector, tables: Sequence[Table]) -> Lattice:
     """List the atoms; parameters and counts of the randomized responses are [distinct], all positive."""
-    loss, log_weight, loss_error = np.zeros(1), np.zeros(1), np.zeros(1)
-    size = 0.0
+    loss, log_weight, loss_error, size = np.zeros(1), np.zeros(1), np.zeros(1), 0.0
     for e, n in zip(parameters.tolist(), counts.tolist(), strict=True):
-        k = np.arange(n + 1.0)
-        share = math.log1p(math.exp(-e))
+        k, share = np.arange(n + 1.0), math.log1p(math.exp(-e))
         choose = gammaln(n + 1.0) - gammaln(k + 1.0) - gammaln(n - k + 1.0)
         loss, loss_error = _sums(loss, loss_error, (2.0 * k - n) * e, 2.0 * UNIT * np.abs(2.0 * k - n) * e)
         log_weight = np.add.outer(log_weight, choose - n * share - (n - k) * e).ravel()
@@ -124,8 +108,8 @@ def _sums(some: Vector, some_error: Vector, more: Vector, more_error: Vector) ->
     return loss, np.add.outer(some_error, more_error).ravel() + 2.0 * UNIT * np.abs(loss)
 
 
-def _power(table: Table) -> _Atoms:
-    """The atoms of all runs of a table."""
+def _power(table: Table) -> Lattice:
+    """The atoms of all runs of a table, in no order."""
     losses, count = table.losses, int(table.count)
     spread, step = count * float(table.spread.max()), _common_step(table)
     # What sums may be off by whose losses lie near a common step, or were added one by one.
@@ -133,17 +117,15 @@ def _power(table: Table) -> _Atoms:
     if step is None:
         loss, log_weight = _listed(losses, np.log(table.probabilities), count)
         rounding = 64.0 * float(gammaln(count + 1.0)) + (len(losses) + 8.0) * float(np.abs(log_weight).max())
-        return _Atoms(loss, log_weight, np.full(len(loss), inexact), spread + rounding * UNIT, 0.0)
+        return Lattice(loss, log_weight, np.full(len(loss), inexact), spread + rounding * UNIT)
     width, places = step
     single = np.zeros(int(places[-1]) + 1)
     single[places.astype(np.intp)] = table.probabilities
     weight, rounding = _convolved(single, count)
     some = np.flatnonzero(weight > 0.0).astype(np.float64)
     halves = 2.0 * float(losses[0]) / width if width else 0.0  # the lowest loss, in half steps
-    if all(
-        Fraction(loss) * 2 == Fraction(width) * int(halves + 2.0 * place)
-        for loss, place in zip(losses.tolist(), places.tolist(), strict=True)
-    ):
+    rows = zip(losses.tolist(), places.tolist(), strict=True)
+    if all(Fraction(loss) * 2 == Fraction(width) * int(halves + 2.0 * place) for loss, place in rows):
         loss = (count * halves + 2.0 * some) * (0.5 * width)
         loss_error = 2.0 * UNIT * np.abs(loss)
     else:
@@ -152,7 +134,7 @@ def _power(table: Table) -> _Atoms:
     # Without any product below 1e-290 nothing can have vanished.
     vanished = count * math.log(float(table.probabilities.min())) < math.log(_UNDERFLOWN)
     log_weight = np.log(weight[some.astype(np.intp)])
-    return _Atoms(loss, log_weight, loss_error, spread + rounding, _UNDERFLOWN if vanished else 0.0)
+    return Lattice(loss, log_weight, loss_error, spread + rounding, _UNDERFLOWN if vanished else 0.0)
 
 
 def _common_step(table: Table) -> tuple[float, Vector] | None:
@@ -172,17 +154,16 @@ def _common_step(table: Table) -> tuple[float, Vector] | None:
 
 def _convolved(single: Vector, count: int) -> tuple[Vector, float]:
     """The power by repeated squaring, and a bound on its relative rounding."""
-    result, rounding = np.ones(1), 0.0
-    square, square_rounding = single, 0.0
-    while count:
+    result, rounding, square, square_rounding = np.ones(1), 0.0, single, 0.0
+    while True:
         if count & 1:
             rounding += square_rounding + 2.0 * UNIT * (min(len(result), len(square)) + 2.0)
             result = np.convolve(result, square)
         count >>= 1
-        if count:
-            square_rounding = 2.0 * square_rounding + 2.0 * UNIT * (len(square) + 2.0)
-            square = np.convolve(square, square)
-    return result, rounding
+        if not count:
+            return result, rounding
+        square_rounding = 2.0 * square_rounding + 2.0 * UNIT * (len(square) + 2.0)
+        square = np.convolve(square, square)
 
 
 def _listed(losses: Vector, logs: Vector, count: int) -> tuple[Vector, Vector]:
@@ -197,12 +178,11 @@ def _listed(losses: Vector, logs: Vector, count: int) -> tuple[Vector, Vector]:
                 more = runs * log - float(gammaln(runs + 1.0))
                 longer.setdefault(left - runs, []).append((sums + runs * loss, weights + more))
         partial = {left: _joined(parts) for left, parts in longer.items()}
-    return _joined(
-        [
-            (sums + left * losses[-1], weights + left * logs[-1] - float(gammaln(left + 1.0)))
-            for left, (sums, weights) in partial.items()
-        ]
-    )
+    last = [
+        (sums + left * losses[-1], weights + left * logs[-1] - float(gammaln(left + 1.0)))
+        for left, (sums, weights) in partial.items()
+    ]
+    return _joined(last)
 
 
 def _joined(parts: Sequence[tuple[Vector, Vector]]) -> tuple[Vector, Vector]:

@@ -25,8 +25,8 @@ CONFIDENCE: Final = 1 - 1e-6
 
 #: Minutes for a pull request, with the same seed every time; at length and with a fresh seed by night.
 _DEFAULTS: Final[Mapping[str, Effort]] = {
-    "pr": Effort(**{"method": "replay", "time-limit": 120.0, "seed": 0}),  # type: ignore[arg-type]
-    "nightly": Effort(**{"method": "replay", "time-limit": 1800.0, "seed": "fresh"}),  # type: ignore[arg-type]
+    "pr": Effort.model_validate({"method": "replay", "time-limit": 120.0, "seed": 0}),
+    "nightly": Effort.model_validate({"method": "replay", "time-limit": 1800.0, "seed": "fresh"}),
 }
 #: Where no table says how many.
 TRIALS: Final = {
@@ -41,12 +41,7 @@ TRIALS: Final = {
 
 @dataclass(frozen=True)
 class Plan:
-    """The effort of one audit, nothing left open.
-
-    Attributes:
-        seconds: a limit on the audit's time; None for none.
-        confidence: of this audit alone: its share of the whole.
-    """
+    """The effort of one audit, nothing left open; `confidence` is this audit's share of the whole."""
 
     method: Literal["replay", "threshold", "sequential"]
     trials: int
@@ -73,9 +68,6 @@ class Plan:
         """Audit an algorithm at this effort; what the time did not suffice for is inconclusive.
 
         The clock alone decides how many runs a sampling audit makes, never a score: the test stays valid.
-
-        Raises:
-            Exception: whatever the algorithm raises.
         """
         sampling = self.method != "replay" and self.seconds is not None
         try:
@@ -110,8 +102,7 @@ def root_seed(gate: Gate, profile: Profile, given: int | None) -> int:
     """The seed of all audits without one of their own; a fresh one is drawn here."""
     if given is not None:
         return given
-    seed = _first((getattr(gate.profile, profile), gate.audit, _DEFAULTS[profile]), "seed")
-    return _drawn(seed)
+    return _drawn(_first((getattr(gate.profile, profile), gate.audit, _DEFAULTS[profile]), "seed"))
 
 
 def _drawn(seed: int | str) -> int:
@@ -136,8 +127,7 @@ def time_limit(seconds: float) -> Iterator[None]:
         yield
         return
 
-    def over(number: int, frame: FrameType | None) -> None:
-        del number, frame
+    def over(_number: int, _frame: FrameType | None) -> None:
         raise TimeOver
 
     previous = signal.signal(signal.SIGALRM, over)

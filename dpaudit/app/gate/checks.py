@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import functools
 import inspect
+import operator
 import re
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -20,7 +22,7 @@ from dpaudit.app.gate.settings import Check, Gate, LedgerFile, Target
 from dpaudit.app.options.claim_options import stated_budget
 from dpaudit.app.options.foreign_code import foreign_code
 from dpaudit.app.options.targets import data_for, load_pair, load_target, pairs_of
-from dpaudit.app.text.output import lower
+from dpaudit.app.text.output import counted, lower
 from dpaudit.app.text.tables import bound_figure, figure, not_proved, shortfall, total_shortfall
 from dpaudit.certificate.verdicts import Accounting, Audit, Experiment
 from dpaudit.claims.claims import Claim
@@ -41,14 +43,8 @@ def run_gate(
 ) -> Report:
     """Judge everything that a configuration names; the present folder is where its paths start.
 
-    An error in one check leaves the others to be judged.
-
-    Args:
-        configuration: what to judge.
-        profile: how hard to audit.
-        seed: the root seed; left out, the configuration's.
-        strict: whether what is inconclusive fails.
-        root: the folder that places in the report are relative to.
+    An error in one check leaves the others to be judged. `seed` left out is the configuration's; `strict`
+    makes what is inconclusive fail; places in the report are relative to `root`.
     """
     gate = configuration.gate or Gate()
     judge_one = _Judge(configuration, gate, profile, root_seed(gate, profile, seed), root)
@@ -76,19 +72,14 @@ class _Judge:
     def check(self, name: str, check: Target | LedgerFile) -> Checked:
         """Judge a target or a ledger; what cannot be judged is a finding that no waiver can name."""
         begun = time.perf_counter()
-        is_target = isinstance(check, Target)
-        table = "targets" if is_target else "ledgers"
-        subject = check.target if isinstance(check, Target) else check.ledger
         try:
             found = self._target(name, check) if isinstance(check, Target) else self._ledger(name, check)
         except DpauditError as error:
-            place = self._place_of(error) or self.at(table, name)
-            found = Checked(
-                name,
-                "target" if is_target else "ledger",
-                subject,
-                findings=(error_finding(error, name, place),),
-            )
+            is_target = isinstance(check, Target)
+            place = self._place_of(error) or self.at("targets" if is_target else "ledgers", name)
+            subject = check.target if isinstance(check, Target) else check.ledger
+            found = Checked(name, "target" if is_target else "ledger", subject)
+            found = replace(found, findings=(error_finding(error, name, place),))
         return replace(found, seconds=time.perf_counter() - begun)
 
     def _target(self, name: str, settings: Target) -> Checked:
@@ -99,12 +90,10 @@ class _Judge:
         )
         claim = self._claim("targets", name, settings, chosen.claim)
         if claim is None:
-            raise UsageError(
-                "nothing is claimed",
-                where=self.configuration.place("targets", name),
-                why="a gate says of a claim whether it is proved",
-                remedy='add claim = { rho = ... }, or { epsilon = ..., delta = ... }, with unit = "..."',
-            )
+            what = "nothing is claimed"
+            why = "a gate says of a claim whether it is proved"
+            remedy = 'add claim = { rho = ... }, or { epsilon = ..., delta = ... }, with unit = "..."'
+            raise UsageError(what, where=self.configuration.place("targets", name), why=why, remedy=remedy)
         pair = None if settings.pair is None else load_pair(settings.pair)
         plan = Plan.of(self.gate, self.profile, settings.audit, self.seed)
         checked = Checked(name, "target", settings.target, claim=str(claim))
@@ -126,8 +115,8 @@ class _Judge:
             here = self._definition(chosen.algorithm, name)
             reason = f"{settings.target} released nothing through its curator"
             return replace(checked, findings=(Finding("nothing-to-check", name, reason, here),))
-        certificate, accounting = found.certificate, found.accounted.accounting
         here = self._definition(chosen.algorithm, name)
+        certificate, accounting = found.certificate, found.accounted.accounting
         findings = [*proof_findings(name, accounting, lambda _: here, here)]
         findings += self._audit_findings(name, certificate.audits, here)
         findings += policy_findings(self.gate, name, settings, accounted=found.accounted, at=self.at)
@@ -231,7 +220,7 @@ def _cost(accounting: Accounting) -> str:
 
 
 def _audit_words(audit: Audit) -> str:
-    pairs = "1 pair" if audit.pairs == 1 else f"{audit.pairs} pairs"
+    pairs = counted(audit.pairs, "pair", "pairs")
     words = f"{audit.verdict} by {audit.method} on {pairs}, {audit.trials} trials, seed {audit.seed}"
     if audit.epsilon_lower is not None:
         words += f"; epsilon >= {lower(audit.epsilon_lower)} at delta {audit.delta:g}"
@@ -248,17 +237,15 @@ def proof_findings(
     failing = not_proved(accounting)[:MOST_RELEASES]
     for position, release in enumerate(failing):
         if release.claimed is not None:
-            words = shortfall(release.proved, release.claimed)
-            yield Finding(
-                "release-not-proved", name, f"release {release.label!r}: {words}", place_of(position)
-            )
+            words = f"release {release.label!r}: {shortfall(release.proved, release.claimed)}"
+            yield Finding("release-not-proved", name, words, place_of(position))
     more = accounting.overview.failed - len(failing)
     if more > 0:
         yield Finding("release-not-proved", name, f"and {more} more releases", first)
     total = total_shortfall(accounting)
     if accounting.claim is not None and total:
-        failing_premises = [premise for premise in accounting.claim.premises if not premise.holds]
-        lines = [*(f"premise fails: {premise}" for premise in failing_premises), *total]
+        lines = [f"premise fails: {premise}" for premise in accounting.claim.premises if not premise.holds]
+        lines += total
         yield Finding("not-proved", name, "\n".join(lines), first)
 
 
@@ -268,20 +255,14 @@ def lines_of_failing(settings: LedgerFile, accounting: Accounting) -> list[int]:
     It shows them in the file's order. A release's cost follows from its mechanism, count and claim, so that
     one that looks like the next failing one is it.
     """
-    wanted = iter(not_proved(accounting))
+    looks = operator.attrgetter("label", "mechanism", "count", "claimed")
+    wanted = collections.deque(map(looks, not_proved(accounting)))
     lines: list[int] = []
-    sought = next(wanted, None)
     with LedgerStream(settings.ledger, allow_unhashed=settings.allow_unhashed) as ledger:
         for line, read in enumerate(ledger, start=2):  # the header is the first
-            if sought is None:
+            if not wanted:
                 break
-            release = read if isinstance(read, Release) else read.release()
-            if (release.label, release.mechanism, release.count, release.claimed) == (
-                sought.label,
-                sought.mechanism,
-                sought.count,
-                sought.claimed,
-            ):
+            if looks(read if isinstance(read, Release) else read.release()) == wanted[0]:
                 lines.append(line)
-                sought = next(wanted, None)
+                wanted.popleft()
     return lines

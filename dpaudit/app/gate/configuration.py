@@ -29,24 +29,14 @@ _MULTILINE = re.compile(r'"""|\'\'\'')
 
 
 class ConfigurationError(UsageError):
-    """A configuration that cannot be followed, with the line to look at.
-
-    Attributes:
-        line: of the configuration file, from 1.
-    """
+    """A configuration that cannot be followed, with the line to look at, from 1."""
 
     line: int = 1
 
 
 @dataclass(frozen=True)
 class Configuration:
-    """What a file says, and where in it.
-
-    Attributes:
-        path: the file, absolute.
-        text: its content, for the lines of its keys.
-        gate: its `[tool.dpaudit]`; None where it has none.
-    """
+    """What a file says, with its text for the lines of its keys; `gate` is None without `[tool.dpaudit]`."""
 
     path: Path
     text: str
@@ -62,11 +52,7 @@ class Configuration:
 
 
 def read_configuration(path: Path) -> Configuration:
-    """Read a configuration file.
-
-    Raises:
-        ConfigurationError: it cannot be read, is no TOML, or says what the gate does not know.
-    """
+    """Read a configuration file, or raise `ConfigurationError`."""
     try:
         text = path.read_bytes().decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -104,9 +90,8 @@ def _validated(path: Path, text: str, table: Mapping[str, Any]) -> Gate:
         return Gate.model_validate(table)
     except ValidationError as error:
         # A misspelled key first: what it was meant to be is then often reported as missing.
-        complaints = sorted(
-            error.errors(include_url=False), key=lambda found: found["type"] != "extra_forbidden"
-        )
+        found = error.errors(include_url=False)
+        complaints = sorted(found, key=lambda one: one["type"] != "extra_forbidden")
         key = tuple(part for part in complaints[0]["loc"] if part != "[key]")
         what, remedy = _words(complaints[0], key)
         if len(complaints) > 1:
@@ -180,11 +165,8 @@ def _contradictions(gate: Gate | None) -> Iterator[tuple[_Key, str, str]]:
         return
     policy = gate.policy
     if policy.max_epsilon is not None and policy.delta_at_most is None:
-        yield (
-            ("policy", "max-epsilon"),
-            "max-epsilon without delta-at-most",
-            "say at which delta epsilon is meant: delta-at-most = 1e-6",
-        )
+        remedy = "say at which delta epsilon is meant: delta-at-most = 1e-6"
+        yield ("policy", "max-epsilon"), "max-epsilon without delta-at-most", remedy
     for name in gate.targets.keys() & gate.ledgers.keys():
         yield ("ledgers", name), f"{name!r} is a target as well as a ledger", "give it another name"
     for kind, checks in (("targets", gate.targets), ("ledgers", gate.ledgers)):
@@ -226,20 +208,12 @@ def _place(path: Path, line: int, key: Sequence[str | int]) -> str:
 def line_of(text: str, path: Sequence[str | int]) -> int:
     """The line of a key, or of the innermost table around it that has a line of its own.
 
-    Args:
-        text: a TOML file.
-        path: keys from the outermost table inwards, and positions in arrays of tables.
-
-    Returns:
-        A line number from 1; of what is not found at all, 1. It is for a reader to look at: nothing is
-        judged by it.
+    `path` has keys from the outermost table inwards, and positions in arrays of tables. Lines count
+    from 1; of what is not found at all it is 1. It is for a reader to look at: nothing is judged by it.
     """
     known = _lines(text)
-    for length in range(len(path), 0, -1):
-        found = known.get(tuple(path[:length]))
-        if found is not None:
-            return found
-    return 1
+    around = (tuple(path[:length]) for length in range(len(path), 0, -1))
+    return next((known[table] for table in around if table in known), 1)
 
 
 def _lines(text: str) -> dict[_Key, int]:
@@ -249,8 +223,7 @@ def _lines(text: str) -> dict[_Key, int]:
     inside_text = False
     for number, line in enumerate(text.split("\n"), start=1):
         begun_inside = inside_text
-        if len(_MULTILINE.findall(line)) % 2:
-            inside_text = not inside_text
+        inside_text ^= len(_MULTILINE.findall(line)) % 2 == 1
         if begun_inside:
             continue
         header = _HEADER.match(line)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
@@ -23,19 +24,21 @@ def text(report: Report) -> list[RenderableType]:
     """A table of the checks, then what was found, what is waived and what was not checked."""
     parts: list[RenderableType] = []
     if report.checks:
-        rows = [
-            (check.name, check.claim, check.cost, check.proof, check.experiment, check.outcome)
-            for check in report.checks
-        ]
+        rows = [(c.name, c.claim, c.cost, c.proof, c.experiment, c.outcome) for c in report.checks]
         columns = ("check", "claim", "cost", "proof", "audit", "outcome")
-        parts += [table(columns, rows, whole=("proof", "audit", "outcome")), line()]
-    open_ = [finding for finding in report.all_findings if finding.waiver is None]
-    waived = [finding for finding in report.all_findings if finding.waiver is not None]
-    parts += bullets("Findings", _text_lines(open_))
-    parts += bullets("Waived", _text_lines(waived))
-    parts += bullets("Not checked", sentences(c for check in report.checks for c in check.not_checked))
-    seed = "" if report.seed is None else f", audit seed {report.seed}"
-    return [*parts, line(), line(f"{report.summary} (profile {report.profile}{seed})")]
+        parts += [table(columns, rows, whole=columns[3:]), line()]
+    parts += bullets("Findings", _text_lines([f for f in report.all_findings if f.waiver is None]))
+    parts += bullets("Waived", _text_lines([f for f in report.all_findings if f.waiver is not None]))
+    parts += bullets("Not checked", _not_checked(report))
+    return [*parts, line(), line(f"{report.summary} ({_profile(report)})")]
+
+
+def _not_checked(report: Report) -> Sequence[str]:
+    return list(sentences(condition for check in report.checks for condition in check.not_checked))
+
+
+def _profile(report: Report) -> str:
+    return f"profile {report.profile}" + ("" if report.seed is None else f", audit seed {report.seed}")
 
 
 def _text_lines(findings: list[Finding]) -> list[str]:
@@ -86,12 +89,8 @@ def _escaped_property(text: str) -> str:
 
 def markdown(report: Report) -> str:
     """The report as a Markdown page: a table of checks, then what was found and what was not checked."""
-    seed = "" if report.seed is None else f", audit seed {report.seed}"
-    lines = [
-        "## dpaudit gate",
-        "",
-        f"{_cell(report.summary)} (profile {report.profile}{seed}, exit code {report.exit_status})",
-    ]
+    about = f"{_profile(report)}, exit code {report.exit_status}"
+    lines = ["## dpaudit gate", "", f"{_cell(report.summary)} ({about})"]
     if report.checks:
         lines += ["", "| check | claim | cost | proof | audit | |", "|---|---|---|---|---|---|"]
         lines += [
@@ -99,15 +98,11 @@ def markdown(report: Report) -> str:
             f"| {check.experiment or ''} | {_SIGNS[check.outcome]} {check.outcome} |"
             for check in report.checks
         ]
-    findings = report.all_findings
-    if findings:
-        lines += ["", "### Findings", ""]
-        lines += [_item(finding) for finding in findings]
-    taken = sentences(condition for check in report.checks for condition in check.not_checked)
+    if report.all_findings:
+        lines += ["", "### Findings", "", *map(_item, report.all_findings)]
+    taken = [f"- {_cell(words)}" for words in _not_checked(report)]
     if taken:
-        lines += ["", "<details><summary>Not checked</summary>", ""]
-        lines += [f"- {_cell(line)}" for line in taken]
-        lines += ["", "</details>"]
+        lines += ["", "<details><summary>Not checked</summary>", "", *taken, "", "</details>"]
     text = "\n".join(lines) + "\n"
     if len(text.encode()) > _MOST_OF_SUMMARY:
         text = text.encode()[:_MOST_OF_SUMMARY].decode(errors="ignore") + "\n\n(cut short)\n"
@@ -116,10 +111,9 @@ def markdown(report: Report) -> str:
 
 def _item(finding: Finding) -> str:
     check = f" {_cell(finding.check)}:" if finding.check else ""
-    waiver = (
-        f" *waived until {finding.waiver.expires}: {_cell(finding.waiver.reason)}*" if finding.waiver else ""
-    )
-    return f"- **{finding.rule}**{check} {_cell(finding.message)} ({_cell(str(finding.place))}){waiver}"
+    waiver = finding.waiver
+    waived = f" *waived until {waiver.expires}: {_cell(waiver.reason)}*" if waiver else ""
+    return f"- **{finding.rule}**{check} {_cell(finding.message)} ({_cell(str(finding.place))}){waived}"
 
 
 def _cell(text: str) -> str:
@@ -136,16 +130,15 @@ def sarif(report: Report) -> str:
     driver: dict[str, Any] = {"name": "dpaudit", "rules": [_sarif_rule(name) for name in RULES]}
     with suppress(PackageNotFoundError):
         driver["version"] = version("dpaudit")
+    invocation = {
+        # Whether everything could be judged, whatever the verdicts.
+        "executionSuccessful": report.exit_status not in {2, 3},
+        "exitCode": report.exit_status,
+        "exitCodeDescription": report.summary,
+    }
     run = {
         "tool": {"driver": driver},
-        "invocations": [
-            {
-                # Whether everything could be judged, whatever the verdicts.
-                "executionSuccessful": report.exit_status not in {2, 3},
-                "exitCode": report.exit_status,
-                "exitCodeDescription": report.summary,
-            }
-        ],
+        "invocations": [invocation],
         "results": _sarif_results(report),
         "columnKind": "unicodeCodePoints",
     }
@@ -154,29 +147,25 @@ def sarif(report: Report) -> str:
 
 def _sarif_rule(name: str) -> dict[str, Any]:
     rule = RULES[name]
-    return {
-        "id": name,
-        "shortDescription": {"text": rule.meaning},
-        "defaultConfiguration": {"level": rule.level},
-    }
+    configuration = {"level": rule.level}
+    return {"id": name, "shortDescription": {"text": rule.meaning}, "defaultConfiguration": configuration}
 
 
 def _sarif_results(report: Report) -> list[dict[str, Any]]:
     names = list(RULES)
-    results = []
-    for finding, fingerprint in zip(report.all_findings, fingerprints(report), strict=True):
-        result: dict[str, Any] = {
+    return [
+        {
             "ruleId": finding.rule,
             "ruleIndex": names.index(finding.rule),
             "level": finding.level,
             "message": {"text": f"{finding.check}: {finding.message}" if finding.check else finding.message},
             "locations": [{"physicalLocation": _sarif_location(finding.place)}],
             "partialFingerprints": {"dpauditFinding/v1": fingerprint},
+            # Where one result is marked as not suppressed, all others must be as well.
+            "suppressions": [] if finding.waiver is None else [_sarif_suppression(finding.waiver)],
         }
-        # Where one result is marked as not suppressed, all others must be as well.
-        result["suppressions"] = [] if finding.waiver is None else [_sarif_suppression(finding.waiver)]
-        results.append(result)
-    return results
+        for finding, fingerprint in zip(report.all_findings, fingerprints(report), strict=True)
+    ]
 
 
 def _sarif_suppression(waiver: Waiver) -> dict[str, Any]:
@@ -185,21 +174,19 @@ def _sarif_suppression(waiver: Waiver) -> dict[str, Any]:
 
 
 def _sarif_location(place: Place) -> dict[str, Any]:
-    artifact = {"uri": quote(place.file)}
-    if not place.file.startswith("/"):
-        artifact["uriBaseId"] = "%SRCROOT%"
-    else:
-        artifact["uri"] = f"file://{artifact['uri']}"
+    uri = quote(place.file)
+    outside = place.file.startswith("/")
+    artifact = {"uri": f"file://{uri}"} if outside else {"uri": uri, "uriBaseId": "%SRCROOT%"}
     return {"artifactLocation": artifact, "region": {"startLine": place.line}}
 
 
 def fingerprints(report: Report) -> list[str]:
     """One for each finding, the same from run to run while check, rule and file stay: no line, no figure."""
-    seen: dict[tuple[str, ...], int] = {}
+    seen: Counter[tuple[str, ...]] = Counter()
     found = []
     for finding in report.all_findings:
         key = (finding.check, finding.rule, finding.place.file)
-        seen[key] = seen.get(key, 0) + 1
+        seen[key] += 1
         text = json.dumps([*key, seen[key]])
         found.append(hashlib.sha256(text.encode()).hexdigest())
     return found
@@ -239,7 +226,6 @@ def junit(report: Report) -> str:
     """The report as one test suite; what is inconclusive is skipped, unless it fails the gate."""
     suite = ET.Element("testsuite", name="dpaudit gate")
     counts = {"tests": 0, "failures": 0, "errors": 0, "skipped": 0}
-    seconds = 0.0
     cases: list[tuple[str, str, Sequence[Finding], float, str]] = [
         (check.name, check.kind, check.findings, check.seconds, f"{check.claim}\n{check.cost}".strip())
         for check in report.checks
@@ -262,10 +248,9 @@ def junit(report: Report) -> str:
         output = [words, *(_junit_line(f) for f in findings if not f.exit_status)]
         ET.SubElement(case, "system-out").text = "\n".join(part for part in output if part)
         counts["tests"] += 1
-        seconds += took
     for name, number in counts.items():
         suite.set(name, str(number))
-    suite.set("time", f"{seconds:.3f}")
+    suite.set("time", f"{sum(check.seconds for check in report.checks):.3f}")
     root = ET.Element("testsuites", dict(suite.attrib))
     root.append(suite)
     ET.indent(root)
@@ -283,13 +268,9 @@ def _junit_line(finding: Finding) -> str:
     return f"{finding.place}: {finding.rule}: {finding.message}{waiver}"
 
 
-def _json(report: Report) -> str:
-    return json.dumps(report.to_json(), indent=2, allow_nan=False) + "\n"
-
-
 #: Format -> the whole report in it.
 FORMATS: Final[dict[str, Callable[[Report], str]]] = {
-    "json": _json,
+    "json": lambda report: json.dumps(report.to_json(), indent=2, allow_nan=False) + "\n",
     "github": workflow_commands,
     "markdown": markdown,
     "sarif": sarif,

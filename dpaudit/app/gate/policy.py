@@ -25,18 +25,10 @@ At = Callable[..., Place]
 def policy_findings(
     gate: Gate, name: str, check: Check, *, accounted: Accounted, at: At
 ) -> Iterator[Finding]:
-    """Hold one ledger against the policy.
-
-    Args:
-        gate: the configuration.
-        name: the check's name.
-        check: the check.
-        accounted: its ledger's accounting.
-        at: from a key below ``[tool.dpaudit]`` to its place.
+    """Hold one check's ledger against the policy; `at` gives the place of a key below ``[tool.dpaudit]``.
 
     Raises:
-        ClaimMismatch: the baseline is about another unit, relation or trust model.
-        CertificateMismatch: its figures do not follow from the ledger beside it.
+        ClaimMismatch, CertificateMismatch: the baseline is about something else, or contradicts its ledger.
         DpauditError: the baseline cannot be read, or the ledger not bounded on its scale.
     """
     policy, claim = gate.policy, accounted.accounting.claim
@@ -55,9 +47,8 @@ def policy_findings(
     if policy.allowed_samplers is not None:
         sampler = accounted.header.noise.sampler
         if sampler not in policy.allowed_samplers:
-            message = (
-                f"the noise was drawn by {sampler}, the policy allows {', '.join(policy.allowed_samplers)}"
-            )
+            allowed = ", ".join(policy.allowed_samplers)
+            message = f"the noise was drawn by {sampler}, the policy allows {allowed}"
             yield Finding("allowed-samplers", name, message, at("policy", "allowed-samplers"))
     if check.baseline is not None:
         message = _increase(accounted, Certificate.read(check.baseline), check.baseline)
@@ -77,9 +68,8 @@ def _above(accounted: Accounted, wanted: ApproxDP) -> str:
     try:
         bounds = accounted.bounds(wanted)
     except CannotBound as error:
-        return (
-            f"no epsilon at delta {wanted.delta:g} is proved, the policy allows {wanted.epsilon:g}\n{error}"
-        )
+        what = f"no epsilon at delta {wanted.delta:g} is proved, the policy allows {wanted.epsilon:g}"
+        return f"{what}\n{error}"
     if any(within(leading_figure(bound.guarantee), wanted.epsilon) for bound in bounds):
         return ""
     best = bound_figure(bounds[0]) if bounds else "no finite epsilon"
@@ -92,11 +82,9 @@ def _increase(accounted: Accounted, baseline: Certificate, path: str) -> str:
     theirs = (baseline.unit, baseline.neighbouring, baseline.trust_model)
     ours = (header.unit, header.neighbouring, header.trust_model)
     if theirs != ours:
-        raise ClaimMismatch(
-            f"the baseline is about {', '.join(map(str, theirs))}; this about {', '.join(map(str, ours))}",
-            where=path,
-            remedy="certify the baseline anew",
-        )
+        what = f"the baseline is about {', '.join(map(str, theirs))}; this about {', '.join(map(str, ours))}"
+        remedy = "certify the baseline anew"
+        raise ClaimMismatch(what, where=path, remedy=remedy)
     scale = baseline.claim.guarantee
     now, before = accounted.bounds(scale), list(baseline.bounds)
     own = Path(path).with_name(LEDGER)
@@ -128,9 +116,8 @@ def waiver_findings(configuration: Configuration, checks: list[Checked], at: At)
     for position, waiver in enumerate(waivers):
         words = f"the waiver of {waiver.finding} ({waiver.reason})"
         if waiver.expires < day:
-            message = (
-                f"{words} expired on {waiver.expires}: resolve the finding and delete the waiver, or renew it"
-            )
+            remedy = "resolve the finding and delete the waiver, or renew it"
+            message = f"{words} expired on {waiver.expires}: {remedy}"
             yield Finding("expired-waiver", waiver.check, message, at("waivers", position, "expires"))
         elif (waiver.check, waiver.finding) not in used:
             message = f"{words} covers no finding: delete it"

@@ -30,9 +30,8 @@ class Rule:
     @property
     def level(self) -> Level:
         """The severity of findings of this kind."""
-        if self.exit_status == EXIT_INCONCLUSIVE:
-            return "warning"
-        return "error" if self.exit_status else "note"
+        levels: dict[int, Level] = {EXIT_INCONCLUSIVE: "warning", 0: "note"}
+        return levels.get(self.exit_status, "error")
 
 
 RULES: Final = {
@@ -79,14 +78,9 @@ class Place:
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that a check found.
+    """One thing that a check found, of a rule among `RULES`; the first line of the message sums it up.
 
-    Attributes:
-        rule: a key of `RULES`.
-        check: the check's name; empty for the configuration as a whole.
-        message: what was found, with its figures; the first line says it, more may follow.
-        place: what to look at.
-        waiver: what lets it pass, if anything does.
+    `check` is empty for the configuration as a whole; `place` is what to look at; `waiver` lets it pass.
     """
 
     rule: str
@@ -111,10 +105,7 @@ class Finding:
     def to_json(self) -> dict[str, Any]:
         """The finding as plain JSON types."""
         return {
-            "rule": self.rule,
-            "check": self.check,
-            "level": self.level,
-            "message": self.message,
+            **{name: getattr(self, name) for name in ("rule", "check", "level", "message")},
             "file": self.place.file,
             "line": self.place.line,
             "waiver": None if self.waiver is None else self.waiver.model_dump(mode="json"),
@@ -123,20 +114,9 @@ class Finding:
 
 @dataclass(frozen=True)
 class Checked:
-    """One target or ledger, judged.
+    """One target or ledger, judged: claim, cost (the tightest bound) and audits are in words.
 
-    Attributes:
-        name: in the configuration.
-        kind: ``target`` or ``ledger``.
-        subject: the reference or file.
-        findings: what is wrong, or could not be judged.
-        claim: what was judged, in words.
-        proof: what accounting says of it; None where it did not come to that.
-        experiment: what the audits say of it, likewise.
-        cost: the tightest bound, in words.
-        audits: each audit in one line.
-        not_checked: what is taken on trust.
-        seconds: how long it took.
+    `subject` is its reference or file; proof and experiment are None where it did not come to that.
     """
 
     name: str
@@ -164,10 +144,7 @@ class Checked:
     def to_json(self) -> dict[str, Any]:
         """The check as plain JSON types."""
         return {
-            "name": self.name,
-            "kind": self.kind,
-            "subject": self.subject,
-            "outcome": self.outcome,
+            **{name: getattr(self, name) for name in ("name", "kind", "subject", "outcome")},
             "claim": self.claim or None,
             "proof": self.proof,
             "experiment": self.experiment,
@@ -181,14 +158,9 @@ class Checked:
 
 @dataclass(frozen=True)
 class Report:
-    """A whole gate.
+    """A whole gate: its checks, targets first, and the findings about the configuration and its waivers.
 
-    Attributes:
-        profile: which one ran.
-        seed: the root seed of every audit that has none of its own.
-        checks: in the configuration's order, targets first.
-        findings: about the configuration and its waivers, beside those of the checks.
-        strict: whether what is inconclusive fails.
+    `seed` is the root seed of audits without one of their own; `strict` makes what is inconclusive fail.
     """
 
     profile: str
@@ -224,13 +196,10 @@ class Report:
 
     def to_json(self) -> dict[str, Any]:
         """The report as plain JSON types."""
+        names = ("profile", "seed", "strict", "exit_status", "summary")
         return {
             "schema": "dpaudit.gate/2",
-            "profile": self.profile,
-            "seed": self.seed,
-            "strict": self.strict,
-            "exit_status": self.exit_status,
-            "summary": self.summary,
+            **{name: getattr(self, name) for name in names},
             "checks": [check.to_json() for check in self.checks],
             "findings": [finding.to_json() for finding in self.findings],
         }

@@ -9,6 +9,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validat
 
 from dpaudit.app.options.claim_options import StatedClaim
 from dpaudit.claims.relations import Neighbouring, TrustModel
+from dpaudit.errors import UsageError
 from dpaudit.mechanisms import Sampler
 from dpaudit.models import Count, Fraction, NonNegative, Positive
 
@@ -29,15 +30,11 @@ Line = Annotated[str, Field(min_length=1, max_length=1000, pattern=r"^[^\x00-\x1
 Name = Annotated[str, Field(max_length=100, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
 
 
-def _kebab(name: str) -> str:
-    return name.replace("_", "-")
-
-
 class Settings(BaseModel):
     """A table of the configuration; its keys are written with hyphens."""
 
     model_config: ClassVar[ConfigDict] = ConfigDict(
-        frozen=True, extra="forbid", strict=True, alias_generator=_kebab
+        frozen=True, extra="forbid", strict=True, alias_generator=lambda name: name.replace("_", "-")
     )
 
 
@@ -54,16 +51,15 @@ class ClaimSettings(Settings):
 
     @model_validator(mode="after")
     def _one_guarantee(self) -> Self:
-        given = [name for name in ("epsilon", "rho", "mu") if getattr(self, name) is not None]
-        if len(given) != 1:
-            raise ValueError(f"a claim has one of epsilon, rho and mu, not {' and '.join(given) or 'none'}")
-        if self.delta is not None and self.epsilon is None:
-            raise ValueError(f"delta belongs to epsilon, not to {given[0]}")
+        try:
+            self.stated().required()
+        except UsageError as error:
+            raise ValueError(f"{error.what}: {error.why}") from None
         return self
 
     def stated(self) -> StatedClaim:
         """The claim as the command line's options would state it."""
-        return StatedClaim(**{name: getattr(self, name) for name in StatedClaim.__dataclass_fields__})
+        return StatedClaim(**dict(self))
 
 
 def _natural(seed: Any) -> Any:
@@ -75,11 +71,8 @@ def _natural(seed: Any) -> Any:
 class Effort(Settings):
     """How hard one target is audited; what is left out, the next wider table says.
 
-    Attributes:
-        method: replay, or a sampling audit of the final output.
-        trials: recordings to replay; of a sampling audit, runs on each side.
-        time_limit: seconds for one target's audit; what it could not finish is inconclusive.
-        seed: the root seed, or ``"fresh"`` for another one each time, which the report names.
+    What it could not finish within the time limit, in seconds, is inconclusive. `trials` are recordings to
+    replay; of a sampling audit, runs on each side. The seed ``"fresh"`` is another one each time.
     """
 
     method: Literal["replay", "threshold", "sequential"] | None = None
@@ -89,11 +82,7 @@ class Effort(Settings):
 
 
 class GateEffort(Effort):
-    """The effort of a whole gate.
-
-    Attributes:
-        confidence: with at least this probability no true claim is refuted, all audits taken together.
-    """
+    """The effort of a whole gate; `confidence` is that no true claim is refuted, by all audits together."""
 
     confidence: Fraction | None = None
 
@@ -108,10 +97,8 @@ class Profiles(Settings):
 class Check(Settings):
     """What targets and ledgers have in common.
 
-    Attributes:
-        claim: what is judged; left out, the target's or ledger's own.
-        n: the public number of units, for ``delta-at-most = "1/n"``.
-        baseline: a certificate whose cost must not be exceeded.
+    `claim` left out is the target's or ledger's own; `n` is the public number of units, for
+    ``delta-at-most = "1/n"``; `baseline` is a certificate whose cost must not be exceeded.
     """
 
     claim: ClaimSettings | None = None
@@ -148,11 +135,8 @@ def _delta_or_1_over_n(delta: Any) -> Any:
 class Policy(Settings):
     """What holds for every check, whatever it claims.
 
-    Attributes:
-        max_epsilon: every ledger must be proved (max-epsilon, delta-at-most)-DP.
-        delta_at_most: no claim may have a larger delta; a number, or ``"1/n"`` with each check's n.
-        allowed_samplers: what may have drawn the noise.
-        fail_on_increase: no ledger may cost more than the baseline certificate of its check.
+    Every ledger must be proved (max_epsilon, delta_at_most)-DP and cost no more than its check's baseline
+    certificate; no claim may have a larger delta (a number, or ``"1/n"`` with each check's n).
     """
 
     max_epsilon: NonNegative | None = None
@@ -162,11 +146,7 @@ class Policy(Settings):
 
 
 class Waiver(Settings):
-    """A finding that is let pass until a day, and why; it stays visible.
-
-    Attributes:
-        expires: the last day on which it holds, in UTC.
-    """
+    """A finding that is let pass until a day, the last one in UTC, and why; it stays visible."""
 
     check: Name
     finding: Waivable

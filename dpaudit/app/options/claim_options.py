@@ -6,12 +6,12 @@ import dataclasses
 import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, TypeAlias
 
 import click
 
 from dpaudit.accountants.filters.filters import GDPFilter, ZCDPFilter
+from dpaudit.app.options.files import PATH
 from dpaudit.certificate.statement import NOTHING_STATED, Statement
 from dpaudit.claims.claims import Claim
 from dpaudit.claims.guarantees import GDP, ZCDP, AnyGuarantee, ApproxDP, PureDP
@@ -34,14 +34,19 @@ class StatedClaim:
     neighbouring: str | None = None
     trust_model: str | None = None
 
-    def guarantee(self) -> AnyGuarantee | None:
-        """The guarantee that was stated, if one was.
+    def guarantee(self, prefix: str = "--") -> AnyGuarantee | None:
+        """The guarantee that was stated, if one was; raises as `stated_guarantee`."""
+        return stated_guarantee(
+            epsilon=self.epsilon, delta=self.delta, rho=self.rho, mu=self.mu, prefix=prefix
+        )
 
-        Raises:
-            UsageError: more than one guarantee, or half of one.
-            InvalidParameter: a figure outside its range.
-        """
-        return stated_guarantee(epsilon=self.epsilon, delta=self.delta, rho=self.rho, mu=self.mu)
+    def required(self) -> AnyGuarantee:
+        """The guarantee of a claim that is not stated by options; `UsageError` also if there is none."""
+        found = self.guarantee(prefix="")
+        if found is None:
+            remedy = "give one of rho, mu and epsilon, and delta beside epsilon where it is meant"
+            raise UsageError("it states no guarantee", why="a claim is one guarantee", remedy=remedy)
+        return found
 
     def claim(self, own: Claim | None) -> Claim | None:
         """The claim to judge: the options', completed by the algorithm's or ledger's own; else the own.
@@ -58,62 +63,55 @@ class StatedClaim:
         if guarantee is None and own is None:
             if named:
                 option = "--" + next(iter(named)).replace("_", "-")
-                raise UsageError(
-                    f"{option} without a guarantee",
-                    where=option,
-                    why="there is no claim that it could be part of",
-                    remedy="add --rho, --mu or --epsilon with --delta",
-                )
+                why = "there is no claim that it could be part of"
+                remedy = "add --rho, --mu or --epsilon with --delta"
+                raise UsageError(f"{option} without a guarantee", where=option, why=why, remedy=remedy)
             return None
         if own is None:
             return Claim(guarantee, **named)
         for name, value in named.items():
             meant = getattr(own, name)
             if meant is not None and value != meant:
-                raise ClaimMismatch(
-                    f"{name} {value!r} was asked for, its own claim is about {str(meant)!r}",
-                    where="--" + name.replace("_", "-"),
-                    remedy=f"claim {name} {str(meant)!r}",
-                )
+                what = f"{name} {value!r} was asked for, its own claim is about {str(meant)!r}"
+                remedy = f"claim {name} {str(meant)!r}"
+                raise ClaimMismatch(what, where="--" + name.replace("_", "-"), remedy=remedy)
         fields = {name: getattr(own, name) for name in type(own).model_fields}
         return Claim(**{**fields, **named, "guarantee": guarantee or own.guarantee})
 
 
 def stated_guarantee(
-    *, epsilon: float | None, delta: float | None, rho: float | None, mu: float | None
+    *, epsilon: float | None, delta: float | None, rho: float | None, mu: float | None, prefix: str = "--"
 ) -> AnyGuarantee | None:
-    """One guarantee from the options that state it, or None.
+    """One guarantee from the figures that state it, or None; errors name each figure after `prefix`.
 
     Raises:
         UsageError: more than one, or a delta without its epsilon.
         InvalidParameter: a figure outside its range.
     """
-    given = [
-        f"--{name}" for name, value in (("epsilon", epsilon), ("rho", rho), ("mu", mu)) if value is not None
-    ]
+    stated = {"epsilon": epsilon, "rho": rho, "mu": mu}
+    names = [name for name, value in stated.items() if value is not None]
+    given = [prefix + name for name in names]
     if len(given) > 1:
-        raise UsageError(
-            f"{' and '.join(given)} at once",
-            where=" ".join(given),
-            why="they state different guarantees, and one claim has one",
-            remedy=f"give one of them; `dpaudit convert {given[0]} ...` states it on the other scales",
-        )
+        why = "they state different guarantees, and one claim has one"
+        remedy = f"give one of them; `dpaudit convert --{names[0]} ...` states it on the other scales"
+        raise UsageError(f"{' and '.join(given)} at once", where=" ".join(given), why=why, remedy=remedy)
     if delta is not None and epsilon is None:
-        beside = f"with {given[0]}" if given else "without --epsilon"
-        raise UsageError(
-            f"--delta {beside}",
-            where="--delta",
-            why="delta belongs to (epsilon, delta)-DP",
-            remedy="leave --delta out" if given else "add --epsilon",
-        )
+        what = f"{prefix}delta " + (f"with {given[0]}" if given else f"without {prefix}epsilon")
+        why = "delta belongs to (epsilon, delta)-DP"
+        remedy = f"leave {prefix}delta out" if given else f"add {prefix}epsilon"
+        raise UsageError(what, where=f"{prefix}delta", why=why, remedy=remedy)
     if rho is not None:
         return ZCDP(rho=rho)
     if mu is not None:
         return GDP(mu=mu)
-    if epsilon is not None:
-        return PureDP(epsilon=epsilon) if delta is None else ApproxDP(epsilon=epsilon, delta=delta)
-    return None
+    if epsilon is None:
+        return None
+    return PureDP(epsilon=epsilon) if delta is None else ApproxDP(epsilon=epsilon, delta=delta)
 
+
+COUNT = click.IntRange(min=1)
+NEIGHBOURING = click.Choice([str(relation) for relation in Neighbouring])
+TRUST_MODEL = click.Choice([str(model) for model in TrustModel])
 
 _OPTIONS = (
     click.option("--epsilon", type=float, help="Claim epsilon-DP; with --delta, (epsilon, delta)-DP."),
@@ -123,68 +121,47 @@ _OPTIONS = (
     click.option("--unit", help="Unit of privacy: trajectory, user, row, ..."),
     click.option(
         "--neighbouring",
-        type=click.Choice([str(relation) for relation in Neighbouring]),
+        type=NEIGHBOURING,
         help="How neighbouring data sets differ: a unit added or removed, replaced, or set to zero.",
     ),
     click.option(
         "--trust-model",
-        type=click.Choice([str(model) for model in TrustModel]),
+        type=TRUST_MODEL,
         help="Who sees private data: a central curator; each user alone (local); or a curator whose "
         "answers each user sees beside their own (joint).",
     ),
 )
 
-
-def users_option(verb: Verb) -> Verb:
-    """``--users``, for the verbs that run an algorithm."""
-    return click.option(
-        "--users",
-        type=click.IntRange(min=1),
-        metavar="N",
-        help="Under local trust: the number of users; the ledger describes any one of them.",
-    )(verb)
-
-
-def rigour_option(verb: Verb) -> Verb:
-    """``--rigour float-pessimistic|interval``."""
-    decorated: Verb = click.option(
-        "--rigour",
-        type=click.Choice(["float-pessimistic", "interval"]),
-        default="float-pessimistic",
-        show_default=True,
-        help="interval: judge the total by a proved enclosure alone; needs the extra `interval`.",
-    )(verb)
-    return decorated
-
-
-def statement_option(verb: Verb) -> Verb:
-    """``--statement FILE``, read at once: what cannot be followed stops the verb before anything runs."""
-    decorated: Verb = click.option(
-        "--statement",
-        type=click.Path(path_type=Path),
-        metavar="FILE",
-        callback=_read_statement,
-        help="TOML: your statements about the deployment, for the reader; see docs/certificate.md.",
-    )(verb)
-    return decorated
-
-
-def _read_statement(ctx: click.Context, option: click.Parameter, path: Path | None) -> Statement:
-    del ctx, option
-    return NOTHING_STATED if path is None else Statement.read(path)
-
-
-def claim_options(verb: Verb) -> Verb:
-    """Give a verb the claim options; it receives them together, as ``stated``."""
-    return grouped(verb, _OPTIONS, StatedClaim, "stated")
+users_option = click.option(
+    "--users",
+    type=COUNT,
+    metavar="N",
+    help="Under local trust: the number of users; the ledger describes any one of them.",
+)
+rigour_option = click.option(
+    "--rigour",
+    type=click.Choice(["float-pessimistic", "interval"]),
+    default="float-pessimistic",
+    show_default=True,
+    help="interval: judge the total by a proved enclosure alone; needs the extra `interval`.",
+)
+#: Read at once: what cannot be followed stops the verb before anything runs.
+statement_option = click.option(
+    "--statement",
+    type=PATH,
+    metavar="FILE",
+    callback=lambda _context, _option, path: NOTHING_STATED if path is None else Statement.read(path),
+    help="TOML: your statements about the deployment, for the reader; see docs/certificate.md.",
+)
 
 
 def grouped(verb: Verb, options: Sequence[Callable[[Verb], Verb]], kind: type[Any], name: str) -> Verb:
-    """Give a verb options that it receives together, as the dataclass whose fields they are."""
+    """Give a verb options that it receives together, as the dataclass among whose fields they are."""
 
     @functools.wraps(verb)
     def with_them(*args: Any, **given: Any) -> None:
-        fields = {field.name: given.pop(field.name) for field in dataclasses.fields(kind)}
+        names = [field.name for field in dataclasses.fields(kind)]
+        fields = {name: given.pop(name) for name in names if name in given}
         verb(*args, **{name: kind(**fields)}, **given)
 
     decorated: Verb = with_them
@@ -193,16 +170,17 @@ def grouped(verb: Verb, options: Sequence[Callable[[Verb], Verb]], kind: type[An
     return decorated
 
 
+#: Gives a verb the claim options; it receives them together, as ``stated``.
+claim_options = functools.partial(grouped, options=_OPTIONS, kind=StatedClaim, name="stated")
+
+
 def stated_budget(rho: float | None, mu: float | None, claim: Claim) -> Filter | None:
     """A whole budget, for one run, under the claim's relation."""
     neighbouring = claim.neighbouring or Neighbouring.REPLACE_ONE
     if rho is not None and mu is not None:
-        raise UsageError(
-            "--budget-rho and --budget-mu at once",
-            where="--budget-rho",
-            why="a curator holds one budget",
-            remedy="give one of them",
-        )
+        why = "a curator holds one budget"
+        remedy = "give one of them"
+        raise UsageError("--budget-rho and --budget-mu at once", where="--budget-rho", why=why, remedy=remedy)
     if mu is not None:
         return GDPFilter(mu, neighbouring)
     return None if rho is None else ZCDPFilter(rho, neighbouring)

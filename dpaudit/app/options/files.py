@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
+import click
+
 from dpaudit.errors import DpauditError, UsageError
+
+PATH = click.Path(path_type=Path)
 
 
 @contextmanager
@@ -25,28 +29,19 @@ def make_folder(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise UsageError(
-            f"cannot be made a folder: {error.strerror}",
-            where=f"-o {folder}",
-            why="nothing could be kept",
-            remedy="name another folder",
-        ) from None
+        what = f"cannot be made a folder: {error.strerror}"
+        remedy = "name another folder"
+        raise UsageError(what, where=f"-o {folder}", why="nothing could be kept", remedy=remedy) from None
 
 
 def require_no_input(output: Path, *inputs: Path) -> None:
     """Raise `UsageError` if the output is one of the inputs, under whatever name or link."""
     for given in inputs:
-        if _same(output, given):
-            raise UsageError(
-                f"would be written over: it is {given}, which is read",
-                where=f"-o {output}",
-                why="a file that is overwritten by what was made from it is lost",
-                remedy="name another file",
-            )
-
-
-def _same(one: Path, other: Path) -> bool:
-    try:
-        return one.samefile(other)
-    except OSError:  # one of them is not there, or out of reach
-        return False
+        same = False
+        with suppress(OSError):  # one of them is not there, or out of reach
+            same = output.samefile(given)
+        if same:
+            what = f"would be written over: it is {given}, which is read"
+            why = "a file that is overwritten by what was made from it is lost"
+            remedy = "name another file"
+            raise UsageError(what, where=f"-o {output}", why=why, remedy=remedy)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import csv
 import difflib
@@ -26,14 +27,7 @@ from dpaudit.errors import DataError, UsageError
 
 @dataclass(frozen=True)
 class Target:
-    """An algorithm ready to run, and the data to run it on.
-
-    Attributes:
-        reference: as typed.
-        algorithm: any callable ``(data, curator) -> output``.
-        data: what to run it on; None where there is none.
-        claim: the algorithm's own claim, if it carries one.
-    """
+    """An algorithm to run, any callable ``(data, curator) -> output``, with its data and claim."""
 
     reference: str
     algorithm: Callable[..., Any]
@@ -46,21 +40,14 @@ def load_target(
 ) -> Target:
     """A built-in algorithm with its data, or one of the user's own.
 
-    With `plain` it is called as ``(data, generator)`` and draws its own noise. A `Plain` and an OpenDP
-    measurement say so of themselves.
-
-    Raises:
-        UsageError: there is no such target, it cannot be called, or parameters it does not take.
-        DataError: the data file cannot be used.
+    With `plain` it is called as ``(data, generator)`` and draws its own noise; a `Plain` and an OpenDP
+    measurement are detected. Raises `UsageError`, and `DataError` where the data file cannot be used.
     """
     if reference in CATALOGUE:
         if plain:
-            raise UsageError(
-                f"--plain for {reference}",
-                where="--plain",
-                why="built-in algorithms release through a curator",
-                remedy="leave it out",
-            )
+            why = "built-in algorithms release through a curator"
+            remedy = "leave it out"
+            raise UsageError(f"--plain for {reference}", where="--plain", why=why, remedy=remedy)
         builtin = CATALOGUE[reference]
         with foreign_code(reference, "preparing it"):
             if data_file is None:
@@ -71,52 +58,35 @@ def load_target(
     if ":" not in reference:
         near = difflib.get_close_matches(reference, CATALOGUE, n=1)
         hint = f"did you mean {near[0]}? " if near else ""
-        raise UsageError(
-            f"no built-in algorithm {reference!r}",
-            where="TARGET",
-            why="there is nothing to run",
-            remedy=f"{hint}built in: {', '.join(CATALOGUE)}; your own: path.py:NAME or package.module:NAME",
-        )
+        why = "there is nothing to run"
+        remedy = f"{hint}built in: {', '.join(CATALOGUE)}; your own: path.py:NAME or package.module:NAME"
+        raise UsageError(f"no built-in algorithm {reference!r}", where="TARGET", why=why, remedy=remedy)
     if parameters:
-        raise UsageError(
-            f"-P {next(iter(parameters))} for {reference}",
-            where="-P",
-            why="only built-in algorithms take parameters here",
-            remedy="set them where you define the algorithm: functools.partial keeps it callable",
-        )
+        why = "only built-in algorithms take parameters here"
+        remedy = "set them where you define the algorithm: functools.partial keeps it callable"
+        raise UsageError(f"-P {next(iter(parameters))} for {reference}", where="-P", why=why, remedy=remedy)
     algorithm = load(reference, "TARGET", _could_be_called)
-    if _is_measurement(algorithm):
+    kind = type(algorithm)
+    if (kind.__module__.partition(".")[0], kind.__name__) == ("opendp", "Measurement"):  # not imported here
         algorithm = Plain(_Measured(algorithm))
     if isinstance(algorithm, type) or not callable(algorithm):
-        kind = "a class" if isinstance(algorithm, type) else f"of type {type(algorithm).__name__}"
-        raise UsageError(
-            f"{reference} is {kind}, not an algorithm",
-            where="TARGET",
-            why="an algorithm is called with data and a curator",
-            remedy="name a function or an instance that is callable as (data, curator)",
-        )
+        what = "a class" if isinstance(algorithm, type) else f"of type {kind.__name__}"
+        why = "an algorithm is called with data and a curator"
+        remedy = "name a function or an instance that is callable as (data, curator)"
+        raise UsageError(f"{reference} is {what}, not an algorithm", where="TARGET", why=why, remedy=remedy)
     if plain and not isinstance(algorithm, Plain):
         algorithm = Plain(algorithm, claim=getattr(algorithm, "claim", None))
     with foreign_code(reference, "asking for its claim"):
         claim = getattr(algorithm, "claim", None)
     if claim is not None and not isinstance(claim, Claim):
-        raise UsageError(
-            f"{reference} carries a claim of type {type(claim).__name__}",
-            where=f"{reference}.claim",
-            why="only a Claim can be judged",
-            remedy="set it to dpaudit.Claim(...)",
-        )
+        what = f"{reference} carries a claim of type {type(claim).__name__}"
+        remedy = "set it to dpaudit.Claim(...)"
+        raise UsageError(what, where=f"{reference}.claim", why="only a Claim can be judged", remedy=remedy)
     return Target(reference, algorithm, None if data_file is None else read_array(data_file), claim)
 
 
 def _could_be_called(value: object) -> bool:
     return callable(value) and not isinstance(value, type)
-
-
-def _is_measurement(value: object) -> bool:
-    """Whether it is an OpenDP measurement, by its class's name: OpenDP need not be installed."""
-    kind = type(value)
-    return kind.__name__ == "Measurement" and kind.__module__.partition(".")[0] == "opendp"
 
 
 @dataclass(frozen=True)
@@ -127,8 +97,7 @@ class _Measured:
 
     name = "OpenDP measurement"
 
-    def __call__(self, data: Any, generator: object) -> Any:
-        del generator
+    def __call__(self, data: Any, _generator: object) -> Any:
         return self.measurement(data)
 
 
@@ -144,9 +113,7 @@ def _could_make_pair(value: object) -> bool:
 
 
 def load_pair(reference: str) -> Pair:
-    """Call what ``--pair`` names; it returns ``(data, neighbour)`` or a `dpaudit.claims.pairs.Pair`.
-
-    A `Pair` may also be named itself.
+    """The `Pair` that ``--pair`` names, or what it returns: a `Pair` or ``(data, neighbour)``.
 
     Raises:
         UsageError: there is no such callable, it fails, or it returns something else.
@@ -155,24 +122,18 @@ def load_pair(reference: str) -> Pair:
     if isinstance(make, Pair):
         return make
     if not callable(make):
-        raise UsageError(
-            f"{reference} is of type {type(make).__name__}, not callable",
-            where="--pair",
-            why="it is called for the two data sets",
-            remedy="name a function without arguments that returns (data, neighbour)",
-        )
+        what = f"{reference} is of type {type(make).__name__}, not callable"
+        remedy = "name a function without arguments that returns (data, neighbour)"
+        raise UsageError(what, where="--pair", why="it is called for the two data sets", remedy=remedy)
     with foreign_code(reference, "making the pair"):
         pair = make()
     if isinstance(pair, Pair):
         return pair
     if isinstance(pair, tuple) and len(pair) == 2:
         return Pair(*pair)
-    raise UsageError(
-        f"{reference} returned a {type(pair).__name__}",
-        where="--pair",
-        why="an audit needs two data sets that differ in one unit of privacy",
-        remedy="return the tuple (data, neighbour)",
-    )
+    why = "an audit needs two data sets that differ in one unit of privacy"
+    remedy = "return the tuple (data, neighbour)"
+    raise UsageError(f"{reference} returned a {type(pair).__name__}", where="--pair", why=why, remedy=remedy)
 
 
 def pairs_of(target: Target, pair: Pair | None) -> Sequence[Pair]:
@@ -191,12 +152,9 @@ def data_for(target: Target, pair: Pair | None) -> Any:
         return target.data
     if pair is not None:
         return copy.deepcopy(pair.data)  # the audit must find the pair as it was
-    raise UsageError(
-        "no data to run on",
-        where=f"TARGET {target.reference}",
-        why="only built-in algorithms bring their own",
-        remedy="add --data FILE, or --pair MODULE:CALLABLE, whose first data set is then used",
-    )
+    why = "only built-in algorithms bring their own"
+    remedy = "add --data FILE, or --pair MODULE:CALLABLE, whose first data set is then used"
+    raise UsageError("no data to run on", where=f"TARGET {target.reference}", why=why, remedy=remedy)
 
 
 def utility_of(target: Target, output: Any) -> dict[str, float | None]:
@@ -208,52 +166,36 @@ def utility_of(target: Target, output: Any) -> dict[str, float | None]:
     return {name: value if math.isfinite(value) else None for name, value in figures.items()}
 
 
-def parse_parameters(ctx: click.Context, option: click.Parameter, given: tuple[str, ...]) -> dict[str, Any]:
+def parse_parameters(_ctx: click.Context, _option: click.Parameter, given: tuple[str, ...]) -> dict[str, Any]:
     """``name=value`` options to a dictionary; numbers are parsed, anything else is a string."""
-    del ctx, option
     parameters: dict[str, Any] = {}
     for text in given:
         name, equals, value = text.partition("=")
         if not equals or not name.isidentifier() or name in parameters:
-            raise UsageError(
-                f"-P {text}: " + ("given twice" if name in parameters else "not of the form name=value"),
-                where="-P",
-                why="a parameter has one value",
-                remedy="write each parameter once, as -P name=value",
-            )
-        parameters[name] = _number(value)
+            what = f"-P {text}: " + ("given twice" if name in parameters else "not of the form name=value")
+            remedy = "write each parameter once, as -P name=value"
+            raise UsageError(what, where="-P", why="a parameter has one value", remedy=remedy)
+        parameters[name] = value
+        for kind in (float, int):
+            with contextlib.suppress(ValueError):
+                parameters[name] = kind(value)
     return parameters
 
 
-def _number(text: str) -> int | float | str:
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    return text
-
-
-def parameter_option(verb: Callable[..., None]) -> Callable[..., None]:
-    """``-P name=value``, any number of times."""
-    return click.option(
-        "-P",
-        "parameters",
-        metavar="NAME=VALUE",
-        multiple=True,
-        callback=parse_parameters,
-        help="A parameter of a built-in algorithm; repeatable.",
-    )(verb)
-
-
-def pair_option(verb: Callable[..., None]) -> Callable[..., None]:
-    """``--pair``."""
-    return click.option(
-        "--pair",
-        "pair_reference",
-        metavar="MODULE:CALLABLE",
-        help="Returns (data, neighbour); default: the algorithm's own worst pairs.",
-    )(verb)
+parameter_option = click.option(
+    "-P",
+    "parameters",
+    metavar="NAME=VALUE",
+    multiple=True,
+    callback=parse_parameters,
+    help="A parameter of a built-in algorithm; repeatable.",
+)
+pair_option = click.option(
+    "--pair",
+    "pair_reference",
+    metavar="MODULE:CALLABLE",
+    help="Returns (data, neighbour); default: the algorithm's own worst pairs.",
+)
 
 
 def read_array(path: Path) -> NDArray[Any]:
@@ -265,35 +207,24 @@ def read_array(path: Path) -> NDArray[Any]:
         UsageError: another suffix.
         DataError: not numbers, not finite ones, or lines of different lengths.
     """
-    suffix = path.suffix.lower()
+    suffix, where = path.suffix.lower(), f"--data {path}"
     if suffix not in {".npy", ".csv"}:
-        raise UsageError(
-            f"a data file ending in {suffix!r}",
-            where=f"--data {path}",
-            why="the suffix says how to read it",
-            remedy="give .npy or .csv, or let --pair return the data",
-        )
+        why = "the suffix says how to read it"
+        remedy = "give .npy or .csv, or let --pair return the data"
+        raise UsageError(f"a data file ending in {suffix!r}", where=where, why=why, remedy=remedy)
     try:
         array = np.load(path, allow_pickle=False) if suffix == ".npy" else _read_csv(path)
     except DataError:
         raise
     except (OSError, ValueError, EOFError, csv.Error) as error:
-        raise DataError(
-            f"cannot be read: {error}", where=f"--data {path}", remedy="give a file of numbers"
-        ) from None
+        raise DataError(f"cannot be read: {error}", where=where, remedy="give a file of numbers") from None
     if array.dtype.kind not in "biuf" or not array.size:
-        raise DataError(
-            f"an array of shape {array.shape} and type {array.dtype}",
-            where=f"--data {path}",
-            remedy="give at least one record, in numbers",
-        )
+        what = f"an array of shape {array.shape} and type {array.dtype}"
+        raise DataError(what, where=where, remedy="give at least one record, in numbers")
     if not np.isfinite(array).all():
-        raise DataError(
-            "holds NaN or infinity",
-            where=f"--data {path}",
-            why="they pass through noise unchanged and so reveal the data",
-            remedy="clip or fill them before",
-        )
+        why = "they pass through noise unchanged and so reveal the data"
+        remedy = "clip or fill them before"
+        raise DataError("holds NaN or infinity", where=where, why=why, remedy=remedy)
     return array
 
 
@@ -303,32 +234,27 @@ def _read_csv(path: Path) -> NDArray[np.float64]:
         reader = csv.reader(file)
         for cells in reader:
             place = f"--data {path}:{reader.line_num}"
-            numbers = [_cell(cell) for cell in cells]
-            if reader.line_num == 1 and cells and all(number is None for number in numbers):
+            present = [number for cell in cells for number in _number(cell)]
+            if reader.line_num == 1 and cells and not present:
                 continue  # the columns' names: a line with any number in it is a record
             if not cells and not file.read().strip():
                 break  # an empty line at the end
-            present = [number for number in numbers if number is not None]
             if not cells or len(present) < len(cells):
-                raise DataError(
-                    "an empty line" if not cells else "a cell that is empty or no number",
-                    where=place,
-                    why="a missing number cannot be assigned to a record",
-                    remedy="give a number in every cell; a first line of names has names alone",
-                )
+                what = "an empty line" if not cells else "a cell that is empty or no number"
+                why = "a missing number cannot be assigned to a record"
+                remedy = "give a number in every cell; a first line of names has names alone"
+                raise DataError(what, where=place, why=why, remedy=remedy)
             if rows and len(present) != len(rows[0]):
-                raise DataError(
-                    f"{len(present)} cells, where the first record has {len(rows[0])}",
-                    where=place,
-                    why="every record has one number in every column",
-                    remedy="complete the line",
-                )
+                what = f"{len(present)} cells, where the first record has {len(rows[0])}"
+                why = "every record has one number in every column"
+                remedy = "complete the line"
+                raise DataError(what, where=place, why=why, remedy=remedy)
             rows.append(present)
     return np.array(rows, dtype=np.float64)
 
 
-def _cell(cell: str) -> float | None:
+def _number(cell: str) -> list[float]:
     try:
-        return float(cell)
+        return [float(cell)]
     except ValueError:
-        return None
+        return []

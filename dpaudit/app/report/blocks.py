@@ -71,21 +71,13 @@ Block: TypeAlias = Heading | Paragraph | Badges | Items | Code | Grid | Picture
 
 
 def html_page(blocks: Sequence[Block], pictures: Mapping[str, str]) -> str:
-    """The page as one file that needs no other, no script and no network.
-
-    Args:
-        blocks: the page.
-        pictures: the SVG of each picture by its name, as `dpaudit.app.report.chart.svg` makes it.
-    """
+    """The page, with the SVG of each picture by its name, as a file that needs no other and no network."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
     from markupsafe import Markup
 
+    loader = PackageLoader("dpaudit.app.report", ".")
     environment = Environment(
-        loader=PackageLoader("dpaudit.app.report", "."),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
+        loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     environment.filters["words"] = _html_words
     environment.tests["long"] = lambda cell: max(map(len, cell.split()), default=0) > _LONGEST_WORD
@@ -109,12 +101,8 @@ def _html_words(text: str) -> str:
 def _own_names(picture: str, prefix: str) -> str:
     """The SVG with identifiers of its own, the same every time: Vega counts on from picture to picture."""
     names = list(dict.fromkeys(re.findall(r'\sid="([^"]+)"', picture)))
-    numbers = {name: f"{prefix}{number}" for number, name in enumerate(names)}
-
-    def renamed(found: re.Match[str]) -> str:
-        return found[1] + numbers.get(found[2], found[2])
-
-    return re.sub(r'(\sid="|url\(#)([^")]+)', renamed, picture)
+    own = {name: f"{prefix}{number}" for number, name in enumerate(names)}
+    return re.sub(r'(\sid="|url\(#)([^")]+)', lambda at: at[1] + own.get(at[2], at[2]), picture)
 
 
 def markdown(blocks: Iterable[Block], *, pictures: bool = True) -> str:
@@ -127,9 +115,8 @@ def markdown(blocks: Iterable[Block], *, pictures: bool = True) -> str:
             case Paragraph():
                 parts.append(_md(block.text))
             case Badges():
-                parts.append(
-                    "\n".join(f"- {_md(about)}: **{_md(word)}**" for about, word, _ in block.verdicts)
-                )
+                lines = [f"- {_md(about)}: **{_md(word)}**" for about, word, _ in block.verdicts]
+                parts.append("\n".join(lines))
             case Items():
                 parts.append("\n".join(f"- {_md(text)}" for text in block.lines))
             case Code():
@@ -138,12 +125,8 @@ def markdown(blocks: Iterable[Block], *, pictures: bool = True) -> str:
                 parts.append(f"{fence}\n{block.text}\n{fence}")
             case Grid():
                 rule = ["---:" if name in block.numbers else "---" for name in block.columns]
-                lines = [
-                    [_md(name) for name in block.columns],
-                    rule,
-                    *([_md(cell) for cell in row] for row in block.rows),
-                ]
-                parts.append("\n".join(f"| {' | '.join(line)} |" for line in lines))
+                head, *rows = (list(map(_md, row)) for row in (block.columns, *block.rows))
+                parts.append("\n".join(f"| {' | '.join(line)} |" for line in (head, rule, *rows)))
             case Picture():
                 if pictures:
                     parts.append(f"![{_md(block.caption)}]({block.name})")
@@ -163,20 +146,14 @@ _LEADING = re.compile(r"(#+|[-+]|\d+(?=[.)]))(?=[.)]?(\s|$))|[=-]+$")
 def _md(text: str) -> str:
     """Text of one line that Markdown shows as it is; code between backticks stays code."""
     parts = _CODE.split(" ".join(text.split()))
-    return "".join(
-        part.replace("|", "\\|") if index % 2 else _escaped(part, first=index == 0)
-        for index, part in enumerate(parts)
-    )
-
-
-def _escaped(text: str, *, first: bool) -> str:
-    shown = _ENTITY.sub("&amp;", _MARKED.sub(r"\\\g<0>", text))
-    opening = _LEADING.match(shown) if first else None
-    if opening is None:
-        return shown
-    # Of a number the point behind it makes a list, of anything else the first character makes more.
-    place = opening.end(1) if opening.group(1) and opening.group(1).isdigit() else 0
-    return f"{shown[:place]}\\{shown[place:]}"
+    parts[1::2] = [code.replace("|", "\\|") for code in parts[1::2]]
+    parts[::2] = [_ENTITY.sub("&amp;", _MARKED.sub(r"\\\g<0>", words)) for words in parts[::2]]
+    opening = _LEADING.match(parts[0])
+    if opening is not None:
+        # Of a number the point behind it makes a list, of anything else the first character makes more.
+        place = opening.end(1) if opening.group(1) and opening.group(1).isdigit() else 0
+        parts[0] = f"{parts[0][:place]}\\{parts[0][place:]}"
+    return "".join(parts)
 
 
 def latex(blocks: Iterable[Block]) -> str:
@@ -189,13 +166,12 @@ def latex(blocks: Iterable[Block]) -> str:
             case Paragraph():
                 parts.append(_tex(block.text))
             case Badges():
-                parts.append(
-                    _tex_list(rf"{_tex(about)}: \textbf{{{_tex(word)}}}" for about, word, _ in block.verdicts)
-                )
+                lines = [rf"{_tex(about)}: \textbf{{{_tex(word)}}}" for about, word, _ in block.verdicts]
+                parts.append(_tex_list(lines))
             case Items():
                 parts.append(_tex_list(map(_tex, block.lines)))
             case Code():
-                lines = (rf"\texttt{{{_tex(line)}}}" for line in block.text.splitlines())
+                lines = [rf"\texttt{{{_tex(line)}}}" for line in block.text.splitlines()]
                 parts.append("\\begin{flushleft}\n" + "\\\\\n".join(lines) + "\n\\end{flushleft}")
             case Grid():
                 parts.append(_tabular(block))
@@ -206,38 +182,26 @@ def latex(blocks: Iterable[Block]) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-_TEX = {
+_TEX = {character: f"\\{character}" for character in "{}$&#%_"}
+_TEX |= {character: f"{{{character}}}" for character in "[]*"}  # after a line's end they would be options
+_TEX |= {
     "\\": r"\textbackslash{}",
-    "{": r"\{",
-    "}": r"\}",
-    "$": r"\$",
-    "&": r"\&",
-    "#": r"\#",
-    "%": r"\%",
-    "_": r"\_",
     "^": r"\textasciicircum{}",
     "~": r"\textasciitilde{}",
     "<": r"\textless{}",
     ">": r"\textgreater{}",
     "|": r"\textbar{}",
     '"': r"\textquotedbl{}",
-    "[": "{[}",  # after a line's end it would be an optional argument
-    "]": "{]}",
-    "*": "{*}",  # after a line's end it would be swallowed
     "≥": r"\ensuremath{\geq}",
 }
+_ESCAPES = str.maketrans(_TEX)
 
 
 def _tex(text: str) -> str:
     parts = _CODE.split(" ".join(text.split()))
-    return "".join(
-        rf"\texttt{{{_characters(part[1:-1])}}}" if index % 2 else _characters(part)
-        for index, part in enumerate(parts)
-    )
-
-
-def _characters(text: str) -> str:
-    return "".join(_TEX.get(character, character) for character in text)
+    parts[1::2] = [rf"\texttt{{{code[1:-1].translate(_ESCAPES)}}}" for code in parts[1::2]]
+    parts[::2] = [words.translate(_ESCAPES) for words in parts[::2]]
+    return "".join(parts)
 
 
 def _tex_list(lines: Iterable[str]) -> str:
@@ -255,13 +219,5 @@ def _tabular(grid: Grid) -> str:
         for cells, wide in zip(columns, long, strict=True)
     )
     head, *rows = [" & ".join(map(_tex, row)) + r" \\" for row in (grid.columns, *grid.rows)]
-    lines = [
-        rf"\begin{{tabular}}{{{form}}}",
-        r"\toprule",
-        head,
-        r"\midrule",
-        *rows,
-        r"\bottomrule",
-        r"\end{tabular}",
-    ]
-    return "\n".join(lines)
+    begin = rf"\begin{{tabular}}{{{form}}}"
+    return "\n".join([begin, r"\toprule", head, r"\midrule", *rows, r"\bottomrule", r"\end{tabular}"])

@@ -10,7 +10,7 @@ import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from dpaudit.app.text.streams import printable
+from dpaudit.app.text.streams import all_printable
 
 #: For data, in this order; the last one is for claims and for what goes wrong, where there are any.
 COLOURS = ("#0072b2", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#d55e00")
@@ -28,40 +28,21 @@ WIDTH, HEIGHT = 560, 280
 #: An Altair chart, and the words under it.
 Drawn: TypeAlias = tuple[Any, str]
 
-# Vega measures words with a font of these metrics; one that is wider would run words into each other.
-_FONT = "Arial, Liberation Sans, Helvetica, sans-serif"
+
+_WORDS = {"labelColor": INK, "titleColor": INK, "labelFontSize": 12}
+_LINES = {"domainColor": AXIS, "tickColor": AXIS, "gridColor": RULE}
+_TITLE = {"titleFontSize": 12, "titleFontWeight": "normal", "titlePadding": 8}
+_PLACE = {"orient": "bottom", "direction": "horizontal", "columns": 3, "columnPadding": 22}
+_SYMBOL = {"symbolStrokeWidth": 2, "symbolSize": 200, "symbolOpacity": 1}
 
 _CONFIG: dict[str, Any] = {
     "background": None,
     "padding": {"left": 8, "right": 16, "top": 6, "bottom": 6},
-    "font": _FONT,
+    # Vega measures words with a font of these metrics; one that is wider would run words into each other.
+    "font": "Arial, Liberation Sans, Helvetica, sans-serif",
     "view": {"stroke": None},
-    "axis": {
-        "labelColor": INK,
-        "titleColor": INK,
-        "domainColor": AXIS,
-        "tickColor": AXIS,
-        "gridColor": RULE,
-        "labelFontSize": 12,
-        "titleFontSize": 12,
-        "titleFontWeight": "normal",
-        "titlePadding": 8,
-        "labelLimit": 220,
-    },
-    "legend": {
-        "labelColor": INK,
-        "titleColor": INK,
-        "labelFontSize": 12,
-        "labelLimit": 400,
-        "orient": "bottom",
-        "direction": "horizontal",
-        "columns": 3,
-        "columnPadding": 22,
-        "symbolStrokeWidth": 2,
-        "symbolSize": 200,
-        "symbolOpacity": 1,
-        "title": None,
-    },
+    "axis": {**_WORDS, **_LINES, **_TITLE, "labelLimit": 220},
+    "legend": {**_WORDS, **_PLACE, **_SYMBOL, "labelLimit": 400, "title": None},
     "title": {"color": INK, "fontSize": 13, "anchor": "start"},
     "text": {"color": INK, "fontSize": 12},
     "line": {"strokeWidth": 2},
@@ -88,34 +69,22 @@ def chart_of(rows: Iterable[Mapping[str, Any]]) -> Any:
 
 def specification(chart: Any) -> dict[str, Any]:
     """An Altair chart as Vega-Lite, its data inside and in the one style."""
-    made: dict[str, Any] = _printable(chart.to_dict())
-    made["config"] = _CONFIG
-    return made
-
-
-def _printable(value: Any) -> Any:
-    """The same with every text printable: half of a surrogate pair would kill vl-convert, and us with it."""
-    if isinstance(value, dict):
-        return {name: _printable(item) for name, item in value.items()}
-    if isinstance(value, list):
-        return [_printable(item) for item in value]
-    return printable(value) if isinstance(value, str) else value
+    # Half of a surrogate pair would kill vl-convert, and us with it.
+    return {**all_printable(chart.to_dict()), "config": _CONFIG}
 
 
 def svg(picture: dict[str, Any], background: str | None = None) -> str:
     """A specification as SVG, on nothing: the page around it has a colour of its own."""
     import vl_convert
 
-    drawn: str = vl_convert.vegalite_to_svg(_on(background, picture))
-    return drawn
+    return str(vl_convert.vegalite_to_svg(_on(background, picture)))
 
 
 def png(picture: dict[str, Any]) -> bytes:
     """A specification as PNG on white, two pixels to a point."""
     import vl_convert
 
-    drawn: bytes = vl_convert.vegalite_to_png(_on("white", picture), scale=2)
-    return drawn
+    return bytes(vl_convert.vegalite_to_png(_on("white", picture), scale=2))
 
 
 def _on(background: str | None, picture: dict[str, Any]) -> dict[str, Any]:

@@ -15,26 +15,27 @@ from dpaudit.errors import UsageError
 from dpaudit.ledger.files import replace_file
 
 _POINTS = 200
-_LEAST_DELTA = 1e-300  # below it a logarithmic axis says nothing
 _FORMATS = (".svg", ".png", ".html")
 
 
 def draw_curves(given: Sequence[AnyGuarantee], rows: Sequence[Conversion], title: str, picture: Path) -> None:
     """Draw delta(epsilon) by every known method as a line, and each row of a table as a point.
 
-    Raises:
-        UsageError: the file's ending is none of .svg, .png and .html, or it cannot be written.
+    Raises `UsageError` where the file's ending is none of .svg, .png and .html, or it cannot be written.
     """
-    if picture.suffix.lower() not in _FORMATS:
-        raise UsageError(
-            f"a picture in a {picture.suffix or 'nameless'} file",
-            where=f"--plot {picture}",
-            why="the ending says how to draw it",
-            remedy=f"use one of {', '.join(_FORMATS)}",
-        )
+    where, ending = f"--plot {picture}", picture.suffix.lower()
+    if ending not in _FORMATS:
+        what = f"a picture in a {picture.suffix or 'nameless'} file"
+        remedy = f"use one of {', '.join(_FORMATS)}"
+        raise UsageError(what, where=where, why="the ending says how to draw it", remedy=remedy)
     import altair as alt
 
-    points = _points(given, rows)
+    found = [(row.method, row.guarantee) for row in rows] + [("target", target) for target in given]
+    points: list[dict[str, Any]] = [
+        {"method": method, "epsilon": point.epsilon, "delta": point.delta}
+        for method, point in found
+        if isinstance(point, ApproxDP)
+    ]
     lines = _lines(given, points)
     names = list(dict.fromkeys(str(row["method"]) for row in [*lines, *points]))
     delta = alt.Y("delta:Q").title("delta").scale(type="log").axis(format=".0e")
@@ -43,50 +44,29 @@ def draw_curves(given: Sequence[AnyGuarantee], rows: Sequence[Conversion], title
     drawn = chart_of(lines).mark_line(clip=True).encode(**channels, strokeDash=dashes, detail="of:N")
     marks = chart_of(points).mark_point(filled=True, size=60, opacity=1).encode(**channels)
     chart = specification((drawn + marks).properties(title=title, width=WIDTH, height=HEIGHT))
+    if ending == ".png":
+        content = png(chart)
+    elif ending == ".svg":
+        content = svg(chart, background="white").encode()
+    else:
+        caption = Picture(picture.name, "delta at every epsilon, by every method known.")
+        content = html_page([Heading(title), caption], {picture.name: svg(chart)}).encode()
     try:
-        replace_file(picture, _file(chart, title, picture))
+        replace_file(picture, content)
     except OSError as error:
-        raise UsageError(
-            f"cannot be written: {error.strerror}", where=f"--plot {picture}", remedy="name another file"
-        ) from None
-
-
-def _file(chart: dict[str, Any], title: str, picture: Path) -> bytes:
-    match picture.suffix.lower():
-        case ".png":
-            return png(chart)
-        case ".svg":
-            return svg(chart, background="white").encode()
-        case _:
-            caption = "delta at every epsilon, by every method known."
-            page = html_page([Heading(title), Picture(picture.name, caption)], {picture.name: svg(chart)})
-            return page.encode()
-
-
-def _points(given: Sequence[AnyGuarantee], rows: Sequence[Conversion]) -> list[dict[str, Any]]:
-    points = [
-        {"method": row.method, "epsilon": row.guarantee.epsilon, "delta": row.guarantee.delta}
-        for row in rows
-        if isinstance(row.guarantee, ApproxDP)
-    ]
-    targets = [guarantee for guarantee in given if isinstance(guarantee, ApproxDP)]
-    return points + [{"method": "target", "epsilon": t.epsilon, "delta": t.delta} for t in targets]
+        what = f"cannot be written: {error.strerror}"
+        raise UsageError(what, where=where, remedy="name another file") from None
 
 
 def _lines(given: Sequence[AnyGuarantee], points: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     end = 1.15 * max((point["epsilon"] for point in points), default=1.0) or 1.0
     floor = 0.1 * min((point["delta"] for point in points), default=1e-9)
+    least = max(floor, 1e-300)  # below it a logarithmic axis says nothing
     return [
-        {
-            "of": str(guarantee),
-            "method": curve.method,
-            "holds": curve.holds,
-            "epsilon": epsilon,
-            "delta": delta,
-        }
-        for guarantee in given
-        for curve in curves(guarantee)
-        for epsilon, delta in _sampled(curve, end, max(floor, _LEAST_DELTA))
+        {"of": f"{one}", "method": curve.method, "holds": curve.holds, "epsilon": epsilon, "delta": delta}
+        for one in given
+        for curve in curves(one)
+        for epsilon, delta in _sampled(curve, end, least)
     ]
 
 

@@ -59,24 +59,17 @@ def marked_claim(arguments: tuple[object, ...], fields: Mapping[str, object]) ->
     if arguments or unknown:
         near = difflib.get_close_matches(unknown[0], known, n=1) if unknown else []
         hint = f"did you mean {near[0]}? " if near else ""
-        raise UsageError(
-            f"{unknown[0]!r} is not a field of a claim" if unknown else f"{arguments!r} is no Claim",
-            where=_MARKER,
-            why="a claim with an unknown part cannot be judged",
-            remedy=f"{hint}give a dpaudit.Claim alone, or some of {', '.join(known)}",
-        )
-    guarantees = [name for name in ("epsilon", "rho", "mu") if fields.get(name) is not None]
-    if len(guarantees) != 1 or (fields.get("delta") is not None and guarantees != ["epsilon"]):
-        given = [*guarantees, *(["delta"] if fields.get("delta") is not None else [])]
-        raise UsageError(
-            f"it states {' and '.join(given) or 'no guarantee'}",
-            where=_MARKER,
-            why="a claim is one guarantee",
-            remedy="give one of rho, mu and epsilon, and delta beside epsilon where it is meant",
-        )
-    claim = StatedClaim(**fields).claim(None)  # type: ignore[arg-type]
-    assert claim is not None  # noqa: S101  (it has a guarantee)
-    return claim
+        what = f"{unknown[0]!r} is not a field of a claim" if unknown else f"{arguments!r} is no Claim"
+        why = "a claim with an unknown part cannot be judged"
+        remedy = f"{hint}give a dpaudit.Claim alone, or some of {', '.join(known)}"
+        raise UsageError(what, where=_MARKER, why=why, remedy=remedy)
+    try:
+        guarantee = StatedClaim(**fields).required()  # type: ignore[arg-type]
+    except UsageError as error:
+        error.where = _MARKER
+        raise
+    about = ("unit", "neighbouring", "trust_model")
+    return Claim(guarantee, **{name: fields[name] for name in about if fields.get(name) is not None})
 
 
 def audit_seed(test: str, number: int, root: int) -> int:
@@ -86,34 +79,17 @@ def audit_seed(test: str, number: int, root: int) -> int:
 
 
 class ClaimedRun:
-    """A curator for one test, and the judgement of what was released through it.
-
-    Args:
-        name: the test's.
-        claim: what must hold of everything the test releases.
-        seed: of the noise.
-    """
+    """A curator for one test, and the judgement of what was released through it, by the test's claim."""
 
     def __init__(self, name: str, claim: Claim, seed: int) -> None:
-        unit, neighbouring, trust_model = terms(claim)
         noise = LiveNoise(seed)
-        header = Header(
-            algorithm=name,
-            unit=unit,
-            neighbouring=neighbouring,
-            trust_model=trust_model,
-            claim=claim,
-            noise=noise.description,
-        )
-        self._ledger = Ledger(header)
+        about = dict(zip(("unit", "neighbouring", "trust_model"), terms(claim), strict=True))
+        header = {"algorithm": name, "claim": claim, "noise": noise.description, **about}
+        self._ledger = Ledger(Header.model_validate(header))
         self.curator = Curator(self._ledger, noise)
 
     def failure(self) -> str | None:
-        """Why the claim is not proved, or None; the run ends here.
-
-        Raises:
-            CannotBound: no accountant has a bound for what was released.
-        """
+        """Why the claim is not proved, or None; the run ends here. Raises `CannotBound`."""
         self.curator.end()
         self._ledger.finish()
         if not self._ledger.releases:
@@ -130,9 +106,8 @@ def _not_proved(ledger: Ledger, accounting: Accounting) -> str:
     for release, made in zip(accounting.releases, ledger.releases, strict=True):
         if release.verdict is Proof.NOT_PROVED and release.claimed is not None:
             lines.append(f"  release {release.label!r}: {shortfall(release.proved, release.claimed)}")
-            lines.append(
-                f"    {_would_hold(figure(release.proved, proved=True), [made], made.claimed, relation)}"
-            )
+            cost = figure(release.proved, proved=True)
+            lines.append(f"    {_would_hold(cost, [made], made.claimed, relation)}")
     lines += [f"  premise fails: {premise}" for premise in claim.premises if not premise.holds]
     lines += [f"  {words}" for words in total_shortfall(accounting)]
     if accounting.verdict is Proof.NOT_PROVED and accounting.bounds:
@@ -159,17 +134,10 @@ def _would_hold(
 def neighbours(
     data: Any, relation: Neighbouring, *, lower: Any = 0.0, upper: Any = 1.0, row: int = -1
 ) -> list[Pair]:
-    """Neighbouring pairs of a table [n, d], or of trajectories, in which one unit is changed.
+    """Neighbouring pairs of a table [n, d], or of `TrajectoryData`, in which the unit `row` is changed.
 
-    Args:
-        data: the table or the `TrajectoryData`.
-        relation: how neighbours differ.
-        lower: the least value a record of a table may hold, one number or [d]; public.
-        upper: the greatest one.
-        row: which unit changes.
-
-    Raises:
-        InvalidParameter: as `dpaudit.auditors.neighbours.table_pairs` says.
+    `lower` and `upper` bound what a record of a table may hold, each one number or [d]; public. Raises as
+    `dpaudit.auditors.neighbours.table_pairs`.
     """
     if isinstance(data, TrajectoryData):
         return list(trajectory_pairs(data, neighbouring=relation, index=row))
@@ -189,24 +157,14 @@ def audit(
 ) -> Audit:
     """Audit as `dpaudit.audit` does, left out with the gate's number of trials.
 
-    `error` is the probability, at most, of refuting a true claim.
-
-    Raises:
-        UsageError: no pairs, or an unknown method.
+    `error` is the probability, at most, of refuting a true claim. Raises `UsageError` for an unknown method.
     """
     known = [name for profile, name in TRIALS if profile == "pr"]
     if method not in known:
         raise UsageError(f"no method {method!r}", where="dp_audit", remedy=f"methods are {', '.join(known)}")
-    return audit_on_pairs(
-        algorithm,
-        pairs,
-        claim=claim,
-        method=method,
-        trials=TRIALS["pr", method] if trials is None else trials,
-        confidence=1 - error,
-        seed=seed,
-        **run_options,
-    )
+    trials = TRIALS["pr", method] if trials is None else trials
+    effort: Any = {"method": method, "trials": trials, "confidence": 1 - error, "seed": seed}
+    return audit_on_pairs(algorithm, pairs, claim=claim, **effort, **run_options)
 
 
 def audit_failure(found: Audit, *, allow_inconclusive: bool) -> str | None:
@@ -214,7 +172,8 @@ def audit_failure(found: Audit, *, allow_inconclusive: bool) -> str | None:
     if found.verdict is Experiment.NOT_REFUTED:
         return None
     about = "" if found.claim is None else f": {found.claim}"
-    repeat = f"  audit by {found.method}, {found.trials} trials, seed {found.seed}, error {_error(found)}"
+    error = "none" if found.confidence is None else f"{1 - found.confidence:.3g}"
+    repeat = f"  audit by {found.method}, {found.trials} trials, seed {found.seed}, error {error}"
     if found.verdict is Experiment.INCONCLUSIVE:
         if allow_inconclusive:
             return None
@@ -234,11 +193,6 @@ def audit_failure(found: Audit, *, allow_inconclusive: bool) -> str | None:
         lines.append(f"  epsilon at delta {found.delta:g}: {claimed}at least {least}")
         lines.append("    would hold: more noise, or a claim above that bound")
     elif "p-value" in found.refuted_by:
-        lines.append(
-            f"  what was seen has a probability of at most {found.p_value:.3g} where the claim is true"
-        )
+        seen = f"what was seen has a probability of at most {found.p_value:.3g}"
+        lines.append(f"  {seen} where the claim is true")
     return "\n".join([*lines, repeat])
-
-
-def _error(found: Audit) -> str:
-    return "none" if found.confidence is None else f"{1 - found.confidence:.3g}"

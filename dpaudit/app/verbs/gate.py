@@ -14,6 +14,7 @@ from dpaudit.app.gate.checks import run_gate
 from dpaudit.app.gate.configuration import Configuration, ConfigurationError, read_configuration
 from dpaudit.app.gate.formats import FORMATS, markdown, text
 from dpaudit.app.gate.report import Finding, Place, Report
+from dpaudit.app.options.files import PATH
 from dpaudit.app.text.failures import EXIT_INPUT, EXIT_NOTHING, traceback_option
 from dpaudit.app.text.output import print_text
 from dpaudit.app.text.streams import note
@@ -24,21 +25,17 @@ _SUMMARY: Final = "GITHUB_STEP_SUMMARY"
 
 
 def _parse_reports(
-    ctx: click.Context, option: click.Parameter, given: tuple[str, ...]
+    _ctx: click.Context, _option: click.Parameter, given: tuple[str, ...]
 ) -> list[tuple[str, Path]]:
     """``FORMAT=FILE``, each file once and in a folder that can be written to, before anything is judged."""
-    del ctx, option
     reports: list[tuple[str, Path]] = []
     for words in given:
         kind, equals, file = words.partition("=")
         path = Path(file).absolute()
         if kind not in FORMATS or not equals or not file or path in [other for _, other in reports]:
-            raise UsageError(
-                f"--report {words}",
-                where="--report",
-                why="the format and the file of each report must be clear",
-                remedy=f"write each file once, as --report FORMAT=FILE with one of {', '.join(FORMATS)}",
-            )
+            why = "the format and the file of each report must be clear"
+            remedy = f"write each file once, as --report FORMAT=FILE with one of {', '.join(FORMATS)}"
+            raise UsageError(f"--report {words}", where="--report", why=why, remedy=remedy)
         require_folder(path.parent)
         reports.append((kind, path))
     return reports
@@ -59,7 +56,7 @@ Exits 0 if every check passes, 1 if a finding is left that no waiver covers,
 )
 @click.option(
     "--config",
-    type=click.Path(path_type=Path),
+    type=PATH,
     default=Path("pyproject.toml"),
     show_default=True,
     metavar="FILE",
@@ -139,16 +136,15 @@ def _judged(config: Path, root: Path, options: dict[str, Any]) -> Report:
 
 def _root() -> Path:
     """What the places in a report are relative to: the checkout, where there is one, else this folder."""
-    here = Path.cwd()
-    stated = os.environ.get("GITHUB_WORKSPACE") or os.environ.get("CI_PROJECT_DIR")
-    workspace = Path(stated).resolve() if stated else here
-    return workspace if here.is_relative_to(workspace) else here
+    stated = os.environ.get("GITHUB_WORKSPACE") or os.environ.get("CI_PROJECT_DIR") or ""
+    workspace = Path(stated).resolve()
+    return workspace if Path.cwd().is_relative_to(workspace) else Path.cwd()
 
 
 def _summary_file() -> Path | None:
     """The job summary, if there is one to write; looked at before anything is judged."""
-    stated = os.environ.get(_SUMMARY)
-    if not stated:
+    if not os.environ.get(_SUMMARY):
         return None
-    require_folder(Path(stated).absolute().parent)
-    return Path(stated).absolute()
+    path = Path(os.environ[_SUMMARY]).absolute()
+    require_folder(path.parent)
+    return path

@@ -7,7 +7,7 @@ from typing import Literal
 
 import click
 
-from dpaudit.app.options.files import require_no_input
+from dpaudit.app.options.files import PATH, require_no_input
 from dpaudit.app.text.failures import traceback_option
 from dpaudit.app.text.output import print_text, unwrapped
 from dpaudit.certificate.certificate import Certificate
@@ -25,14 +25,9 @@ Examples:
   dpaudit report out/certificate.json --format md
 """
 )
-@click.argument("certificate", type=click.Path(path_type=Path))
+@click.argument("certificate", type=PATH)
 @click.option(
-    "-o",
-    "--output",
-    "path",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Where the report goes; left out, to stdout.",
+    "-o", "--output", "path", type=PATH, metavar="FILE", help="Where the report goes; left out, to stdout."
 )
 @click.option(
     "--format",

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
 
 import click
 
-from dpaudit.app.options.files import require_no_input
+from dpaudit.app.options.files import PATH, require_no_input
 from dpaudit.app.text.failures import EXIT_NOT_PROVED, traceback_option
 from dpaudit.app.text.output import line, output_format_option, print_json, print_text, unwrapped
 from dpaudit.app.text.streams import note
@@ -23,7 +22,7 @@ from dpaudit.pipeline.recheck import AS_STATED, LEDGER, require_figures
 
 
 @click.command(epilog="Example: dpaudit keygen signing-key")
-@click.argument("key", type=click.Path(path_type=Path))
+@click.argument("key", type=PATH)
 @traceback_option
 def keygen(key: Path) -> None:
     """Write a new Ed25519 key pair: KEY, for its owner alone, and KEY.pub, for everybody."""
@@ -32,18 +31,11 @@ def keygen(key: Path) -> None:
 
 
 @click.command(epilog="Example: dpaudit sign out/certificate.json --key signing-key")
-@click.argument("certificate", type=click.Path(path_type=Path))
-@click.option("--key", type=click.Path(path_type=Path), required=True, help="The private key's PEM file.")
+@click.argument("certificate", type=PATH)
+@click.option("--key", type=PATH, required=True, help="The private key's PEM file.")
+@click.option("--ledger", type=PATH, help="Its ledger, if not ledger.jsonl beside the certificate.")
 @click.option(
-    "--ledger",
-    type=click.Path(path_type=Path),
-    help="Its ledger, if not ledger.jsonl beside the certificate.",
-)
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(path_type=Path),
-    help="The envelope; if not given, CERTIFICATE's name with .dsse.json.",
+    "-o", "--output", type=PATH, help="The envelope; if not given, CERTIFICATE's name with .dsse.json."
 )
 @traceback_option
 def sign(*, certificate: Path, key: Path, ledger: Path | None, output: Path | None) -> None:
@@ -80,11 +72,11 @@ it), 3 if it is not valid: a wrong key, an edited envelope, another ledger, figu
 2 if it cannot be judged: a file or key that cannot be read, or a signed file that is not a certificate.
 """
 )
-@click.argument("envelope", type=click.Path(path_type=Path))
-@click.option("--key", type=click.Path(path_type=Path), required=True, help="The public key that is trusted.")
+@click.argument("envelope", type=PATH)
+@click.option("--key", type=PATH, required=True, help="The public key that is trusted.")
 @click.option(
     "--ledger",
-    type=click.Path(path_type=Path),
+    type=PATH,
     help="Hold it against the ledger too: the file's digest, every release, and the figures, computed again.",
 )
 @output_format_option
@@ -106,31 +98,25 @@ def verify_cert(
         require_figures(certificate, found)
         checked += ["the ledger's digest and hash chain", "every release", "the figures, computed again"]
         checked += ["what the proof takes on trust"]
-    answer = {
-        "verdict": certificate.proof,
-        "experiment": certificate.experiment,
-        "algorithm": certificate.algorithm,
-        "claim": certificate.claim.to_json(),
-        "ledger_sha256": digest,
-        "checked": checked,
-        "as_stated": AS_STATED,
-    }
     if output_format == "json":
-        print_json(answer)
+        answer = {
+            "verdict": certificate.proof,
+            "experiment": certificate.experiment,
+            "algorithm": certificate.algorithm,
+            "claim": certificate.claim.to_json(),
+            "ledger_sha256": digest,
+        }
+        print_json({**answer, "checked": checked, "as_stated": AS_STATED})
     else:
-        print_text(*_text(envelope, certificate, checked))
+        print_text(
+            unwrapped(str(envelope)),
+            line(f"{certificate.algorithm}: {certificate.claim}"),
+            line("proof", certificate.proof),
+            line("experiment", certificate.experiment, "(as stated, not run again)"),
+            line(f"checked: {'; '.join(checked)}"),
+            line(f"as stated, not checked: {'; '.join(AS_STATED)}"),
+        )
     if ledger is None:
         note("not checked: whether its figures follow from a ledger; give it with --ledger")
     refuted = certificate.experiment is Experiment.REFUTED
     ctx.exit(EXIT_NOT_PROVED if refuted or not certificate.all_proved else 0)
-
-
-def _text(envelope: Path, certificate: Certificate, checked: list[str]) -> list[Any]:
-    return [
-        unwrapped(str(envelope)),
-        line(f"{certificate.algorithm}: {certificate.claim}"),
-        line("proof", certificate.proof),
-        line("experiment", certificate.experiment, "(as stated, not run again)"),
-        line(f"checked: {'; '.join(checked)}"),
-        line(f"as stated, not checked: {'; '.join(AS_STATED)}"),
-    ]

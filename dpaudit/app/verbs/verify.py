@@ -9,7 +9,7 @@ import click
 from rich.console import RenderableType
 
 from dpaudit.app.options.claim_options import StatedClaim, claim_options, rigour_option
-from dpaudit.app.options.files import about_file
+from dpaudit.app.options.files import PATH, about_file
 from dpaudit.app.text.conditions import not_checked
 from dpaudit.app.text.failures import EXIT_INCONCLUSIVE, EXIT_NOT_PROVED, EXIT_NOTHING, traceback_option
 from dpaudit.app.text.output import bullets, line, output_format_option, print_json, print_text, unwrapped
@@ -33,7 +33,7 @@ Examples:
 Exits 1 if the total or any release's own claim is not proved.
 """
 )
-@click.argument("ledgers", metavar="LEDGER...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("ledgers", metavar="LEDGER...", nargs=-1, required=True, type=PATH)
 @claim_options
 @rigour_option
 @click.option("--allow-unhashed", is_flag=True, help="Account for files written by hand; never certifiable.")
@@ -55,7 +55,18 @@ def verify(
 ) -> None:
     """Bound each LEDGER's releases and judge the claim given, else the ledger's own."""
     stated.guarantee()  # a contradiction among the options is no ledger's fault
-    judged = [_judge(path, stated, rigour, allow_unhashed=allow_unhashed) for path in ledgers]
+    judged = []
+    for path in ledgers:
+        with progress_on(path) as progress, about_file(path):
+            found = verify_ledger(
+                path,
+                stated.claim,
+                rigour=rigour,
+                allow_unhashed=allow_unhashed,
+                most_rows=MOST_ROWS_OF_JSON,
+                progress=progress,
+            )
+        judged.append((path, found))
     if output_format == "json":
         answers = [_answer(*one) for one in judged]
         print_json(answers[0] if len(answers) == 1 else answers)
@@ -71,28 +82,12 @@ def verify(
         ctx.exit(_status(judged, strict=strict))
 
 
-_Judged = tuple[Path, Verified]
-
-
-def _judge(path: Path, stated: StatedClaim, rigour: Rigour, *, allow_unhashed: bool) -> _Judged:
-    with progress_on(path) as progress, about_file(path):
-        found = verify_ledger(
-            path,
-            stated.claim,
-            rigour=rigour,
-            allow_unhashed=allow_unhashed,
-            most_rows=MOST_ROWS_OF_JSON,
-            progress=progress,
-        )
-    return path, found
-
-
 def _nothing(accounting: Accounting) -> bool:
     overview = accounting.overview
     return overview.total == 0 or (accounting.claim is None and overview.claimed == 0)
 
 
-def _status(judged: list[_Judged], *, strict: bool) -> int:
+def _status(judged: list[tuple[Path, Verified]], *, strict: bool) -> int:
     found = [one for _, one in judged]
     if not all(one.accounting.all_proved for one in found):
         return EXIT_NOT_PROVED
@@ -132,9 +127,4 @@ def _text(path: Path, found: Verified) -> list[RenderableType]:
     parts += [line(), *accounting_table(accounting), line()]
     judged = accounting.verdict is not None and accounting.overview.total
     parts += bullets(line("proof", accounting.verdict) if judged else "Bounds", bound_words(accounting))
-    return [
-        *parts,
-        *shortfalls(accounting),
-        *premises(claim),
-        *not_checked(accounting.not_checked),
-    ]
+    return [*parts, *shortfalls(accounting), *premises(claim), *not_checked(accounting.not_checked)]

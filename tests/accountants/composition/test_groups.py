@@ -30,9 +30,8 @@ from dpaudit import (
     run,
 )
 from dpaudit.accountants.accounting import account, bounds
-from dpaudit.accountants.composition.composition import compose
+from dpaudit.accountants.composition.composition import compose, for_group
 from dpaudit.accountants.composition.costs import mu_squared, pure_epsilon, rho
-from dpaudit.accountants.composition.groups import for_group
 from dpaudit.accountants.pairs.smooth import smooth_delta
 from dpaudit.errors import CannotBound, InvalidParameter
 from dpaudit.ledger.releases import Partition

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
 from fractions import Fraction
 
 import mpmath
@@ -29,7 +28,7 @@ from dpaudit.accountants.privacy_loss import (
 )
 from dpaudit.certificate.verdicts import Proof, leading_figure
 from dpaudit.claims.guarantees import GDP, AnyGuarantee, ApproxDP, PureDP
-from dpaudit.errors import CannotBound, InvalidParameter, MissingExtra
+from dpaudit.errors import CannotBound, InvalidParameter
 from dpaudit.mechanisms import DiscreteGaussian, Exponential, RandomizedResponse
 
 Releases = list[tuple[Term, int]]
@@ -176,12 +175,6 @@ def test_what_has_no_enclosure() -> None:
     for delta in (math.nan, 0.0, 1.0):
         with pytest.raises(InvalidParameter):
             enclose_epsilon([(GaussianTerm(1.0), 1)], delta)
-
-
-def test_without_the_library_the_message_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "flint", None)
-    with pytest.raises(MissingExtra, match="interval"):
-        enclose_delta([(GaussianTerm(1.0), 1)], 1.0)
 
 
 @pytest.mark.parametrize("epsilon", [1e-12, 1e-3, 1.0, 40.0])

@@ -15,7 +15,7 @@ from scipy.optimize import linprog
 from dpaudit.accountants.accounting import account
 from dpaudit.algorithms.data.trajectories import Trajectory, TrajectoryData
 from dpaudit.algorithms.environments.linear_mdp import appendix_f_features, one_hot_features
-from dpaudit.algorithms.offline import dp_vapvi, linear_calibration
+from dpaudit.algorithms.offline import linear_calibration, vapvi
 from dpaudit.algorithms.offline.dp_vapvi import DPVAPVI, costliest
 from dpaudit.auditors.replay.replay import replay
 from dpaudit.certificate.verdicts import Experiment
@@ -247,7 +247,7 @@ def test_no_variances_whatever_make_values_move_more_than_declared(
             chosen = np.random.default_rng(seed)  # noqa: B023  (called at once)
             return np.asarray(10.0 ** chosen.uniform(-6, 12, features.shape[:-1]))
 
-        monkeypatch.setattr(dp_vapvi, "conditional_variance", wild)
+        monkeypatch.setattr(vapvi, "conditional_variance", wild)
         data = random_data(rng, 4, 4, phi.shape[:2])
         neighbour = data.replace(0, random_data(rng, 1, 4, phi.shape[:2])[0])
         largest = max(largest, joint_rho(algorithm, data, neighbour, Forced(rng.normal(size=phi.shape[2]))))

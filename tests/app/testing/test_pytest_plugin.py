@@ -232,7 +232,7 @@ def test_no_method(dp_audit):
         "nothing was released",
         "did you mean rho?",
         "it states no guarantee",
-        "it states rho and delta",
+        "delta with rho",
         "finite",
         "no pairs of neighbouring",
         "no method 'guess'",

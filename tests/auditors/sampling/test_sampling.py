@@ -128,6 +128,20 @@ def test_a_score_is_learned_of_all_the_outputs_numbers() -> None:
     assert audit.trials == expected.trials == 2000
 
 
+@pytest.mark.parametrize("method", ["threshold", "sequential", "gdp"])
+def test_an_array_of_one_number_is_that_number(method: Any) -> None:
+    def column(data: Any, generator: np.random.Generator, trials: int = 1) -> Any:
+        return data.sum() + generator.laplace(scale=0.5, size=(trials, 1))
+
+    one_number = Plain(lambda data, generator: column(data, generator)[0], rows=column)
+    claim = Claim(GDP(mu=3.0)) if method == "gdp" else CLAIM
+    found, expected = (
+        audit_by_sampling(which, [PAIR], SamplingPlan(3000, seed=4), method=method, claim=claim, delta=None)
+        for which in (one_number, rows(0.5))
+    )
+    assert found == expected
+
+
 def test_looks_come_at_the_same_moments_however_the_runs_come() -> None:
     generator = np.random.default_rng(0)
     data, neighbour = generator.laplace(size=3000), 1.5 + generator.laplace(size=3000)
