@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
+from dpaudit.auditors.statistics.clopper_pearson import largest_refuted
 from dpaudit.auditors.statistics.samples import Samples
 from dpaudit.auditors.statistics.threshold import ThresholdEvent
 from dpaudit.mechanisms import Array
@@ -291,12 +292,4 @@ def pairs_needed(epsilon: float, delta: float, confidence: float) -> int:
 
 def largest_refutable(pairs: int, delta: float, confidence: float, highest: float) -> float:
     """The largest epsilon that `pairs` pairs can refute, whatever they show, up to the highest; 0 if none."""
-    if pairs_needed(0.0, delta, confidence) > pairs:
-        return 0.0
-    low, high = 0.0, highest
-    if pairs_needed(high, delta, confidence) <= pairs:
-        return high
-    for _ in range(50):
-        middle = (low + high) / 2
-        low, high = (middle, high) if pairs_needed(middle, delta, confidence) <= pairs else (low, middle)
-    return low
+    return largest_refuted(lambda epsilon: pairs_needed(epsilon, delta, confidence) <= pairs, highest, 50)

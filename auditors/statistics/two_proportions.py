@@ -26,7 +26,7 @@ from typing import TypeAlias
 import numpy as np
 from scipy.special import bdtr, bdtrc, ndtri
 
-from dpaudit.auditors.statistics.clopper_pearson import proportion_lower, proportion_upper
+from dpaudit.auditors.statistics.clopper_pearson import largest_refuted, proportion_lower, proportion_upper
 from dpaudit.mechanisms import Array
 
 #: F, nondecreasing: the largest p that a claim allows beside each q; may exceed 1.
@@ -71,15 +71,7 @@ class Region:
         Each ceiling of the family lies above the ones of smaller theta. The result is a lower bound on theta
         that fails with probability at most `error`; 0 if none is refuted.
         """
-        if self.p_value(family(0.0)) > error:
-            return 0.0
-        if self.p_value(family(highest)) <= error:
-            return highest
-        low, high = 0.0, highest
-        for _ in range(22):
-            middle = (low + high) / 2
-            low, high = (middle, high) if self.p_value(family(middle)) <= error else (low, middle)
-        return low
+        return largest_refuted(lambda theta: self.p_value(family(theta)) <= error, highest, 22)
 
 
 def region(x: int, y: int, trials: int, ordering: Ordering, error: float) -> Region:
