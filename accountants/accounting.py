@@ -11,16 +11,7 @@ from typing import assert_never
 from dpaudit.accountants.bridges.imported_ledger import stated_trust
 from dpaudit.accountants.composition.composition import Composition, compose
 from dpaudit.accountants.conditions import TrustedConditions
-from dpaudit.accountants.curves.curves import (
-    ACCOUNTANTS,
-    ImpliedProfile,
-    LossProfile,
-    PrivacyProfile,
-    gdp_profile,
-    pure_profile,
-    rdp_profile,
-    zcdp_profile,
-)
+from dpaudit.accountants.curves import curves
 from dpaudit.accountants.curves.implied import budget_bounds
 from dpaudit.accountants.release_accounts import ReleaseAccounts
 from dpaudit.certificate.conditions import Code, Condition
@@ -47,16 +38,16 @@ def bounds(composition: Composition, wanted: AnyGuarantee, *, enough: float = 0.
         case ApproxDP():
             found = _approximate(composition, wanted.delta, enough)
         case RDP():
-            renyi = rdp_profile(composition)
+            renyi = curves.rdp_profile(composition)
             guarantee = RDP(alpha=wanted.alpha, epsilon=renyi.divergence(wanted.alpha))
             found = [Bound(guarantee=guarantee, method=renyi.method, rigour=renyi.rigour)]
         case ZCDP():
-            found = [_of_total(zcdp_profile(composition))]
+            found = [_of_total(curves.zcdp_profile(composition))]
         case GDP():
-            found = [_of_total(gdp_profile(composition))]
+            found = [_of_total(curves.gdp_profile(composition))]
         case PureDP():
             try:
-                found = [_of_total(pure_profile(composition))]
+                found = [_of_total(curves.pure_profile(composition))]
             except CannotBound:
                 found = []
         case _:
@@ -64,7 +55,7 @@ def bounds(composition: Composition, wanted: AnyGuarantee, *, enough: float = 0.
     return sorted(found, key=lambda bound: leading_figure(bound.guarantee))
 
 
-def _of_total(profile: ImpliedProfile) -> Bound:
+def _of_total(profile: curves.ImpliedProfile) -> Bound:
     return Bound(guarantee=profile.guarantee, method=profile.method, rigour=profile.rigour)
 
 
@@ -75,7 +66,7 @@ _MANY_DIFFERENT = 4096
 def _approximate(composition: Composition, delta: float, enough: float) -> list[Bound]:
     found: list[Bound] = []
     refused: list[CannotBound] = []
-    for accountant in ACCOUNTANTS:
+    for accountant in curves.ACCOUNTANTS:
         try:
             found.append(_at(accountant(composition), delta))
         except CannotBound as error:
@@ -88,8 +79,8 @@ def _approximate(composition: Composition, delta: float, enough: float) -> list[
     return found
 
 
-def _at(profile: PrivacyProfile, delta: float) -> Bound:
-    if isinstance(profile, LossProfile):
+def _at(profile: curves.PrivacyProfile, delta: float) -> Bound:
+    if isinstance(profile, curves.LossProfile):
         at_least, upper = profile.bracket(delta)
     else:
         at_least, upper = None, profile.epsilon(delta)
@@ -207,12 +198,10 @@ def _require_within_budget(composition: Composition, budget: AnyGuarantee) -> No
     spent = bounds(composition, budget)
     if not spent or leading_figure(spent[0].guarantee) > leading_figure(budget) * (1 + CLAIM_TOLERANCE):
         cost = spent[0].guarantee if spent else "more than can be bounded"
-        raise NotCertifiable(
-            f"the releases cost {cost}, the budget was {budget}",
-            where="header.budget",
-            why="a filter that had held this budget would have refused one of them",
-            remedy="run the algorithm again with a curator that holds the budget",
-        )
+        what = f"the releases cost {cost}, the budget was {budget}"
+        why = "a filter that had held this budget would have refused one of them"
+        remedy = "run the algorithm again with a curator that holds the budget"
+        raise NotCertifiable(what, where="header.budget", why=why, remedy=remedy)
 
 
 def _taken_on_trust(

@@ -30,13 +30,9 @@ class TrustedConditions:
 
     def found(self) -> list[Condition]:
         """The conditions, each with how many releases rest on it and the labels of the first."""
-        found = [
-            Condition(code=code, text=text, releases=resting.releases())
-            for (code, text), resting in self._resting.items()
-        ]
-        if self._split_by_position:
-            found.append(Condition(code=Code.SPLIT_BY_POSITION))
-        return found
+        resting = self._resting.items()
+        found = [Condition(code=code, text=text, releases=rest.releases()) for (code, text), rest in resting]
+        return [*found, Condition(code=Code.SPLIT_BY_POSITION)] if self._split_by_position else found
 
     def _rests(self, label: str, code: Code, text: str | None = None) -> None:
         resting = self._resting.setdefault((code, text), _Resting())

@@ -6,6 +6,7 @@ which of them are kept to be shown is limited, and those that fail come first.
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -25,13 +26,8 @@ from dpaudit.ledger.releases import Release
 from dpaudit.mechanisms import AnyMechanism
 
 _BATCH = 8192
-
-#: Beyond so many different label patterns releases are counted, but not grouped.
-_MOST_GROUPS = 1000
-
-#: Costs of so many different releases are remembered.
-_MOST_REMEMBERED = 4096
-
+_MOST_GROUPS = 1000  # beyond so many different label patterns releases are counted, but not grouped
+_MOST_REMEMBERED = 4096  # different releases, and their costs
 _DIGITS = re.compile(r"[0-9]+")
 
 
@@ -41,11 +37,6 @@ class _Plain:
 
     release: PlainRelease
     figure: float
-
-    def account(self) -> ReleaseAccount:
-        pure = self.release.claim_kind == "pure-dp"
-        proved = PureDP(epsilon=self.figure) if pure else ZCDP(rho=self.figure)
-        return _account(self.release.release(), proved)
 
 
 _Judged: TypeAlias = _Plain | ReleaseAccount
@@ -63,11 +54,9 @@ class _Group:
 class ReleaseAccounts:
     """Takes a run's releases one by one, judges each, and counts and keeps what is to be shown.
 
-    Args:
-        prove: the guarantee of one release alone, on its claim's scale where that has one.
-        most_rows: how many rows to keep; None for all.
-        in_batches: whether plain noise costs what its numbers say, which it does for single units; to
-            groups of them each release is another mechanism, and all are proved one by one.
+    `prove` gives the guarantee of one release alone, on its claim's scale where that has one; `most_rows` are
+    kept, or all. In batches plain noise costs what its numbers say, which it does for single units; to groups
+    of them each release is another mechanism, and all are proved one by one.
     """
 
     def __init__(
@@ -77,9 +66,7 @@ class ReleaseAccounts:
         *,
         in_batches: bool = True,
     ) -> None:
-        self._prove = prove
-        self._in_batches = in_batches
-        self._most_rows = most_rows
+        self._prove, self._most_rows, self._in_batches = prove, most_rows, in_batches
         self._waiting: list[Release | PlainRelease] = []
         #: The first that fail, and the first others, each with its position in the run.
         self._failing: list[tuple[int, _Judged]] = []
@@ -114,17 +101,11 @@ class ReleaseAccounts:
     def overview(self) -> Overview:
         """How many releases there are, and how they look together."""
         self._judge_waiting()
-        groups = tuple(
-            ReleaseGroup(
-                pattern=pattern,
-                number=group.number,
-                claimed=group.claimed,
-                failed=group.failed,
-                costliest=_shown(group.costliest),
-            )
-            for (pattern, _, _), group in self._groups.items()
-        )
-        return Overview(total=self._total, claimed=self._claimed, failed=self._failed, groups=groups)
+        groups = []
+        for (pattern, _, _), group in self._groups.items():
+            counts = {name: getattr(group, name) for name in ("number", "claimed", "failed")}
+            groups.append(ReleaseGroup(pattern=pattern, costliest=_shown(group.costliest), **counts))
+        return Overview(total=self._total, claimed=self._claimed, failed=self._failed, groups=tuple(groups))
 
     def _judge_waiting(self) -> None:
         waiting, self._waiting = self._waiting, []
@@ -226,11 +207,10 @@ def _figures(batch: Sequence[PlainRelease]) -> Vector:
     gaussian = np.fromiter((release.noise.kind == "gaussian" for release in batch), np.bool_, size)
     costs = np.full(size, np.nan)
     kinds: tuple[tuple[Kind, NDArray[np.bool_]], ...] = (("gaussian", gaussian), ("laplace", ~gaussian))
-    for kind, of_kind in kinds:
-        for cost, asked in ((pure_epsilon, pure), (rho, ~pure)):
-            chosen = of_kind & asked
-            if chosen.any():
-                costs[chosen] = cost.many(kind, sensitivity[chosen], scale[chosen])
+    for (kind, of_kind), (cost, asked) in itertools.product(kinds, ((pure_epsilon, pure), (rho, ~pure))):
+        chosen = of_kind & asked
+        if chosen.any():
+            costs[chosen] = cost.many(kind, sensitivity[chosen], scale[chosen])
     return times_up(costs, runs)
 
 
@@ -239,4 +219,8 @@ def _account(release: Release, proved: AnyGuarantee) -> ReleaseAccount:
 
 
 def _shown(judged: _Judged) -> ReleaseAccount:
-    return judged if isinstance(judged, ReleaseAccount) else judged.account()
+    if isinstance(judged, ReleaseAccount):
+        return judged
+    pure = judged.release.claim_kind == "pure-dp"
+    proved = PureDP(epsilon=judged.figure) if pure else ZCDP(rho=judged.figure)
+    return _account(judged.release.release(), proved)

@@ -1,10 +1,7 @@
-"""Every error dpaudit raises, each with its code.
+"""Every error dpaudit raises, each with its code; docs/errors.md lists them.
 
-`InputError` (exit status 2): what was asked or given is wrong. `IntegrityError` (exit status 3): a file is
-not what was written. docs/errors.md lists all codes.
-
-Every error says what was wrong, where, why it matters and what to do, in four attributes that a program may
-use too. Input errors are ``ValueError`` as well.
+`InputError` (a ``ValueError``; exit status 2): what was asked or given is wrong.
+`IntegrityError` (exit status 3): a file is not what was written.
 """
 
 from __future__ import annotations
@@ -15,11 +12,8 @@ from typing import ClassVar
 class DpauditError(Exception):
     """What was wrong, where, why it matters and what to do, with a stable code.
 
-    Attributes:
-        what: what was wrong, with the offending value.
-        where: the place - a file and line, a release's label, a parameter.
-        why: why it matters for the guarantee.
-        remedy: what to do about it.
+    `what` has the offending value; `where` is the place - a file and line, a release's label, a parameter;
+    `why` says why it matters for the guarantee, `remedy` what to do about it.
     """
 
     code: ClassVar[str] = "DPA100"
@@ -28,31 +22,24 @@ class DpauditError(Exception):
     default_remedy: ClassVar[str] = ""
 
     def __init__(self, what: str, *, where: str = "", why: str = "", remedy: str = "") -> None:
-        self.what = what
-        self.where = where
+        self.what, self.where = what, where
         self.why = why or self.default_why
         self.remedy = remedy or self.default_remedy
         super().__init__(what, where, self.why, self.remedy)
 
     def __reduce__(self) -> tuple[object, ...]:
         # Errors cross process borders in parallel trials; pickle cannot pass keyword-only fields.
-        return _rebuild, (type(self), self.what, self.where, self.why, self.remedy, self.__dict__)
+        return _rebuild, (type(self), self.args, self.__dict__)
 
     def __str__(self) -> str:
         place = f"{self.where}: " if self.where else ""
-        parts = [f"{self.code} {place}{self.what}"]
-        if self.why:
-            parts.append(f"  why: {self.why}")
-        if self.remedy:
-            parts.append(f"  do:  {self.remedy}")
-        return "\n".join(parts)
+        why = f"\n  why: {self.why}" if self.why else ""
+        remedy = f"\n  do:  {self.remedy}" if self.remedy else ""
+        return f"{self.code} {place}{self.what}{why}{remedy}"
 
 
-def _rebuild(
-    kind: type[DpauditError], what: str, where: str, why: str, remedy: str, fields: dict[str, object]
-) -> DpauditError:
-    error = kind.__new__(kind)
-    DpauditError.__init__(error, what, where=where, why=why, remedy=remedy)
+def _rebuild(kind: type[DpauditError], args: tuple[str, ...], fields: dict[str, object]) -> DpauditError:
+    error = kind.__new__(kind, *args)
     error.__dict__.update(fields)
     return error
 
@@ -193,30 +180,24 @@ class TrialFailed(InputError):
     """An algorithm raised in one trial of an audit.
 
     The algorithm's own message is only in the chained cause, for the data's holder: it may be about records.
-
-    Attributes:
-        seed: the audit's root seed.
-        side: 0 for the data, 1 for the neighbour.
-        index: the trial, or the first one of a batch; ``SeedSequence((seed, side, index))`` seeds it.
-        partial: the scores of the trials before it, where a runner kept them.
     """
 
     code = "DPA601"
     default_why = "leaving failed trials out would change the distribution that is audited"
     default_remedy = "repeat the trial with repeat_trial, and correct the algorithm"
 
-    seed: int
-    side: int
-    index: int
+    seed: int  # the audit's root seed
+    side: int  # 0 for the data, 1 for the neighbour
+    index: int  # the trial, or the first one of a batch; ``SeedSequence((seed, side, index))`` seeds it
     trials: int
-    partial: object = None
+    partial: object = None  # the scores of the trials before it, where a runner kept them
 
     @classmethod
     def in_trial(cls, raised: str, *, seed: int, side: int, index: int, trials: int = 1) -> TrialFailed:
         """The error of one trial, or of a batch of trials, with the call that repeats it."""
-        batch = f" in a batch of {trials}" if trials > 1 else ""
-        call = "repeat_batch" if trials > 1 else "repeat_trial"
-        size = f", trials={trials}" if trials > 1 else ""
+        batch, call, size = "", "repeat_trial", ""
+        if trials > 1:
+            batch, call, size = f" in a batch of {trials}", "repeat_batch", f", trials={trials}"
         error = cls(
             f"the algorithm raised {raised}{batch}",
             where=f"seed {seed}, side {side}, trial {index}",

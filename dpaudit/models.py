@@ -9,16 +9,8 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, ClassVar
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    JsonValue,
-    PlainSerializer,
-    ValidationError,
-)
+import pydantic
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, ValidationError
 
 from dpaudit.errors import InputError, InvalidParameter, NormMismatch, UnknownKind
 
@@ -94,7 +86,7 @@ Parameters = Annotated[
     Mapping[str, JsonValue],
     BeforeValidator(lambda value: _thawed(value) if isinstance(value, FrozenMapping) else value),
     AfterValidator(FrozenMapping),
-    PlainSerializer(_thawed, return_type=dict[str, JsonValue]),
+    pydantic.PlainSerializer(_thawed, return_type=dict[str, JsonValue]),
 ]
 
 
@@ -127,40 +119,30 @@ def explain(error: ValidationError, model: type[BaseModel]) -> InputError:
     """Pydantic's first complaint as an error of ours that names field, value and place."""
     first = error.errors(include_url=False)[0]
     context = first.get("ctx", {})
-    if isinstance(context.get("error"), InputError):
-        found: InputError = context["error"]
+    found = context.get("error")
+    if isinstance(found, InputError):
         return found
     kind = first["type"]
     path = [str(part) for part in first["loc"] if not str(part).startswith("function-")]
     place = ".".join([model.__name__, *path])
     message = first["msg"].removeprefix("Value error, ")
     if kind == "union_tag_invalid":
-        known = [tag.strip(" '") for tag in str(context.get("expected_tags")).split(",")]
-        return UnknownKind(
-            f"unknown kind {context.get('tag')!r}",
-            where=place,
-            remedy=f"{_near(str(context.get('tag')), known)}known kinds: {', '.join(known)}",
-        )
+        tag, tags = context.get("tag"), str(context.get("expected_tags")).split(",")
+        known = [name.strip(" '") for name in tags]
+        remedy = f"{_near(str(tag), known)}known kinds: {', '.join(known)}"
+        return UnknownKind(f"unknown kind {tag!r}", where=place, remedy=remedy)
     if kind == "literal_error" and path and path[-1] == "norm":
         return NormMismatch(f"sensitivity norm: {message}, got {first.get('input')!r}", where=place)
     if kind == "missing":
-        return InvalidParameter(
-            "a required field is missing",
-            where=place,
-            why="its value would have to be guessed",
-            remedy="add the field",
-        )
+        why = "its value would have to be guessed"
+        return InvalidParameter("a required field is missing", where=place, why=why, remedy="add the field")
     if kind == "extra_forbidden":
         remedy = "leave it out, or correct its name"
         if len(path) == 1:
             known = list(model.model_fields)
             remedy = f"{_near(path[0], known)}known fields: {', '.join(known)}"
-        return InvalidParameter(
-            f"unknown field {path[-1]!r}",
-            where=place,
-            why="a misspelled field would have to be guessed",
-            remedy=remedy,
-        )
+        why = "a misspelled field would have to be guessed"
+        return InvalidParameter(f"unknown field {path[-1]!r}", where=place, why=why, remedy=remedy)
     shown = "" if kind == "value_error" else f" (got {_short(first.get('input'))})"
     return InvalidParameter(f"{message}{shown}", where=place)
 

@@ -1,11 +1,9 @@
 """What a book holds of one data set: the events, the entries that they make up, and what is left.
 
-Costs add up over runs on three scales: rho, the square of mu, and pure epsilon. That later runs, and how
-many there are, are chosen after seeing earlier results does not change the sum:
-`dpaudit.accountants.filters.filters` names the theorems.
-
-Rows are read as strictly as what others rely on must be: sums over lines that this version of dpaudit does
-not understand would show budget that is not left, so whatever it would not have written is refused.
+Costs add up over runs on three scales: rho, the square of mu, and pure epsilon. That later runs, and how many
+there are, are chosen after seeing earlier results does not change the sum
+(`dpaudit.accountants.filters.filters`). Whatever this version of dpaudit would not have written is refused: a
+sum over lines that it does not understand would show budget that is not left.
 """
 
 from __future__ import annotations
@@ -43,16 +41,11 @@ _GUARANTEE: TypeAdapter[AnyGuarantee] = TypeAdapter(Guarantee)
 
 @dataclass(frozen=True)
 class Event:
-    """One line of the book; lines are only ever added.
+    """One line of the book, at its place `number`; lines are only ever added.
 
-    Attributes:
-        number: its place in the book.
-        reservation: what it is about, eight hexadecimal digits.
-        action: a reservation made, spent or cancelled.
-        cost: what the reservation counts from here on, on the budget's scale.
-        ledger_hash: of a run that was accounted for, the last hash of its ledger.
-        note: the author's words.
-        at: the time, UTC, ISO 8601.
+    The reservation is eight hexadecimal digits, and counts `cost` from here on; `ledger_hash` is the last
+    hash of the ledger of a run that was accounted for, `note` the author's words, `at` the time, UTC, ISO
+    8601.
     """
 
     number: int
@@ -76,14 +69,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Account:
-    """A data set's budget and everything that counts against it.
-
-    Attributes:
-        dataset: its name in the book.
-        budget: what all runs together are held to.
-        unit, neighbouring, trust_model: whom the budget protects; every run must be about the same.
-        events: all of them, oldest first.
-    """
+    """A data set's budget, whom it protects, as every run must, and all events, oldest first."""
 
     dataset: str
     budget: Budget
@@ -120,10 +106,9 @@ class Account:
     def fits(self, cost: Budget, instead_of: Budget | None = None) -> bool:
         """Whether a cost still fits, in the place of one that is counted already.
 
-        Sums are exact; the budget may be exceeded by the tolerance with which every claim is met, so that ten
-        tenths make a whole.
+        Sums are exact; the tolerance with which every claim is met lets ten tenths make a whole.
         """
-        freed = Fraction(0) if instead_of is None else amount(instead_of)
+        freed = 0 if instead_of is None else amount(instead_of)
         together = self._committed() - freed + amount(cost)
         return together <= amount(self.budget) * (1 + Fraction(CLAIM_TOLERANCE))
 
@@ -149,19 +134,13 @@ def require_budget(guarantee: AnyGuarantee, where: str) -> Budget:
     """
     if isinstance(guarantee, PureDP | ZCDP | GDP):
         if math.copysign(1.0, leading_figure(guarantee)) < 0:
-            raise InvalidParameter(
-                f"a figure of {leading_figure(guarantee)}",
-                where=where,
-                why="nothing costs less than nothing",
-                remedy="give 0, or more",
-            )
+            what = f"a figure of {leading_figure(guarantee)}"
+            why = "nothing costs less than nothing"
+            raise InvalidParameter(what, where=where, why=why, remedy="give 0, or more")
         return guarantee
-    raise InvalidParameter(
-        f"a budget of {guarantee}",
-        where=where,
-        why="what is left of it after a run depends on how the run is composed with all others",
-        remedy="state it as zCDP, GDP or pure DP; `dpaudit convert` names the largest rho that meets it",
-    )
+    why = "what is left of it after a run depends on how the run is composed with all others"
+    remedy = "state it as zCDP, GDP or pure DP; `dpaudit convert` names the largest rho that meets it"
+    raise InvalidParameter(f"a budget of {guarantee}", where=where, why=why, remedy=remedy)
 
 
 def _sum(costs: Iterable[Budget]) -> Fraction:
@@ -213,23 +192,15 @@ def account_of(row: Mapping[str, Any], events: list[dict[str, Any]], *, where: s
     dataset = str(row["dataset"])
     place = f"{where}: account {dataset!r}"
     if row["schema"] != SCHEMA:
-        raise BookFormat(
-            f"schema {row['schema']!r} where this version reads {SCHEMA!r}",
-            where=place,
-            why="lines of another version may count otherwise",
-            remedy="use the version of dpaudit that wrote it",
-        )
+        what = f"schema {row['schema']!r} where this version reads {SCHEMA!r}"
+        why = "lines of another version may count otherwise"
+        raise BookFormat(what, where=place, why=why, remedy="use the version of dpaudit that wrote it")
     budget = _cost(row["budget"], place)
     if not isinstance(row["unit"], str) or not row["unit"].strip():
         raise _damaged(row["unit"], place)
-    return Account(
-        dataset=dataset,
-        budget=budget,
-        unit=row["unit"],
-        neighbouring=Neighbouring(_one_of(Neighbouring, row["neighbouring"], place)),
-        trust_model=TrustModel(_one_of(TrustModel, row["trust_model"], place)),
-        events=_events(events, budget, place),
-    )
+    neighbouring = Neighbouring(_one_of(Neighbouring, row["neighbouring"], place))
+    trust_model = TrustModel(_one_of(TrustModel, row["trust_model"], place))
+    return Account(dataset, budget, row["unit"], neighbouring, trust_model, _events(events, budget, place))
 
 
 def _events(rows: list[dict[str, Any]], budget: Budget, place: str) -> tuple[Event, ...]:

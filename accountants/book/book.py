@@ -5,21 +5,11 @@ from __future__ import annotations
 import secrets
 from datetime import UTC, datetime
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from dpaudit.accountants.accounting import account as account_for
-from dpaudit.accountants.book.accounts import (
-    SCHEMA,
-    Account,
-    Action,
-    Budget,
-    account_of,
-    cost_text,
-    nothing,
-    require_budget,
-    require_words,
-)
+from dpaudit.accountants.book import accounts
+from dpaudit.accountants.book.accounts import Account, Budget, cost_text, require_budget, require_words
 from dpaudit.accountants.book.tables import Tables
 from dpaudit.claims.claims import Claim
 from dpaudit.claims.guarantees import AnyGuarantee
@@ -36,11 +26,8 @@ class Book:
 
     A reservation counts from the moment it is made, whatever happens to the run: a crash leaks nothing. It
     can be spent later by any process that knows its name, or cancelled once it is certain that nothing was
-    released.
-
-    Args:
-        address: a file for SQLite, or a URL such as ``postgresql://user@host/database``.
-        make: make the book where there is none.
+    released. `address` is a file for SQLite, or a URL such as ``postgresql://user@host/database``; `make`
+    makes the book where there is none.
 
     Raises:
         BookUnavailable: the database does not answer.
@@ -54,9 +41,7 @@ class Book:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         self._tables.close()
 
     @property
@@ -90,31 +75,20 @@ class Book:
         require_words(unit, "unit of privacy", where=f"account {dataset!r}")
         with self._tables.writing() as connection:
             if self._tables.account(connection, dataset) is not None:
-                raise UsageError(
-                    f"{dataset!r} has an account already",
-                    where=self._tables.shown,
-                    why="a budget that could be stated again would be no budget",
-                    remedy="look at it with `dpaudit book show`",
-                )
-            row = {
-                "dataset": dataset,
-                "schema": SCHEMA,
-                "budget": cost_text(kept),
-                "unit": unit,
-                "neighbouring": str(claim.neighbouring),
-                "trust_model": str(claim.trust_model),
-                "at": _now(),
-            }
-            self._tables.add(connection, "accounts", row)
+                what = f"{dataset!r} has an account already"
+                where = self._tables.shown
+                why = "a budget that could be stated again would be no budget"
+                raise UsageError(what, where=where, why=why, remedy="look at it with `dpaudit book show`")
+            row = {"dataset": dataset, "schema": accounts.SCHEMA, "budget": cost_text(kept), "unit": unit}
+            about = {"neighbouring": str(claim.neighbouring), "trust_model": str(claim.trust_model)}
+            self._tables.add(connection, "accounts", {**row, **about, "at": _now()})
             return self._locked(connection, dataset)
 
     def reserve(self, dataset: str, cost: AnyGuarantee, *, note: str = "") -> str:
         """Set a run's cost aside before it is started; the reservation's name.
 
-        Raises:
-            BudgetExceeded: it does not fit; nothing is set aside.
-            ClaimMismatch: a cost on another scale than the budget's.
-            UsageError: no such account.
+        Raises `BudgetExceeded`: it does not fit; nothing is set aside; `ClaimMismatch`: a cost on another
+        scale than the budget's; `UsageError`: no such account.
         """
         require_words(note, "note", where=f"account {dataset!r}", empty=True)
         with self._tables.writing() as connection:
@@ -129,18 +103,13 @@ class Book:
             return reservation
 
     def spend(self, reservation: str, ledger: Ledger | None = None, *, published: bool = False) -> Account:
-        """Turn a reservation into what the run cost.
+        """Turn a reservation into what the run cost: its ledger's cost takes the reservation's place.
 
-        Args:
-            reservation: its name.
-            ledger: the run's; its cost takes the reservation's place. Without one the whole reservation is
-                spent: so settle a run that was cut short.
-            published: the run's output is known to others already, so its cost is entered even if it does not
-                fit.
+        Without a ledger the whole reservation is spent: so settle a run that was cut short. Where the run's
+        output is known to others already (`published`), its cost is entered even if it does not fit.
 
         Raises:
-            BudgetExceeded: the run cost more than was reserved, and the rest does not fit; the reservation
-                stands.
+            BudgetExceeded: the run cost more than was reserved, and does not fit; the reservation stands.
             ClaimMismatch: the ledger is about another unit, relation or trust model.
             CannotBound: the ledger has no bound on the budget's scale, or a premise of it fails.
             NotCertifiable, LedgerTruncated: the ledger is unhashed, unfinished, without noise or seeded.
@@ -166,17 +135,16 @@ class Book:
         Raises `UsageError`: no such reservation, it is settled already, or the note is empty.
         """
         if not note.strip():
-            raise UsageError(
-                "a cancellation without a reason",
-                where=f"reservation {reservation}",
-                why="budget may come back only if it is certain that nothing was released",
-                remedy="say how that is known",
-            )
+            what = "a cancellation without a reason"
+            where = f"reservation {reservation}"
+            why = "budget may come back only if it is certain that nothing was released"
+            raise UsageError(what, where=where, why=why, remedy="say how that is known")
         require_words(note, "note", where=f"reservation {reservation}")
         with self._tables.writing() as connection:
             account = self._of(connection, reservation)
             self._open(account, reservation)
-            self._note(connection, account.dataset, reservation, "cancel", nothing(account.budget), note=note)
+            free = accounts.nothing(account.budget)
+            self._note(connection, account.dataset, reservation, "cancel", free, note=note)
             return self._locked(connection, account.dataset)
 
     def _locked(self, connection: Connection, dataset: str) -> Account:
@@ -184,62 +152,56 @@ class Book:
         row = self._tables.account(connection, dataset)
         if row is None:
             known = ", ".join(self._tables.datasets(connection)) or "none"
-            raise UsageError(
-                f"no account {dataset!r}; there are: {known}",
-                where=self._tables.shown,
-                why="what is not in the book is held to no budget",
-                remedy="open one with `dpaudit book open`",
-            )
+            what = f"no account {dataset!r}; there are: {known}"
+            where = self._tables.shown
+            why = "what is not in the book is held to no budget"
+            raise UsageError(what, where=where, why=why, remedy="open one with `dpaudit book open`")
         events = self._tables.events(connection, dataset)
-        return account_of(row, events, where=self._tables.shown)
+        return accounts.account_of(row, events, where=self._tables.shown)
 
     def _of(self, connection: Connection, reservation: str) -> Account:
         require_words(reservation, "reservation", where=self._tables.shown)
         dataset = self._tables.dataset_of(connection, reservation)
         if dataset is None:
-            raise UsageError(
-                f"no reservation {reservation!r}",
-                where=self._tables.shown,
-                why="only what was reserved can be spent or cancelled",
-                remedy="reserve first; `dpaudit book show` lists what is open",
-            )
+            what = f"no reservation {reservation!r}"
+            why = "only what was reserved can be spent or cancelled"
+            remedy = "reserve first; `dpaudit book show` lists what is open"
+            raise UsageError(what, where=self._tables.shown, why=why, remedy=remedy)
         return self._locked(connection, dataset)
 
     def _open(self, account: Account, reservation: str) -> Budget:
         """What an unsettled reservation counts."""
         entry = next(entry for entry in account.entries if entry.reservation == reservation)
         if entry.state != "reserved":
-            raise UsageError(
-                f"{entry.state} already",
-                where=f"reservation {reservation}",
-                why="a run is settled once",
-                remedy="reserve again for another run",
-            )
+            what = f"{entry.state} already"
+            where = f"reservation {reservation}"
+            why = "a run is settled once"
+            raise UsageError(what, where=where, why=why, remedy="reserve again for another run")
         return entry.cost
 
     def _spent_already(self, account: Account, reservation: str, ledger: Ledger) -> bool:
         """Whether this very run was spent under this reservation: settled twice, it counts once."""
-        for event in account.events:
-            if event.ledger_hash is not None and event.ledger_hash == _run_of(ledger):
-                if event.reservation == reservation:
-                    return True
-                raise UsageError(
-                    f"this ledger was spent under reservation {event.reservation}",
-                    where=f"reservation {reservation}",
-                    why="one run is spent once",
-                    remedy="give the ledger of this reservation's own run",
-                )
-        return False
+        run = _run_of(ledger)
+        spent = next(
+            (e.reservation for e in account.events if run is not None and e.ledger_hash == run), None
+        )
+        if spent not in {None, reservation}:
+            what = f"this ledger was spent under reservation {spent}"
+            where = f"reservation {reservation}"
+            remedy = "give the ledger of this reservation's own run"
+            raise UsageError(what, where=where, why="one run is spent once", remedy=remedy)
+        return spent is not None
 
     def _note(
         self,
         connection: Connection,
         dataset: str,
         reservation: str,
-        action: Action,
+        action: str,
         cost: Budget,
-        **rest: str | None,  # note, ledger_hash
+        **rest: str | None,
     ) -> None:
+        """Write an event; `rest` are its note and ledger_hash."""
         row = {"dataset": dataset, "reservation": reservation, "action": action, "at": _now(), **rest}
         self._tables.add(connection, "events", {**row, "cost": cost_text(cost)})
 
@@ -278,20 +240,15 @@ def _cost_of(ledger: Ledger, account: Account) -> Budget:
         )
     failing = [str(premise) for premise in getattr(ledger.claim, "premises", ()) if not premise.holds]
     if failing:
-        raise CannotBound(
-            f"a premise fails: {'; '.join(failing)}",
-            where=place,
-            why="without it nothing bounds what the run cost: the figure of its releases may be too small",
-            remedy=_UNKNOWN_COST.format(instead="run it again with parameters that meet it"),
-        )
+        why = "without it nothing bounds what the run cost: the figure of its releases may be too small"
+        remedy = _UNKNOWN_COST.format(instead="run it again with parameters that meet it")
+        raise CannotBound(f"a premise fails: {'; '.join(failing)}", where=place, why=why, remedy=remedy)
     about = {"unit": account.unit, "neighbouring": account.neighbouring, "trust_model": account.trust_model}
     found = account_for(ledger, Claim(account.budget, **about)).bounds
     if not found:
-        raise CannotBound(
-            f"the run of {ledger.header.algorithm!r} has no bound on the scale of {account.budget}",
-            where=f"account {account.dataset!r}",
-            remedy="keep the budget on a scale that all its mechanisms have, such as zCDP",
-        )
+        what = f"the run of {ledger.header.algorithm!r} has no bound on the scale of {account.budget}"
+        remedy = "keep the budget on a scale that all its mechanisms have, such as zCDP"
+        raise CannotBound(what, where=f"account {account.dataset!r}", remedy=remedy)
     return _same_scale(account, found[0].guarantee)
 
 
@@ -299,11 +256,9 @@ def _same_scale(account: Account, cost: AnyGuarantee) -> Budget:
     """The cost, if it is on the scale of the account's budget."""
     found = require_budget(cost, where=f"account {account.dataset!r}")
     if type(found) is not type(account.budget):
-        raise ClaimMismatch(
-            f"a cost of {found} against a budget of {account.budget}",
-            where=f"account {account.dataset!r}",
-            remedy="state the cost on the budget's scale; `dpaudit convert` gives it",
-        )
+        what = f"a cost of {found} against a budget of {account.budget}"
+        remedy = "state the cost on the budget's scale; `dpaudit convert` gives it"
+        raise ClaimMismatch(what, where=f"account {account.dataset!r}", remedy=remedy)
     return found
 
 

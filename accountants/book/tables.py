@@ -3,12 +3,14 @@
 SQLite: `BEGIN IMMEDIATE` takes the one lock on writing before anything is read, and every commit reaches the
 disk. PostgreSQL: the account's row is locked before its events are read, and what others committed meanwhile
 is seen, as `READ COMMITTED` has it: under `REPEATABLE READ` a transaction that waited for the lock would see
-the events of before, whatever else the server's default may be. In both, a process that dies before
-its commit leaves nothing behind, and one that dies after it has its reservation in the book.
+the events of before. In both, a process that dies before its commit leaves nothing behind, and one that dies
+after it has its reservation in the book.
 """
 
 from __future__ import annotations
 
+import contextlib
+import functools
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,8 +26,7 @@ _DURABLE = (
     "SELECT set_config('synchronous_commit', 'on', true) WHERE current_setting('synchronous_commit') = 'off'"
 )
 
-#: How long to wait for others who write, in seconds.
-PATIENCE = 60
+PATIENCE = 60  # seconds to wait for others who write
 
 
 class Tables:
@@ -47,11 +48,8 @@ class Tables:
         try:
             self._engine = _engine(url)
         except ImportError:
-            raise MissingExtra(
-                f"the driver for {url.drivername} is not installed",
-                where="book",
-                remedy="pip install 'dpaudit[postgres]'",
-            ) from None
+            what = f"the driver for {url.drivername} is not installed"
+            raise MissingExtra(what, where="book", remedy="pip install 'dpaudit[postgres]'") from None
         try:
             with self._named_errors():
                 self._require_tables(make=make)
@@ -125,20 +123,15 @@ class Tables:
             for table in self._metadata.sorted_tables:
                 columns = found.get_columns(table.name) if found.has_table(table.name) else []
                 if {column["name"] for column in columns} != set(table.columns.keys()):
-                    raise UsageError(
-                        f"its table {table.name!r} does not belong to a budget book",
-                        where=self.shown,
-                        why="what is written there belongs to something else",
-                        remedy="name a new file, a book, or another database",
-                    )
+                    what = f"its table {table.name!r} does not belong to a budget book"
+                    why = "what is written there belongs to something else"
+                    remedy = "name a new file, a book, or another database"
+                    raise UsageError(what, where=self.shown, why=why, remedy=remedy)
 
     def _no_book(self) -> UsageError:
-        return UsageError(
-            "no budget book",
-            where=self.shown,
-            why="nothing is reserved or spent where no budget was stated",
-            remedy="name the book with --book or DPAUDIT_BOOK; `dpaudit book open` makes one",
-        )
+        why = "nothing is reserved or spent where no budget was stated"
+        remedy = "name the book with --book or DPAUDIT_BOOK; `dpaudit book open` makes one"
+        return UsageError("no budget book", where=self.shown, why=why, remedy=remedy)
 
     def _table(self, name: str) -> Any:
         return self._metadata.tables[f"dpaudit_{name}"]
@@ -156,44 +149,25 @@ def _url(address: str | Path) -> URL:
     from sqlalchemy.exc import ArgumentError
 
     text = str(address)
-    if "://" not in text:
-        if text.startswith((":", "file:")):
-            raise _fleeting(text)
-        folder = Path(text).absolute().parent
-        if not text or not folder.is_dir():
-            raise UsageError(f"no folder {folder}", where=text, remedy="make the folder first")
-        return URL.create("sqlite", database=text)
-    try:
-        url = make_url(text)
-    except (ArgumentError, ValueError):
-        raise _foreign("an address that cannot be read") from None
-    match url.get_backend_name():
-        case "sqlite":
-            if not url.database or url.database.startswith((":", "file:")) or url.query:
-                raise _fleeting(text)
-            return url.set(drivername="sqlite")
-        case "postgresql":
-            return url.set(drivername="postgresql+psycopg")
-        case other:
-            raise _foreign(f"a {other} database")
-
-
-def _foreign(what: str) -> UsageError:
-    return UsageError(
-        what,
-        where="--book",
-        why="only SQLite and PostgreSQL are known to keep two runs from spending the same budget",
-        remedy="name a file, or postgresql://user@host/database",
-    )
-
-
-def _fleeting(text: str) -> UsageError:
-    return UsageError(
-        f"{text!r} names no file",
-        where="--book",
-        why="a book in memory ends with its process, and its budget could be spent again",
-        remedy="name a file: book.sqlite, or sqlite:///folder/book.sqlite",
-    )
+    what, url = "an address that cannot be read", URL.create("sqlite", database=text)
+    with contextlib.suppress(ArgumentError, ValueError):
+        url = make_url(text) if "://" in text else url
+        what = f"a {url.get_backend_name()} database"
+    if what == "a postgresql database":
+        return url.set(drivername="postgresql+psycopg")
+    if what != "a sqlite database":
+        why = "only SQLite and PostgreSQL are known to keep two runs from spending the same budget"
+        remedy = "name a file, or postgresql://user@host/database"
+        raise UsageError(what, where="--book", why=why, remedy=remedy)
+    file = url.database or ""
+    if file.startswith((":", "file:")) or ("://" in text and (not file or url.query)):
+        why = "a book in memory ends with its process, and its budget could be spent again"
+        remedy = "name a file: book.sqlite, or sqlite:///folder/book.sqlite"
+        raise UsageError(f"{text!r} names no file", where="--book", why=why, remedy=remedy)
+    folder = Path(file).absolute().parent
+    if "://" not in text and not (file and folder.is_dir()):
+        raise UsageError(f"no folder {folder}", where=text, remedy="make the folder first")
+    return url.set(drivername="sqlite")
 
 
 def _engine(url: URL) -> Engine:
@@ -202,14 +176,9 @@ def _engine(url: URL) -> Engine:
 
     if url.drivername != "sqlite":
         waiting = {"connect_timeout": 10}
-        engine = create_engine(
-            url, poolclass=NullPool, connect_args=waiting, isolation_level="READ COMMITTED"
-        )
-
-        def durable(connection: Connection) -> None:
-            connection.exec_driver_sql(_DURABLE)
-
-        event.listen(engine, "begin", durable)
+        level = "READ COMMITTED"
+        engine = create_engine(url, poolclass=NullPool, connect_args=waiting, isolation_level=level)
+        event.listen(engine, "begin", lambda connection: connection.exec_driver_sql(_DURABLE))
         return engine
     engine = create_engine(url, poolclass=NullPool, connect_args={"timeout": PATIENCE})
 
@@ -219,11 +188,8 @@ def _engine(url: URL) -> Engine:
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute("PRAGMA foreign_keys = ON")
 
-    def begun(connection: Connection) -> None:
-        connection.exec_driver_sql("BEGIN IMMEDIATE")
-
     event.listen(engine, "connect", connected)
-    event.listen(engine, "begin", begun)
+    event.listen(engine, "begin", lambda connection: connection.exec_driver_sql("BEGIN IMMEDIATE"))
     return engine
 
 
@@ -231,25 +197,18 @@ def _tables() -> MetaData:
     from sqlalchemy import Column, ForeignKey, Integer, MetaData, String, Table, UniqueConstraint
 
     metadata = MetaData()
-
-    def texts(*names: str) -> list[Any]:
-        return [Column(name, String, nullable=False) for name in names]
-
-    Table(
-        "dpaudit_accounts",
-        metadata,
-        Column("dataset", String, primary_key=True),
-        *texts("schema", "budget", "unit", "neighbouring", "trust_model", "at"),
-    )
+    texts = functools.partial(Column, type_=String, nullable=False)
+    budgets = map(texts, ("schema", "budget", "unit", "neighbouring", "trust_model", "at"))
+    Table("dpaudit_accounts", metadata, Column("dataset", String, primary_key=True), *budgets)
     Table(
         "dpaudit_events",
         metadata,
         Column("number", Integer, primary_key=True, autoincrement=True),
         Column("dataset", ForeignKey("dpaudit_accounts.dataset"), nullable=False, index=True),
         Column("reservation", String, nullable=False, index=True),
-        *texts("action", "cost"),
+        *map(texts, ("action", "cost")),
         Column("ledger_hash", String),
-        *texts("note", "at"),
+        *map(texts, ("note", "at")),
         UniqueConstraint("dataset", "ledger_hash"),  # one run is spent once
     )
     return metadata

@@ -112,11 +112,9 @@ def enclose(exposures: Sequence[Runs], neighbouring: Neighbouring, near: ApproxD
     spacing = 1e-4 * max(1.0, epsilon / 8.0, needed / 40)
     try:
         composed = [_composed(exposure, neighbouring, spacing) for exposure in exposures]
-        return Enclosure(
-            _largest([one.rounded_up for one in composed], delta),
-            _largest([one.rounded_down for one in composed], delta),
-            all(one.same for one in composed),
-        )
+        pessimistic = _largest([one.rounded_up for one in composed], delta)
+        optimistic = _largest([one.rounded_down for one in composed], delta)
+        return Enclosure(pessimistic, optimistic, all(one.same for one in composed))
     except CannotBound:
         raise
     except Exception as error:  # noqa: BLE001  (whatever another library raises, the proof stands without it)
@@ -129,10 +127,8 @@ def _convolutions(exposure: Runs) -> int:
     if runs > MOST_RUNS:
         raise _no_opinion(f"it is limited to {MOST_RUNS} runs, and these are {runs}")
     # Sampled noise has two distributions, one for each order of its pair.
-    needed = sum(
-        (count.bit_length() + count.bit_count()) * (2 if isinstance(mechanism, PoissonSampled) else 1)
-        for mechanism, count in exposure
-    )
+    orders = ((2 if isinstance(mechanism, PoissonSampled) else 1, count) for mechanism, count in exposure)
+    needed = sum(both * (count.bit_length() + count.bit_count()) for both, count in orders)
     if needed > MOST_CONVOLUTIONS:
         limit = f"{needed} convolutions, and {MOST_CONVOLUTIONS} are the limit"
         raise _no_opinion(f"it would take too long: {limit}")

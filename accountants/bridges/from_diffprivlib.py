@@ -35,12 +35,8 @@ def from_diffprivlib(
     """
     spends, remedy = getattr(spent, "spent_budget", spent), "give accountant.spent_budget"
     if not isinstance(spends, Sequence) or isinstance(spends, str | bytes):
-        raise UsageError(
-            f"a {type(spent).__name__}",
-            where="spent_budget",
-            why="what was spent is a list of pairs",
-            remedy=remedy,
-        )
+        why = "what was spent is a list of pairs"
+        raise UsageError(f"a {type(spent).__name__}", where="spent_budget", why=why, remedy=remedy)
     return declared_ledger(
         releases_of(spends, "spent_budget", ("epsilon", "delta"), remedy, _mechanism),
         algorithm=algorithm,
@@ -52,12 +48,9 @@ def from_diffprivlib(
 
 def _mechanism(place: str, epsilon: Any, delta: Any) -> tuple[OpaquePureDP | OpaqueApproxDP, int]:
     if epsilon == float("inf") or delta == 1:
-        raise CannotBound(
-            f"a spend of epsilon {epsilon} and delta {delta}",
-            where=place,
-            why="that promises nothing, and so does the whole run",
-            remedy="add noise",
-        )
+        what = f"a spend of epsilon {epsilon} and delta {delta}"
+        why = "that promises nothing, and so does the whole run"
+        raise CannotBound(what, where=place, why=why, remedy="add noise")
     if not isinstance(delta, bool) and delta == 0:
         return OpaquePureDP(epsilon=epsilon, justification=JUSTIFICATION), 1
     return OpaqueApproxDP(epsilon=epsilon, delta=delta, justification=JUSTIFICATION), 1

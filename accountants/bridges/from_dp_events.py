@@ -14,6 +14,7 @@ from fractions import Fraction
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
+from dpaudit import mechanisms as ours
 from dpaudit.accountants.bridges.imported_ledger import named
 from dpaudit.accountants.closed_forms.rounding import down, sqrt_up, up
 from dpaudit.claims.relations import Neighbouring
@@ -21,16 +22,7 @@ from dpaudit.claims.sensitivity import L1, L2
 from dpaudit.errors import CannotBound, ClaimMismatch, InputError, InvalidParameter
 from dpaudit.ledger.ledger import Header, Ledger
 from dpaudit.ledger.releases import Release
-from dpaudit.mechanisms import (
-    AnyMechanism,
-    DiscreteLaplace,
-    Gaussian,
-    Laplace,
-    OpaqueZCDP,
-    PoissonSampled,
-    RandomizedResponse,
-    TreeAggregation,
-)
+from dpaudit.mechanisms import AnyMechanism, Gaussian, Laplace, OpaqueZCDP, PoissonSampled
 
 if TYPE_CHECKING:
     from dp_accounting.dp_event import DpEvent
@@ -84,20 +76,16 @@ def _neighbouring(
         NeighboringRelation.REPLACE_SPECIAL: Neighbouring.ZERO_OUT,
     }
     if relation not in natural:
-        raise InvalidParameter(
-            f"{relation!r} as a relation",
-            where="relation",
-            remedy="give one of dp_accounting.NeighboringRelation",
-        )
-    if asked is None or asked == natural[relation]:
-        return natural[relation]
-    if whole and relation is NeighboringRelation.REPLACE_SPECIAL and asked == Neighbouring.REPLACE_ONE:
+        remedy = "give one of dp_accounting.NeighboringRelation"
+        raise InvalidParameter(f"{relation!r} as a relation", where="relation", remedy=remedy)
+    own = natural[relation]
+    if asked is None or asked == own:
+        return own
+    if whole and own is Neighbouring.ZERO_OUT and asked == Neighbouring.REPLACE_ONE:
         return Neighbouring.REPLACE_ONE
-    raise ClaimMismatch(
-        f"events under {relation.name} for a ledger under {str(asked)!r}",
-        where="neighbouring",
-        remedy=f"leave it out: these events are about {str(natural[relation])!r}",
-    )
+    what = f"events under {relation.name} for a ledger under {str(asked)!r}"
+    remedy = f"leave it out: these events are about {str(own)!r}"
+    raise ClaimMismatch(what, where="neighbouring", remedy=remedy)
 
 
 def _leaves(event: Any, count: int, where: str, depth: int = 0) -> Iterator[tuple[Any, int, str]]:
@@ -105,9 +93,8 @@ def _leaves(event: Any, count: int, where: str, depth: int = 0) -> Iterator[tupl
     from dp_accounting import dp_event
 
     if depth > _DEEPEST:
-        raise InvalidParameter(
-            f"events more than {_DEEPEST} deep", where=where[:60], remedy="flatten the tree"
-        )
+        deep = f"events more than {_DEEPEST} deep"
+        raise InvalidParameter(deep, where=where[:60], remedy="flatten the tree")
     if isinstance(event, dp_event.SelfComposedDpEvent):
         times = _whole_number(event.count, "count", where)
         yield from _leaves(event.event, count * times, where, depth + 1)
@@ -134,16 +121,14 @@ def _mechanism(event: Any, relation: NeighboringRelation, moves: float, where: s
     if isinstance(event, dp_event.DiscreteLaplaceDpEvent):
         parameter, reach = _positive(event.noise_parameter, place), _positive(event.sensitivity, place)
         scale = _positive(down(1 / Fraction(parameter)), place)
-        return DiscreteLaplace(scale=scale, sensitivity=L1(moves * reach))
+        return ours.DiscreteLaplace(scale=scale, sensitivity=L1(moves * reach))
     if isinstance(event, dp_event.RandomizedResponseDpEvent):
         return _answer(event, relation, place)
     if isinstance(event, dp_event.ZCDpEvent):
-        found = OpaqueZCDP(rho=event.rho, justification=f"stated by a ZCDpEvent, {where}")
-        if event.xi == 0:
-            return found
+        why = f"stated by a ZCDpEvent, {where}"
+        rho, xi = (OpaqueZCDP(rho=figure, justification=why).rho for figure in (event.rho, event.xi))
         # xi + rho alpha <= (xi + rho) alpha, as every order exceeds 1.
-        xi = OpaqueZCDP(rho=event.xi, justification=found.justification).rho
-        return OpaqueZCDP(rho=up(Fraction(found.rho) + Fraction(xi)), justification=found.justification)
+        return OpaqueZCDP(rho=up(Fraction(rho) + Fraction(xi)), justification=why)
     if isinstance(event, dp_event.PoissonSampledDpEvent):
         return _sampled(event, relation, moves, where)
     if isinstance(event, dp_event.SingleEpochTreeAggregationDpEvent):
@@ -165,12 +150,8 @@ def _answer(event: Any, relation: NeighboringRelation, place: str) -> AnyMechani
     """
     p, k = _positive(event.noise_parameter, place), _whole_number(event.num_buckets, "num_buckets", place)
     if relation.name == "ADD_OR_REMOVE_ONE":
-        raise _no_mechanism(
-            event,
-            place.partition(":")[0],
-            "dp-accounting has it where an answer is replaced, not where one is added",
-            "give the relation REPLACE_ONE",
-        )
+        why = "dp-accounting has it where an answer is replaced, not where one is added"
+        raise _no_mechanism(event, place.partition(":")[0], why, "give the relation REPLACE_ONE")
     if k == 1 or p == 1:
         return None
     if p > 1:
@@ -178,7 +159,7 @@ def _answer(event: Any, relation: NeighboringRelation, place: str) -> AnyMechani
     grown = up(k * (1 - Fraction(p)) / Fraction(p))
     if not math.isfinite(grown):
         raise InvalidParameter(f"noise_parameter = {p!r}", where=place, remedy="add noise")
-    return RandomizedResponse(epsilon=math.log1p(grown) * (1.0 + 4e-16), categories=k)
+    return ours.RandomizedResponse(epsilon=math.log1p(grown) * (1.0 + 4e-16), categories=k)
 
 
 def _sampled(event: Any, relation: NeighboringRelation, moves: float, where: str) -> AnyMechanism | None:
@@ -199,28 +180,21 @@ def _sampled(event: Any, relation: NeighboringRelation, moves: float, where: str
         square = sum(((Fraction(moves) / Fraction(one.sigma)) ** 2 * n for one, n in gaussian), Fraction(0))
         together = Gaussian(sigma=1.0, sensitivity=L2(sqrt_up(square)))
         return PoissonSampled(rate=rate, mechanism=together)
-    raise _no_mechanism(
-        event,
-        where,
-        "only Gaussian noise, or one Laplace release, on a sample is known here",
-        "state its guarantee as an opaque release, with a justification",
-    )
+    why = "only Gaussian noise, or one Laplace release, on a sample is known here"
+    remedy = "state its guarantee as an opaque release, with a justification"
+    raise _no_mechanism(event, where, why, remedy)
 
 
-def _tree(event: Any, relation: NeighboringRelation, moves: float, place: str) -> TreeAggregation:
+def _tree(event: Any, relation: NeighboringRelation, moves: float, place: str) -> AnyMechanism:
     """Trees of which a record is in one: the longest counts."""
     if relation.name != "REPLACE_SPECIAL":
-        raise _no_mechanism(
-            event,
-            place.partition(":")[0],
-            "its theorem is about records replaced by a special one: another change moves all later ones",
-            "give the relation REPLACE_SPECIAL",
-        )
+        why = "its theorem is about records replaced by a special one: another change moves all later ones"
+        raise _no_mechanism(event, place.partition(":")[0], why, "give the relation REPLACE_SPECIAL")
     counts = event.step_counts if isinstance(event.step_counts, list | tuple) else [event.step_counts]
     steps = max((_whole_number(count, "step_counts", place) for count in counts), default=0)
     if not steps:
         raise InvalidParameter("no step_counts", where=place, remedy="give the number of steps of each tree")
-    return TreeAggregation(sigma=event.noise_multiplier, steps=steps, sensitivity=L2(moves))
+    return ours.TreeAggregation(sigma=event.noise_multiplier, steps=steps, sensitivity=L2(moves))
 
 
 def _positive(number: Any, place: str) -> float:

@@ -37,12 +37,8 @@ TAKEN_ON_TRUST = (
 )
 
 _ENTRY = ("noise multiplier", "sample rate", "number of steps")
-
-#: More than any training makes; a ledger cannot hold counts beyond 2^53.
-_MOST_STEPS = 10**9
-
-#: Before it, a file could run code even in the mode that reads weights only (CVE-2025-32434).
-_SAFE_TORCH = (2, 6)
+_MOST_STEPS = 10**9  # more than any training makes; a ledger cannot hold counts beyond 2^53
+_SAFE_TORCH = (2, 6)  # older: a file could run code even in the mode that reads weights only (CVE-2025-32434)
 
 
 def from_opacus(
@@ -64,38 +60,26 @@ def from_opacus(
         InvalidParameter: a noise multiplier, sample rate or number of steps outside its range.
     """
     if neighbouring != Neighbouring.ADD_OR_REMOVE_ONE:
-        raise ClaimMismatch(
-            f"Opacus' history for a ledger under {str(neighbouring)!r}",
-            where="neighbouring",
-            why="a multiplier is the noise over the clipping norm, by which adding an example moves a sum",
-            remedy=f"leave it out: a history is about {str(Neighbouring.ADD_OR_REMOVE_ONE)!r}",
-        )
+        what = f"Opacus' history for a ledger under {str(neighbouring)!r}"
+        why = "a multiplier is the noise over the clipping norm, by which adding an example moves a sum"
+        remedy = f"leave it out: a history is about {str(Neighbouring.ADD_OR_REMOVE_ONE)!r}"
+        raise ClaimMismatch(what, where="neighbouring", why=why, remedy=remedy)
     if isinstance(state, Mapping) and "history" in state and IN_CHECKPOINT in state:
-        raise UsageError(
-            "two histories",
-            where="state",
-            why="which of them is the run's cannot be told",
-            remedy=f"give accountant.state_dict() alone, or a checkpoint with its {IN_CHECKPOINT!r}",
-        )
+        what = "two histories"
+        remedy = f"give accountant.state_dict() alone, or a checkpoint with its {IN_CHECKPOINT!r}"
+        raise UsageError(what, where="state", why="which of them is the run's cannot be told", remedy=remedy)
     inner = state.get(IN_CHECKPOINT, state) if isinstance(state, Mapping) else state
     history = inner.get("history") if isinstance(inner, Mapping) else None
     if not isinstance(inner, Mapping) or not isinstance(history, list | tuple):
-        raise UsageError(
-            "no history of an accountant",
-            where="state",
-            why="what was released cannot be told from anything else in it",
-            remedy=f"give accountant.state_dict(), or a checkpoint with its {IN_CHECKPOINT!r}",
-        )
+        why = "what was released cannot be told from anything else in it"
+        remedy = f"give accountant.state_dict(), or a checkpoint with its {IN_CHECKPOINT!r}"
+        raise UsageError("no history of an accountant", where="state", why=why, remedy=remedy)
+    releases = releases_of(history, "history", _ENTRY, "give the history of accountant.state_dict()", _step)
+    accountant = str(inner.get("mechanism", "not named"))
+    parameters = {"source": "opacus", "accountant": accountant, "taken on trust": list(TAKEN_ON_TRUST)}
+    relation = Neighbouring.ADD_OR_REMOVE_ONE
     return declared_ledger(
-        releases_of(history, "history", _ENTRY, "give the history of accountant.state_dict()", _step),
-        algorithm=algorithm,
-        unit=unit,
-        neighbouring=Neighbouring.ADD_OR_REMOVE_ONE,
-        parameters={
-            "source": "opacus",
-            "accountant": str(inner.get("mechanism", "not named")),
-            "taken on trust": list(TAKEN_ON_TRUST),
-        },
+        releases, algorithm=algorithm, unit=unit, neighbouring=relation, parameters=parameters
     )
 
 
@@ -110,31 +94,23 @@ def read_checkpoint(path: str | Path) -> Mapping[str, Any]:
     except ImportError:
         raise MissingExtra("a checkpoint needs torch", where=str(path), remedy=_WITHOUT_TORCH) from None
     if tuple(int(part) for part in torch.__version__.split(".")[:2]) < _SAFE_TORCH:
-        raise MissingExtra(
-            f"a checkpoint needs torch 2.6 or newer, this is {torch.__version__}",
-            where=str(path),
-            why="older ones run code that a file brings along, even in the mode that reads weights only",
-            remedy=_WITHOUT_TORCH,
-        )
+        what = f"a checkpoint needs torch 2.6 or newer, this is {torch.__version__}"
+        why = "older ones run code that a file brings along, even in the mode that reads weights only"
+        raise MissingExtra(what, where=str(path), why=why, remedy=_WITHOUT_TORCH)
     try:
         with Path(path).open("rb") as file:
             state = torch.load(file, map_location="cpu", weights_only=True)
     except OSError:
         raise
     except Exception as error:  # noqa: BLE001  (torch promises no kind of error for a broken file)
-        raise UsageError(
-            f"torch does not read it as weights: {str(error).splitlines()[0] if str(error) else error!r}",
-            where=str(path),
-            why="objects of other kinds could run code when they are read",
-            remedy="write accountant.state_dict() as JSON",
-        ) from None
+        what = f"torch does not read it as weights: {str(error).splitlines()[0] if str(error) else error!r}"
+        where = str(path)
+        why = "objects of other kinds could run code when they are read"
+        raise UsageError(what, where=where, why=why, remedy="write accountant.state_dict() as JSON") from None
     if not isinstance(state, Mapping):
-        raise UsageError(
-            f"a checkpoint that holds a {type(state).__name__}",
-            where=str(path),
-            why="an accountant's state is a dictionary",
-            remedy="give a file that PrivacyEngine.save_checkpoint wrote",
-        )
+        what = f"a checkpoint that holds a {type(state).__name__}"
+        remedy = "give a file that PrivacyEngine.save_checkpoint wrote"
+        raise UsageError(what, where=str(path), why="an accountant's state is a dictionary", remedy=remedy)
     return state
 
 
@@ -144,11 +120,8 @@ _WITHOUT_TORCH = "pip install 'dpaudit[opacus]', or write accountant.state_dict(
 def _step(place: str, multiplier: Any, rate: Any, steps: Any) -> tuple[PoissonSampled, int]:
     whole = isinstance(steps, numbers.Integral) and not isinstance(steps, bool)
     if not whole or not 0 < int(steps) <= _MOST_STEPS:
-        raise InvalidParameter(
-            f"{steps!r:.40} steps",
-            where=place,
-            why="a step was made or it was not, and a run has at most a billion of them",
-            remedy="give the number of optimizer steps, a whole number written as one",
-        )
+        why = "a step was made or it was not, and a run has at most a billion of them"
+        remedy = "give the number of optimizer steps, a whole number written as one"
+        raise InvalidParameter(f"{steps!r:.40} steps", where=place, why=why, remedy=remedy)
     noise = Gaussian(sigma=multiplier, sensitivity=L2(1.0))
     return PoissonSampled(rate=rate, mechanism=noise), int(steps)

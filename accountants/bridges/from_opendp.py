@@ -72,12 +72,9 @@ def from_opendp(
         opendp_trees.require_constructors(tree, mod.__version__)
         whole = opendp_trees.rebuilt(tree, "measurement")
     if not isinstance(whole, mod.Measurement):
-        raise UsageError(
-            f"a {type(whole).__name__}",
-            where="measurement",
-            why="only a measurement draws noise",
-            remedy="give a measurement, or what opendp.mod.serialize returned of one",
-        )
+        what = f"a {type(whole).__name__}"
+        remedy = "give a measurement, or what opendp.mod.serialize returned of one"
+        raise UsageError(what, where="measurement", why="only a measurement draws noise", remedy=remedy)
     relation = stated_relation(neighbouring)
     distance = distance_of_neighbours(whole, relation, d_in)
     found: Iterable[tuple[str, AnyMechanism]]
@@ -170,12 +167,9 @@ def _by_map(measurement: Any, distance: Any, place: str) -> AnyMechanism:
         measure = "MaxDivergence"
     if not isinstance(figure, float) or not math.isfinite(figure) or not 0 <= delta < 1:
         why = "" if isinstance(figure, float) else f"under {measure} it is a curve and not a figure"
-        raise CannotBound(
-            f"the map says {figure!r}" if not why else f"a measurement under {measure}",
-            where=place,
-            why=why or "that promises nothing",
-            remedy="fix a delta with make_fix_delta" if why else "add noise",
-        )
+        what = f"the map says {figure!r}" if not why else f"a measurement under {measure}"
+        remedy = "fix a delta with make_fix_delta" if why else "add noise"
+        raise CannotBound(what, where=place, why=why or "that promises nothing", remedy=remedy)
     why = f"OpenDP's map says so at d_in = {distance!r}"
     if measure == "MaxDivergence" and delta > 0:
         return ours.OpaqueApproxDP(epsilon=figure, delta=delta, justification=why)
@@ -183,12 +177,9 @@ def _by_map(measurement: Any, distance: Any, place: str) -> AnyMechanism:
         return OpaquePureDP(epsilon=figure, justification=why)
     if measure == "ZeroConcentratedDivergence" and delta == 0:
         return OpaqueZCDP(rho=figure, justification=why)
-    raise CannotBound(
-        f"a measurement under {measure}" + (f" with delta {delta!r}" if delta else ""),
-        where=place,
-        why="no release of a ledger is known by that",
-        remedy="convert it: make_zCDP_to_approxDP, then make_fix_delta",
-    )
+    what = f"a measurement under {measure}" + (f" with delta {delta!r}" if delta else "")
+    remedy = "convert it: make_zCDP_to_approxDP, then make_fix_delta"
+    raise CannotBound(what, where=place, why="no release of a ledger is known by that", remedy=remedy)
 
 
 #: OpenDP's names of the types that count.
@@ -205,34 +196,26 @@ def distance_of_neighbours(whole: Any, relation: Neighbouring, stated: Any) -> f
     """
     metric = str(whole.input_metric.type).partition("<")[0].rpartition("::")[2]  # no path, no parameters
     if metric in _BY_CHANGES and relation is Neighbouring.ADD_OR_REMOVE_ONE:
-        raise ClaimMismatch(
-            f"a measurement under {metric} for a ledger under {str(relation)!r}",
-            where="neighbouring",
-            why="its inputs are as large as each other: nothing is added or removed",
-            remedy=f"give {str(Neighbouring.REPLACE_ONE)!r}",
-        )
+        what = f"a measurement under {metric} for a ledger under {str(relation)!r}"
+        where = "neighbouring"
+        why = "its inputs are as large as each other: nothing is added or removed"
+        raise ClaimMismatch(what, where=where, why=why, remedy=f"give {str(Neighbouring.REPLACE_ONE)!r}")
     if metric in _BY_RECORDS and relation is Neighbouring.ADD_OR_REMOVE_ONE:
         _require_varying_size(whole)
     known = metric in _BY_RECORDS or metric in _BY_CHANGES
     one = 2 if metric in _BY_RECORDS and relation is not Neighbouring.ADD_OR_REMOVE_ONE else 1
     if stated is None:
         if not known:
-            raise UsageError(
-                f"no distance between neighbouring inputs, by {metric}",
-                where="d_in",
-                why="the measurement takes an aggregate, and does not say how far a unit moves it",
-                remedy="state it with --d-in (Python: d_in=)",
-            )
+            what = f"no distance between neighbouring inputs, by {metric}"
+            why = "the measurement takes an aggregate, and does not say how far a unit moves it"
+            raise UsageError(what, where="d_in", why=why, remedy="state it with --d-in (Python: d_in=)")
         return one
     if isinstance(stated, bool) or not isinstance(stated, int | float) or not 0 < stated < math.inf:
         raise InvalidParameter(f"d_in = {stated!r}", where="d_in", remedy="give a finite positive number")
     if known and stated < one:
-        raise InvalidParameter(
-            f"d_in = {stated!r}",
-            where="d_in",
-            why=f"neighbours under {relation} lie {one} apart by {metric}",
-            remedy=f"leave it out, or give {one} or more for units with several records",
-        )
+        why = f"neighbours under {relation} lie {one} apart by {metric}"
+        remedy = f"leave it out, or give {one} or more for units with several records"
+        raise InvalidParameter(f"d_in = {stated!r}", where="d_in", why=why, remedy=remedy)
     if str(whole.input_distance_type) in INTEGERS:
         if stated != int(stated):
             raise InvalidParameter(
@@ -245,12 +228,9 @@ def distance_of_neighbours(whole: Any, relation: Neighbouring, stated: Any) -> f
             single = np.float32(rounded)
             rounded = float(single if float(single) >= rounded else np.nextafter(single, np.float32(np.inf)))
     if not math.isfinite(rounded):
-        raise InvalidParameter(
-            f"d_in = {stated!r}",
-            where="d_in",
-            why=f"no {whole.input_distance_type}, in which {metric} counts, is as large",
-            remedy="give a smaller distance, or the measurement in another type",
-        )
+        why = f"no {whole.input_distance_type}, in which {metric} counts, is as large"
+        remedy = "give a smaller distance, or the measurement in another type"
+        raise InvalidParameter(f"d_in = {stated!r}", where="d_in", why=why, remedy=remedy)
     return rounded
 
 

@@ -36,12 +36,8 @@ def declared_ledger(
         count = release.count if first is None else first.count + release.count
         counted[release.mechanism] = (first or release).model_copy(update={"count": count})
     if not counted:
-        raise InvalidParameter(
-            "no releases",
-            where=algorithm,
-            why="an empty record proves nothing of a run",
-            remedy="read it after the run",
-        )
+        why = "an empty record proves nothing of a run"
+        raise InvalidParameter("no releases", where=algorithm, why=why, remedy="read it after the run")
     header = Header(algorithm=algorithm, unit=unit, neighbouring=neighbouring, parameters=parameters or {})
     ledger = Ledger(header, hashed=False)
     for release in counted.values():
@@ -56,18 +52,11 @@ def releases_of(
     remedy: str,
     mechanism: Callable[..., tuple[AnyMechanism, int]],
 ) -> Iterator[Release]:
-    """A release for each entry of a list, labelled with its place there.
+    """A release for each entry of a list of that name in the other library, labelled with its place there.
 
-    Args:
-        entries: the list; each entry holds one value for each of `fields`.
-        name: the list's name in the other library.
-        fields: what an entry holds.
-        remedy: where such a list is to be had.
-        mechanism: called with an entry's place and values: its mechanism and count.
-
-    Raises:
-        UsageError: an entry of another length.
-        InputError: as `mechanism` does, with the entry's place.
+    Each entry holds one value for each of `fields`; `mechanism`, called with its place and values, gives its
+    mechanism and count. `remedy` says where such a list is to be had. Raises `UsageError`: an entry of
+    another length; and what `mechanism` raises, with the entry's place.
     """
     for position, entry in enumerate(entries):
         place = f"{name}[{position}]"
@@ -93,12 +82,10 @@ def stated_relation(neighbouring: Neighbouring | str) -> Neighbouring:
     try:
         return Neighbouring(neighbouring)
     except ValueError:
-        raise InvalidParameter(
-            f"neighbouring = {neighbouring!r}",
-            where="neighbouring",
-            why="the same figure means another protection under each",
-            remedy=f"give one of {', '.join(map(str, Neighbouring))}",
-        ) from None
+        what = f"neighbouring = {neighbouring!r}"
+        why = "the same figure means another protection under each"
+        remedy = f"give one of {', '.join(map(str, Neighbouring))}"
+        raise InvalidParameter(what, where="neighbouring", why=why, remedy=remedy) from None
 
 
 def named(place: str, error: InputError) -> InputError:

@@ -47,12 +47,8 @@ def library() -> Any:
     except ImportError:
         found, what = None, "OpenDP's measurements need opendp"
     if not hasattr(found, "deserialize"):
-        raise MissingExtra(
-            what,
-            where="from_opendp",
-            why="a measurement's figures come from the library's own map",
-            remedy="pip install 'dpaudit[opendp]'",
-        )
+        why = "a measurement's figures come from the library's own map"
+        raise MissingExtra(what, where="from_opendp", why=why, remedy="pip install 'dpaudit[opendp]'")
     return found
 
 
@@ -69,12 +65,9 @@ def require_constructors(tree: Any, version: str) -> None:
     `CannotBound`: parts that only Polars can read.
     """
     if name_of(tree) is None:
-        raise UsageError(
-            "no serialised measurement",
-            where="measurement",
-            why="it names no constructor",
-            remedy="give what opendp.mod.serialize(measurement) returned",
-        )
+        what = "no serialised measurement"
+        remedy = "give what opendp.mod.serialize(measurement) returned"
+        raise UsageError(what, where="measurement", why="it names no constructor", remedy=remedy)
     _require(tree, version, "measurement", 0)
 
 
@@ -94,12 +87,9 @@ def _require(node: Any, version: str, place: str, depth: int) -> None:
         return
     foreign = next((name for name in _FOREIGN if name in node), None)
     if foreign is not None:
-        raise CannotBound(
-            f"a part {foreign!r}, for Polars to read",
-            where=place,
-            why="reading it may run code that the file brings along",
-            remedy="call from_opendp with the measurement itself, where it was made",
-        )
+        why = "reading it may run code that the file brings along"
+        remedy = "call from_opendp with the measurement itself, where it was made"
+        raise CannotBound(f"a part {foreign!r}, for Polars to read", where=place, why=why, remedy=remedy)
     known = next((fields for name, fields in _FIELDS.items() if name in node), set(node))
     for name in node:
         if name not in known:
@@ -119,31 +109,24 @@ def _require(node: Any, version: str, place: str, depth: int) -> None:
 
 
 def _unknown(name: object, place: str) -> UsageError:
-    return UsageError(
-        f"a field {str(name)[:60]!r} that OpenDP does not write there",
-        where=place[:80],
-        why="reading a measurement calls what any of its fields names",
-        remedy="give what opendp.mod.serialize(measurement) returned",
-    )
+    what = f"a field {str(name)[:60]!r} that OpenDP does not write there"
+    why = "reading a measurement calls what any of its fields names"
+    remedy = "give what opendp.mod.serialize(measurement) returned"
+    return UsageError(what, where=place[:80], why=why, remedy=remedy)
 
 
 def _require_constructor(node: Mapping[str, Any], version: str, place: str) -> None:
     module, function = node.get("__module__"), node.get("__function__")
     allowed = _CONSTRUCTORS.get(module) if isinstance(module, str) else None
     if allowed is None or not isinstance(function, str) or not allowed.fullmatch(function):
-        raise UsageError(
-            f"a call of {str(module)[:40]}.{str(function)[:60]}",
-            where=place,
-            why="reading a measurement calls what it names, and that is no constructor",
-            remedy="give what opendp.mod.serialize(measurement) returned",
-        )
+        what = f"a call of {str(module)[:40]}.{str(function)[:60]}"
+        why = "reading a measurement calls what it names, and that is no constructor"
+        remedy = "give what opendp.mod.serialize(measurement) returned"
+        raise UsageError(what, where=place, why=why, remedy=remedy)
     if node.get("__version__") != version:
-        raise UsageError(
-            f"made by opendp {node.get('__version__')}, installed is {version}",
-            where=place,
-            why="the same constructor may draw other noise there, and have another map",
-            remedy=f"pip install opendp=={node.get('__version__')}",
-        )
+        what = f"made by opendp {node.get('__version__')}, installed is {version}"
+        why = "the same constructor may draw other noise there, and have another map"
+        raise UsageError(what, where=place, why=why, remedy=f"pip install opendp=={node.get('__version__')}")
 
 
 def rebuilt(node: Mapping[str, Any], place: str) -> Any:
@@ -172,9 +155,6 @@ def answers(place: str, refusal: str) -> Iterator[None]:
         raise
     except Exception as error:  # noqa: BLE001  (its Python layer raises whatever it meets)
         said = " ".join(str(error).split())
-        raise CannotBound(
-            f"OpenDP {refusal}: {said[:200]}",
-            where=place,
-            why="a measurement's cost is what its own map says at that distance",
-            remedy="correct the distance, or give the measurement as OpenDP serialised it",
-        ) from None
+        why = "a measurement's cost is what its own map says at that distance"
+        remedy = "correct the distance, or give the measurement as OpenDP serialised it"
+        raise CannotBound(f"OpenDP {refusal}: {said[:200]}", where=place, why=why, remedy=remedy) from None

@@ -53,23 +53,19 @@ def to_dp_event(ledger: Ledger) -> Events:
     header = ledger.header
     ledger.require_live_noise()
     if header.budget is not None:
-        raise CannotBound(
-            "a run whose number of releases may depend on the data",
-            where="header.schedule",
-            why="the releases of one run prove nothing of another; its budget does",
-            remedy=f"account for the budget, {header.budget}",
-        )
+        what = "a run whose number of releases may depend on the data"
+        why = "the releases of one run prove nothing of another; its budget does"
+        remedy = f"account for the budget, {header.budget}"
+        raise CannotBound(what, where="header.schedule", why=why, remedy=remedy)
     needs_replacing = False
     events = []
     for release in ledger:
         where = f"release {release.label!r}"
         if release.partition is not None:
-            raise CannotBound(
-                f"a release on part {release.partition.part!r} of a split",
-                where=where,
-                why="events compose one after another; they have no parallel composition",
-                remedy="translate one ledger for each choice of parts that a unit can touch",
-            )
+            what = f"a release on part {release.partition.part!r} of a split"
+            why = "events compose one after another; they have no parallel composition"
+            remedy = "translate one ledger for each choice of parts that a unit can touch"
+            raise CannotBound(what, where=where, why=why, remedy=remedy)
         mechanism, times = for_group(release.mechanism, header.group_size)
         needs_replacing |= _needs_replacing(mechanism, header.neighbouring, where)
         event, runs = _event(mechanism, mechanism.dominating_pair(), where)
@@ -91,12 +87,8 @@ def _needs_replacing(mechanism: AnyMechanism, neighbouring: Neighbouring, where:
     pair = mechanism.dominating_pair()
     replaced = neighbouring is Neighbouring.REPLACE_ONE
     if isinstance(pair, dominating.Response) and not replaced:
-        raise _no_event(
-            mechanism,
-            where,
-            why=f"dp-accounting has randomized response under replace-one, and here it is {neighbouring}",
-            remedy="state its epsilon as an opaque pure-dp release",
-        )
+        why = f"dp-accounting has randomized response under replace-one, and here it is {neighbouring}"
+        raise _no_event(mechanism, where, why=why, remedy="state its epsilon as an opaque pure-dp release")
     return replaced and isinstance(pair, dominating.Response | dominating.Sampled)
 
 

@@ -90,11 +90,9 @@ def calibrate(
     the mechanism cannot meet it, has no noise to choose, or two accountants disagree.
     """
     if prototype.noise is None:
-        raise CannotBound(
-            f"the noise of a {prototype.kind} mechanism is not free to choose",
-            where=f"mechanism {prototype.kind}",
-            remedy="calibrate the mechanism that it stands for",
-        )
+        what = f"the noise of a {prototype.kind} mechanism is not free to choose"
+        remedy = "calibrate the mechanism that it stands for"
+        raise CannotBound(what, where=f"mechanism {prototype.kind}", remedy=remedy)
     sensitivity = prototype.declared_sensitivity
     if sensitivity is not None and sensitivity.value == 0.0:
         raise InvalidParameter("a sensitivity of 0 needs no noise", where="sensitivity")
@@ -119,12 +117,10 @@ def scale_ledger(
     """
     if isinstance(ledger, Ledger):
         if ledger.header.budget is not None:
-            raise CannotBound(
-                "the number of releases depended on the data",
-                where="header.schedule",
-                why="other noise would have led to other releases; the budget alone bounds the run",
-                remedy="run the algorithm again with another budget",
-            )
+            what = "the number of releases depended on the data"
+            why = "other noise would have led to other releases; the budget alone bounds the run"
+            remedy = "run the algorithm again with another budget"
+            raise CannotBound(what, where="header.schedule", why=why, remedy=remedy)
         releases, composition = tuple(ledger.releases), compose_ledger(ledger)
     else:
         releases = tuple(ledger)
@@ -177,16 +173,10 @@ def _smallest(
         while at(high := low + step) > 0.0:
             low, step = high, 2.0 * step
             if high > _FURTHEST - 2.0 * step:
-                raise (
-                    refused[-1]
-                    if refused
-                    else CannotBound(
-                        f"no amount of noise leads to {target}",
-                        where="target",
-                        why="releases whose noise is fixed exceed it, or it allows no loss at all",
-                        remedy="ask for a larger budget",
-                    )
-                )
+                what = f"no amount of noise leads to {target}"
+                why = "releases whose noise is fixed exceed it, or it allows no loss at all"
+                no_noise = CannotBound(what, where="target", why=why, remedy="ask for a larger budget")
+                raise refused[-1] if refused else no_noise
     else:
         while at(low := high - step) <= 0.0:
             high, step = low, 2.0 * step
@@ -227,12 +217,9 @@ def split(budget: AnyGuarantee, weights: Sequence[float]) -> tuple[AnyGuarantee,
         case GDP(mu=mu):
             return tuple(GDP(mu=sqrt_down(Fraction(mu) ** 2 * weight / whole)) for weight in exact)
         case ApproxDP() | RDP():
-            raise CannotBound(
-                f"a split of {budget}",
-                where="budget",
-                why="parts of such a guarantee compose to more than their sum",
-                remedy="calibrate a zCDP or GDP budget to it, and split that",
-            )
+            why = "parts of such a guarantee compose to more than their sum"
+            remedy = "calibrate a zCDP or GDP budget to it, and split that"
+            raise CannotBound(f"a split of {budget}", where="budget", why=why, remedy=remedy)
         case _:
             assert_never(budget)
 

@@ -133,9 +133,7 @@ def laplace_to_zcdp(epsilon: float) -> float:
     # The Taylor series alternates and its terms fall: cut after a positive term (18) it is above its limit.
     series = 0.0
     for order in range(18, 2, -1):
-        series = (
-            (1.0 - series) * epsilon / order
-        )  # Horner: 1 - epsilon/3 (1 - epsilon/4 (1 - ...)), inside out
+        series = (1.0 - series) * epsilon / order  # Horner: 1 - epsilon/3 (1 - ...), inside out
     return _up(0.5 * epsilon * epsilon * (1.0 - series))
 
 
@@ -153,9 +151,8 @@ def pure_to_gdp(epsilon: float) -> float:
         return 0.0
     if epsilon < 1.0:
         # -Phi^-1(1/2 - h/2) = sqrt 2 erfinv(h) with h = tanh(epsilon / 2): nothing cancels near 1/2.
-        return math.nextafter(
-            2.0 * math.sqrt(2.0) * float(erfinv(math.tanh(0.5 * epsilon))) * (1.0 + 1e-13), 2.0
-        )
+        half = math.sqrt(2.0) * float(erfinv(math.tanh(0.5 * epsilon)))
+        return math.nextafter(2.0 * half * (1.0 + 1e-13), 2.0)
     # log Phi(-z) = -z^2/2 + log(erfcx(z / sqrt 2) / 2); two Newton steps polish scipy's quantile. The slope
     # of the logarithm is at least max(z, 0.8), so its rounding, 8 u (1 + epsilon), moves z by less than 30 u
     # relative.

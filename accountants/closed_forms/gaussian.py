@@ -63,17 +63,14 @@ class _Point(NamedTuple):
         # and below that the absolute error is under 5e-324. A correction matters only where the exponential
         # is not zero, and is then below 1e-12: its square is below u.
         half = math.exp(0.5 * self.exponent)
-        return (
-            half * (self.factor * (1.0 + self.correction) * (1.0 + inflation)) * half if half > 0.0 else 0.0
-        )
+        factor = self.factor * (1.0 + self.correction) * (1.0 + inflation)
+        return half * factor * half if half > 0.0 else 0.0
 
 
 def gaussian_delta(epsilon: float, mu: float) -> float:
     """Upper bound on the delta of the mu-GDP Gaussian at `epsilon`, within 1e-13 relative (5e-324 absolute).
 
-    0 only for mu = 0.
-
-    Source: Balle and Wang 2018, Theorem 8.
+    0 only for mu = 0. Source: Balle and Wang 2018, Theorem 8.
 
     >>> f"{gaussian_delta(4.886554117462212, 1.0):.9e}"
     '1.000000000e-06'
@@ -130,10 +127,8 @@ def gaussian_epsilon(delta: float, mu: float) -> float:
 def gaussian_mu(epsilon: float, delta: float) -> float:
     """Lower bound on the largest mu that meets (epsilon, delta); calibrates by sigma = sensitivity / mu.
 
-    `gaussian_delta(epsilon, mu)` <= delta there. The division sensitivity / mu rounds: round it up.
-
-    Source: Balle and Wang 2018, section 3 (the analytic Gaussian mechanism), without their bisection's
-    cancellation.
+    `gaussian_delta(epsilon, mu)` <= delta there. The division sensitivity / mu rounds: round it up. Source:
+    Balle and Wang 2018, section 3 (the analytic Gaussian mechanism), without their bisection's cancellation.
 
     >>> f"{1.0 / gaussian_mu(1.0, 1e-6):.9f}"
     '4.224678889'
@@ -160,9 +155,10 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
         point = _point(epsilon, mu)
         return _log_delta(point), _density_over_delta(point)  # d delta / d mu = phi(x)
 
-    return _nearest_safe(
-        log_delta_and_slope, lambda m: gaussian_delta(epsilon, m) <= delta, delta, safe, unsafe
-    )
+    def is_safe(mu: float) -> bool:
+        return gaussian_delta(epsilon, mu) <= delta
+
+    return _nearest_safe(log_delta_and_slope, is_safe, delta, safe, unsafe)
 
 
 def _checked_mu(mu: float) -> float:

@@ -5,35 +5,32 @@ Each check returns the number as a float; `InvalidParameter` is raised for what 
 
 from __future__ import annotations
 
+import contextlib
 import math
 import numbers
-from typing import NoReturn
+from collections.abc import Callable
 
 from dpaudit.errors import CannotBound, InvalidParameter
 
 
 def nonnegative(name: str, value: float) -> float:
     """Return a number in [0, inf)."""
-    number = _number(name, value, "[0, inf)")
-    return number if 0.0 <= number < math.inf else _refuse(name, value, "[0, inf)")
+    return _inside(name, value, "[0, inf)", lambda number: 0.0 <= number < math.inf)
 
 
 def positive(name: str, value: float) -> float:
     """Return a number in (0, inf)."""
-    number = _number(name, value, "(0, inf)")
-    return number if 0.0 < number < math.inf else _refuse(name, value, "(0, inf)")
+    return _inside(name, value, "(0, inf)", lambda number: 0.0 < number < math.inf)
 
 
 def above_one(name: str, value: float) -> float:
     """Return a number in (1, inf)."""
-    number = _number(name, value, "(1, inf)")
-    return number if 1.0 < number < math.inf else _refuse(name, value, "(1, inf)")
+    return _inside(name, value, "(1, inf)", lambda number: 1.0 < number < math.inf)
 
 
 def probability(name: str, value: float) -> float:
     """Return a number in the open interval (0, 1)."""
-    number = _number(name, value, "(0, 1)")
-    return number if 0.0 < number < 1.0 else _refuse(name, value, "(0, 1)")
+    return _inside(name, value, "(0, 1)", lambda number: 0.0 < number < 1.0)
 
 
 def representable(figure: float, name: str) -> float:
@@ -43,14 +40,9 @@ def representable(figure: float, name: str) -> float:
     return figure
 
 
-def _number(name: str, value: object, interval: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, numbers.Real):
-        return _refuse(name, value, interval)
-    try:
-        return float(value)
-    except OverflowError:  # an integer past the largest float
-        return _refuse(name, value, interval)
-
-
-def _refuse(name: str, value: object, interval: str) -> NoReturn:
-    raise InvalidParameter(f"{name} = {value!r} is not a finite number in {interval}", where=name) from None
+def _inside(name: str, value: object, interval: str, holds: Callable[[float], bool]) -> float:
+    if not isinstance(value, bool) and isinstance(value, numbers.Real):
+        with contextlib.suppress(OverflowError):  # an integer past the largest float
+            if holds(number := float(value)):
+                return number
+    raise InvalidParameter(f"{name} = {value!r} is not a finite number in {interval}", where=name)

@@ -128,11 +128,9 @@ def _is_kind(key: Key, kind: Kind) -> TypeGuard[PlainNoise]:
 
 def _columns(noise: Sequence[PlainNoise], counts: Sequence[int]) -> Columns:
     """In columns, counts past 2^53 as the doubles above them; filled one by one, without rows between."""
-    return Columns(
-        np.fromiter((one.sensitivity for one in noise), np.float64, len(noise)),
-        np.fromiter((one.scale for one in noise), np.float64, len(noise)),
-        np.fromiter((float(n) if n <= _EXACT else up(Fraction(n)) for n in counts), np.float64, len(noise)),
-    )
+    runs = (float(n) if n <= _EXACT else up(Fraction(n)) for n in counts)
+    columns = ((one.sensitivity for one in noise), (one.scale for one in noise), runs)
+    return Columns(*(np.fromiter(column, np.float64, len(noise)) for column in columns))
 
 
 #: The releases of one part of a split; None: those that all units are in.
@@ -304,11 +302,8 @@ def _distinct(exposures: Iterable[Counter[Key]]) -> list[Counter[Key]]:
     for exposure in exposures:
         found[frozenset(exposure.items())] = exposure
         if len(found) > _MOST_EXPOSURES:
-            raise CannotBound(
-                f"more than {_MOST_EXPOSURES} ways to meet the parts of the splits",
-                where="composition",
-                remedy="claim zCDP, which adds up part by part",
-            )
+            what = f"more than {_MOST_EXPOSURES} ways to meet the parts of the splits"
+            raise CannotBound(what, where="composition", remedy="claim zCDP, which adds up part by part")
     return list(found.values())
 
 
@@ -325,11 +320,9 @@ def for_group(mechanism: AnyMechanism, size: int) -> tuple[AnyMechanism, int]:
         return mechanism, 1
     found = mechanism.for_group(size, _times)
     if found is None:
-        raise CannotBound(
-            f"no bound for groups of {size} is known for a {mechanism.kind} mechanism",
-            where="header.group_size",
-            remedy="claim for single units, or account for the mechanism inside without sampling",
-        )
+        what = f"no bound for groups of {size} is known for a {mechanism.kind} mechanism"
+        remedy = "claim for single units, or account for the mechanism inside without sampling"
+        raise CannotBound(what, where="header.group_size", remedy=remedy)
     return found
 
 

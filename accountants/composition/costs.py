@@ -9,15 +9,7 @@ import math
 from fractions import Fraction
 from typing import assert_never
 
-from dpaudit.accountants.closed_forms.columns import (
-    additive,
-    gaussian_mu_squared,
-    gaussian_pure,
-    gaussian_rho,
-    laplace_mu_squared,
-    laplace_pure,
-    laplace_rho,
-)
+from dpaudit.accountants.closed_forms import columns
 from dpaudit.accountants.closed_forms.conversions import ROUNDING, laplace_to_zcdp, pure_to_gdp, pure_to_zcdp
 from dpaudit.accountants.closed_forms.rounding import up
 from dpaudit.errors import CannotBound
@@ -33,7 +25,7 @@ _REMEDIES = {
 }
 
 
-@additive(gaussian_pure, laplace_pure)
+@columns.additive(columns.gaussian_pure, columns.laplace_pure)
 def pure_epsilon(mechanism: AnyMechanism) -> float:
     """Pure epsilon; raises `CannotBound` for a mechanism that has none.
 
@@ -57,30 +49,21 @@ def _pure(mechanism: AnyMechanism, scale: str) -> float:
             return _sampled_epsilon(rate, finite(up(inner.epsilon), mechanism))
         case dominating.Table() if infinite_mass(pair) == 0:
             return largest_loss(pair)
-        case dominating.Gaussian(mu=moved) | dominating.Sampled(inner=dominating.Gaussian(mu=moved)) if (
-            moved == 0
-        ):
+        case dominating.Gaussian(mu=0) | dominating.Sampled(inner=dominating.Gaussian(mu=0)):
             return 0.0
-        case dominating.ZCDP(rho=cost) if cost == 0:
+        case dominating.ZCDP(rho=0):
             return 0.0
-        case (
-            dominating.Gaussian()
-            | dominating.Sampled()
-            | dominating.ZCDP()
-            | dominating.Table()
-            | dominating.Smooth()
-            | dominating.Approx()
-        ):
-            raise CannotBound(
-                f"no bound on the {scale} of a {mechanism.kind} mechanism is known here",
-                where=f"mechanism {mechanism.kind}",
-                remedy=_REMEDIES[type(pair)],
-            )
+        case dominating.Gaussian() | dominating.Sampled() | dominating.ZCDP() | dominating.Table():
+            pass
+        case dominating.Smooth() | dominating.Approx():
+            pass
         case _:
             assert_never(pair)
+    what = f"no bound on the {scale} of a {mechanism.kind} mechanism is known here"
+    raise CannotBound(what, where=f"mechanism {mechanism.kind}", remedy=_REMEDIES[type(pair)])
 
 
-@additive(gaussian_rho, laplace_rho)
+@columns.additive(columns.gaussian_rho, columns.laplace_rho)
 def rho(mechanism: AnyMechanism) -> float:
     """zCDP's rho.
 
@@ -104,7 +87,7 @@ def rho(mechanism: AnyMechanism) -> float:
             return pure_to_zcdp(_pure(mechanism, "zCDP"))
 
 
-@additive(gaussian_mu_squared, laplace_mu_squared)
+@columns.additive(columns.gaussian_mu_squared, columns.laplace_mu_squared)
 def mu_squared(mechanism: AnyMechanism) -> float:
     """The square of GDP's mu, which adds up (Dong, Roth, Su 2022, Corollary 3.3).
 
@@ -133,10 +116,8 @@ def infinite_mass(table: dominating.Table) -> float:
 
     Masses that add up to 1, each rounded to the nearest double, lack at most 2^-53 together.
     """
-    missing = 1 - sum(Fraction(p) for p in table.probabilities) - Fraction(table.infinity)
-    if missing > Fraction(1, 2**52):
-        return up(Fraction(table.infinity) + missing)
-    return table.infinity
+    missing = 1 - sum(map(Fraction, table.probabilities)) - Fraction(table.infinity)
+    return up(Fraction(table.infinity) + missing) if missing > Fraction(1, 2**52) else table.infinity
 
 
 def largest_loss(table: dominating.Table) -> float:
@@ -148,9 +129,6 @@ def largest_loss(table: dominating.Table) -> float:
 def finite(cost: float, mechanism: AnyMechanism) -> float:
     """The cost, unless rounding took it past every double: then `CannotBound`."""
     if not math.isfinite(cost):
-        raise CannotBound(
-            f"the cost of {mechanism.kind} noise exceeds every double",
-            where=f"mechanism {mechanism.kind}",
-            remedy="add noise",
-        )
+        what = f"the cost of {mechanism.kind} noise exceeds every double"
+        raise CannotBound(what, where=f"mechanism {mechanism.kind}", remedy="add noise")
     return cost

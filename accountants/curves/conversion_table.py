@@ -45,16 +45,10 @@ MIRONOV = "Mironov 2017, Proposition 3"
 
 @dataclass(frozen=True)
 class Conversion:
-    """One guarantee that another implies.
+    """One guarantee that another implies, by an accountant or a conversion, its theorem and its condition.
 
-    Attributes:
-        guarantee: what is implied.
-        method: the accountant or the conversion's name.
-        source: the theorem.
-        holds: under which condition.
-        slack: see the module; None where no figure is known that it could be compared with.
-        target_delta: for the largest noise parameter that meets a target, the target's delta.
-        rigour: how rounding is controlled.
+    The slack is None where no figure is known that it could be compared with (see the module); `target_delta`
+    is the target's, for the largest noise parameter that meets it.
     """
 
     guarantee: AnyGuarantee
@@ -67,15 +61,8 @@ class Conversion:
 
     def to_json(self) -> dict[str, Any]:
         """The conversion as plain JSON types; ``figure`` is the guarantee's leading one."""
-        row = {
-            "guarantee": self.guarantee.to_json(),
-            "figure": leading_figure(self.guarantee),
-            "method": self.method,
-            "source": self.source,
-            "holds": self.holds,
-            "slack": self.slack,
-            "rigour": self.rigour,
-        }
+        row = {"guarantee": self.guarantee.to_json(), "figure": leading_figure(self.guarantee)}
+        row |= {name: getattr(self, name) for name in ("method", "source", "holds", "slack", "rigour")}
         return row if self.target_delta is None else {**row, "target_delta": self.target_delta}
 
 
@@ -112,11 +99,8 @@ def conversions(given: AnyGuarantee, deltas: Sequence[float], orders: Sequence[f
 def largest_gaussian(epsilon: float, delta: float) -> list[Conversion]:
     """What Gaussian noise meets (epsilon, delta): exactly as much mu, and rho = mu^2 / 2, rounded down."""
     mu = gaussian_mu(epsilon, delta)
-    rho = down(Fraction(mu) ** 2 / 2)
-    return [
-        Conversion(GDP(mu=mu), "gdp", BALLE_WANG, LARGEST, target_delta=delta),
-        Conversion(ZCDP(rho=rho), "gdp", BALLE_WANG, LARGEST, target_delta=delta),
-    ]
+    found = (GDP(mu=mu), ZCDP(rho=down(Fraction(mu) ** 2 / 2)))
+    return [Conversion(each, "gdp", BALLE_WANG, LARGEST, target_delta=delta) for each in found]
 
 
 def curves(given: AnyGuarantee) -> list[ConversionCurve]:

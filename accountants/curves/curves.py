@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Protocol, assert_never
+from typing import Protocol, TypeVar, assert_never
 
+from dpaudit.accountants.closed_forms import conversions
 from dpaudit.accountants.closed_forms.columns import quotients_up
-from dpaudit.accountants.closed_forms.conversions import (
-    response_delta,
-    response_epsilon,
-    zcdp_delta,
-    zcdp_epsilon,
-)
 from dpaudit.accountants.closed_forms.gaussian import gaussian_delta, gaussian_epsilon
 from dpaudit.accountants.closed_forms.ranges import representable
 from dpaudit.accountants.closed_forms.rounding import Vector, sqrt_up
@@ -28,6 +23,9 @@ from dpaudit.claims.guarantees import GDP, ZCDP, PureDP
 from dpaudit.errors import CannotBound
 from dpaudit.ledger.columnar import Kind
 from dpaudit.mechanisms import AnyMechanism, Exponential
+
+Given = TypeVar("Given")
+Found = TypeVar("Found")
 
 #: A guarantee that adds up over releases, so that a filter can hold a run to it.
 Additive = PureDP | ZCDP | GDP
@@ -72,9 +70,9 @@ class ImpliedProfile:
         """The epsilon proved at `delta`."""
         match self.guarantee:
             case PureDP(epsilon=pure):
-                return response_epsilon(pure, delta)
+                return conversions.response_epsilon(pure, delta)
             case ZCDP(rho=rho):
-                return zcdp_epsilon(rho, delta)
+                return conversions.zcdp_epsilon(rho, delta)
             case GDP(mu=mu):
                 return gaussian_epsilon(delta, mu)
             case _:
@@ -84,9 +82,9 @@ class ImpliedProfile:
         """The delta proved at `epsilon`."""
         match self.guarantee:
             case PureDP(epsilon=pure):
-                return response_delta(pure, epsilon)
+                return conversions.response_delta(pure, epsilon)
             case ZCDP(rho=rho):
-                return zcdp_delta(rho, epsilon)
+                return conversions.zcdp_delta(rho, epsilon)
             case GDP(mu=mu):
                 return gaussian_delta(epsilon, mu)
             case _:
@@ -95,12 +93,7 @@ class ImpliedProfile:
 
 @dataclass(frozen=True, eq=False)
 class LeastProfile:
-    """The smallest of several proved curves of one composition, point by point.
-
-    Attributes:
-        profiles: the curves.
-        method: the names of all.
-    """
+    """The smallest of several proved curves of one composition, point by point; `method` names all."""
 
     profiles: Sequence[PrivacyProfile]
     method: str
@@ -108,13 +101,7 @@ class LeastProfile:
 
     def epsilon(self, delta: float) -> float:
         """The least epsilon that one of them proves at `delta`; raises `CannotBound` where none does."""
-        found: list[float] = []
-        refused: list[CannotBound] = []
-        for profile in self.profiles:
-            try:
-                found.append(profile.epsilon(delta))
-            except CannotBound as error:
-                refused.append(error)
+        found, refused = bounded(lambda profile: profile.epsilon(delta), self.profiles)
         if not found:
             raise refused[0]
         return min(found)
@@ -126,11 +113,7 @@ class LeastProfile:
 
 @dataclass(frozen=True, eq=False)
 class LossProfile:
-    """The exact curve of the releases' worst pairs, composed, for whatever one unit can be exposed to.
-
-    Attributes:
-        exposures: one composed privacy loss for each exposure; the curve is the largest, point by point.
-    """
+    """The exact curve of the releases' worst pairs, composed: the largest of all exposures' curves."""
 
     exposures: Sequence[PrivacyLoss]
     method: str = "pld"
@@ -190,23 +173,17 @@ def pld_profile(composition: Composition) -> LossProfile | LeastProfile:
 def _pairs_profile(composition: Composition) -> LossProfile:
     exposures = composition.exposures()
     if len(exposures) > _MOST_EXPOSURES:
-        raise CannotBound(
-            f"{len(exposures)} ways to meet the parts of the splits",
-            where="composition",
-            remedy="use an accountant that adds up part by part: zcdp, gdp or rdp",
-        )
+        what = f"{len(exposures)} ways to meet the parts of the splits"
+        remedy = "use an accountant that adds up part by part: zcdp, gdp or rdp"
+        raise CannotBound(what, where="composition", remedy=remedy)
     # Looked up once for each mechanism, however many exposures share it.
     relation = composition.sampling_relation
     terms = {m: losses(m, relation) for exposure in exposures for m in exposure.others()}
-    return LossProfile(
-        [
-            PrivacyLoss.compose(
-                _terms(exposure, terms),
-                Composed(gaussian=_pairs(exposure, "gaussian"), laplace=_pairs(exposure, "laplace")),
-            )
-            for exposure in exposures
-        ]
-    )
+    found = []
+    for exposure in exposures:
+        plain = Composed(gaussian=_pairs(exposure, "gaussian"), laplace=_pairs(exposure, "laplace"))
+        found.append(PrivacyLoss.compose(_terms(exposure, terms), plain))
+    return LossProfile(found)
 
 
 def _terms(exposure: Exposure, losses_of: Mapping[AnyMechanism, Losses]) -> Iterator[tuple[Term, int]]:
@@ -243,13 +220,19 @@ _MOST_CHOICES = 4
 
 def profiles(composition: Composition) -> list[PrivacyProfile]:
     """The curves of all accountants that can bound this composition. Raises `CannotBound`: none can."""
-    found: list[PrivacyProfile] = []
-    refused: list[CannotBound] = []
-    for accountant in ACCOUNTANTS:
-        try:
-            found.append(accountant(composition))
-        except CannotBound as error:
-            refused.append(error)
+    found, refused = bounded(lambda accountant: accountant(composition), ACCOUNTANTS)
     if not found:
         raise refused[-1]
     return found
+
+
+def bounded(bound: Callable[[Given], Found], among: Iterable[Given]) -> tuple[list[Found], list[CannotBound]]:
+    """What a bound makes of those that have one, and what the others raise."""
+    found: list[Found] = []
+    refused: list[CannotBound] = []
+    for one in among:
+        try:
+            found.append(bound(one))
+        except CannotBound as error:
+            refused.append(error)
+    return found, refused

@@ -20,27 +20,21 @@ from dpaudit.errors import CannotBound
 
 def implied_curve(guarantee: AnyGuarantee) -> Callable[[float], float]:
     """delta(epsilon) that follows from the guarantee whatever the mechanism is, rounded up, nonincreasing."""
-    match guarantee:
-        case ApproxDP():
-            loss = PrivacyLoss.compose([(ApproxTerm(guarantee.epsilon, guarantee.delta), 1)])
-            return lambda epsilon: loss.delta(epsilon).upper
-        case RDP():
-            return _renyi_curve(guarantee.alpha, guarantee.epsilon)
-        case _:
-            return ImpliedProfile(guarantee).delta
+    if isinstance(guarantee, ApproxDP):
+        loss = PrivacyLoss.compose([(ApproxTerm(guarantee.epsilon, guarantee.delta), 1)])
+        return lambda epsilon: loss.delta(epsilon).upper
+    if isinstance(guarantee, RDP):
+        return _renyi_curve(guarantee.alpha, guarantee.epsilon)
+    return ImpliedProfile(guarantee).delta
 
 
 def _renyi_curve(alpha: float, divergence: float) -> Callable[[float], float]:
     """Canonne, Kamath and Steinke 2020, Proposition 12, solved for delta at the one order there is."""
+    t = alpha - 1.0
 
     def delta(epsilon: float) -> float:
-        terms = (
-            (alpha - 1.0) * divergence,
-            -(alpha - 1.0) * epsilon,
-            (alpha - 1.0) * math.log1p(-1.0 / alpha),
-            -math.log(alpha),
-        )
-        logarithm = sum(terms) + ROUNDING * sum(abs(term) for term in terms)
+        terms = (t * divergence, -t * epsilon, t * math.log1p(-1.0 / alpha), -math.log(alpha))
+        logarithm = sum(terms) + ROUNDING * sum(map(abs, terms))
         if logarithm >= 0.0:
             return 1.0
         return min(1.0, math.nextafter(math.exp(logarithm) * (1.0 + ROUNDING), 2.0))
@@ -111,11 +105,8 @@ def held_to(budget: AnyGuarantee, group_size: int = 1) -> Additive:
         case GDP():
             return GDP(mu=held(budget.mu, group_size))
         case ApproxDP() | RDP():
-            raise CannotBound(
-                f"a budget of {budget}",
-                where="header.budget",
-                remedy="hold the run to a zCDP, GDP or pure-DP budget",
-            )
+            remedy = "hold the run to a zCDP, GDP or pure-DP budget"
+            raise CannotBound(f"a budget of {budget}", where="header.budget", remedy=remedy)
         case _:
             assert_never(budget)
 

@@ -10,6 +10,7 @@ from dpaudit.accountants.curves.curves import (
     ACCOUNTANTS,
     ImpliedProfile,
     PrivacyProfile,
+    bounded,
     pld_profile,
     rdp_profile,
 )
@@ -37,26 +38,18 @@ def profile_points(
 ) -> tuple[CurvePoints, ...]:
     """The curves of all accountants that can bound a ledger in a second or two, cheapest first.
 
-    Args:
-        ledger: the releases; of a filtered one, its budget is what has a curve.
-        accounting: what was made of it; where it claims (epsilon, delta), that epsilon is among the points.
-        composition: the ledger's; left out, it is composed here.
+    Of a filtered ledger its budget is what has a curve. Where the accounting claims (epsilon, delta), that
+    epsilon is among the points. The composition is the ledger's; left out, it is composed here.
     """
     claimed = None if accounting.claim is None else accounting.claim.guarantee
-    found = list(_profiles(ledger, _needed(accounting), composition))
+    found = _profiles(ledger, _needed(accounting), composition)
     last = _end(found)
     if last is None:
         return ()
     epsilons = {last * step / (POINTS - 1) for step in range(POINTS)}
     if isinstance(claimed, ApproxDP):
         epsilons.add(claimed.epsilon)
-    curves = []
-    for profile in found:
-        try:
-            curves.append(_points(profile, sorted(epsilons)))
-        except CannotBound:
-            continue
-    return tuple(curves)
+    return tuple(bounded(lambda profile: _points(profile, sorted(epsilons)), found)[0])
 
 
 def understated(
@@ -70,7 +63,7 @@ def understated(
     A curve by an accountant that is not used now is compared with all that are: it may be tighter than each
     of them, but that cannot be checked, so it is refused where it lies below all.
     """
-    found = list(_profiles(ledger, _needed(accounting), composition))
+    found = _profiles(ledger, _needed(accounting), composition)
     for curve in curves:
         profiles = [profile for profile in found if profile.method == curve.method] or found
         if not any(as_rigorous(profile.rigour, curve.rigour) for profile in profiles):
@@ -94,34 +87,21 @@ def _delta(profile: PrivacyProfile, epsilon: float) -> float:
 
 def _needed(accounting: Accounting) -> str | None:
     """The one accountant without which the claim would not be proved."""
-    meeting = [
-        b.method
-        for b in accounting.bounds
-        if accounting.claim and meets(b.guarantee, accounting.claim.guarantee)
-    ]
+    claim = accounting.claim
+    meeting = [b.method for b in accounting.bounds if claim and meets(b.guarantee, claim.guarantee)]
     return meeting[0] if len(meeting) == 1 else None
 
 
-def _profiles(
-    ledger: Ledger, needed: str | None, composition: Composition | None
-) -> Iterator[PrivacyProfile]:
+def _profiles(ledger: Ledger, needed: str | None, given: Composition | None) -> list[PrivacyProfile]:
     header = ledger.header
     if header.budget is not None:
-        yield ImpliedProfile(held_to(header.budget, header.group_size))
-        return
-    composition = compose_ledger(ledger) if composition is None else composition
+        return [ImpliedProfile(held_to(header.budget, header.group_size))]
+    composition = compose_ledger(ledger) if given is None else given
+    #: The names of the costly accountants' methods.
+    methods: dict[object, tuple[str, ...]] = {rdp_profile: ("rdp",), pld_profile: ("pld", "pld+rdp")}
     skipped = costly(composition)
-    for accountant in ACCOUNTANTS:
-        if skipped and accountant in _METHODS and needed not in _METHODS[accountant]:
-            continue
-        try:
-            yield accountant(composition)
-        except CannotBound:
-            continue
-
-
-#: The names of the costly accountants' methods.
-_METHODS: dict[object, tuple[str, ...]] = {rdp_profile: ("rdp",), pld_profile: ("pld", "pld+rdp")}
+    used = [a for a in ACCOUNTANTS if not skipped or a not in methods or needed in methods[a]]
+    return bounded(lambda accountant: accountant(composition), used)[0]
 
 
 def costly(composition: Composition) -> bool:

@@ -23,13 +23,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy.optimize import minimize_scalar
 
+from dpaudit.accountants.closed_forms import conversions
 from dpaudit.accountants.closed_forms.columns import Cost, gaussian_log_moment, laplace_log_moment
-from dpaudit.accountants.closed_forms.conversions import (
-    ROUNDING,
-    renyi_epsilon,
-    response_delta,
-    response_epsilon,
-)
+from dpaudit.accountants.closed_forms.conversions import ROUNDING
 from dpaudit.accountants.closed_forms.ranges import above_one, nonnegative, probability
 from dpaudit.accountants.composition.composition import Composition
 from dpaudit.accountants.composition.costs import pure_epsilon
@@ -47,9 +43,8 @@ _EXTREME = 300.0  # of log t, either way
 class RenyiProfile:
     """The curve that follows from a composition's Renyi divergences of all orders.
 
-    Attributes:
-        pure: the total pure epsilon, where there is one: no curve lies above that of pure DP.
-        revealed: a bound on the probability that everything is revealed: no delta is below it.
+    No curve lies above that of the total pure epsilon, where there is one, and no delta is below `revealed`,
+    a bound on the probability that everything is revealed.
     """
 
     pure: float
@@ -65,15 +60,12 @@ class RenyiProfile:
         Raises `CannotBound`: a mechanism has no log moment, or there are too many distinct ones.
         """
         if composition.distinct > MOST_DISTINCT:
-            raise CannotBound(
-                f"{composition.distinct} distinct mechanisms",
-                where="composition",
-                remedy="use the accountant of privacy losses, which compresses them",
-            )
+            what = f"{composition.distinct} distinct mechanisms"
+            remedy = "use the accountant of privacy losses, which compresses them"
+            raise CannotBound(what, where="composition", remedy=remedy)
         sampled = any(isinstance(mechanism, PoissonSampled) for mechanism in composition.others())
         directions = [
-            _total(composition, mixture_first=mixture_first)
-            for mixture_first in ((True, False) if sampled else (True,))
+            _total(composition, mixture_first=way) for way in ((True, False) if sampled else (True,))
         ]
         try:
             pure = composition.total(pure_epsilon)
@@ -90,19 +82,13 @@ class RenyiProfile:
         """
         t = above_one("alpha", alpha) - 1.0
         if self.revealed > 0.0:
-            raise CannotBound(
-                "a release that may reveal everything has no finite Renyi divergence",
-                where="composition",
-                remedy="claim (epsilon, delta)-DP",
-            )
+            what = "a release that may reveal everything has no finite Renyi divergence"
+            raise CannotBound(what, where="composition", remedy="claim (epsilon, delta)-DP")
         # alpha - 1 is exact below 2^53; beyond, the divergence is that of the next order.
         found = min(self.pure, self._log_moment(math.nextafter(t, math.inf)) / t * (1.0 + ROUNDING))
         if not math.isfinite(found):
-            raise CannotBound(
-                f"no finite Renyi divergence of order {alpha}",
-                where="composition",
-                remedy="ask for a smaller order",
-            )
+            what = f"no finite Renyi divergence of order {alpha}"
+            raise CannotBound(what, where="composition", remedy="ask for a smaller order")
         return found
 
     def epsilon(self, delta: float) -> float:
@@ -117,11 +103,13 @@ class RenyiProfile:
         def at(log_t: float) -> float:
             t = math.exp(log_t)
             moment = self._log_moment(t)
-            return renyi_epsilon(t, moment / t, 0.0, target) if math.isfinite(moment / t) else math.inf
+            divergence = moment / t
+            finite = math.isfinite(divergence)
+            return conversions.renyi_epsilon(t, divergence, 0.0, target) if finite else math.inf
 
         found = max(0.0, _least(at))
         if math.isfinite(self.pure):
-            found = min(found, response_epsilon(self.pure, left))
+            found = min(found, conversions.response_epsilon(self.pure, left))
         if not math.isfinite(found):
             raise CannotBound("no finite epsilon follows from any order", where=f"delta = {delta!r}")
         return found
@@ -141,7 +129,7 @@ class RenyiProfile:
 
         found = min(1.0, math.exp(min(0.0, _least(at))) * (1.0 + ROUNDING))
         if math.isfinite(self.pure):
-            found = min(found, response_delta(self.pure, epsilon))
+            found = min(found, conversions.response_delta(self.pure, epsilon))
         return min(1.0, math.nextafter(found + self.revealed, 2.0)) if self.revealed > 0.0 else found
 
     def _log_moment(self, t: float) -> float:
@@ -161,26 +149,17 @@ class RenyiProfile:
 
 def _total(composition: Composition, *, mixture_first: bool) -> LogMoment:
     relation = composition.sampling_relation
-    moments = {
-        mechanism: log_moment(mechanism, relation, mixture_first=mixture_first)
-        for mechanism in composition.others()
-    }
 
+    @functools.cache  # plain ones are looked up one by one only where their columns have NaN
     def moment(mechanism: AnyMechanism) -> LogMoment:
-        # Plain ones are looked up one by one only where their columns have NaN.
-        if mechanism not in moments:
-            moments[mechanism] = log_moment(mechanism, relation, mixture_first=mixture_first)
-        return moments[mechanism]
+        return log_moment(mechanism, relation, mixture_first=mixture_first)
 
     def total(t: float) -> float:
-        return composition.total(
-            Cost(
-                lambda mechanism: moment(mechanism)(t),
-                functools.partial(gaussian_log_moment, t),
-                functools.partial(laplace_log_moment, t),
-            )
-        )
+        plain = (functools.partial(moments, t) for moments in (gaussian_log_moment, laplace_log_moment))
+        return composition.total(Cost(lambda mechanism: moment(mechanism)(t), *plain))
 
+    for mechanism in composition.others():
+        moment(mechanism)
     total(1.0)  # refuses now what has no moment, not when the curve is used
     return total
 
@@ -189,10 +168,7 @@ def _least(function: Callable[[float], float]) -> float:
     """The least value found of a function of log t with one minimum; infinite values lie to its right."""
     with np.errstate(invalid="ignore"):  # infinite values have no parabola: those steps are golden sections
         found = minimize_scalar(
-            lambda log_t: function(float(log_t)),
-            bounds=_bracket(function),
-            method="bounded",
-            options={"xatol": 2e-6},
+            lambda x: function(float(x)), bounds=_bracket(function), method="bounded", options={"xatol": 2e-6}
         )
     return float(found.fun)
 

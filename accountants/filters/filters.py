@@ -18,18 +18,15 @@ from dpaudit.ledger.releases import Release
 
 
 class _AdditiveFilter:
-    """Admits releases as long as a cost that adds up stays within a budget.
+    """Admits releases as long as a cost that adds up stays within a budget, to which the whole run is held.
 
-    Attributes:
-        budget: what the whole run is held to.
-        neighbouring: the run's relation, which decides what parts of a split cost together.
+    The run's relation decides what parts of a split cost together.
     """
 
-    #: The budget's figure and scale, for messages.
-    _scale: ClassVar[str]
-
-    #: What adds up; on the budget's scale, but for a mu, which is the root of what adds up.
-    _cost: ClassVar[Cost]
+    _scale: ClassVar[str]  # the budget's figure and scale, for messages
+    _cost: ClassVar[
+        Cost
+    ]  # what adds up; on the budget's scale, but for a mu, which is the root of what adds up
 
     def __init__(self, budget: AnyGuarantee, neighbouring: Neighbouring) -> None:
         self.budget = budget
@@ -52,11 +49,9 @@ class _AdditiveFilter:
         self._composition.add(release)
         if self.spent > most * (1 + CLAIM_TOLERANCE):
             self._composition.remove(release)
-            raise BudgetExceeded(
-                f"{alone:.6g} requested, {before:.6g} of {most:.6g} spent ({self._scale})",
-                where=f"release {release.label!r}",
-                remedy="add noise, release less, or state a larger budget before the run",
-            )
+            what = f"{alone:.6g} requested, {before:.6g} of {most:.6g} spent ({self._scale})"
+            remedy = "add noise, release less, or state a larger budget before the run"
+            raise BudgetExceeded(what, where=f"release {release.label!r}", remedy=remedy)
 
     def _figure(self, composition: Composition) -> float:
         """The total on the budget's scale, rounded up."""
@@ -80,11 +75,11 @@ class ZCDPFilter(_AdditiveFilter):
 class GDPFilter(_AdditiveFilter):
     """Admits releases as long as the squares of their GDP add up to at most `mu`^2.
 
-    The whole run is then mu-GDP even where later mechanisms, and how many there are, are chosen from
-    earlier outputs (Smith and Thakurta 2022; Koskela, Tobaben and Honkela 2023): the filter has the
-    same parameters as composition without adaptivity. In short: a mu_i-GDP mechanism is a
-    post-processing of a Gaussian shift by mu_i, and shifts chosen from the past are increments of one
-    Brownian path with a drift, observed up to time sum of mu_i^2.
+    The whole run is then mu-GDP even where later mechanisms, and how many there are, are chosen from earlier
+    outputs (Smith and Thakurta 2022; Koskela, Tobaben and Honkela 2023): the filter has the same parameters
+    as composition without adaptivity. In short: a mu_i-GDP mechanism is a post-processing of a Gaussian shift
+    by mu_i, and shifts chosen from the past are increments of one Brownian path with a drift, observed up to
+    time sum of mu_i^2.
     """
 
     _scale = "mu, GDP"

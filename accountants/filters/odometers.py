@@ -42,11 +42,9 @@ _LOWEST = 2.0**-20
 class ExPostLoss:
     """Of the releases made so far in this run, with probability at least 1 - delta, at all times at once.
 
-    Attributes:
-        spent: the sum of the releases' own costs; a fact about this run's choices, not about the algorithm.
-        epsilon: the privacy loss of everything released so far is at most this, in nats.
-        delta: the probability, over the run's noise, that this ever fails.
-        theorem: what it rests on.
+    The privacy loss of everything released so far is at most `epsilon`, in nats; delta is the probability,
+    over the run's noise, that this ever fails, by the theorem. `spent`, the sum of the releases' own costs,
+    is a fact about this run's choices, not about the algorithm.
     """
 
     spent: ZCDP | GDP

@@ -39,18 +39,13 @@ class BallFactors:
 
     @classmethod
     def orders(cls, releases: Sequence[tuple[Term, int]]) -> tuple[BallFactors, ...]:
-        """Sort terms by family, for each order of the pair as `Collected.directions` has them.
-
-        Raises:
-            CannotBound: more than 4096 approximate releases of one kind.
-        """
+        """Sort terms by family, for each order of the pair as `Collected.directions` has them."""
         columns = columns_of(releases)
 
         def rows(column: str) -> list[tuple[Any, ...]]:
             return list(zip(*getattr(columns, column), strict=True))
 
-        approximate, gaussian = rows("approximate"), rows("sampled_gaussian")
-        laplace = rows("sampled_laplace")
+        approximate, gaussian, laplace = map(rows, ("approximate", "sampled_gaussian", "sampled_laplace"))
         certain = [(mu, count) for mu, rate, count in gaussian if rate == 1.0]
         variance = sum((count * Fraction(mu) ** 2 for mu, count in rows("gaussian") + certain), Fraction(0))
         described = [(family, *row) for family in _MOMENTS for row in rows(family)]
@@ -131,7 +126,9 @@ class BallFactors:
         for family, epsilon, count in self.pure:
             total *= _MOMENTS[family](s, ball(epsilon)) ** count
         for table, count in self.tables:
-            total *= _table_moment(s, table) ** count
+            rows, zero = _rows(table), flint().arb(0)
+            moment = sum((p * (s * loss).exp() for loss, p in rows), zero) / sum((p for _, p in rows), zero)
+            total *= moment**count
         return total
 
 
@@ -143,21 +140,16 @@ _MOMENTS: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
-def _table_moment(s: Any, term: DiscreteTerm) -> Any:
-    """M(s) of a table, for all numbers that its own may be the roundings of."""
-    rows, zero = _rows(term), flint().arb(0)
-    return sum((p * (s * loss).exp() for loss, p in rows), zero) / sum((p for _, p in rows), zero)
-
-
 @functools.lru_cache(maxsize=256)
 def _rows(term: DiscreteTerm) -> list[tuple[Any, Any]]:
-    """Losses and probabilities, these widened by what they are allowed to be off by."""
-    arb, rows = flint().arb, []
-    for loss, p in zip(term.losses, term.probabilities, strict=True):
-        if p > 0.0:
-            error = ball(16 * _UNIT * (2 + math.ceil(abs(math.log(p)))))
-            rows.append((ball(loss), ball(p) * (1 + arb(0, error.upper()))))
-    return rows
+    """Losses and probabilities, these widened to hold all numbers that they may be the roundings of."""
+
+    def widened(p: float) -> Any:
+        error = ball(16 * _UNIT * (2 + math.ceil(abs(math.log(p)))))
+        return ball(p) * (1 + flint().arb(0, error.upper()))
+
+    rows = zip(term.losses, term.probabilities, strict=True)
+    return [(ball(loss), widened(p)) for loss, p in rows if p > 0.0]
 
 
 def _laplace_decay(c: Any, e: Any) -> Decay:
@@ -172,8 +164,7 @@ def _laplace_decay(c: Any, e: Any) -> Decay:
 
 def _response_decay(c: Any, e: Any) -> Decay:
     tilt = (c + ball(0.5)) * e
-    total = 2 * tilt.cosh()
-    return paired([((-tilt).exp() / total, -e, -e), (tilt.exp() / total, e, e)])
+    return paired([(size.exp() / (2 * tilt.cosh()), at, at) for size, at in ((-tilt, -e), (tilt, e))])
 
 
 def _range_decay(c: Any, e: Any) -> Decay:

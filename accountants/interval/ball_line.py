@@ -95,13 +95,11 @@ def line(factors: BallFactors, chosen: Sequence[Factor], about: float) -> Line:
     smoothing, step, c = Fraction(plan.smoothing), Fraction(float(plan.t[1])), ball(plan.c)
     wanted = plan.cut_off / (plan.c * (plan.c + 1.0))
     count, tail = _ending(factors.decay(c, smoothing), step, len(plan.t), wanted)
-    formulae = count * factors.cost(plan.c, float(step * count))
-    if formulae > _MOST_FORMULAE:
-        raise CannotBound(
-            f"{count} nodes of {formulae / count:.0f} formulae in balls",
-            where="rigour interval",
-            remedy="group equal releases, ask for a larger delta, or for rigour float-pessimistic",
-        )
+    cost = factors.cost(plan.c, float(step * count))
+    if count * cost > _MOST_FORMULAE:
+        what = f"{count} nodes of {cost:.0f} formulae in balls"
+        remedy = "group equal releases, ask for a larger delta, or for rigour float-pessimistic"
+        raise CannotBound(what, where="rigour interval", remedy=remedy)
     abscissae = (acb(c, ball(step * k)) for k in range(count))
     along = factors.along(c, step, count, smoothing)
     nodes = [moment / (s * (s + 1)) for s, moment in zip(abscissae, along, strict=True)]
@@ -113,16 +111,8 @@ def line(factors: BallFactors, chosen: Sequence[Factor], about: float) -> Line:
     if smoothing:
         v = ball(smoothing + factors.variance)
         density_tail = moment * (-v * last**2 / 2).exp() / (v * last * arb.pi())
-    return Line(
-        c=c,
-        step=ball(step),
-        nodes=nodes,
-        tail=moment * tail,
-        anchors=anchors,
-        ceiling=None if smoothing else ceiling,
-        smoothing=smoothing,
-        density_tail=density_tail,
-    )
+    ceiling = None if smoothing else ceiling
+    return Line(c, ball(step), nodes, moment * tail, anchors, ceiling, smoothing, density_tail)
 
 
 def _plan(chosen: Sequence[Factor], about: float, ceiling: float) -> Contour:

@@ -43,9 +43,7 @@ class Enclosure(NamedTuple):
 def enclose_delta(releases: Sequence[tuple[Term, int]], epsilon: float) -> Enclosure:
     """Enclose delta at `epsilon` >= 0, in nats, of the exact composition of the terms' pairs.
 
-    Raises:
-        InvalidParameter: epsilon is NaN, infinite or negative.
-        CannotBound: more work than is reasonable.
+    Raises `CannotBound` where it takes more work than is reasonable, as the other enclosures do.
     """
     epsilon = nonnegative("epsilon", epsilon)
     with flint().ctx.workprec(_PRECISION):
@@ -57,9 +55,7 @@ def enclose_delta(releases: Sequence[tuple[Term, int]], epsilon: float) -> Enclo
 def enclose_epsilon(releases: Sequence[tuple[Term, int]], delta: float) -> Enclosure:
     """Enclose the least epsilon >= 0 at `delta` in (0, 1); the upper end is finite.
 
-    Raises:
-        InvalidParameter: delta is outside (0, 1).
-        CannotBound: a delta that no epsilon reaches, or more work than is reasonable.
+    Raises `CannotBound` for a delta that no epsilon reaches, too.
     """
     delta = probability("delta", delta)
     guess = PrivacyLoss.compose(releases).epsilon(delta)  # a guess: both ends are proved anew
@@ -85,11 +81,7 @@ def enclose_epsilon(releases: Sequence[tuple[Term, int]], delta: float) -> Enclo
 def enclose_divergence(releases: Sequence[tuple[Term, int]], alpha: float) -> Enclosure:
     """Enclose the Renyi divergence of order `alpha` > 1, in nats, of the exact composition of the pairs.
 
-    It is log M(alpha - 1) / (alpha - 1); the larger of both orders of the pair.
-
-    Raises:
-        InvalidParameter: alpha is not a number in (1, inf).
-        CannotBound: it is infinite, or takes more work than is reasonable.
+    It is log M(alpha - 1) / (alpha - 1), the larger of both orders; `CannotBound` where it is infinite.
     """
     t = Fraction(above_one("alpha", alpha)) - 1
     with flint().ctx.workprec(_PRECISION):
@@ -142,8 +134,8 @@ def _curve(releases: Sequence[tuple[Term, int]], about: float) -> tuple[_BallCur
     if len(closed) == len(orders):
         method, rests = closed[0][0], [rest for _, rest in closed]
     else:
-        directions = zip(orders, collect(releases).directions(), strict=True)
-        method, rests = "contour", [_laid(factors, chosen, about) for factors, chosen in directions]
+        directions = collect(releases).directions()
+        method, rests = "contour", [_laid(*order, about) for order in zip(orders, directions, strict=True)]
     revealing, ceilings = ball(orders[0].revealing), [factors.ceiling() for factors in orders]
 
     def delta(epsilon: float) -> Any:
@@ -176,7 +168,7 @@ def _closed_form(factors: BallFactors) -> tuple[str, _BallCurve] | None:
     if not sampled and {family for family, _, _ in pure} == {"randomized_response"}:
         if math.prod(count + 1 for _, _, count in pure) > _MOST_ATOMS:
             return None
-        return "lattice", functools.partial(_lattice, _listed(factors))
+        return "lattice", _lattice(factors)
     if len(pure) + len(sampled) > 1:
         return None
     if sampled and sampled[0].count == 1:
@@ -192,20 +184,16 @@ def _gaussian(variance: Fraction, epsilon: float) -> Any:
     return balls.precise(lambda: balls.gaussian_delta(ball(variance).sqrt(), ball(epsilon)))
 
 
-def _listed(factors: BallFactors) -> list[tuple[Fraction, Any]]:
-    """Every total loss of randomized response and its probability."""
-    found: list[tuple[Fraction, Any]] = [(Fraction(0), flint().arb(1))]
-    for _, epsilon, count in factors.pure:
-        p = 1 / (1 + (-ball(epsilon)).exp())
-        own = [
-            (Fraction(epsilon) * (2 * k - count), math.comb(count, k) * p**k * (1 - p) ** (count - k))
-            for k in range(count + 1)
-        ]
-        found = [(loss + more, weight * share) for loss, weight in found for more, share in own]
-    return found
+def _lattice(factors: BallFactors) -> _BallCurve:
+    """The sum of p (1 - e^(epsilon - L)) over all losses L of randomized response above epsilon."""
+    atoms: list[tuple[Fraction, Any]] = [(Fraction(0), flint().arb(1))]
+    for _, e, n in factors.pure:
+        p = 1 / (1 + (-ball(e)).exp())
+        own = [(Fraction(e) * (2 * k - n), math.comb(n, k) * p**k * (1 - p) ** (n - k)) for k in range(n + 1)]
+        atoms = [(loss + more, weight * share) for loss, weight in atoms for more, share in own]
 
+    def delta(epsilon: float) -> Any:
+        above = (weight * -ball(Fraction(epsilon) - loss).expm1() for loss, weight in atoms if loss > epsilon)
+        return sum(above, flint().arb(0))
 
-def _lattice(atoms: list[tuple[Fraction, Any]], epsilon: float) -> Any:
-    """The sum of p (1 - e^(epsilon - L)) over the losses L above epsilon."""
-    above = (weight * -ball(Fraction(epsilon) - loss).expm1() for loss, weight in atoms if loss > epsilon)
-    return sum(above, flint().arb(0))
+    return delta

@@ -1,10 +1,8 @@
 """Poisson-sampled releases in balls: what their two families share.
 
-As in `dpaudit.accountants.privacy_loss.contour.sampled`, a release at rate q has M(s) = integral of r^p over
-the law without the unit, r = 1 - q + q e^v with v the loss of the noise itself; p = s + 1 when the mixture is
-P, p = -s when it is Q; a is the real part of p. A quadrature rule turns the integral into a sum of W_j r_j^p.
-Its points are chosen in floating point; its sum, its proved error and what it leaves out are computed in
-balls.
+In the notation of `dpaudit.accountants.privacy_loss.contour.sampled`, with v the loss of the noise itself. A
+quadrature rule turns M(s) into a sum of W_j r_j^p. Its points are chosen in floating point; its sum, its
+proved error and what it leaves out are computed in balls.
 """
 
 from __future__ import annotations

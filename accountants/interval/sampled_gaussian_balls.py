@@ -1,9 +1,7 @@
 """Poisson-sampled Gaussian noise in balls.
 
-The rule is the trapezoid rule over x, as in `dpaudit.accountants.privacy_loss.contour.sampled`: on the strip
-|Im x| <= d the integrand is at most e^(d^2 / 2 + t mu d) (cos mu d)^min(a, 0) times its value on the axis,
-and the rule is off by at most 2 / (e^(2 pi d / h) - 1) times the integral of that (Trefethen and Weideman
-2014, Theorem 5.1). Left of its points 1 - q <= r <= 1; right of them r e^-v falls and r grows.
+The trapezoid rule over x and its error are those of `accountants.privacy_loss.contour.sampled_gaussian`.
+Left of its points 1 - q <= r <= 1; right of them r e^-v falls and r grows.
 
 Decay: cells of the tilted law, and the line of integration moved to x + iy, 0 < mu y < pi / 2, where |M(c +
 it)| <= e^(y^2 / 2) * integral of phi |r(x + iy)|^a e^(-t arg r(x + iy)). In a cell, arg r(x + iy) and |r(x +

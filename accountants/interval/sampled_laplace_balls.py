@@ -1,13 +1,7 @@
 """Poisson-sampled Laplace noise in balls.
 
-M(s) is two atoms and an integral over 0 < x < e, as in
-`dpaudit.accountants.privacy_loss.contour.sampled_laplace`, whose rule and bounds these are: Gauss and
-Legendre's rule on panels of half-width w, off by at most 64/15 / (1 - R^-2) R^(2 - 2n) w times the largest
-modulus on the ellipse with parameter R (Trefethen 2013, Theorem 19.3). That is at most e^((2 |a| + 1) (2 w +
-g) + 2 y t) (cos 2 y)^min(a, 0) times the least on the panel, whose own integral is at least 2 w times that
-least.
-
-Decay: the two atoms, and V / t for the integral.
+The rule and the bounds are those of `dpaudit.accountants.privacy_loss.contour.sampled_laplace`: the modulus
+on the ellipse is at most e^((2 |a| + 1) (2 w + g) + 2 y t) (cos 2 y)^min(a, 0) times the least on the panel.
 """
 
 from __future__ import annotations

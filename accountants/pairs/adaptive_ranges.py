@@ -91,11 +91,8 @@ def _largest_delta(epsilon: float, runs: int, cells: int) -> tuple[Vector, Vecto
                 one, other = curve[low + end], curve[high + end]
                 value.append(share * one + (1.0 - share) * other)
                 turn = np.exp(loss[inside] - 2.0 * loss[low + end]) / odds
-                rise.append(
-                    turn * (one - other)
-                    + share * slope[low]
-                    + (1.0 - share) * math.exp(epsilon) * slope[high]
-                )
+                steep = (1.0 - share) * math.exp(epsilon) * slope[high]
+                rise.append(turn * (one - other) + share * slope[low] + steep)
             meets = (rise[0] > 0.0) & (rise[1] < 0.0)
             bend = np.where(meets, rise[0] - rise[1], 1.0)
             width = y[low + 1] - y[low]

@@ -15,22 +15,17 @@ from dpaudit.accountants.closed_forms.rounding import sqrt_up, up
 from dpaudit.accountants.composition.costs import finite, pure_epsilon, rho
 from dpaudit.accountants.pairs.smooth import smooth_delta
 from dpaudit.accountants.pairs.tables import discrete_laplace_term, response_term, table_term
-from dpaudit.accountants.privacy_loss.terms import (
-    ApproxTerm,
-    BoundedRangeTerm,
-    GaussianTerm,
-    LaplaceTerm,
-    PureTerm,
-    SampledGaussianTerm,
-    SampledLaplaceTerm,
-    Term,
-)
+from dpaudit.accountants.privacy_loss import terms
+from dpaudit.accountants.privacy_loss.terms import ApproxTerm, GaussianTerm, PureTerm, Term
 from dpaudit.claims.relations import Neighbouring
 from dpaudit.errors import CannotBound
 from dpaudit.mechanisms import AnyMechanism, dominating
 
 #: Terms that one run of a mechanism is worth, each with how many times.
 Losses: TypeAlias = Sequence[tuple[Term, int]]
+
+#: What one unit's data is exposed to: mechanisms, each with how often it runs.
+Runs: TypeAlias = Iterable[tuple[AnyMechanism, int]]
 
 
 def losses(mechanism: AnyMechanism, neighbouring: Neighbouring) -> Losses:
@@ -58,13 +53,13 @@ def losses(mechanism: AnyMechanism, neighbouring: Neighbouring) -> Losses:
         case dominating.Gaussian(mu=mu, times=times):
             return [(GaussianTerm(finite(up(mu), mechanism)), times)]
         case dominating.Laplace(epsilon=epsilon):
-            return [(LaplaceTerm(finite(up(epsilon), mechanism)), 1)]
+            return [(terms.LaplaceTerm(finite(up(epsilon), mechanism)), 1)]
         case dominating.DiscreteLaplace():
             return [(term, 1) for term in discrete_laplace_term(pair)]
         case dominating.Response():
             return [(response_term(pair), 1)]
         case dominating.BoundedRange(epsilon=range_):
-            return [(BoundedRangeTerm(range_), 1)]
+            return [(terms.BoundedRangeTerm(range_), 1)]
         case dominating.Pure(epsilon=pure):
             return [(PureTerm(pure), 1)]
         case dominating.Sampled():
@@ -79,12 +74,10 @@ def losses(mechanism: AnyMechanism, neighbouring: Neighbouring) -> Losses:
         case dominating.ZCDP(rho=cost):
             if cost == 0:
                 return []
-            raise CannotBound(
-                f"no dominating pair of a {mechanism.kind} mechanism is known",
-                where=f"mechanism {mechanism.kind}",
-                why="its Renyi divergences are bounded, not its privacy loss",
-                remedy="use the accountant of Renyi divergences, or claim zCDP",
-            )
+            what = f"no dominating pair of a {mechanism.kind} mechanism is known"
+            why = "its Renyi divergences are bounded, not its privacy loss"
+            remedy = "use the accountant of Renyi divergences, or claim zCDP"
+            raise CannotBound(what, where=f"mechanism {mechanism.kind}", why=why, remedy=remedy)
         case _:
             assert_never(pair)
 
@@ -99,21 +92,12 @@ def closer_by_divergences(mechanism: AnyMechanism) -> bool:
     return isinstance(mechanism.dominating_pair(), dominating.BoundedRange | dominating.Smooth)
 
 
-def loss_terms(
-    runs: Iterable[tuple[AnyMechanism, int]], neighbouring: Neighbouring
-) -> list[tuple[Term, int]]:
-    """The dominating pairs of mechanisms, each with how often it runs on one unit's data.
-
-    Raises `CannotBound`: a mechanism has none.
-    """
-    return [
-        (term, times * count) for mechanism, count in runs for term, times in losses(mechanism, neighbouring)
-    ]
+def loss_terms(runs: Runs, neighbouring: Neighbouring) -> list[tuple[Term, int]]:
+    """The dominating pairs of all mechanisms, each with how often it runs; errors as `losses` has them."""
+    return [(term, times * count) for one, count in runs for term, times in losses(one, neighbouring)]
 
 
-def renyi_terms(
-    runs: Iterable[tuple[AnyMechanism, int]], neighbouring: Neighbouring
-) -> list[tuple[Term, int]]:
+def renyi_terms(runs: Runs, neighbouring: Neighbouring) -> list[tuple[Term, int]]:
     """As `loss_terms`, but dominating in every Renyi divergence only.
 
     That admits zCDP as such, the exponential mechanism by its bounded range (Cesar and Rogers 2021), and the
@@ -144,10 +128,10 @@ def _sampled(pair: dominating.Sampled, mechanism: AnyMechanism, neighbouring: Ne
     match pair.inner:
         case dominating.Gaussian(mu=exact):
             mu = finite(up(exact), mechanism)
-            return GaussianTerm(mu) if replaced else SampledGaussianTerm(mu, pair.rate)
+            return GaussianTerm(mu) if replaced else terms.SampledGaussianTerm(mu, pair.rate)
         case dominating.Laplace(epsilon=epsilon):
             if replaced:
                 return PureTerm(pure_epsilon(mechanism))
-            return SampledLaplaceTerm(finite(up(epsilon), mechanism), pair.rate)
+            return terms.SampledLaplaceTerm(finite(up(epsilon), mechanism), pair.rate)
         case _:
             assert_never(pair.inner)

@@ -16,7 +16,7 @@ import numpy as np
 
 from dpaudit.accountants.closed_forms.columns import additive
 from dpaudit.accountants.closed_forms.conversions import ROUNDING
-from dpaudit.accountants.closed_forms.rounding import Vector, up
+from dpaudit.accountants.closed_forms.rounding import up
 from dpaudit.accountants.composition.costs import finite, infinite_mass, pure_epsilon, rho
 from dpaudit.accountants.pairs.smooth import smooth_log_moment
 from dpaudit.accountants.privacy_loss.contour.sampled_gaussian import SampledGaussianFactor
@@ -77,24 +77,18 @@ def failure(mechanism: AnyMechanism) -> float:
     return min(1.0, infinite_mass(pair)) if isinstance(pair, dominating.Table) else 0.0
 
 
-def _never(sensitivity: Vector, scale: Vector) -> Vector:
-    del scale
-    return np.zeros_like(sensitivity)
-
-
-@additive(_never, _never)
+@additive(
+    lambda sensitivity, _: np.zeros_like(sensitivity), lambda sensitivity, _: np.zeros_like(sensitivity)
+)
 def failure_cost(mechanism: AnyMechanism) -> float:
     """-log(1 - failure), which adds up; rounded up, and infinite for a certain failure."""
     probability = failure(mechanism)
     if probability >= 1.0:
-        raise CannotBound(
-            f"a {mechanism.kind} mechanism that may reveal everything",
-            where=f"mechanism {mechanism.kind}",
-            remedy="give a table whose mass at finite losses is positive",
-        )
-    return (
-        math.nextafter(-math.log1p(-probability) * (1.0 + ROUNDING), math.inf) if probability > 0.0 else 0.0
-    )
+        what = f"a {mechanism.kind} mechanism that may reveal everything"
+        remedy = "give a table whose mass at finite losses is positive"
+        raise CannotBound(what, where=f"mechanism {mechanism.kind}", remedy=remedy)
+    cost = -math.log1p(-probability) * (1.0 + ROUNDING)
+    return math.nextafter(cost, math.inf) if cost > 0.0 else 0.0
 
 
 def response_log_moment(t: float, epsilon: float, categories: int = 2) -> float:
@@ -108,8 +102,7 @@ def response_log_moment(t: float, epsilon: float, categories: int = 2) -> float:
         excess = 2.0 * math.sinh(0.5 * b) * math.sinh(0.5 * a) / math.cosh(0.5 * epsilon)
         binary = math.log1p(excess) * (1.0 + ROUNDING)
     else:
-        terms = (a, math.log1p(math.exp(-a - b)), -math.log1p(math.exp(-epsilon)))
-        binary = _raised(*terms)
+        binary = _raised(a, math.log1p(math.exp(-a - b)), -math.log1p(math.exp(-epsilon)))
     if categories == 2:
         return binary
     shrunk = math.exp(-epsilon)
@@ -144,15 +137,10 @@ def bounded_range_log_moment(t: float, epsilon: float) -> float:
     if epsilon > 700.0 or lost == 0.0:
         return min(quadratic, response_log_moment(t, epsilon))
     gained = math.expm1(epsilon)  # E - 1
-    terms = (
-        (t + 1.0) * math.log(gained + lost),
-        -(t + 1.0) * math.log1p(t),
-        t * math.log(t),
-        -t * math.log(lost),
-        -math.log(gained),
-    )
+    first, second = (t + 1.0) * math.log(gained + lost), -(t + 1.0) * math.log1p(t)
+    exact = _raised(first, second, t * math.log(t), -t * math.log(lost), -math.log(gained))
     slack = ROUNDING * (2.0 * t + 1.0)  # the logarithms' arguments are good to a few u
-    return min(quadratic, response_log_moment(t, epsilon), _raised(*terms) + slack)
+    return min(quadratic, response_log_moment(t, epsilon), exact + slack)
 
 
 def _quadratic(cost: float) -> LogMoment:
@@ -191,16 +179,12 @@ def _by_quadrature(factor: SampledGaussianFactor | SampledLaplaceFactor) -> LogM
 
 
 def _tabulated(table: dominating.Table, t: float) -> float:
-    pairs = [(loss, p) for loss, p in zip(table.losses, table.probabilities, strict=True) if p > 0.0]
-    if not pairs:
-        return 0.0
-    logs = [t * loss + math.log(p) for loss, p in pairs]
-    sizes = [t * abs(loss) + abs(math.log(p)) for loss, p in pairs]
+    rows = zip(table.losses, table.probabilities, strict=True)
     # Each exponent's own rounding is moved into it, so that a long table adds no more than its terms do.
-    raised = [log + ROUNDING * size for log, size in zip(logs, sizes, strict=True)]
-    peak = max(raised)
+    raised = [_raised(t * loss, math.log(p)) for loss, p in rows if p > 0.0]
+    peak = max(raised, default=-math.inf)
     if not math.isfinite(peak):
-        return math.inf
+        return math.inf if raised else 0.0
     total = math.fsum(math.exp(log - peak) for log in raised)
     # A table may add up to less than 1: no log moment of a finite loss is negative.
     return max(0.0, _raised(peak, math.log(total)) + ROUNDING)
@@ -217,4 +201,4 @@ def _second_order(x: float) -> float:
 
 
 def _raised(*terms: float) -> float:
-    return sum(terms) + ROUNDING * sum(abs(term) for term in terms)
+    return sum(terms) + ROUNDING * sum(map(abs, terms))

@@ -44,16 +44,11 @@ from dpaudit.accountants.privacy_loss.solve import SEARCH, contour_log_delta
 from dpaudit.accountants.privacy_loss.terms import LARGEST_PARAMETER
 from dpaudit.errors import CannotBound
 
-#: The cells are refined until log delta is known to this.
-SLACK = 1e-6
+SLACK = 1e-6  # the cells are refined until log delta is known to this
 _MOST_CELLS = 200
-
-#: Beyond it the square of alpha overflows: a larger one, which hides more, counts as this.
-_LARGEST_ALPHA = 1e150
-#: Below this log delta there is no double, and nothing sharper than Chernoff's bound is sought.
-_VANISHING = -800.0
-#: In more dimensions nothing is computed.
-_MOST_DIMENSIONS = 10**12
+_LARGEST_ALPHA = 1e150  # its square overflows beyond: a larger one, which hides more, counts as this
+_VANISHING = -800.0  # below this log delta is no double, and nothing sharper than Chernoff's bound is sought
+_MOST_DIMENSIONS = 10**12  # in more nothing is computed
 
 
 def smooth_log_moment(t: float, alpha: float, beta: float, dimension: int) -> float:
@@ -73,19 +68,14 @@ def smooth_delta(epsilon: float, alpha: float, beta: float, dimension: int) -> f
     ratio of scale to shift, beta >= 0 the largest change of the log variance. Raises `InvalidParameter`: an
     argument is out of range.
     """
-    epsilon, alpha, beta = (
-        nonnegative("epsilon", epsilon),
-        positive("alpha", alpha),
-        nonnegative("beta", beta),
-    )
+    epsilon, alpha = nonnegative("epsilon", epsilon), positive("alpha", alpha)
+    beta = nonnegative("beta", beta)
     if alpha < 1e-6 or beta > 30.0 or dimension > _MOST_DIMENSIONS:  # nothing is hidden
         return 1.0
     # Less hidden, or less allowed, is what is computed in place of what is past every double.
     alpha, epsilon = min(alpha, _LARGEST_ALPHA), min(epsilon, LARGEST_PARAMETER)
-    best = max(
-        gaussian_log_delta(epsilon, 1.0 / alpha),
-        _log_delta(epsilon, math.expm1(beta), alpha**-2.0, dimension),
-    )
+    widest = _log_delta(epsilon, math.expm1(beta), alpha**-2.0, dimension)
+    best = max(gaussian_log_delta(epsilon, 1.0 / alpha), widest)
     cells: list[tuple[float, float, float, int]] = []
 
     # A cell is widened by more than its ends' exponentials are rounded.
@@ -137,11 +127,9 @@ def smooth_alpha(epsilon: float, delta: float, dimension: int, beta: float) -> f
     while excess(high) > 0.0:
         high += 2.0
         if high > 60.0:
-            raise CannotBound(
-                f"no alpha meets ({epsilon}, {delta}) in {dimension} dimensions at beta = {beta}",
-                where="beta",
-                remedy="use a smoother bound on the local sensitivity: a smaller beta",
-            )
+            what = f"no alpha meets ({epsilon}, {delta}) in {dimension} dimensions at beta = {beta}"
+            remedy = "use a smoother bound on the local sensitivity: a smaller beta"
+            raise CannotBound(what, where="beta", remedy=remedy)
     while excess(low) <= 0.0 and low > -13.0:
         low -= 2.0
     log_alpha = float(brentq(excess, low, high, xtol=1e-9)) if low > -13.0 else low
@@ -195,15 +183,12 @@ class _Pair:
         left = 1.0 - k * c
         if left <= 1e-9:
             return Cumulant(math.inf, math.inf, math.inf, 0.0)
-        terms = (
-            -0.5 * d * c * math.log1p(k),
-            -0.5 * d * math.log1p(-k * c),
-            0.5 * shift * c * (c + 1.0) / left,
-        )
+        moved = 0.5 * shift * c * (c + 1.0) / left
+        terms = (-0.5 * d * c * math.log1p(k), -0.5 * d * math.log1p(-k * c), moved)
         slope = -0.5 * d * (math.log1p(k) - k / left) + 0.5 * shift * (2.0 * c + 1.0 - k * c * c) / left**2
         curvature = 0.5 * d * (k / left) ** 2 + shift * (1.0 + k) / left**3
         # 1 - k c loses a factor 1/left where it cancels.
-        error = 32.0 * UNIT / min(left, 1.0) * (sum(abs(term) for term in terms) + 0.5 * d)
+        error = 32.0 * UNIT / min(left, 1.0) * (sum(map(abs, terms)) + 0.5 * d)
         return Cumulant(sum(terms), slope, curvature, error)
 
     def along(self, c: float, t: Vector) -> Along:
@@ -223,15 +208,11 @@ class _Pair:
         """The modulus falls in t: its largest value is at `lower`."""
         del upper
         left = 1.0 - self.k * c
-        bound: Vector = self._log_modulus(left, np.minimum(lower, 1e100)) * (
-            1.0 - 64.0 * UNIT / min(left, 1.0)
-        )
-        return np.minimum(bound, 0.0)
+        modulus = self._log_modulus(left, np.minimum(lower, 1e100))
+        return np.minimum(modulus * (1.0 - 64.0 * UNIT / min(left, 1.0)), 0.0)
 
     def _log_modulus(self, left: float, t: Vector) -> Vector:
         """-(d/4) log(1 + w^2) - (shift/2) t^2 (1 + k)/(left^3 (1 + w^2)), at most 0."""
         w = self.k / left * t
-        modulus: Vector = -0.25 * self.dimension * np.log1p(w * w) - (
-            0.5 * self.squared_shift * (1.0 + self.k) / left**3 * t * t / (1.0 + w * w)
-        )
-        return modulus
+        moved = 0.5 * self.squared_shift * (1.0 + self.k) / left**3 * t * t / (1.0 + w * w)
+        return np.asarray(-0.25 * self.dimension * np.log1p(w * w) - moved)

@@ -14,10 +14,8 @@ from dpaudit.accountants.privacy_loss.terms import ApproxTerm, DiscreteTerm, Pur
 from dpaudit.errors import CannotBound
 from dpaudit.mechanisms import dominating
 
-#: Noise that is moved further has its pair replaced by any of the same epsilon.
-MOST_MOVES = 1024
-#: Probabilities are raised to this, so that none vanishes.
-_LEAST = 1e-300
+MOST_MOVES = 1024  # noise that is moved further has its pair replaced by any of the same epsilon
+_LEAST = 1e-300  # to which probabilities are raised, so that none vanishes
 
 
 def response_term(pair: dominating.Response) -> RandomizedResponseTerm | DiscreteTerm:
@@ -82,11 +80,9 @@ def table_term(table: dominating.Table) -> ApproxTerm | DiscreteTerm:
 
 
 def _finite(exact: Fraction) -> float:
-    loss = up(exact)
+    loss, place = up(exact), "mechanism discrete-laplace"
     if not math.isfinite(loss):
-        raise CannotBound(
-            "its privacy loss exceeds every double", where="mechanism discrete-laplace", remedy="add noise"
-        )
+        raise CannotBound("its privacy loss exceeds every double", where=place, remedy="add noise")
     return loss
 
 

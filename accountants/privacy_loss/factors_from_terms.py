@@ -45,9 +45,9 @@ _LARGEST: dict[str, tuple[float, ...]] = {
 
 @dataclass(frozen=True, eq=False)
 class Composed:
-    """Parameters and counts, family by family; each pair or triple of arrays has one shape, [distinct].
+    """Parameters and counts by family, arrays of one shape [distinct], and tables with counts.
 
-    A count may be one number for all. Tables stand beside the arrays, each with its count.
+    A count may be one number for all.
     """
 
     gaussian: tuple[ArrayLike, ArrayLike] = ((), ())  # mu, count
@@ -82,17 +82,22 @@ class Composed:
         mu = np.where(mu > 0.0, np.maximum(mu, SMALLEST_MU), 0.0)
         always = l_rate == 1.0
         laplace, laplace_count = np.append(laplace, l_loss[always]), np.append(laplace_count, l_count[always])
+        counted: Counter[DiscreteTerm] = Counter()
+        for table, count in self.tables:
+            if count > MOST_COUNT:
+                raise CannotBound(f"a count exceeds {MOST_COUNT:g}", where="tables")
+            counted[table] += count
+        tables = tuple(Table.of(table, float(count)) for table, count in counted.items() if count)
         delta = np.append(delta, [table.infinite for table, _ in self.tables])
+        pure = _grouped(np.append(response, loss), np.append(response_count, loss_count))
         return Collected(
             float(np.sum(mu_count * mu * mu)),
             families.LaplaceFactor(*_grouped(laplace, laplace_count)),
-            families.ResponseFactor(
-                *_grouped(np.append(response, loss), np.append(response_count, loss_count))
-            ),
+            families.ResponseFactor(*pure),
             _rows_of(s_mu, s_rate, s_count),
             _rows_of(l_loss, l_rate, l_count),
             families.BoundedRangeFactor(*_grouped(*columns["bounded_range"])),
-            _tables_of(self.tables),
+            tables,
             _any_of(delta, np.append(loss_count, [float(count) for _, count in self.tables])),
             raised,
         )
@@ -129,10 +134,6 @@ class Collected:
         return bool(self.tables or any(len(family.counts) for family in pure))
 
     @property
-    def _sampled(self) -> bool:
-        return bool(self.sampled_gaussian or self.sampled_laplace)
-
-    @property
     def orders(self) -> tuple[bool, ...]:
         """The orders of the pair that may differ: whether the sampled mixture is the first of the pair."""
         return (True, False) if self._sampled else (True,)
@@ -151,7 +152,7 @@ class Collected:
         """
         totals: list[float] = []
         pure: tuple[families.ParameterFamily, ...] = (self.laplace, self.response, self.bounded_range)
-        tables = [table.count * table.ceiling * (1.0 + 4.0 * UNIT) for table in self.tables]
+        tables = [t.count * max(0.0, float(t.losses[-1])) * (1.0 + 4.0 * UNIT) for t in self.tables]
         gaussian = [(math.inf, rate, count) for _, rate, count in self.sampled_gaussian]
         for mixture_first in self.orders:
             unbounded = self.variance > 0.0 or (mixture_first and gaussian)
@@ -174,8 +175,7 @@ class Collected:
         most = min(1.0, math.nextafter((1.0 if self.tables else 0.5) * self.ceiling, math.inf))
         if self.variance > 0.0 or self._pure:
             return most
-        drawn = (count * rate for _, rate, count in (*self.sampled_gaussian, *self.sampled_laplace))
-        return min(most, sum_up(drawn) * (1.0 + 1e-15))
+        return min(most, sum_up(part.count * part.rate for part in self._sampled) * (1.0 + 1e-15))
 
     @property
     def whole_variance(self) -> float | None:
@@ -186,22 +186,21 @@ class Collected:
         return self.variance + sum_up(whole)
 
     @property
-    def _sampled_parts(self) -> list[Part]:
+    def _sampled(self) -> list[Part]:
         gaussian = [Part("gaussian", *row) for row in self.sampled_gaussian]
         return gaussian + [Part("laplace", *row) for row in self.sampled_laplace]
 
     @property
     def single_run(self) -> Part | None:
         """The one sampled run, where there is nothing else."""
-        rows = self._sampled_parts
-        alone = self.variance == 0.0 and not self._pure and len(rows) == 1 and rows[0].count == 1.0
-        return rows[0] if alone else None
+        alone = self.variance == 0.0 and not self._pure and [part.count for part in self._sampled] == [1.0]
+        return self._sampled[0] if alone else None
 
     def parts(self) -> tuple[Part, ...]:
         """Sampled releases and all others as parts of a lattice; empty where no lattice can resolve them."""
-        if not self._sampled or len(self.bounded_range.counts) or self.tables:
+        parts, few = self._sampled, slice(MOST_PARTS + 1)
+        if not parts or len(self.bounded_range.counts) or self.tables:
             return ()
-        parts, few = self._sampled_parts, slice(MOST_PARTS + 1)
         for e, count in zip(self.laplace.parameters[few], self.laplace.counts[few], strict=True):
             parts.append(Part("laplace", float(e), 1.0, float(count)))
         for e, count in zip(self.response.parameters[few], self.response.counts[few], strict=True):
@@ -216,14 +215,12 @@ class Collected:
         shared += compressed(self.laplace) + compressed(self.response)
         shared += [self.bounded_range] if len(self.bounded_range.counts) else []
         shared += table_factors(self.tables)
-        return tuple(
-            (
-                *shared,
-                *(SampledGaussianFactor(*row, order) for row in self.sampled_gaussian),
-                *(SampledLaplaceFactor(*row, order) for row in self.sampled_laplace),
-            )
-            for order in self.orders
-        )
+        found = []
+        for order in self.orders:
+            gaussian = [SampledGaussianFactor(*row, order) for row in self.sampled_gaussian]
+            laplace = [SampledLaplaceFactor(*row, order) for row in self.sampled_laplace]
+            found.append((*shared, *gaussian, *laplace))
+        return tuple(found)
 
 
 def collect(releases: Iterable[tuple[Term, int]]) -> Collected:
@@ -259,10 +256,8 @@ def columns_of(releases: Iterable[tuple[Term, int]]) -> Composed:
 
 def _joined(some: tuple[ArrayLike, ...], more: tuple[ArrayLike, ...]) -> tuple[ArrayLike, ...]:
     """Columns one below the other; the last, the counts, may be one number for all."""
-    if not np.size(more[0]):
-        return some
-    if not np.size(some[0]):
-        return more
+    if not (np.size(some[0]) and np.size(more[0])):
+        return some if np.size(some[0]) else more
     counts = [np.broadcast_to(columns[-1], np.shape(columns[0])) for columns in (some, more)]
     pairs = zip(some[:-1], more[:-1], strict=True)
     return (*(np.concatenate([one, other]) for one, other in pairs), np.concatenate(counts))
@@ -280,9 +275,9 @@ def _vectors(name: str, columns: tuple[ArrayLike, ...], *largest: float) -> tupl
     for values, most in zip(parameters, largest, strict=True):
         if not np.all((values >= 0.0) & (values < np.inf)):
             raise InvalidParameter("a parameter is NaN, infinite or negative", where=name)
+        if np.any(values > most) and most == 1.0:
+            raise InvalidParameter("a probability exceeds 1", where=name)
         if np.any(values > most):
-            if most == 1.0:
-                raise InvalidParameter("a probability exceeds 1", where=name)
             raise CannotBound(f"a parameter exceeds {most:g}", where=name, remedy="add noise")
     if np.any(count > MOST_COUNT):
         raise CannotBound(f"a count exceeds {MOST_COUNT:g}", where=name)
@@ -303,16 +298,6 @@ def _rows_of(parameters: Vector, rates: Vector, counts: Vector) -> tuple[tuple[f
     for parameter, rate, count in np.stack([parameters, rates, counts], axis=1)[keep].tolist():
         total[parameter, rate] += int(count)
     return tuple((parameter, rate, float(count)) for (parameter, rate), count in total.items())
-
-
-def _tables_of(tables: Iterable[tuple[DiscreteTerm, int]]) -> tuple[Table, ...]:
-    """Equal tables once, with the sums of their counts."""
-    total: Counter[DiscreteTerm] = Counter()
-    for table, count in tables:
-        if count > MOST_COUNT:
-            raise CannotBound(f"a count exceeds {MOST_COUNT:g}", where="tables")
-        total[table] += count
-    return tuple(Table(table, float(count)) for table, count in total.items() if count)
 
 
 def _any_of(delta: Vector, counts: Vector) -> Bracket:

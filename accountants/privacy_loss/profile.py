@@ -83,11 +83,7 @@ class PrivacyLoss:
         return self._collected.least_delta
 
     def delta(self, epsilon: float) -> Bracket:
-        """Lower and upper bound on the least delta at `epsilon` (nats, in [0, inf)).
-
-        Raises:
-            InvalidParameter: epsilon is NaN, infinite or negative.
-        """
+        """Lower and upper bound on the least delta at `epsilon` (nats, in [0, inf))."""
         epsilon = nonnegative("epsilon", epsilon)
         lower, upper = 0.0, 0.0
         if epsilon < self.ceiling:
@@ -109,19 +105,15 @@ class PrivacyLoss:
         """Lower and upper bound on the least epsilon >= 0 at `delta`, in (0, 1).
 
         Raises:
-            InvalidParameter: delta is outside (0, 1).
-            CannotBound: the releases reveal everything with a probability above `delta`, or that is not
-            excluded.
+            CannotBound: the releases may reveal everything with a probability above `delta`.
         """
         delta = probability("delta", delta)
         low, high = self.least_delta
         # delta = delta_0 + (1 - delta_0) rest. At delta = delta_0 only the ceiling is left.
         if delta < high or (delta == high > 0.0 and not math.isfinite(self.ceiling)):
-            raise CannotBound(
-                f"delta = {delta!r} is not above {high!r}, the probability that everything is revealed",
-                where="delta",
-                remedy="ask for a larger delta, or lower the delta of the approximate releases",
-            )
+            what = f"delta = {delta!r} is not above {high!r}, the probability that everything is revealed"
+            remedy = "ask for a larger delta, or lower the delta of the approximate releases"
+            raise CannotBound(what, where="delta", remedy=remedy)
         if delta == high > 0.0:
             return Bracket(0.0, self.ceiling)
         if high == 0.0:
@@ -167,13 +159,13 @@ class PrivacyLoss:
             # An order whose largest loss lies below the other's epsilon cannot be the larger.
             idle = any(ceiling <= other.lower for other in found)
             found.append(Bracket(0.0, ceiling) if idle else self._order_epsilon(order, log_delta))
+        least = max(b.lower for b in found)
+        for order, factors in enumerate(self._directions if self._parts else ()):
+            # A loose lattice is compared with the contour, in orders that may be the larger.
+            if _apart(found[order], LOOSE) and found[order].upper > least:
+                contour = contour_epsilon(factors, log_delta, self._collected.ceilings[order])
+                found[order] = _both(found[order], contour)
         lower, upper = max(b.lower for b in found), max(b.upper for b in found)
-        if self._parts:  # compare a loose lattice with the contour, in orders that may be the larger
-            for order, ceiling in enumerate(self._collected.ceilings):
-                if _apart(found[order], LOOSE) and found[order].upper > lower:
-                    contour = contour_epsilon(self._directions[order], log_delta, ceiling)
-                    found[order] = _both(found[order], contour)
-            lower, upper = max(b.lower for b in found), max(b.upper for b in found)
         upper, whole = min(self.ceiling, upper), self._unsampled()
         if whole is not None and _apart(Bracket(lower, upper), LOOSE):
             upper = min(upper, whole.epsilon(log_delta).upper)

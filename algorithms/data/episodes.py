@@ -31,9 +31,7 @@ class Episode(NamedTuple):
 class Episodes(Records):
     """m episodes over N states, one after the other; read-only once built.
 
-    Raises:
-        DataError: if the records are not of that shape. The message is for the data's holder alone.
-        InvalidParameter: if N is not a positive integer.
+    Raises `DataError`, for the data's holder alone, if the records are not of that shape.
     """
 
     states: NDArray[np.int64]  # [steps] int in 0..N-1, of all episodes
@@ -59,12 +57,8 @@ class Episodes(Records):
             if wrong.any():
                 step = int(wrong.argmax())
                 _refuse(name, where=f"episode {int(np.searchsorted(lengths.cumsum(), step, side='right'))}")
-        set_read_only(
-            self,
-            states=np.array(states, np.int64),
-            rewards=np.array(rewards, np.float64),
-            lengths=np.array(lengths, np.int64),
-        )
+        set_read_only(self, states=np.array(states, np.int64), rewards=np.array(rewards, np.float64))
+        set_read_only(self, lengths=np.array(lengths, np.int64))
         object.__setattr__(self, "n_states", n_states)
 
     @classmethod
@@ -108,21 +102,14 @@ class Episodes(Records):
         whole = Episodes.of([episode], self.n_states)
         lengths = self.lengths.copy()
         lengths[index] = len(whole.states)
-        return Episodes(
-            np.concatenate([self.states[:begin], whole.states, self.states[end:]]),
-            np.concatenate([self.rewards[:begin], whole.rewards, self.rewards[end:]]),
-            lengths,
-            self.n_states,
-        )
+        states = np.concatenate([self.states[:begin], whole.states, self.states[end:]])
+        rewards = np.concatenate([self.rewards[:begin], whole.rewards, self.rewards[end:]])
+        return Episodes(states, rewards, lengths, self.n_states)
 
     def _bounds(self, index: int) -> tuple[int, int]:
         if not 0 <= index < len(self):
-            raise InvalidParameter(
-                f"episode {index} of {len(self)}",
-                where="Episodes",
-                why="there is no such record",
-                remedy=f"give an index in 0..{len(self) - 1}",
-            )
+            what, remedy = f"episode {index} of {len(self)}", f"give an index in 0..{len(self) - 1}"
+            raise InvalidParameter(what, where="Episodes", why="there is no such record", remedy=remedy)
         end = int(self.lengths[: index + 1].sum())
         return end - int(self.lengths[index]), end
 
@@ -169,8 +156,5 @@ def _returns(data: Episodes, discount: float) -> Array:
 
 
 def _refuse(what: str, *, where: str = "episodes") -> None:
-    raise DataError(
-        what,
-        where=where,
-        remedy="give one state and one finite reward a step, at least one step an episode, states 0..N-1",
-    )
+    remedy = "give one state and one finite reward a step, at least one step an episode, states 0..N-1"
+    raise DataError(what, where=where, remedy=remedy)

@@ -26,14 +26,8 @@ from dpaudit.errors import DataError
 
 COLUMNS = ("episode", "step", "state", "action", "reward", "next_state")
 
-# Past this, neighbouring integers share one float64, and two people could become one.
-_LARGEST_EXACT = 2.0**53
-
 Columns = Mapping[str, NDArray[np.float64]]
 Place = Callable[[int], str]
-
-#: What policy evaluation needs of a step.
-EPISODE_COLUMNS = ("episode", "step", "state", "reward")
 
 
 class Sizes(TypedDict, total=False):
@@ -49,21 +43,16 @@ def read_trajectories(path: str | os.PathLike[str], **sizes: Unpack[Sizes]) -> T
     """Read ``.csv`` or ``.parquet``, by the file's suffix; arguments and errors as in `read_csv`."""
     suffix = Path(path).suffix.lower()
     if suffix not in {".csv", ".parquet"}:
-        raise DataError(
-            f"a file of type {suffix or 'without suffix'}",
-            where=str(path),
-            remedy="give a .csv or .parquet file, or read a Minari data set with read_minari",
-        )
+        remedy = "give a .csv or .parquet file, or read a Minari data set with read_minari"
+        raise DataError(f"a file of type {suffix or 'without suffix'}", where=str(path), remedy=remedy)
     return (read_csv if suffix == ".csv" else read_parquet)(path, **sizes)
 
 
 def read_csv(path: str | os.PathLike[str], **sizes: Unpack[Sizes]) -> TrajectoryData:
     """Read a CSV file, UTF-8, with a header line.
 
-    Raises:
-        DataError: with the line, for anything that is not a data set of whole trajectories. The message is
-            for the data's holder.
-        InvalidParameter: if S or A is neither given nor allowed to be inferred.
+    Raises `DataError` (for the data's holder), with the line, for anything that is not a data set of whole
+    trajectories, and `InvalidParameter` if S or A is neither given nor allowed to be inferred.
     """
     header, table = read_table(Path(path), COLUMNS)
     columns = {name: table[:, position] for position, name in enumerate(header)}
@@ -76,20 +65,16 @@ def read_parquet(path: str | os.PathLike[str], **sizes: Unpack[Sizes]) -> Trajec
     try:
         table: Any = parquet.read_table(os.fspath(path))
     except (OSError, ValueError) as error:  # pyarrow's ArrowInvalid is a ValueError
-        raise DataError(
-            f"cannot be read: {error}", where=str(path), remedy="give a Parquet file that exists"
-        ) from None
+        what, remedy = f"cannot be read: {error}", "give a Parquet file that exists"
+        raise DataError(what, where=str(path), remedy=remedy) from None
     check_names(list(table.column_names), str(path), COLUMNS)
     columns: dict[str, NDArray[np.float64]] = {}
     for name in COLUMNS:
         column = table.column(name)
         values = column.to_numpy()
         if column.null_count or values.dtype.kind not in "iuf":
-            raise DataError(
-                f"{column.null_count} missing values, type {column.type}",
-                where=f"{path} column {name}",
-                remedy="give a column of numbers without gaps",
-            )
+            what, where = f"{column.null_count} missing values, type {column.type}", f"{path} column {name}"
+            raise DataError(what, where=where, remedy="give a column of numbers without gaps")
         columns[name] = values.astype(np.float64)
     return _trajectories(columns, lambda row: f"{path} row {row}", **sizes)
 
@@ -100,13 +85,12 @@ def read_episodes(path: str | os.PathLike[str], n_states: int) -> Episodes:
     Steps of an episode are numbered 0, 1, 2, ..., lines are in any order; the episodes come in increasing
     order of ``episode``. A file of whole trajectories can be read too; its other columns are not used.
 
-    Raises:
-        DataError: with the line, for anything that is no set of whole episodes; for the data's holder.
-        InvalidParameter: N, which is public, is not a positive integer.
+    Raises `DataError` (for the data's holder), with the line, for anything that is no set of whole episodes.
     """
     n_states = public_size(n_states, "n_states")
-    header, table = read_table(Path(path), EPISODE_COLUMNS, COLUMNS)
-    columns = {name: table[:, header.index(name)] for name in EPISODE_COLUMNS}
+    names = ("episode", "step", "state", "reward")
+    header, table = read_table(Path(path), names, COLUMNS)
+    columns = {name: table[:, header.index(name)] for name in names}
 
     def place(row: int) -> str:
         return f"{path} line {line_number(Path(path), row)}"
@@ -128,15 +112,9 @@ def read_minari(dataset_or_id: object, *, horizon: int, absorbing: bool = False)
     step, and the sensitivity is that of unpadded data; dropping short episodes instead would make n depend
     on the records, which replace-one does not cover.
 
-    Args:
-        dataset_or_id: a ``minari.MinariDataset`` or the id of a local one. Nothing is downloaded.
-        horizon: H, public.
-        absorbing: pad episodes that terminated before the horizon.
-
-    Raises:
-        MissingExtra: without Minari.
-        DataError: if the data set is not local, a space is not discrete, an episode is too short, or a record
-            is out of range. The message is for the data's holder.
+    The data set is a ``minari.MinariDataset`` or the id of a local one; nothing is downloaded. Raises
+    `MissingExtra` without Minari, and `DataError` (for the data's holder) if the data set is not local, a
+    space is not discrete, an episode is too short, or a record is out of range.
     """
     horizon = public_size(horizon, "horizon")
     minari = optional_module("minari", "minari", "reading a Minari data set")
@@ -145,16 +123,14 @@ def read_minari(dataset_or_id: object, *, horizon: int, absorbing: bool = False)
         try:
             dataset = minari.load_dataset(dataset_or_id)
         except (OSError, ValueError) as error:
-            raise DataError(
-                f"cannot be loaded: {error}", where=dataset_or_id, remedy="download it with Minari first"
-            ) from None
+            what, remedy = f"cannot be loaded: {error}", "download it with Minari first"
+            raise DataError(what, where=dataset_or_id, remedy=remedy) from None
     state_space, action_space = dataset.observation_space, dataset.action_space
     discrete = import_module("gymnasium.spaces").Discrete
     for name, space in (("observation", state_space), ("action", action_space)):
         if not isinstance(space, discrete):
-            raise DataError(
-                f"a space {space}", where=f"{name} space", remedy="discretise it by a public rule first"
-            )
+            remedy = "discretise it by a public rule first"
+            raise DataError(f"a space {space}", where=f"{name} space", remedy=remedy)
     absorbing_state = int(state_space.n)
     n_states = absorbing_state + 1 if absorbing else absorbing_state
 
@@ -164,28 +140,19 @@ def read_minari(dataset_or_id: object, *, horizon: int, absorbing: bool = False)
         missing = horizon - steps
         # A time limit is no end of the process: what would have followed is unknown, not absorbing.
         if missing and not (absorbing and bool(episode.terminations[-1])):
-            raise DataError(
-                f"{steps} steps{', cut short' if absorbing else ''}; the horizon is {horizon}",
-                where=f"episode {episode.id}",
-                remedy="lower the horizon" if absorbing else "lower the horizon, or pass absorbing=True",
-            )
+            what = f"{steps} steps{', cut short' if absorbing else ''}; the horizon is {horizon}"
+            remedy = f"lower the horizon{'' if absorbing else ', or pass absorbing=True'}"
+            raise DataError(what, where=f"episode {episode.id}", remedy=remedy)
         states = np.asarray(episode.observations)[: steps + 1] - state_space.start
         outside = np.flatnonzero(~(states < absorbing_state))
         if outside.size:  # no recorded state may be taken for the absorbing one
-            raise DataError(
-                f"state {states[outside[0]]} outside the declared space",
-                where=f"episode {episode.id}, step {outside[0]}",
-                remedy="correct the record, or declare the space that the states really have",
-            )
-        actions = np.asarray(episode.actions)[:steps] - action_space.start
-        rewards = np.asarray(episode.rewards, dtype=np.float64)[:steps]
-        rows.append(
-            Trajectory(
-                np.pad(states, (0, missing), constant_values=absorbing_state),
-                np.pad(actions, (0, missing)),
-                np.pad(rewards, (0, missing)),
-            )
-        )
+            what = f"state {states[outside[0]]} outside the declared space"
+            remedy = "correct the record, or declare the space that the states really have"
+            raise DataError(what, where=f"episode {episode.id}, step {outside[0]}", remedy=remedy)
+        states = np.pad(states, (0, missing), constant_values=absorbing_state)
+        actions = np.pad(np.asarray(episode.actions)[:steps] - action_space.start, (0, missing))
+        rewards = np.pad(np.asarray(episode.rewards, dtype=np.float64)[:steps], (0, missing))
+        rows.append(Trajectory(states, actions, rewards))
     if not rows:
         raise DataError("no episodes", where="the data set", remedy="give at least one episode")
     return TrajectoryData.of(rows, n_states, int(action_space.n))
@@ -194,15 +161,10 @@ def read_minari(dataset_or_id: object, *, horizon: int, absorbing: bool = False)
 def write_csv(data: TrajectoryData, path: str | os.PathLike[str]) -> None:
     """Write trajectories so that `read_csv` gives them back exactly; private data, like what it came from."""
     n, horizon = data.actions.shape
-    flat: tuple[NDArray[Any], ...] = (
-        np.repeat(np.arange(n), horizon),
-        np.tile(np.arange(horizon), n),
-        data.states[:, :-1].ravel(),
-        data.actions.ravel(),
-        data.rewards.ravel(),
-        data.states[:, 1:].ravel(),
-    )
-    write_table(path, COLUMNS, zip(*(column.tolist() for column in flat), strict=True))
+    episodes, steps = np.divmod(np.arange(n * horizon), horizon)
+    tables = data.states[:, :-1], data.actions, data.rewards, data.states[:, 1:]
+    flat = [column.ravel().tolist() for column in (episodes, steps, *tables)]
+    write_table(path, COLUMNS, zip(*flat, strict=True))
 
 
 def _trajectories(columns: Columns, place: Place, **sizes: Unpack[Sizes]) -> TrajectoryData:
@@ -229,25 +191,21 @@ def _trajectories(columns: Columns, place: Place, **sizes: Unpack[Sizes]) -> Tra
     ragged = np.flatnonzero(lengths != horizon)
     if ragged.size:
         last = int(order[int(lengths[: ragged[0] + 1].sum()) - 1])
-        raise DataError(
-            f"episode {columns['episode'][last]:.0f} has {lengths[ragged[0]]} steps; "
-            f"the horizon is {horizon}",
-            where=_where(columns, place, last),
-            remedy="cut longer episodes at the horizon and pad shorter ones with a public absorbing state",
-        )
+        steps = f"episode {columns['episode'][last]:.0f} has {lengths[ragged[0]]} steps"
+        remedy = "cut longer episodes at the horizon and pad shorter ones with a public absorbing state"
+        where = _where(columns, place, last)
+        raise DataError(f"{steps}; the horizon is {horizon}", where=where, remedy=remedy)
     state, action, reward, next_state = (
         columns[name][order].reshape(-1, horizon) for name in ("state", "action", "reward", "next_state")
     )  # [n, H] each
     broken = next_state[:, :-1] != state[:, 1:]
     if broken.any():
         episode, step = (int(position) for position in np.argwhere(broken)[0])
-        row = int(order[episode * horizon + step])
-        raise DataError(
-            f"next_state {next_state[episode, step]:.0f}, but step {step + 1} is in "
-            f"state {state[episode, step + 1]:.0f}",
-            where=_where(columns, place, row),
-            remedy="correct the record: a trajectory's step begins where the one before it ended",
-        )
+        where = _where(columns, place, int(order[episode * horizon + step]))
+        reached, begun = next_state[episode, step], state[episode, step + 1]
+        what = f"next_state {reached:.0f}, but step {step + 1} is in state {begun:.0f}"
+        remedy = "correct the record: a trajectory's step begins where the one before it ended"
+        raise DataError(what, where=where, remedy=remedy)
     states = np.concatenate([state, next_state[:, -1:]], axis=1).astype(np.int64)  # [n, H+1]
     return TrajectoryData(states, action.astype(np.int64), reward, n_states, n_actions)
 
@@ -258,7 +216,8 @@ def _require_whole_numbers(columns: Columns, place: Place, names: Sequence[str])
         raise DataError("no episodes", where="the table", remedy="give at least one trajectory")
     for name in names:
         values = columns[name]
-        whole = (values == np.floor(values)) & (np.abs(values) < _LARGEST_EXACT)  # false for NaN and infinity
+        # Past 2^53 neighbouring integers share one float64, and two people could become one. False for NaN.
+        whole = (values == np.floor(values)) & (np.abs(values) < 2.0**53)
         _check(~whole, columns, place, name, "a finite integer")
 
 
@@ -274,22 +233,14 @@ def _whole_episodes(columns: Columns, place: Place) -> tuple[NDArray[np.intp], N
     wrong = step != position
     if wrong.any():
         first = int(np.flatnonzero(wrong)[0])
-        where = _where(columns, place, int(order[first]))
+        what = f"step {position[first]} is missing in episode {episode[first]:.0f}"
+        remedy = "give every step, numbered from 0"
         if step[first] < 0:
-            raise DataError(
-                f"step {step[first]:.0f}", where=where, remedy="number the steps of an episode 0, 1, 2, ..."
-            )
-        if not opens[first] and step[first] == step[first - 1]:
-            raise DataError(
-                f"step {step[first]:.0f} occurs twice in episode {episode[first]:.0f}",
-                where=where,
-                remedy="give each step once, and each person's trajectory an episode number of its own",
-            )
-        raise DataError(
-            f"step {position[first]} is missing in episode {episode[first]:.0f}",
-            where=where,
-            remedy="give every step, numbered from 0",
-        )
+            what, remedy = f"step {step[first]:.0f}", "number the steps of an episode 0, 1, 2, ..."
+        elif not opens[first] and step[first] == step[first - 1]:
+            what = f"step {step[first]:.0f} occurs twice in episode {episode[first]:.0f}"
+            remedy = "give each step once, and each person's trajectory an episode number of its own"
+        raise DataError(what, where=_where(columns, place, int(order[first])), remedy=remedy)
 
     return order, np.diff(np.append(starts, order.size))
 
@@ -297,11 +248,9 @@ def _whole_episodes(columns: Columns, place: Place) -> tuple[NDArray[np.intp], N
 def _check(wrong: NDArray[np.bool_], columns: Columns, place: Place, name: str, wanted: str) -> None:
     if wrong.any():
         row = int(np.flatnonzero(wrong)[0])
-        raise DataError(
-            f"{name} {columns[name][row]:.17g} is not {wanted}",
-            where=_where(columns, place, row),
-            remedy=f"correct the record, or declare the public range that column {name} really has",
-        )
+        what = f"{name} {columns[name][row]:.17g} is not {wanted}"
+        remedy = f"correct the record, or declare the public range that column {name} really has"
+        raise DataError(what, where=_where(columns, place, row), remedy=remedy)
 
 
 def _where(columns: Columns, place: Place, row: int) -> str:

@@ -34,9 +34,8 @@ def read_table(path: Path, *accepted: Sequence[str]) -> tuple[list[str], NDArray
                 warnings.filterwarnings("ignore", "loadtxt: input contained no data", UserWarning)
                 table = np.loadtxt(stream, delimiter=",", quotechar='"', comments=None, ndmin=2)
     except (OSError, UnicodeDecodeError) as error:
-        raise DataError(
-            f"cannot be read: {error}", where=str(path), remedy="give a UTF-8 file that exists"
-        ) from None
+        what, remedy = f"cannot be read: {error}", "give a UTF-8 file that exists"
+        raise DataError(what, where=str(path), remedy=remedy) from None
     except DataError:  # a ValueError itself, and already says what is wrong
         raise
     except ValueError as error:
@@ -52,11 +51,8 @@ def check_names(names: list[str], where: str, *accepted: Sequence[str]) -> None:
         wanted = accepted[0]
         absent = [name for name in wanted if name not in names]
         other = [name for name in names if name not in wanted or names.count(name) > 1]
-        raise DataError(
-            f"columns missing: {absent or 'none'}; unknown or repeated: {other or 'none'}",
-            where=f"{where} header",
-            remedy=f"give exactly the columns {', '.join(wanted)}",
-        )
+        what = f"columns missing: {absent or 'none'}; unknown or repeated: {other or 'none'}"
+        raise DataError(what, where=f"{where} header", remedy=f"give exactly the columns {', '.join(wanted)}")
 
 
 def write_table(
@@ -75,13 +71,9 @@ def line_number(path: Path, row: int) -> int:
 def read_rewards(path: str | os.PathLike[str]) -> NDArray[np.float64]:
     """Read a public reward function: a CSV with step, state, action, reward, every combination once.
 
-    Returns:
-        [H, S, A] in [0, 1]; the sizes are one more than the largest indices.
-
-    Raises:
-        UsageError: the file cannot be read.
-        InvalidParameter: a line is malformed, a combination is missing or occurs twice, or a reward lies
-            outside [0, 1].
+    It is [H, S, A] in [0, 1]; the sizes are one more than the largest indices. Raises `UsageError` if the
+    file cannot be read, and `InvalidParameter` if a line is malformed, a combination is missing or occurs
+    twice, or a reward lies outside [0, 1].
     """
     file = Path(path)
     try:
@@ -98,9 +90,8 @@ def read_rewards(path: str | os.PathLike[str]) -> NDArray[np.float64]:
     wrong = np.flatnonzero(~(whole & (rewards >= 0.0) & (rewards <= 1.0)))
     if wrong.size:
         row = int(wrong[0])
-        cell = ", ".join(
-            f"{name} {value:.17g}" for name, value in zip(REWARD_COLUMNS, table[row], strict=True)
-        )
+        named = zip(REWARD_COLUMNS, table[row], strict=True)
+        cell = ", ".join(f"{name} {value:.17g}" for name, value in named)
         _refuse_rewards(cell, f"{file} line {line_number(file, row)}")
     if not rewards.size:
         _refuse_rewards("no rewards", str(file))
@@ -126,9 +117,7 @@ def write_rewards(rewards: NDArray[np.float64], path: str | os.PathLike[str]) ->
 def read_matrix(path: str | os.PathLike[str]) -> NDArray[np.float64]:
     """Public numbers from a CSV without a header, one row a state: features [N, d] or weights [N, 1].
 
-    Raises:
-        UsageError: the file cannot be read.
-        InvalidParameter: it is no table of numbers.
+    Raises `UsageError` if the file cannot be read, and `InvalidParameter` if it is no table of numbers.
     """
     try:
         with Path(path).open(encoding="utf-8-sig") as stream:
@@ -136,12 +125,9 @@ def read_matrix(path: str | os.PathLike[str]) -> NDArray[np.float64]:
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"cannot be read: {error}", where=str(path), remedy="name a CSV file") from None
     except ValueError as error:
-        raise InvalidParameter(
-            f"no table of numbers: {error}",
-            where=str(path),
-            why="one row gives one state's numbers",
-            remedy="give a CSV of numbers without a header, one row a state",
-        ) from None
+        what, why = f"no table of numbers: {error}", "one row gives one state's numbers"
+        remedy = "give a CSV of numbers without a header, one row a state"
+        raise InvalidParameter(what, where=str(path), why=why, remedy=remedy) from None
 
 
 def _data_lines(path: Path) -> Iterator[tuple[int, list[str]]]:
@@ -171,9 +157,6 @@ def _refuse_unreadable_line(path: Path, header: Sequence[str], error: ValueError
 
 
 def _refuse_rewards(what: str, where: str) -> NoReturn:
-    raise InvalidParameter(
-        what,
-        where=where,
-        why="the public reward function gives the algorithm its sizes",
-        remedy="list step (from 0), state, action, reward in [0, 1], every combination once",
-    )
+    why = "the public reward function gives the algorithm its sizes"
+    remedy = "list step (from 0), state, action, reward in [0, 1], every combination once"
+    raise InvalidParameter(what, where=where, why=why, remedy=remedy)

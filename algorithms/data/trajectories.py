@@ -45,10 +45,8 @@ class Records:
 class TrajectoryData(Records):
     """n trajectories of H steps over S states and A actions; read-only once built.
 
-    Raises:
-        DataError: if the records are not of that shape. The message names records: it is for the data's
-            holder, and must not be published.
-        InvalidParameter: if S or A is not a positive integer.
+    Raises `DataError` if the records are not of that shape. The message names records: it is for the data's
+    holder, and must not be published.
     """
 
     states: NDArray[np.int64]  # [n, H+1] int in 0..S-1; ``states[:, h + 1]`` is where step h led
@@ -58,32 +56,25 @@ class TrajectoryData(Records):
     n_actions: int  # A, public
 
     def __post_init__(self) -> None:
-        n_states = public_size(self.n_states, "n_states")
-        n_actions = public_size(self.n_actions, "n_actions")
+        n_states, n_actions = public_size(self.n_states, "n_states"), public_size(self.n_actions, "n_actions")
         states = _table(self.states, "states")  # [n, H+1]
         actions = _table(self.actions, "actions")  # [n, H]
         rewards = _table(self.rewards, "rewards")  # [n, H]
         if 0 in actions.shape:
-            raise DataError(
-                "no episodes, or episodes without steps", where="actions", remedy="give at least one step"
-            )
+            what = "no episodes, or episodes without steps"
+            raise DataError(what, where="actions", remedy="give at least one step")
         n, horizon = actions.shape
         if states.shape != (n, horizon + 1) or rewards.shape != (n, horizon):
-            raise DataError(
-                f"states {states.shape}, actions {actions.shape}, rewards {rewards.shape}",
-                where="trajectories",
-                remedy="give states [n, H+1], actions [n, H], rewards [n, H]",
-            )
+            what = f"states {states.shape}, actions {actions.shape}, rewards {rewards.shape}"
+            remedy = "give states [n, H+1], actions [n, H], rewards [n, H]"
+            raise DataError(what, where="trajectories", remedy=remedy)
         _check_cells(_outside(states, n_states), states, "state", f"an integer in 0..{n_states - 1}")
         _check_cells(_outside(actions, n_actions), actions, "action", f"an integer in 0..{n_actions - 1}")
         # Written so that NaN, which compares false with everything, is caught too.
         _check_cells(~((rewards >= 0.0) & (rewards <= 1.0)), rewards, "reward", "a number in [0, 1]")
-        set_read_only(
-            self,
-            states=np.array(states, np.int64, order="C"),
-            actions=np.array(actions, np.int64, order="C"),
-            rewards=np.array(rewards, np.float64, order="C"),
-        )
+        whole = {"states": states, "actions": actions}
+        set_read_only(self, **{name: np.array(table, np.int64, order="C") for name, table in whole.items()})
+        set_read_only(self, rewards=np.array(rewards, np.float64, order="C"))
         object.__setattr__(self, "n_states", n_states)
         object.__setattr__(self, "n_actions", n_actions)
 
@@ -109,40 +100,29 @@ class TrajectoryData(Records):
 
     def __repr__(self) -> str:
         # Shape only: a record printed by accident would be a release outside the ledger.
-        return (
-            f"TrajectoryData(n={len(self)}, horizon={self.horizon}, "
-            f"n_states={self.n_states}, n_actions={self.n_actions})"
-        )
+        sizes = f"n_states={self.n_states}, n_actions={self.n_actions}"
+        return f"TrajectoryData(n={len(self)}, horizon={self.horizon}, {sizes})"
 
     def replace(self, index: int, trajectory: Trajectory) -> TrajectoryData:
         """The neighbouring data set whose row ``index`` is ``trajectory``.
 
-        Raises:
-            InvalidParameter: if ``index`` is not in 0..n-1.
-            DataError: if the trajectory is not of this data set's shape.
+        Raises `InvalidParameter` if ``index`` is not in 0..n-1, `DataError` if the trajectory is not of this
+        data set's shape.
         """
         if not 0 <= index < len(self):
-            raise InvalidParameter(
-                f"row {index} of {len(self)} trajectories",
-                where="replace",
-                why="a neighbour differs in one row that both data sets have",
-                remedy=f"give an index in 0..{len(self) - 1}",
-            )
+            what, remedy = f"row {index} of {len(self)} trajectories", f"give an index in 0..{len(self) - 1}"
+            why = "a neighbour differs in one row that both data sets have"
+            raise InvalidParameter(what, where="replace", why=why, remedy=remedy)
         row: list[NDArray[Any]] = [np.asarray(part) for part in trajectory]
         lengths = [part.shape for part in row]
         if lengths != [(self.horizon + 1,), (self.horizon,), (self.horizon,)]:
-            raise DataError(
-                f"states, actions, rewards of shapes {lengths}; this data set has H = {self.horizon}",
-                where="replace",
-                remedy="give states [H+1], actions [H], rewards [H]",
-            )
-        # Promotion keeps a fractional state fractional, so that the constructor can refuse it.
-        tables: list[NDArray[Any]] = [
-            table.astype(np.result_type(table, part))
-            for table, part in zip((self.states, self.actions, self.rewards), row, strict=True)
-        ]
-        for table, part in zip(tables, row, strict=True):
-            table[index] = part
+            what = f"states, actions, rewards of shapes {lengths}; this data set has H = {self.horizon}"
+            raise DataError(what, where="replace", remedy="give states [H+1], actions [H], rewards [H]")
+        tables: list[NDArray[Any]] = []
+        for table, part in zip((self.states, self.actions, self.rewards), row, strict=True):
+            # Promotion keeps a fractional state fractional, so that the constructor can refuse it.
+            tables.append(table.astype(np.result_type(table, part)))
+            tables[-1][index] = part
         states, actions, rewards = tables
         return TrajectoryData(states, actions, rewards, self.n_states, self.n_actions)
 
@@ -171,11 +151,8 @@ def trajectory_pairs(
     Replace-one: the trajectory replaced by another one's duplicate, by those that stay in one corner of
     the state-action space, by one that visits as many cells as it can, by itself with the rewards
     reversed, and by itself with the last step alone changed. Add-or-remove-one: the trajectory
-    dropped, doubled, and each of the corner trajectories added.
-
-    Raises:
-        InvalidParameter: there is no such trajectory, or the relation is zero-out, which has no meaning
-            for trajectories.
+    dropped, doubled, and each of the corner trajectories added. Raises `InvalidParameter` if there is no
+    such trajectory, or the relation is zero-out, which has no meaning for trajectories.
     """
     if not -len(data) <= index < len(data):
         raise InvalidParameter(f"trajectory {index} of {len(data)}", where="trajectory_pairs")
@@ -191,38 +168,29 @@ def trajectory_pairs(
         pairs.append(Pair(low, high, "one corner of the space, replaced by the opposite one", unit=index))
         yield from (pair for pair in pairs if pair.data != pair.neighbour)
     elif relation is Neighbouring.ADD_OR_REMOVE_ONE:
-        rows = list(data)
+        rows, sizes = list(data), (data.n_states, data.n_actions)
         if len(rows) > 1:
-            rest = TrajectoryData.of(rows[:index] + rows[index + 1 :], data.n_states, data.n_actions)
+            rest = TrajectoryData.of(rows[:index] + rows[index + 1 :], *sizes)
             yield Pair(data, rest, "a trajectory dropped", unit=index)
-        yield Pair(
-            data,
-            TrajectoryData.of([*rows, rows[index]], data.n_states, data.n_actions),
-            "a trajectory doubled",
-            unit=len(rows),
-        )
-        for name, corner in _corners(data).items():
-            added = TrajectoryData.of([*rows, corner], data.n_states, data.n_actions)
-            yield Pair(data, added, f"a trajectory added: {name}", unit=len(rows))
+        more = {f"a trajectory added: {name}": corner for name, corner in _corners(data).items()}
+        for description, row in {"a trajectory doubled": rows[index], **more}.items():
+            yield Pair(data, TrajectoryData.of([*rows, row], *sizes), description, unit=len(rows))
     else:
-        raise InvalidParameter(
-            f"relation {relation}",
-            where="trajectory_pairs",
-            why="a trajectory of zeros is a record like any other",
-            remedy="use replace-one or add-or-remove-one",
-        )
+        why = "a trajectory of zeros is a record like any other"
+        remedy = "use replace-one or add-or-remove-one"
+        raise InvalidParameter(f"relation {relation}", where="trajectory_pairs", why=why, remedy=remedy)
 
 
 def _corners(data: TrajectoryData) -> dict[str, Trajectory]:
     """Trajectories at the edges of what a record may be."""
-    horizon, last_state, last_action = data.horizon, data.n_states - 1, data.n_actions - 1
-    steps = np.arange(horizon + 1)
+    steps = np.arange(data.horizon + 1)
+    nothing, before = np.zeros_like(steps), steps[:-1]
+    last_state, last_action = nothing + (data.n_states - 1), nothing[1:] + (data.n_actions - 1)
+    moving = Trajectory(steps % data.n_states, before % data.n_actions, (before % 2).astype(float))
     return {
-        "the first state and action, no reward": _constant(horizon, 0, 0, 0.0),
-        "the last state and action, full reward": _constant(horizon, last_state, last_action, 1.0),
-        "another state and action at each step": Trajectory(
-            steps % data.n_states, steps[:-1] % data.n_actions, (steps[:-1] % 2).astype(float)
-        ),
+        "the first state and action, no reward": Trajectory(nothing, nothing[1:], np.zeros(data.horizon)),
+        "the last state and action, full reward": Trajectory(last_state, last_action, np.ones(data.horizon)),
+        "another state and action at each step": moving,
     }
 
 
@@ -238,10 +206,6 @@ def _variations(data: TrajectoryData, index: int) -> dict[str, Trajectory]:
     }
 
 
-def _constant(horizon: int, state: int, action: int, reward: float) -> Trajectory:
-    return Trajectory(np.full(horizon + 1, state), np.full(horizon, action), np.full(horizon, reward))
-
-
 def _table(values: ArrayLike, name: str) -> NDArray[Any]:
     """``values`` as a numeric matrix."""
     try:
@@ -249,11 +213,9 @@ def _table(values: ArrayLike, name: str) -> NDArray[Any]:
     except ValueError:  # rows of different lengths
         table = np.empty((0, 0), dtype=object)
     if table.ndim != 2 or table.dtype.kind not in "iuf":
-        raise DataError(
-            f"not a matrix of numbers: {table.ndim} dimensions, type {table.dtype}",
-            where=name,
-            remedy="give one row per trajectory, every row with the same number of steps",
-        )
+        what = f"not a matrix of numbers: {table.ndim} dimensions, type {table.dtype}"
+        remedy = "give one row per trajectory, every row with the same number of steps"
+        raise DataError(what, where=name, remedy=remedy)
     return table
 
 
@@ -267,8 +229,6 @@ def _outside(values: NDArray[Any], size: int) -> NDArray[np.bool_]:
 def _check_cells(wrong: NDArray[np.bool_], values: NDArray[Any], name: str, wanted: str) -> None:
     if wrong.any():
         episode, step = (int(position) for position in np.argwhere(wrong)[0])
-        raise DataError(
-            f"{name} {values[episode, step]!s} is not {wanted}",
-            where=f"episode {episode}, step {step}",
-            remedy=f"correct the record, or declare the public range that {name}s really have",
-        )
+        what, where = f"{name} {values[episode, step]!s} is not {wanted}", f"episode {episode}, step {step}"
+        remedy = f"correct the record, or declare the public range that {name}s really have"
+        raise DataError(what, where=where, remedy=remedy)

@@ -86,21 +86,16 @@ class Certificate(Model):
     @property
     def experiment(self) -> Experiment:
         """The audits together: one refutation refutes, and no audit at all is inconclusive."""
-        verdicts = {audit.verdict for audit in self.audits}
-        for verdict in (Experiment.REFUTED, Experiment.INCONCLUSIVE):
-            if verdict in verdicts:
-                return verdict
-        return Experiment.NOT_REFUTED if verdicts else Experiment.INCONCLUSIVE
+        found = {audit.verdict for audit in self.audits} or {Experiment.INCONCLUSIVE}
+        order = (Experiment.REFUTED, Experiment.INCONCLUSIVE, Experiment.NOT_REFUTED)
+        return next(verdict for verdict in order if verdict in found)
 
     @computed_field  # type: ignore[prop-decorator]
     @property
     def sampling(self) -> tuple[Sampled, ...]:
         """The releases that saw a secret random part of the records."""
-        return tuple(
-            Sampled(label=release.label, rate=release.mechanism.rate)
-            for release in self.releases
-            if isinstance(release.mechanism, PoissonSampled)
-        )
+        found = ((release.label, release.mechanism) for release in self.releases)
+        return tuple(Sampled(label=label, rate=m.rate) for label, m in found if isinstance(m, PoissonSampled))
 
     @property
     def all_proved(self) -> bool:
@@ -169,10 +164,8 @@ class Certificate(Model):
     def read(cls, path: str | Path) -> Certificate:
         """Read a certificate and hold what it states against what follows from its content.
 
-        Whether its figures follow from its ledger only the ledger can tell: see `require_ledger`.
-
-        Raises:
-            CertificateFormat: not a certificate this version reads, or it contradicts itself.
+        Whether its figures follow from its ledger only the ledger can tell: see `require_ledger`. Raises
+        `CertificateFormat` where this version does not read it, or it contradicts itself.
         """
         try:
             record = strictly_parsed(Path(path).read_bytes())

@@ -49,9 +49,7 @@ _OURS: Final = "the .dsse.json file that `dpaudit sign` wrote"
 def generate_keys(path: str | Path) -> tuple[Path, Path]:
     """Write a new private key, readable by its owner alone, and ``<path>.pub`` beside it.
 
-    Raises:
-        UsageError: one of the files exists already.
-        MissingExtra: the library `cryptography` is not installed.
+    Raises `UsageError` where one of the files exists already, and `MissingExtra` without `cryptography`.
     """
     private, public = Path(path), Path(f"{path}.pub")
     _require_library()
@@ -78,14 +76,10 @@ def generate_keys(path: str | Path) -> tuple[Path, Path]:
 def sign(
     certificate: Certificate, ledger: str | Path, key: str | Path, *, password: bytes | None = None
 ) -> bytes:
-    """The envelope, as JSON, that binds a certificate to its ledger's file under a private key.
+    """The envelope, as JSON, that binds a certificate to its ledger's file under a private key in PEM.
 
-    The key is a PEM file with an Ed25519 private key.
-
-    Raises:
-        CertificateMismatch: the certificate is about another ledger.
-        UsageError: the key cannot be used.
-        MissingExtra: the library `cryptography` is not installed.
+    Raises `CertificateMismatch` where the certificate is about another ledger, `UsageError` where the key
+    cannot be used, and `MissingExtra` without `cryptography`.
     """
     signing: Ed25519PrivateKey = _key(Path(key), "private", password)
     certificate.require_ledger(Ledger.read(ledger, allow_unhashed=True))
@@ -113,7 +107,7 @@ def opened(envelope: str | Path, key: str | Path) -> tuple[Certificate, str]:
         SignatureInvalid: no signature of the envelope is by this key, or it is no whole envelope.
         CertificateFormat: the key signed something other than a certificate.
         UsageError: the key cannot be used, or the envelope not be read.
-        MissingExtra: the library `cryptography` is not installed.
+        MissingExtra: `cryptography` is not installed.
     """
     trusted: Ed25519PublicKey = _key(Path(key), "public")
     where = str(envelope)
@@ -136,10 +130,8 @@ def opened(envelope: str | Path, key: str | Path) -> tuple[Certificate, str]:
             remedy=f"give {_OURS}, or ask the signer for it again",
         ) from None
     if not any(_is_signed(trusted, found.payload, signature) for signature in found.signatures):
-        raise SignatureInvalid(
-            f"none of its {len(found.signatures)} signatures is by the key {key_id(trusted)[:16]}",
-            where=where,
-        )
+        what = f"none of its {len(found.signatures)} signatures is by the key {key_id(trusted)[:16]}"
+        raise SignatureInvalid(what, where=where)
     try:
         statement = _parsed(_Statement, found.payload)
     except ValueError as error:
@@ -165,9 +157,8 @@ def require_file(ledger: str | Path, digest: str) -> None:
             remedy="name the ledger that was written beside the certificate",
         ) from None
     if found != digest:
-        raise CertificateMismatch(
-            f"its SHA-256 is {found[:16]}..., the one signed for is {digest[:16]}...", where=str(ledger)
-        )
+        what = f"its SHA-256 is {found[:16]}..., the one signed for is {digest[:16]}..."
+        raise CertificateMismatch(what, where=str(ledger))
 
 
 def pre_authentication_encoding(payload_type: str, payload: bytes) -> bytes:

@@ -54,16 +54,12 @@ def within(bound: Any, figure: Any) -> Any:
 def meets(proved: AnyGuarantee, claimed: AnyGuarantee) -> bool:
     """Whether a proved guarantee is at least as strong as a claimed one on the same scale."""
     match proved, claimed:
-        case (PureDP(), PureDP() | ApproxDP()):
-            return within(proved.epsilon, claimed.epsilon)
+        case (PureDP(), PureDP() | ApproxDP()) | (ZCDP(), ZCDP()) | (GDP(), GDP()):
+            return within(leading_figure(proved), leading_figure(claimed))
         case (ApproxDP(), ApproxDP()):
             return within(proved.epsilon, claimed.epsilon) and within(proved.delta, claimed.delta)
-        case (ZCDP(), ZCDP()):
-            return within(proved.rho, claimed.rho)
         case (RDP(), RDP()):
             return proved.alpha >= claimed.alpha and within(proved.epsilon, claimed.epsilon)
-        case (GDP(), GDP()):
-            return within(proved.mu, claimed.mu)
         case _:
             return False
 

@@ -8,17 +8,9 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Pair:
-    """Two neighbouring data sets; an audit's result is about this pair only.
-
-    Attributes:
-        data: one data set.
-        neighbour: the same with one unit of privacy changed.
-        description: what makes the pair a hard one.
-        unit: the position of the changed unit, where it has one; under joint trust this user's own
-            view is not compared.
-    """
+    """Two neighbouring data sets; an audit's result is about this pair only."""
 
     data: Any
-    neighbour: Any
-    description: str = "given pair"
-    unit: int | None = None
+    neighbour: Any  # the same with one unit of privacy changed
+    description: str = "given pair"  # what makes the pair a hard one
+    unit: int | None = None  # the changed unit's position, if any; under joint trust its view is not compared

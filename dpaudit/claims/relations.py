@@ -15,26 +15,18 @@ class Neighbouring(StrEnum):
     ZERO_OUT = "zero-out"
 
     def sum_sensitivity(self, bound: float, norm: str, *, acute: bool = False) -> float:
-        """The sensitivity of a sum whose units contribute vectors of norm at most `bound`, rounded up.
+        """The sensitivity of a sum whose units contribute vectors of `norm` at most `bound`, rounded up.
 
-        Removing or zeroing
-        a unit takes away one contribution: `bound`. Replacing a unit takes one away and adds
-        another: by the triangle inequality `2 bound`. Where contributions are `acute` - any two have
-        a non-negative inner product, as counts and positive semi-definite matrices do - a Euclidean
-        norm gives ``|x - y|^2 = |x|^2 + |y|^2 - 2 <x, y> <= 2 bound^2``.
-
-        Args:
-            bound: the largest norm of one unit's contribution.
-            norm: ``"l1"``, ``"l2"``, ``"frobenius"`` or ``"rkhs"``.
-            acute: whether any two contributions have a non-negative inner product.
+        Removing or zeroing a unit takes away one contribution: `bound`. Replacing a unit takes one away and
+        adds another: by the triangle inequality `2 bound`. Where contributions are `acute` - any two have a
+        non-negative inner product, as counts and positive semi-definite matrices do - a Euclidean norm gives
+        ``|x - y|^2 = |x|^2 + |y|^2 - 2 <x, y> <= 2 bound^2``.
         """
         match self:
             case Neighbouring.ADD_OR_REMOVE_ONE | Neighbouring.ZERO_OUT:
                 return bound
             case Neighbouring.REPLACE_ONE:
-                if norm != "l1" and acute:
-                    return _sqrt_2_times(bound)
-                return 2.0 * bound
+                return _sqrt_2_times(bound) if acute and norm != "l1" else 2.0 * bound
 
     def parts_touched(self, *, split_by_values: bool) -> int:
         """How many parts of one split a single unit can touch.
@@ -42,9 +34,7 @@ class Neighbouring(StrEnum):
         A split that looks only at a record's position keeps a replaced record in its part. A split by
         the records' values does not: the old record leaves one part and the new one enters another.
         """
-        if split_by_values and self is not Neighbouring.ADD_OR_REMOVE_ONE:
-            return 2
-        return 1
+        return 2 if split_by_values and self is not Neighbouring.ADD_OR_REMOVE_ONE else 1
 
 
 def _sqrt_2_times(bound: float) -> float:

@@ -15,24 +15,15 @@ Basis = Literal["proved", "clipped", "declared"]
 #: How to convert a sensitivity from one norm to another.
 CONVERSIONS = {
     ("l1", "l2"): "a vector's L2 norm never exceeds its L1 norm, so L2 with the same value is sound",
-    (
-        "l2",
-        "l1",
-    ): "in d dimensions the L1 norm is at most sqrt(d) times the L2 norm: L1(value * sqrt(d)) is sound",
-    (
-        "frobenius",
-        "l2",
-    ): "the Frobenius norm is the L2 norm of the flattened matrix: L2 with the same value is sound",
-    (
-        "l2",
-        "frobenius",
-    ): "the L2 norm of a whole flattened matrix is its Frobenius norm: the same value is sound; for one "
-    "triangle of a symmetric matrix alone, sqrt(2) times the value",
+    ("l2", "l1"): "in d dimensions the L1 norm is at most sqrt(d) times the L2 norm: "
+    "L1(value * sqrt(d)) is sound",
+    ("frobenius", "l2"): "the Frobenius norm is the L2 norm of the flattened matrix: "
+    "L2 with the same value is sound",
+    ("l2", "frobenius"): "the L2 norm of a whole flattened matrix is its Frobenius norm: the same value is "
+    "sound; for one triangle of a symmetric matrix alone, sqrt(2) times the value",
     ("l1", "frobenius"): "the Frobenius norm never exceeds the sum of all entries: the same value is sound",
-    (
-        "frobenius",
-        "l1",
-    ): "for n entries the L1 norm is at most sqrt(n) times the Frobenius norm: L1(value * sqrt(n)) is sound",
+    ("frobenius", "l1"): "for n entries the L1 norm is at most sqrt(n) times the Frobenius norm: "
+    "L1(value * sqrt(n)) is sound",
 }
 
 

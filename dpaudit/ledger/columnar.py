@@ -1,14 +1,14 @@
-"""Releases of the commonest noise as plain numbers: what a ledger of a million lines is held in.
+"""Releases of the commonest noise as plain numbers, each convertible from and to its `Release`.
 
-A validated model costs some kilobytes and ten microseconds, a tuple of numbers a hundred bytes and none.
-A plain release and its `Release` can each be made from the other.
+A ledger of a million lines is held in them: a validated model costs some kilobytes and ten microseconds, a
+tuple of numbers a hundred bytes and none.
 """
 
 from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
-from dpaudit.claims.guarantees import ZCDP, AnyGuarantee, PureDP
+from dpaudit.claims.guarantees import ZCDP, AnyGuarantee, PureDP, leading_figure
 from dpaudit.claims.sensitivity import L1, L2, Basis
 from dpaudit.ledger.releases import Partition, Release
 from dpaudit.mechanisms import AnyMechanism, Gaussian, Laplace
@@ -47,43 +47,33 @@ class PlainRelease(NamedTuple):
 
     def release(self) -> Release:
         """The same ledger line as a `Release`."""
+        claimed: AnyGuarantee | None = None
+        if self.claim_kind is not None:
+            zcdp = self.claim_kind == "zcdp"
+            claimed = ZCDP(rho=self.claimed) if zcdp else PureDP(epsilon=self.claimed)
         return Release(
             label=self.label,
             mechanism=self.noise.mechanism(),
             count=self.runs,
             partition=self.partition,
-            claimed=self._guarantee(),
+            claimed=claimed,
         )
-
-    def _guarantee(self) -> AnyGuarantee | None:
-        if self.claim_kind is None:
-            return None
-        return ZCDP(rho=self.claimed) if self.claim_kind == "zcdp" else PureDP(epsilon=self.claimed)
 
 
 def plain_noise(mechanism: AnyMechanism) -> PlainNoise | None:
     """A mechanism as plain numbers; None if it is neither Gaussian nor Laplace."""
-    match mechanism:
-        case Gaussian():
-            scale = mechanism.sigma
-        case Laplace():
-            scale = mechanism.scale
-        case _:
-            return None
+    if not isinstance(mechanism, Gaussian | Laplace):
+        return None
     sensitivity = mechanism.sensitivity
+    scale = mechanism.sigma if isinstance(mechanism, Gaussian) else mechanism.scale
     return PlainNoise(mechanism.kind, sensitivity.basis, sensitivity.value, scale)
 
 
 def plain_release(release: Release) -> PlainRelease | None:
     """A release as plain numbers; None if its mechanism, count or claim has no place among them."""
     noise = plain_noise(release.mechanism)
-    if noise is None or release.count >= MOST_RUNS:
+    claimed = release.claimed
+    if noise is None or release.count >= MOST_RUNS or not isinstance(claimed, ZCDP | PureDP | None):
         return None
-    match release.claimed:
-        case None:
-            return PlainRelease(release.label, noise, release.count, release.partition)
-        case ZCDP(rho=figure) | PureDP(epsilon=figure):
-            kind = release.claimed.kind
-            return PlainRelease(release.label, noise, release.count, release.partition, kind, figure)
-        case _:
-            return None
+    kind, figure = (None, 0.0) if claimed is None else (claimed.kind, leading_figure(claimed))
+    return PlainRelease(release.label, noise, release.count, release.partition, kind, figure)

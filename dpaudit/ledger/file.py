@@ -1,26 +1,15 @@
-"""Reading a ledger file: every line checked against its hash before it is believed.
-
-The reader holds one line at a time. `Ledger.read` collects the releases; accounting folds them as they come.
-"""
+"""Reading a ledger file line by line, each checked against its hash before it is believed."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self, TypeVar
 
 import rfc8785
 
-from dpaudit.errors import (
-    DpauditError,
-    LedgerFormat,
-    LedgerTampered,
-    LedgerTruncated,
-    LedgerVersion,
-    RecordAfterFooter,
-    UnhashedLedger,
-)
+from dpaudit import errors
+from dpaudit.errors import LedgerFormat, LedgerTampered, LedgerTruncated, RecordAfterFooter
 from dpaudit.json_text import strictly_parsed
 from dpaudit.ledger.columnar import PlainRelease
 from dpaudit.ledger.header import SCHEMA, Header, LedgerFacts, chained
@@ -38,17 +27,9 @@ class LedgerStream(LedgerFacts):
     """A ledger file, read once from its first line to its last; a context, in which the file is open.
 
     The constructor reads the header. Iterating yields the releases in order, those of the commonest
-    mechanisms as plain numbers; `complete`, `hash` and `number` are about what has been read so far.
-
-    Args:
-        path: the file.
-        allow_unhashed: as in `Ledger.read`.
-        allow_truncated: as in `Ledger.read`.
-        progress: called now and then with the number of bytes read since the last call.
-
-    Raises:
-        LedgerFormat, LedgerVersion, UnhashedLedger, LedgerTruncated, LedgerTampered, RecordAfterFooter:
-            as `Ledger.read` does; the constructor about the header, the rest while iterating.
+    mechanisms as plain numbers; `complete`, `hash` and `number` are about what has been read so far. Options
+    and errors are those of `Ledger.read`, raised by the constructor about the header, else while iterating.
+    `progress` is called now and then with the number of bytes read since the last call.
     """
 
     def __init__(
@@ -77,9 +58,7 @@ class LedgerStream(LedgerFacts):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._releases.close()
         self._lines.close()
 
@@ -103,9 +82,8 @@ class LedgerStream(LedgerFacts):
                         self._progress(unreported)
                         unreported = 0
         except OSError as error:
-            raise LedgerFormat(
-                f"cannot be read: {error.strerror}", where=str(self.path), remedy="name a ledger file"
-            ) from None
+            why, where = f"cannot be read: {error.strerror}", str(self.path)
+            raise LedgerFormat(why, where=where, remedy="name a ledger file") from None
 
     def _first(self, *, allow_unhashed: bool) -> tuple[Header, bool, str]:
         """The header, whether the file has hashes, and the header's own."""
@@ -121,14 +99,11 @@ class LedgerStream(LedgerFacts):
         if record.get("record") != "header":
             raise LedgerFormat(f"the first record is {record.get('record')!r}, not a header", where=where)
         if record.get("schema") != SCHEMA:
-            raise LedgerVersion(
-                f"schema {record.get('schema')!r}",
-                where=where,
-                remedy=f"this version of dpaudit reads {SCHEMA!r}",
-            )
+            remedy = f"this version of dpaudit reads {SCHEMA!r}"
+            raise errors.LedgerVersion(f"schema {record.get('schema')!r}", where=where, remedy=remedy)
         hashed = "hash" in record
         if not hashed and not allow_unhashed:
-            raise UnhashedLedger("the header carries no hash", where=where)
+            raise errors.UnhashedLedger("the header carries no hash", where=where)
         if hashed:
             record = with_doubles(record, line, where)
         digest = _checked_hash(record, "", where, hashed=hashed)
@@ -160,38 +135,32 @@ class LedgerStream(LedgerFacts):
             if self.hashed:
                 require_exact_numbers(line, where)
                 if last_and_open and line != line.rstrip():
-                    # A last line without its newline is whole all the same; one with something else there
-                    # was edited.
+                    # A last line without its newline is whole; one with something else there was edited.
                     self.complete = False
             if taken is not None:
                 self.number += 1
                 yield taken
         if not self.complete and self.hashed and not self._allow_truncated:
-            raise LedgerTruncated(
-                f"no footer after {self.number} releases: the run was cut short, or lines are gone",
-                where=str(self.path),
-            )
+            missing = f"no footer after {self.number} releases: the run was cut short, or lines are gone"
+            raise LedgerTruncated(missing, where=str(self.path))
 
     def _take(self, record: dict[str, Any], where: str) -> Release | None:
         """Hold a record's hash against the chain; return it if it is a release, note it if the footer."""
         kind = record.get("record")
         if self.complete:
             raise RecordAfterFooter(f"a {kind} record after the footer", where=where)
-        if kind == "release":
-            self._hash = _checked_hash(record, self._hash, where, hashed=self.hashed)
-            return _build(Release, record, where)
-        if kind != "footer":
-            raise LedgerFormat(
-                f"unknown record {kind!r}", where=where, remedy="release and footer may follow the header"
-            )
+        if kind not in ("release", "footer"):
+            remedy = "release and footer may follow the header"
+            raise LedgerFormat(f"unknown record {kind!r}", where=where, remedy=remedy)
         self._hash = _checked_hash(record, self._hash, where, hashed=self.hashed)
+        if kind == "release":
+            return _build(Release, record, where)
         stated = record.get("releases")
         if set(record) != {"record", "releases"} or isinstance(stated, bool) or not isinstance(stated, int):
             raise LedgerFormat(f"a footer with fields {sorted(record)}", where=where)
         if stated != self.number:
-            raise LedgerTampered(
-                f"the footer counts {stated} releases, the file holds {self.number}", where=where
-            )
+            counts = f"the footer counts {stated} releases, the file holds {self.number}"
+            raise LedgerTampered(counts, where=where)
         self.complete = True
         return None
 
@@ -208,9 +177,8 @@ def _checked_hash(record: dict[str, Any], previous: str, where: str, *, hashed: 
     except (rfc8785.CanonicalizationError, ValueError, RecursionError) as error:
         raise LedgerFormat(f"not canonical JSON: {error}", where=where) from None
     if stated != expected:
-        raise LedgerTampered(
-            f"the hash {str(stated)[:16]!r} does not follow from this line and the one before", where=where
-        )
+        words = f"the hash {str(stated)[:16]!r} does not follow from this line and the one before"
+        raise LedgerTampered(words, where=where)
     return expected
 
 
@@ -227,6 +195,6 @@ def _parse(line: bytes, where: str) -> dict[str, Any]:
 def _build(kind: type[_Record], record: dict[str, Any], where: str) -> _Record:
     try:
         return kind(**{name: value for name, value in record.items() if name != "record"})
-    except DpauditError as error:
+    except errors.DpauditError as error:
         error.where = f"{where}: {error.where}" if error.where else where
         raise

@@ -26,7 +26,9 @@ def replace_file(
             file.writelines([content] if isinstance(content, bytes) else content)
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(name, 0o666 & ~_umask() if mode is None else mode)  # noqa: PTH101  (mkstemp gave a name, not a Path)
+        umask = os.umask(0)
+        os.umask(umask)
+        os.chmod(name, 0o666 & ~umask if mode is None else mode)  # noqa: PTH101  (mkstemp gave a name, not a Path)
         Path(name).replace(target)
     except BaseException:
         Path(name).unlink(missing_ok=True)
@@ -45,17 +47,10 @@ def require_folder(folder: Path) -> None:
         )
 
 
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
-
-
 class LedgerSink:
     """A ledger file in the making: ``<path>.partial`` until its footer is written, then `path`.
 
-    Each line reaches the operating system before the release's output is returned, so a killed
-    process leaves every release it made.
+    Each line reaches the operating system before its output is returned, and so outlives a killed process.
     """
 
     def __init__(self, path: str | Path) -> None:

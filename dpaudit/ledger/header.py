@@ -20,18 +20,14 @@ SCHEMA: Final = "dpaudit.ledger/1"
 
 
 class Noise(Model):
-    """Where a run's noise came from.
+    """Where a run's noise came from."""
 
-    Attributes:
-        source: ``live`` noise protects; ``none`` (noiseless debugging) and ``replayed`` do not.
-        sampler: what drew it: ``numpy-float64`` draws real-valued noise in floating point, and the
-            discrete mechanisms exactly, from fair bits; ``opendp-discrete`` draws all of it exactly.
-        seeded: the caller chose the seed, so whoever knows it can subtract the noise.
-    """
-
+    #: ``live`` noise protects; ``none`` (noiseless debugging) and ``replayed`` do not.
     source: Literal["live", "none", "replayed"] = "live"
+    #: ``numpy-float64`` draws real-valued noise in floating point, and the discrete mechanisms exactly, from
+    #: fair bits; ``opendp-discrete`` draws all of it exactly.
     sampler: Sampler = FLOATING_POINT_SAMPLER
-    seeded: bool = False
+    seeded: bool = False  # the caller chose the seed, so whoever knows it can subtract the noise
 
     @property
     def flaws(self) -> tuple[str, ...]:
@@ -108,18 +104,12 @@ def chained(previous: str, canonical: bytes) -> str:
 
 
 class LedgerFacts:
-    """What a ledger holds beside its releases, whether these are kept in memory or not.
-
-    Attributes:
-        header: the first record.
-        complete: whether the footer was written, or read.
-        hashed: False for a file written by hand without hashes: accounted for, never certified.
-    """
+    """What a ledger holds beside its releases, whether these are kept in memory or not."""
 
     def __init__(self, header: Header, *, hashed: bool = True) -> None:
         self.header = header
-        self.complete = False
-        self.hashed = hashed
+        self.complete = False  # whether the footer was written, or read
+        self.hashed = hashed  # False for a file written without hashes: accounted for, never certified
         self._hash = ""
 
     @property
@@ -137,9 +127,9 @@ class LedgerFacts:
 
     def require_certifiable(self) -> None:
         """Raise `NotCertifiable` with the reasons, unless this ledger may carry a certificate."""
-        cut_short = [] if self.complete else ["it has no footer: the run was cut short"]
-        unhashed = [] if self.hashed else ["it was written without its hash chain"]
-        self._refuse([*cut_short, *unhashed, *self.header.noise.flaws])
+        cut_short = () if self.complete else ("it has no footer: the run was cut short",)
+        unhashed = () if self.hashed else ("it was written without its hash chain",)
+        self._refuse(cut_short + unhashed + self.header.noise.flaws)
 
     def require_live_noise(self) -> None:
         """As `require_certifiable`, for the noise only, which is in the first line."""

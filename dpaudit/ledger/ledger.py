@@ -1,8 +1,6 @@
 """The ledger: a header and every release of a run, append-only and hash-chained.
 
-A ledger holds parameters, never data: nothing that depends on a private record enters it. While an
-algorithm runs, each release is written to a sink before its output is returned, so that a killed
-run leaves a readable file that lacks its footer and can never be certified.
+A ledger holds parameters, never data: nothing that depends on a private record enters it.
 """
 
 from __future__ import annotations
@@ -23,11 +21,8 @@ __all__ = ["Header", "Ledger", "LedgerFacts", "Noise", "encode"]
 class Ledger(LedgerFacts):
     """A header and its releases, in order.
 
-    Args:
-        header: the first record.
-        sink: where each line goes as it is made; left out, the ledger stays in memory.
-        hashed: False for a ledger read from the records of another library, not from a run: its file has
-            no hashes, so that it is accounted for, and never certified.
+    Each line goes to the `sink` as it is made; without one, the ledger stays in memory. It is not `hashed`
+    when read from another library's records, not from a run: then it is accounted for, and never certified.
     """
 
     def __init__(self, header: Header, sink: LedgerSink | None = None, *, hashed: bool = True) -> None:
@@ -49,11 +44,7 @@ class Ledger(LedgerFacts):
         return iter(self.releases)
 
     def append(self, release: Release) -> None:
-        """Write one release.
-
-        Raises:
-            RecordAfterFooter: the ledger is finished.
-        """
+        """Write one release; raises `RecordAfterFooter` if the ledger is finished."""
         if self.complete:
             raise RecordAfterFooter(
                 f"release {release.label!r} after the end of the ledger",
@@ -66,12 +57,11 @@ class Ledger(LedgerFacts):
 
     def finish(self) -> None:
         """Write the footer. A ledger without it is readable, never certifiable."""
-        if self.complete:
-            return
-        self._put(self._footer())
-        if self._sink is not None:
-            self._sink.finish()
-        self.complete = True
+        if not self.complete:
+            self._put(self._footer())
+            if self._sink is not None:
+                self._sink.finish()
+            self.complete = True
 
     def abandon(self) -> None:
         """The run failed: the footer will never come."""
@@ -93,11 +83,8 @@ class Ledger(LedgerFacts):
     def read(cls, path: str | Path, *, allow_unhashed: bool = False, allow_truncated: bool = False) -> Self:
         """Read a ledger file into memory, every line checked against its hash before it is believed.
 
-        Args:
-            path: the file.
-            allow_unhashed: accept a file written by hand, without hashes or footer; it is marked as such
-                and can never be certified.
-            allow_truncated: accept a file without its footer, to look at; it is not `complete`.
+        `allow_unhashed` accepts a file written by hand, without hashes or footer; it is marked as such and
+        can never be certified. `allow_truncated` accepts one without its footer; it is not `complete`.
 
         Raises:
             LedgerFormat, LedgerVersion, UnhashedLedger: the file is not a ledger this version reads.

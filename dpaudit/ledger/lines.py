@@ -37,61 +37,31 @@ _TAIL: Final = 9 + 64 + 2 + 1
 
 
 def read_plain(line: bytes, previous: str) -> tuple[PlainRelease, str] | None:
-    """A line of the commonest kind as plain numbers, with its hash; None for any other line.
-
-    Args:
-        line: the whole line with its newline.
-        previous: the hash of the line before.
-    """
+    """A whole line of the commonest kind as plain numbers, with its hash; None for any other line."""
     try:
         found = _LINE.fullmatch(line.decode())
     except UnicodeDecodeError:
         return None
     if found is None:
         return None
-    (
-        zcdp,
-        rho,
-        epsilon,
-        pure,
-        count,
-        label,
-        kind,
-        laplace,
-        basis,
-        norm,
-        value,
-        gaussian,
-        by,
-        part,
-        split,
-        stated,
-    ) = found.groups()
+    zcdp, rho, epsilon, pure, count, label, kind, *rest = found.groups()
+    laplace, basis, norm, value, gaussian, by, part, split, stated = rest
     if hashlib.sha256(previous.encode() + line[:-_TAIL] + b"}").hexdigest() != stated:
         return None
-    if kind == "gaussian":
-        if laplace is not None or gaussian is None or norm != "l2":
-            return None
-        scale = canonical(gaussian)
-    else:
-        if gaussian is not None or laplace is None or norm != "l1":
-            return None
-        scale = canonical(laplace)
-    sensitivity = _recurring(value)
-    if not scale or sensitivity is None:  # a scale of 0 is refused elsewhere
+    own, other, its_norm = (gaussian, laplace, "l2") if kind == "gaussian" else (laplace, gaussian, "l1")
+    if own is None or other is not None or norm != its_norm:
+        return None
+    scale, sensitivity = canonical(own), _recurring(value)
+    claim_kind, claimed = zcdp or pure, _recurring(rho or epsilon or "0")
+    if not scale or sensitivity is None or claimed is None:  # a scale of 0 is refused elsewhere
         return None
     noise = PlainNoise(cast("Kind", kind), cast("Basis", basis), sensitivity, scale)
     partition = None if by is None else Partition(part=part, split=split, by=cast("_By", by))
-    if zcdp is None and pure is None:
-        return PlainRelease(label, noise, int(count), partition), stated
-    claimed = _recurring(rho or epsilon)
-    if claimed is None:
-        return None
-    return PlainRelease(label, noise, int(count), partition, cast("ClaimKind", zcdp or pure), claimed), stated
+    claim = cast("ClaimKind | None", claim_kind)
+    return PlainRelease(label, noise, int(count), partition, claim, claimed), stated
 
 
 _By = Literal["position", "values"]
-
 
 #: Sensitivities and claims recur from line to line: neither checked again nor kept twice.
 _recurring = functools.lru_cache(maxsize=256)(canonical)

@@ -10,6 +10,7 @@ import rfc8785
 
 from dpaudit.errors import LedgerFormat, LedgerTampered
 
+_NO_DOUBLE = 2**1024 - 2**970  # the least integer that `float` refuses
 _LONG_DIGITS = re.compile(rb"[0-9]{16}")
 
 
@@ -38,25 +39,18 @@ def with_doubles(record: dict[str, Any], line: bytes, where: str) -> dict[str, A
     if _LONG_DIGITS.search(line) is None:
         return record
     try:
-        converted: dict[str, Any] = _doubles(record)
+        return {name: _doubles(item) for name, item in record.items()}
     except RecursionError as error:
         raise LedgerFormat(f"not canonical JSON: {error}", where=where) from None
-    return converted
 
 
 def _doubles(value: Any) -> Any:
-    match value:
-        case dict():
-            return {name: _doubles(item) for name, item in value.items()}
-        case list():
-            return [_doubles(item) for item in value]
-        case int() if abs(value) >= 2**53:
-            try:
-                return float(value)
-            except OverflowError:  # no double at all: refused where the hash is computed
-                return value
-        case _:
-            return value
+    if isinstance(value, dict):
+        return {name: _doubles(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_doubles(item) for item in value]
+    # Past the largest double, a whole number is left to be refused where the hash is computed.
+    return float(value) if isinstance(value, int) and 2**53 <= abs(value) < _NO_DOUBLE else value
 
 
 def require_exact_numbers(line: bytes, where: str) -> None:

@@ -89,13 +89,8 @@ def verify(
 ) -> Verified:
     """Check a ledger file's integrity and account for it.
 
-    Args:
-        path: the file.
-        claim: what to judge, or how to make it of the claim that the file states; left out, that claim.
-        rigour: as in `account`.
-        allow_unhashed: also account for a file that was written by hand.
-        most_rows: as in `account`.
-        progress: called with each number of bytes that was read.
+    `claim` is what to judge, or makes it of the claim that the file states; `allow_unhashed` also accounts
+    for a file written by hand; `progress` is called with each number of bytes read; the rest as in `account`.
 
     Raises:
         DpauditError: as `account`, or the file cannot be read. A file that was cut short or edited is

@@ -77,50 +77,29 @@ def audit(
 
     Raises:
         UsageError: there are no pairs, or the method does not use an option that was given.
-        Exception: whatever the method raises: see `replay` and `audit_by_sampling`.
+        Exception: what `replay` or `audit_by_sampling` raises.
     """
     found = pairs_for(algorithm, pairs)
     method = method or ("sequential" if isinstance(algorithm, Plain) else "replay")
     claim = _about_run(algorithm, claim)
     number = TRIALS[method] if trials is None else trials
     run_options = {"users": users, **({} if budget is None else {"budget": budget}), **run_options}
+    judged: Any = {"claim": claim, "delta": delta, "confidence": confidence}
+    sampling: Any = {"chunk": chunk, "cluster": cluster, "resume": resume, "time_limit": time_limit}
     if method == "replay":
-        sampling: dict[str, Any] = {"time_limit": time_limit, "stop_when_refuted": stop_when_refuted or None}
-        sampling |= {"score": score, "chunk": chunk, "workers": workers, "cluster": cluster, "resume": resume}
-        _require_unused(name for name, value in sampling.items() if value is not None)
-        return replay(
-            algorithm,
-            found,
-            claim=claim,
-            seed=seed,
-            run_options=run_options,
-            replays=number,
-            delta=delta,
-            confidence=confidence,
-        )
+        unused = {**sampling, "score": score, "workers": workers}
+        unused["stop_when_refuted"] = stop_when_refuted or None
+        for name in [name for name, value in unused.items() if value is not None]:
+            why = "an option that is ignored would look as if it had an effect"
+            remedy = "leave it out, or use a sampling method: sequential, threshold or gdp"
+            raise UsageError(f"{name} with the method replay", where=name, why=why, remedy=remedy)
+        return replay(algorithm, found, seed=seed, run_options=run_options, replays=number, **judged)
     plan = SamplingPlan(
-        trials=number,
-        seed=seed,
-        chunk=chunk,
-        workers=workers or 1,
-        cluster=cluster,
-        resume=resume,
-        time_limit=time_limit,
-        stop_when_refuted=stop_when_refuted,
+        trials=number, seed=seed, workers=workers or 1, stop_when_refuted=stop_when_refuted, **sampling
     )
-    return audit_by_sampling(
-        algorithm,
-        found,
-        plan,
-        method=method,
-        score=score,
-        claim=claim,
-        curve=_curve(claim),
-        delta=delta,
-        confidence=confidence,
-        run_options=_run_options(algorithm, claim, run_options),
-        progress=progress,
-    )
+    options = _run_options(algorithm, claim, run_options)
+    judged |= {"method": method, "score": score, "curve": _curve(claim), "run_options": options}
+    return audit_by_sampling(algorithm, found, plan, progress=progress, **judged)
 
 
 def one_run(
@@ -146,17 +125,8 @@ def one_run(
     relation = coin_relation(claim)
     claim = _about_run(algorithm, claim and claim.model_copy(update={"neighbouring": relation}))
     options = {**_run_options(algorithm, claim, run_options), "neighbouring": relation}
-    return audit_in_one_run(
-        algorithm,
-        canaries,
-        guesses=guesses,
-        claim=claim,
-        curve=_curve(claim),
-        delta=delta,
-        confidence=confidence,
-        seed=seed,
-        run_options=options,
-    )
+    judged: Any = {"claim": claim, "curve": _curve(claim), "delta": delta, "confidence": confidence}
+    return audit_in_one_run(algorithm, canaries, guesses=guesses, seed=seed, run_options=options, **judged)
 
 
 def pairs_for(algorithm: object, pairs: object) -> Sequence[Pair]:
@@ -173,12 +143,10 @@ def pairs_for(algorithm: object, pairs: object) -> Sequence[Pair]:
         return [Pair(*pairs)]
     found = list(pairs) if isinstance(pairs, Iterable) else []
     if not found or not all(isinstance(pair, Pair) for pair in found):
-        raise UsageError(
-            "no pairs of neighbouring data" if not found else f"pairs of type {type(found[0]).__name__}",
-            where="pairs",
-            why="an audit compares two data sets that differ in one unit of privacy",
-            remedy="give a Pair, the tuple (data, neighbour), or several pairs",
-        )
+        what = "no pairs of neighbouring data" if not found else f"pairs of type {type(found[0]).__name__}"
+        why = "an audit compares two data sets that differ in one unit of privacy"
+        remedy = "give a Pair, the tuple (data, neighbour), or several pairs"
+        raise UsageError(what, where="pairs", why=why, remedy=remedy)
     return found
 
 
@@ -198,13 +166,3 @@ def _run_options(algorithm: object, claim: Claim | None, options: dict[str, Any]
         return {}
     unit, neighbouring, trust_model = terms(claim)
     return {"unit": unit, "neighbouring": neighbouring, "trust_model": trust_model, **options}
-
-
-def _require_unused(given: Iterable[str]) -> None:
-    for name in given:
-        raise UsageError(
-            f"{name} with the method replay",
-            where=name,
-            why="an option that is ignored would look as if it had an effect",
-            remedy="leave it out, or use a sampling method: sequential, threshold or gdp",
-        )

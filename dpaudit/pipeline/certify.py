@@ -8,7 +8,7 @@ from __future__ import annotations
 import copy
 import functools
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ParamSpec, TypeAlias
@@ -47,10 +47,8 @@ class NothingReleased(NotCertifiable):
 class Certified:
     """One run and everything that was made of it.
 
-    Attributes:
-        run: the algorithm's output, as the audit left it, and the ledger.
-        accounted: the accounting behind the certificate.
-        approximate: the total on the scale of `COMPARED`, tightest first; empty where it has no bound there.
+    `run` has the output as the audit left it; `approximate` is the total on the scale of `COMPARED`, tightest
+    first, empty where it has no bound there.
     """
 
     run: Run
@@ -104,24 +102,20 @@ def certified(
         Exception: whatever the algorithm raises.
     """
     if claim is None and getattr(algorithm, "claim", None) is None:
-        raise NotCertifiable(
-            "nothing is claimed",
-            where=f"certify({name_of(algorithm)})",
-            why="a certificate says of a claim whether it is proved",
-            remedy="pass claim=, or give the algorithm a `claim` attribute",
-        )
+        what = "nothing is claimed"
+        why = "a certificate says of a claim whether it is proved"
+        remedy = "pass claim=, or give the algorithm a `claim` attribute"
+        raise NotCertifiable(what, where=f"certify({name_of(algorithm)})", why=why, remedy=remedy)
     # A budget is spent by each run anew.
     spare = copy.deepcopy(budget)
     with step("running it"):
         made = run(algorithm, data, claim=claim, seed=seed, users=users, budget=budget, path=path)
     found = accounted(made.ledger, None, rigour)
     if not found.accounting.overview.total:
-        raise NothingReleased(
-            f"{name_of(algorithm)} released nothing through its curator",
-            where="the run's ledger",
-            why="its output is unaccounted for",
-            remedy="release through the curator",
-        )
+        what = f"{name_of(algorithm)} released nothing through its curator"
+        why = "its output is unaccounted for"
+        remedy = "release through the curator"
+        raise NothingReleased(what, where="the run's ledger", why=why, remedy=remedy)
     if ran is not None:
         ran(made)
     audits: list[Audit] = []
@@ -131,7 +125,10 @@ def certified(
         with step("auditing it"):
             chosen = pairs_for(algorithm, pairs)
             audits = [auditor(algorithm, chosen, claim=claim, seed=seed or 0, users=users, budget=spare)]
-    approximate = _approximate(found) if curves else ()
+    approximate: Sequence[Bound] = ()
+    if curves:
+        with suppress(CannotBound):
+            approximate = tuple(found.bounds(COMPARED))
     certificate = judge(
         made.ledger,
         found.accounting,
@@ -157,13 +154,6 @@ def _certificate_of(whole: Callable[_Parameters, Certified]) -> Callable[_Parame
 
 
 certify = _certificate_of(certified)
-
-
-def _approximate(found: Accounted) -> Sequence[Bound]:
-    try:
-        return tuple(found.bounds(COMPARED))
-    except CannotBound:
-        return ()
 
 
 def _curves(found: Accounted, ledger: Ledger, approximate: Sequence[Bound]) -> dict[str, Any]:

@@ -18,10 +18,7 @@ def convert(
 ) -> list[Conversion]:
     """What a guarantee implies on every other scale, each with its theorem, rigour and slack.
 
-    Args:
-        guarantee: what is given.
-        deltas: where epsilon is wanted.
-        orders: at which Renyi divergences are wanted.
+    Epsilon is wanted at each of `deltas`, the Renyi divergence at each of `orders`.
 
     Raises:
         InvalidParameter: a delta or an order outside its range.
@@ -31,11 +28,9 @@ def convert(
     try:
         return conversions(guarantee, deltas, orders)
     except (CannotBound, InvalidParameter) as error:
-        raise CannotBound(
-            f"{guarantee} on every other scale: {error.what}",
-            where="dpaudit convert",
-            remedy="convert a smaller figure: no bound is known for one as large",
-        ) from None
+        what = f"{guarantee} on every other scale: {error.what}"
+        remedy = "convert a smaller figure: no bound is known for one as large"
+        raise CannotBound(what, where="dpaudit convert", remedy=remedy) from None
 
 
 def require_points(deltas: Sequence[float], orders: Sequence[float]) -> None:

@@ -23,13 +23,10 @@ AS_STATED: Final = ("audits", "the second opinion", "the author's statement", "v
 
 
 def require_figures(certificate: Certificate, ledger: Ledger) -> Accounted:
-    """Account for the ledger again: the certificate may not promise more than comes out.
+    """Today's accounting of the ledger: the certificate may not promise more than comes out.
 
     Larger figures than today's accountants find are no forgery: accountants become tighter. See `AS_STATED`
     for what no ledger contains.
-
-    Returns:
-        The accounting of today.
 
     Raises:
         CertificateMismatch: a figure, of the total or of a release, is smaller than the one computed, or
@@ -42,12 +39,8 @@ def require_figures(certificate: Certificate, ledger: Ledger) -> Accounted:
     try:
         found = accounted(ledger, certificate.claim, "interval" if enclosed else "float-pessimistic")
     except (CannotBound, ClaimMismatch, NotCertifiable) as error:
-        raise CertificateMismatch(
-            f"its ledger gives no figures to hold it against: {error.what}",
-            where=where,
-            why=error.why,
-            remedy=remedy,
-        ) from None
+        what = f"its ledger gives no figures to hold it against: {error.what}"
+        raise CertificateMismatch(what, where=where, why=error.why, remedy=remedy) from None
     again = found.accounting
     for complaint in (
         *_overstated(certificate, again),

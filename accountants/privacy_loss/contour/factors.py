@@ -51,7 +51,7 @@ class Along(NamedTuple):
 class Factor(Protocol):
     """One factor of the moment generating function, on the half plane Re s > 0."""
 
-    def cost(self, c: float, end: float) -> float:
+    def cost(self, c: float, end: float, /) -> float:
         """What one node costs, in evaluations of an elementary formula, when the last is at t = `end`."""
 
     def cumulant(self, c: float) -> Cumulant:
@@ -60,8 +60,8 @@ class Factor(Protocol):
     def along(self, c: float, t: Vector) -> Along:
         """Log M(c + it) - log M(c) at t >= 0, increasing; shapes [nodes]."""
 
-    def decay(self, c: float, lower: Vector, upper: Vector) -> Vector:
-        """Upper bounds on log |M(c + it) / M(c)| for lower <= t <= upper, the last inf: [intervals]."""
+    def decay(self, c: float, lower: Vector, upper: Vector, /) -> Vector:
+        """Upper bounds on log |M(c + it) / M(c)|, lower <= t <= upper; the last upper is inf; [intervals]."""
 
 
 @dataclass(frozen=True)
@@ -70,9 +70,8 @@ class GaussianFactor:
 
     variance: float
 
-    def cost(self, c: float, end: float) -> float:
+    def cost(self, _c: float, _end: float) -> float:
         """One formula a node."""
-        del c, end
         return 1.0
 
     def cumulant(self, c: float) -> Cumulant:
@@ -85,9 +84,8 @@ class GaussianFactor:
         log_modulus, phase = -0.5 * self.variance * t * t, self.variance * (c + 0.5) * t
         return Along(log_modulus, phase, 64.0 * UNIT * (phase - log_modulus))
 
-    def decay(self, c: float, lower: Vector, upper: Vector) -> Vector:
+    def decay(self, _c: float, lower: Vector, _upper: Vector) -> Vector:
         """The modulus exp(-variance t^2 / 2) falls: its largest value is at `lower`."""
-        del c, upper
         return -0.5 * (1.0 - 64.0 * UNIT) * self.variance * np.minimum(lower, 1e150) ** 2
 
 

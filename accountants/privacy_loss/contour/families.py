@@ -60,9 +60,8 @@ class ParameterFamily(ABC):
     counts: Vector
     groups: int = 256  # for `decay`, whose bound has to hold for each member of a group
 
-    def cost(self, c: float, end: float) -> float:
+    def cost(self, _c: float, _end: float) -> float:
         """One formula for each parameter."""
-        del c, end
         return float(len(self.parameters))
 
     def cumulant(self, c: float) -> Cumulant:

@@ -54,10 +54,6 @@ class SampledFactor(ABC):
     mixture_first: bool
 
     @abstractmethod
-    def cost(self, c: float, end: float) -> float:
-        """A sixteenth of the quadrature's points: a matrix product is fast."""
-
-    @abstractmethod
     def log_decays(self, c: float, lower: Vector, upper: Vector) -> tuple[Vector, ...]:
         """Upper bounds on log |M(c + it) / M(c)| of one run for lower <= t <= upper; each [intervals]."""
 

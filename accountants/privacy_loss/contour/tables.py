@@ -14,7 +14,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
@@ -30,29 +29,17 @@ _PAIRED = 12  # losses of a table whose pairs bound the characteristic function
 class Table:
     """One table of losses and its count; arrays are [rows]."""
 
-    term: DiscreteTerm
     count: float
+    losses: Vector  # those that have a probability, increasing
+    probabilities: Vector  # of the finite losses, adding up to 1
+    spread: Vector  # relative error of each probability: 16 u (1 + |log p|) and the division's rounding
 
-    @cached_property
-    def losses(self) -> Vector:
-        """The losses that have a probability, increasing."""
-        return np.asarray(self.term.losses)[np.asarray(self.term.probabilities) > 0.0]
-
-    @cached_property
-    def probabilities(self) -> Vector:
-        """Probabilities of the finite losses, adding up to 1."""
-        given = np.asarray(self.term.probabilities)
-        return np.asarray(given[given > 0.0] / given.sum())
-
-    @property
-    def ceiling(self) -> float:
-        """The largest loss of one run, at least 0."""
-        return max(0.0, float(self.losses[-1]))
-
-    @cached_property
-    def spread(self) -> Vector:
-        """Relative error of each probability: 16 u (1 + |log p|) and the rounding of the division."""
-        return (40.0 + 24.0 * np.abs(np.log(self.probabilities)) + len(self.losses)) * UNIT
+    @classmethod
+    def of(cls, term: DiscreteTerm, count: float) -> Table:
+        """The table of a term, without the losses that have no probability."""
+        given = np.asarray(term.probabilities)
+        losses, p = np.asarray(term.losses)[given > 0.0], np.asarray(given[given > 0.0] / given.sum())
+        return cls(count, losses, p, (40.0 + 24.0 * np.abs(np.log(p)) + len(losses)) * UNIT)
 
 
 class TablesFactor:
@@ -64,9 +51,8 @@ class TablesFactor:
         self.spread: Vector = np.array([table.spread for table in tables])
         self.counts: Vector = np.array([table.count for table in tables])  # [tables]
 
-    def cost(self, c: float, end: float) -> float:
+    def cost(self, _c: float, _end: float) -> float:
         """One formula for each loss."""
-        del c, end
         return float(self.losses.size)
 
     def cumulant(self, c: float) -> Cumulant:

@@ -35,10 +35,7 @@ _UNDERFLOWN = 1e-290
 
 @dataclass(frozen=True, eq=False)
 class Lattice:
-    """The atoms of the loss, their log probabilities, and how far off each may be; each [atoms].
-
-    What `lattice` lists is in order, the largest loss first.
-    """
+    """The atoms of the loss, the largest first (but for `_power`), and how far off each may be; [atoms]."""
 
     loss: Vector
     log_weight: Vector

@@ -25,7 +25,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 from scipy.linalg import solve_banded
@@ -142,19 +142,19 @@ def split(
     To be sharp at `epsilon`, where delta is about exp(log_delta), or wherever it is so small.
     """
     runs, negligible = int(sum(part.count for part in parts)), log_delta + math.log(1e-10)
-    ends = [_ends(part, negligible - math.log(runs), mixture_first=mixture_first) for part in parts]
-    if any(high - max(low, -100.0 * high) <= 1e-9 * abs(high) for low, high in ends):
-        return None  # a loss that is all but constant
-    # A coarse lattice says how far the sum reaches and where to tilt; these are choices, not bounds.
-    coarse = [
-        _law(part, (high - low) / _COARSE, (low, high), mixture_first=mixture_first)
-        for part, (least, high) in zip(parts, ends, strict=True)
-        for low in [max(least, -100.0 * high)]  # further left, losses are negligible after any tilting
-    ]
-    least = sum(part.count * low for part, (low, _) in zip(parts, ends, strict=True))
-    most = sum(part.count * high for part, (_, high) in zip(parts, ends, strict=True))
+    least, most = 0.0, 0.0
+    ends: list[tuple[float, float]] = []
+    coarse: list[_Law] = []  # says how far the sum reaches and where to tilt: choices, not bounds
+    for part in parts:
+        low, high = _ends(part, negligible - math.log(runs), mixture_first=mixture_first)
+        near = max(low, -100.0 * high)  # further left, losses are negligible after any tilting
+        if high - near <= 1e-9 * abs(high):
+            return None  # a loss that is all but constant
+        coarse.append(_law(part, (high - near) / _COARSE, (near, high), mixture_first=mixture_first))
+        least, most = least + part.count * low, most + part.count * high
+        ends.append((low, high))
     tilts = np.geomspace(1e-2, 1e9, 120) / max(most, 1e-300)
-    cumulants = np.array([_total(parts, coarse, c) for c in tilts.tolist()])
+    cumulants = np.array([_total(coarse, c) for c in tilts.tolist()])
     chernoff = (cumulants - log_delta - tilts * np.log1p(1.0 / tilts) - np.log1p(tilts)) / tilts
     reach = min(most, float(((cumulants - negligible) / tilts).min()))
     if epsilon is not None:
@@ -175,25 +175,24 @@ def split(
         return None
 
     transform = np.ones(_POINTS // 2 + 1, dtype=np.complex128)
-    laws, log_total, first = [], 0.0, 0
+    laws, log_total, first, last = [], 0.0, 0, 0
     for part, (low, high), rough in zip(parts, ends, coarse, strict=True):
         # Losses that are negligible after tilting are raised to a common one, which shortens the lattice.
         negligible_loss = min(rough.cumulant(tilt) - 33.0 - math.log(runs), tilt * high - 33.0) / tilt
         law = _law(part, step, (max(low, negligible_loss), high), mixture_first=mixture_first)
-        index, single = np.arange(len(law.weight)), law.cumulant(tilt)
-        with np.errstate(divide="ignore"):
-            weight = np.exp(np.log(law.weight) + tilt * step * (law.first + index) - single)
-        own = np.fft.rfft(np.bincount(index % _POINTS, weight, _POINTS))
-        transform *= own if part.count == 1 else own**part.count
-        first += law.first * int(part.count)
+        single, count, size = law.cumulant(tilt), int(part.count), len(law.weight)
+        weight = np.exp(law.logs(tilt) - single)
+        own = np.fft.rfft(np.bincount(np.arange(size) % _POINTS, weight, _POINTS))
+        transform *= own if count == 1 else own**part.count
+        first, last = first + law.first * count, last + (law.first + size) * count
         log_total += part.count * single
         laws.append(law)
     begin = math.floor(lowest / step) - 2 * runs  # each run's least loss is rounded down once
     above, end = 0.0, begin + _POINTS  # above the window: nothing, or what Chernoff's inequality says
-    if sum(part.count * (law.first + len(law.weight)) for part, law in zip(parts, laws, strict=True)) > end:
+    if last > end:
         top = end * step
         steepest = int(np.argmin(cumulants - tilts * top))
-        logs = [_total(parts, laws, c) - c * top for c in tilts[max(0, steepest - 1) : steepest + 2].tolist()]
+        logs = [_total(laws, c) - c * top for c in tilts[max(0, steepest - 1) : steepest + 2].tolist()]
         above = math.exp(min(0.0, min(logs) + 1e-9))
     stray = 0.0 if lowest == least else math.exp(min(0.0, tilt * begin * step - log_total))
     return Split(
@@ -203,31 +202,38 @@ def split(
         weight=np.roll(np.fft.irfft(transform, _POINTS), first - begin),
         log_total=log_total + runs * 1e-12 * (1.0 + tilt * (highest - lowest)),
         runs=runs,
-        infinite=above + sum(part.count * law.infinite for part, law in zip(parts, laws, strict=True)),
+        infinite=above + sum(law.count * law.infinite for law in laws),
         stray=math.exp(-32.0) + stray,
         raised=math.exp(negligible),
         rounding=(runs + 1.0) * (10.0 * math.log2(_POINTS) + 40.0) * UNIT,
     )
 
 
-class _Law(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class _Law:
     """Split losses of one run, untilted: losses (first + i) step with weights; [points]."""
 
+    count: float  # of runs
     step: float
     first: int
     weight: Vector
     infinite: float  # the weight of what was made infinite
 
+    def logs(self, tilt: float) -> Vector:
+        """Log weights times e^(tilt L)."""
+        with np.errstate(divide="ignore"):
+            logs: Vector = np.log(self.weight)
+        return logs + tilt * self.step * (self.first + np.arange(len(self.weight)))
+
     def cumulant(self, tilt: float) -> float:
         """log E e^(tilt L)."""
-        with np.errstate(divide="ignore"):
-            logs = np.log(self.weight) + tilt * self.step * (self.first + np.arange(len(self.weight)))
+        logs = self.logs(tilt)
         peak = float(logs.max())
         return peak + math.log(float(np.exp(logs - peak).sum()))
 
 
-def _total(parts: Sequence[Part], laws: Sequence[_Law], tilt: float) -> float:
-    return math.fsum(part.count * law.cumulant(tilt) for part, law in zip(parts, laws, strict=True))
+def _total(laws: Sequence[_Law], tilt: float) -> float:
+    return math.fsum(law.count * law.cumulant(tilt) for law in laws)
 
 
 def _ends(part: Part, log_share: float, *, mixture_first: bool) -> tuple[float, float]:
@@ -262,7 +268,7 @@ def _law(part: Part, step: float, ends: tuple[float, float], *, mixture_first: b
     share, index, size = np.clip(share, 0.0, 1.0), (cell - first).astype(np.intp), last - first + 1
     split_up = np.bincount(index, weight * (1.0 - share), size).astype(np.float64)
     split_up += np.bincount(index + 1, weight * share, size)
-    return _Law(step, first, split_up, infinite)
+    return _Law(part.count, step, first, split_up, infinite)
 
 
 def _nodes(
@@ -294,9 +300,8 @@ def _nodes(
 def _legendre(edges: Vector, furthest: float) -> tuple[Vector, Vector]:
     """Nodes in every interval between neighbouring edges within +-furthest, and their log weights."""
     edges = np.unique(edges[np.abs(edges) <= furthest])
-    half, middle = 0.5 * np.diff(edges), 0.5 * (edges[1:] + edges[:-1])
-    nodes = middle[:, None] + half[:, None] * _NODE
-    return nodes.ravel(), (np.log(half)[:, None] + np.log(_WEIGHT)).ravel()
+    half, middle = 0.5 * np.diff(edges)[:, None], 0.5 * (edges[1:] + edges[:-1])[:, None]
+    return (middle + half * _NODE).ravel(), (np.log(half) + np.log(_WEIGHT)).ravel()
 
 
 def _running(ratio: float, values: Vector) -> Vector:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -20,8 +21,8 @@ from dpaudit.algorithms.environments.chain import LARGEST_RETURN, Chain
 from dpaudit.algorithms.evaluation.least_squares import DPLSL, DPLSW, lsl, lsl_excess, lsw, lsw_excess
 from dpaudit.algorithms.evaluation.smooth import CalibrationName
 from dpaudit.app.figures.engine import Figure, Session, accounted, figure_command, numbers, premises
-from dpaudit.app.figures.picture import Row, named, rows_of
-from dpaudit.app.figures.published_claims import Estimate, Sentence, Table, Vector, above_zero, estimate
+from dpaudit.app.figures.picture import Row, named, rows_of, standard_error
+from dpaudit.app.figures.published_claims import Appears, Estimate, Sentence, Table, above_zero, estimate
 from dpaudit.app.figures.run_cache import RunCache
 from dpaudit.app.report.blocks import Block, Grid, Heading, Paragraph
 from dpaudit.app.report.chart import chart_of, colour, specification
@@ -31,21 +32,18 @@ from dpaudit.curator.running import run
 #: Section 6.
 CHAIN = Chain(40, 0.5, 0.99)
 GUARANTEE = ApproxDP(epsilon=0.1, delta=0.1)
-
 #: Batch sizes, which the text does not give: up to where the published noise falls to nothing.
 BATCHES = (100, 300, 1000, 3000, 10_000, 30_000, 100_000, 300_000, 1_000_000, 3_000_000)
-
 #: Batch sizes of the panel over lambda, and its lambdas.
 SWEPT = (10_000, 1_000_000)
 RIDGES = tuple(factor * 10.0**power for power in range(1, 6) for factor in (1.0, 3.0))
-
 #: Elsewhere lambda is this many times the root of the batch size: the best in the panel over lambda for
 #: either noise. This choice is free where the process is public, as here; on private data it would have to be
 #: accounted for.
 SCHEDULES = {"lemma": 100.0, "exact": 10.0}
-
 #: "The same solution" is read as: errors this close; the values lie between 0.45 and 1.
 CLOSE = 0.02
+_SAME = f"the same is read as within {CLOSE:g}"
 
 PANELS = {
     "a": "without noise: LSL against LSW",
@@ -57,38 +55,23 @@ PANELS = {
 
 @dataclass(frozen=True)
 class Asked:
-    """One algorithm on one batch.
+    """One algorithm on one batch of m episodes; one seed for the batch and the noise."""
 
-    Attributes:
-        algorithm: ``lsw``, ``lsl``, ``dp-lsw`` or ``dp-lsl``.
-        calibration: of the noise: ``none``, ``lemma`` or ``exact``.
-        aggregate: how many adjacent states share one value; 1 is tabular.
-        ridge: lambda; 0 for LSW.
-        episodes: m.
-        seed: of the batch and of the noise.
-    """
-
-    algorithm: str
-    calibration: str
-    aggregate: int
-    ridge: float
+    algorithm: str  # lsw, lsl, dp-lsw or dp-lsl
+    calibration: str  # of the noise: none, lemma or exact
+    aggregate: int  # how many adjacent states share one value; 1 is tabular
+    ridge: float  # lambda; 0 for LSW
     episodes: int
     seed: int
 
 
 @dataclass(frozen=True)
 class Point:
-    """What came of it.
-
-    Attributes:
-        asked: the algorithm and its batch.
-        error: root mean square error over states, against the exact values; NaN before the run.
-        excess: how far the algorithm's own empirical risk is above its minimum; NaN before the run.
-    """
+    """What came of it; NaN before the run."""
 
     asked: Asked
-    error: float = math.nan
-    excess: float = math.nan
+    error: float = math.nan  # root mean square over states, against the exact values
+    excess: float = math.nan  # how far the algorithm's own empirical risk is above its minimum
 
 
 @dataclass(frozen=True)
@@ -104,7 +87,6 @@ class Line:
     schedule: str = ""
 
     def __str__(self) -> str:
-        """As tables have it."""
         words = self.algorithm.upper()
         if self.calibration != "none":
             words += f", {self.calibration}"
@@ -148,13 +130,7 @@ _OVER_RIDGES = [replace(line, schedule="") for line in (line_of("lsw"), line_of(
 def figure_points(
     seeds: Sequence[int], batches: Sequence[int] = BATCHES, swept: Sequence[int] = SWEPT
 ) -> list[Point]:
-    """The runs of all panels, not computed yet; a point that two panels share comes twice.
-
-    Args:
-        seeds: one run each.
-        batches: m of the panels over the batch size.
-        swept: m of the panel over lambda.
-    """
+    """The runs of all panels, `swept` in that over lambda, not computed yet; shared points come twice."""
     points = [Point(line.asked(m, seed)) for m, seed, line in product(batches, seeds, _LINES)]
     of_sweep = product(swept, seeds, _OVER_RIDGES, RIDGES)
     return points + [Point(line.asked(m, seed, ridge)) for m, seed, line, ridge in of_sweep]
@@ -170,15 +146,15 @@ def run_batch(points: Sequence[Point]) -> list[Point]:
 def algorithm_of(asked: Asked) -> DPLSW | DPLSL:
     """The private algorithm, with the chain's first visits as its data."""
     name: CalibrationName = "exact" if asked.calibration == "exact" else "lemma"
-    options: dict[str, Any] = {
-        "features": CHAIN.features(asked.aggregate),
-        "discount": CHAIN.discount,
-        "largest_return": LARGEST_RETURN,
-        "guarantee": GUARANTEE,
-        "calibration": name,
-        "values": CHAIN.values(),
-    }
-    return _LSL(**options, ridge=asked.ridge) if asked.algorithm == "dp-lsl" else _LSW(**options)
+    make = partial(_LSL, ridge=asked.ridge) if asked.algorithm == "dp-lsl" else _LSW
+    return make(
+        features=CHAIN.features(asked.aggregate),
+        discount=CHAIN.discount,
+        largest_return=LARGEST_RETURN,
+        guarantee=GUARANTEE,
+        calibration=name,
+        values=CHAIN.values(),
+    )
 
 
 class _OnVisits:
@@ -204,26 +180,19 @@ def _run(asked: Asked, visits: FirstVisits) -> Point:
     best = lsl(visits, features, weights, asked.ridge) if with_ridge else lsw(visits, features, weights)
     theta = best
     if asked.calibration != "none":
-        theta = run(algorithm_of(asked), visits, seed=_noise_seed(asked)).output.theta
-    excess = (
-        lsl_excess(theta, best, visits, features, weights, asked.ridge)
-        if with_ridge
-        else lsw_excess(theta, best, features, weights)
-    )
+        # The text that earlier versions hashed, so that the same seeds give the same runs.
+        words = f"Cell({repr(asked).partition('(')[2][:-1]}, error=0.0, excess=0.0)"
+        seed = int.from_bytes(hashlib.sha256(words.encode()).digest()[:8], "big")
+        theta = run(algorithm_of(asked), visits, seed=seed).output.theta
+    if with_ridge:
+        excess = lsl_excess(theta, best, visits, features, weights, asked.ridge)
+    else:
+        excess = lsw_excess(theta, best, features, weights)
     return Point(asked, float(np.sqrt(np.square(features @ theta - CHAIN.values()).mean())), excess)
 
 
-def _noise_seed(asked: Asked) -> int:
-    # The text that earlier versions hashed, so that the same seeds give the same runs.
-    words = f"Cell({repr(asked).partition('(')[2][:-1]}, error=0.0, excess=0.0)"
-    return int.from_bytes(hashlib.sha256(words.encode()).digest()[:8], "big")
-
-
-RUNS = RunCache(
-    frozenset({"error", "excess"}),
-    run_batch,
-    frozenset({"algorithm", "calibration", "aggregate", "ridge"}),
-)
+_ALONG = frozenset({"algorithm", "calibration", "aggregate", "ridge"})
+RUNS = RunCache(frozenset({"error", "excess"}), run_batch, _ALONG)
 
 
 class Results(NamedTuple):
@@ -249,38 +218,24 @@ def results_of(points: Sequence[Point], batches: Sequence[int], swept: Sequence[
 
 def sentences(results: Results) -> list[Sentence]:
     """Every sentence of section 6 on everything that it is about."""
-    found = [
-        *(sentence for aggregate in (1, 2) for sentence in _without_noise(results.error, aggregate)),
-        *_converge(results.error),
-        *_small_and_large(results.error),
-        *_schedule(results.swept),
-        *_aggregation(results.excess),
-    ]
+    found = list(_judged(results))
     order = list(dict.fromkeys(sentence.published for sentence in found))
     return sorted(found, key=lambda sentence: order.index(sentence.published))
 
 
-def _without_noise(errors: Table[Line], aggregate: int) -> Iterator[Sentence]:
-    plain, ridged = (line_of(name, aggregate=aggregate) for name in ("lsw", "lsl"))
-    gap = errors.gap(ridged, plain)
-    yield Sentence(
-        "LSL and LSW converge to the same solution",
-        kind(aggregate),
-        "yes" if abs(gap.mean) <= CLOSE else "no",
-        f"at m={errors.places[-1]} the errors differ by {_small(gap)}; the same is read as within {CLOSE:g}",
-    )
-    differences = errors.over(ridged) - errors.over(plain)
-    ahead = sum(bool(difference.mean() > 0.0) for difference in differences)
-    yield Sentence(
-        "LSW converges faster",
-        kind(aggregate),
-        above_zero(estimate(differences.mean(axis=0))),
-        f"LSW is ahead at {ahead} of {len(differences)} batch sizes",
-    )
-
-
-def _converge(errors: Table[Line]) -> Iterator[Sentence]:
+def _judged(results: Results) -> Iterator[Sentence]:
+    errors = results.error
     first, last = errors.places[0], errors.places[-1]
+    for aggregate in (1, 2):
+        plain, ridged = (line_of(name, aggregate=aggregate) for name in ("lsw", "lsl"))
+        gap, features = errors.gap(ridged, plain), kind(aggregate)
+        same: Appears = "yes" if abs(gap.mean) <= CLOSE else "no"
+        words = f"at m={last} the errors differ by {_small(gap)}; {_SAME}"
+        yield Sentence("LSL and LSW converge to the same solution", features, same, words)
+        differences = errors.over(ridged) - errors.over(plain)
+        faster, ahead = above_zero(estimate(differences.mean(axis=0))), (differences.mean(axis=1) > 0.0).sum()
+        words = f"LSW is ahead at {ahead} of {len(differences)} batch sizes"
+        yield Sentence("LSW converges faster", features, faster, words)
     for algorithm, noise in product(("lsw", "lsl"), SCHEDULES):
         private, plain = line_of(f"dp-{algorithm}", noise, 2), line_of(algorithm, "none", 2, noise)
         begin, end = (errors.gap(private, plain, m) for m in (first, last))
@@ -290,33 +245,20 @@ def _converge(errors: Table[Line]) -> Iterator[Sentence]:
             str(private),
             "yes" if end.mean <= CLOSE else "no",
             f"error above the non-private one's by {_small(begin)} at m={first} and by {_small(end)} at "
-            f"m={last}; the same is read as within {CLOSE:g}",
+            f"m={last}; {_SAME}",
         )
-
-
-def _small_and_large(errors: Table[Line]) -> Iterator[Sentence]:
     for noise in SCHEDULES:
         plain, ridged = line_of("dp-lsw", noise, 2), line_of("dp-lsl", noise, 2)
-        for better, worse, size, m in (
-            (ridged, plain, "small", errors.places[0]),
-            (plain, ridged, "large", errors.places[-1]),
-        ):
-            difference = errors.gap(worse, better, m)
-            yield Sentence(
-                f"{better.algorithm[3:].upper()} works better with {size} batches",
-                f"{noise}, pairs",
-                above_zero(difference),
-                f"{better.algorithm.upper()} is ahead by {_small(difference)} at m={m}",
-            )
-
-
-def _schedule(swept: Mapping[int, Table[Line]]) -> Iterator[Sentence]:
-    low, high = min(swept), max(swept)
-    if low == high:
-        return
+        small, large = (ridged, plain, "small"), (plain, ridged, "large")
+        for (better, worse, size), m in ((small, first), (large, last)):
+            difference, name = errors.gap(worse, better, m), better.algorithm.upper()
+            published = f"{name.removeprefix('DP-')} works better with {size} batches"
+            words = f"{name} is ahead by {_small(difference)} at m={m}"
+            yield Sentence(published, f"{noise}, pairs", above_zero(difference), words)
+    low, high = min(results.swept), max(results.swept)
     growth = math.sqrt(high / low)
-    for noise in SCHEDULES:
-        best = [best_ridge(swept[m], Line("dp-lsl", noise, 1)) for m in (low, high)]
+    for noise in SCHEDULES if low < high else ():
+        best = [best_ridge(results.swept[m], Line("dp-lsl", noise, 1)) for m in (low, high)]
         ratio = best[1] / best[0]
         yield Sentence(
             "lambda should grow like sqrt(m)",
@@ -325,19 +267,11 @@ def _schedule(swept: Mapping[int, Table[Line]]) -> Iterator[Sentence]:
             f"best lambda {best[0]:g} at m={low} and {best[1]:g} at m={high}: {ratio:.3g} times as large, "
             f"where sqrt(m) is {growth:.3g} times; the lambdas tried lie a factor of about 3 apart",
         )
-
-
-def best_ridge(swept: Table[Line], line: Line) -> float:
-    """The lambda with the least mean error."""
-    return min(RIDGES, key=lambda ridge: float(swept.at(line, ridge).mean()))
-
-
-def _aggregation(excess: Table[Line]) -> Iterator[Sentence]:
     for algorithm, noise in product(("dp-lsw", "dp-lsl"), SCHEDULES):
         fine, coarse = (line_of(algorithm, noise, aggregate) for aggregate in (1, 2))
         # Excess risks span many powers of ten: compared by their logarithms.
-        logs = np.log(excess.over(fine) / excess.over(coarse))
-        lower = sum(bool(log.mean() > 0.0) for log in logs)
+        logs = np.log(results.excess.over(fine) / results.excess.over(coarse))
+        lower = (logs.mean(axis=1) > 0.0).sum()
         yield Sentence(
             "function approximation helps both private algorithms converge faster",
             f"{algorithm.upper()}, {noise}",
@@ -345,6 +279,11 @@ def _aggregation(excess: Table[Line]) -> Iterator[Sentence]:
             f"excess risk lower with pairs at {lower} of {len(logs)} batch sizes; tabular it is "
             f"{math.exp(float(np.mean(logs))):.3g} times that of pairs, in the geometric mean",
         )
+
+
+def best_ridge(swept: Table[Line], line: Line) -> float:
+    """The lambda with the least mean error."""
+    return min(RIDGES, key=lambda ridge: float(swept.at(line, ridge).mean()))
 
 
 def _small(found: Estimate) -> str:
@@ -359,27 +298,18 @@ def _rows(results: Results) -> list[Row]:
         "c": [*_plain(2), *_private(2)],
         "d": [*_private(1), *_private(2)],
     }
-    rows = {
-        "b": [
-            {"panel": "b", "episodes": m, **row}
-            for m, table in results.swept.items()
-            for row in rows_of(table, "ridge", _error)
-        ]
-    }
-    for name, lines in shown.items():
+    rows: list[Row] = []
+    for name in PANELS:
+        if name == "b":
+            for m, table in results.swept.items():
+                rows += [
+                    {"panel": name, "episodes": m, **row} for row in rows_of(table, "ridge", standard_error)
+                ]
+            continue
         table = results.excess if name == "d" else results.error
-        found = rows_of(table, "episodes", _error, curves=lines)
-        rows[name] = [{"panel": name, "ridge": None, **row} for row in found]
-    return [row for name in PANELS for row in rows[name]]
-
-
-def _error(values: Vector) -> Row:
-    """Mean and standard error of one point, one value a run."""
-    mean, runs = float(values.mean()), len(values)
-    error = float(values.std(ddof=1) / math.sqrt(runs)) if runs > 1 else None
-    # On a logarithmic axis nothing is at or below 0.
-    band = (mean, mean) if error is None else (max(mean - error, 1e-3 * mean), mean + error)
-    return {"runs": runs, "mean": mean, "error": error, "low": band[0], "high": band[1]}
+        found = rows_of(table, "episodes", standard_error, curves=shown[name])
+        rows += [{"panel": name, "ridge": None, **row} for row in found]
+    return rows
 
 
 def _picture(rows: Sequence[Row], title: str) -> dict[str, Any]:
@@ -389,7 +319,9 @@ def _picture(rows: Sequence[Row], title: str) -> dict[str, Any]:
     def panel(name: str, *, words: str = "", height: int = 260, **only: Any) -> Any:
         chosen = [row for row in rows if row["panel"] == name and only.items() <= row.items()]
         field, abscissa = ("ridge", "lambda") if name == "b" else ("episodes", "batch size m")
-        logarithmic, decades = alt.Scale(type="log"), _decades([row[field] for row in chosen])
+        places = [math.log10(row[field]) for row in chosen]
+        decades = [10.0**power for power in range(math.floor(min(places)), math.ceil(max(places)) + 1)]
+        logarithmic = alt.Scale(type="log")
         x_axis, y_axis = alt.Axis(format="~s", values=decades), alt.Axis(format="~e", tickCount=6)
         ordinate = "excess empirical risk" if name == "d" else "RMSE over states"
         dashes = alt.Scale(domain=["none", "lemma", "exact"])
@@ -412,11 +344,6 @@ def _picture(rows: Sequence[Row], title: str) -> dict[str, Any]:
     above, below = alt.hconcat(panel("a"), sweep), alt.hconcat(panel("c"), panel("d"))
     chart = alt.vconcat(*(part.resolve_scale(color="independent") for part in (above, below)), title=title)
     return specification(chart.resolve_scale(color="independent"))
-
-
-def _decades(values: Sequence[float]) -> list[float]:
-    first, last = math.floor(math.log10(min(values))), math.ceil(math.log10(max(values)))
-    return [10.0**power for power in range(first, last + 1)]
 
 
 @figure_command(
@@ -460,8 +387,7 @@ def _privacy(largest: int) -> Iterator[Block]:
         "What accounting proves from the ledger of such a run. The scale of the noise, which depends on the "
         "data, is in no ledger."
     )
-    rows = []
-    visits = CHAIN.sampled_visits(2, np.random.default_rng(0))
+    rows, visits = [], CHAIN.sampled_visits(2, np.random.default_rng(0))
     for name, noise, aggregate in product(("dp-lsw", "dp-lsl"), SCHEDULES, (1, 2)):
         algorithm = algorithm_of(line_of(name, noise, aggregate).asked(largest, 0))
         verdict, alpha = str(accounted(algorithm, visits)[0].verdict), f"{algorithm.noise.alpha:.4g}"
@@ -476,10 +402,9 @@ def _means(rows: Sequence[Row]) -> Iterator[Block]:
         lines = []
         for m, ridge in dict.fromkeys((m, ridge) for m, ridge, _ in cells):
             place = (str(m),) if ridge is None else (str(m), f"{ridge:g}")
-            lines.append((*place, *(_cell(cells[m, ridge, curve]) for curve in curves)))
+            found = [cells[m, ridge, curve] for curve in curves]
+            widths = [math.nan if row["error"] is None else row["error"] for row in found]
+            means = [Estimate(r["mean"], w, r["runs"]) for r, w in zip(found, widths, strict=True)]
+            lines.append((*place, *map(_small, means)))
         yield Heading(f"({name}) {title}, mean and standard error")
         yield Grid((*(("m", "lambda") if name == "b" else ("m",)), *curves), lines)
-
-
-def _cell(row: Row) -> str:
-    return f"{row['mean']:.3g}" + ("" if row["error"] is None else f" ± {row['error']:.2g}")

@@ -6,6 +6,7 @@ import csv
 import io
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, astuple, dataclass
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
@@ -20,16 +21,9 @@ from dpaudit.app.main import COMMAND
 from dpaudit.app.options.files import make_folder
 from dpaudit.app.report.blocks import Block, Grid, Heading, Paragraph, Picture, html_page, markdown
 from dpaudit.app.report.chart import png, svg
+from dpaudit.app.text import output
 from dpaudit.app.text.failures import EXIT_INTERRUPTED, traceback_option
-from dpaudit.app.text.output import (
-    bullets,
-    line,
-    output_format_option,
-    print_json,
-    print_text,
-    unwrapped,
-    upper,
-)
+from dpaudit.app.text.output import bullets, line, print_json, print_text, unwrapped, upper
 from dpaudit.app.text.progress import Progress
 from dpaudit.app.text.streams import note
 from dpaudit.certificate.verdicts import Accounting, leading_figure
@@ -44,21 +38,13 @@ _Option: TypeAlias = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 @dataclass(frozen=True)
 class Session:
-    """One call of a figure's command.
+    """One call of a figure's command."""
 
-    Attributes:
-        name: the figure's, as in `dpaudit reproduce NAME`.
-        command: the command line as it was typed.
-        folder: where everything is written.
-        seeds: one run each.
-        workers: number of processes.
-    """
-
-    name: str
-    command: str
-    folder: Path
-    seeds: range
-    workers: int
+    name: str  # the figure's, as in `dpaudit reproduce NAME`
+    command: str  # the command line as it was typed
+    folder: Path  # where everything is written
+    seeds: range  # one run each
+    workers: int  # number of processes
 
     @property
     def path(self) -> Path:
@@ -81,79 +67,53 @@ class Session:
     ) -> tuple[list[P], list[P]]:
         """Compute the runs that the file does not hold yet, saying how far they have come.
 
-        Args:
-            cache: the figure's.
-            first: points that are computed first.
-            then: further points, which may follow from the finished ones; from points that are not measured
-                it must make as many.
-
-        Returns:
-            The finished points: the first, and the further ones.
+        `then` gives further points, which may follow from the finished ones; from points that are not
+        measured it must make as many. Returns the finished points: the first, and the further ones.
 
         Raises:
             click.exceptions.Exit: interrupted; what is kept, and how to go on, has been printed.
         """
         begun = cache.runs(first)
         progress = Progress(begun + cache.runs(then(first)), "runs")
+        compute = partial(cache.finished, path=self.path, workers=self.workers)
         wanted = list(first)
         try:
             with progress:
-                found = cache.finished(first, path=self.path, workers=self.workers, progress=progress)
+                found = compute(first, progress=progress)
                 further = then(found)
                 wanted += further
-                done = cache.finished(
-                    further,
-                    path=self.path,
-                    workers=self.workers,
-                    progress=lambda count: progress(begun + count),
-                )
+                done = compute(further, progress=lambda count: progress(begun + count))
         except KeyboardInterrupt:
             # Counted from the file: the last run may have been kept before progress was told of it.
-            kept = cache.kept(wanted, self.path)
-            note(
-                f"interrupted: {kept} of {progress.total} runs are kept in {self.path}; "
-                "the same command goes on from there"
-            )
+            kept = f"{cache.kept(wanted, self.path)} of {progress.total} runs are kept in {self.path}"
+            note(f"interrupted: {kept}; the same command goes on from there")
             click.get_current_context().exit(EXIT_INTERRUPTED)
         return found, done
 
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure that is computed.
+    """A figure that is computed."""
 
-    Attributes:
-        title: without the figure's name.
-        about: where it was published, with which command and parameters it was made.
-        caption: of the first picture.
-        charts: by the stem of its files, each picture's specification and the rows behind it; the first
-            chart's stem is also that of the page.
-        sentences: what the paper says, judged.
-        blocks: the rest of the page; pictures are named ``<stem>.svg``.
-        summary: what the answer in JSON says besides figure, runs, sentences and files.
-        reading: how words of the paper's sentences are read as numbers.
-        remarks: further lines of the answer in text.
-    """
-
-    title: str
-    about: str
-    caption: str
+    title: str  # without the figure's name
+    about: str  # where it was published, with which command and parameters it was made
+    caption: str  # of the first picture
+    #: By the stem of its files, each picture's specification and rows; the first stem is also the page's.
     charts: Mapping[str, tuple[dict[str, Any], Sequence[Row]]]
     sentences: Sequence[Sentence]
-    blocks: Sequence[Block]
-    summary: Mapping[str, Any]
-    reading: str = ""
-    remarks: Sequence[str] = ()
+    blocks: Sequence[Block]  # the rest of the page; pictures are named `<stem>.svg`
+    summary: Mapping[str, Any]  # what the answer in JSON says besides figure, runs, sentences and files
+    reading: str = ""  # how words of the paper's sentences are read as numbers
+    remarks: Sequence[str] = ()  # further lines of the answer in text
 
     def page(self, name: str) -> list[Block]:
         """The whole page."""
-        stem = next(iter(self.charts))
         how = f"{overview(self.sentences)} {self.reading}Which of two is better is told where a 95% interval "
         return [
             Heading(f"{name}: {self.title}"),
             Paragraph(self.about),
             Paragraph(f"{how}over the runs excludes 0."),
-            Picture(f"{stem}.svg", self.caption),
+            Picture(f"{next(iter(self.charts))}.svg", self.caption),
             Heading("What the paper says, and what these runs say"),
             Grid(("published", "about", "appears", "numbers"), [astuple(s) for s in self.sentences]),
             *self.blocks,
@@ -179,7 +139,7 @@ class Figure:
             print_json({**answer, "sentences": sentences, "files": [str(path) for path in paths]})
             return
         for published, of in groupby(self.sentences, key=lambda sentence: sentence.published):
-            words = [f"{sentence.appears}: {sentence.about}: {sentence.numbers}" for sentence in of]
+            words = [f"{judged.appears}: {judged.about}: {judged.numbers}" for judged in of]
             print_text(*bullets(f'published: "{published}"', words), line())
         for remark in self.remarks:
             print_text(line(remark))
@@ -191,11 +151,8 @@ def figure_command(
 ) -> Callable[[Callable[..., Figure]], click.Command]:
     """Make the command of a figure from the function that computes it.
 
-    Args:
-        name: of the figure.
-        options: the figure's own; the function gets their values by name, after its `Session`.
-        runs: how many, unless ``--runs`` says otherwise.
-        examples: options of the examples under the help.
+    The function gets the values of the figure's own `options` by name, after its `Session`; `examples` are
+    the options of the examples under the help.
     """
     calls = (" ".join(filter(None, ("dpaudit reproduce", name, words, "-o out"))) for words in examples)
 
@@ -203,8 +160,16 @@ def figure_command(
         def command(
             *, folder: Path | None, runs: int, workers: int, seed: int, output_format: str, **own: Any
         ) -> None:
+            if folder is None:
+                raise UsageError(
+                    "no folder to write to",
+                    where="dpaudit reproduce",
+                    why="a figure is a picture, its data and every run behind it",
+                    remedy="add -o DIR",
+                )
+            make_folder(folder)
             typed = click.get_current_context().meta.get(COMMAND, f"dpaudit reproduce {name}")
-            session = Session(name, typed, _made(folder), range(seed, seed + runs), workers)
+            session = Session(name, typed, folder, range(seed, seed + runs), workers)
             figure = compute(session, **own)
             figure.answer(session, figure.write(session), output_format)
 
@@ -215,7 +180,7 @@ def figure_command(
             number("--workers", 2, "Number of processes."),
             number("--seed", 0, "Seed of the first run.", least=0),
         )
-        for option in reversed((*common, *options, output_format_option, traceback_option)):
+        for option in reversed((*common, *options, output.output_format_option, traceback_option)):
             verb = option(verb)
         epilog = "\n".join(["\b\nExamples:", *(f"  {call}" for call in calls)]) + "\n"
         return click.command(name, help=compute.__doc__, epilog=epilog)(verb)
@@ -238,31 +203,10 @@ def choice(name: str, among: Sequence[str], words: str) -> _Option:
     return click.option(name, type=click.Choice(among), default=among[0], show_default=True, help=words)
 
 
+_words = "Folder for data (CSV), pictures (SVG, PNG), page (Markdown, HTML) and every run."
 _folder = click.option(
-    "-o",
-    "--output",
-    "folder",
-    type=click.Path(path_type=Path),
-    metavar="DIR",
-    help="Folder for data (CSV), pictures (SVG, PNG), page (Markdown, HTML) and every run.",
+    "-o", "--output", "folder", type=click.Path(path_type=Path), metavar="DIR", help=_words
 )
-
-
-def _made(folder: Path | None) -> Path:
-    """The folder, made if it is not there.
-
-    Raises:
-        UsageError: none was given, or it cannot be made.
-    """
-    if folder is None:
-        raise UsageError(
-            "no folder to write to",
-            where="dpaudit reproduce",
-            why="a figure is a picture, its data and every run behind it",
-            remedy="add -o DIR",
-        )
-    make_folder(folder)
-    return folder
 
 
 def accounted(algorithm: Any, data: Any) -> tuple[Accounting, str]:
@@ -277,7 +221,6 @@ def premises(claim: Claim) -> str:
 
 
 def _csv(rows: Sequence[Row]) -> bytes:
-    """One line a row, under the columns of the first."""
     text = io.StringIO()
     writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
     writer.writeheader()

@@ -1,9 +1,7 @@
 """Regret and updates of Private LSVI-UCB, LSVI-UCB and a fixed schedule on a small linear process.
 
 Ngo, Vietri and Wu (2022) have no experiments: process, budgets, numbers of users and the grids of beta are
-chosen here. What they promise is judged: regret is sublinear in K; privacy costs less the larger the budget;
-updates are few, no more than N_max; a schedule that follows the data costs less than a fixed one. And, which
-is not theirs, that with the published beta nothing is learnt at these sizes.
+chosen here. What they promise is judged, and that with the published beta nothing is learnt at these sizes.
 
 A fixed schedule follows Luyo, Garcelon, Lazaric and Pirotta (2021) in that its times do not depend on the
 data. It has ceil(K^(2/5)) updates: what a batch of K/U users costs, and what noise for U updates costs, which
@@ -26,8 +24,8 @@ from dpaudit.algorithms.online.online import online_users
 from dpaudit.algorithms.online.private_lsvi_ucb import LSVIConstants, PrivateLSVIUCB
 from dpaudit.app.figures.engine import Figure, Session, accounted, figure_command, number
 from dpaudit.app.figures.picture import rows_of
-from dpaudit.app.figures.published_claims import Sentence, Table, estimate, larger
-from dpaudit.app.figures.regrets import TUNING_SEEDS, RegretPoint, panels, sublinear, tuned, upward
+from dpaudit.app.figures.published_claims import Appears, Sentence, Table, estimate, larger
+from dpaudit.app.figures.regrets import TUNING_SEEDS, RegretPoint, panels, sublinear, tuned, upward, worth
 from dpaudit.app.figures.run_cache import RunCache, bits, noise_seed
 from dpaudit.app.report.blocks import Block, Grid, Heading, Paragraph
 from dpaudit.app.report.chart import specification
@@ -52,7 +50,6 @@ class Curve:
     rho: float
 
     def __str__(self) -> str:
-        """As the legend has it."""
         kinds = {"doubling": "private", "fixed": "private, fixed schedule"}
         kind = kinds.get(self.schedule, f"private, {self.schedule}")
         return "LSVI-UCB" if math.isinf(self.rho) else f"{kind}, rho={self.rho:g}"
@@ -62,11 +59,8 @@ PLAIN, PUBLISHED = Curve("none", math.inf), Curve("published beta", 1.0)
 #: The factors by which the published beta is multiplied, by curve, the non-private one first.
 GRIDS: Mapping[Curve, tuple[float, ...]] = {
     PLAIN: (0.003, 0.01, 0.03, 0.1),
-    Curve("doubling", 10.0): (1e-5, 1e-4, 1e-3),
-    Curve("doubling", 1.0): (1e-5, 1e-4, 1e-3),
-    Curve("doubling", 0.1): (1e-5, 1e-4, 1e-3),
-    Curve("fixed", 10.0): (1e-5, 1e-4, 1e-3),
-    Curve("fixed", 1.0): (1e-5, 1e-4, 1e-3),
+    **dict.fromkeys((Curve("doubling", rho) for rho in (10.0, 1.0, 0.1)), (1e-5, 1e-4, 1e-3)),
+    **dict.fromkeys((Curve("fixed", rho) for rho in (10.0, 1.0)), (1e-5, 1e-4, 1e-3)),
     PUBLISHED: (1.0,),
 }
 
@@ -119,10 +113,8 @@ def _run(points: Sequence[Point]) -> list[Point]:
         seed = noise_seed(asked.seed, *bits(curve.rho, asked.bonus), curve.schedule == "fixed")
         views = run(algorithm_of(curve, asked.bonus, asked.users), users, seed=seed).output
     regret, seen = views_regret(process(), views), views.views
-    return [
-        replace(p, regret=float(regret[p.episode - 1]), updates=float(seen[p.episode - 1].updates))
-        for p in points
-    ]
+    at = [(p, p.episode - 1) for p in points]
+    return [replace(p, regret=float(regret[k]), updates=float(seen[k].updates)) for p, k in at]
 
 
 RUNS = RunCache(frozenset({"regret", "updates"}), _run, frozenset({"episode"}))
@@ -130,20 +122,12 @@ RUNS = RunCache(frozenset({"regret", "updates"}), _run, frozenset({"episode"}))
 
 def tables(points: Sequence[Point]) -> dict[str, Table[Curve]]:
     """Regret and updates by curve, user and run."""
-    return {
-        "regret": Table({(p.curve, p.episode, p.seed): p.regret for p in points}),
-        "updates": Table({(p.curve, p.episode, p.seed): p.updates for p in points}),
-    }
+    at = {(point.curve, point.episode, point.seed): point for point in points}
+    return {name: Table({k: getattr(p, name) for k, p in at.items()}) for name in ("regret", "updates")}
 
 
 def sentences(found: Mapping[str, Table[Curve]], bonus: Mapping[Curve, float], users: int) -> list[Sentence]:
-    """Each about one curve, or a curve and the one that it is compared with.
-
-    Args:
-        found: as of `tables`.
-        bonus: each curve's factor of beta.
-        users: K.
-    """
+    """Each about one curve, or a curve and the one that it is compared with; `bonus` are factors of beta."""
     regret = found["regret"]
     private = [curve for curve in regret.curves if curve.schedule == "doubling"]
     judged = [sublinear(regret, curve, str(curve)) for curve in regret.curves if curve != PUBLISHED]
@@ -153,41 +137,30 @@ def sentences(found: Mapping[str, Table[Curve]], bonus: Mapping[Curve, float], u
     for large, small in pairwise(sorted(private, key=lambda curve: -curve.rho)):
         about = f"rho={large.rho:g} against {small.rho:g}"
         judged.append(larger("less the larger the budget", about, regret.gap(small, large), "less"))
-    judged += [_few_updates(found["updates"], curve, bonus[curve], users) for curve in private]
+    for curve in private:
+        made, cap = found["updates"].at(curve), algorithm_of(curve, bonus[curve], users).noise.updates
+        numbers = f"{made.min():.0f} to {made.max():.0f} of at most {cap}"
+        few: Appears = "yes" if made.max() <= cap else "no"
+        judged.append(Sentence("at most N_max updates", str(curve), few, numbers))
     for curve in private:
         fixed = Curve("fixed", curve.rho)
         if fixed in regret.curves:
             about, less = f"{curve} against {fixed}", regret.gap(fixed, curve)
             judged.append(larger("less regret than a fixed schedule", about, less, "less"))
-    return [*judged, _nothing_learnt(regret)]
-
-
-def _few_updates(updates: Table[Curve], curve: Curve, bonus: float, users: int) -> Sentence:
-    made, cap = updates.at(curve), algorithm_of(curve, bonus, users).noise.updates
-    numbers = f"{made.min():.0f} to {made.max():.0f} of at most {cap}"
-    return Sentence("at most N_max updates", str(curve), "yes" if made.max() <= cap else "no", numbers)
-
-
-def _nothing_learnt(regret: Table[Curve]) -> Sentence:
-    """Whether all users lose the same: the first policy is never left for a better one."""
+    # Whether all users lose the same: the first policy is never left for a better one.
     losses = np.array([regret.at(PUBLISHED, k) / k for k in regret.places])  # [places, runs]
     least, most = float(losses.min()), float(losses.max())
-    same = most - least <= 1e-9 * most
-    return Sentence(
-        "(not the paper's) with the published beta nothing is learnt",
-        str(PUBLISHED),
-        "yes" if same else "no",
-        f"every user loses {estimate(losses[-1]).mean:.4g}"
-        if same
-        else f"a user loses {least:.4g} to {most:.4g}",
-    )
+    published = "(not the paper's) with the published beta nothing is learnt"
+    if most - least <= 1e-9 * most:
+        numbers = f"every user loses {estimate(losses[-1]).mean:.4g}"
+        return [*judged, Sentence(published, str(PUBLISHED), "yes", numbers)]
+    return [*judged, Sentence(published, str(PUBLISHED), "no", f"a user loses {least:.4g} to {most:.4g}")]
 
 
-@figure_command(
-    "ngo-vietri-wu-2022-regret",
-    number("--users", USERS, "K, the users of one run.", least=LEAST_USERS),
-    runs=10,
-)
+_users = number("--users", USERS, "K, the users of one run.", least=LEAST_USERS)
+
+
+@figure_command("ngo-vietri-wu-2022-regret", _users, runs=10)
 def regret(session: Session, *, users: int) -> Figure:
     """Run the experiment: cumulative regret and policy updates over users, with and without joint privacy."""
     points, bonus = tuned(session, RUNS, Point, GRIDS, users)
@@ -204,20 +177,41 @@ def regret(session: Session, *, users: int) -> Figure:
     quantities = {"regret": "cumulative regret", "updates": "policy updates so far"}
     picture = specification(panels(drawn, "quantity", quantities, title))
     ends = {curve: [table.estimate(curve) for table in found.values()] for curve in bonus}
+    tried = "; ".join(
+        f"{f'{curve.schedule}, rho={curve.rho:g}' if math.isfinite(curve.rho) else curve}: "
+        f"{', '.join(f'{factor:g}' for factor in grid)}"
+        for curve, grid in GRIDS.items()
+    )
+    best, left = worth(process())
+    algorithm = algorithm_of(PUBLISHED, 1.0, users)
     return Figure(
         title=title,
         about="Ngo, Vietri and Wu, Improved Regret for Differentially Private Exploration in Linear MDP "
         f"(ICML 2022), have no experiments; this one is made by `{session.command}`. A random linear "
         f"process, S={N_STATES}, A={N_ACTIONS}, H={HORIZON}, d={DIMENSION}; K={users} users, "
-        f"{session.setting()}; p={FAILURE_PROBABILITY}, C=2, sound noise, values in [0, H-h+1]. {_worth()}",
+        f"{session.setting()}; p={FAILURE_PROBABILITY}, C=2, sound noise, values in [0, H-h+1]. The optimal "
+        f"value is {best}, of which always taking action 0 loses {left}.",
         caption=session.caption("Cumulative regret and updates"),
         charts={session.name: (picture, rows)},
         sentences=judged,
         blocks=[
             Heading("What is chosen here"),
-            Paragraph(_choices(users)),
+            Paragraph(
+                "Process, budgets and the factor of beta, which has the least mean regret over "
+                f"{len(TUNING_SEEDS)} runs on other users, of the grid {tried}. LSVI-UCB has doubling "
+                f"updates without a cap, matrices that begin at {RIDGE:g} I, and a factor of d H sqrt(log(2 "
+                f"d K H / p)) = {jin_bonus(users):.4g}. The fixed schedule has {fixed_updates(users)} "
+                "updates, K^(2/5). Before the first update the policy is that of no data, w = 0. Rewards are "
+                "1 or 0 with the expected reward as their chance."
+            ),
             Heading("The published beta"),
-            Paragraph(_published(judged[-1], users)),
+            Paragraph(
+                f"Theorem 16 has beta = {algorithm.bonus:.4g} here, and matrices that begin at 2 lambda = "
+                f"{2 * algorithm.ridge:.4g}: at states that no user has visited, the bonus is up to "
+                f"{algorithm.bonus / math.sqrt(2 * algorithm.ridge):.4g}, where no value exceeds {HORIZON}. "
+                f"Every value stays at its bound: in these runs {judged[-1].numbers}. Whether nothing is "
+                f"learnt: {judged[-1].appears}."
+            ),
             Heading("Privacy of these runs"),
             *_privacy(bonus, users),
             Heading("At the end, mean and 95% interval"),
@@ -236,40 +230,6 @@ def regret(session: Session, *, users: int) -> Figure:
     )
 
 
-def _worth() -> str:
-    mdp = process()
-    best = float(mdp.initial @ mdp.optimal_values()[0])
-    first = mdp.suboptimality(np.zeros((HORIZON, N_STATES), dtype=np.int64))
-    return f"The optimal value is {best:.3f}, of which always taking action 0 loses {first:.3f}."
-
-
-def _choices(users: int) -> str:
-    grids = "; ".join(
-        f"{f'{curve.schedule}, rho={curve.rho:g}' if math.isfinite(curve.rho) else curve}: "
-        f"{', '.join(f'{factor:g}' for factor in grid)}"
-        for curve, grid in GRIDS.items()
-    )
-    return (
-        "Process, budgets and the factor of beta, which has the least mean regret over "
-        f"{len(TUNING_SEEDS)} runs on other users, of the grid {grids}. LSVI-UCB has doubling updates "
-        f"without a cap, matrices that begin at {RIDGE:g} I, and a factor of d H sqrt(log(2 d K H / p)) = "
-        f"{jin_bonus(users):.4g}. The fixed schedule has {fixed_updates(users)} updates, K^(2/5). "
-        "Before the first update the policy is that of no data, w = 0. Rewards are 1 or 0 with the expected "
-        "reward as their chance."
-    )
-
-
-def _published(found: Sentence, users: int) -> str:
-    algorithm = algorithm_of(PUBLISHED, 1.0, users)
-    return (
-        f"Theorem 16 has beta = {algorithm.bonus:.4g} here, and matrices that begin at 2 lambda = "
-        f"{2 * algorithm.ridge:.4g}: at states that no user has visited, the bonus is up to "
-        f"{algorithm.bonus / math.sqrt(2 * algorithm.ridge):.4g}, where no value exceeds {HORIZON}. "
-        f"Every value stays at its bound: in these runs {found.numbers}. "
-        f"Whether nothing is learnt: {found.appears}."
-    )
-
-
 def _privacy(bonus: Mapping[Curve, float], users: int) -> Iterator[Block]:
     yield Paragraph(
         "What accounting proves from the ledger of such a run: unit a user, replace-one, joint trust. "
@@ -285,6 +245,5 @@ def _privacy(bonus: Mapping[Curve, float], users: int) -> Iterator[Block]:
         updates = (str(len(found.releases)), str(noise.updates))
         sigmas = (f"{noise.gram.sigma:.4g}", f"{math.sqrt(noise.target_variance):.4g}")
         rows.append((str(curve), str(found.verdict), proved, *updates, *sigmas))
-    yield Grid(
-        ("curve", "claim", "rho proved", "releases", "most updates", "sigma of a node", "sigma of y"), rows
-    )
+    head = ("curve", "claim", "rho proved", "releases", "most updates", "sigma of a node", "sigma of y")
+    yield Grid(head, rows)

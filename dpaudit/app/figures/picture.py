@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import asdict
 from typing import Any, TypeAlias, TypeVar
 
-from dpaudit.app.figures.published_claims import Table, Vector
+from dpaudit.app.figures.published_claims import Table, Vector, estimate
 from dpaudit.app.report.chart import chart_of, colour
 
 #: One curve at one place of the abscissa; a row of the CSV file.
@@ -19,9 +19,7 @@ K = TypeVar("K", bound=Hashable)
 def spread(values: Vector, *, least: float = -math.inf) -> Row:
     """Mean and standard deviation over the runs of one place; a single run has no band.
 
-    Args:
-        values: one a run.
-        least: below which no value can lie, and so no band is drawn.
+    No value can lie below `least`, and so no band is drawn there.
     """
     mean = float(values.mean())
     deviation = float(values.std(ddof=1)) if values.size > 1 else None
@@ -34,6 +32,22 @@ def spread(values: Vector, *, least: float = -math.inf) -> Row:
     }
 
 
+def standard_error(values: Vector) -> Row:
+    """Mean and standard error of one point, for a logarithmic axis, where nothing is at or below 0."""
+    mean, runs = float(values.mean()), len(values)
+    error = float(values.std(ddof=1) / math.sqrt(runs)) if runs > 1 else None
+    low, high = (mean, mean) if error is None else (max(mean - error, 1e-3 * mean), mean + error)
+    return {"runs": runs, "mean": mean, "error": error, "low": low, "high": high}
+
+
+def interval(values: Vector) -> Row:
+    """Mean and 95% interval of what is never below 0, however wide the interval; a single run has none."""
+    found = estimate(values)
+    low, high = found.mean - found.half_width, found.mean + found.half_width
+    band = (None, None) if math.isnan(low) else (max(low, 0.0), high)
+    return {"runs": found.runs, "mean": found.mean, "low": band[0], "high": band[1]}
+
+
 def rows_of(
     table: Table[K],
     place: str,
@@ -41,14 +55,10 @@ def rows_of(
     more: Callable[[K], Row] = lambda _: {},
     curves: Sequence[K] | None = None,
 ) -> list[Row]:
-    """A row for each curve and place.
+    """A row for each curve, a dataclass whose infinite budget, which is none, is left empty, and each place.
 
-    Args:
-        table: by curves that are dataclasses; an infinite budget, which is none, is left empty.
-        place: the column of the places.
-        band: the columns that follow from the values at a place.
-        more: further columns of a curve.
-        curves: those that are shown, by default all.
+    `place` is the column of the places, `band` the columns that follow from the values at a place, `more`
+    further columns of a curve; by default all curves are shown.
     """
     rows = []
     for curve in table.curves if curves is None else curves:
@@ -75,13 +85,9 @@ def panel(
 ) -> Any:
     """A panel with a line for each of the rows' curves, over bands where the rows have them.
 
-    Args:
-        rows: with ``curve``, the abscissa, ``mean``, ``low`` and ``high``.
-        x: the abscissa, as Altair has it.
-        y: the ordinate, of ``mean``.
-        names: of all curves, in the order of their colours, where other panels have more curves.
-        opacity: of the bands.
-        shapes: mark every place with a shape, which tells curves apart where colours do not.
+    Rows have ``curve``, the abscissa, ``mean``, ``low`` and ``high``; `x` and `y`, of ``mean``, are
+    Altair's. `names` are those of all curves in the order of their colours, where other panels have more;
+    `shapes` marks every place with a shape, which tells curves apart where colours do not.
     """
     import altair as alt
 

@@ -30,33 +30,21 @@ class Estimate:
     runs: int
 
     def __str__(self) -> str:
-        """With its half width where there is one."""
         return f"{self.mean:.2f}" + ("" if math.isnan(self.half_width) else f" ± {self.half_width:.2f}")
 
 
 @dataclass(frozen=True)
 class Sentence:
-    """A sentence of the paper, judged on some of its curves.
+    """A sentence of the paper, judged on some of its curves."""
 
-    Attributes:
-        published: what the paper says.
-        about: the curves it is judged on.
-        appears: whether these runs show it.
-        numbers: from which the answer follows.
-    """
-
-    published: str
-    about: str
-    appears: Appears
-    numbers: str
+    published: str  # what the paper says
+    about: str  # the curves it is judged on
+    appears: Appears  # whether these runs show it
+    numbers: str  # from which the answer follows
 
 
 class Table(Generic[K]):
-    """One quantity of finished runs.
-
-    Args:
-        values: by curve, place on the abscissa and seed, every curve at the same places and seeds.
-    """
+    """One quantity of finished runs by curve, place and seed, every curve at the same places and seeds."""
 
     def __init__(self, values: Mapping[tuple[K, float, int], float]) -> None:
         self._values = values

@@ -1,37 +1,25 @@
-"""Figure 1 of Qiao and Wang (2023): suboptimality of DP-VAPVI, VAPVI and PEVI against K, the episodes.
-
-Section 6 says four sentences about it, which are judged here; "slightly" and "converges" are read as `CLOSE`.
-"""
+"""Figure 1 of Qiao and Wang (2023): suboptimality of DP-VAPVI, VAPVI and PEVI against K, the episodes."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
-from itertools import pairwise
+from functools import cache, partial
+from itertools import pairwise, product
 from typing import Any
 
 import click
 import numpy as np
 
-from dpaudit.algorithms.data.trajectories import TrajectoryData
 from dpaudit.algorithms.environments.linear_mdp import LinearMDP, appendix_f_behaviour, appendix_f_mdp
 from dpaudit.algorithms.offline.dp_vapvi import DPVAPVI
 from dpaudit.algorithms.offline.linear_calibration import CalibrationName
 from dpaudit.algorithms.offline.vapvi import LinearConstants, pevi, theoretical_bonus, vapvi
-from dpaudit.app.figures.engine import (
-    Figure,
-    Session,
-    accounted,
-    choice,
-    figure_command,
-    number,
-    numbers,
-    premises,
-)
-from dpaudit.app.figures.picture import Row, panel, rows_of
-from dpaudit.app.figures.published_claims import Estimate, Sentence, Table, Vector, above_zero, estimate
+from dpaudit.app.figures import engine
+from dpaudit.app.figures.engine import Figure, Session, accounted, figure_command, premises
+from dpaudit.app.figures.picture import Row, interval, panel, rows_of
+from dpaudit.app.figures.published_claims import Appears, Estimate, Sentence, Table, above_zero, estimate
 from dpaudit.app.figures.run_cache import RunCache, bits, noise_seed
 from dpaudit.app.report.blocks import Block, Grid, Heading, Paragraph, Picture
 from dpaudit.app.report.chart import HEIGHT, WIDTH, specification
@@ -41,29 +29,20 @@ from dpaudit.errors import UsageError
 
 #: C of every algorithm. PEVI's curve depends on it, so PEVI also runs with another; the others hardly do.
 BONUS = 0.04
-
 #: Published: 5 to 1000.
 EPISODES = (5, 50, 100, 200, 300, 400, 500, 600, 700, 800, 900, 1000)
-
 #: "Slightly worse" and "converges" are read as: within this share of the optimal value; the paper names none.
 CLOSE = 0.05
 
 
 @dataclass(frozen=True)
 class Panel:
-    """One panel of figure 1.
+    """One panel of figure 1."""
 
-    Attributes:
-        title: what it compares.
-        rhos: the budgets of DP-VAPVI's curves.
-        pevi: the constants C with which PEVI runs, the drawn one first; none where the panel has no PEVI.
-        instance: which of the random processes of appendix F; the paper has two.
-    """
-
-    title: str
-    rhos: tuple[float, ...]
-    pevi: tuple[float, ...]
-    instance: int
+    title: str  # what it compares
+    rhos: tuple[float, ...]  # the budgets of DP-VAPVI's curves
+    pevi: tuple[float, ...]  # the constants C with which PEVI runs, the drawn one first; may be none
+    instance: int  # which of the random processes of appendix F; the paper has two
 
 
 PANELS = {
@@ -84,7 +63,6 @@ class Curve:
     bonus: float
 
     def __str__(self) -> str:
-        """As the legend has it."""
         if self.algorithm == "dp-vapvi":
             return f"DP-VAPVI, rho={self.rho:g}"
         return f"PEVI, C={self.bonus:g}" if self.algorithm == "pevi" else "VAPVI"
@@ -92,25 +70,15 @@ class Curve:
 
 @dataclass(frozen=True)
 class Point:
-    """One run: a curve at one K.
-
-    Attributes:
-        curve: whose run it is.
-        calibration: of the noise; ``none`` where there is none.
-        features: ``normalised`` or ``raw``.
-        instance: see `Panel`.
-        episodes: K.
-        seed: of the episodes and of the noise.
-        suboptimality: v* - v^policy, exact; NaN before the run.
-    """
+    """One run: a curve at one K."""
 
     curve: Curve
-    calibration: str
-    features: str
-    instance: int
-    episodes: int
-    seed: int
-    suboptimality: float = math.nan
+    calibration: str  # of the noise; none where there is none
+    features: str  # normalised or raw
+    instance: int  # see `Panel`
+    episodes: int  # K
+    seed: int  # of the episodes and of the noise
+    suboptimality: float = math.nan  # v* - v^policy, exact; NaN before the run
 
 
 def panel_points(
@@ -123,31 +91,22 @@ def panel_points(
 ) -> list[Point]:
     """The runs of a panel, not computed yet: every algorithm, data not split, on the same episodes.
 
-    Args:
-        of: the panel.
-        seeds: one run each.
-        ks: numbers of episodes.
-        calibration: of the noise.
-        normalised: features; the paper's own experiment has the raw ones.
-
-    Returns:
-        In the order of algorithms, ks, seeds.
+    They are in the order of algorithms, ks, seeds. The paper's own experiment has raw features.
     """
     curves = [Curve("pevi", math.inf, bonus) for bonus in of.pevi]
     curves += [Curve("vapvi", math.inf, BONUS), *(Curve("dp-vapvi", rho, BONUS) for rho in of.rhos)]
     features = "normalised" if normalised else "raw"
     return [
         Point(curve, "none" if math.isinf(curve.rho) else calibration, features, of.instance, k, seed)
-        for curve in curves
-        for k in ks
-        for seed in seeds
+        for curve, k, seed in product(curves, ks, seeds)
     ]
 
 
 def run_point(point: Point) -> Point:
     """The point with its suboptimality; the same for the same point."""
     mdp, curve = process(point.instance, normalised=point.features == "normalised"), point.curve
-    data = _episodes(point.instance, point.episodes, point.seed)
+    rng = np.random.default_rng([point.instance, point.episodes, point.seed])
+    data = process(point.instance).sample_trajectories(point.episodes, appendix_f_behaviour(), rng)
     phi, constants = mdp.features, LinearConstants(bonus=curve.bonus)
     if curve.algorithm == "pevi":
         bonus = theoretical_bonus(mdp.dimension, mdp.horizon, curve.bonus)
@@ -169,13 +128,8 @@ def process(instance: int, *, normalised: bool = True) -> LinearMDP:
     return appendix_f_mdp(instance, normalised=normalised)
 
 
-def _episodes(instance: int, n: int, seed: int) -> TrajectoryData:
-    rng = np.random.default_rng([instance, n, seed])
-    return process(instance).sample_trajectories(n, appendix_f_behaviour(), rng)
-
-
 def _run(points: Sequence[Point]) -> list[Point]:
-    return [run_point(point) for point in points]
+    return list(map(run_point, points))
 
 
 RUNS = RunCache(frozenset({"suboptimality"}), _run)
@@ -199,95 +153,61 @@ def gaps(found: Table[Curve], curve: Curve) -> list[Estimate]:
 
 def reached(found: Table[Curve], curve: Curve, optimum: float) -> int | None:
     """The first K from which on the mean gap to VAPVI stays within `CLOSE`; None if it never does."""
-    first = None
-    for k, gap in zip(found.places, gaps(found, curve), strict=True):
-        if gap.mean > CLOSE * optimum:
-            first = None
-        elif first is None:
-            first = int(k)
-    return first
+    by_k = dict(zip(found.places, gaps(found, curve), strict=True))
+    far = [k for k, gap in by_k.items() if gap.mean > CLOSE * optimum]
+    return next((int(k) for k in by_k if not far or k > far[-1]), None)
 
 
 def sentences(found: Table[Curve], optimum: float) -> list[Sentence]:
     """Every sentence of section 6 on every curve that it is about; `optimum` is v*."""
-    private, close = of(found, "dp-vapvi"), CLOSE * optimum
-    return [
-        *(_slightly_worse(found, curve, close) for curve in private),
-        *(_converges(found, curve, close) for curve in private),
-        *(_larger_is_better(found, small, large) for small, large in pairwise(private)),
-        *(_outperforms(found, curve, other) for other in of(found, "pevi") for curve in private),
-    ]
+    private, close, ks = of(found, "dp-vapvi"), CLOSE * optimum, found.places
+    first, last, judged = ks[0], ks[-1], []
+    for curve in private:
+        by_k = dict(zip(ks, gaps(found, curve), strict=True))
+        worst, best = (choice(by_k, key=lambda k: by_k[k].mean) for choice in (max, min))
+        within = sum(gap.mean <= close for gap in by_k.values())
+        words = (
+            f"above VAPVI by {by_k[worst]} at K={worst}, where it is most, and by {by_k[best]} at K={best}, "
+            f"where it is least; within {close:.2f}, {CLOSE:.0%} of the optimum, at {within} of {len(ks)} "
+            "values of K"
+        )
+        slightly: Appears = "yes" if within == len(ks) else "no"
+        judged.append(Sentence("DP-VAPVI performs slightly worse than VAPVI", str(curve), slightly, words))
+    for curve in private:
+        (plain,) = of(found, "vapvi")
+        begin, end = (found.at(curve, k) - found.at(plain, k) for k in (first, last))
+        change = ("the gap closes by", "the gap widens by", "no change told apart:")
+        words = (
+            f"above VAPVI by {estimate(begin)} at K={first} and by {estimate(end)} at K={last}: "
+            f"{_direction(estimate(begin - end), *change)}"
+        )
+        published = "as the data set grows larger, DP-VAPVI converges to VAPVI"
+        comes_close: Appears = "yes" if estimate(end).mean <= close else "no"
+        judged.append(Sentence(published, str(curve), comes_close, words))
+    for small, large in pairwise(private):
+        better = estimate((found.over(small) - found.over(large)).mean(axis=0))
+        ahead = sum(found.estimate(large, k).mean < found.estimate(small, k).mean for k in ks)
+        words = f"{_direction(better)} on average over K; better at {ahead} of {len(ks)} values of K"
+        published = "with a larger budget DP-VAPVI is closer to VAPVI"
+        about = f"rho={large.rho:g} against rho={small.rho:g}"
+        judged.append(Sentence(published, about, above_zero(better), words))
+    for other, curve in product(of(found, "pevi"), private):
+        differences = found.over(other) - found.over(curve)
+        behind = [k for k, row in zip(ks, differences, strict=True) if not float(row.mean()) > 0.0]
+        ahead, average = len(ks) - len(behind), _direction(estimate(differences.mean(axis=0)))
+        where = f", not at K = {', '.join(map(str, behind))}" if behind else ""
+        words = f"better at {ahead} of {len(ks)} values of K{where}; {average} on average over K"
+        most: Appears = "yes" if 2 * ahead > len(ks) else "no"
+        published, about = "in most cases DP-VAPVI outperforms PEVI", f"{curve} against {other}"
+        judged.append(Sentence(published, about, most, words))
+    return judged
 
 
-def _slightly_worse(found: Table[Curve], curve: Curve, close: float) -> Sentence:
-    by_k = dict(zip(found.places, gaps(found, curve), strict=True))
-    worst, best = (choice(by_k, key=lambda k: by_k[k].mean) for choice in (max, min))
-    within = sum(gap.mean <= close for gap in by_k.values())
-    return Sentence(
-        "DP-VAPVI performs slightly worse than VAPVI",
-        str(curve),
-        "yes" if within == len(by_k) else "no",
-        f"above VAPVI by {by_k[worst]} at K={worst}, where it is most, and by {by_k[best]} at K={best}, "
-        f"where it is least; within {close:.2f}, {CLOSE:.0%} of the optimum, "
-        f"at {within} of {len(by_k)} values of K",
-    )
-
-
-def _converges(found: Table[Curve], curve: Curve, close: float) -> Sentence:
-    first, *_, last = (found.places[0], *found.places)
-    (plain,) = of(found, "vapvi")
-    begin, end = (found.at(curve, k) - found.at(plain, k) for k in (first, last))
-    return Sentence(
-        "as the data set grows larger, DP-VAPVI converges to VAPVI",
-        str(curve),
-        "yes" if estimate(end).mean <= close else "no",
-        f"above VAPVI by {estimate(begin)} at K={first} and by {estimate(end)} at K={last}: "
-        + _direction(
-            estimate(begin - end), "the gap closes by", "the gap widens by", "no change told apart:"
-        ),
-    )
-
-
-def _larger_is_better(found: Table[Curve], small: Curve, large: Curve) -> Sentence:
-    better = estimate((found.over(small) - found.over(large)).mean(axis=0))
-    ahead = sum(found.estimate(large, k).mean < found.estimate(small, k).mean for k in found.places)
-    return Sentence(
-        "with a larger budget DP-VAPVI is closer to VAPVI",
-        f"rho={large.rho:g} against rho={small.rho:g}",
-        above_zero(better),
-        f"{_direction(better, 'better by', 'worse by', 'not told apart:')} on average over K; "
-        f"better at {ahead} of {len(found.places)} values of K",
-    )
-
-
-def _outperforms(found: Table[Curve], curve: Curve, other: Curve) -> Sentence:
-    differences = found.over(other) - found.over(curve)
-    behind = [k for k, row in zip(found.places, differences, strict=True) if not float(row.mean()) > 0.0]
-    better = len(differences) - len(behind)
-    where = f", not at K = {', '.join(map(str, behind))}" if behind else ""
-    average = _direction(estimate(differences.mean(axis=0)), "better by", "worse by", "not told apart:")
-    return Sentence(
-        "in most cases DP-VAPVI outperforms PEVI",
-        f"{curve} against {other}",
-        "yes" if 2 * better > len(differences) else "no",
-        f"better at {better} of {len(differences)} values of K{where}; {average} on average over K",
-    )
-
-
-def _direction(difference: Estimate, up: str, down: str, neither: str) -> str:
-    answer = above_zero(difference)
-    if answer == "not told apart":
-        return f"{neither} {difference}"
-    return f"{up if answer == 'yes' else down} {replace(difference, mean=abs(difference.mean))}"
-
-
-def _interval(values: Vector) -> Row:
-    """Mean and 95% interval of one curve at one K; a single run has no interval."""
-    found = estimate(values)
-    low, high = found.mean - found.half_width, found.mean + found.half_width
-    # A suboptimality is never below 0, however wide the interval.
-    band = (None, None) if math.isnan(low) else (max(low, 0.0), high)
-    return {"runs": found.runs, "mean": found.mean, "low": band[0], "high": band[1]}
+def _direction(
+    difference: Estimate, up: str = "better by", down: str = "worse by", neither: str = "not told apart:"
+) -> str:
+    words = {"yes": up, "no": down, "not told apart": neither}[above_zero(difference)]
+    return f"{words} {difference if words == neither else replace(difference, mean=abs(difference.mean))}"
 
 
 def _picture(rows: Sequence[Row], title: str, *, logarithmic: bool) -> dict[str, Any]:
@@ -311,13 +231,10 @@ def _compute(
     """Draw the figure again: DP-VAPVI against VAPVI and PEVI."""
     drawn, normalised = PANELS[session.name], features == "normalised"
     ks = sorted(set(episodes or EPISODES))
+    wanted = partial(panel_points, seeds=session.seeds, calibration=calibration, normalised=normalised)
     # PEVI is not part of the question at which K DP-VAPVI comes close to VAPVI.
-    stages = [(drawn, ks), (replace(drawn, pevi=()), _further(ks[-1], largest) if scaling else [])]
-    asked, beyond = (
-        panel_points(of, session.seeds, some, calibration=calibration, normalised=normalised)
-        for of, some in stages
-    )
-    points, more = session.finished(RUNS, asked, lambda _: beyond)
+    beyond = wanted(replace(drawn, pevi=()), ks=_further(ks[-1], largest) if scaling else [])
+    points, more = session.finished(RUNS, wanted(drawn, ks=ks), lambda _: beyond)
     found = table(points)
     scaled = table(p for p in points + more if p.curve.algorithm != "pevi") if scaling else None
 
@@ -332,12 +249,22 @@ def _compute(
     title = f"{drawn.title}; noise {calibration}"
     # Of PEVI's curves only the first is drawn.
     rows = {
-        name: rows_of(one, "episodes", _interval, curves=[c for c in one.curves if c not in undrawn])
+        name: rows_of(one, "episodes", interval, curves=[c for c in one.curves if c not in undrawn])
         for name, one in tables.items()
     }
     how = "normalised to norm 1" if normalised else "raw, as in the paper's own experiment"
     behaviour = appendix_f_behaviour(mdp.horizon)
     uniform = np.full((mdp.horizon, *mdp.features.shape[:2]), 1.0 / mdp.features.shape[1])
+    call = f"`dpaudit reproduce {session.name} --scaling -o DIR`"
+    further: list[Block] = [Paragraph(f"Not run: {call} lets K grow beyond the figure.")]
+    if scaled:
+        close = f"within {CLOSE * optimum:.2f} of VAPVI from K on, up to {scaled.places[-1]}"
+        further = [
+            Picture(f"{stem}-scaling.svg", f"{caption}; K on a logarithmic axis"),
+            Grid(("rho", close), [(f"{rho:g}", _place(rho, places, scaled.places[-1])) for rho in places]),
+            Paragraph("How far DP-VAPVI lies above VAPVI:"),
+            _grid(scaled, {curve: gaps(scaled, curve) for curve in of(scaled, "dp-vapvi")}),
+        ]
     return Figure(
         title=drawn.title,
         about="Figure 1 of Qiao and Wang, Offline Reinforcement Learning with Differential Privacy (NeurIPS "
@@ -355,7 +282,7 @@ def _compute(
             Heading("Suboptimality, mean and 95% interval"),
             _grid(found, {curve: [found.estimate(curve, k) for k in found.places] for curve in found.curves}),
             Heading("At which K it would appear"),
-            *_scaling(scaled, places, CLOSE * optimum, f"{stem}-scaling.svg", caption, session.name),
+            *further,
         ],
         summary={"optimum": optimum, "reached": [{"rho": r, "episodes": k} for r, k in places.items()]},
         reading=f'"Slightly" and "converges" are read as within {CLOSE:.0%} of the optimal value. ',
@@ -367,20 +294,13 @@ def _compute(
 
 
 def _further(begin: int, largest: int) -> list[int]:
-    """1, 3, 10, 30, ... beyond the figure.
-
-    Raises:
-        UsageError: none of them is beyond it.
-    """
+    """1, 3, 10, 30, ... beyond the figure; raises `UsageError` where none of them is."""
     ladder = (factor * 10**power for power in range(len(str(largest))) for factor in (1, 3))
     further = [k for k in ladder if begin < k <= largest]
     if not further:
-        raise UsageError(
-            f"nothing between the figure's {begin} episodes and {largest}",
-            where="--largest",
-            why="a scaling run goes beyond the figure",
-            remedy="give a larger K",
-        )
+        what = f"nothing between the figure's {begin} episodes and {largest}"
+        why = "a scaling run goes beyond the figure"
+        raise UsageError(what, where="--largest", why=why, remedy="give a larger K")
     return further
 
 
@@ -398,60 +318,33 @@ def _privacy(of: Panel, calibration: CalibrationName, *, normalised: bool) -> It
         "What accounting proves from the ledger of such a run; where a premise fails, the total is what it "
         "would be if the premise held. docs/papers.md has the audits."
     )
-    yield Grid(
-        ("rho claimed", "claim", "total rho", "releases whose own claim is not proved", "premise"), rows
-    )
-
-
-def _scaling(
-    found: Table[Curve] | None,
-    places: dict[float, int | None],
-    close: float,
-    picture: str,
-    caption: str,
-    name: str,
-) -> Iterator[Block]:
-    if found is None:
-        yield Paragraph(
-            f"Not run: `dpaudit reproduce {name} --scaling -o DIR` lets K grow beyond the figure."
-        )
-        return
-    largest = found.places[-1]
-    yield Picture(picture, f"{caption}; K on a logarithmic axis")
-    yield Grid(
-        ("rho", f"within {close:.2f} of VAPVI from K on, up to {largest}"),
-        [(f"{rho:g}", _place(rho, places, largest)) for rho in places],
-    )
-    yield Paragraph("How far DP-VAPVI lies above VAPVI:")
-    yield _grid(found, {curve: gaps(found, curve) for curve in of(found, "dp-vapvi")})
+    short_of = "releases whose own claim is not proved"
+    yield Grid(("rho claimed", "claim", "total rho", short_of, "premise"), rows)
 
 
 def _place(rho: float, places: dict[float, int | None], largest: float) -> str:
     if places[rho] is not None:
         return f"{places[rho]}"
-    words = f"not up to {largest}"
     known = [(budget, place) for budget, place in places.items() if place is not None]
-    if known:
-        # Noise has a standard deviation of order 1/sqrt(rho), and what it hides grows as K.
-        budget, place = min(known)
-        guess = float(f"{place * math.sqrt(budget / rho):.1g}")
-        about = f"{guess:,.0f}".replace(",", " ")
-        words += f"; extrapolated from rho={budget:g} by K ~ 1/sqrt(rho): about {about}"
-    return words
+    if not known:
+        return f"not up to {largest}"
+    # Noise has a standard deviation of order 1/sqrt(rho), and what it hides grows as K.
+    budget, place = min(known)
+    guess = f"{float(f'{place * math.sqrt(budget / rho):.1g}'):,.0f}".replace(",", " ")
+    return f"not up to {largest}; extrapolated from rho={budget:g} by K ~ 1/sqrt(rho): about {guess}"
 
 
 def _grid(found: Table[Curve], columns: dict[Curve, list[Estimate]]) -> Grid:
-    """A line for each K."""
     lines = zip(found.places, *columns.values(), strict=True)
     return Grid(("K", *map(str, columns)), [tuple(map(str, line)) for line in lines])
 
 
 _options = (
-    choice("--calibration", ["sound", "as-published"], "How the noise is calibrated."),
-    choice("--features", ["normalised", "raw"], "raw: as in the paper's own experiment."),
-    numbers("--episodes", f"A value of K; repeatable; default {EPISODES[0]} to {EPISODES[-1]}."),
+    engine.choice("--calibration", ["sound", "as-published"], "How the noise is calibrated."),
+    engine.choice("--features", ["normalised", "raw"], "raw: as in the paper's own experiment."),
+    engine.numbers("--episodes", f"A value of K; repeatable; default {EPISODES[0]} to {EPISODES[-1]}."),
     click.option("--scaling", is_flag=True, help="Also run larger K than the figure has."),
-    number("--largest", 100_000, "Largest K of the scaling run."),
+    engine.number("--largest", 100_000, "Largest K of the scaling run."),
 )
 
 figure_1a, figure_1b = (

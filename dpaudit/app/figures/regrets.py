@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Generic, TypeVar
 
 import numpy as np
 
+from dpaudit.algorithms.environments.tabular import TabularMDP
 from dpaudit.app.figures.engine import Session
 from dpaudit.app.figures.picture import Row, named, panel, spread
 from dpaudit.app.figures.published_claims import Sentence, Table, Vector, above_zero, estimate
@@ -22,23 +24,14 @@ K = TypeVar("K", bound=Hashable)
 
 @dataclass(frozen=True)
 class RegretPoint(Generic[K]):
-    """One run up to one of its users.
-
-    Attributes:
-        curve: whose run it is.
-        bonus: the scale of the confidence widths.
-        users: K, of the whole run.
-        seed: of the users and of the noise.
-        episode: k, up to which regret is summed.
-        regret: the sum of v* - v^policy over users 1 to k, exact; NaN before the run.
-    """
+    """One run up to one of its users."""
 
     curve: K
-    bonus: float
-    users: int
-    seed: int
-    episode: int
-    regret: float = math.nan
+    bonus: float  # the scale of the confidence widths
+    users: int  # K, of the whole run
+    seed: int  # of the users and of the noise
+    episode: int  # k, up to which regret is summed
+    regret: float = math.nan  # the sum of v* - v^policy over users 1 to k, exact; NaN before the run
 
 
 P = TypeVar("P", bound=RegretPoint[Any])
@@ -47,16 +40,7 @@ P = TypeVar("P", bound=RegretPoint[Any])
 def line_points(
     point: Callable[..., P], curve: K, bonus: float, users: int, seeds: Sequence[int], most: int = 50
 ) -> list[P]:
-    """A line's runs, not computed yet.
-
-    Args:
-        point: the figure's dataclass.
-        curve: whose runs they are.
-        bonus: the scale of the confidence widths.
-        users: K.
-        seeds: one run each.
-        most: at so many users, evenly apart, regret is kept, at the last one always.
-    """
+    """A line's runs, not computed yet; regret is kept at `most` users, evenly apart, and at the last."""
     places = np.unique(np.linspace(0, users, min(most, users) + 1).round().astype(int))[1:].tolist()
     return [point(curve, bonus, users, seed, k) for seed in seeds for k in places]
 
@@ -81,29 +65,15 @@ def tuned(
     grids: Mapping[K, Sequence[float]],
     users: int,
 ) -> tuple[list[P], dict[K, float]]:
-    """Choose each curve's scale on a grid by its regret at the end, then compute its runs.
-
-    Args:
-        session: the command's.
-        cache: the figure's.
-        point: its dataclass.
-        grids: of each curve.
-        users: K.
-
-    Returns:
-        The finished points of the lines, and each curve's scale.
-    """
+    """Choose each scale on its grid by the final regret; the lines' finished points and the scales."""
     grid = [p for curve, scales in grids.items() for p in grid_points(point, curve, scales, users)]
 
     def chosen(tried: Sequence[P]) -> dict[K, float]:
         return {curve: best_bonus([p for p in tried if p.curve == curve]) for curve in grids}
 
     def lines(tried: Sequence[P]) -> list[P]:
-        return [
-            p
-            for curve, bonus in chosen(tried).items()
-            for p in line_points(point, curve, bonus, users, session.seeds)
-        ]
+        runs = (line_points(point, curve, c, users, session.seeds) for curve, c in chosen(tried).items())
+        return list(chain.from_iterable(runs))
 
     tried, points = session.finished(cache, grid, lines)
     return points, chosen(tried)
@@ -124,27 +94,26 @@ def upward(values: Vector) -> Row:
     return spread(values, least=0.0)
 
 
-def panels(rows: Sequence[Row], column: str, quantities: dict[str, str], title: str) -> Any:
-    """Panels side by side over the users k, one for each value of a column of the rows.
+def worth(mdp: TabularMDP) -> tuple[str, str]:
+    """The optimal value of a process, and what always taking action 0 loses of it."""
+    best = float(mdp.initial @ mdp.optimal_values()[0])
+    left = mdp.suboptimality(np.zeros(mdp.rewards.shape[:2], dtype=np.int64))
+    return f"{best:.3f}", f"{left:.3f}"
 
-    Args:
-        rows: with ``curve``, ``episodes`` and what `spread` says.
-        column: whose values are the panels' headings.
-        quantities: what is drawn, by that value.
-        title: of the whole.
+
+def panels(rows: Sequence[Row], column: str, quantities: dict[str, str], title: str) -> Any:
+    """Panels side by side over the users k, one for each value of a column of the rows, its heading.
+
+    Rows have ``curve``, ``episodes`` and what `spread` says; `quantities` is what is drawn, by that value.
     """
     import altair as alt
 
     x = alt.X("episodes:Q", title="users", scale=alt.Scale(nice=False))
     # What is drawn is never below 0; a deviation may reach there.
     scale = alt.Scale(domainMin=0)
-    drawn = [
-        panel(
-            [row for row in rows if row[column] == heading],
-            x,
-            alt.Y("mean:Q", title=quantity, scale=scale),
-            names=named(rows),
-        ).properties(title=heading, width=380, height=340)
-        for heading, quantity in quantities.items()
-    ]
+    drawn = []
+    for heading, quantity in quantities.items():
+        own, y = [row for row in rows if row[column] == heading], alt.Y("mean:Q", title=quantity, scale=scale)
+        chart = panel(own, x, y, names=named(rows))
+        drawn.append(chart.properties(title=heading, width=380, height=340))
     return alt.hconcat(*drawn).properties(title=title)

@@ -25,15 +25,8 @@ FIGURES = {
 _NAME = re.compile(r"(.*-\d{4})-(.*)")
 
 #: Earlier names, which still work.
-ALIASES = {
-    "000-figure-1a": "qiao-wang-2023-figure-1a",
-    "000-figure-1b": "qiao-wang-2023-figure-1b",
-    "001-figure-1": "balle-gomrokchi-precup-2016-figure-1",
-    "002-figure-1": "wang-hegde-2019-figure-1",
-    "002-figure-2": "wang-hegde-2019-figure-2",
-    "003-figure-2": "liao-he-gu-2023-figure-2",
-    "004-regret": "ngo-vietri-wu-2022-regret",
-}
+_EARLIER = "000-figure-1a 000-figure-1b 001-figure-1 002-figure-1 002-figure-2 003-figure-2 004-regret"
+ALIASES = dict(zip(_EARLIER.split(), FIGURES, strict=True))
 
 
 class Figures(click.Group):
@@ -45,11 +38,7 @@ class Figures(click.Group):
         return list(FIGURES)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import one figure's command, by its name or its alias.
-
-        Raises:
-            UsageError: there is no figure of this name.
-        """
+        """Import one figure's command, by its name or its alias; raises `UsageError` where there is none."""
         del ctx
         name = ALIASES.get(cmd_name, cmd_name)
         parts = _NAME.fullmatch(name) if name in FIGURES else None

@@ -26,18 +26,13 @@ _Key: TypeAlias = frozenset[tuple[str, str]]
 
 @dataclass(frozen=True)
 class RunCache(Generic[P]):
-    """How one figure's runs are computed and kept.
+    """How one figure's runs are computed and kept."""
 
-    Attributes:
-        measured: the fields of a point that a run fills in, floats.
-        run: from the points of one run, not measured yet, to the same, measured; each must come out the same
-            whichever others are asked for.
-        along: the fields in which the points of one run differ.
-    """
-
-    measured: frozenset[str]
+    measured: frozenset[str]  # the fields of a point that a run fills in, floats
+    #: From the points of one run, not measured yet, to the same, measured; each must come out the same
+    #: whichever others are asked for.
     run: Callable[[Sequence[P]], Sequence[P]]
-    along: frozenset[str] = frozenset()
+    along: frozenset[str] = frozenset()  # the fields in which the points of one run differ
 
     def finished(
         self,
@@ -47,17 +42,10 @@ class RunCache(Generic[P]):
         workers: int = 1,
         progress: Callable[[int], None] = lambda _: None,
     ) -> list[P]:
-        """Compute the runs that are not finished yet.
+        """Compute the runs that are not finished yet; returns the points in the order wanted, each once.
 
-        Args:
-            wanted: points that are not measured; those of one run need not stand together.
-            path: a CSV file to which finished points are appended; points that it already holds are not
-                computed again.
-            workers: number of processes.
-            progress: called with the number of finished runs, at the beginning and after each run.
-
-        Returns:
-            The points, in the order wanted, each once.
+        Finished points are appended to the CSV file at `path`; points that it already holds are not computed
+        again. `progress` gets the number of finished runs, at the beginning and after each run.
 
         Raises:
             UsageError: the file was not written by this function.

@@ -1,11 +1,7 @@
 """Figures 1 and 2 of Wang and Hegde (2019): the return of what private Q-learning has learnt.
 
 A point is how well the greedy policy of what was learnt up to some sample does: of the network (line 24) in
-the published algorithm and the baselines, of z in the corrected one.
-
-The paper does not state gamma and exploration. With its alpha = 3e-4, 78 steps of plain gradient descent
-learn nothing, and a greedy agent stays at one end. Chosen here: gamma = 1/2, alpha = 1/2 (`STEP_SIZE`),
-exploration falling from 1 to 0.
+the published algorithm and the baselines, of z in the corrected one. The page says what is chosen here.
 """
 
 from __future__ import annotations
@@ -25,7 +21,7 @@ from dpaudit.algorithms.q_learning.perturbed_q import Perturbed, PerturbedQLearn
 from dpaudit.algorithms.q_learning.q_learning import NodeValues, QLearning
 from dpaudit.app.figures.engine import Figure, Session, accounted, figure_command, number
 from dpaudit.app.figures.picture import Row, named, panel, rows_of, spread
-from dpaudit.app.figures.published_claims import Sentence, Table, Vector, below, estimate, larger
+from dpaudit.app.figures.published_claims import Sentence, Table, below, estimate, larger
 from dpaudit.app.figures.run_cache import RunCache, bits, noise_seed
 from dpaudit.app.report.blocks import Block, Grid, Heading, Paragraph
 from dpaudit.app.report.chart import specification
@@ -58,24 +54,15 @@ _NAMES = {
 
 @dataclass(frozen=True)
 class Curve:
-    """One line of a panel.
+    """One line of a panel."""
 
-    Attributes:
-        panel: its heading.
-        algorithm: ``published``, ``corrected``, ``rewards``, ``gradients`` or ``evaluation``.
-        sigma: of the published noise; 0 for none; without meaning for the other algorithms.
-        resets: J; 0 for T/B.
-        epsilon: that is claimed; infinite for no noise.
-    """
-
-    panel: str
-    algorithm: str
-    sigma: float = 0.0
-    resets: int = 0
-    epsilon: float = math.inf
+    panel: str  # its heading
+    algorithm: str  # published, corrected, rewards, gradients or evaluation
+    sigma: float = 0.0  # of the published noise; 0 for none; without meaning for the other algorithms
+    resets: int = 0  # J; 0 for T/B
+    epsilon: float = math.inf  # that is claimed; infinite for no noise
 
     def __str__(self) -> str:
-        """As the legend has it."""
         if self.algorithm == "published":
             return "no noise" if self.sigma == 0.0 else f"published, sigma={self.sigma:g}"
         name = _NAMES[self.algorithm]
@@ -84,23 +71,14 @@ class Curve:
 
 @dataclass(frozen=True)
 class Point:
-    """One run up to one sample.
-
-    Attributes:
-        curve: whose run it is.
-        seed: of the network, the walk and the noise.
-        total: T, of the whole run.
-        samples: up to which the run went.
-        learnt: the mean return of the greedy policy; NaN before the run.
-        trained: the mean return of the whole episodes since the point before, explored and noised.
-    """
+    """One run up to one sample; NaN before the run."""
 
     curve: Curve
-    seed: int
-    total: int
-    samples: int
-    learnt: float = math.nan
-    trained: float = math.nan
+    seed: int  # of the network, the walk and the noise
+    total: int  # T, of the whole run
+    samples: int  # up to which the run went
+    learnt: float = math.nan  # the mean return of the greedy policy
+    trained: float = math.nan  # that of the whole episodes since the point before, explored and noised
 
 
 def noise_curves() -> list[Curve]:
@@ -152,19 +130,20 @@ def noiseless(curve: Curve) -> bool:
 
 def _run(points: Sequence[Point]) -> list[Point]:
     asked = points[0]
-    algorithm, rewards = algorithm_of(asked.curve, asked.total), middle_rewards()
-    noise: NoiseSource = NoNoise() if noiseless(asked.curve) else LiveNoise(_seed(asked))
+    curve, rewards = asked.curve, middle_rewards()
+    algorithm = algorithm_of(curve, asked.total)
+    words = bits(curve.sigma, curve.resets, curve.epsilon)
+    seed = noise_seed(asked.seed, len(curve.algorithm), *words)
+    noise: NoiseSource = NoNoise() if noiseless(curve) else LiveNoise(seed)
     if isinstance(algorithm, EvaluatedPolicy):
-        return [_evaluated(point) for point in points]
+        return [_evaluated(point, seed + point.samples) for point in points]
+
+    def learning(data: Any, curator: Any) -> list[Any]:
+        return list(algorithm.learning(data, curator))
+
     # Runs of one seed share network and walk, whatever their noise.
-    updates = run(
-        lambda data, curator: list(algorithm.learning(data, curator)),
-        rewards,
-        noise=noise,
-        public_seed=asked.seed,
-    ).output
-    finished = []
-    first = 0
+    updates = run(learning, rewards, noise=noise, public_seed=asked.seed).output
+    finished, first = [], 0
     for point in points:
         last = max(1, round(len(updates) * point.samples / point.total))
         learnt = greedy_return(updates[last - 1].learnt, rewards, EPISODES, EVALUATION_SEED)
@@ -176,17 +155,12 @@ def _run(points: Sequence[Point]) -> list[Point]:
     return finished
 
 
-def _evaluated(point: Point) -> Point:
+def _evaluated(point: Point, seed: int) -> Point:
     """A run of its own, with the whole budget, for as many episodes as the point has."""
     algorithm, rewards = algorithm_of(point.curve, point.samples), middle_rewards()
-    output = run(algorithm, rewards, seed=_seed(point) + point.samples, public_seed=point.seed).output
+    output = run(algorithm, rewards, seed=seed, public_seed=point.seed).output
     learnt = greedy_return(NodeValues(output.released), rewards, EPISODES, EVALUATION_SEED)
     return replace(point, learnt=learnt, trained=float(episode_returns(output.reached, rewards).mean()))
-
-
-def _seed(point: Point) -> int:
-    curve = point.curve
-    return noise_seed(point.seed, len(curve.algorithm), *bits(curve.sigma, curve.resets, curve.epsilon))
 
 
 RUNS = RunCache(frozenset({"learnt", "trained"}), _run, frozenset({"samples"}))
@@ -206,10 +180,8 @@ class Returns(NamedTuple):
 
 def returns_of(points: Sequence[Point]) -> Returns:
     """Finished points of every curve, seed and place, by what they are."""
-    return Returns(
-        Table({(p.curve, p.samples, p.seed): p.learnt for p in points}),
-        Table({(p.curve, p.samples, p.seed): p.trained for p in points}),
-    )
+    at = {(point.curve, point.samples, point.seed): point for point in points}
+    return Returns(*(Table({k: getattr(p, name) for k, p in at.items()}) for name in Returns._fields))
 
 
 def noise_sentences(returns: Returns) -> list[Sentence]:
@@ -235,62 +207,49 @@ def compared_sentences(returns: Returns) -> list[Sentence]:
     for plain, published, *others in returns.panels():
         limited.append(_limited(learnt, plain, published, "limited sub-optimality"))
         allowed = LIMITED * float(learnt.at(plain).mean())
+        within = f"within {allowed:.2f}"
         for curve in others:
-            ahead = learnt.gap(published, curve)
-            about = f"{curve.panel}: against {curve}"
+            ahead, about = learnt.gap(published, curve), f"{curve.panel}: against {curve}"
             if curve.algorithm == "evaluation":
-                inside = below(allowed, replace(ahead, mean=abs(ahead.mean)))
-                words = f"{about}, within {allowed:.2f}"
+                words, inside = f"{about}, {within}", below(allowed, replace(ahead, mean=abs(ahead.mean)))
                 similar.append(Sentence("similar performance", words, inside, f"{ahead} apart"))
             if curve.algorithm in {"rewards", "gradients"}:
                 better.append(larger("it outperforms both", about, ahead, "better"))
                 gained = estimate(learnt.at(curve) - learnt.at(curve, learnt.places[0]))
-                words = f"{curve.panel}: {curve}, within {allowed:.2f}"
-                published_words = "both do not improve over the training"
-                flat.append(Sentence(published_words, words, below(allowed, gained), f"{gained} gained"))
+                flatly, words = "both do not improve over the training", f"{curve.panel}: {curve}, {within}"
+                flat.append(Sentence(flatly, words, below(allowed, gained), f"{gained} gained"))
     return limited + similar + better + flat
 
 
 def _limited(learnt: Table[Curve], plain: Curve, curve: Curve, words: str) -> Sentence:
-    """Whether a curve ends within `LIMITED` of one without noise."""
-    allowed = LIMITED * float(learnt.at(plain).mean())
-    lost = learnt.gap(plain, curve)
+    allowed, lost = LIMITED * float(learnt.at(plain).mean()), learnt.gap(plain, curve)
     about = f"{curve.panel}: {curve}, within {allowed:.2f} of no noise"
     return Sentence(words, about, below(allowed, lost), f"{lost} lost")
 
 
 def _picture(rows: Sequence[Row], title: str) -> dict[str, Any]:
-    """Panels side by side, each with a legend of its own."""
     import altair as alt
 
     x = alt.X("samples:Q", title="samples", scale=alt.Scale(nice=False))
     y = alt.Y("mean:Q", title="return of what was learnt", scale=alt.Scale(domain=[0, 25], clamp=True))
-    panels = [
-        panel([row for row in rows if row["panel"] == heading], x, y, opacity=0.07).properties(
-            title=heading, width=330, height=320
-        )
-        for heading in named(rows, "panel")
-    ]
+    panels = []
+    for heading in named(rows, "panel"):
+        chart = panel([row for row in rows if row["panel"] == heading], x, y, opacity=0.07)
+        panels.append(chart.properties(title=heading, width=330, height=320))
     return specification(alt.hconcat(*panels).resolve_scale(color="independent").properties(title=title))
 
 
 def _figure(
-    session: Session,
-    samples: int,
-    curves: Sequence[Curve],
-    title: str,
-    sentences: Callable[[Returns], list[Sentence]],
+    session: Session, samples: int, curves: Sequence[Curve], title: str, judge: Callable[..., list[Sentence]]
 ) -> Figure:
-    points, _ = session.finished(
-        RUNS, [point for curve in curves for point in curve_points(curve, session.seeds, samples)]
-    )
-    returns = returns_of(points)
+    wanted = [point for curve in curves for point in curve_points(curve, session.seeds, samples)]
+    returns = returns_of(session.finished(RUNS, wanted)[0])
     learnt = returns.learnt
-    rows = rows_of(
-        learnt, "samples", spread, lambda curve: {} if curve.algorithm == "published" else {"sigma": None}
-    )
-    one_way = _return_of(lambda states: np.tile([1.0, 0.0], (len(states), 1)))
-    inwards = _return_of(lambda states: np.stack([states, 1.0 - states], axis=1))
+    no_sigma = {curve: {} if curve.algorithm == "published" else {"sigma": None} for curve in curves}
+    rows = rows_of(learnt, "samples", spread, lambda curve: no_sigma[curve])
+    rewards = middle_rewards()
+    policies = (lambda s: np.tile([1.0, 0.0], (len(s), 1)), lambda s: np.stack([s, 1.0 - s], axis=1))
+    one_way, inwards = (greedy_return(policy, rewards, EPISODES, EVALUATION_SEED) for policy in policies)
     ends = {curve: (learnt.estimate(curve), returns.trained.estimate(curve)) for curve in curves}
     return Figure(
         title=title,
@@ -299,10 +258,19 @@ def _figure(
         f"{session.setting()}. Always going one way returns {one_way:.1f}, going inwards {inwards:.1f}.",
         caption=session.caption("Return of the greedy policy of what was learnt"),
         charts={session.name: (_picture(rows, title), rows)},
-        sentences=sentences(returns),
+        sentences=judge(returns),
         blocks=[
             Heading("What the text leaves open"),
-            Paragraph(_choices(samples)),
+            Paragraph(
+                "gamma = 1/2. With the paper's alpha = 3e-4, plain gradient descent learns nothing in "
+                f"{samples // BATCH} batches of {BATCH}, and a greedy agent stays at one end of [0, 1]. "
+                f"Chosen: alpha = {STEP_SIZE:g}, and random actions with a chance that falls from 1 to 0. "
+                "The kernel's beta follows alpha by the paper's formula. Drawn is the greedy policy of the "
+                f"network itself, which line 24 returns, on {EPISODES} episodes apart from the training; the "
+                "agent itself acts on noisy values, and earns what the last table has. 'Limited' is read as "
+                f"within {LIMITED:.0%} of the return without noise. The corrected algorithm takes steps in "
+                "the kernel's function space instead of a network's."
+            ),
             Heading("Privacy of these runs"),
             *_privacy(curves, samples),
             Heading("Return at the end, mean and 95% interval"),
@@ -313,10 +281,7 @@ def _figure(
         ],
         summary={
             "samples": samples,
-            "returns": [
-                {"panel": curve.panel, "curve": str(curve), "mean": end.mean}
-                for curve, (end, _) in ends.items()
-            ],
+            "returns": [{"panel": c.panel, "curve": str(c), "mean": e.mean} for c, (e, _) in ends.items()],
         },
     )
 
@@ -335,22 +300,6 @@ def figure_2(session: Session, *, samples: int) -> Figure:
     """Draw the figure again: the published and the corrected algorithm and baselines at one claim."""
     title = "private Q-learning at one claim"
     return _figure(session, samples, compared_curves(), title, compared_sentences)
-
-
-def _return_of(values: Callable[[Vector], Vector]) -> float:
-    return greedy_return(values, middle_rewards(), EPISODES, EVALUATION_SEED)
-
-
-def _choices(samples: int) -> str:
-    return (
-        f"gamma = 1/2. With the paper's alpha = 3e-4, plain gradient descent learns nothing in "
-        f"{samples // BATCH} batches of {BATCH}, and a greedy agent stays at one end of [0, 1]. Chosen: "
-        f"alpha = {STEP_SIZE:g}, and random actions with a chance that falls from 1 to 0. The kernel's beta "
-        "follows alpha by the paper's formula. Drawn is the greedy policy of the network itself, which line "
-        f"24 returns, on {EPISODES} episodes apart from the training; the agent itself acts on noisy values, "
-        f"and earns what the last table has. 'Limited' is read as within {LIMITED:.0%} of the return without "
-        "noise. The corrected algorithm takes steps in the kernel's function space instead of a network's."
-    )
 
 
 def _privacy(curves: Sequence[Curve], samples: int) -> Iterator[Block]:

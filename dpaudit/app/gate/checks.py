@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import functools
 import inspect
@@ -21,7 +22,7 @@ from dpaudit.app.gate.settings import Check, Gate, LedgerFile, Target
 from dpaudit.app.options.claim_options import stated_budget
 from dpaudit.app.options.foreign_code import foreign_code
 from dpaudit.app.options.targets import data_for, load_pair, load_target, pairs_of
-from dpaudit.app.text.output import lower
+from dpaudit.app.text.output import counted, lower
 from dpaudit.app.text.tables import bound_figure, figure, not_proved, shortfall, total_shortfall
 from dpaudit.certificate.verdicts import Accounting, Audit, Experiment
 from dpaudit.claims.claims import Claim
@@ -89,12 +90,10 @@ class _Judge:
         )
         claim = self._claim("targets", name, settings, chosen.claim)
         if claim is None:
-            raise UsageError(
-                "nothing is claimed",
-                where=self.configuration.place("targets", name),
-                why="a gate says of a claim whether it is proved",
-                remedy='add claim = { rho = ... }, or { epsilon = ..., delta = ... }, with unit = "..."',
-            )
+            what = "nothing is claimed"
+            why = "a gate says of a claim whether it is proved"
+            remedy = 'add claim = { rho = ... }, or { epsilon = ..., delta = ... }, with unit = "..."'
+            raise UsageError(what, where=self.configuration.place("targets", name), why=why, remedy=remedy)
         pair = None if settings.pair is None else load_pair(settings.pair)
         plan = Plan.of(self.gate, self.profile, settings.audit, self.seed)
         checked = Checked(name, "target", settings.target, claim=str(claim))
@@ -221,7 +220,7 @@ def _cost(accounting: Accounting) -> str:
 
 
 def _audit_words(audit: Audit) -> str:
-    pairs = "1 pair" if audit.pairs == 1 else f"{audit.pairs} pairs"
+    pairs = counted(audit.pairs, "pair", "pairs")
     words = f"{audit.verdict} by {audit.method} on {pairs}, {audit.trials} trials, seed {audit.seed}"
     if audit.epsilon_lower is not None:
         words += f"; epsilon >= {lower(audit.epsilon_lower)} at delta {audit.delta:g}"
@@ -257,15 +256,13 @@ def lines_of_failing(settings: LedgerFile, accounting: Accounting) -> list[int]:
     one that looks like the next failing one is it.
     """
     looks = operator.attrgetter("label", "mechanism", "count", "claimed")
-    wanted = iter(not_proved(accounting))
+    wanted = collections.deque(map(looks, not_proved(accounting)))
     lines: list[int] = []
-    sought = next(wanted, None)
     with LedgerStream(settings.ledger, allow_unhashed=settings.allow_unhashed) as ledger:
         for line, read in enumerate(ledger, start=2):  # the header is the first
-            if sought is None:
+            if not wanted:
                 break
-            release = read if isinstance(read, Release) else read.release()
-            if looks(release) == looks(sought):
+            if looks(read if isinstance(read, Release) else read.release()) == wanted[0]:
                 lines.append(line)
-                sought = next(wanted, None)
+                wanted.popleft()
     return lines

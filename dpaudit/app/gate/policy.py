@@ -28,8 +28,7 @@ def policy_findings(
     """Hold one check's ledger against the policy; `at` gives the place of a key below ``[tool.dpaudit]``.
 
     Raises:
-        ClaimMismatch: the baseline is about another unit, relation or trust model.
-        CertificateMismatch: its figures do not follow from the ledger beside it.
+        ClaimMismatch, CertificateMismatch: the baseline is about something else, or contradicts its ledger.
         DpauditError: the baseline cannot be read, or the ledger not bounded on its scale.
     """
     policy, claim = gate.policy, accounted.accounting.claim
@@ -83,11 +82,9 @@ def _increase(accounted: Accounted, baseline: Certificate, path: str) -> str:
     theirs = (baseline.unit, baseline.neighbouring, baseline.trust_model)
     ours = (header.unit, header.neighbouring, header.trust_model)
     if theirs != ours:
-        raise ClaimMismatch(
-            f"the baseline is about {', '.join(map(str, theirs))}; this about {', '.join(map(str, ours))}",
-            where=path,
-            remedy="certify the baseline anew",
-        )
+        what = f"the baseline is about {', '.join(map(str, theirs))}; this about {', '.join(map(str, ours))}"
+        remedy = "certify the baseline anew"
+        raise ClaimMismatch(what, where=path, remedy=remedy)
     scale = baseline.claim.guarantee
     now, before = accounted.bounds(scale), list(baseline.bounds)
     own = Path(path).with_name(LEDGER)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any
 
 import click
 
-from dpaudit.app.options.claim_options import Verb, grouped
+from dpaudit.app.options.claim_options import COUNT, grouped
 from dpaudit.app.options.foreign_code import foreign_code, load
 from dpaudit.auditors.sampling.one_run import Canaries
 from dpaudit.errors import UsageError
@@ -49,19 +50,13 @@ class Settings:
         for name, methods in _USED_BY.items():
             if getattr(self, name) is not None and method not in methods:
                 option = "--" + name.replace("_", "-")
-                raise UsageError(
-                    f"{option} with --method {method}",
-                    where=option,
-                    why="an option that is ignored would look as if it had an effect",
-                    remedy=f"leave it out, or use --method {' or '.join(methods)}",
-                )
+                why = "an option that is ignored would look as if it had an effect"
+                remedy = f"leave it out, or use --method {' or '.join(methods)}"
+                raise UsageError(f"{option} with --method {method}", where=option, why=why, remedy=remedy)
         if self.dask is not None and self.workers is not None:
-            raise UsageError(
-                "--dask and --workers at once",
-                where="--workers",
-                why="the cluster sets the number of workers",
-                remedy="give one of them",
-            )
+            why = "the cluster sets the number of workers"
+            remedy = "give one of them"
+            raise UsageError("--dask and --workers at once", where="--workers", why=why, remedy=remedy)
 
     def scored(self) -> Any:
         """The score that ``--score`` names: a keyword of the auditors, a callable, or None."""
@@ -94,11 +89,9 @@ class Settings:
             made = make(number)
         if not isinstance(made, Canaries) or made.number != number:
             what = f"{made.number} canaries" if isinstance(made, Canaries) else f"a {type(made).__name__}"
-            raise UsageError(
-                f"{self.canaries} returned {what}, asked for {number}",
-                where="--canaries",
-                remedy="return dpaudit.auditors.sampling.one_run.Canaries(number, insert, score)",
-            )
+            what = f"{self.canaries} returned {what}, asked for {number}"
+            remedy = "return dpaudit.auditors.sampling.one_run.Canaries(number, insert, score)"
+            raise UsageError(what, where="--canaries", remedy=remedy)
         return made
 
 
@@ -112,12 +105,9 @@ _USED_BY: dict[str, tuple[str, ...]] = {
 def _callable(reference: str, option: str, why: str) -> Callable[..., Any]:
     found = load(reference, option)
     if not callable(found):
-        raise UsageError(
-            f"{reference} is of type {type(found).__name__}, not callable",
-            where=option,
-            why=why,
-            remedy="name a function",
-        )
+        what = f"{reference} is of type {type(found).__name__}, not callable"
+        remedy = "name a function"
+        raise UsageError(what, where=option, why=why, remedy=remedy)
     called: Callable[..., Any] = found
     return called
 
@@ -125,7 +115,7 @@ def _callable(reference: str, option: str, why: str) -> Callable[..., Any]:
 _OPTIONS = (
     click.option(
         "--trials",
-        type=click.IntRange(min=1),
+        type=COUNT,
         metavar="N",
         help="Runs on each side of a pair, default 5000; of replay, recordings in each direction, 100; of "
         "one-run, canaries, 1000.",
@@ -137,12 +127,10 @@ _OPTIONS = (
         "boosting: learned from the numbers of the output (extra `learn`). exact: the log-likelihood ratio "
         "of all releases. Default: the output, if it is one number, else logistic.",
     ),
-    click.option("--workers", type=click.IntRange(min=1), help="Processes on this machine; default 1."),
+    click.option("--workers", type=COUNT, help="Processes on this machine; default 1."),
     click.option("--dask", metavar="ADDRESS", help="Run on a cluster: tcp://HOST:8786 (extra `dask`)."),
     click.option(
-        "--chunk",
-        type=click.IntRange(min=1),
-        help="Runs between two reports; default 250, or 10000 in batch form.",
+        "--chunk", type=COUNT, help="Runs between two reports; default 250, or 10000 in batch form."
     ),
     click.option(
         "--time-limit",
@@ -169,12 +157,11 @@ _OPTIONS = (
     ),
     click.option(
         "--guesses",
-        type=click.IntRange(min=1),
+        type=COUNT,
         help="For one-run: how many coins are guessed; default a fifth of the canaries.",
     ),
 )
 
 
-def settings_options(verb: Verb) -> Verb:
-    """Give a verb these options; it receives them together, as ``settings``."""
-    return grouped(verb, _OPTIONS, Settings, "settings")
+#: Gives a verb these options; it receives them together, as ``settings``.
+settings_options = functools.partial(grouped, options=_OPTIONS, kind=Settings, name="settings")

@@ -44,11 +44,8 @@ class StatedClaim:
         """The guarantee of a claim that is not stated by options; `UsageError` also if there is none."""
         found = self.guarantee(prefix="")
         if found is None:
-            raise UsageError(
-                "it states no guarantee",
-                why="a claim is one guarantee",
-                remedy="give one of rho, mu and epsilon, and delta beside epsilon where it is meant",
-            )
+            remedy = "give one of rho, mu and epsilon, and delta beside epsilon where it is meant"
+            raise UsageError("it states no guarantee", why="a claim is one guarantee", remedy=remedy)
         return found
 
     def claim(self, own: Claim | None) -> Claim | None:
@@ -66,23 +63,18 @@ class StatedClaim:
         if guarantee is None and own is None:
             if named:
                 option = "--" + next(iter(named)).replace("_", "-")
-                raise UsageError(
-                    f"{option} without a guarantee",
-                    where=option,
-                    why="there is no claim that it could be part of",
-                    remedy="add --rho, --mu or --epsilon with --delta",
-                )
+                why = "there is no claim that it could be part of"
+                remedy = "add --rho, --mu or --epsilon with --delta"
+                raise UsageError(f"{option} without a guarantee", where=option, why=why, remedy=remedy)
             return None
         if own is None:
             return Claim(guarantee, **named)
         for name, value in named.items():
             meant = getattr(own, name)
             if meant is not None and value != meant:
-                raise ClaimMismatch(
-                    f"{name} {value!r} was asked for, its own claim is about {str(meant)!r}",
-                    where="--" + name.replace("_", "-"),
-                    remedy=f"claim {name} {str(meant)!r}",
-                )
+                what = f"{name} {value!r} was asked for, its own claim is about {str(meant)!r}"
+                remedy = f"claim {name} {str(meant)!r}"
+                raise ClaimMismatch(what, where="--" + name.replace("_", "-"), remedy=remedy)
         fields = {name: getattr(own, name) for name in type(own).model_fields}
         return Claim(**{**fields, **named, "guarantee": guarantee or own.guarantee})
 
@@ -100,19 +92,14 @@ def stated_guarantee(
     names = [name for name, value in stated.items() if value is not None]
     given = [prefix + name for name in names]
     if len(given) > 1:
-        raise UsageError(
-            f"{' and '.join(given)} at once",
-            where=" ".join(given),
-            why="they state different guarantees, and one claim has one",
-            remedy=f"give one of them; `dpaudit convert --{names[0]} ...` states it on the other scales",
-        )
+        why = "they state different guarantees, and one claim has one"
+        remedy = f"give one of them; `dpaudit convert --{names[0]} ...` states it on the other scales"
+        raise UsageError(f"{' and '.join(given)} at once", where=" ".join(given), why=why, remedy=remedy)
     if delta is not None and epsilon is None:
-        raise UsageError(
-            f"{prefix}delta " + (f"with {given[0]}" if given else f"without {prefix}epsilon"),
-            where=f"{prefix}delta",
-            why="delta belongs to (epsilon, delta)-DP",
-            remedy=f"leave {prefix}delta out" if given else f"add {prefix}epsilon",
-        )
+        what = f"{prefix}delta " + (f"with {given[0]}" if given else f"without {prefix}epsilon")
+        why = "delta belongs to (epsilon, delta)-DP"
+        remedy = f"leave {prefix}delta out" if given else f"add {prefix}epsilon"
+        raise UsageError(what, where=f"{prefix}delta", why=why, remedy=remedy)
     if rho is not None:
         return ZCDP(rho=rho)
     if mu is not None:
@@ -122,6 +109,7 @@ def stated_guarantee(
     return PureDP(epsilon=epsilon) if delta is None else ApproxDP(epsilon=epsilon, delta=delta)
 
 
+COUNT = click.IntRange(min=1)
 NEIGHBOURING = click.Choice([str(relation) for relation in Neighbouring])
 TRUST_MODEL = click.Choice([str(model) for model in TrustModel])
 
@@ -146,7 +134,7 @@ _OPTIONS = (
 
 users_option = click.option(
     "--users",
-    type=click.IntRange(min=1),
+    type=COUNT,
     metavar="N",
     help="Under local trust: the number of users; the ledger describes any one of them.",
 )
@@ -167,17 +155,13 @@ statement_option = click.option(
 )
 
 
-def claim_options(verb: Verb) -> Verb:
-    """Give a verb the claim options; it receives them together, as ``stated``."""
-    return grouped(verb, _OPTIONS, StatedClaim, "stated")
-
-
 def grouped(verb: Verb, options: Sequence[Callable[[Verb], Verb]], kind: type[Any], name: str) -> Verb:
-    """Give a verb options that it receives together, as the dataclass whose fields they are."""
+    """Give a verb options that it receives together, as the dataclass among whose fields they are."""
 
     @functools.wraps(verb)
     def with_them(*args: Any, **given: Any) -> None:
-        fields = {field.name: given.pop(field.name) for field in dataclasses.fields(kind)}
+        names = [field.name for field in dataclasses.fields(kind)]
+        fields = {name: given.pop(name) for name in names if name in given}
         verb(*args, **{name: kind(**fields)}, **given)
 
     decorated: Verb = with_them
@@ -186,16 +170,17 @@ def grouped(verb: Verb, options: Sequence[Callable[[Verb], Verb]], kind: type[An
     return decorated
 
 
+#: Gives a verb the claim options; it receives them together, as ``stated``.
+claim_options = functools.partial(grouped, options=_OPTIONS, kind=StatedClaim, name="stated")
+
+
 def stated_budget(rho: float | None, mu: float | None, claim: Claim) -> Filter | None:
     """A whole budget, for one run, under the claim's relation."""
     neighbouring = claim.neighbouring or Neighbouring.REPLACE_ONE
     if rho is not None and mu is not None:
-        raise UsageError(
-            "--budget-rho and --budget-mu at once",
-            where="--budget-rho",
-            why="a curator holds one budget",
-            remedy="give one of them",
-        )
+        why = "a curator holds one budget"
+        remedy = "give one of them"
+        raise UsageError("--budget-rho and --budget-mu at once", where="--budget-rho", why=why, remedy=remedy)
     if mu is not None:
         return GDPFilter(mu, neighbouring)
     return None if rho is None else ZCDPFilter(rho, neighbouring)

@@ -29,12 +29,9 @@ def make_folder(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise UsageError(
-            f"cannot be made a folder: {error.strerror}",
-            where=f"-o {folder}",
-            why="nothing could be kept",
-            remedy="name another folder",
-        ) from None
+        what = f"cannot be made a folder: {error.strerror}"
+        remedy = "name another folder"
+        raise UsageError(what, where=f"-o {folder}", why="nothing could be kept", remedy=remedy) from None
 
 
 def require_no_input(output: Path, *inputs: Path) -> None:
@@ -44,9 +41,7 @@ def require_no_input(output: Path, *inputs: Path) -> None:
         with suppress(OSError):  # one of them is not there, or out of reach
             same = output.samefile(given)
         if same:
-            raise UsageError(
-                f"would be written over: it is {given}, which is read",
-                where=f"-o {output}",
-                why="a file that is overwritten by what was made from it is lost",
-                remedy="name another file",
-            )
+            what = f"would be written over: it is {given}, which is read"
+            why = "a file that is overwritten by what was made from it is lost"
+            remedy = "name another file"
+            raise UsageError(what, where=f"-o {output}", why=why, remedy=remedy)

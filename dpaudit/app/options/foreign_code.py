@@ -35,12 +35,10 @@ def foreign_code(reference: str, doing: str) -> Iterator[None]:
         raise
     except BaseException as error:  # also what is no Exception: SystemExit, a framework's cancellation
         text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-        raise UsageError(
-            f"{text} while {doing}",
-            where=f"{reference} ({_place(error)})",
-            why="an algorithm that fails cannot be judged",
-            remedy="correct it; --traceback shows where it failed",
-        ) from error
+        what = f"{text} while {doing}"
+        why = "an algorithm that fails cannot be judged"
+        remedy = "correct it; --traceback shows where it failed"
+        raise UsageError(what, where=f"{reference} ({_place(error)})", why=why, remedy=remedy) from error
 
 
 @contextlib.contextmanager
@@ -81,35 +79,26 @@ def load(reference: str, option: str, suits: Callable[[Any], bool] = callable) -
     """
     location, colon, name = reference.rpartition(":")
     if not colon or not location or not name:
-        raise UsageError(
-            f"{option} {reference!r} names no object",
-            where=option,
-            why="a file or module holds many objects",
-            remedy="write path.py:NAME or package.module:NAME",
-        )
+        why = "a file or module holds many objects"
+        remedy = "write path.py:NAME or package.module:NAME"
+        raise UsageError(f"{option} {reference!r} names no object", where=option, why=why, remedy=remedy)
     is_file = location.endswith(".py") or "/" in location
     module = _from_file(location, reference, option) if is_file else _by_name(location, reference, option)
     if not hasattr(module, name):
         known = [own for own, value in vars(module).items() if not own.startswith("_") and suits(value)]
         near = difflib.get_close_matches(name, known, n=3)
-        raise UsageError(
-            f"{location} has no {name!r}",
-            where=f"{option} {reference}",
-            why="there is nothing to run",
-            remedy=f"did you mean {', '.join(near)}?" if near else "name something that it defines",
-        )
+        why = "there is nothing to run"
+        remedy = f"did you mean {', '.join(near)}?" if near else "name something that it defines"
+        raise UsageError(f"{location} has no {name!r}", where=f"{option} {reference}", why=why, remedy=remedy)
     return getattr(module, name)
 
 
 def _from_file(location: str, reference: str, option: str) -> ModuleType:
     path = Path(location)
     if not path.is_file():
-        raise UsageError(
-            f"{location} is {'a folder' if path.is_dir() else 'not there'}",
-            where=f"{option} {reference}",
-            why="there is nothing to run",
-            remedy="name a Python file that exists",
-        )
+        what = f"{location} is {'a folder' if path.is_dir() else 'not there'}"
+        remedy = "name a Python file that exists"
+        raise UsageError(what, where=f"{option} {reference}", why="there is nothing to run", remedy=remedy)
     path = path.resolve()
     # One file is one module, however often it is named: TARGET and --pair share its classes.
     name = f"dpaudit_target_{hashlib.sha256(str(path).encode('utf-8', 'surrogateescape')).hexdigest()[:16]}"
@@ -140,12 +129,10 @@ def _by_name(location: str, reference: str, option: str) -> ModuleType:
         cause = error.__cause__
         missing = cause.name if isinstance(cause, ModuleNotFoundError) else None
         if missing is not None and (location == missing or location.startswith(f"{missing}.")):
-            raise UsageError(
-                f"no module named {missing!r}",
-                where=f"{option} {reference}",
-                why="there is nothing to run",
-                remedy="run from the folder that holds it, or install it; a file is named with its .py",
-            ) from None
+            what = f"no module named {missing!r}"
+            why = "there is nothing to run"
+            remedy = "run from the folder that holds it, or install it; a file is named with its .py"
+            raise UsageError(what, where=f"{option} {reference}", why=why, remedy=remedy) from None
         raise
 
 

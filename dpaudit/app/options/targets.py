@@ -45,12 +45,9 @@ def load_target(
     """
     if reference in CATALOGUE:
         if plain:
-            raise UsageError(
-                f"--plain for {reference}",
-                where="--plain",
-                why="built-in algorithms release through a curator",
-                remedy="leave it out",
-            )
+            why = "built-in algorithms release through a curator"
+            remedy = "leave it out"
+            raise UsageError(f"--plain for {reference}", where="--plain", why=why, remedy=remedy)
         builtin = CATALOGUE[reference]
         with foreign_code(reference, "preparing it"):
             if data_file is None:
@@ -61,44 +58,30 @@ def load_target(
     if ":" not in reference:
         near = difflib.get_close_matches(reference, CATALOGUE, n=1)
         hint = f"did you mean {near[0]}? " if near else ""
-        raise UsageError(
-            f"no built-in algorithm {reference!r}",
-            where="TARGET",
-            why="there is nothing to run",
-            remedy=f"{hint}built in: {', '.join(CATALOGUE)}; your own: path.py:NAME or package.module:NAME",
-        )
+        why = "there is nothing to run"
+        remedy = f"{hint}built in: {', '.join(CATALOGUE)}; your own: path.py:NAME or package.module:NAME"
+        raise UsageError(f"no built-in algorithm {reference!r}", where="TARGET", why=why, remedy=remedy)
     if parameters:
-        raise UsageError(
-            f"-P {next(iter(parameters))} for {reference}",
-            where="-P",
-            why="only built-in algorithms take parameters here",
-            remedy="set them where you define the algorithm: functools.partial keeps it callable",
-        )
+        why = "only built-in algorithms take parameters here"
+        remedy = "set them where you define the algorithm: functools.partial keeps it callable"
+        raise UsageError(f"-P {next(iter(parameters))} for {reference}", where="-P", why=why, remedy=remedy)
     algorithm = load(reference, "TARGET", _could_be_called)
     kind = type(algorithm)
-    if (
-        kind.__name__ == "Measurement" and kind.__module__.partition(".")[0] == "opendp"
-    ):  # without importing it
+    if (kind.__module__.partition(".")[0], kind.__name__) == ("opendp", "Measurement"):  # not imported here
         algorithm = Plain(_Measured(algorithm))
     if isinstance(algorithm, type) or not callable(algorithm):
         what = "a class" if isinstance(algorithm, type) else f"of type {kind.__name__}"
-        raise UsageError(
-            f"{reference} is {what}, not an algorithm",
-            where="TARGET",
-            why="an algorithm is called with data and a curator",
-            remedy="name a function or an instance that is callable as (data, curator)",
-        )
+        why = "an algorithm is called with data and a curator"
+        remedy = "name a function or an instance that is callable as (data, curator)"
+        raise UsageError(f"{reference} is {what}, not an algorithm", where="TARGET", why=why, remedy=remedy)
     if plain and not isinstance(algorithm, Plain):
         algorithm = Plain(algorithm, claim=getattr(algorithm, "claim", None))
     with foreign_code(reference, "asking for its claim"):
         claim = getattr(algorithm, "claim", None)
     if claim is not None and not isinstance(claim, Claim):
-        raise UsageError(
-            f"{reference} carries a claim of type {type(claim).__name__}",
-            where=f"{reference}.claim",
-            why="only a Claim can be judged",
-            remedy="set it to dpaudit.Claim(...)",
-        )
+        what = f"{reference} carries a claim of type {type(claim).__name__}"
+        remedy = "set it to dpaudit.Claim(...)"
+        raise UsageError(what, where=f"{reference}.claim", why="only a Claim can be judged", remedy=remedy)
     return Target(reference, algorithm, None if data_file is None else read_array(data_file), claim)
 
 
@@ -139,24 +122,18 @@ def load_pair(reference: str) -> Pair:
     if isinstance(make, Pair):
         return make
     if not callable(make):
-        raise UsageError(
-            f"{reference} is of type {type(make).__name__}, not callable",
-            where="--pair",
-            why="it is called for the two data sets",
-            remedy="name a function without arguments that returns (data, neighbour)",
-        )
+        what = f"{reference} is of type {type(make).__name__}, not callable"
+        remedy = "name a function without arguments that returns (data, neighbour)"
+        raise UsageError(what, where="--pair", why="it is called for the two data sets", remedy=remedy)
     with foreign_code(reference, "making the pair"):
         pair = make()
     if isinstance(pair, Pair):
         return pair
     if isinstance(pair, tuple) and len(pair) == 2:
         return Pair(*pair)
-    raise UsageError(
-        f"{reference} returned a {type(pair).__name__}",
-        where="--pair",
-        why="an audit needs two data sets that differ in one unit of privacy",
-        remedy="return the tuple (data, neighbour)",
-    )
+    why = "an audit needs two data sets that differ in one unit of privacy"
+    remedy = "return the tuple (data, neighbour)"
+    raise UsageError(f"{reference} returned a {type(pair).__name__}", where="--pair", why=why, remedy=remedy)
 
 
 def pairs_of(target: Target, pair: Pair | None) -> Sequence[Pair]:
@@ -175,12 +152,9 @@ def data_for(target: Target, pair: Pair | None) -> Any:
         return target.data
     if pair is not None:
         return copy.deepcopy(pair.data)  # the audit must find the pair as it was
-    raise UsageError(
-        "no data to run on",
-        where=f"TARGET {target.reference}",
-        why="only built-in algorithms bring their own",
-        remedy="add --data FILE, or --pair MODULE:CALLABLE, whose first data set is then used",
-    )
+    why = "only built-in algorithms bring their own"
+    remedy = "add --data FILE, or --pair MODULE:CALLABLE, whose first data set is then used"
+    raise UsageError("no data to run on", where=f"TARGET {target.reference}", why=why, remedy=remedy)
 
 
 def utility_of(target: Target, output: Any) -> dict[str, float | None]:
@@ -198,12 +172,9 @@ def parse_parameters(_ctx: click.Context, _option: click.Parameter, given: tuple
     for text in given:
         name, equals, value = text.partition("=")
         if not equals or not name.isidentifier() or name in parameters:
-            raise UsageError(
-                f"-P {text}: " + ("given twice" if name in parameters else "not of the form name=value"),
-                where="-P",
-                why="a parameter has one value",
-                remedy="write each parameter once, as -P name=value",
-            )
+            what = f"-P {text}: " + ("given twice" if name in parameters else "not of the form name=value")
+            remedy = "write each parameter once, as -P name=value"
+            raise UsageError(what, where="-P", why="a parameter has one value", remedy=remedy)
         parameters[name] = value
         for kind in (float, int):
             with contextlib.suppress(ValueError):
@@ -238,12 +209,9 @@ def read_array(path: Path) -> NDArray[Any]:
     """
     suffix, where = path.suffix.lower(), f"--data {path}"
     if suffix not in {".npy", ".csv"}:
-        raise UsageError(
-            f"a data file ending in {suffix!r}",
-            where=where,
-            why="the suffix says how to read it",
-            remedy="give .npy or .csv, or let --pair return the data",
-        )
+        why = "the suffix says how to read it"
+        remedy = "give .npy or .csv, or let --pair return the data"
+        raise UsageError(f"a data file ending in {suffix!r}", where=where, why=why, remedy=remedy)
     try:
         array = np.load(path, allow_pickle=False) if suffix == ".npy" else _read_csv(path)
     except DataError:
@@ -254,12 +222,9 @@ def read_array(path: Path) -> NDArray[Any]:
         what = f"an array of shape {array.shape} and type {array.dtype}"
         raise DataError(what, where=where, remedy="give at least one record, in numbers")
     if not np.isfinite(array).all():
-        raise DataError(
-            "holds NaN or infinity",
-            where=where,
-            why="they pass through noise unchanged and so reveal the data",
-            remedy="clip or fill them before",
-        )
+        why = "they pass through noise unchanged and so reveal the data"
+        remedy = "clip or fill them before"
+        raise DataError("holds NaN or infinity", where=where, why=why, remedy=remedy)
     return array
 
 
@@ -275,19 +240,15 @@ def _read_csv(path: Path) -> NDArray[np.float64]:
             if not cells and not file.read().strip():
                 break  # an empty line at the end
             if not cells or len(present) < len(cells):
-                raise DataError(
-                    "an empty line" if not cells else "a cell that is empty or no number",
-                    where=place,
-                    why="a missing number cannot be assigned to a record",
-                    remedy="give a number in every cell; a first line of names has names alone",
-                )
+                what = "an empty line" if not cells else "a cell that is empty or no number"
+                why = "a missing number cannot be assigned to a record"
+                remedy = "give a number in every cell; a first line of names has names alone"
+                raise DataError(what, where=place, why=why, remedy=remedy)
             if rows and len(present) != len(rows[0]):
-                raise DataError(
-                    f"{len(present)} cells, where the first record has {len(rows[0])}",
-                    where=place,
-                    why="every record has one number in every column",
-                    remedy="complete the line",
-                )
+                what = f"{len(present)} cells, where the first record has {len(rows[0])}"
+                why = "every record has one number in every column"
+                remedy = "complete the line"
+                raise DataError(what, where=place, why=why, remedy=remedy)
             rows.append(present)
     return np.array(rows, dtype=np.float64)
 

@@ -75,12 +75,9 @@ def html_page(blocks: Sequence[Block], pictures: Mapping[str, str]) -> str:
     from jinja2 import Environment, PackageLoader, StrictUndefined
     from markupsafe import Markup
 
+    loader = PackageLoader("dpaudit.app.report", ".")
     environment = Environment(
-        loader=PackageLoader("dpaudit.app.report", "."),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
+        loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     environment.filters["words"] = _html_words
     environment.tests["long"] = lambda cell: max(map(len, cell.split()), default=0) > _LONGEST_WORD
@@ -104,12 +101,8 @@ def _html_words(text: str) -> str:
 def _own_names(picture: str, prefix: str) -> str:
     """The SVG with identifiers of its own, the same every time: Vega counts on from picture to picture."""
     names = list(dict.fromkeys(re.findall(r'\sid="([^"]+)"', picture)))
-    numbers = {name: f"{prefix}{number}" for number, name in enumerate(names)}
-
-    def renamed(found: re.Match[str]) -> str:
-        return found[1] + numbers.get(found[2], found[2])
-
-    return re.sub(r'(\sid="|url\(#)([^")]+)', renamed, picture)
+    own = {name: f"{prefix}{number}" for number, name in enumerate(names)}
+    return re.sub(r'(\sid="|url\(#)([^")]+)', lambda at: at[1] + own.get(at[2], at[2]), picture)
 
 
 def markdown(blocks: Iterable[Block], *, pictures: bool = True) -> str:

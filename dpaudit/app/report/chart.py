@@ -10,7 +10,7 @@ import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from dpaudit.app.text.streams import printable
+from dpaudit.app.text.streams import all_printable
 
 #: For data, in this order; the last one is for claims and for what goes wrong, where there are any.
 COLOURS = ("#0072b2", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#d55e00")
@@ -69,32 +69,22 @@ def chart_of(rows: Iterable[Mapping[str, Any]]) -> Any:
 
 def specification(chart: Any) -> dict[str, Any]:
     """An Altair chart as Vega-Lite, its data inside and in the one style."""
-    return {**_printable(chart.to_dict()), "config": _CONFIG}
-
-
-def _printable(value: Any) -> Any:
-    """The same with every text printable: half of a surrogate pair would kill vl-convert, and us with it."""
-    if isinstance(value, dict):
-        return {name: _printable(item) for name, item in value.items()}
-    if isinstance(value, list):
-        return [_printable(item) for item in value]
-    return printable(value) if isinstance(value, str) else value
+    # Half of a surrogate pair would kill vl-convert, and us with it.
+    return {**all_printable(chart.to_dict()), "config": _CONFIG}
 
 
 def svg(picture: dict[str, Any], background: str | None = None) -> str:
     """A specification as SVG, on nothing: the page around it has a colour of its own."""
     import vl_convert
 
-    drawn: str = vl_convert.vegalite_to_svg(_on(background, picture))
-    return drawn
+    return str(vl_convert.vegalite_to_svg(_on(background, picture)))
 
 
 def png(picture: dict[str, Any]) -> bytes:
     """A specification as PNG on white, two pixels to a point."""
     import vl_convert
 
-    drawn: bytes = vl_convert.vegalite_to_png(_on("white", picture), scale=2)
-    return drawn
+    return bytes(vl_convert.vegalite_to_png(_on("white", picture), scale=2))
 
 
 def _on(background: str | None, picture: dict[str, Any]) -> dict[str, Any]:

@@ -25,12 +25,9 @@ def draw_curves(given: Sequence[AnyGuarantee], rows: Sequence[Conversion], title
     """
     where, ending = f"--plot {picture}", picture.suffix.lower()
     if ending not in _FORMATS:
-        raise UsageError(
-            f"a picture in a {picture.suffix or 'nameless'} file",
-            where=where,
-            why="the ending says how to draw it",
-            remedy=f"use one of {', '.join(_FORMATS)}",
-        )
+        what = f"a picture in a {picture.suffix or 'nameless'} file"
+        remedy = f"use one of {', '.join(_FORMATS)}"
+        raise UsageError(what, where=where, why="the ending says how to draw it", remedy=remedy)
     import altair as alt
 
     found = [(row.method, row.guarantee) for row in rows] + [("target", target) for target in given]
@@ -57,9 +54,8 @@ def draw_curves(given: Sequence[AnyGuarantee], rows: Sequence[Conversion], title
     try:
         replace_file(picture, content)
     except OSError as error:
-        raise UsageError(
-            f"cannot be written: {error.strerror}", where=where, remedy="name another file"
-        ) from None
+        what = f"cannot be written: {error.strerror}"
+        raise UsageError(what, where=where, remedy="name another file") from None
 
 
 def _lines(given: Sequence[AnyGuarantee], points: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

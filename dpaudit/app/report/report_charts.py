@@ -4,58 +4,46 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from dpaudit.app.report.chart import (
-    AXIS,
-    BAD,
-    BAD_DASH,
-    COLOURS,
-    GOOD,
-    HEIGHT,
-    INK,
-    WIDTH,
-    Drawn,
-    chart_of,
-    colour,
-)
-from dpaudit.app.report.report_curves import claimed_epsilon, profile_chart, trade_off_chart
+from dpaudit.accountants.curves.conversion_table import ALWAYS, conversions, curves
+from dpaudit.app.report import chart
+from dpaudit.app.report.chart import Drawn, chart_of, colour
 from dpaudit.app.report.running_total import course, shares
 from dpaudit.app.text.audits import could_refute_any
 from dpaudit.app.text.streams import printable
 from dpaudit.auditors.statistics.clopper_pearson import largest_refutable_epsilon
 from dpaudit.certificate.certificate import Certificate
+from dpaudit.certificate.curve_points import trade_off
 from dpaudit.certificate.verdicts import Audit, Proof, leading_figure
 from dpaudit.claims.guarantees import AnyGuarantee, ApproxDP
 from dpaudit.errors import CannotBound, InvalidParameter
 
 _LONGEST_LABEL = 32
+_LEAST_DELTA = 1e-12  # below it a logarithmic axis says nothing to a reader
+_SHOWN_DELTA = 1e-6  # at this delta a claim on a scale without one is shown as a point
+_POINTS = 240
 
 
 def charts(certificate: Certificate) -> dict[str, Drawn]:
     """Each picture that the certificate has figures for, by its name."""
-    makers: dict[str, Callable[[Certificate], Drawn | None]] = {
-        "budget": _budget,
-        "course": _course,
-        "profile": profile_chart,
-        "trade-off": trade_off_chart,
-        "audits": _audits,
-    }
+    names = ("budget", "course", "profile", "trade-off", "audits")
+    makers = (_budget, _course, _profile, _trade_off, _audits)
     drawn = {}
-    for name, make in makers.items():
+    for name, make in zip(names, makers, strict=True):
         with contextlib.suppress(CannotBound, InvalidParameter):  # a claim past all curves still has a report
-            chart = make(certificate)
-            if chart is not None:
-                drawn[name] = chart
+            picture = make(certificate)
+            if picture is not None:
+                drawn[name] = picture
     return drawn
 
 
 #: How a bar looks by the verdict on the release's own claim.
 _OWN_CLAIMS: dict[Proof | None, tuple[str, str]] = {
-    Proof.PROVED: ("own claim proved", GOOD),
-    Proof.NOT_PROVED: ("own claim not proved", BAD),
-    None: ("nothing claimed for it alone", AXIS),
+    Proof.PROVED: ("own claim proved", chart.GOOD),
+    Proof.NOT_PROVED: ("own claim not proved", chart.BAD),
+    None: ("nothing claimed for it alone", chart.AXIS),
 }
 
 
@@ -84,8 +72,8 @@ def _budget(certificate: Certificate) -> Drawn | None:
     x = x.scale(domain=[0, 1.12 * max(row["share"] for row in rows)], nice=False)
     base = chart_of(rows).encode(y=y)
     bars = base.mark_bar(height={"band": 0.7}).encode(x=x, color=colour(claims, "claim", tones))
-    words = base.mark_text(align="left", dx=5, fill=INK).encode(x="share:Q", text="words:N")
-    return (bars + words).properties(width=WIDTH - 120, height=max(60, 26 * len(rows))), (
+    words = base.mark_text(align="left", dx=5, fill=chart.INK).encode(x="share:Q", text="words:N")
+    return (bars + words).properties(width=chart.WIDTH - 120, height=max(60, 26 * len(rows))), (
         "What each release takes of the budget. Costs on different parts of a split do not all add up."
     )
 
@@ -98,54 +86,55 @@ def _course(certificate: Certificate) -> Drawn | None:
         return None
     held, totals = found
     line = "budget held by the filter" if certificate.budget else "claim"
-    limit = leading_figure(held)
-    scale, last = _scale_of(held), totals[-1][0]
+    limit, last = leading_figure(held), totals[-1][0]
+    scales = {"zcdp": "rho", "gdp": "mu", "pure-dp": "epsilon", "rdp": "Renyi epsilon"}
+    scale = f"epsilon at delta {held.delta:g}" if isinstance(held, ApproxDP) else scales[held.kind]
     # Of few releases, every number has its tick.
     ticks: dict[str, Any] = {"values": list(range(last + 1))} if last <= 10 else {"tickCount": 8}
     x = alt.X("after:Q").title("number of releases made").axis(format="d", tickMinStep=1, **ticks)
     x = x.scale(domain=[0, last], nice=False)
-    point = {"size": 45, "color": GOOD} if len(totals) < 40 else False
+    point = {"size": 45, "color": chart.GOOD} if len(totals) < 40 else False
     rows = [{"after": number, "total": total} for number, total in [(0, 0.0), *totals]]
-    steps = chart_of(rows).mark_line(interpolate="step-after", color=GOOD, point=point)
+    steps = chart_of(rows).mark_line(interpolate="step-after", color=chart.GOOD, point=point)
     rule = chart_of([{"limit": limit, "words": f"{line}: {limit:.6g}"}]).encode(y="limit:Q")
-    words = rule.mark_text(align="left", baseline="bottom", dx=4, dy=-4, fill=INK, x=0).encode(text="words:N")
-    chart = (
-        steps.encode(x=x, y=alt.Y("total:Q").title(f"proved so far, {scale}"))
-        + rule.mark_rule(color=BAD, strokeDash=BAD_DASH, strokeWidth=2)
-        + words
-    )
-    return chart.properties(width=WIDTH, height=220), (
+    words = rule.mark_text(align="left", baseline="bottom", dx=4, dy=-4, fill=chart.INK, x=0)
+    proved = steps.encode(x=x, y=alt.Y("total:Q").title(f"proved so far, {scale}"))
+    limits = rule.mark_rule(color=chart.BAD, strokeDash=chart.BAD_DASH, strokeWidth=2)
+    picture = proved + limits + words.encode(text="words:N")
+    return picture.properties(width=chart.WIDTH, height=220), (
         f"The proved total after each release, on the scale of {scale}; the dashed line is the {line}."
     )
 
 
 #: The marks of an audit: what each is, its colour and its shape.
 _MARKS = {
-    "claimed": (BAD, "diamond"),
-    "most it could refute": (COLOURS[2], "triangle-up"),
-    "found: at least": (GOOD, "circle"),
+    "claimed": (chart.BAD, "diamond"),
+    "most it could refute": (chart.COLOURS[2], "triangle-up"),
+    "found: at least": (chart.GOOD, "circle"),
 }
 
 
 def _audits(certificate: Certificate) -> Drawn | None:
     import altair as alt
 
-    found = [
-        (n, audit) for n, audit in enumerate(certificate.audits, start=1) if audit.epsilon_lower is not None
-    ]
+    numbered = enumerate(certificate.audits, start=1)
+    found = [(number, audit) for number, audit in numbered if audit.epsilon_lower is not None]
     if not found:
         return None
     several = len(certificate.audits) > 1
     marks: list[dict[str, Any]] = []
     for number, audit in found:
         name = f"{number}. {audit.method}" if several else audit.method
-        for kind, value in (
-            ("found: at least", audit.epsilon_lower),
-            ("most it could refute", None if could_refute_any(audit) else audit.largest_refutable_epsilon),
-            ("claimed", _claimed(certificate, audit)),
-        ):
-            if value is not None:
-                marks.append({"audit": name, "trials": audit.trials, "epsilon": value, "kind": kind})
+        claimed = audit.epsilon_claimed
+        if claimed is None and audit.delta:
+            claimed = _claimed_epsilon(certificate.claim.guarantee, audit.delta)
+        most = None if could_refute_any(audit) else audit.largest_refutable_epsilon
+        figures = {"found: at least": audit.epsilon_lower, "most it could refute": most, "claimed": claimed}
+        marks += [
+            {"audit": name, "trials": audit.trials, "epsilon": value, "kind": kind}
+            for kind, value in figures.items()
+            if value is not None
+        ]
     kinds = [kind for kind in _MARKS if any(mark["kind"] == kind for mark in marks)]
     tones, shapes = zip(*(_MARKS[kind] for kind in kinds), strict=True)
     trials = [audit.trials for _, audit in found]
@@ -159,9 +148,9 @@ def _audits(certificate: Certificate) -> Drawn | None:
     layers = [points.encode(x=x, y=y, color=colour(kinds, "kind", tones), shape=shape)]
     layers += _reach([audit for _, audit in found], least, most, x)
     names = [mark for mark in marks if mark["kind"] == "found: at least"]
-    text = chart_of(names).mark_text(align="left", dx=10, fill=INK)
-    chart = alt.layer(*layers, text.encode(x=x, y=y, text="audit:N")).properties(width=WIDTH, height=HEIGHT)
-    return chart, (
+    text = chart_of(names).mark_text(align="left", dx=10, fill=chart.INK)
+    layers.append(text.encode(x=x, y=y, text="audit:N"))
+    return alt.layer(*layers).properties(width=chart.WIDTH, height=chart.HEIGHT), (
         "Lower bounds that the experiments found, each at its own delta, over the runs they took. A bound "
         "above what is claimed refutes the claim. The curve, where there is one, is the largest epsilon "
         "that so many tested runs can refute at all."
@@ -170,34 +159,120 @@ def _audits(certificate: Certificate) -> Drawn | None:
 
 def _reach(audits: Sequence[Audit], least: int, most: int, x: Any) -> list[Any]:
     """The largest refutable epsilon over the number of tested runs, for the methods it is a formula of."""
-    audit = next(
-        (a for a in audits if a.method == "threshold" and a.delta is not None and a.confidence), None
-    )
-    if audit is None or audit.delta is None or audit.confidence is None:
-        return []
-    steps = [least * (most / least) ** (step / 60) for step in range(61)]
-    rows = [
-        {"trials": n, "epsilon": largest_refutable_epsilon(max(1, round(n)), audit.delta, audit.confidence)}
-        for n in steps
-    ]
-    line = chart_of(rows).mark_line(color=COLOURS[2], strokeDash=[4, 3], strokeWidth=1.5, clip=True)
-    return [line.encode(x=x, y="epsilon:Q")]
-
-
-def _claimed(certificate: Certificate, audit: Audit) -> float | None:
-    """What the claim says at the audit's delta, also where that takes a conversion."""
-    if audit.epsilon_claimed is not None or not audit.delta:
-        return audit.epsilon_claimed
-    return claimed_epsilon(certificate.claim.guarantee, audit.delta)
-
-
-def _scale_of(guarantee: AnyGuarantee) -> str:
-    if isinstance(guarantee, ApproxDP):
-        return f"epsilon at delta {guarantee.delta:g}"
-    return {"zcdp": "rho", "gdp": "mu", "pure-dp": "epsilon", "rdp": "Renyi epsilon"}[guarantee.kind]
+    for audit in audits:
+        delta, confidence = audit.delta, audit.confidence
+        if audit.method == "threshold" and delta is not None and confidence is not None:
+            steps = [least * (most / least) ** (step / 60) for step in range(61)]
+            reach = [largest_refutable_epsilon(max(1, round(n)), delta, confidence) for n in steps]
+            rows = [{"trials": n, "epsilon": epsilon} for n, epsilon in zip(steps, reach, strict=True)]
+            style = {"color": chart.COLOURS[2], "strokeDash": [4, 3], "strokeWidth": 1.5, "clip": True}
+            return [chart_of(rows).mark_line(**style).encode(x=x, y="epsilon:Q")]
+    return []
 
 
 def _short(label: str) -> str:
     # Before it is written into an expression, where escapes would be read again.
     label = printable(label)
     return label if len(label) <= _LONGEST_LABEL else label[: _LONGEST_LABEL - 1] + "…"
+
+
+def _profile(certificate: Certificate) -> Drawn | None:
+    """delta(epsilon) of every accountant, and the claim as a point."""
+    import altair as alt
+
+    if not certificate.profile:
+        return None
+    claim = certificate.claim.guarantee
+    end = _end(certificate)
+    names = [curve.method for curve in certificate.profile]
+    tones, dashes = list(chart.COLOURS[: len(names)]), list(chart.DASHES[: len(names)])
+    drawn = [(curve.method, curve.points) for curve in certificate.profile]
+    if not isinstance(claim, ApproxDP):
+        names, tones, dashes = [*names, "the claim"], [*tones, chart.BAD], [*dashes, chart.BAD_DASH]
+        drawn.append(("the claim", tuple(_claim_curve(claim, end))))
+    shown: list[dict[str, Any]] = [
+        {"name": name, "epsilon": epsilon, "delta": delta}
+        for name, points in drawn
+        for epsilon, delta in points
+        if delta >= _LEAST_DELTA
+    ]
+    if not shown:
+        return None
+    epsilon, delta = _claim_point(claim)
+    x = alt.X("epsilon:Q").title("epsilon").scale(domain=[0, end], nice=False).axis(tickCount=8)
+    least = max(_LEAST_DELTA, min(1e-2, delta or 1.0, *(point["delta"] for point in shown)))
+    y = alt.Y("delta:Q").title("delta").scale(type="log", domain=[least, 1.0]).axis(format=".0e", tickCount=7)
+    lines = chart_of(shown).mark_line(clip=True)
+    layers = [lines.encode(x=x, y=y, color=colour(names, colours=tones), strokeDash=_dashed(names, dashes))]
+    if delta >= _LEAST_DELTA:
+        point = {"epsilon": epsilon, "delta": delta, "words": f"claim: ({epsilon:.4g}, {delta:.1g})"}
+        at = chart_of([point]).encode(x=x, y=y)
+        layers.append(at.mark_point(shape="diamond", size=130, filled=True, color=chart.BAD, opacity=1))
+        words = at.mark_text(align="left", baseline="bottom", dx=7, dy=-5, fill=chart.INK)
+        layers.append(words.encode(text="words:N"))
+    own = isinstance(claim, ApproxDP)
+    where = "the claim is the diamond" if own else "the diamond is a point of the claim's own curve"
+    return alt.layer(*layers).properties(width=chart.WIDTH, height=chart.HEIGHT), (
+        f"What each accountant proves: the delta at every epsilon; lower is stronger; {where}."
+    )
+
+
+def _trade_off(certificate: Certificate) -> Drawn:
+    """The trade-off between errors that is proved, and the region that the claim forbids."""
+    import altair as alt
+
+    proved = [point for curve in certificate.profile for point in curve.points]
+    claimed = _claim_curve(certificate.claim.guarantee, _end(certificate))
+    alphas = sorted({*(step / 100 for step in range(101)), *(10 ** (-step / 4) for step in range(4, 25))})
+    claim = [{"name": "the claim", "alpha": a, "beta": trade_off(claimed, a)} for a in alphas]
+    rows = [*({"name": "guessing", "alpha": a, "beta": 1.0 - a} for a in (0.0, 1.0)), *claim]
+    names, tones, dashes = ["the claim", "guessing"], [chart.BAD, chart.AXIS], [chart.BAD_DASH, [2, 2]]
+    if proved:
+        rows += [{"name": "proved", "alpha": a, "beta": trade_off(proved, a)} for a in alphas]
+        names, tones, dashes = ["proved", *names], [chart.GOOD, *tones], [[1, 0], *dashes]
+    x, y = (
+        axis.scale(domain=[0, 1], nice=False).axis(format="%", tickCount=5)
+        for axis in (alt.X("alpha:Q").title("false alarms"), alt.Y("beta:Q").title("misses"))
+    )
+    forbidden = chart_of(claim).mark_area(color=chart.BAD, opacity=0.18).encode(x=x, y=y)
+    lines = chart_of(rows).mark_line()
+    lines = lines.encode(x=x, y=y, color=colour(names, colours=tones), strokeDash=_dashed(names, dashes))
+    return (forbidden + lines).properties(width=360, height=360), (
+        "What a test that wants to tell two neighbouring data sets apart can reach, by its errors of either "
+        "kind. The claim forbids the shaded region: a test in there would refute it. What is proved lies "
+        "on or above the claim's line where the claim is proved."
+    )
+
+
+def _claimed_epsilon(claim: AnyGuarantee, delta: float) -> float | None:
+    """The epsilon that a claim promises at a delta; None where it promises none."""
+    found = (row.guarantee for row in conversions(claim, [delta], []) if row.holds == ALWAYS)
+    return next((g.epsilon for g in found if isinstance(g, ApproxDP)), None)
+
+
+def _claim_curve(claim: AnyGuarantee, end: float) -> list[tuple[float, float]]:
+    """What a claim promises between epsilon 0 and `end`: a curve, or the one point that was claimed."""
+    if isinstance(claim, ApproxDP):
+        return [(claim.epsilon, claim.delta)]
+    curve = next(curve for curve in curves(claim) if curve.holds == ALWAYS)
+    steps = (end * step / _POINTS for step in range(_POINTS + 1))
+    return [(epsilon, min(1.0, curve.delta(epsilon))) for epsilon in steps]
+
+
+def _claim_point(claim: AnyGuarantee) -> tuple[float, float]:
+    """One (epsilon, delta) that a claim promises."""
+    if isinstance(claim, ApproxDP):
+        return claim.epsilon, claim.delta
+    return _claimed_epsilon(claim, _SHOWN_DELTA) or 0.0, _SHOWN_DELTA
+
+
+def _end(certificate: Certificate) -> float:
+    """How far to the right the pictures of delta(epsilon) go."""
+    ends = [curve.points[-1][0] for curve in certificate.profile]
+    return max([1.15 * _claim_point(certificate.claim.guarantee)[0], *ends]) or 1.0
+
+
+def _dashed(names: Sequence[str], dashes: Sequence[Sequence[int]]) -> Any:
+    import altair as alt
+
+    return alt.StrokeDash("name:N").scale(domain=list(names), range=list(dashes)).legend(title=None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -11,7 +12,7 @@ from dpaudit.app.report.running_total import MOST_LINES, Share, shares
 from dpaudit.app.text.audits import could_refute_any
 from dpaudit.app.text.conditions import sentences
 from dpaudit.app.text.output import assured, counted, lower
-from dpaudit.app.text.streams import printable
+from dpaudit.app.text.streams import all_printable, printable
 from dpaudit.app.text.tables import bound_figure, figure, mechanism_words, sensitivity_words, times
 from dpaudit.certificate.certificate import Certificate
 from dpaudit.certificate.verdicts import Audit, Experiment, Finding, Proof
@@ -61,26 +62,14 @@ _NOT_DRAWN = {
 
 
 def report(certificate: Certificate, captions: Mapping[str, str] | None = None) -> list[Block]:
-    """The report's blocks.
-
-    Args:
-        certificate: what to report.
-        captions: of every picture that there is, by its name; left out, nothing is said of pictures.
-    """
+    """The report's blocks, with the pictures whose captions are given; None says nothing of pictures."""
     pictures: dict[str, Block] = {}
     if captions is not None:
         pictures |= {name: Paragraph(words) for name, words in _NOT_DRAWN.items()}
         pictures |= {name: Picture(name, caption) for name, caption in captions.items()}
-    sections = (
-        _summary(certificate),
-        _releases(certificate, pictures),
-        _guarantee(certificate, pictures),
-        _experiments(certificate, pictures),
-        _deployment(certificate),
-        _limits(certificate),
-        _reproduction(certificate),
-    )
-    return [_printable(block) for section in sections for block in section]
+    drawn = (section(certificate, pictures) for section in (_releases, _guarantee, _experiments))
+    plain = (section(certificate) for section in (_deployment, _limits, _reproduction))
+    return list(map(_printable, itertools.chain(_summary(certificate), *drawn, *plain)))
 
 
 def _summary(certificate: Certificate) -> Iterator[Block]:
@@ -89,16 +78,14 @@ def _summary(certificate: Certificate) -> Iterator[Block]:
     yield Paragraph(f"Claim: {certificate.claim}", lead=True)
     proof = Proof.PROVED if certificate.all_proved else Proof.NOT_PROVED
     experiment = certificate.experiment
-    publishable: tuple[str, Tone] = (
-        ("yes", "good") if certificate.publishable else ("no: its noise can be subtracted", "bad")
-    )
-    yield Badges(
-        [
-            ("Proof, from the ledger of every release", _spaced(proof), _TONES[proof]),
-            ("Experiment, which can refute but never prove", _spaced(experiment), _TONES[experiment]),
-            ("May this run's output be published?", *publishable),
-        ]
-    )
+    verdicts: list[tuple[str, str, Tone]] = [
+        ("Proof, from the ledger of every release", _spaced(proof), _TONES[proof]),
+        ("Experiment, which can refute but never prove", _spaced(experiment), _TONES[experiment]),
+        ("May this run's output be published?", "no: its noise can be subtracted", "bad"),
+    ]
+    if certificate.publishable:
+        verdicts[-1] = (verdicts[-1][0], "yes", "good")
+    yield Badges(verdicts)
     yield Paragraph(_plainly(certificate))
 
 
@@ -188,13 +175,10 @@ def _row(share: Share) -> list[str]:
 def _guarantee(certificate: Certificate, pictures: Mapping[str, Block]) -> Iterator[Block]:
     yield Heading("Guarantee")
     if certificate.bounds:
-        yield Paragraph(
-            "The total, bounded from above by every accountant of the claim's scale, tightest first."
-        )
+        words = "The total, bounded from above by every accountant of the claim's scale, tightest first."
+        yield Paragraph(words)
         columns = ("at most", "accountant", "rigour", "no less than")
-        rows = [
-            [bound_figure(one), one.method, one.rigour, _lower(one.at_least)] for one in certificate.bounds
-        ]
+        rows = [[bound_figure(b), b.method, b.rigour, _lower(b.at_least)] for b in certificate.bounds]
         yield _filled(columns, rows, numbers=("no less than",))
     else:
         yield Paragraph("No accountant has a finite bound on the claim's scale.")
@@ -218,10 +202,9 @@ def _experiments(certificate: Certificate, pictures: Mapping[str, Block]) -> Ite
         "Runs are those on each side of a pair of neighbouring data sets; reach is the largest epsilon "
         "that so many runs could have refuted."
     )
-    rows = [_audit_row(audit) for audit in certificate.audits]
-    yield _filled(columns, rows, numbers=columns[2:])
+    yield _filled(columns, list(map(_audit_row, certificate.audits)), numbers=columns[2:])
     for audit in certificate.audits:
-        lines = [f"{finding.kind}: {_finding(finding)}" for finding in audit.findings]
+        lines = [_finding(finding) for finding in audit.findings]
         if audit.event:
             lines.append(f"tested: {audit.event}")
         if audit.verdict is Experiment.INCONCLUSIVE:
@@ -235,10 +218,10 @@ def _experiments(certificate: Certificate, pictures: Mapping[str, Block]) -> Ite
 
 def _finding(finding: Finding) -> str:
     label = f"in '{finding.label}', " if finding.label else ""
-    figures = ""
+    figures, place = "", f", at {finding.where}" if finding.where else ""
     if finding.declared is not None and finding.measured is not None:
         figures = f" (declared {finding.declared:.6g}, measured {finding.measured:.6g})"
-    return f"{label}{finding.detail}{figures}" + (f", at {finding.where}" if finding.where else "")
+    return f"{finding.kind}: {label}{finding.detail}{figures}{place}"
 
 
 def _audit_row(audit: Audit) -> list[str]:
@@ -262,9 +245,8 @@ def _deployment(certificate: Certificate) -> Iterator[Block]:
     grid = "in floating point" if numerics.floating_point else "exactly"
     group = "" if certificate.group_size == 1 else f", groups of {certificate.group_size}"
     relation = certificate.neighbouring
-    sampled = [
-        f"{one.label}: each unit independently with probability {one.rate:g}" for one in certificate.sampling
-    ]
+    words = "each unit independently with probability"
+    sampled = [f"{one.label}: {words} {one.rate:g}" for one in certificate.sampling]
     if len(sampled) > MOST_LINES:
         sampled[MOST_LINES:] = [f"and {len(sampled) - MOST_LINES} more"]
     recorded = {
@@ -280,11 +262,8 @@ def _deployment(certificate: Certificate) -> Iterator[Block]:
     yield Grid(("", "recorded"), list(recorded.items()))
     yield Paragraph("Stated by the author, and not checked:")
     statement = certificate.statement.to_json()
-    yield Grid(("", "stated"), [[words, _stated(statement[name])] for name, words in _FIELDS.items()])
-
-
-def _stated(value: str | list[str]) -> str:
-    return value if isinstance(value, str) else "; ".join(value) or "none"
+    lists = {name: "; ".join(one) or "none" for name, one in statement.items() if isinstance(one, list)}
+    yield Grid(("", "stated"), [[words, {**statement, **lists}[name]] for name, words in _FIELDS.items()])
 
 
 def _limits(certificate: Certificate) -> Iterator[Block]:
@@ -306,15 +285,11 @@ def _reproduction(certificate: Certificate) -> Iterator[Block]:
 
 
 def _value(value: Any) -> str:
-    match value:
-        case float():
-            return f"{value:.6g}"
-        case Mapping():
-            return "{" + ", ".join(f"{name}: {_value(one)}" for name, one in value.items()) + "}"
-        case list() | tuple():
-            return f"[{', '.join(map(_value, value))}]"
-        case _:
-            return f"{value}"
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{name}: {_value(one)}" for name, one in value.items()) + "}"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_value, value))}]"
+    return f"{value:.6g}" if isinstance(value, float) else f"{value}"
 
 
 def _drawn(pictures: Mapping[str, Block], *names: str) -> Iterator[Block]:
@@ -339,11 +314,4 @@ def _printable(block: Block) -> Block:
     """The block without characters that would turn text around or command what shows it."""
     if isinstance(block, Code):
         return Code("\n".join(map(printable, block.text.split("\n"))))
-    fields: dict[str, Any] = {name: _cleaned(value) for name, value in vars(block).items()}
-    return type(block)(**fields)
-
-
-def _cleaned(value: Any) -> Any:
-    if isinstance(value, str):
-        return printable(value)
-    return [_cleaned(one) for one in value] if isinstance(value, list | tuple) else value
+    return type(block)(**all_printable(vars(block)))

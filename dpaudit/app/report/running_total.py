@@ -15,8 +15,6 @@ from dpaudit.certificate.verdicts import Proof, ReleaseAccount, leading_figure
 from dpaudit.claims.guarantees import AnyGuarantee
 from dpaudit.errors import DpauditError
 
-_NUMBER = re.compile("[0-9]+")
-
 #: Of more releases than this, those that differ in a number alone share a line.
 MOST_LINES = 25
 
@@ -29,7 +27,6 @@ class Share:
     """A release, or several whose labels differ in a number alone (``#`` in `label`).
 
     Attributes:
-        number: how many releases.
         share: of the sum of all releases' costs; None where they have none in common.
         verdict: NOT_PROVED if any of their own claims is not; None where none has one.
     """
@@ -49,7 +46,7 @@ def shares(releases: Sequence[ReleaseAccount]) -> list[Share]:
     groups: dict[str, list[int]] = {}
     for index, release in enumerate(releases):
         # A line of its own for each of few releases, also where they share a label.
-        key = _NUMBER.sub("#", release.label) if several else f"{index}"
+        key = re.sub("[0-9]+", "#", release.label) if several else f"{index}"
         groups.setdefault(key, []).append(index)
     found = [
         Share(

@@ -11,7 +11,6 @@ worker of a distributed session. They are never rerun on failure: that would let
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
@@ -37,22 +36,15 @@ _FAILED: Final = pytest.StashKey[bool]()
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """``--dp-seed``."""
-    parser.getgroup("dpaudit").addoption(
-        "--dp-seed",
-        type=int,
-        default=0,
-        metavar="N",
-        help="root seed of all noise in tests with dp_curator and dp_audit (default: 0)",
-    )
+    words = "root seed of all noise in tests with dp_curator and dp_audit (default: 0)"
+    parser.getgroup("dpaudit").addoption("--dp-seed", type=int, default=0, metavar="N", help=words)
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Make the marker known."""
-    config.addinivalue_line(
-        "markers",
-        f"{_MARK}(claim or rho=, mu=, epsilon=, delta=, unit=, neighbouring=, trust_model=): what dp_curator "
-        "must prove and dp_audit tries to refute",
-    )
+    fields = "claim or rho=, mu=, epsilon=, delta=, unit=, neighbouring=, trust_model="
+    use = "what dp_curator must prove and dp_audit tries to refute"
+    config.addinivalue_line("markers", f"{_MARK}({fields}): {use}")
 
 
 @pytest.hookimpl(trylast=True)
@@ -105,34 +97,21 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, o
     if pyfuncitem.stash.get(_AUDITS, 1) == 0:
         pytest.fail("nothing to check: dp_audit was never called", pytrace=False)
     run = pyfuncitem.stash.get(_RUN, None)
-    if run is not None:
-        failure = run.failure()
-        if failure is not None:
-            pytest.fail(failure, pytrace=False)
+    failure = None if run is None else run.failure()
+    if failure is not None:
+        pytest.fail(failure, pytrace=False)
     return result
-
-
-@contextmanager
-def _told(*more: type[Exception]) -> Generator[None]:
-    """Turn a mistake in a test into a failure with the four parts of its error, without frames of dpaudit."""
-    from dpaudit.errors import UsageError
-
-    kinds: tuple[type[Exception], ...] = (UsageError, *more)
-    try:
-        yield
-    except kinds as error:
-        raise pytest.fail.Exception(str(error), pytrace=False) from None
 
 
 def _claim(node: pytest.Item) -> Claim | None:
     from dpaudit.app.testing.testing import marked_claim
-    from dpaudit.errors import InvalidParameter
+    from dpaudit.errors import InvalidParameter, UsageError
 
     mark = node.get_closest_marker(_MARK)
-    if mark is None:
-        return None
-    with _told(InvalidParameter):
-        return marked_claim(mark.args, mark.kwargs)
+    try:
+        return None if mark is None else marked_claim(mark.args, mark.kwargs)
+    except (UsageError, InvalidParameter) as error:
+        raise pytest.fail.Exception(str(error), pytrace=False) from None
 
 
 @pytest.fixture
@@ -144,13 +123,13 @@ def dp_curator(request: pytest.FixtureRequest) -> Curator:
     node = request.node
     claim = _claim(node)
     if claim is None:
-        with _told():
-            raise UsageError(
-                "dp_curator without a claim",
-                where=node.nodeid,
-                why="there is nothing that its releases could be held to",
-                remedy="mark the test with @pytest.mark.dp_claim(rho=..., unit=...)",
-            )
+        error = UsageError(
+            "dp_curator without a claim",
+            where=node.nodeid,
+            why="there is nothing that its releases could be held to",
+            remedy="mark the test with @pytest.mark.dp_claim(rho=..., unit=...)",
+        )
+        pytest.fail(str(error), pytrace=False)
     run = ClaimedRun(node.name, claim, audit_seed(node.nodeid, 0, request.config.getoption("--dp-seed")))
     node.stash[_RUN] = run
     return run.curator
@@ -183,13 +162,13 @@ def dp_audit(request: pytest.FixtureRequest) -> Callable[..., Audit]:
     node = request.node
     auditing = request.config.stash[_AUDITING]
     if node.nodeid not in auditing:
-        with _told():
-            raise UsageError(
-                "dp_audit asked for while the test runs",
-                where=node.nodeid,
-                why="each audit's share of the error is fixed when all tests are collected",
-                remedy="name dp_audit among the test's arguments",
-            )
+        error = UsageError(
+            "dp_audit asked for while the test runs",
+            where=node.nodeid,
+            why="each audit's share of the error is fixed when all tests are collected",
+            remedy="name dp_audit among the test's arguments",
+        )
+        pytest.fail(str(error), pytrace=False)
     claim = _claim(node)
     node.stash[_AUDITS] = 0
 
@@ -203,18 +182,14 @@ def dp_audit(request: pytest.FixtureRequest) -> Callable[..., Audit]:
         **run_options: Any,
     ) -> Audit:
         number = node.stash[_AUDITS] = node.stash[_AUDITS] + 1
-        with _told():
-            found = audit(
-                algorithm,
-                pairs,
-                claim=claim,
-                method=method,
-                trials=trials,
-                seed=audit_seed(node.nodeid, number, request.config.getoption("--dp-seed")),
-                # 1/2 + 1/6 + 1/12 + ... = 1: the number of audits in one test is not known in advance.
-                error=SESSION_ERROR / len(auditing) / (number * (number + 1)),
-                run_options=run_options,
-            )
+        # 1/2 + 1/6 + 1/12 + ... = 1: the number of audits in one test is not known in advance.
+        error = SESSION_ERROR / len(auditing) / (number * (number + 1))
+        seed = audit_seed(node.nodeid, number, request.config.getoption("--dp-seed"))
+        plan: Any = {"method": method, "trials": trials, "seed": seed, "error": error}
+        try:
+            found = audit(algorithm, pairs, claim=claim, run_options=run_options, **plan)
+        except UsageError as mistake:
+            raise pytest.fail.Exception(str(mistake), pytrace=False) from None
         node.user_properties.append(("dp_audit", f"{found.verdict} by {found.method}, seed {found.seed}"))
         failure = audit_failure(found, allow_inconclusive=allow_inconclusive)
         if failure is not None:

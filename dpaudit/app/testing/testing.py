@@ -59,12 +59,10 @@ def marked_claim(arguments: tuple[object, ...], fields: Mapping[str, object]) ->
     if arguments or unknown:
         near = difflib.get_close_matches(unknown[0], known, n=1) if unknown else []
         hint = f"did you mean {near[0]}? " if near else ""
-        raise UsageError(
-            f"{unknown[0]!r} is not a field of a claim" if unknown else f"{arguments!r} is no Claim",
-            where=_MARKER,
-            why="a claim with an unknown part cannot be judged",
-            remedy=f"{hint}give a dpaudit.Claim alone, or some of {', '.join(known)}",
-        )
+        what = f"{unknown[0]!r} is not a field of a claim" if unknown else f"{arguments!r} is no Claim"
+        why = "a claim with an unknown part cannot be judged"
+        remedy = f"{hint}give a dpaudit.Claim alone, or some of {', '.join(known)}"
+        raise UsageError(what, where=_MARKER, why=why, remedy=remedy)
     try:
         guarantee = StatedClaim(**fields).required()  # type: ignore[arg-type]
     except UsageError as error:
@@ -108,9 +106,8 @@ def _not_proved(ledger: Ledger, accounting: Accounting) -> str:
     for release, made in zip(accounting.releases, ledger.releases, strict=True):
         if release.verdict is Proof.NOT_PROVED and release.claimed is not None:
             lines.append(f"  release {release.label!r}: {shortfall(release.proved, release.claimed)}")
-            lines.append(
-                f"    {_would_hold(figure(release.proved, proved=True), [made], made.claimed, relation)}"
-            )
+            cost = figure(release.proved, proved=True)
+            lines.append(f"    {_would_hold(cost, [made], made.claimed, relation)}")
     lines += [f"  premise fails: {premise}" for premise in claim.premises if not premise.holds]
     lines += [f"  {words}" for words in total_shortfall(accounting)]
     if accounting.verdict is Proof.NOT_PROVED and accounting.bounds:
@@ -165,16 +162,9 @@ def audit(
     known = [name for profile, name in TRIALS if profile == "pr"]
     if method not in known:
         raise UsageError(f"no method {method!r}", where="dp_audit", remedy=f"methods are {', '.join(known)}")
-    return audit_on_pairs(
-        algorithm,
-        pairs,
-        claim=claim,
-        method=method,
-        trials=TRIALS["pr", method] if trials is None else trials,
-        confidence=1 - error,
-        seed=seed,
-        **run_options,
-    )
+    trials = TRIALS["pr", method] if trials is None else trials
+    effort: Any = {"method": method, "trials": trials, "confidence": 1 - error, "seed": seed}
+    return audit_on_pairs(algorithm, pairs, claim=claim, **effort, **run_options)
 
 
 def audit_failure(found: Audit, *, allow_inconclusive: bool) -> str | None:
@@ -182,7 +172,8 @@ def audit_failure(found: Audit, *, allow_inconclusive: bool) -> str | None:
     if found.verdict is Experiment.NOT_REFUTED:
         return None
     about = "" if found.claim is None else f": {found.claim}"
-    repeat = f"  audit by {found.method}, {found.trials} trials, seed {found.seed}, error {_error(found)}"
+    error = "none" if found.confidence is None else f"{1 - found.confidence:.3g}"
+    repeat = f"  audit by {found.method}, {found.trials} trials, seed {found.seed}, error {error}"
     if found.verdict is Experiment.INCONCLUSIVE:
         if allow_inconclusive:
             return None
@@ -202,11 +193,6 @@ def audit_failure(found: Audit, *, allow_inconclusive: bool) -> str | None:
         lines.append(f"  epsilon at delta {found.delta:g}: {claimed}at least {least}")
         lines.append("    would hold: more noise, or a claim above that bound")
     elif "p-value" in found.refuted_by:
-        lines.append(
-            f"  what was seen has a probability of at most {found.p_value:.3g} where the claim is true"
-        )
+        seen = f"what was seen has a probability of at most {found.p_value:.3g}"
+        lines.append(f"  {seen} where the claim is true")
     return "\n".join([*lines, repeat])
-
-
-def _error(found: Audit) -> str:
-    return "none" if found.confidence is None else f"{1 - found.confidence:.3g}"

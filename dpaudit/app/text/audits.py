@@ -29,26 +29,25 @@ def audit_words(audit: Audit) -> list[RenderableType]:
     parts: list[RenderableType] = [audit_line(audit)]
     if audit.epsilon_lower is not None:
         parts.append(line(f"epsilon >= {lower(audit.epsilon_lower)} at delta {audit.delta}"))
-    parts += bullets("Findings", map(finding_words, audit.findings))
-    if audit.verdict is Experiment.INCONCLUSIVE:
-        parts += bullets("Inconclusive", audit.inconclusive)
-    return parts
+    return [*parts, *bullets("Findings", map(finding_words, audit.findings)), *_inconclusive(audit)]
 
 
 def audit_page(audit: Audit) -> list[RenderableType]:
     """The verdict in one line, what it covers, the figures behind it, and what was not checked."""
     parts: list[RenderableType] = [audit_line(audit), line(_meaning(audit))]
-    parts += bullets("Findings", map(finding_words, audit.findings))
-    parts += bullets("Figures", _figures(audit))
-    if audit.verdict is Experiment.INCONCLUSIVE:
-        parts += bullets("Inconclusive", audit.inconclusive)
-    return [*parts, *not_checked(audit.not_checked)]
+    parts += bullets("Findings", map(finding_words, audit.findings)) + bullets("Figures", _figures(audit))
+    return [*parts, *_inconclusive(audit), *not_checked(audit.not_checked)]
+
+
+def _inconclusive(audit: Audit) -> list[RenderableType]:
+    reasons = audit.inconclusive if audit.verdict is Experiment.INCONCLUSIVE else ()
+    return bullets("Inconclusive", reasons)
 
 
 def audit_json(audit: Audit) -> dict[str, Any]:
     """The audit as plain JSON types, the verdict first; a figure that it does not give is null."""
-    fields = audit.model_dump(mode="json", by_alias=True)
     conditions = [condition.to_json() for condition in audit.not_checked]
+    fields = audit.model_dump(mode="json", by_alias=True)
     return {"verdict": audit.verdict, **fields, "not_checked": conditions}
 
 
@@ -77,10 +76,8 @@ def _meaning(audit: Audit) -> str:
         case Experiment.REFUTED:
             return f"the audit refutes {guarantee} in {of}"
         case Experiment.NOT_REFUTED:
-            return (
-                f"the audit found no evidence against {guarantee} in {of}; "
-                "this does not show that the claim is true"
-            )
+            found = f"the audit found no evidence against {guarantee} in {of}"
+            return f"{found}; this does not show that the claim is true"
         case Experiment.INCONCLUSIVE:
             return f"the audit cannot tell whether {guarantee} is violated in {of}"
 
@@ -92,23 +89,17 @@ def _figures(audit: Audit) -> list[str]:
         claimed = "" if audit.epsilon_claimed is None else f"; claimed {audit.epsilon_claimed:.6g}"
         figures.append(f"epsilon >= {lower(audit.epsilon_lower)} at delta {audit.delta:g}{sure}{claimed}")
     if audit.mu_lower is not None:
-        claimed = ""
-        if audit.claim is not None and isinstance(audit.claim.guarantee, GDP):
-            claimed = f"; claimed {audit.claim.guarantee.mu:.6g}"
+        guarantee = audit.claim and audit.claim.guarantee
+        claimed = f"; claimed {guarantee.mu:.6g}" if isinstance(guarantee, GDP) else ""
         figures.append(f"mu >= {lower(audit.mu_lower)}{sure}{claimed}")
     if audit.p_value is not None:
         figures.append(f"p-value of the claim {audit.p_value:.3g}")
-    runs = {
-        "replay": counted(audit.trials, "replay", "replays") + " in each direction",
-        "one-run": counted(audit.trials, "canary", "canaries"),
-    }.get(audit.method, counted(audit.trials, "run", "runs") + " a side")
-    if audit.largest_refutable_epsilon is None:
-        figures.append(runs)
-    elif could_refute_any(audit):
-        figures.append(f"{runs}: any epsilon could have been refuted")
-    else:
+    names = {"replay": ("replay", "replays"), "one-run": ("canary", "canaries")}
+    runs = counted(audit.trials, *names.get(audit.method, ("run", "runs")))
+    runs += {"replay": " in each direction", "one-run": ""}.get(audit.method, " a side")
+    if could_refute_any(audit):
+        runs += ": any epsilon could have been refuted"
+    elif audit.largest_refutable_epsilon is not None:
         most = f"epsilon {lower(audit.largest_refutable_epsilon)} at delta {audit.delta:g}"
-        figures.append(f"{runs}: at most {most} could have been refuted")
-    if audit.event is not None:
-        figures.append(f"tested: {audit.event}")
-    return figures
+        runs += f": at most {most} could have been refuted"
+    return [*figures, runs] if audit.event is None else [*figures, runs, f"tested: {audit.event}"]

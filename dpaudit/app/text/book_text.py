@@ -14,16 +14,14 @@ from dpaudit.claims.guarantees import GDP, ZCDP, AnyGuarantee, ApproxDP, PureDP
 
 
 def _scales(budget: AnyGuarantee, deltas: tuple[float, ...]) -> list[AnyGuarantee]:
-    """On which scales a budget is shown: its own, and those that it implies."""
+    """On which scales a budget is shown beside its own: those that it may imply."""
     wanted: list[AnyGuarantee] = [ZCDP(rho=0.0), GDP(mu=0.0), PureDP(epsilon=0.0)]
-    wanted = [one for one in wanted if type(one) is not type(budget)]
-    approximate = [ApproxDP(epsilon=0.0, delta=delta) for delta in deltas]
-    return [*wanted, *approximate]
+    wanted += [ApproxDP(epsilon=0.0, delta=delta) for delta in deltas]
+    return [one for one in wanted if type(one) is not type(budget)]
 
 
 def _implied(cost: AnyGuarantee, wanted: AnyGuarantee) -> AnyGuarantee | None:
-    found = budget_bounds(cost, wanted)
-    return found[0].guarantee if found else None
+    return next((bound.guarantee for bound in budget_bounds(cost, wanted)), None)
 
 
 def _rows(account: Account, deltas: tuple[float, ...]) -> list[list[str]]:
@@ -33,11 +31,10 @@ def _rows(account: Account, deltas: tuple[float, ...]) -> list[list[str]]:
     *own, left = map(leading_figure, costs)
     rows = [[kind[type(account.budget)], *map(upper, own), lower(left)]]
     for wanted in _scales(account.budget, deltas):
-        implied = [_implied(cost, wanted) for cost in costs]
-        if None in implied:
-            continue
-        name = f"epsilon at {wanted.delta:g}" if isinstance(wanted, ApproxDP) else kind[type(wanted)]
-        rows.append([name, *(upper(leading_figure(one)) for one in implied if one is not None)])
+        implied = [one for one in (_implied(cost, wanted) for cost in costs) if one is not None]
+        if len(implied) == len(costs):
+            name = f"epsilon at {wanted.delta:g}" if isinstance(wanted, ApproxDP) else kind[type(wanted)]
+            rows.append([name, *map(upper, map(leading_figure, implied))])
     return rows
 
 
@@ -46,11 +43,10 @@ def account_text(account: Account, deltas: tuple[float, ...], *, history: bool) 
     head = ("scale", "budget", "spent", "with reserved", "left for one run")
     parts: list[RenderableType] = [line(about(account)), line(), table(head, _rows(account, deltas)), line()]
     if history:
-        events = [
-            (e.at, e.reservation, e.action, e.cost, (e.ledger_hash or "")[:16], e.note)
-            for e in account.events
-        ]
-        parts += [table(("at", "reservation", "event", "counts", "ledger", "note"), events), line()]
+        hashes = [(e.ledger_hash or "")[:16] for e in account.events]
+        events = zip(account.events, hashes, strict=True)
+        cells = [(e.at, e.reservation, e.action, e.cost, ledger, e.note) for e, ledger in events]
+        parts += [table(("at", "reservation", "event", "counts", "ledger", "note"), cells), line()]
     elif account.entries:
         entries = [(e.reservation, e.state, e.cost, e.note) for e in account.entries]
         parts += [table(("reservation", "state", "counts", "note"), entries), line()]
@@ -60,14 +56,9 @@ def account_text(account: Account, deltas: tuple[float, ...], *, history: bool) 
 def account_json(account: Account, deltas: tuple[float, ...]) -> dict[str, Any]:
     """The same, every event included."""
     costs = {name: getattr(account, name) for name in ("budget", "spent", "committed", "remaining")}
-    implied = {
-        name: [
-            found.to_json()
-            for wanted in _scales(account.budget, deltas)
-            if (found := _implied(cost, wanted)) is not None
-        ]
-        for name, cost in costs.items()
-    }
+    scales = _scales(account.budget, deltas)
+    found = {name: [_implied(cost, wanted) for wanted in scales] for name, cost in costs.items()}
+    implied = {name: [one.to_json() for one in each if one is not None] for name, each in found.items()}
     return {
         **{name: getattr(account, name) for name in ("dataset", "unit", "neighbouring", "trust_model")},
         **{name: cost.to_json() for name, cost in costs.items()},
@@ -78,7 +69,5 @@ def account_json(account: Account, deltas: tuple[float, ...]) -> dict[str, Any]:
 
 def about(account: Account) -> str:
     """One line: whose budget, and what it is."""
-    return (
-        f"{account.dataset}: {account.budget} per {account.unit} "
-        f"({account.neighbouring}, {account.trust_model})"
-    )
+    terms = f"({account.neighbouring}, {account.trust_model})"
+    return f"{account.dataset}: {account.budget} per {account.unit} {terms}"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
+import itertools
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -23,14 +24,7 @@ Status = Literal["new", "costlier", "changed", "cheaper", "gone"]
 
 @dataclass(frozen=True)
 class Side:
-    """One of the two runs.
-
-    Attributes:
-        terms: what a figure is about; figures under different terms are not compared.
-        claim: the guarantee that it claims.
-        total: its tightest bound.
-        releases: its accounts.
-    """
+    """One of the two runs, with its tightest bound; figures under different terms are not compared."""
 
     terms: Mapping[str, str]
     claim: AnyGuarantee | None
@@ -40,27 +34,22 @@ class Side:
     @classmethod
     def of_certificate(cls, certificate: Certificate) -> Side:
         """What a certificate says."""
-        total = certificate.bounds[0] if certificate.bounds else None
+        total = next(iter(certificate.bounds), None)
         terms = _terms(certificate, certificate.view)
         return cls(terms, certificate.claim.guarantee, total, certificate.releases)
 
     @classmethod
     def of_ledger(cls, header: Header, accounting: Accounting) -> Side:
         """What accounting makes of a ledger."""
-        claim, own = accounting.claim, header.claim
-        view = View.ALL_RELEASES if claim is None else claim.view
-        total = accounting.bounds[0] if accounting.bounds else None
-        return cls(_terms(header, view), None if own is None else own.guarantee, total, accounting.releases)
+        claimed = None if header.claim is None else header.claim.guarantee
+        view = View.ALL_RELEASES if accounting.claim is None else accounting.claim.view
+        total = next(iter(accounting.bounds), None)
+        return cls(_terms(header, view), claimed, total, accounting.releases)
 
 
 @dataclass(frozen=True)
 class Change:
-    """One release that is not what it was.
-
-    Attributes:
-        growth: by how much its own cost grew; None where the two are on different scales.
-        why: what of it changed.
-    """
+    """One release that is not what it was; `growth` of its own cost is None across different scales."""
 
     label: str
     status: Status
@@ -91,9 +80,7 @@ class Comparison:
     def claim_grew(self) -> Grew:
         """Whether less is promised; a claim that was taken back promises nothing."""
         base, head = self.base.claim, self.head.claim
-        if base is None or head is None:
-            return base is not None
-        return _grew(base, head)
+        return base is not None if base is None or head is None else _grew(base, head)
 
     @property
     def total_grew(self) -> Grew:
@@ -109,7 +96,7 @@ class Comparison:
         if self.terms:
             return None
         answers = {self.claim_grew, self.total_grew}
-        return True if True in answers else None if None in answers else False
+        return True in answers or (None if None in answers else False)
 
     def changes(self) -> list[Change]:
         """The releases that changed, those that grew most first."""
@@ -117,7 +104,9 @@ class Comparison:
         found = [_only(head[key], "new") for key in head if key not in base]
         found += [_only(base[key], "gone") for key in base if key not in head]
         both = (_change(base[key], head[key]) for key in head if key in base)
-        return sorted([*found, *(change for change in both if change is not None)], key=_order)
+        found += (change for change in both if change is not None)
+        # What cannot be compared comes first.
+        return sorted(found, key=lambda change: (change.growth is not None, -(change.growth or 0.0)))
 
 
 def _terms(of: Certificate | Header, view: View) -> dict[str, str]:
@@ -129,9 +118,8 @@ def _terms(of: Certificate | Header, view: View) -> dict[str, str]:
 
 def _grew(base: AnyGuarantee, head: AnyGuarantee) -> Grew:
     """Whether a guarantee is weaker than another, beyond the tolerance of claims."""
-    if base.kind != head.kind or (
-        isinstance(base, RDP) and isinstance(head, RDP) and base.alpha != head.alpha
-    ):
+    orders = [one.alpha for one in (base, head) if isinstance(one, RDP)]
+    if base.kind != head.kind or len(set(orders)) > 1:
         return None
     pairs = [(leading_figure(base), leading_figure(head))]
     if isinstance(base, ApproxDP) and isinstance(head, ApproxDP):
@@ -143,51 +131,35 @@ def _grew(base: AnyGuarantee, head: AnyGuarantee) -> Grew:
 
 def _by_label(releases: Sequence[ReleaseAccount]) -> dict[tuple[str, int], ReleaseAccount]:
     """Releases by label; those that share one are matched by their order."""
-    seen: Counter[str] = Counter()
-    found = {}
-    for release in releases:
-        found[release.label, seen[release.label]] = release
-        seen[release.label] += 1
-    return found
+    places: defaultdict[str, Iterator[int]] = defaultdict(itertools.count)
+    return {(release.label, next(places[release.label])): release for release in releases}
 
 
 def _only(release: ReleaseAccount, status: Literal["new", "gone"]) -> Change:
     """A release that only one of the two runs has."""
     cost, figure_ = _cost(release), leading_figure(release.proved)
     facts = ", ".join(f"{name} {value}" for name, value in _facts(release).items())
-    if status == "new":
-        return Change(release.label, status, "", cost, figure_, facts)
-    return Change(release.label, status, cost, "", -figure_, facts)
+    before, after, growth = ("", cost, figure_) if status == "new" else (cost, "", -figure_)
+    return Change(release.label, status, before, after, growth, facts)
 
 
 def _change(base: ReleaseAccount, head: ReleaseAccount) -> Change | None:
-    grew = _grew(base.proved, head.proved)
-    why = ", ".join(_differences(base, head))
-    if grew is False and not _grew(head.proved, base.proved) and not why:
+    grew, shrank = _grew(base.proved, head.proved), _grew(head.proved, base.proved)
+    before, after = _facts(base), _facts(head)
+    why = ", ".join(
+        f"{name} {before.get(name, 'none')} -> {after.get(name, 'none')}"
+        for name in {**before, **after}
+        if before.get(name) != after.get(name)
+    )
+    if grew is False and not shrank and not why:
         return None
     growth = None if grew is None else leading_figure(head.proved) - leading_figure(base.proved)
-    status: Status = "changed"
-    if grew:
-        status = "costlier"
-    elif grew is False and _grew(head.proved, base.proved):
-        status = "cheaper"
+    status: Status = "costlier" if grew else "cheaper" if shrank else "changed"
     return Change(head.label, status, _cost(base), _cost(head), growth, why)
-
-
-def _order(change: Change) -> tuple[bool, float]:
-    """What cannot be compared first, then by growth."""
-    return change.growth is not None, -(change.growth or 0.0)
 
 
 def _cost(release: ReleaseAccount) -> str:
     return figure(release.proved, proved=True)
-
-
-def _differences(base: ReleaseAccount, head: ReleaseAccount) -> Iterator[str]:
-    before, after = _facts(base), _facts(head)
-    for name in {**before, **after}:
-        if before.get(name) != after.get(name):
-            yield f"{name} {before.get(name, 'none')} -> {after.get(name, 'none')}"
 
 
 def _facts(release: ReleaseAccount) -> dict[str, str]:

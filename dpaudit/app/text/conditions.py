@@ -9,7 +9,7 @@ from rich.console import RenderableType
 
 from dpaudit.app.text.output import bullets, counted
 from dpaudit.app.text.streams import printable
-from dpaudit.certificate.conditions import Code, Condition, Releases
+from dpaudit.certificate.conditions import Code, Condition
 
 #: Each stands under the heading "Not checked". Fields in braces are filled from the condition's parameters.
 SENTENCES: Final[Mapping[Code, str]] = {
@@ -85,26 +85,22 @@ SENTENCES: Final[Mapping[Code, str]] = {
     ),
 }
 
-_REPLAYED = {
-    None: "",
-    False: "an audit by replay tests it",
-    True: "the audit by replay tested it on its pairs",
-}
-_ENDED_BY = {None: "", "interrupt": "Ctrl-C", "time-limit": "the time limit"}
+_REPLAYED = {False: "an audit by replay tests it", True: "the audit by replay tested it on its pairs"}
+_ENDED_BY = {"interrupt": "Ctrl-C", "time-limit": "the time limit"}
 
 
 def sentence(condition: Condition) -> str:
     """A condition in words, on one line of printable characters."""
-    words = SENTENCES[condition.code].format(
-        releases="" if condition.releases is None else _releases(condition.releases),
-        text=condition.text,
-        replayed=_REPLAYED[condition.replayed],
-        ended_by=_ENDED_BY[condition.ended_by],
-        draws=condition.draws,
-        accountant=condition.accountant,
-        path=condition.path,
-    )
-    return printable(" ".join(words.split()))
+    fields = dict(condition)
+    if condition.releases is not None:
+        releases = condition.releases
+        labels = ", ".join(map(repr, releases.labels)) + (", ..." if releases.more_labels else "")
+        fields["releases"] = f"{counted(releases.number, 'release', 'releases')}: {labels}"
+    if condition.replayed is not None:
+        fields["replayed"] = _REPLAYED[condition.replayed]
+    if condition.ended_by is not None:
+        fields["ended_by"] = _ENDED_BY[condition.ended_by]
+    return printable(" ".join(SENTENCES[condition.code].format(**fields).split()))
 
 
 def sentences(conditions: Iterable[Condition]) -> list[str]:
@@ -115,8 +111,3 @@ def sentences(conditions: Iterable[Condition]) -> list[str]:
 def not_checked(conditions: Iterable[Condition]) -> list[RenderableType]:
     """What was not checked, as a list under that heading."""
     return bullets("Not checked", sentences(conditions))
-
-
-def _releases(releases: Releases) -> str:
-    labels = ", ".join(map(repr, releases.labels)) + (", ..." if releases.more_labels else "")
-    return f"{counted(releases.number, 'release', 'releases')}: {labels}"

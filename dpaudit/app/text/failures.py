@@ -41,25 +41,21 @@ def report(ctx: click.Context, error: Exception) -> int:
     """Print an error with its four parts; return the exit code it stands for."""
     if is_closed_pipe(error):
         return silenced()
+    if isinstance(error, DpauditError):
+        words = str(error)
+    elif isinstance(error, OSError):
+        place = f"{error.filename}: " if error.filename is not None else ""
+        words = f"{place}{error.strerror or error}"
+    else:
+        words = (
+            f"{type(error).__name__}: {error}\n"
+            "  why: this is a fault in dpaudit itself, so nothing was judged\n"
+            "  do:  run again with --traceback, and report what it prints"
+        )
     try:
-        return _reported(ctx, error)
+        if ctx.meta.get(_TRACEBACK):
+            note("".join(traceback.format_exception(error)).rstrip())
+        note(f"error: {words}")
     except NobodyReads:
         return silenced()
-
-
-def _reported(ctx: click.Context, error: Exception) -> int:
-    if ctx.meta.get(_TRACEBACK):
-        note("".join(traceback.format_exception(error)).rstrip())
-    if isinstance(error, DpauditError):
-        note(f"error: {error}")
-        return error.exit_status
-    if isinstance(error, OSError):
-        place = f"{error.filename}: " if error.filename is not None else ""
-        note(f"error: {place}{error.strerror or error}")
-        return EXIT_INPUT
-    note(
-        f"error: {type(error).__name__}: {error}\n"
-        "  why: this is a fault in dpaudit itself, so nothing was judged\n"
-        "  do:  run again with --traceback, and report what it prints"
-    )
-    return EXIT_INPUT
+    return error.exit_status if isinstance(error, DpauditError) else EXIT_INPUT

@@ -24,31 +24,18 @@ _Verb = TypeVar("_Verb", bound=Callable[..., Any])
 #: A table shows no more rows than this, and says how many it leaves out.
 MOST_ROWS = 40
 
-#: Below this width no column of a table is kept from wrapping, else the others would vanish.
-_ROOM = 78
 _NARROWEST = 40
-
 _STYLES = {
-    "PROVED": "green",
-    "NOT_REFUTED": "green",
-    "holds": "green",
-    "NOT_PROVED": "bold red",
-    "REFUTED": "bold red",
-    "FAILS": "bold red",
-    "DISAGREES:": "bold red",
+    **dict.fromkeys(("PROVED", "NOT_REFUTED", "holds"), "green"),
+    **dict.fromkeys(("NOT_PROVED", "REFUTED", "FAILS", "DISAGREES:"), "bold red"),
     "INCONCLUSIVE": "yellow",
 }
 
 
 def output_format_option(verb: _Verb) -> _Verb:
     """``--output-format text|json``."""
-    return click.option(
-        "--output-format",
-        type=click.Choice(["text", "json"]),
-        default="text",
-        show_default=True,
-        help="json: JSON alone on stdout.",
-    )(verb)
+    kind, words = click.Choice(["text", "json"]), "json: JSON alone on stdout."
+    return click.option("--output-format", type=kind, default="text", show_default=True, help=words)(verb)
 
 
 def print_json(answer: Any) -> None:
@@ -57,18 +44,13 @@ def print_json(answer: Any) -> None:
 
 
 def print_text(*parts: RenderableType) -> None:
-    """Tables and lines on stdout, as wide as the terminal, or 80 columns (or COLUMNS) where there is none.
-
-    Colour follows the terminal and NO_COLOR.
-    """
+    """Tables and lines on stdout; colour follows the terminal and NO_COLOR."""
     console = Console(highlight=False, markup=False, emoji=False, width=_columns())
-    with (
-        console.capture() as captured
-    ):  # written by us: rich would exit with 1, "not proved", on a closed pipe
+    # Captured and written by us: rich would exit with 1, "not proved", on a closed pipe.
+    with console.capture() as captured:
         for part in parts:
             console.print(part, soft_wrap=isinstance(part, Text) and part.no_wrap is True)
-    text = "\n".join(line.rstrip() for line in captured.get().split("\n"))
-    write(sys.stdout, text)
+    write(sys.stdout, "\n".join(line.rstrip() for line in captured.get().split("\n")))
 
 
 def line(*words: object) -> Text:
@@ -96,11 +78,9 @@ def bullets(head: Text | str, lines: Iterable[object]) -> list[RenderableType]:
 
 
 def table(columns: Iterable[str], rows: Iterable[Iterable[object]], *, whole: Iterable[str] = ()) -> Table:
-    """A table whose `whole` columns stay on one line while the others wrap, if there is room for that.
-
-    Nor is a word of a heading broken, if there is room.
-    """
-    names, kept = list(columns), set(whole) if _columns() >= _ROOM else set()
+    """A table whose `whole` columns and headings' words stay on one line if there is room; others wrap."""
+    # Below 78 columns none is kept from wrapping, else the others would vanish.
+    names, kept = list(columns), set(whole) if _columns() >= 78 else set()
     cells = [[line("" if cell is None else cell) for cell in row] for row in rows]
     natural = [max(map(cell_len, (name, *(row[i].plain for row in cells)))) for i, name in enumerate(names)]
     words = [max(map(cell_len, name.split()), default=0) for name in names]

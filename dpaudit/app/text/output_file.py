@@ -42,7 +42,8 @@ def _plain(value: Any, place: str) -> Any:
     if isinstance(value, numbers.Integral):
         return int(value)
     if isinstance(value, float):
-        return float(value) if math.isfinite(value) else _NAMES[str(float(value))]
+        names = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
+        return float(value) if math.isfinite(value) else names[str(float(value))]
     if isinstance(value, BaseModel):
         return _object({name: getattr(value, name) for name in type(value).model_fields}, place)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
@@ -62,6 +63,3 @@ def _object(fields: Mapping[str, Any], place: str) -> dict[str, Any]:
 
 def _refused(value: Any, place: str) -> Any:
     raise NoJSON(f"{place} is a {type(value).__module__}.{type(value).__qualname__}")
-
-
-_NAMES = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}

@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from rich.console import Console
@@ -24,13 +23,9 @@ LONG = 20_000_000
 
 
 class Progress:
-    """Say after each finished part how many there are: as a bar on a terminal, else in plain lines.
+    """Say after each finished part how many of a `total` there are: a bar on a terminal, else plain lines.
 
-    Used in a ``with`` block it leaves the terminal as it was, whatever happens.
-
-    Args:
-        total: how many parts there are.
-        what: what they are called.
+    Used in a ``with`` block it leaves the terminal as it was, whatever happens. `what` names the parts.
     """
 
     def __init__(self, total: int, what: str) -> None:
@@ -39,24 +34,23 @@ class Progress:
         self._kept: int | None = None
         self._begun = self._said = time.monotonic()
         self._tenth = -1
-        self._bar = _bar() if sys.stderr.isatty() else None
+        self._bar: Bar | None = None
+        if sys.stderr.isatty():
+            detail = TextColumn("{task.fields[detail]}", markup=False)
+            name = TextColumn("{task.description}", markup=False)
+            columns = (MofNCompleteColumn(), name, BarColumn(), TimeRemainingColumn(), detail)
+            console = Console(stderr=True)
+            self._bar = Bar(*columns, console=console, redirect_stdout=False, redirect_stderr=False)
         self._task = None if self._bar is None else self._bar.add_task(what, total=total, detail="")
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         self.close()
 
     def __call__(self, done: int, detail: str = "") -> None:
-        """Note that `done` parts are finished; the first call tells what was finished before.
-
-        Args:
-            done: how many.
-            detail: what is known by now, in a few words.
-        """
+        """Note that `done` parts are finished, and a few words; the first call tells what was before."""
         if self._kept is None:
             self._kept = done
             self._begun = time.monotonic()
@@ -69,34 +63,16 @@ class Progress:
             return
         tenth, now = 10 * done // max(self.total, 1), time.monotonic()
         if tenth != self._tenth or now - self._said >= INTERVAL:
-            note(self._words() + (f"; {detail}" if detail else ""))
+            words, new = f"{done} of {self.total} {self.what}", done - self._kept
+            if new and done < self.total:
+                words += f", about {(now - self._begun) / new * (self.total - done):.0f} s left"
+            note(words + (f"; {detail}" if detail else ""))
             self._tenth, self._said = tenth, now
 
     def close(self) -> None:
         """Leave the last state standing."""
         if self._bar is not None:
             self._bar.stop()
-
-    def _words(self) -> str:
-        words = f"{self.done} of {self.total} {self.what}"
-        new = self.done - (self._kept or 0)
-        if new and self.done < self.total:
-            left = (time.monotonic() - self._begun) / new * (self.total - self.done)
-            words += f", about {left:.0f} s left"
-        return words
-
-
-def _bar() -> Bar:
-    return Bar(
-        MofNCompleteColumn(),
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        TimeRemainingColumn(),
-        TextColumn("{task.fields[detail]}", markup=False),
-        console=Console(stderr=True),
-        redirect_stdout=False,
-        redirect_stderr=False,
-    )
 
 
 @contextmanager

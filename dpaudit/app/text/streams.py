@@ -6,7 +6,7 @@ import errno
 import os
 import sys
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 EXIT_PIPE = 141  # 128 and the number of the signal, as shells have it
 
@@ -27,12 +27,17 @@ def printable(text: str) -> str:
     )
 
 
-def write(stream: IO[str], text: str) -> None:
-    """Write and flush.
+def all_printable(value: Any) -> Any:
+    """The same with every text in its fields and items printable."""
+    if isinstance(value, dict):
+        return {name: all_printable(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [all_printable(item) for item in value]
+    return printable(value) if isinstance(value, str) else value
 
-    Raises:
-        NobodyReads: the other end of the pipe is closed.
-    """
+
+def write(stream: IO[str], text: str) -> None:
+    """Write and flush; raise `NobodyReads` where the other end of the pipe is closed."""
     # A label may hold characters that the terminal's encoding lacks: an escape is better than a traceback.
     encoding = getattr(stream, "encoding", None) or "utf-8"
     try:

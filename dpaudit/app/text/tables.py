@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, assert_never
+from typing import Any
 
 from rich.console import RenderableType
-from rich.text import Text
 
 from dpaudit.app.text.output import MOST_ROWS, bullets, line, table, upper
-from dpaudit.certificate.certificate import Certificate
 from dpaudit.certificate.verdicts import Accounting, Proof, ReleaseAccount, ReleaseGroup, leading_figure
 from dpaudit.claims.bounds import Bound
 from dpaudit.claims.claims import Claim
-from dpaudit.claims.guarantees import GDP, RDP, ZCDP, AnyGuarantee, ApproxDP, PureDP
+from dpaudit.claims.guarantees import RDP, AnyGuarantee, ApproxDP, figures
 from dpaudit.ledger.releases import Release
 from dpaudit.mechanisms import AnyMechanism
 
@@ -21,8 +19,7 @@ from dpaudit.mechanisms import AnyMechanism
 def accounting_table(accounting: Accounting) -> list[RenderableType]:
     """Every release with its mechanism, sensitivity, claimed and computed cost; and the total.
 
-    Of more than a screenful, those whose labels differ in a number alone share a row, and those that fail
-    have their own.
+    Of very many, those whose labels differ in a number alone share a row; those that fail have their own.
     """
     overview, notes = accounting.overview, []
     if overview.total <= MOST_ROWS:
@@ -42,17 +39,12 @@ def accounting_table(accounting: Accounting) -> list[RenderableType]:
             f"costliest one, and --output-format json lists {len(accounting.releases)}"
         )
     if accounting.claim is not None:
-        best = f"{bound_figure(accounting.bounds[0])}" if accounting.bounds else "none known"
+        best = bound_figure(accounting.bounds[0]) if accounting.bounds else "none known"
         rows.append(["total", "", "", figure(accounting.claim.guarantee), best, accounting.verdict])
     elif accounting.bounds:
         rows.append(["total", "", "", "", bound_figure(accounting.bounds[0]), ""])
     columns = ("release", "mechanism", "sensitivity", "claimed", "computed", "verdict")
     return [table(columns, rows, whole=("claimed", "computed", "verdict")), *map(line, notes)]
-
-
-def opinion_line(certificate: Certificate) -> Text:
-    """What another library's accountant says of the proved figure."""
-    return line("second opinion", *str(certificate.second_opinion).split(" ", 1))
 
 
 def bound_words(accounting: Accounting) -> list[str]:
@@ -73,25 +65,13 @@ def _group_row(group: ReleaseGroup) -> list[object]:
     verdict = None
     if group.claimed:
         verdict = Proof.NOT_PROVED if group.failed else Proof.PROVED
-    return [
-        f"{group.pattern} ({group.number})",
-        group.costliest.mechanism.kind,
-        "",
-        "",
-        f"<= {figure(group.costliest.proved, proved=True)}",
-        verdict,
-    ]
+    most = f"<= {figure(group.costliest.proved, proved=True)}"
+    return [f"{group.pattern} ({group.number})", group.costliest.mechanism.kind, "", "", most, verdict]
 
 
 def _account_row(release: ReleaseAccount) -> list[object]:
-    return [
-        times(release.label, release.count),
-        mechanism_words(release.mechanism),
-        sensitivity_words(release.mechanism),
-        "" if release.claimed is None else figure(release.claimed),
-        figure(release.proved, proved=True),
-        release.verdict,
-    ]
+    *stated, _, claimed = release_rows([release])[0]
+    return [*stated, claimed, figure(release.proved, proved=True), release.verdict]
 
 
 def shortfalls(accounting: Accounting) -> list[RenderableType]:
@@ -111,18 +91,19 @@ def total_shortfall(accounting: Accounting) -> list[str]:
     claim = accounting.claim
     if claim is None or accounting.verdict is not Proof.NOT_PROVED:
         return []
+    words = f"claimed {claim.guarantee}; no accountant has a finite bound on that scale"
     if accounting.bounds:
-        return [f"total: {shortfall(accounting.bounds[0].guarantee, claim.guarantee)}"]
-    return [f"total: claimed {claim.guarantee}; no accountant has a finite bound on that scale"]
+        words = shortfall(accounting.bounds[0].guarantee, claim.guarantee)
+    return [f"total: {words}"]
 
 
 def premises(claim: Claim | None) -> list[RenderableType]:
     """The premises of a claim, each with whether it holds."""
     stated = () if claim is None else claim.premises
-    lines = [
-        f"{'holds' if p.holds else 'FAILS'}  {p}" + (f"  ({p.source})" if p.source else "") for p in stated
-    ]
-    return bullets("Premises", lines)
+    sources = [f"  ({premise.source})" if premise.source else "" for premise in stated]
+    verdicts = ["holds" if premise.holds else "FAILS" for premise in stated]
+    found = zip(verdicts, stated, sources, strict=True)
+    return bullets("Premises", [f"{verdict}  {premise}{source}" for verdict, premise, source in found])
 
 
 def shortfall(proved: AnyGuarantee, claimed: AnyGuarantee) -> str:
@@ -189,16 +170,8 @@ def figure(guarantee: AnyGuarantee, *, proved: bool = False) -> str:
     """A guarantee in a table's cell; proved ones rounded up."""
     number = leading_figure(guarantee)
     shown = upper(number) if proved else f"{number:.6g}"
-    match guarantee:
-        case ZCDP():
-            return f"rho {shown}"
-        case GDP():
-            return f"mu {shown}"
-        case PureDP():
-            return f"epsilon {shown}"
-        case ApproxDP():
-            return f"({shown}, {guarantee.delta:g})"
-        case RDP():
-            return f"({guarantee.alpha:g}, {shown})-RDP"
-        case _:
-            assert_never(guarantee)
+    if isinstance(guarantee, ApproxDP):
+        return f"({shown}, {guarantee.delta:g})"
+    if isinstance(guarantee, RDP):
+        return f"({guarantee.alpha:g}, {shown})-RDP"
+    return f"{next(iter(figures(guarantee)))} {shown}"

@@ -24,30 +24,15 @@ METHODS = ("threshold", "sequential", "replay")
 def zoo() -> Mapping[str, Specimen]:
     """The auditors' zoo, and a whole algorithm among the innocents."""
     algorithm = DPAPVI(random_mdp(2, 2, 2, seed=1).rewards, PureDP(epsilon=1.0))
-    apvi = Specimen(
-        algorithm,
-        algorithm.worst_pairs()[0],
-        1.0,
-        "Qiao and Wang 2023: correct; the truth is that of all its releases",
-        most_trials=500,
-    )
-    return {**ZOO, "dp-apvi": apvi}
+    source = "Qiao and Wang 2023: correct; the truth is that of all its releases"
+    return {**ZOO, "dp-apvi": Specimen(algorithm, algorithm.worst_pairs()[0], 1.0, source, most_trials=500)}
 
 
 def show_zoo(*, trials: int, seed: int, confidence: float, output_format: str) -> int:
-    """Print the table: mechanism, claim, truth, each auditor's bound, runs and time.
+    """Print the table: mechanism, claim, truth, each auditor's bound, runs on each side and time.
 
-    Args:
-        trials: runs on each side; 100 000 refute every broken one.
-        seed: root seed.
-        confidence: with which everything in the table holds together.
-        output_format: ``text`` or ``json``.
-
-    Returns:
-        The exit code: 0 if every broken mechanism is refuted and no innocent is, else 1.
-
-    Raises:
-        InvalidParameter: no trials, an invalid seed, or a confidence outside (0, 1).
+    Everything in it holds together with the confidence. The exit code is 0 if every broken mechanism is
+    refuted and no innocent is, else 1.
     """
     rows = []
     for row in zoo_rows(zoo(), trials=trials, seed=seed, confidence=confidence):
@@ -58,37 +43,27 @@ def show_zoo(*, trials: int, seed: int, confidence: float, output_format: str) -
         print_json({"right": right, "confidence": confidence, "rows": [_json(row) for row in rows]})
     else:
         columns = ("mechanism", "claim", "truth", *METHODS, "refuted", "runs", "s")
-        print_text(
-            table(columns, map(_cells, rows)),
-            line(),
-            line(f"{right} of {len(rows)} verdicts are right; figures are epsilons at the claim's delta"),
-            *map(line, _wrong(rows, trials)),
-            line(
-                f"all bounds hold together with confidence {assured(confidence)}; "
-                f"runs on each side; seed {seed}"
-            ),
-        )
+        words = [f"{right} of {len(rows)} verdicts are right; figures are epsilons at the claim's delta"]
+        words += _wrong(rows, trials)
+        sure = f"all bounds hold together with confidence {assured(confidence)}"
+        words.append(f"{sure}; runs on each side; seed {seed}")
+        print_text(table(columns, map(_cells, rows)), line(), *map(line, words))
     return 0 if right == len(rows) else EXIT_NOT_PROVED
 
 
 def _wrong(rows: Sequence[ZooRow], trials: int) -> list[str]:
     """Which verdicts are not right, and what that says."""
-    missed = [row.name for row in rows if not row.right and not row.specimen.innocent]
-    blamed = [row.name for row in rows if not row.right and row.specimen.innocent]
-    words = []
-    if missed:
-        why = (
-            "That many runs refuted every one when this was written: an auditor has lost power"
-            if trials >= ENOUGH_TRIALS
-            else f"What tells may be too rare for so few runs: --trials {ENOUGH_TRIALS} refuted every one"
-        )
-        words.append(f"broken, and not refuted: {', '.join(missed)}. {why}")
-    if blamed:
-        words.append(
-            f"innocent, and refuted: {', '.join(blamed)}. By chance that happens in a table with no "
-            "more than the probability that the confidence leaves; with another --seed too, it is a fault"
-        )
-    return words
+    missed = ", ".join(row.name for row in rows if not row.right and not row.specimen.innocent)
+    blamed = ", ".join(row.name for row in rows if not row.right and row.specimen.innocent)
+    why = f"What tells may be too rare for so few runs: --trials {ENOUGH_TRIALS} refuted every one"
+    if trials >= ENOUGH_TRIALS:
+        why = "That many runs refuted every one when this was written: an auditor has lost power"
+    chance = (
+        "By chance that happens in a table with no more than the probability that the confidence leaves; "
+        "with another --seed too, it is a fault"
+    )
+    words = [f"broken, and not refuted: {missed}. {why}"] if missed else []
+    return [*words, f"innocent, and refuted: {blamed}. {chance}"] if blamed else words
 
 
 def _cells(row: ZooRow) -> list[object]:

@@ -10,17 +10,10 @@ from typing import Any, cast
 import click
 from click.core import ParameterSource
 
+from dpaudit.app.options import targets
 from dpaudit.app.options.audit_options import METHODS, Settings, settings_options
 from dpaudit.app.options.claim_options import StatedClaim, claim_options, users_option
 from dpaudit.app.options.foreign_code import foreign_code
-from dpaudit.app.options.targets import (
-    Target,
-    load_pair,
-    load_target,
-    pair_option,
-    pairs_of,
-    parameter_option,
-)
 from dpaudit.app.text.audits import audit_json, audit_page
 from dpaudit.app.text.failures import EXIT_INCONCLUSIVE, EXIT_NOT_PROVED, traceback_option
 from dpaudit.app.text.output import line, lower, output_format_option, print_json, print_text
@@ -58,14 +51,14 @@ Exits 0 if not refuted, 1 if refuted. An audit can refute a claim, never prove o
     help="; ".join(f"{name}: {what}" for name, what in METHODS.items())
     + ". Default: replay, or sequential for what draws its own noise.",
 )
-@pair_option
+@targets.pair_option
 @click.option(
     "--plain",
     is_flag=True,
     help="TARGET draws its own noise: (data, numpy generator) -> output. A curatorless.Plain and "
     "an OpenDP measurement are detected automatically.",
 )
-@parameter_option
+@targets.parameter_option
 @claim_options
 @users_option
 @click.option(
@@ -106,35 +99,36 @@ def audit(
     TARGET is a built-in algorithm (see `dpaudit list`), path.py:NAME or package.module:NAME.
     """
     if zoo:
-        _require_zoo_options(ctx)
-        ctx.exit(_zoo(target, settings, seed=seed, confidence=confidence, output_format=output_format))
+        _require_zoo_options(ctx, target)
+        from dpaudit.app.text.zoo_table import show_zoo
+
+        trials = settings.trials or ZOO_TRIALS
+        ctx.exit(show_zoo(trials=trials, seed=seed, confidence=confidence, output_format=output_format))
     if target is None:
-        raise UsageError(
-            "nothing to audit",
-            where="TARGET",
-            why="there is nothing to run",
-            remedy="name a built-in algorithm, path.py:NAME or package.module:NAME, or give --zoo",
-        )
-    chosen = load_target(target, data_file=None, parameters=parameters, plain=plain)
+        remedy = "name a built-in algorithm, path.py:NAME or package.module:NAME, or give --zoo"
+        raise UsageError("nothing to audit", where="TARGET", why="there is nothing to run", remedy=remedy)
+    chosen = targets.load_target(target, data_file=None, parameters=parameters, plain=plain)
     if method is None:
         method = "sequential" if isinstance(chosen.algorithm, Plain) else "replay"
     settings.require_used(method)
     _require_sensible(method, pair_reference, settings, chosen)
-    delta, stated = _bound_at(stated)
-    shared: dict[str, Any] = {
-        "claim": stated.claim(chosen.claim),
-        "delta": delta,
-        "confidence": confidence,
-        "seed": seed,
-        "users": users,
-    }
+    shared: dict[str, Any] = {"delta": None, "confidence": confidence, "seed": seed, "users": users}
+    if stated.epsilon is None:  # then --delta says where the bound on epsilon is stated
+        shared["delta"], stated = stated.delta, replace(stated, delta=None)
+    shared["claim"] = stated.claim(chosen.claim)
     if method == "one-run":
         canaries = settings.canaries_for()
         with foreign_code(target, "auditing it"):
             found = one_run(chosen.algorithm, canaries, guesses=settings.guesses, **shared)
     else:
-        pairs = pairs_of(chosen, None if pair_reference is None else load_pair(pair_reference))
-        _require_pairs(pairs, target)
+        pairs = targets.pairs_of(
+            chosen, None if pair_reference is None else targets.load_pair(pair_reference)
+        )
+        if not pairs:
+            what = "no neighbouring data to audit on"
+            why = "an audit compares two data sets that differ in one unit of privacy"
+            remedy = "add --pair MODULE:CALLABLE, which returns (data, neighbour)"
+            raise UsageError(what, where=f"TARGET {target}", why=why, remedy=remedy)
         found = _on_pairs(chosen, pairs, cast("Method", method), settings, shared)
     if output_format == "json":
         print_json(audit_json(found))
@@ -148,7 +142,7 @@ def audit(
 
 
 def _on_pairs(
-    target: Target, pairs: Sequence[Pair], method: Method, settings: Settings, shared: dict[str, Any]
+    target: targets.Target, pairs: Sequence[Pair], method: Method, settings: Settings, shared: dict[str, Any]
 ) -> Audit:
     sampling: dict[str, Any] = {}
     total = settings.number(method) * len(pairs)
@@ -166,75 +160,36 @@ def _on_pairs(
 def _show(progress: Progress, so_far: SoFar) -> None:
     words = [] if so_far.pairs == 1 else [f"pair {so_far.pair + 1} of {so_far.pairs}"]
     audit = so_far.audit
-    if audit is not None:
-        if audit.epsilon_lower is not None:
-            words.append(f"epsilon >= {lower(audit.epsilon_lower)} at delta {audit.delta:g}")
-        if audit.verdict is Experiment.REFUTED:
-            words.append("REFUTED")
+    if audit is not None and audit.epsilon_lower is not None:
+        words.append(f"epsilon >= {lower(audit.epsilon_lower)} at delta {audit.delta:g}")
+    if audit is not None and audit.verdict is Experiment.REFUTED:
+        words.append("REFUTED")
     progress(so_far.pair * so_far.trials + so_far.done, ", ".join(words))
 
 
-def _bound_at(stated: StatedClaim) -> tuple[float | None, StatedClaim]:
-    """Where the bound on epsilon is stated: a delta without an epsilon is not a field of a claim."""
-    if stated.delta is None or stated.epsilon is not None:
-        return None, stated
-    return stated.delta, replace(stated, delta=None)
-
-
-def _require_pairs(pairs: Sequence[Pair], target: str) -> None:
-    if not pairs:
-        raise UsageError(
-            "no neighbouring data to audit on",
-            where=f"TARGET {target}",
-            why="an audit compares two data sets that differ in one unit of privacy",
-            remedy="add --pair MODULE:CALLABLE, which returns (data, neighbour)",
-        )
-
-
-def _require_sensible(method: str, pair: str | None, settings: Settings, target: Target) -> None:
+def _require_sensible(method: str, pair: str | None, settings: Settings, target: targets.Target) -> None:
     """Refuse a pair that one run would ignore, and an exact ratio of releases that no curator saw."""
     if method == "one-run" and pair is not None:
-        raise UsageError(
-            "--pair with --method one-run",
-            where="--pair",
-            why="one run compares its canaries, and no two data sets",
-            remedy="leave it out: --canaries says what is inserted",
-        )
+        why = "one run compares its canaries, and no two data sets"
+        remedy = "leave it out: --canaries says what is inserted"
+        raise UsageError("--pair with --method one-run", where="--pair", why=why, remedy=remedy)
     if settings.score == "exact" and isinstance(target.algorithm, Plain):
-        raise UsageError(
-            "--score exact of what draws its own noise",
-            where="--score",
-            why="a likelihood ratio needs the densities of all releases, and these go through no curator",
-            remedy="give a score of the output, or have one learned: logistic, boosting",
-        )
+        why = "a likelihood ratio needs the densities of all releases, and these go through no curator"
+        remedy = "give a score of the output, or have one learned: logistic, boosting"
+        raise UsageError("--score exact of what draws its own noise", where="--score", why=why, remedy=remedy)
 
 
-def _require_zoo_options(ctx: click.Context) -> None:
+def _require_zoo_options(ctx: click.Context, target: str | None) -> None:
     """Refuse every option that the zoo would ignore."""
     used = {"zoo", "target", "trials", "seed", "confidence", "output_format", "traceback"}
     for parameter in ctx.command.params:
         given = ctx.get_parameter_source(str(parameter.name)) is not ParameterSource.DEFAULT
-        if parameter.name in used or not given:
-            continue
-        option = max(parameter.opts, key=len)
-        raise UsageError(
-            f"{option} with --zoo",
-            where=option,
-            why="the zoo has mechanisms, claims and pairs of its own, and every auditor that suits them",
-            remedy="leave it out: --trials, --seed, --confidence and --output-format go with --zoo",
-        )
-
-
-def _zoo(target: str | None, settings: Settings, *, seed: int, confidence: float, output_format: str) -> int:
-    """The zoo's table; its exit code."""
+        if given and parameter.name not in used:
+            option = max(parameter.opts, key=len)
+            why = "the zoo has mechanisms, claims and pairs of its own, and every auditor that suits them"
+            remedy = "leave it out: --trials, --seed, --confidence and --output-format go with --zoo"
+            raise UsageError(f"{option} with --zoo", where=option, why=why, remedy=remedy)
     if target is not None:
-        raise UsageError(
-            f"--zoo and TARGET {target} at once",
-            where="--zoo",
-            why="the zoo has mechanisms of its own",
-            remedy="give one of them",
-        )
-    from dpaudit.app.text.zoo_table import show_zoo
-
-    trials = ZOO_TRIALS if settings.trials is None else settings.trials
-    return show_zoo(trials=trials, seed=seed, confidence=confidence, output_format=output_format)
+        why = "the zoo has mechanisms of its own"
+        remedy = "give one of them"
+        raise UsageError(f"--zoo and TARGET {target} at once", where="--zoo", why=why, remedy=remedy)

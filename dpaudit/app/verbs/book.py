@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import functools
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import click
 
 from dpaudit.accountants.book import Book
-from dpaudit.app.options.claim_options import NEIGHBOURING, TRUST_MODEL, stated_guarantee
+from dpaudit.app.options.claim_options import NEIGHBOURING, TRUST_MODEL, StatedClaim, grouped
 from dpaudit.app.options.files import PATH
 from dpaudit.app.text.book_text import about, account_json, account_text
 from dpaudit.app.text.failures import EXIT_NOT_PROVED, traceback_option
@@ -26,8 +26,6 @@ DEFAULT_BOOK = "dpaudit-book.sqlite"
 #: Where budgets are shown as (epsilon, delta), unless other deltas are asked for.
 DEFAULT_DELTAS = (1e-6,)
 
-_Verb = Callable[..., Any]
-
 _book_option = click.option(
     "--book",
     "address",
@@ -38,14 +36,12 @@ _book_option = click.option(
 )
 
 
-def _cost_options(verb: _Verb) -> _Verb:
-    for option in (
-        click.option("--epsilon", type=float, help="Pure epsilon."),
-        click.option("--mu", type=float, help="mu, Gaussian DP."),
-        click.option("--rho", type=float, help="rho, zCDP."),
-    ):
-        verb = option(verb)
-    return verb
+_COST = (
+    click.option("--rho", type=float, help="rho, zCDP."),
+    click.option("--mu", type=float, help="mu, Gaussian DP."),
+    click.option("--epsilon", type=float, help="Pure epsilon."),
+)
+_cost_options = functools.partial(grouped, options=_COST, kind=StatedClaim, name="stated")
 
 
 @click.group(epilog="Example: dpaudit book open patients --rho 1 --unit patient --neighbouring replace-one")
@@ -77,23 +73,12 @@ def book() -> None:
 )
 @_book_option
 @traceback_option
-def open_account(
-    *,
-    dataset: str,
-    rho: float | None,
-    mu: float | None,
-    epsilon: float | None,
-    unit: str,
-    neighbouring: str,
-    trust_model: str,
-    address: str,
-) -> None:
+def open_account(*, dataset: str, stated: StatedClaim, address: str) -> None:
     """Give DATASET a budget, which cannot be changed later."""
-    budget = _stated(rho=rho, mu=mu, epsilon=epsilon)
+    budget = _figure(stated)
+    about_whom = {name: getattr(stated, name) for name in ("unit", "neighbouring", "trust_model")}
     with Book(address) as found:
-        account = found.open_account(
-            dataset, budget, unit=unit, neighbouring=neighbouring, trust_model=trust_model
-        )
+        account = found.open_account(dataset, budget, **about_whom)
     note(f"opened {about(account)}")
 
 
@@ -103,14 +88,12 @@ def open_account(
 @click.option("--note", "words", default="", help="What the run is for.")
 @_book_option
 @traceback_option
-def reserve(
-    *, dataset: str, rho: float | None, mu: float | None, epsilon: float | None, words: str, address: str
-) -> None:
+def reserve(*, dataset: str, stated: StatedClaim, words: str, address: str) -> None:
     """Reserve a run's cost before it starts; prints the reservation's name.
 
     Exits 1 if it does not fit.
     """
-    cost = _stated(rho=rho, mu=mu, epsilon=epsilon)
+    cost = _figure(stated)
     with _refusals(), Book(address, make=False) as found:
         reservation = found.reserve(dataset, cost, note=words)
         left = found.account(dataset).remaining
@@ -184,8 +167,8 @@ def show(
         print_text(*account_text(account, deltas or DEFAULT_DELTAS, history=history))
 
 
-def _stated(*, rho: float | None, mu: float | None, epsilon: float | None) -> AnyGuarantee:
-    found = stated_guarantee(rho=rho, mu=mu, epsilon=epsilon, delta=None)
+def _figure(stated: StatedClaim) -> AnyGuarantee:
+    found = stated.guarantee()
     if found is None:
         raise UsageError("no figure", where="--rho", remedy="give --rho, --mu or --epsilon")
     return found

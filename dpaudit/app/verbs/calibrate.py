@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,50 +10,41 @@ from typing import Any
 import click
 from rich.console import RenderableType
 
+from dpaudit import mechanisms
 from dpaudit.accountants.calibration.calibration import Calibrated, Rescaled, calibrate, scale_ledger
-from dpaudit.app.options.claim_options import NEIGHBOURING, stated_guarantee
+from dpaudit.app.options.claim_options import COUNT, NEIGHBOURING, StatedClaim, grouped
+from dpaudit.app.text import output
 from dpaudit.app.text.failures import traceback_option
-from dpaudit.app.text.output import (
-    MOST_ROWS,
-    line,
-    output_format_option,
-    print_json,
-    print_text,
-    table,
-    unwrapped,
-)
 from dpaudit.app.text.tables import bound_figure, figure, mechanism_words, times
 from dpaudit.claims.guarantees import figures
 from dpaudit.claims.relations import Neighbouring
 from dpaudit.claims.sensitivity import L1, L2, Frobenius
 from dpaudit.errors import UsageError
 from dpaudit.ledger.ledger import Ledger
-from dpaudit.mechanisms import (
-    AnyMechanism,
-    DiscreteGaussian,
-    DiscreteLaplace,
-    Exponential,
-    Gaussian,
-    Laplace,
-    PoissonSampled,
-    RandomizedResponse,
-    SymmetricGaussian,
-    TreeAggregation,
-)
 
 #: Mechanism -> one with a sensitivity, made for so many steps; how much noise it has does not matter.
-PROTOTYPES: dict[str, Callable[[float, int], AnyMechanism]] = {
-    "gaussian": lambda value, _: Gaussian(sigma=1.0, sensitivity=L2(value)),
-    "laplace": lambda value, _: Laplace(scale=1.0, sensitivity=L1(value)),
-    "discrete-gaussian": lambda value, _: DiscreteGaussian(sigma=1.0, sensitivity=L2(value)),
-    "discrete-laplace": lambda value, _: DiscreteLaplace(scale=1.0, sensitivity=L1(value)),
-    "symmetric-gaussian": lambda value, _: SymmetricGaussian(
+PROTOTYPES: dict[str, Callable[[float, int], mechanisms.AnyMechanism]] = {
+    "gaussian": lambda value, _: mechanisms.Gaussian(sigma=1.0, sensitivity=L2(value)),
+    "laplace": lambda value, _: mechanisms.Laplace(scale=1.0, sensitivity=L1(value)),
+    "discrete-gaussian": lambda value, _: mechanisms.DiscreteGaussian(sigma=1.0, sensitivity=L2(value)),
+    "discrete-laplace": lambda value, _: mechanisms.DiscreteLaplace(scale=1.0, sensitivity=L1(value)),
+    "symmetric-gaussian": lambda value, _: mechanisms.SymmetricGaussian(
         sigma=1.0, dimension=1, sensitivity=Frobenius(value)
     ),
-    "tree-aggregation": lambda value, steps: TreeAggregation(sigma=1.0, steps=steps, sensitivity=L2(value)),
-    "randomized-response": lambda _, __: RandomizedResponse(epsilon=1.0),
-    "exponential": lambda _, __: Exponential(epsilon=1.0),
+    "tree-aggregation": lambda value, steps: mechanisms.TreeAggregation(
+        sigma=1.0, steps=steps, sensitivity=L2(value)
+    ),
+    "randomized-response": lambda _, __: mechanisms.RandomizedResponse(epsilon=1.0),
+    "exponential": lambda _, __: mechanisms.Exponential(epsilon=1.0),
 }
+
+
+_TARGET = (
+    click.option("--epsilon", type=float, help="Target epsilon-DP; with --delta, (epsilon, delta)-DP."),
+    click.option("--delta", type=float, help="The delta of (epsilon, delta)-DP, with --epsilon."),
+    click.option("--rho", type=float, help="Target rho-zCDP."),
+    click.option("--mu", type=float, help="Target mu-GDP."),
+)
 
 
 @click.command(
@@ -69,136 +61,97 @@ no answer is given. The noise that is printed meets the target to its last digit
 """,
 )
 @click.argument("subject", metavar="MECHANISM|LEDGER")
-@click.option("--epsilon", type=float, help="Target epsilon-DP; with --delta, (epsilon, delta)-DP.")
-@click.option("--delta", type=float, help="The delta of (epsilon, delta)-DP, with --epsilon.")
-@click.option("--rho", type=float, help="Target rho-zCDP.")
-@click.option("--mu", type=float, help="Target mu-GDP.")
-@click.option(
-    "--count", type=click.IntRange(min=1), help="Number of runs that meet the target together.  [default: 1]"
-)
+@functools.partial(grouped, options=_TARGET, kind=StatedClaim, name="stated")
+@click.option("--count", type=COUNT, help="Number of runs that meet the target together.  [default: 1]")
 @click.option("--sensitivity", type=float, help="Sensitivity in the mechanism's own norm.  [default: 1]")
 @click.option("--rate", type=float, help="Each unit is in the sum with this probability (Poisson sampling).")
-@click.option("--steps", type=click.IntRange(min=1), help="Number of items, for tree-aggregation.")
+@click.option("--steps", type=COUNT, help="Number of items, for tree-aggregation.")
 @click.option(
     "--neighbouring",
     type=NEIGHBOURING,
     help="How neighbouring data sets differ; used with --rate only.  [default: add-or-remove-one]",
 )
 @click.option("--allow-unhashed", is_flag=True, help="Take a LEDGER written by hand.")
-@output_format_option
+@output.output_format_option
 @traceback_option
 def calibrate_command(
-    *,
-    subject: str,
-    epsilon: float | None,
-    delta: float | None,
-    rho: float | None,
-    mu: float | None,
-    neighbouring: str | None,
-    allow_unhashed: bool,
-    output_format: str,
-    **described: Any,
+    *, subject: str, stated: StatedClaim, allow_unhashed: bool, output_format: str, **described: Any
 ) -> None:
     """The least noise of MECHANISM that meets a target, or the factor that makes a LEDGER meet it.
 
     MECHANISM is gaussian, laplace, discrete-gaussian, discrete-laplace, symmetric-gaussian, tree-aggregation,
     randomized-response or exponential; for the last two, the largest epsilon is found.
     """
-    target = stated_guarantee(epsilon=epsilon, delta=delta, rho=rho, mu=mu)
+    target = stated.guarantee()
     if target is None:
-        raise UsageError(
-            "no target",
-            where="dpaudit calibrate",
-            why="without a target no noise at all would be enough",
-            remedy="give --epsilon with --delta, --rho, --mu, or --epsilon alone",
-        )
+        why = "without a target no noise at all would be enough"
+        remedy = "give --epsilon with --delta, --rho, --mu, or --epsilon alone"
+        raise UsageError("no target", where="dpaudit calibrate", why=why, remedy=remedy)
     given = {name: value for name, value in described.items() if value is not None}
     if subject in PROTOTYPES:
-        relation = Neighbouring(neighbouring or Neighbouring.ADD_OR_REMOVE_ONE)
-        found = calibrate(
-            _prototype(subject, given), target, count=given.get("count", 1), neighbouring=relation
-        )
+        relation = Neighbouring(stated.neighbouring or Neighbouring.ADD_OR_REMOVE_ONE)
+        count = given.get("count", 1)
+        found = calibrate(_prototype(subject, given), target, count=count, neighbouring=relation)
         answer, parts = _mechanism_answer(found), _mechanism_text(found)
     else:
-        given |= {} if neighbouring is None else {"neighbouring": neighbouring}
+        given |= {} if stated.neighbouring is None else {"neighbouring": stated.neighbouring}
         rescaled = scale_ledger(_ledger(subject, list(given), allow_unhashed=allow_unhashed), target)
         answer, parts = _ledger_answer(subject, rescaled), _ledger_text(subject, rescaled)
     if output_format == "json":
-        print_json(answer)
+        output.print_json(answer)
     else:
-        print_text(*parts)
+        output.print_text(*parts)
 
 
-def _prototype(kind: str, given: dict[str, Any]) -> AnyMechanism:
+def _prototype(kind: str, given: dict[str, Any]) -> mechanisms.AnyMechanism:
     if ("steps" in given) != (kind == "tree-aggregation"):
-        raise UsageError(
-            f"--steps {f'with {kind}' if 'steps' in given else 'is missing'}",
-            where="--steps",
-            why="an item sits in one node for each level of a tree, and only a tree has levels",
-            remedy="give --steps with tree-aggregation, and nowhere else",
-        )
+        what = f"--steps {f'with {kind}' if 'steps' in given else 'is missing'}"
+        why = "an item sits in one node for each level of a tree, and only a tree has levels"
+        remedy = "give --steps with tree-aggregation, and nowhere else"
+        raise UsageError(what, where="--steps", why=why, remedy=remedy)
     if kind in {"randomized-response", "exponential"} and "sensitivity" in given:
-        raise UsageError(
-            f"--sensitivity with {kind}",
-            where="--sensitivity",
-            why="its epsilon is for the whole mechanism already",
-            remedy="leave --sensitivity out",
-        )
+        why = "its epsilon is for the whole mechanism already"
+        remedy = "leave --sensitivity out"
+        raise UsageError(f"--sensitivity with {kind}", where="--sensitivity", why=why, remedy=remedy)
     prototype = PROTOTYPES[kind](given.get("sensitivity", 1.0), given.get("steps", 1))
     if "rate" not in given:
         return prototype
-    if not isinstance(prototype, Gaussian | Laplace):
-        raise UsageError(
-            f"--rate with {kind}",
-            where="--rate",
-            why="amplification by sampling is known for sums with gaussian or laplace noise",
-            remedy="leave --rate out, or calibrate gaussian or laplace",
-        )
-    return PoissonSampled(rate=given["rate"], mechanism=prototype)
+    if not isinstance(prototype, mechanisms.Gaussian | mechanisms.Laplace):
+        why = "amplification by sampling is known for sums with gaussian or laplace noise"
+        remedy = "leave --rate out, or calibrate gaussian or laplace"
+        raise UsageError(f"--rate with {kind}", where="--rate", why=why, remedy=remedy)
+    return mechanisms.PoissonSampled(rate=given["rate"], mechanism=prototype)
 
 
 def _ledger(subject: str, given: list[str], *, allow_unhashed: bool) -> Ledger:
     path = Path(subject)
     if not path.exists():
-        raise UsageError(
-            f"{subject!r} is neither a mechanism nor a ledger file",
-            where="MECHANISM|LEDGER",
-            why="there is nothing to calibrate",
-            remedy=f"name one of {', '.join(PROTOTYPES)}, or a file",
-        )
+        what = f"{subject!r} is neither a mechanism nor a ledger file"
+        remedy = f"name one of {', '.join(PROTOTYPES)}, or a file"
+        raise UsageError(what, where="MECHANISM|LEDGER", why="there is nothing to calibrate", remedy=remedy)
     if given:
-        raise UsageError(
-            f"{' and '.join(f'--{name}' for name in given)} with a ledger",
-            where=f"--{given[0]}",
-            why="the ledger says what its releases are",
-            remedy="leave these options out",
-        )
+        what = f"{' and '.join(f'--{name}' for name in given)} with a ledger"
+        why = "the ledger says what its releases are"
+        remedy = "leave these options out"
+        raise UsageError(what, where=f"--{given[0]}", why=why, remedy=remedy)
     return Ledger.read(path, allow_unhashed=allow_unhashed)
 
 
 def _confirmation(found: Calibrated | Rescaled) -> dict[str, Any]:
-    opinion = found.opinion
-    return {
-        "found_by": found.bound.row(),
-        "verified_by": {
-            "accountant": opinion.method,
-            **figures(opinion.guarantee),
-            "proves": opinion.proves,
-            "resolution": opinion.resolution,
-        },
-        "slack": found.slack,
+    by = found.opinion
+    opinion = {
+        "accountant": by.method,
+        **figures(by.guarantee),
+        "proves": by.proves,
+        "resolution": by.resolution,
     }
+    return {"found_by": found.bound.row(), "verified_by": opinion, "slack": found.slack}
 
 
 def _mechanism_answer(found: Calibrated) -> dict[str, Any]:
-    return {
-        "target": found.target.to_json(),
-        "mechanism": found.mechanism.to_json(),
-        "parameter": found.parameter,
-        "value": found.value,
-        "count": found.count,
-        **_confirmation(found),
-    }
+    stated = {name: getattr(found, name) for name in ("parameter", "value", "count")}
+    what = {"target": found.target.to_json(), "mechanism": found.mechanism.to_json()}
+    return {**what, **stated, **_confirmation(found)}
 
 
 def _ledger_answer(subject: str, found: Rescaled) -> dict[str, Any]:
@@ -215,32 +168,35 @@ def _ledger_answer(subject: str, found: Rescaled) -> dict[str, Any]:
 
 
 def _mechanism_text(found: Calibrated) -> list[RenderableType]:
-    runs = "1 run" if found.count == 1 else f"{found.count} runs"
+    runs = output.counted(found.count, "run", "runs")
     largest = "largest" if found.parameter == "epsilon" else "least"
     return [
-        line(f"{found.target} by {runs} of {mechanism_words(found.mechanism)}"),
-        line(),
-        line(f"{largest} {found.parameter}: {found.value!r}"),
+        output.line(f"{found.target} by {runs} of {mechanism_words(found.mechanism)}"),
+        output.line(),
+        output.line(f"{largest} {found.parameter}: {found.value!r}"),
         *_confirmation_text(found),
     ]
 
 
 def _ledger_text(subject: str, found: Rescaled) -> list[RenderableType]:
-    left_out = max(0, len(found.releases) - MOST_ROWS)
     rows = []
-    for release in found.releases[:MOST_ROWS]:
+    for release in found.releases[: output.MOST_ROWS]:
         noise = release.mechanism.noise
         words = "stays as it is" if noise is None else f"{noise[0]} {noise[1]!r}"
         rows.append([times(release.label, release.count), release.mechanism.kind, words])
-    parts: list[RenderableType] = [
-        unwrapped(subject),
-        line(f"{found.target} with all noise times {found.factor!r}"),
-        line(),
-        table(("release", "mechanism", "noise"), rows, whole=("noise",)),
+    left_out = len(found.releases) - output.MOST_ROWS
+    more = [output.line(f"... and {left_out} more releases; --output-format json lists them")] * (
+        left_out > 0
+    )
+    return [
+        output.unwrapped(subject),
+        output.line(f"{found.target} with all noise times {found.factor!r}"),
+        output.line(),
+        output.table(("release", "mechanism", "noise"), rows, whole=("noise",)),
+        *more,
+        output.line(),
+        *_confirmation_text(found),
     ]
-    if left_out:
-        parts.append(line(f"... and {left_out} more releases; --output-format json lists them"))
-    return [*parts, line(), *_confirmation_text(found)]
 
 
 def _confirmation_text(found: Calibrated | Rescaled) -> list[RenderableType]:
@@ -252,7 +208,7 @@ def _confirmation_text(found: Calibrated | Rescaled) -> list[RenderableType]:
     else:
         said = f"{figure(opinion.guarantee)}, which does not exceed it"
     return [
-        line(f"found by {found.bound.method}: {bound_figure(found.bound)} ({found.bound.rigour})"),
-        line(f"verified by {opinion.method}: {said}"),
-        line(f"slack: {found.slack:.1e} of the target is left unused"),
+        output.line(f"found by {found.bound.method}: {bound_figure(found.bound)} ({found.bound.rigour})"),
+        output.line(f"verified by {opinion.method}: {said}"),
+        output.line(f"slack: {found.slack:.1e} of the target is left unused"),
     ]

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from dpaudit.app.main import COMMAND
+from dpaudit.app.options import targets
 from dpaudit.app.options.claim_options import (
     StatedClaim,
     claim_options,
@@ -19,15 +20,6 @@ from dpaudit.app.options.claim_options import (
 )
 from dpaudit.app.options.files import PATH, make_folder
 from dpaudit.app.options.foreign_code import foreign_code
-from dpaudit.app.options.targets import (
-    data_for,
-    load_pair,
-    load_target,
-    pair_option,
-    pairs_of,
-    parameter_option,
-    utility_of,
-)
 from dpaudit.app.text.certificates import certificate_page
 from dpaudit.app.text.failures import EXIT_INCONCLUSIVE, EXIT_NOT_PROVED, EXIT_NOTHING, traceback_option
 from dpaudit.app.text.output import line, output_format_option, print_json, print_text, unwrapped
@@ -74,11 +66,11 @@ Exits 0 if the claim is proved and not refuted, 1 if not.
     metavar="FILE",
     help="Your own data: the format of a built-in algorithm, else .npy or .csv.",
 )
-@parameter_option
+@targets.parameter_option
 @claim_options
 @users_option
 @rigour_option
-@pair_option
+@targets.pair_option
 @click.option(
     "--budget-rho",
     type=float,
@@ -117,26 +109,26 @@ def certify(
 
     TARGET is a built-in algorithm (see `dpaudit list`), path.py:NAME or package.module:NAME.
     """
-    chosen = load_target(target, data_file=data_file, parameters=parameters)
+    chosen = targets.load_target(target, data_file=data_file, parameters=parameters)
     claim = stated.claim(chosen.claim)
     if claim is None:
-        raise UsageError(
-            "nothing is claimed",
-            where=f"TARGET {target}",
-            why="a certificate says of a claim whether it is proved",
-            remedy="add --rho, --mu or --epsilon with --delta, or give the algorithm a `claim` attribute",
-        )
-    pair = None if pair_reference is None else load_pair(pair_reference)
-    data = data_for(chosen, pair)
+        why = "a certificate says of a claim whether it is proved"
+        remedy = "add --rho, --mu or --epsilon with --delta, or give the algorithm a `claim` attribute"
+        raise UsageError("nothing is claimed", where=f"TARGET {target}", why=why, remedy=remedy)
+    pair = None if pair_reference is None else targets.load_pair(pair_reference)
+    data = targets.data_for(chosen, pair)
     if folder is not None:
-        _prepare(folder)
+        make_folder(folder)
+        # Should the run fail half way, nothing may stand beside another run's ledger.
+        for name in (CERTIFICATE, REPORT, OUTPUT):
+            (folder / name).unlink(missing_ok=True)
     text: list[str | NoJSON] = []
     try:
         found = certified(
             chosen.algorithm,
             data,
             claim=claim,
-            pairs=pairs_of(chosen, pair),
+            pairs=targets.pairs_of(chosen, pair),
             seed=seed,
             users=users,
             budget=stated_budget(budget_rho, budget_mu, claim),
@@ -158,7 +150,7 @@ def certify(
     if folder is not None:
         files = _files(folder, text[0], certificate)
 
-    utility = utility_of(chosen, found.run.output)
+    utility = targets.utility_of(chosen, found.run.output)
     if output_format == "json":
         print_json({**certificate.to_json(), "utility": utility})
         note(files)
@@ -170,14 +162,6 @@ def certify(
         ctx.exit(EXIT_INCONCLUSIVE)
 
 
-def _prepare(folder: Path) -> None:
-    """Make the folder, and take an earlier run's certificate out of it."""
-    make_folder(folder)
-    # Should the run fail half way, nothing may stand beside another run's ledger.
-    for name in (CERTIFICATE, REPORT, OUTPUT):
-        (folder / name).unlink(missing_ok=True)
-
-
 def _files(folder: Path, text: str | NoJSON, certificate: Certificate) -> str:
     """Write all but the ledger; say where everything is, and whether the output may go further."""
     certificate.write(folder / CERTIFICATE)
@@ -185,18 +169,13 @@ def _files(folder: Path, text: str | NoJSON, certificate: Certificate) -> str:
     lines = [f"written: {folder / name}" for name in (LEDGER, CERTIFICATE, REPORT)]
     if isinstance(text, str):
         replace_file(folder / OUTPUT, text.encode())
-        lines.append(f"written: {folder / OUTPUT}{_warning(certificate)}")
+        reasons = {
+            "its noise came from a known seed": not certificate.publishable,
+            "its claim is not proved": not certificate.all_proved,
+            "an audit refuted what its ledger says": certificate.experiment is Experiment.REFUTED,
+        }
+        against = "; ".join(reason for reason, holds in reasons.items() if holds)
+        lines.append(f"written: {folder / OUTPUT}" + (f" (do not publish it: {against})" if against else ""))
     else:
         lines.append(f"not written: {folder / OUTPUT}: {text}, which cannot be written as JSON")
     return "\n".join(lines)
-
-
-def _warning(certificate: Certificate) -> str:
-    reasons = []
-    if not certificate.publishable:
-        reasons.append("its noise came from a known seed")
-    if not certificate.all_proved:
-        reasons.append("its claim is not proved")
-    if certificate.experiment is Experiment.REFUTED:
-        reasons.append("an audit refuted what its ledger says")
-    return f" (do not publish it: {'; '.join(reasons)})" if reasons else ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import functools
 import io
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 import click
 
 from dpaudit.accountants.curves.conversion_table import LARGEST, Conversion, largest_gaussian
-from dpaudit.app.options.claim_options import stated_guarantee
+from dpaudit.app.options.claim_options import StatedClaim, grouped
 from dpaudit.app.report.blocks import Block, Grid, latex, markdown
 from dpaudit.app.text.failures import traceback_option
 from dpaudit.app.text.output import line, lower, print_json, print_text, table, unwrapped, upper
@@ -26,6 +27,15 @@ _SCALES = {"approx-dp": "epsilon", "zcdp": "rho", "gdp": "mu", "pure-dp": "epsil
 _HEADER = ("guarantee", "delta", "figure", "slack", "method and source", "holds")
 
 
+_FROM = (
+    click.option("--rho", type=float, help="From rho-zCDP."),
+    click.option("--mu", type=float, help="From mu-GDP."),
+    click.option(
+        "--epsilon", type=float, help="From epsilon-DP; with --delta, what Gaussian noise meets the target."
+    ),
+)
+
+
 @click.command(
     epilog="""\b
 Examples:
@@ -38,11 +48,7 @@ Figures are rounded to the safe side. The slack of a bound is by how much it
 exceeds, relatively, what no conversion that always holds can be below.
 """
 )
-@click.option("--rho", type=float, help="From rho-zCDP.")
-@click.option("--mu", type=float, help="From mu-GDP.")
-@click.option(
-    "--epsilon", type=float, help="From epsilon-DP; with --delta, what Gaussian noise meets the target."
-)
+@functools.partial(grouped, options=_FROM, kind=StatedClaim, name="stated")
 @click.option("--alpha", type=float, help="With --epsilon: from (alpha, epsilon)-Renyi DP.")
 @click.option(
     "--delta",
@@ -71,9 +77,7 @@ exceeds, relatively, what no conversion that always holds can be below.
 @traceback_option
 def convert(
     *,
-    rho: float | None,
-    mu: float | None,
-    epsilon: float | None,
+    stated: StatedClaim,
     alpha: float | None,
     deltas: tuple[float, ...],
     orders: tuple[float, ...],
@@ -81,7 +85,7 @@ def convert(
     picture: Path | None,
 ) -> None:
     """State one guarantee on every other scale, each with its theorem, rigour and slack."""
-    given = _given(rho=rho, mu=mu, epsilon=epsilon, alpha=alpha)
+    given = _given(stated, alpha)
     require_points(deltas, orders)
     drawn: list[AnyGuarantee] = [given]
     if isinstance(given, PureDP) and deltas:
@@ -98,41 +102,31 @@ def convert(
 
         draw_curves(drawn, rows, name, picture)
         note(f"drawn: {picture}")
-    match output_format:
-        case "json":
-            print_json({"given": start, "rows": [row.to_json() for row in rows]})
-        case "csv":
-            click.echo(_csv(rows), nl=False)
-        case "markdown":
-            print_text(unwrapped(markdown(_grid(rows)).rstrip()))
-        case "latex":
-            print_text(unwrapped(latex(_grid(rows)).rstrip()))
-        case _:
-            shown = table(_HEADER, [_cells(row) for row in rows], whole=_HEADER[:4])
-            print_text(line(name), line(), shown, line())
-            print_text(line(f"rigour: {rows[0].rigour}; bounds are rounded up, largest figures down"))
+    grid: list[Block] = [Grid(_HEADER, [_cells(row) for row in rows], numbers=_HEADER[1:4])]
+    if output_format == "json":
+        print_json({"given": start, "rows": [row.to_json() for row in rows]})
+    elif output_format == "csv":
+        click.echo(_csv(rows), nl=False)
+    elif output_format in {"markdown", "latex"}:
+        print_text(unwrapped((markdown if output_format == "markdown" else latex)(grid).rstrip()))
+    else:
+        shown = table(_HEADER, [_cells(row) for row in rows], whole=_HEADER[:4])
+        print_text(line(name), line(), shown, line())
+        print_text(line(f"rigour: {rows[0].rigour}; bounds are rounded up, largest figures down"))
 
 
-def _given(
-    *, rho: float | None, mu: float | None, epsilon: float | None, alpha: float | None
-) -> AnyGuarantee:
-    given = stated_guarantee(epsilon=epsilon, delta=None, rho=rho, mu=mu)
+def _given(stated: StatedClaim, alpha: float | None) -> AnyGuarantee:
+    given = stated.guarantee()
     if given is None:
-        raise UsageError(
-            "no guarantee to convert",
-            where="dpaudit convert",
-            why="there is nothing to state on other scales",
-            remedy="give one of --rho, --mu and --epsilon",
-        )
+        why = "there is nothing to state on other scales"
+        remedy = "give one of --rho, --mu and --epsilon"
+        raise UsageError("no guarantee to convert", where="dpaudit convert", why=why, remedy=remedy)
     if alpha is None:
         return given
     if not isinstance(given, PureDP):
-        raise UsageError(
-            "--alpha without --epsilon",
-            where="--alpha",
-            why="a Renyi divergence of order alpha has a size of its own",
-            remedy="add --epsilon, or use --order to convert to Renyi DP",
-        )
+        why = "a Renyi divergence of order alpha has a size of its own"
+        remedy = "add --epsilon, or use --order to convert to Renyi DP"
+        raise UsageError("--alpha without --epsilon", where="--alpha", why=why, remedy=remedy)
     return RDP(alpha=alpha, epsilon=given.epsilon)
 
 
@@ -141,42 +135,23 @@ def _cells(row: Conversion) -> list[str]:
     guarantee, number = row.guarantee, leading_figure(row.guarantee)
     delta = guarantee.delta if isinstance(guarantee, ApproxDP) else row.target_delta
     scale = _SCALES[guarantee.kind]
+    slack = "" if row.slack is None else "exact" if row.slack < 1e-9 else f"{100.0 * row.slack:.2g}%"
     return [
         f"{scale} at {guarantee.alpha:g}" if isinstance(guarantee, RDP) else scale,
         "" if delta is None else f"{delta:g}",
         lower(number) if row.holds == LARGEST else upper(number),
-        _slack(row.slack),
+        slack,
         f"{row.method}: {row.source}",
         row.holds,
     ]
 
 
-def _slack(slack: float | None) -> str:
-    if slack is None:
-        return ""
-    return "exact" if slack < 1e-9 else f"{100.0 * slack:.2g}%"
-
-
 def _csv(rows: Sequence[Conversion]) -> str:
+    first = ("kind", "alpha", "delta", "target_delta", "figure", "slack")
+    names = (*first, "method", "source", "holds", "rigour")
     text = io.StringIO()
-    names = [
-        "kind",
-        "alpha",
-        "delta",
-        "target_delta",
-        "figure",
-        "slack",
-        "method",
-        "source",
-        "holds",
-        "rigour",
-    ]
     writer = csv.DictWriter(text, names, restval="", lineterminator="\n", extrasaction="ignore")
     writer.writeheader()
     for row in rows:
         writer.writerow({**row.to_json(), **row.guarantee.to_json()})
     return text.getvalue()
-
-
-def _grid(rows: Sequence[Conversion]) -> list[Block]:
-    return [Grid(_HEADER, [_cells(row) for row in rows], numbers=_HEADER[1:4])]

@@ -9,18 +9,9 @@ import click
 from rich.console import RenderableType
 
 from dpaudit.app.options.files import PATH, about_file
+from dpaudit.app.text import output
 from dpaudit.app.text.compared import Comparison, Grew, Side, claim_words, total_words
 from dpaudit.app.text.failures import EXIT_NOT_PROVED, traceback_option
-from dpaudit.app.text.output import (
-    MOST_ROWS,
-    bullets,
-    line,
-    output_format_option,
-    print_json,
-    print_text,
-    table,
-    upper,
-)
 from dpaudit.certificate.certificate import CERTIFICATE_SCHEMA, Certificate
 from dpaudit.claims.claims import Claim
 from dpaudit.claims.guarantees import AnyGuarantee
@@ -37,7 +28,7 @@ MOST_ROWS_OF_JSON = 10_000
 @click.command(epilog=f"Example: dpaudit diff main/certificate.json out/certificate.json\n\n{_EXITS}")
 @click.argument("base", type=PATH)
 @click.argument("head", type=PATH)
-@output_format_option
+@output.output_format_option
 @traceback_option
 @click.pass_context
 def diff(ctx: click.Context, *, base: Path, head: Path, output_format: str) -> None:
@@ -48,7 +39,7 @@ def diff(ctx: click.Context, *, base: Path, head: Path, output_format: str) -> N
 @click.command(name="diff", epilog=f"Example: dpaudit ledger diff main.jsonl out/ledger.jsonl\n\n{_EXITS}")
 @click.argument("base", type=PATH)
 @click.argument("head", type=PATH)
-@output_format_option
+@output.output_format_option
 @traceback_option
 @click.pass_context
 def ledger_diff(ctx: click.Context, *, base: Path, head: Path, output_format: str) -> None:
@@ -65,22 +56,22 @@ def _answer(
 ) -> None:
     before, after = read(base), read(head)
     # Ledgers are accounted for on one scale: the one that HEAD is claimed on, if it claims anything.
-    wanted = _claimed(after) or _claimed(before)
+    claim = after.claim or before.claim
+    wanted = None if claim is None else claim.guarantee
     found = Comparison(_side(before, wanted, base), _side(after, wanted, head))
     if output_format == "json":
-        print_json(
-            {
-                "base": str(base),
-                "head": str(head),
-                "grew": found.grew,
-                "terms": [{"name": n, "base": b, "head": h} for n, b, h in found.terms],
-                "claim": _pair(found, claim_words, found.claim_grew),
-                "total": _pair(found, total_words, found.total_grew),
-                "releases": [change.to_json() for change in found.changes()[:MOST_ROWS_OF_JSON]],
-            }
-        )
+        answer = {
+            "base": str(base),
+            "head": str(head),
+            "grew": found.grew,
+            "terms": [{"name": n, "base": b, "head": h} for n, b, h in found.terms],
+            "claim": _pair(found, claim_words, found.claim_grew),
+            "total": _pair(found, total_words, found.total_grew),
+            "releases": [change.to_json() for change in found.changes()[:MOST_ROWS_OF_JSON]],
+        }
+        output.print_json(answer)
     else:
-        print_text(*_text(found))
+        output.print_text(*_text(found))
     if found.grew is not False:
         ctx.exit(EXIT_NOT_PROVED)
 
@@ -101,11 +92,6 @@ def _ledger(path: Path) -> Ledger:
     except UnhashedLedger as error:
         error.remedy = "compare the hashed file that `Ledger.write` or `dpaudit certify -o DIR` wrote"
         raise
-
-
-def _claimed(of: Ledger | Certificate) -> AnyGuarantee | None:
-    claim = of.claim
-    return None if claim is None else claim.guarantee
 
 
 def _side(of: Ledger | Certificate, wanted: AnyGuarantee | None, path: Path) -> Side:
@@ -136,22 +122,24 @@ def _text(found: Comparison) -> list[RenderableType]:
         ["total", total_words(found.base), total_words(found.head), _ANSWERS[found.total_grew]],
     ]
     rows += [[name, before, after, "another term"] for name, before, after in found.terms]
-    parts: list[RenderableType] = [line(_VERDICTS[found.grew]), line()]
-    parts.append(table(("", "base", "head", "grew"), rows))
+    parts: list[RenderableType] = [output.line(_VERDICTS[found.grew]), output.line()]
+    parts.append(output.table(("", "base", "head", "grew"), rows))
     changes = found.changes()
     if not changes:
-        return [*parts, line(), line("every release is the same")]
+        return [*parts, output.line(), output.line("every release is the same")]
     shown = [
         [c.label, c.status, c.base, c.head, "" if c.growth is None else _signed(c.growth)]
-        for c in changes[:MOST_ROWS]
+        for c in changes[: output.MOST_ROWS]
     ]
     columns = ("release", "", "base", "head", "growth")
-    parts += [line(), table(columns, shown, whole=("", "base", "head", "growth"))]
-    if len(changes) > MOST_ROWS:
-        parts.append(line(f"... and {len(changes) - MOST_ROWS} more; --output-format json lists them"))
-    words = [f"{c.label}: {c.why}" for c in changes[:MOST_ROWS] if c.why]
-    return [*parts, line(), *bullets("What changed in them", words)]
+    parts += [output.line(), output.table(columns, shown, whole=("", "base", "head", "growth"))]
+    if len(changes) > output.MOST_ROWS:
+        parts.append(
+            output.line(f"... and {len(changes) - output.MOST_ROWS} more; --output-format json lists them")
+        )
+    words = [f"{c.label}: {c.why}" for c in changes[: output.MOST_ROWS] if c.why]
+    return [*parts, output.line(), *output.bullets("What changed in them", words)]
 
 
 def _signed(growth: float) -> str:
-    return f"+{upper(growth)}" if growth > 0 else f"{growth:.6g}"
+    return f"+{output.upper(growth)}" if growth > 0 else f"{growth:.6g}"

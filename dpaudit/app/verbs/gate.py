@@ -33,12 +33,9 @@ def _parse_reports(
         kind, equals, file = words.partition("=")
         path = Path(file).absolute()
         if kind not in FORMATS or not equals or not file or path in [other for _, other in reports]:
-            raise UsageError(
-                f"--report {words}",
-                where="--report",
-                why="the format and the file of each report must be clear",
-                remedy=f"write each file once, as --report FORMAT=FILE with one of {', '.join(FORMATS)}",
-            )
+            why = "the format and the file of each report must be clear"
+            remedy = f"write each file once, as --report FORMAT=FILE with one of {', '.join(FORMATS)}"
+            raise UsageError(f"--report {words}", where="--report", why=why, remedy=remedy)
         require_folder(path.parent)
         reports.append((kind, path))
     return reports

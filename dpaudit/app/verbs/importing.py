@@ -10,10 +10,10 @@ import click
 from dpaudit.accountants.bridges.from_diffprivlib import from_diffprivlib
 from dpaudit.accountants.bridges.from_opacus import IN_CHECKPOINT, from_opacus, read_checkpoint
 from dpaudit.accountants.bridges.from_opendp import from_opendp
-from dpaudit.app.options.claim_options import NEIGHBOURING
+from dpaudit.app.options.claim_options import COUNT, NEIGHBOURING
 from dpaudit.app.options.files import PATH, about_file, require_no_input
 from dpaudit.app.text.failures import traceback_option
-from dpaudit.app.text.output import print_text, unwrapped
+from dpaudit.app.text.output import counted, print_text, unwrapped
 from dpaudit.app.text.streams import note
 from dpaudit.claims.relations import Neighbouring
 from dpaudit.errors import UsageError
@@ -86,9 +86,7 @@ diffprivlib. See docs/importing.md.
     type=_Number(),
     help="OpenDP: the distance between neighbouring inputs; default: that of one record.",
 )
-@click.option(
-    "--count", type=click.IntRange(min=1), help="OpenDP: how many times the measurement ran; default 1."
-)
+@click.option("--count", type=COUNT, help="OpenDP: how many times the measurement ran; default 1.")
 @traceback_option
 def import_ledger(
     *,
@@ -109,12 +107,16 @@ def import_ledger(
     with about_file(source):
         record = _record(source)
         library = library or _library(record)
-        if library != "opendp":
-            _refuse({"--d-in": d_in, "--count": count}, library)
+        for name, value in {"--d-in": d_in, "--count": count}.items():
+            if value is not None and library != "opendp":
+                why = "its records contain this; only a measurement of OpenDP leaves it open"
+                remedy = "leave it out"
+                raise UsageError(f"{name} with a record of {library}", where=name, why=why, remedy=remedy)
         ledger = _ledger(record, library, unit, neighbouring, d_in, count)
     ledger.write(output)
+    releases = counted(len(ledger.releases), "release", "releases")
     runs = sum(release.count for release in ledger)
-    print_text(unwrapped(f"{output}: {_many(len(ledger.releases), 'release')}, {_many(runs, 'run')}"))
+    print_text(unwrapped(f"{output}: {releases}, {counted(runs, 'run', 'runs')}"))
     note("accounted for with `dpaudit verify --allow-unhashed`, never certified; taken on trust:")
     for line in ledger.header.to_json()["parameters"]["taken on trust"]:
         note(f"  - {line}")
@@ -124,25 +126,20 @@ def _ledger(
     record: Any, library: str, unit: str, neighbouring: str | None, d_in: float | None, count: int | None
 ) -> Ledger:
     if library == "opacus":
-        return from_opacus(
-            record, unit=unit, neighbouring=neighbouring or str(Neighbouring.ADD_OR_REMOVE_ONE)
-        )
+        relation = neighbouring or str(Neighbouring.ADD_OR_REMOVE_ONE)
+        return from_opacus(record, unit=unit, neighbouring=relation)
     if neighbouring is None:
-        raise UsageError(
-            f"no relation, and {library} records none",
-            where="--neighbouring",
-            why="the same figure means different protection for a record added and for one replaced",
-            remedy="state the relation that the figures hold for",
-        )
+        what = f"no relation, and {library} records none"
+        why = "the same figure means different protection for a record added and for one replaced"
+        remedy = "state the relation that the figures hold for"
+        raise UsageError(what, where="--neighbouring", why=why, remedy=remedy)
     if library == "diffprivlib":
         spent = record.get("spent_budget") if isinstance(record, dict) else record
         return from_diffprivlib(spent, unit=unit, neighbouring=neighbouring)
     if not isinstance(record, dict):
-        raise UsageError(
-            f"a {type(record).__name__} where OpenDP writes an object",
-            where="FILE",
-            remedy="give what opendp.mod.serialize(measurement) returned",
-        )
+        what = f"a {type(record).__name__} where OpenDP writes an object"
+        remedy = "give what opendp.mod.serialize(measurement) returned"
+        raise UsageError(what, where="FILE", remedy=remedy)
     return from_opendp(record, unit=unit, neighbouring=neighbouring, d_in=d_in, count=count or 1)
 
 
@@ -156,44 +153,20 @@ def _record(source: Path) -> Any:
     try:
         return strictly_parsed(content)
     except (ValueError, RecursionError) as error:
-        raise UsageError(
-            f"neither a checkpoint nor JSON: {error}",
-            where=str(source),
-            why="what cannot be read cannot be accounted for",
-            remedy="see docs/importing.md for how each library's record is written",
-        ) from None
+        what = f"neither a checkpoint nor JSON: {error}"
+        why = "what cannot be read cannot be accounted for"
+        remedy = "see docs/importing.md for how each library's record is written"
+        raise UsageError(what, where=str(source), why=why, remedy=remedy) from None
 
 
 def _library(record: Any) -> str:
-    """The only library whose records have what this one has.
-
-    Raises:
-        UsageError: none, or more than one.
-    """
+    """The only library whose records have what this one has; `UsageError` if none is, or more than one."""
     keys = record if isinstance(record, dict) else ()
     found = {library for field, library in _TELLING.items() if field in keys}
     if len(found) != 1:
-        raise UsageError(
-            "no field that identifies the library"
-            if not found
-            else f"fields of {' and of '.join(sorted(found))}",
-            where="--from",
-            why="a figure means another mechanism in each library",
-            remedy=f"give --from {'|'.join(LIBRARIES)}",
-        )
+        fields = f"fields of {' and of '.join(sorted(found))}"
+        what = fields if found else "no field that identifies the library"
+        why = "a figure means another mechanism in each library"
+        remedy = f"give --from {'|'.join(LIBRARIES)}"
+        raise UsageError(what, where="--from", why=why, remedy=remedy)
     return found.pop()
-
-
-def _refuse(options: dict[str, Any], library: str) -> None:
-    for name, value in options.items():
-        if value is not None:
-            raise UsageError(
-                f"{name} with a record of {library}",
-                where=name,
-                why="its records contain this; only a measurement of OpenDP leaves it open",
-                remedy="leave it out",
-            )
-
-
-def _many(number: int, what: str) -> str:
-    return f"1 {what}" if number == 1 else f"{number} {what}s"

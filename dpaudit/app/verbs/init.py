@@ -33,29 +33,19 @@ def init(folder: Path) -> None:
     """
     require_folder(folder)
     project, workflow = folder / "pyproject.toml", folder / WORKFLOW
-    if workflow.is_symlink() or workflow.exists():
-        to_write, kept = {}, [workflow]
-    else:
-        to_write, kept = {workflow: ACTIONS.encode()}, []
-    content = _with_configuration(project)
-    if content is None:
-        kept.insert(0, project)
-    else:
-        to_write = {project: content, **to_write}
+    there = workflow.is_symlink() or workflow.exists()
+    files = {project: _with_configuration(project), workflow: None if there else ACTIONS.encode()}
     workflow.parent.mkdir(parents=True, exist_ok=True)
-    for path, new in to_write.items():
-        replace_file(path, new)
-    lines = [f"written: {path}" for path in to_write]
-    lines += [f"kept as it was: {path}" for path in kept]
+    for path, new in files.items():
+        if new is not None:
+            replace_file(path, new)
+    lines = [f"written: {path}" for path, new in files.items() if new is not None]
+    lines += [f"kept as it was: {path}" for path, new in files.items() if new is None]
     print_text(unwrapped("\n".join(lines)), line("next: dpaudit gate"))
 
 
 def _with_configuration(project: Path) -> bytes | None:
-    """A pyproject.toml's content with a configuration at its end; None where it has one.
-
-    Raises:
-        UsageError: the file cannot be read, is no TOML, or defines `tool` so that nothing can be added.
-    """
+    """A pyproject.toml's content with a configuration at its end; None where it has one."""
     if not project.exists():
         return CONFIGURATION.encode()
     found = read_configuration(project)
@@ -67,10 +57,8 @@ def _with_configuration(project: Path) -> bytes | None:
     try:
         tomllib.loads(new.decode("utf-8-sig"))
     except tomllib.TOMLDecodeError:
-        raise UsageError(
-            "[tool.dpaudit] cannot be added at its end",
-            where=str(project),
-            why="`tool` is defined there in a way that lets no table be added",
-            remedy="write it as [tool.NAME] tables, and run `dpaudit init` again",
-        ) from None
+        what = "[tool.dpaudit] cannot be added at its end"
+        why = "`tool` is defined there in a way that lets no table be added"
+        remedy = "write it as [tool.NAME] tables, and run `dpaudit init` again"
+        raise UsageError(what, where=str(project), why=why, remedy=remedy) from None
     return new

@@ -8,16 +8,8 @@ import click
 from rich.console import RenderableType
 
 from dpaudit.app.options.files import PATH
+from dpaudit.app.text import output
 from dpaudit.app.text.failures import traceback_option
-from dpaudit.app.text.output import (
-    MOST_ROWS,
-    line,
-    output_format_option,
-    print_json,
-    print_text,
-    table,
-    unwrapped,
-)
 from dpaudit.app.text.progress import progress_on
 from dpaudit.app.text.tables import release_rows
 from dpaudit.app.verbs.diff import ledger_diff
@@ -36,7 +28,7 @@ ledger.add_command(ledger_diff)
 
 @ledger.command(epilog="Example: dpaudit ledger show out/ledger.jsonl")
 @click.argument("file", type=PATH)
-@output_format_option
+@output.output_format_option
 @traceback_option
 def show(file: Path, *, output_format: str) -> None:
     """Print FILE's header and releases.
@@ -45,17 +37,11 @@ def show(file: Path, *, output_format: str) -> None:
     """
     found = Ledger.read(file, allow_unhashed=True, allow_truncated=True)
     if output_format == "json":
-        print_json(
-            {
-                "header": found.header.to_json(),
-                "releases": [release.to_json() for release in found.releases],
-                "complete": found.complete,
-                "hashed": found.hashed,
-                "hash": found.hash if found.hashed else None,
-            }
-        )
+        answer = {"header": found.header.to_json(), "releases": [one.to_json() for one in found.releases]}
+        digest = found.hash if found.hashed else None
+        output.print_json({**answer, "complete": found.complete, "hashed": found.hashed, "hash": digest})
     else:
-        print_text(*_text(found))
+        output.print_text(*_text(found))
 
 
 @ledger.command(epilog="Example: dpaudit ledger check out/ledger.jsonl")
@@ -72,34 +58,28 @@ def check(file: Path) -> None:
     except UnhashedLedger as error:
         error.remedy = "nothing can be checked here; `dpaudit verify --allow-unhashed` still accounts for it"
         raise
-    print_text(unwrapped(f"{file}: whole, {_number(stream.number)}, hash {stream.hash}"))
+    number = output.counted(stream.number, "release", "releases")
+    output.print_text(output.unwrapped(f"{file}: whole, {number}, hash {stream.hash}"))
 
 
 def _text(found: Ledger) -> list[RenderableType]:
-    header = found.header
+    header, noise = found.header, found.header.noise
     parts: list[RenderableType] = [
-        line(f"{header.algorithm} per {header.unit} ({header.neighbouring}, {header.trust_model})"),
-        line(f"claim: {header.claim.guarantee if header.claim else 'none'}"),
-        line(f"schedule: {header.schedule}" + (f", budget {header.budget}" if header.budget else "")),
-        line(
-            f"noise: {header.noise.source}, {header.noise.sampler}"
-            + (", seeded" if header.noise.seeded else "")
-        ),
+        output.line(f"{header.algorithm} per {header.unit} ({header.neighbouring}, {header.trust_model})"),
+        output.line(f"claim: {header.claim.guarantee if header.claim else 'none'}"),
+        output.line(f"schedule: {header.schedule}" + (f", budget {header.budget}" if header.budget else "")),
+        output.line(f"noise: {noise.source}, {noise.sampler}" + (", seeded" if noise.seeded else "")),
     ]
-    parts += [line(f"  {name} = {value}") for name, value in header.to_json()["parameters"].items()]
-    left_out = max(0, len(found.releases) - MOST_ROWS)
-    rows = release_rows(found.releases[:MOST_ROWS])
+    parts += [output.line(f"  {name} = {value}") for name, value in header.to_json()["parameters"].items()]
+    rows = release_rows(found.releases[: output.MOST_ROWS])
     columns = ("release", "mechanism", "sensitivity", "partition", "claimed")
-    parts += [line(), table(columns, rows, whole=("claimed",))]
-    if left_out:
-        parts.append(line(f"... and {left_out} more; --output-format json lists them all"))
-    parts += [line(), line(_number(len(found.releases)))]
+    parts += [output.line(), output.table(columns, rows, whole=("claimed",))]
+    if len(found.releases) > output.MOST_ROWS:
+        left_out = len(found.releases) - output.MOST_ROWS
+        parts.append(output.line(f"... and {left_out} more; --output-format json lists them all"))
+    parts += [output.line(), output.line(output.counted(len(found.releases), "release", "releases"))]
     if not found.hashed:
-        parts.append(line("unhashed: edits cannot be detected; never certifiable"))
+        parts.append(output.line("unhashed: edits cannot be detected; never certifiable"))
     elif not found.complete:
-        parts.append(line("truncated: no footer, so releases may be missing; never certifiable"))
+        parts.append(output.line("truncated: no footer, so releases may be missing; never certifiable"))
     return parts
-
-
-def _number(releases: int) -> str:
-    return "1 release" if releases == 1 else f"{releases} releases"

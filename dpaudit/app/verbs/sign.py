@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -99,31 +98,25 @@ def verify_cert(
         require_figures(certificate, found)
         checked += ["the ledger's digest and hash chain", "every release", "the figures, computed again"]
         checked += ["what the proof takes on trust"]
-    answer = {
-        "verdict": certificate.proof,
-        "experiment": certificate.experiment,
-        "algorithm": certificate.algorithm,
-        "claim": certificate.claim.to_json(),
-        "ledger_sha256": digest,
-        "checked": checked,
-        "as_stated": AS_STATED,
-    }
     if output_format == "json":
-        print_json(answer)
+        answer = {
+            "verdict": certificate.proof,
+            "experiment": certificate.experiment,
+            "algorithm": certificate.algorithm,
+            "claim": certificate.claim.to_json(),
+            "ledger_sha256": digest,
+        }
+        print_json({**answer, "checked": checked, "as_stated": AS_STATED})
     else:
-        print_text(*_text(envelope, certificate, checked))
+        print_text(
+            unwrapped(str(envelope)),
+            line(f"{certificate.algorithm}: {certificate.claim}"),
+            line("proof", certificate.proof),
+            line("experiment", certificate.experiment, "(as stated, not run again)"),
+            line(f"checked: {'; '.join(checked)}"),
+            line(f"as stated, not checked: {'; '.join(AS_STATED)}"),
+        )
     if ledger is None:
         note("not checked: whether its figures follow from a ledger; give it with --ledger")
     refuted = certificate.experiment is Experiment.REFUTED
     ctx.exit(EXIT_NOT_PROVED if refuted or not certificate.all_proved else 0)
-
-
-def _text(envelope: Path, certificate: Certificate, checked: list[str]) -> list[Any]:
-    return [
-        unwrapped(str(envelope)),
-        line(f"{certificate.algorithm}: {certificate.claim}"),
-        line("proof", certificate.proof),
-        line("experiment", certificate.experiment, "(as stated, not run again)"),
-        line(f"checked: {'; '.join(checked)}"),
-        line(f"as stated, not checked: {'; '.join(AS_STATED)}"),
-    ]

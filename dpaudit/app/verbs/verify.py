@@ -55,7 +55,18 @@ def verify(
 ) -> None:
     """Bound each LEDGER's releases and judge the claim given, else the ledger's own."""
     stated.guarantee()  # a contradiction among the options is no ledger's fault
-    judged = [_judge(path, stated, rigour, allow_unhashed=allow_unhashed) for path in ledgers]
+    judged = []
+    for path in ledgers:
+        with progress_on(path) as progress, about_file(path):
+            found = verify_ledger(
+                path,
+                stated.claim,
+                rigour=rigour,
+                allow_unhashed=allow_unhashed,
+                most_rows=MOST_ROWS_OF_JSON,
+                progress=progress,
+            )
+        judged.append((path, found))
     if output_format == "json":
         answers = [_answer(*one) for one in judged]
         print_json(answers[0] if len(answers) == 1 else answers)
@@ -71,28 +82,12 @@ def verify(
         ctx.exit(_status(judged, strict=strict))
 
 
-_Judged = tuple[Path, Verified]
-
-
-def _judge(path: Path, stated: StatedClaim, rigour: Rigour, *, allow_unhashed: bool) -> _Judged:
-    with progress_on(path) as progress, about_file(path):
-        found = verify_ledger(
-            path,
-            stated.claim,
-            rigour=rigour,
-            allow_unhashed=allow_unhashed,
-            most_rows=MOST_ROWS_OF_JSON,
-            progress=progress,
-        )
-    return path, found
-
-
 def _nothing(accounting: Accounting) -> bool:
     overview = accounting.overview
     return overview.total == 0 or (accounting.claim is None and overview.claimed == 0)
 
 
-def _status(judged: list[_Judged], *, strict: bool) -> int:
+def _status(judged: list[tuple[Path, Verified]], *, strict: bool) -> int:
     found = [one for _, one in judged]
     if not all(one.accounting.all_proved for one in found):
         return EXIT_NOT_PROVED

@@ -129,7 +129,7 @@ SPENT = {"spent_budget": [[1.0, 0]]}
         ("[" * 100_000, [], "neither a checkpoint nor JSON"),
         ('{"history": [[NaN, 0.1, 5]]}', [], "NaN"),
         ('{"history": [[1e999, 0.1, 5]]}', [], "history[0]"),
-        ('{"history": [], "history": [[1.0, 0.1, 5]]}', [], "twice"),
+        ('{"history": [], "history": [[1.0, 0.1, 5]]}', [], "repeated"),
         ({}, [], "--from"),
         ([[1.0, 0]], [], "--from"),
         ("3", [], "--from"),
