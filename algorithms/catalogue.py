@@ -158,25 +158,17 @@ def _evaluation_example(make: type[DPLSW | DPLSL], values: Values) -> Prepared:
     episodes = public_size(values["m"], "m")
     if make is DPLSL:
         values = {"lambda": max(float(np.sqrt(episodes)), 2.0), **values}
-    algorithm = make(
-        features=chain.features(values["aggregate"]),
-        discount=chain.discount,
-        largest_return=values.get("largest_return", LARGEST_RETURN),
-        values=chain.values(),
-        **_evaluation_options(values),
-    )
+    features, most = chain.features(values["aggregate"]), values.get("largest_return", LARGEST_RETURN)
+    algorithm = make(features, chain.discount, most, values=chain.values(), **_evaluation_options(values))
     return algorithm, chain.episodes(chain.stays(episodes, np.random.default_rng(_EVALUATION_SEED)))
 
 
 def _evaluation_fit(make: type[DPLSW | DPLSL], path: Path, values: Values) -> Prepared:
     n_states = public_size(values["states"], "-P states")
-    algorithm = make(
-        features=read_matrix(values["features"]) if "features" in values else np.eye(n_states),
-        weights=read_matrix(values["weights"]).ravel() if "weights" in values else None,
-        discount=values["discount"],
-        largest_return=values.get("largest_return"),
-        **_evaluation_options(values),
-    )
+    features = read_matrix(values["features"]) if "features" in values else np.eye(n_states)
+    weights = read_matrix(values["weights"]).ravel() if "weights" in values else None
+    public = values["discount"], values.get("largest_return"), weights
+    algorithm = make(features, *public, **_evaluation_options(values))
     return algorithm, read_episodes(path, n_states)
 
 
@@ -261,16 +253,10 @@ LDP_UCRL_VTR = Builtin(
 def _private_lsvi_ucb(values: Values) -> Prepared:
     horizon, dimension, users = (public_size(values[name], name) for name in ("horizon", "dimension", "K"))
     process = linear_mdp.random_linear_mdp(4, 3, horizon, dimension, seed=_LSVI_SEED)
-    algorithm = PrivateLSVIUCB(
-        LinearModel(process.features, horizon, values["values"]),
-        users,
-        ZCDP(rho=values["rho"]),
-        values["calibration"],
-        values["counted"],
-        LSVIConstants(**PRIVATE_LSVI_UCB.constants(values)),
-        values.get("fixed_updates"),
-        mdp=process,
-    )
+    model = LinearModel(process.features, horizon, values["values"])
+    noise = ZCDP(rho=values["rho"]), values["calibration"], values["counted"]
+    constants = LSVIConstants(**PRIVATE_LSVI_UCB.constants(values))
+    algorithm = PrivateLSVIUCB(model, users, *noise, constants, values.get("fixed_updates"), mdp=process)
     return algorithm, online_users(process, users, seed=_LSVI_SEED, random_rewards=True)
 
 
@@ -313,12 +299,10 @@ def _q_learning(values: Values) -> Prepared:
     taken = _Q_COMMON | _Q_FORMS[form]
     for name in values:
         if name not in taken:
-            raise UsageError(
-                f"parameter {name!r} for form {form}",
-                where=f"-P {name}",
-                why="a parameter that has no effect would look as if it had been used",
-                remedy=f"leave it out; this form takes {', '.join(sorted(taken))}",
-            )
+            why = "a parameter that has no effect would look as if it had been used"
+            remedy = f"leave it out; this form takes {', '.join(sorted(taken))}"
+            what = f"parameter {name!r} for form {form}"
+            raise UsageError(what, where=f"-P {name}", why=why, remedy=remedy)
     guarantee = ApproxDP(epsilon=values.pop("epsilon"), delta=values.pop("delta"))
     updates, batch = (public_size(values.pop(name), name) for name in ("updates", "batch"))
     algorithm: DPQLearning | FunctionalQLearning | PerturbedQLearning

@@ -51,12 +51,9 @@ class Parameter:
         whole = self.kind == "whole"
         kind = numbers.Integral if whole else numbers.Real
         if isinstance(value, bool) or not isinstance(value, kind) or (whole and value < 0):
-            raise InvalidParameter(
-                f"{name} = {value!r}",
-                where=where,
-                why=f"only a {'whole number' if whole else 'number'} is accepted",
-                remedy=f"write -P {name}={'3' if whole else '0.5'}, for instance",
-            )
+            why = f"only a {'whole number' if whole else 'number'} is accepted"
+            remedy = f"write -P {name}={'3' if whole else '0.5'}, for instance"
+            raise InvalidParameter(f"{name} = {value!r}", where=where, why=why, remedy=remedy)
 
 
 def words(meaning: str, *known: str, **options: Any) -> Parameter:
@@ -100,12 +97,8 @@ class Builtin:
         values = self._values(given, "own")
         for name, parameter in self.takes.items():
             if parameter.needed and name not in given:
-                raise UsageError(
-                    f"parameter {name!r} is missing",
-                    where="-P",
-                    why=parameter.needed,
-                    remedy=f"pass -P {name}=VALUE: {parameter.meaning}",
-                )
+                what, remedy = f"parameter {name!r} is missing", f"pass -P {name}=VALUE: {parameter.meaning}"
+                raise UsageError(what, where="-P", why=parameter.needed, remedy=remedy)
         return self.own(path, values)
 
     def constants(self, values: Values) -> dict[str, Any]:
@@ -133,9 +126,6 @@ class Builtin:
 def no_file(why: str, instead: str, path: Path, values: Values) -> NoReturn:
     """Refuse a file for an algorithm whose data cannot be read from one."""
     del values
-    raise UsageError(
-        f"{path} for an algorithm that cannot run on a file",
-        where="--data",
-        why=why,
-        remedy=f"leave --data out, or call {instead} of your own from Python",
-    )
+    remedy = f"leave --data out, or call {instead} of your own from Python"
+    what = f"{path} for an algorithm that cannot run on a file"
+    raise UsageError(what, where="--data", why=why, remedy=remedy)

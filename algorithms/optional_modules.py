@@ -13,9 +13,5 @@ def optional_module(module: str, extra: str, purpose: str) -> Any:
     try:
         return import_module(module)
     except ImportError as error:
-        raise MissingExtra(
-            f"{purpose} needs {module.partition('.')[0]}",
-            where=module,
-            why="it is an optional dependency",
-            remedy=f"pip install 'dpaudit[{extra}]'",
-        ) from error
+        what, why = f"{purpose} needs {module.partition('.')[0]}", "it is an optional dependency"
+        raise MissingExtra(what, where=module, why=why, remedy=f"pip install 'dpaudit[{extra}]'") from error

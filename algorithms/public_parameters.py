@@ -18,12 +18,9 @@ def public_size(size: int | None, name: str) -> int:
     """``size`` as a positive integer; else `InvalidParameter`, which says why it has to be declared."""
     if isinstance(size, (int, np.integer)) and not isinstance(size, bool) and size >= 1:
         return int(size)
-    raise InvalidParameter(
-        f"{name} = {size!r}",
-        where=name,
-        why="it is public; read off private records it would reveal the largest value that occurs",
-        remedy=f"declare {name} as a positive integer",
-    )
+    why = "it is public; read off private records it would reveal the largest value that occurs"
+    remedy = f"declare {name} as a positive integer"
+    raise InvalidParameter(f"{name} = {size!r}", where=name, why=why, remedy=remedy)
 
 
 def require_positive(value: float, where: str) -> float:
@@ -56,12 +53,10 @@ def unit_rewards(rewards: ArrayLike) -> Array:
     """A copy of a public reward function as doubles [H, S, A] in [0, 1]; else `InvalidParameter`."""
     table = np.array(rewards, dtype=np.float64)
     if table.ndim != 3 or not table.size or not ((table >= 0.0) & (table <= 1.0)).all():
-        raise InvalidParameter(
-            f"a reward function of shape {table.shape}, or with a reward outside [0, 1]",
-            where="rewards",
-            why="the algorithm's sizes and the bounds on its values follow from it",
-            remedy="give numbers in [0, 1], [H, S, A]; rescale rewards by public bounds",
-        )
+        what = f"a reward function of shape {table.shape}, or with a reward outside [0, 1]"
+        why = "the algorithm's sizes and the bounds on its values follow from it"
+        remedy = "give numbers in [0, 1], [H, S, A]; rescale rewards by public bounds"
+        raise InvalidParameter(what, where="rewards", why=why, remedy=remedy)
     return table
 
 
@@ -69,12 +64,10 @@ def feature_table(features: ArrayLike, axes: str) -> Array:
     """A copy of public features as finite doubles, not all zero, with these axes, such as ``[S, A, d]``."""
     table = np.array(features, dtype=np.float64)
     if table.ndim != axes.count(",") + 1 or not table.size or not np.isfinite(table).all() or not table.any():
-        raise InvalidParameter(
-            f"a feature map of shape {table.shape}, not finite, or zero everywhere",
-            where="features",
-            why="every release's sensitivity is computed from them",
-            remedy=f"give finite numbers {axes}, not all zero",
-        )
+        what = f"a feature map of shape {table.shape}, not finite, or zero everywhere"
+        why = "every release's sensitivity is computed from them"
+        remedy = f"give finite numbers {axes}, not all zero"
+        raise InvalidParameter(what, where="features", why=why, remedy=remedy)
     return table
 
 

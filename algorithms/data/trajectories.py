@@ -159,7 +159,14 @@ def trajectory_pairs(
     index %= len(data)
     relation = Neighbouring(neighbouring)
     if relation is Neighbouring.REPLACE_ONE:
-        changes = {**_corners(data), **_variations(data, index)}
+        states, actions, rewards = data[index]
+        last = states.copy()
+        last[-1] = (last[-1] + 1) % data.n_states
+        changes = _corners(data) | {
+            "another one's duplicate": data[(index + 1) % len(data)],
+            "its rewards turned over": Trajectory(states, actions, 1.0 - rewards),
+            "its last state alone": Trajectory(last, actions, rewards),
+        }
         pairs = [
             Pair(data, data.replace(index, changed), f"a trajectory replaced: {name}", unit=index)
             for name, changed in changes.items()
@@ -191,18 +198,6 @@ def _corners(data: TrajectoryData) -> dict[str, Trajectory]:
         "the first state and action, no reward": Trajectory(nothing, nothing[1:], np.zeros(data.horizon)),
         "the last state and action, full reward": Trajectory(last_state, last_action, np.ones(data.horizon)),
         "another state and action at each step": moving,
-    }
-
-
-def _variations(data: TrajectoryData, index: int) -> dict[str, Trajectory]:
-    """The trajectory itself, changed a little, and another one's."""
-    states, actions, rewards = data[index]
-    last = states.copy()
-    last[-1] = (last[-1] + 1) % data.n_states
-    return {
-        "another one's duplicate": data[(index + 1) % len(data)],
-        "its rewards turned over": Trajectory(states, actions, 1.0 - rewards),
-        "its last state alone": Trajectory(last, actions, rewards),
     }
 
 

@@ -20,9 +20,6 @@ from dpaudit.errors import InvalidParameter
 #: The largest return, public.
 LARGEST_RETURN = 1.0
 
-#: Episodes whose times in every state are held at once.
-_CHUNK = 50_000
-
 
 class Stays(NamedTuple):
     """m episodes on the chain, before they are written out."""
@@ -61,8 +58,7 @@ class Chain:
         group = public_size(group, "group")
         columns = np.arange(self.n_states) // group
         table = np.eye(-(-self.n_states // group))[columns]
-        unit: Array = table / np.sqrt(table.sum(axis=0))
-        return unit
+        return np.asarray(table / np.sqrt(table.sum(axis=0)))
 
     def stays(self, episodes: int, rng: np.random.Generator) -> Stays:
         """Draw m episodes."""
@@ -89,9 +85,9 @@ class Chain:
 
     def sampled_visits(self, episodes: int, rng: np.random.Generator) -> FirstVisits:
         """First visits of m fresh episodes, in little memory."""
-        counts, sums = np.zeros(self.n_states), np.zeros(self.n_states)
-        for first in range(0, episodes, _CHUNK):
-            part = self.visits(self.stays(min(_CHUNK, episodes - first), rng))
+        counts, sums, chunk = np.zeros(self.n_states), np.zeros(self.n_states), 50_000
+        for first in range(0, episodes, chunk):
+            part = self.visits(self.stays(min(chunk, episodes - first), rng))
             counts += part.counts
             sums += part.counts * part.means
         return FirstVisits(counts, sums / np.maximum(counts, 1.0), episodes)

@@ -44,24 +44,17 @@ def frozen_lake_mdp(horizon: int = HORIZON) -> TabularMDP:
                 kernel[state, action, MOVES[state, (action + slip) % 4]] += 1.0 / 3.0
     rewards = kernel[:, :, goal].copy()
     rewards[goal] = 0.0
-    return TabularMDP(
-        transitions=np.broadcast_to(kernel, (horizon, *kernel.shape)),
-        rewards=np.broadcast_to(rewards, (horizon, *rewards.shape)),
-        initial=np.eye(16)[MAP.index("S")],
-    )
+    return TabularMDP.steady(kernel, rewards, np.eye(16)[MAP.index("S")], horizon)
 
 
 def recording_policy(horizon: int = HORIZON) -> NDArray[np.float64]:
     """The behaviour of the built-in recording, [H, S, A]: optimal with probability 0.75, else uniform."""
-    mdp = frozen_lake_mdp(horizon)
-    probabilities: NDArray[np.float64] = 0.75 * np.eye(4)[mdp.optimal_policy()] + 0.0625
-    return probabilities
+    return np.asarray(0.75 * np.eye(4)[frozen_lake_mdp(horizon).optimal_policy()] + 0.0625)
 
 
 def frozen_lake_data() -> BuiltinData:
     """800 episodes recorded from Gymnasium's FrozenLake-v1; see ``data/README.md``."""
     mdp = frozen_lake_mdp()
     with as_file(files("dpaudit.algorithms") / "data" / "frozen-lake.csv") as path:
-        return BuiltinData(
-            read_csv(path, n_states=mdp.n_states, n_actions=mdp.n_actions, horizon=HORIZON), mdp
-        )
+        data = read_csv(path, n_states=mdp.n_states, n_actions=mdp.n_actions, horizon=HORIZON)
+    return BuiltinData(data, mdp)

@@ -7,13 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpaudit.algorithms.environments.line_world import (
-    HORIZON,
-    N_ACTIONS,
-    RewardFunction,
-    middle_rewards,
-    moved,
-)
+from dpaudit.algorithms.environments import line_world
 from dpaudit.algorithms.environments.tabular import TabularMDP, cumulative
 from dpaudit.algorithms.optional_modules import optional_module
 from dpaudit.algorithms.public_parameters import Array
@@ -39,21 +33,21 @@ def gymnasium_environment(mdp: TabularMDP) -> gymnasium.Env[int, int]:
     return _environment(observations, actions, lambda rng: draw(mdp.initial, rng), move, mdp.horizon)
 
 
-def line_environment(rewards: RewardFunction | None = None) -> gymnasium.Env[Any, int]:
+def line_environment(rewards: line_world.RewardFunction | None = None) -> gymnasium.Env[Any, int]:
     """The walk on [0, 1]: observations are the state, [1], from a uniform start; an episode has 50 steps.
 
     Rewards are of the state that a step reaches; left out, 0.5 - |s - 0.5|.
     """
-    earned = middle_rewards() if rewards is None else rewards
+    earned = line_world.middle_rewards() if rewards is None else rewards
 
     def move(h: int, state: Array, action: int, rng: np.random.Generator) -> tuple[Array, float]:
         del h
-        reached = moved(float(state[0]), int(action), float(rng.random()))
+        reached = line_world.moved(float(state[0]), int(action), float(rng.random()))
         return np.array([reached]), float(earned(reached))
 
     spaces = _gymnasium().spaces
-    observations = spaces.Box(0.0, 1.0, (1,), np.float64)
-    return _environment(observations, spaces.Discrete(N_ACTIONS), lambda rng: rng.random(1), move, HORIZON)
+    observations, actions = spaces.Box(0.0, 1.0, (1,), np.float64), spaces.Discrete(line_world.N_ACTIONS)
+    return _environment(observations, actions, lambda rng: rng.random(1), move, line_world.HORIZON)
 
 
 def _gymnasium() -> Any:

@@ -1,10 +1,7 @@
-"""A walk on [0, 1] whose rewards are private: the environment of Wang and Hegde (2019), appendix E.1.
+"""A walk on [0, 1] whose rewards are private: Wang and Hegde (2019, NeurIPS), appendix E.1.
 
 The unit of privacy is the whole reward function: two of them are neighbours when they differ by at most 1
 at every state. What the states do is public.
-
-Wang, B. and Hegde, N. (2019). Privacy-preserving Q-Learning with Functional Noise in Continuous Spaces.
-NeurIPS.
 """
 
 from __future__ import annotations
@@ -48,11 +45,9 @@ class RewardFunction:
         except (TypeError, ValueError):
             values = np.empty(0)
         if values.ndim != 1 or values.size < 2 or not np.isfinite(values).all():
-            raise DataError(
-                "a reward function that is no list of finite numbers",
-                where="RewardFunction.values",
-                remedy="give [n] values at evenly spaced states, from 0 to 1",
-            )
+            what = "a reward function that is no list of finite numbers"
+            remedy = "give [n] values at evenly spaced states, from 0 to 1"
+            raise DataError(what, where="RewardFunction.values", remedy=remedy)
         set_read_only(self, values=values)
 
     def __call__(self, states: ArrayLike) -> Array:
@@ -114,8 +109,7 @@ class Walk:
 def episode_returns(reached: Array, rewards: RewardFunction) -> Array:
     """The sum of rewards of each whole episode of a walk, from the states [n] that its steps reached."""
     whole = len(reached) // HORIZON * HORIZON
-    totals: Array = rewards(reached[:whole]).reshape(-1, HORIZON).sum(axis=1)
-    return totals
+    return np.asarray(rewards(reached[:whole]).reshape(-1, HORIZON).sum(axis=1))
 
 
 def greedy_return(values: Values, rewards: RewardFunction, episodes: int, seed: int) -> float:

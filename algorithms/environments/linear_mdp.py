@@ -1,12 +1,9 @@
-"""Finite linear Markov decision processes, and the one that Qiao and Wang experiment with.
+"""Finite linear Markov decision processes, and that of appendix F of Qiao and Wang (2023, NeurIPS).
 
 In a linear process both kernel and rewards are linear in a public feature map (Jin, Yang, Wang, Jordan 2020):
 P_h(s'|s,a) = <phi(s,a), nu_h(s')>,  r_h(s,a) = <phi(s,a), theta_h>.  With finitely many states and
 actions the exact optimum and any policy's exact value follow by dynamic programming on the table that
 these span.
-
-Qiao, D. and Wang, Y.-X. (2023). Offline Reinforcement Learning with Differential Privacy. NeurIPS.
-Appendix F.
 """
 
 from __future__ import annotations
@@ -45,11 +42,8 @@ class LinearMDP(TabularMDP):
         horizon = theta.shape[0] if theta.ndim == 2 else 0
         n_states, _, dimension = phi.shape
         if theta.shape != (horizon, dimension) or nu.shape != (horizon, dimension, n_states):
-            raise InvalidParameter(
-                f"features, measures, weights of shapes {phi.shape}, {nu.shape}, {theta.shape}",
-                where="LinearMDP",
-                remedy="give [S, A, d], [H, d, S] and [H, d]",
-            )
+            what = f"features, measures, weights of shapes {phi.shape}, {nu.shape}, {theta.shape}"
+            raise InvalidParameter(what, where="LinearMDP", remedy="give [S, A, d], [H, d, S] and [H, d]")
         set_read_only(self, features=phi, measures=nu, weights=theta)
         kernel = np.einsum("sad,hdt->hsat", phi, nu)  # [H, S, A, S]
         rewards = np.einsum("sad,hd->hsa", phi, theta)  # [H, S, A]
@@ -96,9 +90,8 @@ def appendix_f_features(*, normalised: bool = True) -> Array:
     actions = np.arange(N_ACTIONS)
     bits = (actions[:, None] >> np.arange(7, -1, -1)) & 1  # [A, 8]
     delta = (np.arange(N_STATES)[:, None] == 0) == (actions == 0)  # [S, A]
-    features = np.concatenate(
-        [np.broadcast_to(bits, (N_STATES, N_ACTIONS, 8)), np.stack([delta, ~delta], axis=2)], axis=2
-    ).astype(np.float64)
+    parts = np.broadcast_to(bits, (N_STATES, N_ACTIONS, 8)), np.stack([delta, ~delta], axis=2)
+    features = np.concatenate(parts, axis=2).astype(np.float64)
     return features / LARGEST_RAW_NORM if normalised else features
 
 
@@ -112,17 +105,10 @@ def appendix_f_mdp(instance: int = 0, *, horizon: int = HORIZON, normalised: boo
     measures = np.zeros((horizon, DIMENSION, N_STATES))
     measures[:, 8, 0], measures[:, 9, 0] = alpha_1, alpha_2
     measures[:, 8, 1], measures[:, 9, 1] = 1.0 - alpha_1, 1.0 - alpha_2
-    zero = np.zeros(horizon)
-    weights = np.stack(
-        [r / 8, zero, r / 8, 0.5 - r / 2, r / 8, zero, r / 8, zero, r / 2, 0.5 - r / 2], axis=1
-    )  # [H, d]
-    scale = LARGEST_RAW_NORM if normalised else 1.0
-    return LinearMDP(
-        features=appendix_f_features(normalised=normalised),
-        measures=scale * measures,
-        weights=scale * weights,
-        initial=np.full(N_STATES, 1.0 / N_STATES),
-    )
+    zero, rest = np.zeros(horizon), 0.5 - r / 2
+    weights = np.stack([r / 8, zero, r / 8, rest, r / 8, zero, r / 8, zero, r / 2, rest], axis=1)  # [H, d]
+    scale, features = LARGEST_RAW_NORM if normalised else 1.0, appendix_f_features(normalised=normalised)
+    return LinearMDP(features, scale * measures, scale * weights, np.full(N_STATES, 1.0 / N_STATES))
 
 
 def appendix_f_behaviour(horizon: int = HORIZON) -> Array:
@@ -134,5 +120,4 @@ def appendix_f_behaviour(horizon: int = HORIZON) -> Array:
 
 def _rounded_into_unit(values: Array) -> Array:
     inside = np.clip(values, 0.0, 1.0)
-    close: Array = np.where(np.abs(values - inside) <= 1e-12, inside, values)
-    return close
+    return np.where(np.abs(values - inside) <= 1e-12, inside, values)

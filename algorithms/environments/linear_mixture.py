@@ -16,9 +16,6 @@ from dpaudit.algorithms.environments.tabular import TabularMDP, random_mdp
 from dpaudit.algorithms.public_parameters import Array, feature_table, public_size, set_read_only
 from dpaudit.errors import InvalidParameter
 
-#: Up to this many states the largest norm of phi_V is found by trying every corner of the values' cube.
-_CORNERS = 14
-
 
 @dataclass(frozen=True, eq=False, init=False)
 class LinearMixtureMDP(TabularMDP):
@@ -32,11 +29,8 @@ class LinearMixtureMDP(TabularMDP):
     ) -> None:
         phi, theta = triple_features(features), np.array(parameters, dtype=np.float64)
         if theta.ndim != 2 or theta.shape[1] != phi.shape[3]:
-            raise InvalidParameter(
-                f"features of shape {phi.shape}, parameters of shape {theta.shape}",
-                where="LinearMixtureMDP",
-                remedy="give [S, A, S, d] and [H, d]",
-            )
+            what = f"features of shape {phi.shape}, parameters of shape {theta.shape}"
+            raise InvalidParameter(what, where="LinearMixtureMDP", remedy="give [S, A, S, d] and [H, d]")
         set_read_only(self, features=phi, parameters=theta)
         kernel = np.einsum("satd,hd->hsat", phi, theta)  # [H, S, A, S]
         # What the product's rounding pushes below 0 is put back; anything more is refused there.
@@ -48,11 +42,8 @@ def triple_features(features: ArrayLike) -> Array:
     """A copy of a feature map over (s, a, s') as finite doubles [S, A, S, d], not all zero."""
     table = feature_table(features, "[S, A, S, d]")
     if table.shape[0] != table.shape[2]:
-        raise InvalidParameter(
-            f"features of shape {table.shape}",
-            where="features",
-            remedy="give [S, A, S, d], s' on the third axis",
-        )
+        what = f"features of shape {table.shape}"
+        raise InvalidParameter(what, where="features", remedy="give [S, A, S, d], s' on the third axis")
     return table
 
 
@@ -96,7 +87,7 @@ def largest_value_norm(features: Array) -> float:
     rows = features.reshape(-1, n_states, features.shape[3])  # [S A, S, d]
     if not opposed(features):
         return float(np.linalg.norm(rows.sum(axis=1), axis=1).max())
-    if n_states > _CORNERS:
+    if n_states > 14:
         positive, negative = (np.maximum(sign * rows, 0.0).sum(axis=1) for sign in (1.0, -1.0))
         return float(np.linalg.norm(np.maximum(positive, negative), axis=1).max())
     corners = (np.arange(2**n_states)[:, None] >> np.arange(n_states)) & 1  # [2^S, S]

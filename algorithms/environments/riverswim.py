@@ -2,10 +2,8 @@
 
 States 0 (down the river) to S - 1; actions 0 left, with the current, and 1 right, against it. Left always
 moves one state down. Right moves up, stays, or is swept one state down. Left in state 0 earns 5/1000, right
-in state S - 1 earns 1, everything else nothing.
-
-Strehl, A. and Littman, M. (2008). An analysis of model-based interval estimation for Markov decision
-processes. Journal of Computer and System Sciences 74(8).
+in state S - 1 earns 1, everything else nothing (Strehl and Littman 2008, Journal of Computer and System
+Sciences 74(8)).
 """
 
 from __future__ import annotations
@@ -20,28 +18,20 @@ from dpaudit.errors import InvalidParameter
 LEFT, RIGHT = 0, 1
 SMALL, LARGE = 5.0 / 1000.0, 1.0
 
-#: What swimming right does where it does not move up: of 0.65, 0.6 stay and 0.05 are swept down.
-_STAYS = 0.6 / 0.65
-
 
 def riverswim_mdp(
     n_states: int, horizon: int, *, success: ArrayLike | None = None, normalised: bool = True
 ) -> TabularMDP:
     """RiverSwim over S states, at least 2, and H steps, from state 0, with two actions.
 
-    Args:
-        n_states: S.
-        horizon: H.
-        success: the chance that swimming right succeeds: a number, or [H] of them for a kernel that changes
-            from step to step. What remains stays or is swept down as 12 : 1. Left out, the classical kernel:
-            0.6 from state 0 and in the last state, 0.35 between them.
-        normalised: rewards divided by H, so that no episode earns more than 1, as Liao, He and Gu (2023) have
-            them.
+    Success is the chance that swimming right succeeds: a number, or [H] of them for a kernel that changes
+    from step to step. What remains stays or is swept down as 12 : 1. Left out, the classical kernel: 0.6 from
+    state 0 and in the last state, 0.35 between them. Normalised rewards are divided by H, so that no episode
+    earns more than 1, as Liao, He and Gu (2023) have them.
     """
     if public_size(n_states, "n_states") < 2:
-        raise InvalidParameter(
-            "1 state", where="n_states", why="a river has two ends", remedy="give at least 2"
-        )
+        why = "a river has two ends"
+        raise InvalidParameter("1 state", where="n_states", why=why, remedy="give at least 2")
     horizon = public_size(horizon, "horizon")
     kernels = np.stack([_kernel(n_states, chance) for chance in _chances(success, horizon)])
     rewards = np.zeros((horizon, n_states, 2))
@@ -56,10 +46,8 @@ def figure_river(kind: str, n_states: int) -> TabularMDP:
     them, which is our choice: the paper states neither S nor the homogeneous kernel.
     """
     horizon = 2 * public_size(n_states, "n_states")
-    success: dict[str, ArrayLike] = {
-        "homogeneous": 0.9,
-        "inhomogeneous": inhomogeneous_success(horizon, seed=0),
-    }
+    changing = inhomogeneous_success(horizon, seed=0)
+    success: dict[str, ArrayLike] = {"homogeneous": 0.9, "inhomogeneous": changing}
     return riverswim_mdp(n_states, horizon, success=success[kind])
 
 
@@ -73,12 +61,9 @@ def _chances(success: ArrayLike | None, horizon: int) -> list[float | None]:
         return [None] * horizon
     chances = np.asarray(success, dtype=np.float64)
     if chances.shape not in {(), (horizon,)} or not ((chances >= 0.0) & (chances <= 1.0)).all():
-        raise InvalidParameter(
-            f"success of shape {chances.shape}",
-            where="success",
-            why="it is the chance of moving up at each step",
-            remedy=f"give one number in [0, 1], or {horizon}",
-        )
+        what, why = f"success of shape {chances.shape}", "it is the chance of moving up at each step"
+        remedy = f"give one number in [0, 1], or {horizon}"
+        raise InvalidParameter(what, where="success", why=why, remedy=remedy)
     return [float(chance) for chance in np.broadcast_to(chances, (horizon,))]
 
 
@@ -93,6 +78,7 @@ def _kernel(n_states: int, success: float | None) -> Array:
         elif state == n_states - 1:
             kernel[state, RIGHT, state - 1 :] = 1.0 - ends, ends
         else:
-            stays = (1.0 - between) * _STAYS
+            # Where swimming right does not move up, of 0.65, 0.6 stay and 0.05 are swept down.
+            stays = (1.0 - between) * (0.6 / 0.65)
             kernel[state, RIGHT, state - 1 : state + 2] = 1.0 - between - stays, stays, between
     return kernel

@@ -12,8 +12,6 @@ from dpaudit.algorithms.data.trajectories import TrajectoryData
 from dpaudit.algorithms.public_parameters import Array, public_size, set_read_only, unit_rewards
 from dpaudit.errors import InvalidParameter
 
-_TOLERANCE = 1e-9
-
 
 @dataclass(frozen=True, eq=False)
 class TabularMDP:
@@ -31,15 +29,18 @@ class TabularMDP:
         expected = ((horizon, n_states, n_actions, n_states), (horizon, n_states, n_actions), (n_states,))
         found = (transitions.shape, rewards.shape, initial.shape)
         if found != expected or min(horizon, n_states, n_actions) < 1:
-            raise InvalidParameter(
-                f"transitions, rewards, initial of shapes {found}",
-                where="TabularMDP",
-                remedy="give [H, S, A, S], [H, S, A] and [S]",
-            )
+            what = f"transitions, rewards, initial of shapes {found}"
+            raise InvalidParameter(what, where="TabularMDP", remedy="give [H, S, A, S], [H, S, A] and [S]")
         _check_distribution(transitions, "transitions")
         _check_distribution(initial, "initial")
         rewards = unit_rewards(rewards)
         set_read_only(self, transitions=transitions, rewards=rewards, initial=initial)
+
+    @classmethod
+    def steady(cls, kernel: Array, rewards: Array, initial: Array, horizon: int) -> TabularMDP:
+        """The process with one kernel [S, A, S] and one reward function [S, A] at every step."""
+        kernels = np.broadcast_to(kernel, (horizon, *kernel.shape))
+        return TabularMDP(kernels, np.broadcast_to(rewards, (horizon, *rewards.shape)), initial)
 
     @property
     def horizon(self) -> int:
@@ -78,28 +79,21 @@ class TabularMDP:
 
     def suboptimality(self, policy: ArrayLike) -> float:
         """v* - v^policy from the initial distribution, never below zero; policy as in `evaluate`."""
-        gap = self.initial @ (self.optimal_values()[0] - self.evaluate(policy)[0])
-        return max(0.0, float(gap))
+        return max(0.0, float(self.initial @ (self.optimal_values()[0] - self.evaluate(policy)[0])))
 
     def action_probabilities(self, policy: ArrayLike) -> Array:
         """A policy given as actions [H, S] or probabilities [H, S, A], as the latter."""
         table = np.asarray(policy)
         if table.shape == (self.horizon, self.n_states) and table.dtype.kind in "iu":
             if (table < 0).any() or (table >= self.n_actions).any():
-                raise InvalidParameter(
-                    "an action outside the range",
-                    where="policy",
-                    remedy=f"give actions 0..{self.n_actions - 1}",
-                )
-            chosen: Array = np.eye(self.n_actions)[table]
-            return chosen
+                remedy = f"give actions 0..{self.n_actions - 1}"
+                raise InvalidParameter("an action outside the range", where="policy", remedy=remedy)
+            return np.asarray(np.eye(self.n_actions)[table])
         probabilities = _numbers(table, "policy", 3)
         if probabilities.shape != self.rewards.shape:
-            raise InvalidParameter(
-                f"a policy of shape {table.shape}, type {table.dtype}",
-                where="policy",
-                remedy=f"give integers [H, S] or probabilities [H, S, A], here {self.rewards.shape}",
-            )
+            remedy = f"give integers [H, S] or probabilities [H, S, A], here {self.rewards.shape}"
+            what = f"a policy of shape {table.shape}, type {table.dtype}"
+            raise InvalidParameter(what, where="policy", remedy=remedy)
         _check_distribution(probabilities, "policy")
         return probabilities
 
@@ -124,8 +118,7 @@ class TabularMDP:
 
     def _action_values(self, h: int, next_values: Array) -> Array:
         """r_h + P_h V, [S, A]."""
-        values: Array = self.rewards[h] + self.transitions[h] @ next_values
-        return values
+        return np.asarray(self.rewards[h] + self.transitions[h] @ next_values)
 
 
 class BuiltinData(NamedTuple):
@@ -141,11 +134,8 @@ def random_mdp(n_states: int, n_actions: int, horizon: int, seed: int) -> Tabula
     names = {"horizon": horizon, "n_states": n_states, "n_actions": n_actions}
     sizes = [public_size(size, name) for name, size in names.items()]  # [H, S, A]
     rng = np.random.default_rng(seed)
-    return TabularMDP(
-        transitions=rng.dirichlet(np.ones(n_states), size=sizes),
-        rewards=rng.random(sizes),
-        initial=rng.dirichlet(np.ones(n_states)),
-    )
+    transitions, rewards = rng.dirichlet(np.ones(n_states), size=sizes), rng.random(sizes)
+    return TabularMDP(transitions, rewards, rng.dirichlet(np.ones(n_states)))
 
 
 def uniform_mdp(rewards: Array) -> TabularMDP:
@@ -158,8 +148,7 @@ def cumulative(rows: Array) -> Array:
     """Cumulative probabilities along the last axis, for drawing by inversion: u >= c, summed."""
     sums = rows.cumsum(axis=-1)
     # Divided, it is exactly 1 from the last possible outcome on: none of probability 0 is drawn.
-    normalised: Array = sums / sums[..., -1:]
-    return normalised
+    return np.asarray(sums / sums[..., -1:])
 
 
 def uniform_policy(mdp: TabularMDP) -> Array:
@@ -170,25 +159,18 @@ def uniform_policy(mdp: TabularMDP) -> Array:
 def _numbers(values: ArrayLike, where: str, dimensions: int) -> Array:
     table: NDArray[Any] = np.array(values)
     if table.ndim != dimensions or table.dtype.kind not in "iuf" or not np.isfinite(table).all():
-        raise InvalidParameter(
-            f"{table.ndim} dimensions, type {table.dtype}, or numbers that are not finite",
-            where=where,
-            remedy=f"give finite numbers in {dimensions} dimensions",
-        )
+        what = f"{table.ndim} dimensions, type {table.dtype}, or numbers that are not finite"
+        raise InvalidParameter(what, where=where, remedy=f"give finite numbers in {dimensions} dimensions")
     return table.astype(np.float64)
 
 
 def _check_distribution(rows: Array, where: str) -> None:
-    if (rows < 0.0).any() or (np.abs(rows.sum(axis=-1) - 1.0) > _TOLERANCE).any():
-        raise InvalidParameter(
-            "a row that is no probability distribution",
-            where=where,
-            why="values computed from it would be meaningless",
-            remedy="give non-negative rows that sum to 1",
-        )
+    if (rows < 0.0).any() or (np.abs(rows.sum(axis=-1) - 1.0) > 1e-9).any():
+        what = "a row that is no probability distribution"
+        why = "values computed from it would be meaningless"
+        raise InvalidParameter(what, where=where, why=why, remedy="give non-negative rows that sum to 1")
 
 
 def _draw(rows: Array, index: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
     """One draw from the distribution ``rows[i]`` for each i in ``index``, by inversion."""
-    drawn: NDArray[np.int64] = (rng.random(index.size)[:, None] >= cumulative(rows)[index]).sum(axis=1)
-    return drawn
+    return np.asarray((rng.random(index.size)[:, None] >= cumulative(rows)[index]).sum(axis=1))

@@ -33,11 +33,7 @@ def treatment_mdp(horizon: int = 4) -> TabularMDP:
         kernel[HEALTHY, action, HEALTHY - 1] = relapse
         kernel[HEALTHY, action, HEALTHY] = 1.0 - relapse
     rewards = np.stack([_WORTH, _WORTH - _COST_OF_TREATING], axis=1)  # [S, A]
-    return TabularMDP(
-        transitions=np.broadcast_to(kernel, (horizon, *kernel.shape)),
-        rewards=np.broadcast_to(rewards, (horizon, *rewards.shape)),
-        initial=np.array([0.3, 0.4, 0.2, 0.1]),
-    )
+    return TabularMDP.steady(kernel, rewards, np.array([0.3, 0.4, 0.2, 0.1]), horizon)
 
 
 def treatment_data(n_trajectories: int = 20_000, *, seed: int = 20230611) -> BuiltinData:

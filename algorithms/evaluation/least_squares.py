@@ -30,8 +30,7 @@ def lsw(visits: FirstVisits, features: Array, weights: Array) -> Array:
     Features Phi are [N, d], weights w [N] and at least 0.
     """
     root = np.sqrt(weights)
-    theta = np.linalg.lstsq(root[:, None] * features, root * visits.means)[0]
-    return np.asarray(theta, dtype=np.float64)
+    return np.asarray(np.linalg.lstsq(root[:, None] * features, root * visits.means)[0], dtype=np.float64)
 
 
 def lsw_excess(theta: Array, best: Array, features: Array, weights: Array) -> float:
@@ -48,10 +47,8 @@ def lsl(visits: FirstVisits, features: Array, weights: Array, ridge: float) -> A
     Gamma_X = diag(rho_s |X_s|/m); features Phi are [N, d], weights rho [N] and at least 0, lambda positive.
     """
     Gamma = weights * visits.counts / visits.episodes  # [N]
-    theta = np.linalg.solve(
-        _hessian(Gamma, features, ridge, visits.episodes), features.T @ (Gamma * visits.means)
-    )
-    return np.asarray(theta, dtype=np.float64)
+    hessian = _hessian(Gamma, features, ridge, visits.episodes)
+    return np.asarray(np.linalg.solve(hessian, features.T @ (Gamma * visits.means)), dtype=np.float64)
 
 
 def lsl_excess(
@@ -105,49 +102,35 @@ class DPLSW(PolicyEvaluation):
         n_states, dimension = self.features.shape
         # Nearer to dependence rounding would move the parameters by more than the noise is made for.
         if n_states < dimension or values[-1] <= 1e-8 * values[0]:
-            raise InvalidParameter(
-                f"features of rank below d = {dimension} on the states with positive weights",
-                where="features",
-                why="the parameters are then not unique, and no noise hides which were chosen",
-                remedy="leave out features that others determine, or use dp-lsl",
-            )
+            what = f"features of rank below d = {dimension} on the states with positive weights"
+            why = "the parameters are then not unique, and no noise hides which were chosen"
+            remedy = "leave out features that others determine, or use dp-lsl"
+            raise InvalidParameter(what, where="features", why=why, remedy=remedy)
         return float(1.0 / values[-1]) * _ROUNDING
 
 
 @dataclass(frozen=True, eq=False)
 class DPLSL(PolicyEvaluation):
-    """Algorithm 2, frozen with its public parameters, those of `PolicyEvaluation` and one more.
+    """Algorithm 2, frozen with its public parameters, those of `PolicyEvaluation` and one more."""
 
-    Args:
-        ridge: lambda, above norm(Phi)^2 norm_inf(rho); left out, twice that.
-    """
-
-    ridge: float | None = None
+    ridge: float | None = None  # lambda, above norm(Phi)^2 norm_inf(rho); left out, twice that
 
     name = "dp-lsl"
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if not self.least_ridge < self.ridge_used < math.inf:
-            raise InvalidParameter(
-                f"lambda = {self.ridge!r}",
-                where="ridge",
-                why="Corollary 8 bounds how far one trajectory moves the parameters only above "
-                f"norm(Phi)^2 norm_inf(rho) = {self.least_ridge:.6g}",
-                remedy="give a larger one; about the root of the number of trajectories serves best",
-            )
+            least = f"norm(Phi)^2 norm_inf(rho) = {self.least_ridge:.6g}"
+            why = f"Corollary 8 bounds how far one trajectory moves the parameters only above {least}"
+            remedy = "give a larger one; about the root of the number of trajectories serves best"
+            raise InvalidParameter(f"lambda = {self.ridge!r}", where="ridge", why=why, remedy=remedy)
 
     @property
     def claim(self) -> Claim:
         """The paper's claim (Theorem 10); with ``lemma`` in the range in which Lemma 1 is proved."""
-        large = Premise(
-            name="norm(Phi)^2 norm_inf(rho) below lambda",
-            left=self.least_ridge,
-            relation="<",
-            right=self.ridge_used,
-            source="Balle, Gomrokchi and Precup (2016), Corollary 8",
-        )
-        return self.smoothness.claim(large)
+        name, left, right = "norm(Phi)^2 norm_inf(rho) below lambda", self.least_ridge, self.ridge_used
+        source = "Balle, Gomrokchi and Precup (2016), Corollary 8"
+        return self.smoothness.claim(Premise(name=name, left=left, relation="<", right=right, source=source))
 
     @property
     def parameters(self) -> dict[str, Any]:

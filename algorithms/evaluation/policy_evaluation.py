@@ -26,9 +26,6 @@ from dpaudit.curator.curator import Curator
 from dpaudit.errors import DataError, InvalidParameter
 from dpaudit.mechanisms import SmoothGaussian
 
-#: Episodes of a worst pair that visit one state alone, so that its count does not bound the other counts.
-_CROWD = 1000
-
 
 class ValueEstimate(NamedTuple):
     """What leaves the algorithm."""
@@ -39,36 +36,24 @@ class ValueEstimate(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class PolicyEvaluation(ABC):
-    """Algorithms 1 and 2, which differ in three lines: a callable ``(data, curator) -> ValueEstimate``.
+    """Algorithms 1 and 2, which differ in three lines: a callable ``(data, curator) -> ValueEstimate``."""
 
-    Args:
-        features: Phi, [N, d]; row s holds the features of state s.
-        discount: gamma, in [0, 1].
-        largest_return: F_max, public: every return is clipped to [0, F_max]. Left out, 1/(1 - gamma), the
-            largest return of rewards in [0, 1].
-        weights: w or rho, [N], at least 0; 1 where left out.
-        guarantee: (epsilon, delta).
-        calibration: ``lemma``, as published, or ``exact``; see `smooth`.
-        values: [N], the exact values, where they are known, to measure the error.
-    """
-
-    features: Array
-    discount: float
+    features: Array  # Phi, [N, d]; row s holds the features of state s
+    discount: float  # gamma, in [0, 1]
+    # F_max, public: every return is clipped to [0, F_max]. Left out, 1/(1 - gamma), the largest return of
+    # rewards in [0, 1].
     largest_return: float | None = None
-    weights: Array | None = None
+    weights: Array | None = None  # w or rho, [N], at least 0; 1 where left out
     guarantee: ApproxDP = field(default_factory=lambda: ApproxDP(epsilon=0.1, delta=0.1))
-    calibration: CalibrationName = "lemma"
-    values: Array | None = None
+    calibration: CalibrationName = "lemma"  # ``lemma``, as published, or ``exact``; see `smooth`
+    values: Array | None = None  # [N], the exact values, where they are known, to measure the error
 
     def __post_init__(self) -> None:
         set_read_only(self, features=feature_table(self.features, "[N, d]"))
         _ = self.state_weights, self.highest_return, self.noise  # each refuses what it cannot use
         if self.values is not None and np.shape(self.values) != (len(self.features),):
-            raise InvalidParameter(
-                f"exact values of shape {np.shape(self.values)} for {len(self.features)} states",
-                where="values",
-                remedy="give one value a state, or none",
-            )
+            what = f"exact values of shape {np.shape(self.values)} for {len(self.features)} states"
+            raise InvalidParameter(what, where="values", remedy="give one value a state, or none")
 
     @cached_property
     def state_weights(self) -> Array:
@@ -77,12 +62,10 @@ class PolicyEvaluation(ABC):
         weights = np.ones(n_states) if self.weights is None else np.array(self.weights, dtype=np.float64)
         finite = bool(((weights >= 0.0) & np.isfinite(weights)).all())
         if weights.shape != (n_states,) or not finite or not weights.any():
-            raise InvalidParameter(
-                f"weights of shape {weights.shape} for {n_states} states, negative, not finite or all 0",
-                where="weights",
-                why="they weigh the states' errors",
-                remedy="give one finite weight of at least 0 a state, one of them positive",
-            )
+            what = f"weights of shape {weights.shape} for {n_states} states, negative, not finite or all 0"
+            why = "they weigh the states' errors"
+            remedy = "give one finite weight of at least 0 a state, one of them positive"
+            raise InvalidParameter(what, where="weights", why=why, remedy=remedy)
         weights.setflags(write=False)
         return weights
 
@@ -95,12 +78,9 @@ class PolicyEvaluation(ABC):
         if bound is None and discount < 1.0:
             return 1.0 / (1.0 - discount)
         if bound is None or not 0.0 < bound < math.inf:
-            raise InvalidParameter(
-                f"largest_return = {bound!r}",
-                where="largest_return",
-                why="every return is clipped to it, and the noise is proportional to it",
-                remedy="give a public, positive and finite bound",
-            )
+            why = "every return is clipped to it, and the noise is proportional to it"
+            what, remedy = f"largest_return = {bound!r}", "give a public, positive and finite bound"
+            raise InvalidParameter(what, where="largest_return", why=why, remedy=remedy)
         return float(bound)
 
     @cached_property
@@ -161,26 +141,21 @@ class PolicyEvaluation(ABC):
         """First visits and clipped returns; raises as a call does."""
         episodes = Episodes.of_trajectories(data) if isinstance(data, TrajectoryData) else data
         if episodes.n_states != len(self.features):
-            raise DataError(
-                f"episodes over {episodes.n_states} states, features over {len(self.features)}",
-                where="episodes",
-                remedy="give Episodes whose n_states is the number of the features' rows",
-            )
+            what = f"episodes over {episodes.n_states} states, features over {len(self.features)}"
+            remedy = "give Episodes whose n_states is the number of the features' rows"
+            raise DataError(what, where="episodes", remedy=remedy)
         return first_visits(episodes, self.discount, self.highest_return)
 
     def worst_pairs(self) -> Sequence[Pair]:
         """Two pairs: one moves the parameters most, the other changes the noise's scale most.
 
         **Returns**: one episode in all, which visits every state, once with returns of F_max and once of 0,
-        or,
-            where features mix states with either sign, with those that move the parameters further. All
-            counts are 1: the bound is then at its largest, whatever beta is, and smoothing adds nothing. With
-            tabular features and equal weights DP-LSW's parameters move by exactly what the noise is
-            calibrated to.
+        or, where features mix states with either sign, with those that move the parameters further. All
+        counts are 1: the bound is then at its largest, whatever beta is, and smoothing adds nothing. With
+        tabular features and equal weights DP-LSW's parameters move by just what the noise is calibrated to.
 
-            **Visits**: two episodes visit every state, and many one state alone; one of the two is replaced
-            by another that visits this state alone. All counts but one fall from 2 to 1, and log psi changes
-            by beta.
+        **Visits**: two episodes visit every state, and many one state alone; one of the two is replaced by
+        another that visits only this state. All counts but one fall from 2 to 1, and log psi changes by beta.
         """
         n_states = len(self.features)
         high = _furthest(self.features, self.state_weights)
@@ -193,10 +168,10 @@ class PolicyEvaluation(ABC):
         alone = Episodes.of([full], n_states)
         returns = Pair(alone, alone.replace(0, opposite), "one episode, all its returns replaced", unit=0)
 
-        lightest = int(np.argmin(self.state_weights))
-        short = (np.array([lightest]), np.zeros(1))
+        short = (np.array([np.argmin(self.state_weights)]), np.zeros(1))  # the lightest state
         empty = (everywhere, np.zeros(n_states))
-        crowd = Episodes.of([full, empty, *[short] * _CROWD], n_states)
+        # So many episodes visit one state alone that its count does not bound the other counts.
+        crowd = Episodes.of([full, empty, *[short] * 1000], n_states)
         description = "an episode that visits every state, replaced by one that visits a single state"
         return returns, Pair(crowd, crowd.replace(0, short), description, unit=0)
 

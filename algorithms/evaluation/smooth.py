@@ -30,18 +30,11 @@ import numpy as np
 from dpaudit.algorithms.public_parameters import Array, require_word
 from dpaudit.claims.claims import Claim, Premise
 from dpaudit.claims.guarantees import ApproxDP
-from dpaudit.claims.relations import Neighbouring, TrustModel
 from dpaudit.errors import InvalidParameter
 from dpaudit.mechanisms import SmoothGaussian
 from dpaudit.mechanisms.smooth import lemma_loss, lemma_parameters
 
 CalibrationName: TypeAlias = Literal["lemma", "exact"]
-
-#: By so much the least alpha is raised, so that accounting, which rounds up, proves it.
-_MARGIN = 4e-5
-
-#: Entries of the table of ends and counts that is held at once.
-_MOST_ENTRIES = 1 << 22
 
 
 class SmoothBound(NamedTuple):
@@ -60,7 +53,7 @@ def lsw_bound(counts: Array, weights: Array, beta: float) -> SmoothBound:
     gathered = np.bincount(places, weights=weights)  # [U], the weight of all states with one count
     ends = np.unique(np.concatenate([[0.0], np.maximum(distinct - 1.0, 0.0)]))  # [U + 1] at most
     best = SmoothBound(-math.inf, 0)
-    for some in np.array_split(ends, -(-len(ends) * len(distinct) // _MOST_ENTRIES)):
+    for some in np.array_split(ends, -(-len(ends) * len(distinct) // 2**22)):  # a part of the table at once
         left = np.maximum(distinct - some[:, None], 1.0)  # [ends, U]
         values = np.exp(-some * beta) * (gathered / (left * left)).sum(axis=1)
         at = int(values.argmax())
@@ -99,11 +92,7 @@ def lsl_bound(counts: Array, weights: Array, beta: float, factor: float, episode
 
 @dataclass(frozen=True)
 class SmoothCalibration:
-    """The noise of one smooth release of dimension d.
-
-    Raises:
-        InvalidParameter: an unknown calibration, or a target that no Gaussian noise can meet.
-    """
+    """The noise of one smooth release of dimension d; `InvalidParameter` if no Gaussian noise will do."""
 
     name: CalibrationName
     guarantee: ApproxDP
@@ -111,9 +100,8 @@ class SmoothCalibration:
 
     def __post_init__(self) -> None:
         require_word(self.name, "calibration", get_args(CalibrationName))
-        lemma_parameters(
-            self.guarantee.epsilon, self.guarantee.delta, self.dimension
-        )  # refuses an epsilon or delta of 0
+        # Refuses an epsilon or delta of 0.
+        lemma_parameters(self.guarantee.epsilon, self.guarantee.delta, self.dimension)
 
     @cached_property
     def mechanism(self) -> SmoothGaussian:
@@ -128,29 +116,24 @@ class SmoothCalibration:
         """(epsilon, delta)-DP for a trajectory, and with ``lemma`` the range in which the lemma is proved."""
         noise = self.mechanism
         if self.name == "lemma":
-            proved = Premise(
-                name="largest loss outside probability delta",
-                left=min(lemma_loss(noise.alpha, noise.beta, noise.dimension, noise.delta), 1e300),
-                relation="<=",
-                right=noise.epsilon,
-                source="Balle, Gomrokchi and Precup (2016), Lemma 1, whose proof needs it",
-            )
+            left = min(lemma_loss(noise.alpha, noise.beta, noise.dimension, noise.delta), 1e300)
+            name, source = "largest loss outside probability delta", "Lemma 1, whose proof needs it"
+            source = f"Balle, Gomrokchi and Precup (2016), {source}"
+            proved = Premise(name=name, left=left, relation="<=", right=noise.epsilon, source=source)
             premises = (*premises, proved)
+        unit, relation = "trajectory", "replace-one"
         return Claim(
-            self.guarantee,
-            unit="trajectory",
-            neighbouring=Neighbouring.REPLACE_ONE,
-            trust_model=TrustModel.CENTRAL,
-            premises=premises,
+            self.guarantee, unit=unit, neighbouring=relation, trust_model="central", premises=premises
         )
 
 
 @lru_cache(maxsize=256)
 def least_alpha(epsilon: float, delta: float, dimension: int, beta: float) -> float:
-    """The least alpha at which the worst pair meets (epsilon, delta), raised by `_MARGIN`.
+    """The least alpha at which the worst pair meets (epsilon, delta), raised by 4e-5.
 
-    The worst pair has the larger variance first, by e^beta, and means apart by the smaller scale over
-    alpha. Raises `InvalidParameter` where no alpha will do: the change of scale alone shows too much.
+    Accounting, which rounds up, proves the raised one. The worst pair has the larger variance first, by
+    e^beta, and means apart by the smaller scale over alpha. Raises `InvalidParameter` where no alpha will do:
+    the change of scale alone shows too much.
     """
     from scipy.optimize import brentq
 
@@ -163,13 +146,10 @@ def least_alpha(epsilon: float, delta: float, dimension: int, beta: float) -> fl
     while excess(high) > 0.0:
         high += 1.0
         if high > 40.0:
-            raise InvalidParameter(
-                f"beta = {beta} for ({epsilon}, {delta}) in {dimension} dimensions",
-                where="the exact calibration",
-                why="a change of the noise's variance by e^beta alone shows more than that",
-                remedy="give a smaller beta",
-            )
-    return float(math.exp(brentq(excess, low, high, xtol=1e-9))) * (1.0 + _MARGIN)
+            what = f"beta = {beta} for ({epsilon}, {delta}) in {dimension} dimensions"
+            why = "a change of the noise's variance by e^beta alone shows more than that"
+            raise InvalidParameter(what, where="the exact calibration", why=why, remedy="give a smaller beta")
+    return float(math.exp(brentq(excess, low, high, xtol=1e-9))) * (1.0 + 4e-5)
 
 
 def worst_delta(epsilon: float, alpha: float, dimension: int, beta: float) -> float:

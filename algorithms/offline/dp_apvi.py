@@ -110,12 +110,9 @@ def pessimistic_value_iteration(
         what, where = f"counts {counts.shape}, rewards {reward.shape}", "pessimistic_value_iteration"
         raise InvalidParameter(what, where=where, remedy="give [H, S, A, S] and [H, S, A]")
     if not (np.isfinite(counts).all() and (counts >= 0.0).all()):
-        raise InvalidParameter(
-            "a count that is negative or not finite",
-            where="counts_sas",
-            why="the estimate would be no distribution",
-            remedy="make noisy counts consistent with private_counts first",
-        )
+        what, why = "a count that is negative or not finite", "the estimate would be no distribution"
+        remedy = "make noisy counts consistent with private_counts first"
+        raise InvalidParameter(what, where="counts_sas", why=why, remedy=remedy)
     public.require_nonnegative(error_bound, "error_bound")
     public.require_failure_probability(failure_probability)
     constants = constants or PenaltyConstants()
@@ -123,19 +120,13 @@ def pessimistic_value_iteration(
     # Line 2. V_{H+1} = 0.
     counts_sa = counts.sum(axis=3)  # [H, S, A]
     estimate = transition_estimate(counts, error_bound)  # [H, S, A, S]
+    stated: dict[str, Any] = {"horizon": horizon, "error_bound": error_bound, "constants": constants}
+    stated["failure_probability"] = failure_probability
     values = np.zeros((horizon + 1, n_states))
     actions = np.zeros((horizon, n_states), dtype=np.int64)
     for h in reversed(range(horizon)):  # Line 3. h counts from 0 here, from 1 in the paper.
         expected = reward[h] + estimate[h] @ values[h + 1]  # Line 4. [S, A]
-        penalty = bernstein_penalty(  # Line 5. [S, A]
-            estimate[h],
-            counts_sa[h],
-            values[h + 1],
-            horizon=horizon,
-            error_bound=error_bound,
-            failure_probability=failure_probability,
-            constants=constants,
-        )
+        penalty = bernstein_penalty(estimate[h], counts_sa[h], values[h + 1], **stated)  # Line 5. [S, A]
         clipped = np.clip(expected - penalty, 0.0, horizon - h)  # Lines 6 and 7.
         actions[h] = clipped.argmax(axis=1)  # Line 8; argmax takes the first of equals.
         values[h] = clipped.max(axis=1)
@@ -171,11 +162,8 @@ class DPAPVI:
     @property
     def parameters(self) -> dict[str, Any]:
         """Public parameters, for the ledger's header."""
-        horizon, n_states, n_actions = self.rewards.shape
         return {
-            "horizon": horizon,
-            "states": n_states,
-            "actions": n_actions,
+            **dict(zip(("horizon", "states", "actions"), self.rewards.shape, strict=True)),
             "failure_probability": self.failure_probability,
             "C1": self.constants.variance,
             "C2": self.constants.privacy,
@@ -206,12 +194,9 @@ class DPAPVI:
         # Equation (3), [H, S, A, S].
         counts = private_counts.private_counts(noisy_sa, noisy_sas, error_bound)
 
+        delta, constants = self.failure_probability, self.constants
         return pessimistic_value_iteration(  # Lines 3 to 10.
-            counts,
-            self.rewards,
-            error_bound=error_bound,
-            failure_probability=self.failure_probability,
-            constants=self.constants,
+            counts, self.rewards, error_bound=error_bound, failure_probability=delta, constants=constants
         )
 
     def worst_pairs(self) -> Sequence[Pair]:

@@ -1,9 +1,7 @@
 """DP-VAPVI: differentially private variance-aware pessimistic value iteration, with linear features.
 
-Algorithm 2 of Qiao and Wang (2023), with its line numbers. The noise is `linear_calibration`'s; without noise
-it is VAPVI (`vapvi`).
-
-Qiao, D. and Wang, Y.-X. (2023). Offline Reinforcement Learning with Differential Privacy. NeurIPS.
+Algorithm 2 of Qiao and Wang (2023, NeurIPS), with its line numbers. The noise is `linear_calibration`'s;
+without noise it is VAPVI (`vapvi`).
 """
 
 from __future__ import annotations
@@ -88,15 +86,10 @@ class DPVAPVI:
     @property
     def parameters(self) -> dict[str, Any]:
         """Public parameters, for the ledger's header."""
-        n_states, n_actions, dimension = self.features.shape
         return {
             "horizon": self.horizon,
-            "states": n_states,
-            "actions": n_actions,
-            "dimension": dimension,
-            "calibration": self.calibration,
-            "split": self.split,
-            "failure_probability": self.failure_probability,
+            **dict(zip(("states", "actions", "dimension"), self.features.shape, strict=True)),
+            **{name: getattr(self, name) for name in ("calibration", "split", "failure_probability")},
             "C": self.constants.bonus,
             "D_factor": self.constants.lower_order,
             "kappa": self.constants.coverage,

@@ -43,7 +43,7 @@ from dpaudit.algorithms.public_parameters import Array
 from dpaudit.certificate.verdicts import CLAIM_TOLERANCE
 from dpaudit.claims.guarantees import ZCDP
 from dpaudit.claims.relations import Neighbouring
-from dpaudit.claims.sensitivity import L2, Sensitivity
+from dpaudit.claims.sensitivity import L2, Basis, Frobenius
 from dpaudit.curator.curator import Curator
 from dpaudit.errors import InvalidParameter
 from dpaudit.ledger.releases import Partition
@@ -210,12 +210,9 @@ class LinearCalibration:
     def moved(self) -> tuple[float, tuple[float, ...]]:
         """The sensitivity of a joint release for variances, and of one for values at each step."""
         if not 1e-70 < self.norm < 1e70:
-            raise InvalidParameter(
-                f"features of norm {self.norm:g}",
-                where="features",
-                why="how far a Gram matrix moves is computed from their fourth power",
-                remedy="give features with a norm nearer to 1",
-            )
+            why = "how far a Gram matrix moves is computed from their fourth power"
+            what, remedy = f"features of norm {self.norm:g}", "give features with a norm nearer to 1"
+            raise InvalidParameter(what, where="features", why=why, remedy=remedy)
         features = self.kinds[0] / self.norm
         variances = variance_sensitivity(features, GRAM_SHARE)
         values = [
@@ -239,9 +236,9 @@ class LinearCalibration:
         variance_share = 1 / max(H - 1, 1) if self.split else 3 / rest
         value_share = 1 / H if self.split else 2 / rest
         variances, values = self.moved
+        value = self._joint(earned, self.rho * value_share, values[h], self.least_weight(h))
         return StepNoise(
-            self._joint(moments, self.rho * variance_share, variances, 1.0) if left else None,
-            self._joint(earned, self.rho * value_share, values[h], self.least_weight(h)),
+            self._joint(moments, self.rho * variance_share, variances, 1.0) if left else None, value
         )
 
     def _joint(self, largest: tuple[float, ...], rho: float, moved: float, least: float) -> JointNoise:
@@ -257,26 +254,21 @@ class LinearCalibration:
         )
 
     def _apart(self, largest: tuple[float, ...], published: tuple[float, ...]) -> SeparateNoise:
-        rho = self.rho / (5 * self.horizon)
+        rho, dimension = self.rho / (5 * self.horizon), self.features.shape[1]
         moved = Neighbouring.REPLACE_ONE.sum_sensitivity
         acute = bool((self.features >= 0.0).all())
+
+        def vector(weight: float, published: float) -> Gaussian:
+            # After the last step the sum is zero whatever the records say.
+            basis: Basis = "declared" if weight else "proved"
+            sensitivity = L2(moved(self.norm * weight, "l2", acute=acute), basis)
+            return Gaussian(sigma=zcdp_sigma(published, rho), sensitivity=sensitivity)
+
+        # Z_ij of variance 1/(4 rho0) in (Z + Z')/sqrt 2: sigma^2 = 1/(2 rho0)
+        sigma, frobenius = zcdp_sigma(1.0, rho), Frobenius(moved(self.norm**2, "frobenius", acute=True))
         return SeparateNoise(
-            gram=SymmetricGaussian(
-                # Z_ij of variance 1/(4 rho0) in (Z + Z')/sqrt 2: sigma^2 = 1/(2 rho0)
-                sigma=zcdp_sigma(1.0, rho),
-                dimension=self.features.shape[1],
-                sensitivity=Sensitivity(value=moved(self.norm**2, "frobenius", acute=True), norm="frobenius"),
-            ),
-            vectors=tuple(
-                Gaussian(
-                    sigma=zcdp_sigma(sensitivity, rho),
-                    # After the last step the sum is zero whatever the records say.
-                    sensitivity=L2(
-                        moved(self.norm * weight, "l2", acute=acute), "declared" if weight else "proved"
-                    ),
-                )
-                for weight, sensitivity in zip(largest, published, strict=True)
-            ),
+            gram=SymmetricGaussian(sigma=sigma, dimension=dimension, sensitivity=frobenius),
+            vectors=tuple(map(vector, largest, published)),
             claimed=ZCDP(rho=rho),
             # The published algorithm does not clip longer features: what it assumes is all it rests on.
             norm=self.norm if self.largest_norm <= self.norm else None,

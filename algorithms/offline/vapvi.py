@@ -1,12 +1,8 @@
 """PEVI and VAPVI: pessimistic value iteration with linear features. Not private.
 
-PEVI is Algorithm 2 of Jin, Yang and Wang (2021). VAPVI, the variance-aware one (Yin, Duan, Wang and Wang
-2022), is what DP-VAPVI (Algorithm 2 of Qiao and Wang 2023) becomes with no noise at all. It is computed here
-from the records themselves, without a curator, so that the two can be compared.
-
-Jin, Y., Yang, Z. and Wang, Z. (2021). Is Pessimism Provably Efficient for Offline RL? ICML.
-Yin, M., Duan, Y., Wang, M. and Wang, Y.-X. (2022). Near-optimal Offline Reinforcement Learning with Linear
-Representation: Leveraging Variance Information with Pessimism. ICLR.
+PEVI is Algorithm 2 of Jin, Yang and Wang (2021, ICML). VAPVI, the variance-aware one (Yin, Duan, Wang and
+Wang 2022, ICLR), is what DP-VAPVI (Algorithm 2 of Qiao and Wang 2023) becomes with no noise at all. It is
+computed here from the records themselves, without a curator, so that the two can be compared.
 """
 
 from __future__ import annotations

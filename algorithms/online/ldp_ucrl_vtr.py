@@ -36,7 +36,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
@@ -195,14 +195,8 @@ class LDPUCRLVTR:
     def noise(self) -> MixtureCalibration:
         """The noise of one user's message."""
         features = self.model.features
-        return MixtureCalibration(
-            name=self.calibration,
-            guarantee=self.guarantee,
-            horizon=self.model.horizon,
-            reward_bound=self.model.reward_bound,
-            norm=largest_value_norm(features),
-            opposed=opposed(features),
-        )
+        sizes = self.model.horizon, self.model.reward_bound, largest_value_norm(features), opposed(features)
+        return MixtureCalibration(self.calibration, self.guarantee, *sizes)
 
     @property
     def claim(self) -> Claim:
@@ -216,11 +210,8 @@ class LDPUCRLVTR:
     @property
     def parameters(self) -> dict[str, Any]:
         """Public parameters, for the ledger's header."""
-        horizon, n_states, n_actions = self.model.rewards.shape
         return {
-            "horizon": horizon,
-            "states": n_states,
-            "actions": n_actions,
+            **dict(zip(("horizon", "states", "actions"), self.model.rewards.shape, strict=True)),
             "dimension": self.model.dimension,
             "calibration": self.calibration,
             "clip_below": self.model.clip_below,
@@ -243,10 +234,9 @@ class LDPUCRLVTR:
         triangle, target = np.zeros((horizon, rows.size)), np.zeros((horizon, dimension))
         gram = np.tile(self.constants.ridge * np.eye(dimension), (horizon, 1, 1))  # Sigma_{k,h}
         policies = np.empty((len(data), *self.model.rewards.shape[:2]), dtype=np.int64)
-        regression = _Regression(gram, target)
         for k, user in enumerate(data, start=1):
             # Lines 3 to 8.
-            plan = self.model.plan(regression, self.widths(k))
+            plan = self.model.plan(partial(_regress, gram, target), self.widths(k))
             policies[k - 1] = plan.actions
             # Lines 9 to 15.
             with curator.user(k - 1) as local:
@@ -259,7 +249,8 @@ class LDPUCRLVTR:
             target += noisy_target
             gram[:, rows, columns] = gram[:, columns, rows] = triangle
             gram[:, range(dimension), range(dimension)] += self.constants.ridge + self._shift(k)
-        return OnlinePolicies(policies, regression.estimates())
+        estimates = [solve_noisy(g, t[:, None])[:, 0] for g, t in zip(gram, target, strict=True)]  # theta_h
+        return OnlinePolicies(policies, np.stack(estimates))
 
     def widths(self, k: int) -> Array:
         """beta_h for user k, from 1: [H]."""
@@ -291,22 +282,11 @@ class LDPUCRLVTR:
         return self.constants.shift * self.noise.sigma * math.sqrt(users) * size
 
 
-class _Regression:
-    """The server's regressions on released sums: one factorisation a step answers all contexts.
+def _regress(gram: Array, target: Array, step: int, contexts: Array) -> tuple[Array, Array]:
+    """The server's `Regress` on released sums: one factorisation a step answers all contexts.
 
-    Every user's noise has full rank, so that no earlier factorisation can be updated.
+    Every user's noise has full rank, so that no earlier factorisation can be updated. Where the noise left no
+    positive matrix, a negative variance counts as none.
     """
-
-    def __init__(self, gram: Array, target: Array) -> None:
-        self._gram, self._target = gram, target
-
-    def __call__(self, step: int, contexts: Array, /) -> tuple[Array, Array]:
-        """As `Regress`; where the noise left no positive matrix, a negative variance counts as none."""
-        solved = solve_noisy(self._gram[step], contexts.T)  # [d, n]
-        variances = (contexts.T * solved).sum(axis=0)
-        return self._target[step] @ solved, np.sqrt(np.maximum(variances, 0.0))
-
-    def estimates(self) -> Array:
-        """theta_h, [H, d]."""
-        solved = [solve_noisy(g, t[:, None])[:, 0] for g, t in zip(self._gram, self._target, strict=True)]
-        return np.stack(solved)
+    solved = solve_noisy(gram[step], contexts.T)  # [d, n]
+    return target[step] @ solved, np.sqrt(np.maximum((contexts.T * solved).sum(axis=0), 0.0))

@@ -10,13 +10,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, Protocol, TypeAlias, get_args
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.algorithms import public_parameters as public
-from dpaudit.algorithms.data.trajectories import Trajectory
 from dpaudit.algorithms.environments.tabular import TabularMDP
 from dpaudit.algorithms.online.online import OnlineUsers
 from dpaudit.algorithms.online.optimism import best_actions, cumulative_regret, require_users, solve_noisy
@@ -126,28 +125,6 @@ class FixedTimes:
         return made < self.most and k == 1 + math.ceil((made + 1) * self.users / (self.most + 1))
 
 
-class _Visited:
-    """What the regressions need of all users so far, in a table: their number never enters its size."""
-
-    def __init__(self, model: LinearModel) -> None:
-        n_states, n_actions, dimension = model.features.shape
-        self._rows = model.features.reshape(-1, dimension)
-        self._steps = np.arange(model.horizon)
-        self._counts = np.zeros((model.horizon, n_states, n_actions, n_states))
-        self._earned = np.zeros((model.horizon, n_states, n_actions))
-
-    def add(self, episode: Trajectory) -> None:
-        """One user's path."""
-        states, actions, rewards = episode
-        self._counts[self._steps, states[:-1], actions, states[1:]] += 1.0
-        self._earned[self._steps, states[:-1], actions] += rewards
-
-    def target(self, step: int, values: Array) -> Array:
-        """Line 10: the sum of phi (r + V_{h+1}(x')) over all users so far, [d]."""
-        sums = self._earned[step] + self._counts[step] @ values  # [S, A]
-        return np.asarray(sums.ravel() @ self._rows)
-
-
 def learn(
     users: OnlineUsers,
     model: LinearModel,
@@ -166,7 +143,16 @@ def learn(
     a budget that it exceeds ends all updates.
     """
     require_users(users, (model.horizon, *model.features.shape[:2]))
-    visited = _Visited(model)
+    # What the regressions need of all users so far, in tables: their number never enters a size.
+    n_states, n_actions, dimension = model.features.shape
+    rows, steps = model.features.reshape(-1, dimension), np.arange(model.horizon)
+    counts = np.zeros((model.horizon, n_states, n_actions, n_states))
+    earned = np.zeros((model.horizon, n_states, n_actions))
+
+    def target(step: int, values: Array) -> Array:
+        """Line 10: the sum of phi (r + V_{h+1}(x')) over all users so far, [d], or a noisy one."""
+        return released(step, (earned[step] + counts[step] @ values).ravel() @ rows)
+
     shift = 2.0 * ridge * np.eye(model.dimension)
     grams = np.tile(shift, (model.horizon, 1, 1))  # line 4
     policy = model.plan(grams, bonus, lambda *_: np.zeros(model.dimension))
@@ -176,7 +162,7 @@ def learn(
     for k, user in enumerate(users, start=1):
         if not ended and updates.due(k, made, volumes - reference):  # line 8
             try:
-                policy = model.plan(grams, bonus, lambda step, v: released(step, visited.target(step, v)))
+                policy = model.plan(grams, bonus, target)
             except BudgetExceeded:
                 ended = True
             else:
@@ -185,11 +171,13 @@ def learn(
         # Lines 18 to 24.
         advice = policy.tolist()
         episode = user.episode(lambda step, state, advice=advice: advice[step][state])  # type: ignore[misc]
-        visited.add(episode)
-        vectors = model.features[episode.states[:-1], episode.actions]  # [H, d]
+        states, actions, rewards = episode
+        counts[steps, states[:-1], actions, states[1:]] += 1.0
+        earned[steps, states[:-1], actions] += rewards
+        vectors = model.features[states[:-1], actions]  # [H, d]
         grams = summed(vectors[:, :, None] * vectors[:, None, :]) + shift
         volumes = _log_volumes(grams)
-        seen.append(Seen(made, policy, episode.actions))
+        seen.append(Seen(made, policy, actions))
     return UserViews(tuple(seen))
 
 
@@ -207,15 +195,9 @@ def lsvi_ucb(
         total = total + products
         return total
 
-    return learn(
-        users,
-        model,
-        ridge=public.require_positive(ridge, "ridge"),
-        bonus=bonus,
-        updates=updates or Doubling(),
-        summed=summed,
-        released=lambda _, target: target,
-    )
+    public.require_positive(ridge, "ridge")
+    stated: dict[str, Any] = {"ridge": ridge, "bonus": bonus, "updates": updates or Doubling()}
+    return learn(users, model, **stated, summed=summed, released=lambda _, target: target)
 
 
 def views_regret(mdp: TabularMDP, views: UserViews) -> Array:

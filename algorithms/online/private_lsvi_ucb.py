@@ -221,17 +221,9 @@ class PrivateLSVIUCB:
     @cached_property
     def noise(self) -> LSVICalibration:
         """The noise of one run, and its number of updates."""
-        return LSVICalibration(
-            name=self.calibration,
-            counted=self.counted,
-            values=self.model.values,
-            rho=self.guarantee.rho,
-            users=self.users,
-            horizon=self.model.horizon,
-            dimension=self.model.dimension,
-            ridge=self.ridge,
-            fixed_updates=self.fixed_updates,
-        )
+        names = self.calibration, self.counted, self.model.values
+        sizes = self.users, self.model.horizon, self.model.dimension
+        return LSVICalibration(*names, self.guarantee.rho, *sizes, self.ridge, self.fixed_updates)
 
     @property
     def update_times(self) -> lsvi.UpdateTimes:
@@ -254,14 +246,11 @@ class PrivateLSVIUCB:
     @property
     def parameters(self) -> dict[str, Any]:
         """Public parameters, for the ledger's header."""
-        n_states, n_actions, dimension = self.model.features.shape
         times = {} if self.fixed_updates is None else {"fixed_updates": self.fixed_updates}
         return {
             "users": self.users,
             "horizon": self.model.horizon,
-            "states": n_states,
-            "actions": n_actions,
-            "dimension": dimension,
+            **dict(zip(("states", "actions", "dimension"), self.model.features.shape, strict=True)),
             "calibration": self.calibration,
             "counted": self.counted,
             "values": self.model.values,
@@ -279,12 +268,9 @@ class PrivateLSVIUCB:
         Raises `DataError` (for the data's holder) for users of a process of other sizes, or more than K.
         """
         if len(data) > self.users:
-            raise DataError(
-                f"{len(data)} users where K = {self.users}",
-                where="users",
-                why="a longer tree has more levels, so that each user would cost more",
-                remedy="state as many users as may come",
-            )
+            what, remedy = f"{len(data)} users where K = {self.users}", "state as many users as may come"
+            why = "a longer tree has more levels, so that each user would cost more"
+            raise DataError(what, where="users", why=why, remedy=remedy)
         noise, size = self.noise, self.model.dimension
         grams = curator.stream(
             noise.gram, "Lambda", (self.model.horizon, size, size), claimed=ZCDP(rho=self.guarantee.rho / 2.0)
@@ -295,15 +281,8 @@ class PrivateLSVIUCB:
                 target, noise.targets[step], label=f"y_{step + 1}", claimed=noise.target_share(step)
             )
 
-        views = lsvi.learn(
-            data,
-            self.model,
-            ridge=self.ridge,
-            bonus=self.bonus,
-            updates=self.update_times,
-            summed=grams.add,
-            released=released,
-        )
+        stated: dict[str, Any] = {"ridge": self.ridge, "bonus": self.bonus, "updates": self.update_times}
+        views = lsvi.learn(data, self.model, **stated, summed=grams.add, released=released)
         if curator.ledger.header.schedule == "fixed":
             made = views.views[-1].updates if views.views else 0
             for _ in range(noise.updates - made):

@@ -1,10 +1,7 @@
 """Upper confidence reinforcement learning with value-targeted regression, for linear mixture processes.
 
 What UCRL-VTR and LDP-UCRL-VTR share: optimistic planning on a regression (lines 5 to 8 of Algorithm 1), and
-UCRL-VTR itself, which is not private.
-
-Jia, Z., Yang, L., Szepesvari, C. and Wang, M. (2020). Model-based reinforcement learning with value-targeted
-regression. L4DC.
+UCRL-VTR itself (Jia, Yang, Szepesvari and Wang 2020, L4DC), which is not private.
 """
 
 from __future__ import annotations
@@ -12,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,11 +36,8 @@ class OnlinePolicies(NamedTuple):
     estimates: Array  # theta_h, [H, d], after the last user
 
 
-class Regress(Protocol):
-    """One step's regression, evaluated at contexts."""
-
-    def __call__(self, step: int, contexts: Array, /) -> tuple[Array, Array]:
-        """<theta_h, x> and |Sigma_h^{-1/2} x|, both [n], for contexts [n, d]; steps from 0."""
+#: From a step, from 0, and contexts x [n, d] to <theta_h, x> and |Sigma_h^{-1/2} x|, both [n].
+Regress: TypeAlias = Callable[[int, Array], tuple[Array, Array]]
 
 
 @dataclass(frozen=True, eq=False)

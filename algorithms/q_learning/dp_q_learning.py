@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from dpaudit.algorithms.environments.line_world import N_ACTIONS, RewardFunction, Walk, middle_rewards
 from dpaudit.algorithms.noise_calibration import sufficient_sigma
 from dpaudit.algorithms.public_parameters import public_size, require_positive
-from dpaudit.algorithms.q_learning.q_learning import LearnedQ, NodeValues, QLearning, Update
+from dpaudit.algorithms.q_learning.q_learning import NodeValues, QLearning, Update
 from dpaudit.claims.claims import Claim
 from dpaudit.claims.guarantees import ApproxDP
 from dpaudit.claims.pairs import Pair
@@ -67,12 +67,9 @@ class DPQLearning(QLearning):
     @cached_property
     def mechanism(self) -> GaussianProcess:
         """The noise of one update: the least that meets the guarantee over all of them."""
-        whole = 2.0 * self.clip * math.sqrt(self.updates)
-        return GaussianProcess(
-            sigma=sufficient_sigma(self.guarantee, whole),
-            kernel=ExponentialKernel(beta=self.beta),
-            sensitivity=RKHS(2.0 * self.clip, "proved"),
-        )
+        sigma = sufficient_sigma(self.guarantee, 2.0 * self.clip * math.sqrt(self.updates))
+        kernel, sensitivity = ExponentialKernel(beta=self.beta), RKHS(2.0 * self.clip, "proved")
+        return GaussianProcess(sigma=sigma, kernel=kernel, sensitivity=sensitivity)
 
     @property
     def claim(self) -> Claim:
@@ -84,12 +81,6 @@ class DPQLearning(QLearning):
         """Public parameters, for the ledger's header."""
         names = ("clip", "updates", "batch", "step_size", "nodes", "discount", "exploration")
         return {name: getattr(self, name) for name in names}
-
-    def __call__(self, data: RewardFunction, curator: Curator) -> LearnedQ:
-        """Learn: the states reached, and the values [nodes, actions] at the end."""
-        updates = list(self.learning(data, curator))
-        reached = np.concatenate([update.reached for update in updates])
-        return LearnedQ(reached, updates[-1].learnt.values)
 
     def learning(self, data: RewardFunction, curator: Curator) -> Iterator[Update]:
         """Update by update."""
@@ -121,11 +112,7 @@ class DPQLearning(QLearning):
         if norm > self.clip * _BELOW:
             weights *= self.clip * _BELOW / norm
 
-        def value(point: float) -> Array:
-            near: Array = np.exp(-self.beta * np.abs(states - point))
-            return near @ weights
-
-        return value
+        return lambda point: np.asarray(np.exp(-self.beta * np.abs(states - point)) @ weights)
 
     def worst_pairs(self) -> Sequence[Pair]:
         """The rewards of the built-in walk 1/2 lower and 1/2 higher, and two far beyond any bound."""

@@ -47,13 +47,9 @@ class EvaluatedPolicy:
     @cached_property
     def evaluation(self) -> DPLSW:
         """DP-LSW with one parameter a bin, with as much noise as it needs."""
-        return DPLSW(
-            np.eye(public_size(self.bins, "bins")),
-            self.discount,
-            self.largest_reward / (1.0 - self.discount),
-            guarantee=self.guarantee,
-            calibration="exact",
-        )
+        one_hot = np.eye(public_size(self.bins, "bins"))
+        most = self.largest_reward / (1.0 - self.discount)
+        return DPLSW(one_hot, self.discount, most, guarantee=self.guarantee, calibration="exact")
 
     @property
     def claim(self) -> Claim:
@@ -71,9 +67,8 @@ class EvaluatedPolicy:
         no_values = NodeValues(np.zeros((2, N_ACTIONS)))
         states, _, reached = walk.explore(no_values, self.episodes * HORIZON, 1.0)
         lengths = np.full(self.episodes, HORIZON)
-        values = self.evaluation(
-            Episodes(self._bin(states), data(reached), lengths, self.bins), curator
-        ).values
+        walks = Episodes(self._bin(states), data(reached), lengths, self.bins)
+        values = self.evaluation(walks, curator).values
         steps = REACH * (np.arange(_MOVES) + 0.5) / _MOVES
         nodes = np.linspace(0.0, 1.0, _NODES)
         ahead = np.clip(nodes[:, None, None] + np.stack([-steps, steps]), 0.0, 1.0)  # [41, actions, 20]

@@ -31,13 +31,8 @@ import numpy as np
 
 from dpaudit.algorithms.environments.line_world import N_ACTIONS, RewardFunction, Walk, middle_rewards
 from dpaudit.algorithms.public_parameters import require_positive, require_word
-from dpaudit.algorithms.q_learning.q_learning import (
-    LearnedQ,
-    QLearning,
-    ReLUNetwork,
-    Update,
-    network_gradient,
-)
+from dpaudit.algorithms.q_learning import q_learning
+from dpaudit.algorithms.q_learning.q_learning import LearnedQ, ReLUNetwork, Update
 from dpaudit.claims.claims import Claim, Premise
 from dpaudit.claims.guarantees import ApproxDP
 from dpaudit.claims.pairs import Pair
@@ -76,11 +71,8 @@ class FunctionalCalibration:
         for name in ("sigma", "step_size", "k", "lipschitz_squared"):
             require_positive(getattr(self, name), name)
         if not 1 <= self.batch <= self.samples:
-            raise InvalidParameter(
-                f"batch {self.batch} of {self.samples} samples",
-                where="batch",
-                remedy="give whole numbers, 1 <= batch <= samples",
-            )
+            what = f"batch {self.batch} of {self.samples} samples"
+            raise InvalidParameter(what, where="batch", remedy="give whole numbers, 1 <= batch <= samples")
         require_positive(self.guarantee.epsilon, "epsilon")
 
     @property
@@ -113,31 +105,18 @@ class FunctionalCalibration:
     @property
     def premises(self) -> tuple[Premise, ...]:
         """The theorem's two inequalities."""
+        source, largest = f"{SOURCE}, Theorem 5", MAXIMUM * math.sqrt(self.beta) * self.sigma
+        first, second = "2k above 8.68 sqrt(beta) sigma", "sigma at least what the formula gives"
         return (
-            Premise(
-                name="2k above 8.68 sqrt(beta) sigma",
-                left=2.0 * self.k,
-                relation=">",
-                right=MAXIMUM * math.sqrt(self.beta) * self.sigma,
-                source=f"{SOURCE}, Theorem 5",
-            ),
-            Premise(
-                name="sigma at least what the formula gives",
-                left=self.sigma,
-                relation=">=",
-                right=self.stated_sigma,
-                source=f"{SOURCE}, Theorem 5",
-            ),
+            Premise(name=first, left=2.0 * self.k, relation=">", right=largest, source=source),
+            Premise(name=second, left=self.sigma, relation=">=", right=self.stated_sigma, source=source),
         )
 
     @property
     def mechanism(self) -> GaussianProcess:
         """The noise of one update, with the sensitivity that the paper's proof arrives at."""
-        return GaussianProcess(
-            sigma=self.sigma,
-            kernel=ExponentialKernel(beta=self.beta),
-            sensitivity=RKHS(math.sqrt(self.squared_sensitivity)),
-        )
+        kernel, moved = ExponentialKernel(beta=self.beta), RKHS(math.sqrt(self.squared_sensitivity))
+        return GaussianProcess(sigma=self.sigma, kernel=kernel, sensitivity=moved)
 
 
 def path_tail(level: float, sigma: float, beta: float) -> float:
@@ -147,7 +126,7 @@ def path_tail(level: float, sigma: float, beta: float) -> float:
 
 
 @dataclass(frozen=True, eq=False)
-class FunctionalQLearning(QLearning):
+class FunctionalQLearning(q_learning.QLearning):
     """Algorithm 1, frozen with its public parameters: ``(RewardFunction, curator) -> LearnedQ``."""
 
     # of the noise, with alpha, T and B
@@ -166,11 +145,9 @@ class FunctionalQLearning(QLearning):
     def __post_init__(self) -> None:
         require_word(self.view, "view", get_args(ReleasedView))
         if not 1 <= self.path_count <= self.calibration.updates:
-            raise InvalidParameter(
-                f"{self.resets!r} paths for {self.calibration.updates} updates",
-                where="resets",
-                remedy="give a whole number from 1 to the number of updates",
-            )
+            what = f"{self.resets!r} paths for {self.calibration.updates} updates"
+            remedy = "give a whole number from 1 to the number of updates"
+            raise InvalidParameter(what, where="resets", remedy=remedy)
         self._require_learning(self.nodes)
 
     @property
@@ -191,30 +168,23 @@ class FunctionalQLearning(QLearning):
         return {
             **{name: getattr(self.calibration, name) for name in of_noise},
             "resets": self.path_count,
-            "view": self.view,
-            "discount": self.discount,
-            "exploration": self.exploration,
+            **{name: getattr(self, name) for name in ("view", "discount", "exploration")},
             "hidden": list(self.hidden),
             "nodes": self.nodes,
         }
 
     def __call__(self, data: RewardFunction, curator: Curator) -> LearnedQ:
         """Learn, and show what the view shows."""
-        reached, released, network = [], [], None
+        if self.view == "raw":
+            return super().__call__(data, curator)  # line 24
         places = np.linspace(0.0, 1.0, self.nodes)
-        for update in self.learning(data, curator):
-            reached.append(update.reached)
-            if self.view == "iterates":
-                released.append(update.acting(places))
-            network = update.learnt
-        if network is None:
-            raise AssertionError  # there is an update at least
-        if self.view == "fresh":
-            fresh = self._noisy_function(curator, network, "Q at the end")
-            return LearnedQ(np.concatenate(reached), fresh(places))
-        # Line 24.
-        out = network.parameters if self.view == "raw" else np.array(released)
-        return LearnedQ(np.concatenate(reached), out)
+        if self.view == "iterates":
+            shown = [(update.reached, update.acting(places)) for update in self.learning(data, curator)]
+            reached, released = zip(*shown, strict=True)
+            return LearnedQ(np.concatenate(reached), np.array(released))
+        updates = list(self.learning(data, curator))
+        fresh = self._noisy_function(curator, updates[-1].learnt, "Q at the end")
+        return LearnedQ(np.concatenate([update.reached for update in updates]), fresh(places))
 
     def learning(self, data: RewardFunction, curator: Curator) -> Iterator[Update]:
         """Update by update; the rewards enter in line 19 alone."""
@@ -234,7 +204,7 @@ class FunctionalQLearning(QLearning):
             # Line 19, and line 20 for the whole batch at once.
             targets = data(reached) + self.discount * noisy(reached).max(axis=1)
             # Line 22, down the gradient.
-            gradient = network_gradient(network, noisy(states), targets, states, actions)
+            gradient = q_learning.network_gradient(network, noisy(states), targets, states, actions)
             network = network.with_parameters(network.parameters - self.calibration.step_size * gradient)
             yield Update(noisy, reached, network)
 
@@ -244,11 +214,8 @@ class FunctionalQLearning(QLearning):
         return (Pair(rewards, rewards.plus(1.0), "every reward higher by 1", unit=0),)
 
     def _noisy_function(self, curator: Curator, network: ReLUNetwork, label: str) -> NoisyFunction:
-        def mean(point: float) -> Array:
-            values: Array = network(np.array([point]))[0]
-            return values
-
-        return curator.function(self.calibration.mechanism, mean, label, (N_ACTIONS,))
+        mechanism = self.calibration.mechanism
+        return curator.function(mechanism, lambda point: network(np.array([point]))[0], label, (N_ACTIONS,))
 
 
 class _Noisy:

@@ -20,24 +20,15 @@ import numpy as np
 from dpaudit.algorithms.environments.line_world import N_ACTIONS, RewardFunction, Walk
 from dpaudit.algorithms.noise_calibration import sufficient_sigma
 from dpaudit.algorithms.public_parameters import public_size, require_positive, require_word
-from dpaudit.algorithms.q_learning.q_learning import (
-    LearnedQ,
-    QLearning,
-    ReLUNetwork,
-    Update,
-    network_gradient,
-)
+from dpaudit.algorithms.q_learning.q_learning import QLearning, ReLUNetwork, Update, network_gradient
 from dpaudit.claims.claims import Claim
 from dpaudit.claims.guarantees import ApproxDP
 from dpaudit.claims.sensitivity import L2
 from dpaudit.curator.curator import Curator
 from dpaudit.errors import InvalidParameter
-from dpaudit.mechanisms import Array, Gaussian
+from dpaudit.mechanisms import Gaussian
 
 Perturbed: TypeAlias = Literal["rewards", "gradients"]
-
-#: A gradient is scaled down to this share of c, so that rounding does not carry its norm past c.
-_BELOW = 1.0 - 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,11 +52,8 @@ class PerturbedQLearning(QLearning):
             require_positive(getattr(self, name), name)
         require_positive(self.guarantee.epsilon, "epsilon")
         if public_size(self.batch, "batch") > public_size(self.samples, "samples"):
-            raise InvalidParameter(
-                f"batch {self.batch} of {self.samples} samples",
-                where="batch",
-                remedy="give no more than samples",
-            )
+            what = f"batch {self.batch} of {self.samples} samples"
+            raise InvalidParameter(what, where="batch", remedy="give no more than samples")
         self._require_learning()
 
     @property
@@ -96,12 +84,6 @@ class PerturbedQLearning(QLearning):
         names = ("perturbed", "samples", "batch", "step_size", "clip", "discount", "exploration")
         return {**{name: getattr(self, name) for name in names}, "hidden": list(self.hidden)}
 
-    def __call__(self, data: RewardFunction, curator: Curator) -> LearnedQ:
-        """Learn: the states reached, and the last network's parameters."""
-        updates = list(self.learning(data, curator))
-        reached = np.concatenate([update.reached for update in updates])
-        return LearnedQ(reached, updates[-1].learnt.parameters)
-
     def learning(self, data: RewardFunction, curator: Curator) -> Iterator[Update]:
         """Update by update."""
         network = ReLUNetwork.random(self.hidden, N_ACTIONS, curator.public("network"))
@@ -116,11 +98,9 @@ class PerturbedQLearning(QLearning):
             targets = rewards + self.discount * network(reached).max(axis=1)
             gradient = network_gradient(network, network(states), targets, states, actions)
             if self.perturbed == "gradients":
-                gradient = curator.release(self._clipped(gradient), self.mechanism, label=f"gradient {j + 1}")
+                # Scaled down to a little below c, so that rounding does not carry its norm past c.
+                limit, norm = self.clip * (1.0 - 1e-9), float(np.linalg.norm(gradient))
+                clipped = gradient if norm <= limit else gradient * (limit / norm)
+                gradient = curator.release(clipped, self.mechanism, label=f"gradient {j + 1}")
             network = network.with_parameters(network.parameters - self.step_size * gradient)
             yield Update(acting, reached, network)
-
-    def _clipped(self, gradient: Array) -> Array:
-        norm = float(np.linalg.norm(gradient))
-        limit = self.clip * _BELOW
-        return gradient if norm <= limit else gradient * (limit / norm)

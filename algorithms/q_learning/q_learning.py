@@ -11,15 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dpaudit.algorithms.environments.line_world import (
-    N_ACTIONS,
-    NEIGHBOURS,
-    UNIT,
-    RewardFunction,
-    Values,
-    episode_returns,
-    middle_rewards,
-)
+from dpaudit.algorithms.environments import line_world
+from dpaudit.algorithms.environments.line_world import RewardFunction
 from dpaudit.algorithms.public_parameters import public_size
 from dpaudit.claims.claims import Claim, Premise
 from dpaudit.claims.guarantees import ApproxDP
@@ -42,8 +35,12 @@ class NodeValues:
         position = points * last
         left = np.minimum(position.astype(np.int64), last - 1)
         share = (position - left)[:, None]
-        values: Array = (1.0 - share) * self.values[left] + share * self.values[left + 1]
-        return values
+        return np.asarray((1.0 - share) * self.values[left] + share * self.values[left + 1])
+
+    @property
+    def released(self) -> Array:
+        """What an output shows of it."""
+        return self.values
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +56,7 @@ class LearnedQ:
 class Update(NamedTuple):
     """One update: the values that it acted on, the states reached [B], and what was learnt."""
 
-    acting: Values
+    acting: line_world.Values
     reached: Array
     learnt: Any
 
@@ -75,9 +72,10 @@ class QLearning(ABC):
     def claim(self) -> Claim:
         """What is claimed of a run."""
 
-    @abstractmethod
     def __call__(self, data: RewardFunction, curator: Curator) -> LearnedQ:
-        """Learn, and show what this form shows."""
+        """Learn, and show the states reached and what was learnt at the end."""
+        updates = list(self.learning(data, curator))
+        return LearnedQ(np.concatenate([update.reached for update in updates]), updates[-1].learnt.released)
 
     @abstractmethod
     def learning(self, data: RewardFunction, curator: Curator) -> Iterator[Update]:
@@ -85,37 +83,29 @@ class QLearning(ABC):
 
     def worst_pairs(self) -> Sequence[Pair]:
         """The rewards of the built-in walk 1/2 lower and 1/2 higher."""
-        rewards = middle_rewards()
+        rewards = line_world.middle_rewards()
         return (Pair(rewards.plus(-0.5), rewards.plus(0.5), "every reward higher by 1", unit=0),)
 
     def utility(self, output: LearnedQ) -> dict[str, float]:
         """The mean return of the last tenth of a walk's whole episodes, under the built-in rewards."""
-        returns = episode_returns(output.reached, middle_rewards())
-        if not len(returns):
-            return {}
-        return {"return, last tenth": float(returns[-max(1, len(returns) // 10) :].mean())}
+        returns = line_world.episode_returns(output.reached, line_world.middle_rewards())
+        last = returns[-max(1, len(returns) // 10) :]
+        return {"return, last tenth": float(last.mean())} if len(returns) else {}
 
     def _claim(
         self, guarantee: ApproxDP, view: View = View.ALL_RELEASES, premises: tuple[Premise, ...] = ()
     ) -> Claim:
+        unit, pairs = line_world.UNIT, (line_world.NEIGHBOURS,)
+        relation = Neighbouring.REPLACE_ONE
         return Claim(
-            guarantee,
-            unit=UNIT,
-            neighbouring=Neighbouring.REPLACE_ONE,
-            view=view,
-            premises=premises,
-            assumptions=(NEIGHBOURS,),
+            guarantee, unit=unit, neighbouring=relation, view=view, premises=premises, assumptions=pairs
         )
 
     def _require_learning(self, nodes: int = 2) -> None:
-        if not 0.0 <= self.exploration <= 1.0:
-            raise InvalidParameter(
-                f"exploration {self.exploration!r}", where="exploration", remedy="give a number in [0, 1]"
-            )
-        if not 0.0 <= self.discount < 1.0:
-            raise InvalidParameter(
-                f"discount {self.discount!r}", where="discount", remedy="give a number in [0, 1)"
-            )
+        for name, share in (("exploration", self.exploration), ("discount", self.discount)):
+            if not 0.0 <= share <= 1.0 or (name == "discount" and share == 1.0):
+                remedy = f"give a number in [0, 1{')' if name == 'discount' else ']'}"
+                raise InvalidParameter(f"{name} {share!r}", where=name, remedy=remedy)
         if public_size(nodes, "nodes") < 2:
             raise InvalidParameter(f"nodes {nodes!r}", where="nodes", remedy="give a whole number, 2 or more")
 
@@ -167,6 +157,11 @@ class ReLUNetwork:
         return np.concatenate(parts[::-1])
 
     @property
+    def released(self) -> Array:
+        """What an output shows of it."""
+        return self.parameters
+
+    @property
     def lipschitz(self) -> float:
         """A bound on how steep the values are anywhere: the product of the largest singular values."""
         return float(np.prod([np.linalg.norm(weights, 2) for weights in self.weights]))
@@ -192,6 +187,6 @@ def network_gradient(
 ) -> Array:
     """Of half the mean squared error of the values [B, actions] of the actions taken against targets [B]."""
     rows = np.arange(len(states))
-    errors = np.zeros((len(states), N_ACTIONS))
+    errors = np.zeros((len(states), line_world.N_ACTIONS))
     errors[rows, actions] = values[rows, actions] - targets
     return network.gradient(states, errors)
