@@ -67,25 +67,23 @@ def _approximate(composition: Composition, delta: float, enough: float) -> list[
     found: list[Bound] = []
     refused: list[CannotBound] = []
     for accountant in curves.ACCOUNTANTS:
+        at_least: float | None = None
         try:
-            found.append(_at(accountant(composition), delta))
+            profile = accountant(composition)
+            if isinstance(profile, curves.LossProfile):
+                at_least, upper = profile.bracket(delta)
+            else:
+                upper = profile.epsilon(delta)
         except CannotBound as error:
             refused.append(error)
-        else:
-            if leading_figure(found[-1].guarantee) <= enough:
-                break
+            continue
+        method, rigour, guarantee = profile.method, profile.rigour, ApproxDP(epsilon=upper, delta=delta)
+        found.append(Bound(guarantee=guarantee, method=method, rigour=rigour, at_least=at_least))
+        if upper <= enough:
+            break
     if not found:
         raise refused[-1]
     return found
-
-
-def _at(profile: curves.PrivacyProfile, delta: float) -> Bound:
-    if isinstance(profile, curves.LossProfile):
-        at_least, upper = profile.bracket(delta)
-    else:
-        at_least, upper = None, profile.epsilon(delta)
-    guarantee = ApproxDP(epsilon=upper, delta=delta)
-    return Bound(guarantee=guarantee, method=profile.method, rigour=profile.rigour, at_least=at_least)
 
 
 @dataclass(frozen=True)
@@ -113,8 +111,7 @@ def account(
     Raises:
         ClaimMismatch: the claim is about another unit, relation or trust model.
         NotCertifiable: the noise in this ledger was never drawn, or replayed.
-        CannotBound: no accountant can bound it.
-        LedgerFormat, IntegrityError: while reading a stream.
+        CannotBound, LedgerFormat, IntegrityError: no accountant can bound it, or its stream cannot be read.
     """
     return accounted(ledger, claim, most_rows=most_rows).accounting
 
@@ -153,9 +150,15 @@ def accounted(
 
 def _total(header: Header, composition: Composition, wanted: AnyGuarantee | None) -> list[Bound]:
     """Bounds on a scale; where none is wanted, on zCDP's, or as epsilon where it has none."""
-    if header.budget is not None:
-        _require_within_budget(composition, header.budget)
-        return budget_bounds(header.budget, wanted or ZCDP(rho=0.0), header.group_size)
+    if (budget := header.budget) is not None:
+        spent = bounds(composition, budget)
+        if not spent or leading_figure(spent[0].guarantee) > leading_figure(budget) * (1 + CLAIM_TOLERANCE):
+            cost = spent[0].guarantee if spent else "more than can be bounded"
+            what = f"the releases cost {cost}, the budget was {budget}"
+            why = "a filter that had held this budget would have refused one of them"
+            remedy = "run the algorithm again with a curator that holds the budget"
+            raise NotCertifiable(what, where="header.budget", why=why, remedy=remedy)
+        return budget_bounds(budget, wanted or ZCDP(rho=0.0), header.group_size)
     if wanted is None:
         return _on_some_scale(composition)
     # The costlier accountants compute with every mechanism many times over.
@@ -192,16 +195,6 @@ def _on_some_scale(composition: Composition, *, enough: float = 0.0) -> list[Bou
         except CannotBound:
             continue  # a release that fails with probability delta has no bound at a smaller one
     return bounds(composition, scales[-1], enough=enough)
-
-
-def _require_within_budget(composition: Composition, budget: AnyGuarantee) -> None:
-    spent = bounds(composition, budget)
-    if not spent or leading_figure(spent[0].guarantee) > leading_figure(budget) * (1 + CLAIM_TOLERANCE):
-        cost = spent[0].guarantee if spent else "more than can be bounded"
-        what = f"the releases cost {cost}, the budget was {budget}"
-        why = "a filter that had held this budget would have refused one of them"
-        remedy = "run the algorithm again with a curator that holds the budget"
-        raise NotCertifiable(what, where="header.budget", why=why, remedy=remedy)
 
 
 def _taken_on_trust(

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from dpaudit.certificate.conditions import MOST_LABELS, Code, Condition, Releases
 from dpaudit.ledger.columnar import PlainRelease
 from dpaudit.ledger.releases import Release
-from dpaudit.mechanisms import AnyMechanism
 
 
 class TrustedConditions:
@@ -20,11 +18,12 @@ class TrustedConditions:
 
     def add(self, release: Release | PlainRelease) -> None:
         """Take one more release in."""
-        if isinstance(release, Release):
-            for code, text in _conditions(release.mechanism):
-                self._rests(release.label, code, text)
-        elif release.noise.basis == "declared":
+        noise = release.mechanism.declared_sensitivity if isinstance(release, Release) else release.noise
+        if noise is not None and noise.basis == "declared":
             self._rests(release.label, Code.DECLARED_SENSITIVITY)
+        if isinstance(release, Release) and release.mechanism.condition is not None:
+            text = getattr(release.mechanism, "justification", None)
+            self._rests(release.label, Code(release.mechanism.condition), text)
         if release.partition is not None and release.partition.by == "position":
             self._split_by_position = True
 
@@ -52,12 +51,3 @@ class _Resting:
         labels = list(self.labels)
         first = tuple(sorted(labels[:MOST_LABELS]))
         return Releases(number=self.number, labels=first, more_labels=len(labels) > MOST_LABELS)
-
-
-def _conditions(mechanism: AnyMechanism) -> Iterable[tuple[Code, str | None]]:
-    """The code of each condition, with its text where it has one."""
-    declared = mechanism.declared_sensitivity
-    if declared is not None and declared.basis == "declared":
-        yield Code.DECLARED_SENSITIVITY, None
-    if mechanism.condition is not None:
-        yield Code(mechanism.condition), getattr(mechanism, "justification", None)

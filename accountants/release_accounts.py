@@ -10,7 +10,7 @@ import itertools
 import math
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 import numpy as np
@@ -51,6 +51,7 @@ class _Group:
     failed: int = 0
 
 
+@dataclass
 class ReleaseAccounts:
     """Takes a run's releases one by one, judges each, and counts and keeps what is to be shown.
 
@@ -59,14 +60,11 @@ class ReleaseAccounts:
     of them each release is another mechanism, and all are proved one by one.
     """
 
-    def __init__(
-        self,
-        prove: Callable[[Release], AnyGuarantee],
-        most_rows: int | None = None,
-        *,
-        in_batches: bool = True,
-    ) -> None:
-        self._prove, self._most_rows, self._in_batches = prove, most_rows, in_batches
+    prove: Callable[[Release], AnyGuarantee]
+    most_rows: int | None = None
+    in_batches: bool = field(default=True, kw_only=True)
+
+    def __post_init__(self) -> None:
         self._waiting: list[Release | PlainRelease] = []
         #: The first that fail, and the first others, each with its position in the run.
         self._failing: list[tuple[int, _Judged]] = []
@@ -80,7 +78,7 @@ class ReleaseAccounts:
 
         Raises `CannotBound`: its cost, or that of one before it, has no bound.
         """
-        if not self._in_batches:
+        if not self.in_batches:
             release = release if isinstance(release, Release) else release.release()
         elif isinstance(release, Release):
             release = plain_release(release) or release
@@ -92,10 +90,10 @@ class ReleaseAccounts:
         """The releases in order if there is room for all; else those that fail, then the first others."""
         self._judge_waiting()
         failing, others = self._failing, self._others
-        if self._most_rows is None or self._total <= self._most_rows:
+        if self.most_rows is None or self._total <= self.most_rows:
             chosen = sorted(failing + others, key=lambda row: row[0])
         else:
-            chosen = failing + others[: self._most_rows - len(failing)]
+            chosen = failing + others[: self.most_rows - len(failing)]
         return tuple(_shown(judged) for _, judged in chosen)
 
     def overview(self) -> Overview:
@@ -116,7 +114,7 @@ class ReleaseAccounts:
             release = waiting[i]
             batch.settle(i, self._account(release if isinstance(release, Release) else release.release()))
         for rows, chosen in ((self._failing, batch.failed), (self._others, ~batch.failed)):
-            room = None if self._most_rows is None else self._most_rows - len(rows)
+            room = None if self.most_rows is None else self.most_rows - len(rows)
             positions = np.flatnonzero(chosen)[:room].tolist()
             rows += [(self._total + i, batch.judged(i)) for i in positions]
         self._total += len(waiting)
@@ -128,7 +126,7 @@ class ReleaseAccounts:
         key = (release.mechanism, release.count, release.claimed)
         proved = self._remembered.get(key)
         if proved is None:
-            proved = self._prove(release)
+            proved = self.prove(release)
             if len(self._remembered) >= _MOST_REMEMBERED:
                 self._remembered.clear()
             self._remembered[key] = proved

@@ -31,16 +31,8 @@ def table_pairs(
     by the values next to the bounds on either side, and the extremes by each other. Zero-out: the row,
     and rows of extreme values, against zeros.
 
-    Args:
-        table: [n, d], n of at least 1.
-        neighbouring: the relation the claim is about.
-        lower: the least value a record may hold, one number or [d]; public.
-        upper: the greatest one.
-        row: which row changes.
-
-    Raises:
-        InvalidParameter: the table is not finite [n, d], there is no such row, or a lower bound is not below
-            the upper.
+    The table is [n, d] with finite values and n of at least 1; `lower` and `upper` are the public range of a
+    record's values, one number or [d] each.
     """
     data = np.asarray(table, dtype=np.float64)
     if data.ndim != 2 or data.size == 0 or not np.isfinite(data).all():

@@ -87,14 +87,10 @@ def search_worst_pair(
     running trials of the found pair with `seed` is fresh. All pairs are compared on the same seed, which
     makes the objective a function. Several pairs tested afterwards have to share the error level.
 
-    Args:
-        make_pair: from a point to a pair; every pair it makes has to be neighbouring.
-        bounds: the least and greatest value of each coordinate, finite.
-        objective: what to maximise: `replayed_loss`, or where nothing can be replayed the distance of the
-            sides' mean scores, or an estimate of epsilon. NaN counts as worse than anything.
-        seed: root seed.
-        generations: the largest number of times that the population is renewed.
-        population: points per coordinate.
+    Each point within the bounds, (least, greatest) of each coordinate, makes a pair that has to be
+    neighbouring. The objective is `replayed_loss`, or where nothing can be replayed the distance of the
+    sides' mean scores, or an estimate of epsilon; NaN counts as worse than anything. The population, so many
+    points per coordinate, is renewed for so many generations at most.
     """
     if not bounds or not all(np.isfinite(pair).all() and pair[0] < pair[1] for pair in bounds):
         raise InvalidParameter(f"bounds {bounds}", where="search_worst_pair", remedy="give (least, greatest)")

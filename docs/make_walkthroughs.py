@@ -1,5 +1,7 @@
 """Run every command of a page and show what it prints: `python docs/make_walkthroughs.py [PAGE...]`.
 
+Of the pages in `BEGINNINGS` only the commands before the first heading are run.
+
 A page's code blocks are taken in order. One that begins with ``# NAME`` is written to that file; of a
 ``console`` block each line after ``$ `` is run by the shell, all of a page in one folder.
 """
@@ -15,6 +17,8 @@ from pathlib import Path
 
 DOCS = Path(__file__).parent
 PAGES = ("tutorial", "verdicts", "real-data")
+#: Pages of which only what stands before the first heading is run: one example.
+BEGINNINGS = ("policy-evaluation", "vapvi")
 #: Where the pages' reader sits.
 SHOWN_FOLDER = "/home/ann"
 
@@ -67,8 +71,17 @@ def walked(page: str, folder: Path) -> str:
     return _BLOCK.sub(shown, page)
 
 
+def read(page: str) -> tuple[str, str]:
+    """What is run of a page, and the rest."""
+    text = (DOCS / f"{page}.md").read_text(encoding="utf-8")
+    if page not in BEGINNINGS:
+        return text, ""
+    beginning, heading, rest = text.partition("\n## ")
+    return beginning, heading + rest
+
+
 if __name__ == "__main__":
-    for page in sys.argv[1:] or PAGES:
-        path = DOCS / f"{page}.md"
+    for page in sys.argv[1:] or (*PAGES, *BEGINNINGS):
+        run_part, rest = read(page)
         with tempfile.TemporaryDirectory() as folder:
-            path.write_text(walked(path.read_text(encoding="utf-8"), Path(folder)), encoding="utf-8")
+            (DOCS / f"{page}.md").write_text(walked(run_part, Path(folder)) + rest, encoding="utf-8")

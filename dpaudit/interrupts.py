@@ -8,10 +8,7 @@ import threading
 
 
 def leave_to_parent() -> None:
-    """In a worker process: ignore Ctrl-C from here on, because the parent stops its workers itself.
-
-    Anywhere else, and in a thread of a worker, nothing happens.
-    """
+    """In a worker's main thread: ignore Ctrl-C from here on, because the parent stops its workers itself."""
     in_worker = multiprocessing.parent_process() is not None
     if in_worker and threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -34,10 +34,8 @@ METHOD = "dp-accounting PLD"
 
 #: The range that is checked: within these limits it takes seconds.
 LEAST_DELTA, LARGEST_DELTA = 1e-9, 0.1
-MOST_EPSILON = 100.0
-MOST_RUNS = 10_000
-MOST_CONVOLUTIONS = 200
-MOST_EXPOSURES = 2
+MOST_EPSILON, MOST_RUNS = 100.0, 10_000
+MOST_CONVOLUTIONS, MOST_EXPOSURES = 200, 2
 _MOST_POINTS = 500_000  # in the array that one mechanism may need
 
 #: What one unit is exposed to: mechanisms, each with how often it runs.
@@ -65,30 +63,21 @@ def second_opinion(
     """
     about: dict[str, Any] = {"method": METHOD, "version": version("dp-accounting")}
     try:
-        return SecondOpinion(**about, **_compared(ledger, bounds, composition))
+        if ledger.header.budget is not None:
+            raise _no_opinion("the run is bounded by its budget, not by its releases")
+        if not bounds or not isinstance(proved := bounds[0].guarantee, ApproxDP):
+            raise _no_opinion("nothing is proved on the scale of (epsilon, delta)-DP")
+        if (runs := len(ledger.releases)) > MOST_RUNS:
+            raise _no_opinion(f"it is limited to {MOST_RUNS} releases, and these are {runs}")
+        composition = compose_ledger(ledger) if composition is None else composition
+        exposures = [list(exposure.items()) for exposure in composition.exposures()]
+        found = enclose(exposures, composition.sampling_relation, proved)
     except CannotBound as error:
         return SecondOpinion(**about, none_because=error.what)
-
-
-def _compared(ledger: Ledger, bounds: Sequence[Bound], composition: Composition | None) -> dict[str, Any]:
-    if ledger.header.budget is not None:
-        raise _no_opinion("the run is bounded by its budget, not by its releases")
-    if not bounds or not isinstance(bounds[0].guarantee, ApproxDP):
-        raise _no_opinion("nothing is proved on the scale of (epsilon, delta)-DP")
-    if len(ledger.releases) > MOST_RUNS:
-        raise _no_opinion(f"it is limited to {MOST_RUNS} releases, and these are {len(ledger.releases)}")
-    proved = bounds[0].guarantee
-    composition = compose_ledger(ledger) if composition is None else composition
-    exposures = [list(exposure.items()) for exposure in composition.exposures()]
-    found = enclose(exposures, composition.sampling_relation, proved)
     lower_ends = [bound.at_least for bound in bounds if bound.at_least is not None]
-    return {
-        "delta": proved.delta,
-        "proved": proved.epsilon,
-        "proved_at_least": max(lower_ends) if found.same and lower_ends else None,
-        "epsilon": found.epsilon,
-        "at_least": found.at_least,
-    }
+    about |= {"delta": proved.delta, "proved": proved.epsilon, "epsilon": found.epsilon}
+    about["proved_at_least"] = max(lower_ends) if found.same and lower_ends else None
+    return SecondOpinion(**about, at_least=found.at_least)
 
 
 def enclose(exposures: Sequence[Runs], neighbouring: Neighbouring, near: ApproxDP) -> Enclosure:

@@ -37,12 +37,11 @@ def from_diffprivlib(
     if not isinstance(spends, Sequence) or isinstance(spends, str | bytes):
         why = "what was spent is a list of pairs"
         raise UsageError(f"a {type(spent).__name__}", where="spent_budget", why=why, remedy=remedy)
+    releases = releases_of(spends, "spent_budget", ("epsilon", "delta"), remedy, _mechanism)
+    parameters = {"source": "diffprivlib", "taken on trust": list(TAKEN_ON_TRUST)}
+    relation = stated_relation(neighbouring)
     return declared_ledger(
-        releases_of(spends, "spent_budget", ("epsilon", "delta"), remedy, _mechanism),
-        algorithm=algorithm,
-        unit=unit,
-        neighbouring=stated_relation(neighbouring),
-        parameters={"source": "diffprivlib", "taken on trust": list(TAKEN_ON_TRUST)},
+        releases, algorithm=algorithm, unit=unit, neighbouring=relation, parameters=parameters
     )
 
 

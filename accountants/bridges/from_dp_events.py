@@ -28,8 +28,7 @@ if TYPE_CHECKING:
     from dp_accounting.dp_event import DpEvent
     from dp_accounting.privacy_accountant import NeighboringRelation
 
-#: A deeper tree is not written by hand; it probably contains itself.
-_DEEPEST = 200
+_DEEPEST = 200  # a deeper tree is not written by hand; it probably contains itself
 
 
 def from_dp_event(

@@ -103,13 +103,11 @@ def _event(mechanism: AnyMechanism, pair: dominating.Pair, where: str) -> tuple[
         return number
 
     match pair:
+        case dominating.Gaussian(mu=0) | dominating.Laplace(epsilon=0) | dominating.DiscreteLaplace(moves=0):
+            return dp_event.NoOpDpEvent(), 1
         case dominating.Gaussian(mu=moved, times=runs):
-            if moved == 0:
-                return dp_event.NoOpDpEvent(), 1
             return dp_event.GaussianDpEvent(representable(down(1 / moved))), runs
         case dominating.Laplace(epsilon=moved):
-            if moved == 0:
-                return dp_event.NoOpDpEvent(), 1
             return dp_event.LaplaceDpEvent(representable(down(1 / moved))), 1
         case dominating.Sampled():
             inner, _ = _event(mechanism, pair.inner, where)
@@ -117,8 +115,6 @@ def _event(mechanism: AnyMechanism, pair: dominating.Pair, where: str) -> tuple[
                 return inner, 1
             return dp_event.PoissonSampledDpEvent(pair.rate, inner), 1
         case dominating.DiscreteLaplace():
-            if pair.moves == 0:
-                return dp_event.NoOpDpEvent(), 1
             return dp_event.DiscreteLaplaceDpEvent(representable(up(1 / pair.scale)), pair.moves), 1
         case dominating.Response():
             # The probability with which a uniform category is drawn, rounded down: k/(e^epsilon + k - 1).
@@ -137,9 +133,7 @@ def _event(mechanism: AnyMechanism, pair: dominating.Pair, where: str) -> tuple[
 
 
 def _no_event(mechanism: AnyMechanism, where: str, *, why: str = "", remedy: str = "") -> CannotBound:
-    return CannotBound(
-        f"dp-accounting has no event for a {mechanism.kind} mechanism",
-        where=where,
-        why=why or "events have no guarantee that depends on a delta, and no table of losses",
-        remedy=remedy or "account for this ledger here: dpaudit verify",
-    )
+    what = f"dp-accounting has no event for a {mechanism.kind} mechanism"
+    why = why or "events have no guarantee that depends on a delta, and no table of losses"
+    remedy = remedy or "account for this ledger here: dpaudit verify"
+    return CannotBound(what, where=where, why=why, remedy=remedy)

@@ -27,8 +27,7 @@ from dpaudit.errors import CannotBound
 
 #: By what share of the target's epsilon dp-accounting's upper figure may exceed it and still confirm it.
 _CONFIRMS = 1e-2
-#: By what share of the target's delta the upper end of its enclosure may exceed it.
-_RESOLVED = 1e-5
+_RESOLVED = 1e-5  # by what share of the target's delta the upper end of its enclosure may exceed it
 
 Terms = Sequence[tuple[Term, int]]
 
@@ -58,7 +57,10 @@ def opinion(runs: Runs, neighbouring: Neighbouring, target: AnyGuarantee) -> Opi
             rho = _largest_renyi(terms)
             return Opinion("renyi", ZCDP(rho=rho), rho <= target.rho, proves=False)
         case RDP(alpha=alpha):
-            epsilon = _renyi(terms, alpha - 1.0)
+            # The larger of both orders, rounded up: log M(c) / c with c = alpha - 1.
+            found = [total_cumulant(factors, alpha - 1.0) for factors in collect(terms).directions()]
+            logs = (one.value + one.error for one in found)
+            epsilon = max(0.0, *(log / (alpha - 1.0) * (1.0 + 1e-15) for log in logs))
             guarantee = RDP(alpha=alpha, epsilon=epsilon)
             return Opinion("renyi", guarantee, epsilon <= target.epsilon, proves=True)
         case GDP():
@@ -128,12 +130,6 @@ def _by_balls(terms: Terms, target: ApproxDP) -> Opinion:
 def approximate(epsilon: float, delta: float) -> ApproxDP:
     """The guarantee, its delta moved into the open interval (0, 1) where it stands at an end."""
     return ApproxDP(epsilon=epsilon, delta=min(max(delta, 5e-324), 1.0 - 2.0**-53))
-
-
-def _renyi(terms: Terms, c: float) -> float:
-    """The Renyi divergence of order 1 + c, rounded up: log M(c) / c, the larger of both orders."""
-    found = [total_cumulant(factors, c) for factors in collect(terms).directions()]
-    return max(0.0, *((one.value + one.error) / c * (1.0 + 1e-15) for one in found))
 
 
 def _largest_renyi(terms: Terms) -> float:

@@ -27,12 +27,8 @@ ManyCosts: TypeAlias = Callable[[Vector, Vector], Vector]
 class Cost:
     """What one run of a mechanism costs on an additive scale, and what many of one kind cost.
 
-    Called with a mechanism it is the function that it decorates.
-
-    Args:
-        one: the cost of one mechanism; raises `CannotBound` where it has none.
-        gaussian: of many Gaussian ones, none below `one`'s by more than its own rounding.
-        laplace: of many Laplace ones.
+    Called with a mechanism it is the function that it decorates, and raises `CannotBound` where there is no
+    cost. None of the costs of many is below that function's by more than its own rounding.
     """
 
     def __init__(self, one: Callable[[AnyMechanism], float], gaussian: ManyCosts, laplace: ManyCosts) -> None:

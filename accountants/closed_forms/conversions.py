@@ -103,7 +103,6 @@ def pure_to_zcdp(epsilon: float) -> float:
     """Least rho such that every epsilon-DP mechanism is rho-zCDP: epsilon tanh(epsilon / 2).
 
     At most epsilon^2 / 2 but for rounding; reached by randomized response.
-
     Source: sharper than epsilon^2 / 2 (Bun and Steinke 2016, Proposition 1.4). Proof: every epsilon-DP pair
     is a post-processing of randomized response (Kairouz, Oh and Viswanath 2015), whose log moment is log
     cosh(epsilon sqrt w) - log cosh(epsilon / 2) with w = (alpha - 1/2)^2. It is concave in w and vanishes at
@@ -118,7 +117,6 @@ def laplace_to_zcdp(epsilon: float) -> float:
 
     That is the Kullback-Leibler divergence of the worst pair. The bound holds for vectors too: it is convex
     and 0 at 0, so an L1 sensitivity spread over coordinates costs no more than the same in one.
-
     Source: Harrison and Manurangsi 2025 (conjectured by Wang 2022). A short proof: with w = (alpha - 1/2)^2
     the moment (Mironov 2017, Table II) is e^(-epsilon/2) [cosh(epsilon sqrt w) + sinh(epsilon sqrt w) / (2
     sqrt w)], an entire function of w of order 1/2. Its zeros are minus the eigenvalues of -y'' = lambda y,
@@ -140,11 +138,9 @@ def laplace_to_zcdp(epsilon: float) -> float:
 def pure_to_gdp(epsilon: float) -> float:
     """Least mu such that every epsilon-DP mechanism is mu-GDP: -2 Phi^-1(1 / (1 + e^epsilon)).
 
-    Raised by 1e-13 relative over an evaluation good to 1e-14.
-
-    Source: Dong, Roth and Su 2022: the trade-off curve of epsilon-DP is two chords that meet on the diagonal
-    at type I error 1 / (1 + e^epsilon) (their Proposition 2.4); that of mu-GDP is convex and passes through
-    their three ends, hence lies below.
+    Raised by 1e-13 relative over an evaluation good to 1e-14. Source: Dong, Roth and Su 2022: the trade-off
+    curve of epsilon-DP is two chords that meet on the diagonal at type I error 1 / (1 + e^epsilon) (their
+    Proposition 2.4); that of mu-GDP is convex and passes through their three ends, hence lies below.
     """
     epsilon = nonnegative("epsilon", epsilon)
     if epsilon == 0.0:

@@ -155,10 +155,9 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
         point = _point(epsilon, mu)
         return _log_delta(point), _density_over_delta(point)  # d delta / d mu = phi(x)
 
-    def is_safe(mu: float) -> bool:
-        return gaussian_delta(epsilon, mu) <= delta
-
-    return _nearest_safe(log_delta_and_slope, is_safe, delta, safe, unsafe)
+    return _nearest_safe(
+        log_delta_and_slope, lambda m: gaussian_delta(epsilon, m) <= delta, delta, safe, unsafe
+    )
 
 
 def _checked_mu(mu: float) -> float:

@@ -1,7 +1,4 @@
-"""Argument checks that the accountants share: a number outside its range is refused before it is used.
-
-Each check returns the number as a float; `InvalidParameter` is raised for what is no number, NaN or outside.
-"""
+"""The accountants' argument checks: each returns the number as a float, or raises `InvalidParameter`."""
 
 from __future__ import annotations
 

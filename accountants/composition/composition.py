@@ -36,11 +36,8 @@ from dpaudit.mechanisms import AnyMechanism, PoissonSampled
 #: What runs are counted under: see the module's docstring.
 Key: TypeAlias = PlainNoise | AnyMechanism
 
-#: From so many mechanisms on, costs are computed in columns; below, setting those up takes longer.
-_MANY = 64
-
-#: Counts below it are doubles without rounding.
-_EXACT = 2**53
+_MANY = 64  # from so many mechanisms on, costs are computed in columns; below, setting those up takes longer
+_EXACT = 2**53  # counts below it are doubles without rounding
 
 
 class Columns(NamedTuple):
@@ -154,12 +151,10 @@ class Composition:
         self.group_size = group_size
         self._common: Counter[Key] = Counter()
         self._splits: dict[str, dict[str, Counter[Key]]] = {}
-        #: How many releases touch a part that values decided, split by split.
-        self._by_values: Counter[str] = Counter()
-        #: A group's costs are not sums of what its releases cost single units.
+        self._by_values: Counter[str] = Counter()  # of each split, releases on a part that values decided
+        # A group's costs are not sums of what its releases cost single units.
         self._running = running if group_size == 1 else None
-        #: The running cost's sum over each group, exact: its releases can be taken back out.
-        self._sums: dict[_Place, Fraction] = {}
+        self._sums: dict[_Place, Fraction] = {}  # of the running cost, exact: releases can be taken back out
 
     @property
     def distinct(self) -> int:

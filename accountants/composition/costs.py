@@ -1,7 +1,4 @@
-"""What one run of a mechanism costs on each additive scale: the formulae, each with its theorem.
-
-Counts and partitions are left to `dpaudit.accountants.composition.composition`.
-"""
+"""What one run of a mechanism costs on each additive scale: the formulae, each with its theorem."""
 
 from __future__ import annotations
 
@@ -46,7 +43,11 @@ def _pure(mechanism: AnyMechanism, scale: str) -> float:
         case dominating.Response() | dominating.BoundedRange() | dominating.Pure():
             return pair.epsilon
         case dominating.Sampled(inner=dominating.Laplace() as inner, rate=rate):
-            return _sampled_epsilon(rate, finite(up(inner.epsilon), mechanism))
+            epsilon = finite(up(inner.epsilon), mechanism)
+            if epsilon > 700.0:  # e^epsilon overflows, and log(1/rate) is little beside it
+                return epsilon
+            amplified = math.log1p(rate * math.expm1(epsilon))
+            return min(epsilon, math.nextafter(amplified * (1.0 + ROUNDING), math.inf))
         case dominating.Table() if infinite_mass(pair) == 0:
             return largest_loss(pair)
         case dominating.Gaussian(mu=0) | dominating.Sampled(inner=dominating.Gaussian(mu=0)):
@@ -101,14 +102,6 @@ def mu_squared(mechanism: AnyMechanism) -> float:
     if isinstance(pair, dominating.Gaussian):
         return finite(up(pair.mu_squared), mechanism)
     return finite(up(Fraction(pure_to_gdp(_pure(mechanism, "GDP"))) ** 2), mechanism)
-
-
-def _sampled_epsilon(rate: float, epsilon: float) -> float:
-    """log(1 + rate (e^epsilon - 1)), rounded up, and never above epsilon."""
-    if epsilon > 700.0:  # e^epsilon overflows, and log(1/rate) is little beside it
-        return epsilon
-    amplified = math.log1p(rate * math.expm1(epsilon))
-    return min(epsilon, math.nextafter(amplified * (1.0 + ROUNDING), math.inf))
 
 
 def infinite_mass(table: dominating.Table) -> float:

@@ -14,14 +14,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, assert_never
 
-from dpaudit.accountants.closed_forms.conversions import (
-    bun_steinke_epsilon,
-    pure_to_gdp,
-    pure_to_zcdp,
-    rdp_epsilon,
-    response_epsilon,
-    zcdp_epsilon,
-)
+from dpaudit.accountants.closed_forms import conversions as closed
 from dpaudit.accountants.closed_forms.gaussian import gaussian_delta, gaussian_epsilon, gaussian_mu
 from dpaudit.accountants.closed_forms.rounding import down, sqrt_down, sqrt_up, up
 from dpaudit.accountants.curves.implied import implied_curve
@@ -132,8 +125,8 @@ def _from_zcdp(rho: float, deltas: Sequence[float], orders: Sequence[float]) -> 
     mu, least_mu = sqrt_up(2 * Fraction(rho)), sqrt_down(2 * Fraction(rho))
     for delta in deltas:
         at = _Epsilons(GaussianTerm(least_mu), delta)
-        yield at.row(zcdp_epsilon(rho, delta), "zcdp", CANONNE)
-        yield at.row(bun_steinke_epsilon(rho, delta), "bun-steinke", BUN_STEINKE, COMPARISON)
+        yield at.row(closed.zcdp_epsilon(rho, delta), "zcdp", CANONNE)
+        yield at.row(closed.bun_steinke_epsilon(rho, delta), "bun-steinke", BUN_STEINKE, COMPARISON)
         yield at.row(gaussian_epsilon(delta, mu), "gdp", BALLE_WANG, IF_GAUSSIAN)
     source = "mu = sqrt(2 rho) of Gaussian noise"
     yield Conversion(GDP(mu=mu), "gdp", source, IF_GAUSSIAN, _slack(mu, least_mu))
@@ -152,14 +145,14 @@ def _from_gdp(mu: float, deltas: Sequence[float], orders: Sequence[float]) -> It
 
 def _from_pure(epsilon: float, deltas: Sequence[float], orders: Sequence[float]) -> Iterator[Conversion]:
     for delta in deltas:
-        figure = response_epsilon(epsilon, delta)
+        figure = closed.response_epsilon(epsilon, delta)
         yield _Epsilons(ApproxTerm(epsilon, 0.0), delta).row(figure, "pure", KAIROUZ)
-    rho, first = pure_to_zcdp(epsilon), up(Fraction(epsilon) ** 2 / 2)
+    rho, first = closed.pure_to_zcdp(epsilon), up(Fraction(epsilon) ** 2 / 2)
     least = epsilon * math.tanh(0.5 * epsilon) * (1.0 - 1e-15)
     source = "Bun, Steinke 2016, Proposition 1.4"
     yield Conversion(ZCDP(rho=rho), "pure", f"sharpens {source}", slack=_slack(rho, least))
     yield Conversion(ZCDP(rho=first), "bun-steinke", source, COMPARISON, _slack(first, least))
-    mu, source = pure_to_gdp(epsilon), "Dong, Roth, Su 2022, Proposition 2.4"
+    mu, source = closed.pure_to_gdp(epsilon), "Dong, Roth, Su 2022, Proposition 2.4"
     yield Conversion(GDP(mu=mu), "pure", source, slack=_slack(mu, mu * (1.0 - 2e-13)))
     for alpha in orders:
         figure = min(epsilon, _response_renyi(epsilon, alpha))
@@ -174,7 +167,7 @@ def _from_renyi(alpha: float, epsilon: float, deltas: Sequence[float]) -> Iterat
     for delta in deltas:
         at = _Epsilons(GaussianTerm(sqrt_down(square)), delta)
         first = math.nextafter((epsilon - math.log(delta) / (alpha - 1.0)) * (1.0 + 1e-15), math.inf)
-        yield at.row(rdp_epsilon(alpha, epsilon, delta), "rdp", CANONNE)
+        yield at.row(closed.rdp_epsilon(alpha, epsilon, delta), "rdp", CANONNE)
         yield at.row(first if epsilon > 0.0 else 0.0, "mironov", MIRONOV, COMPARISON)
         yield at.row(gaussian_epsilon(delta, sqrt_up(square)), "gdp", BALLE_WANG, IF_GAUSSIAN)
 
@@ -203,10 +196,8 @@ class _Epsilons:
 
 
 def _exactly(alpha: float, divergence: Fraction, method: str, source: str) -> Conversion:
-    figure = up(divergence)
-    return Conversion(
-        RDP(alpha=alpha, epsilon=figure), method, source, slack=_slack(figure, down(divergence))
-    )
+    guarantee = RDP(alpha=alpha, epsilon=up(divergence))
+    return Conversion(guarantee, method, source, slack=_slack(up(divergence), down(divergence)))
 
 
 def _slack(figure: float, least: float) -> float | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import operator
 from collections.abc import Iterable, Iterator, Sequence
 
 from dpaudit.accountants.composition.composition import Composition, compose_ledger
@@ -69,20 +70,13 @@ def understated(
         if not any(as_rigorous(profile.rigour, curve.rigour) for profile in profiles):
             yield f"its curve by {curve.method} has rigour {curve.rigour}, which no curve computed again has"
         for epsilon, delta in curve.points:
-            computed = min((_delta(profile, epsilon) for profile in profiles), default=1.0)
+            computed = min([1.0, *bounded(operator.methodcaller("delta", epsilon), profiles)[0]])
             if not within(computed, delta):
                 yield (
                     f"its curve by {curve.method} has delta {delta:.12g} at epsilon {epsilon:.12g}; computed "
                     f"again it is {computed:.12g}"
                 )
                 break
-
-
-def _delta(profile: PrivacyProfile, epsilon: float) -> float:
-    try:
-        return min(profile.delta(epsilon), 1.0)
-    except CannotBound:
-        return 1.0
 
 
 def _needed(accounting: Accounting) -> str | None:
@@ -131,6 +125,5 @@ def _end(profiles: Sequence[PrivacyProfile]) -> float | None:
 def _points(profile: PrivacyProfile, epsilons: Sequence[float]) -> CurvePoints:
     # Rounding may let a later figure exceed an earlier one, which bounds it too.
     deltas = itertools.accumulate((min(profile.delta(epsilon), 1.0) for epsilon in epsilons), min)
-    return CurvePoints(
-        method=profile.method, rigour=profile.rigour, points=tuple(zip(epsilons, deltas, strict=True))
-    )
+    points = tuple(zip(epsilons, deltas, strict=True))
+    return CurvePoints(method=profile.method, rigour=profile.rigour, points=points)

@@ -34,8 +34,7 @@ from dpaudit.claims.bounds import Rigour
 from dpaudit.errors import CannotBound
 from dpaudit.mechanisms import AnyMechanism, PoissonSampled
 
-#: More distinct mechanisms than this are left to accountants that compress them.
-MOST_DISTINCT = 20000
+MOST_DISTINCT = 20000  # more distinct mechanisms than this are left to accountants that compress them
 _EXTREME = 300.0  # of log t, either way
 
 
@@ -97,13 +96,21 @@ class RenyiProfile:
         Raises `InvalidParameter`: delta is outside (0, 1); `CannotBound`: everything may be revealed with a
         probability of at least `delta`.
         """
-        left = self._left(probability("delta", delta))
+        left = probability("delta", delta)
+        if self.revealed > 0.0:
+            left = math.nextafter(left - self.revealed, 0.0)
+        if left <= 0.0:
+            raise CannotBound(
+                f"delta = {delta!r} is not above {self.revealed!r}, the probability with which the releases "
+                "may reveal everything",
+                where="delta",
+                remedy="ask for a larger delta, or lower the delta of the approximate releases",
+            )
         target = -math.log(left)
 
         def at(log_t: float) -> float:
             t = math.exp(log_t)
-            moment = self._log_moment(t)
-            divergence = moment / t
+            divergence = self._log_moment(t) / t
             finite = math.isfinite(divergence)
             return conversions.renyi_epsilon(t, divergence, 0.0, target) if finite else math.inf
 
@@ -124,7 +131,7 @@ class RenyiProfile:
         def at(log_t: float) -> float:
             t = math.exp(log_t)
             terms = (self._log_moment(t), -t * epsilon, -t * math.log1p(1.0 / t), -math.log1p(t))
-            bound = sum(terms) + ROUNDING * sum(abs(term) for term in terms)
+            bound = sum(terms) + ROUNDING * sum(map(abs, terms))
             return bound if math.isfinite(bound) else math.inf
 
         found = min(1.0, math.exp(min(0.0, _least(at))) * (1.0 + ROUNDING))
@@ -134,17 +141,6 @@ class RenyiProfile:
 
     def _log_moment(self, t: float) -> float:
         return max(direction(t) for direction in self._directions)
-
-    def _left(self, delta: float) -> float:
-        left = math.nextafter(delta - self.revealed, 0.0) if self.revealed > 0.0 else delta
-        if left <= 0.0:
-            raise CannotBound(
-                f"delta = {delta!r} is not above {self.revealed!r}, the probability with which the releases "
-                "may reveal everything",
-                where="delta",
-                remedy="ask for a larger delta, or lower the delta of the approximate releases",
-            )
-        return left
 
 
 def _total(composition: Composition, *, mixture_first: bool) -> LogMoment:

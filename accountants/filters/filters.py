@@ -54,7 +54,6 @@ class _AdditiveFilter:
             raise BudgetExceeded(what, where=f"release {release.label!r}", remedy=remedy)
 
     def _figure(self, composition: Composition) -> float:
-        """The total on the budget's scale, rounded up."""
         return composition.total(self._cost)
 
 

@@ -59,11 +59,7 @@ def least_versine(lowest: Any, highest: Any) -> Any:
 
 
 def precise(formula: Callable[[], Any], bits: int = 80) -> Any:
-    """A formula's value to so many bits, with as many digits as what cancels takes.
-
-    Raises:
-        CannotBound: a million bits were not enough.
-    """
+    """A formula's value to so many bits; `CannotBound` where it cancels beyond a million bits."""
     precision = max(128, flint().ctx.prec)
     while precision <= 1 << 20:
         with flint().ctx.workprec(precision):

@@ -1,8 +1,7 @@
 """What the contour needs of each family of releases, enclosed in balls.
 
 The formulae are those of `dpaudit.accountants.privacy_loss.contour`; here every number is a ball that holds
-the true one, so that no error analysis of ours is needed. Of a release's parameters the exact doubles are
-taken.
+the true one, which needs no error analysis of ours. Parameters are taken as the exact doubles.
 """
 
 from __future__ import annotations
@@ -102,10 +101,7 @@ class BallFactors:
         return found
 
     def decay(self, c: Any, smoothing: Fraction) -> Decay:
-        """A bound on |M(c + it)| / M(c) for first <= t <= last, or for all t >= first.
-
-        Gaussian: it falls. Pure releases: as in `families`. A table: 1.
-        """
+        """A bound on |M(c + it)| / M(c) for first <= t <= last, or for all t >= first; 1 of a table."""
         arb = flint().arb
         bounds = [(_DECAYS[family](c, ball(epsilon)), count) for family, epsilon, count in self.pure]
         bounds += [(one.decay(c), one.count) for one in self.sampled]
@@ -174,8 +170,4 @@ def _range_decay(c: Any, e: Any) -> Decay:
 
 
 #: How |M(c + it)| / M(c) of each family is bounded; a bound that ignores the interval's end falls.
-_DECAYS: dict[str, Callable[[Any, Any], Decay]] = {
-    "laplace": _laplace_decay,
-    "randomized_response": _response_decay,
-    "bounded_range": _range_decay,
-}
+_DECAYS = {"laplace": _laplace_decay, "randomized_response": _response_decay, "bounded_range": _range_decay}

@@ -57,37 +57,29 @@ class Line:
         falling = (-self.c * e).exp()
         weight, cut = self.step / (2 * arb.pi()) * falling, self.tail * falling
         upper = (direct * weight + cut).upper()
-        lower = direct * weight - cut - self._aliases(e, epsilon)
+        # The aliases: geometric series of Chernoff bounds over the other periods.
+        period, above, below = 2 * arb.pi() / self.step, arb.pos_inf(), arb.pos_inf()
+        for a, constant in self.anchors:
+            ratio = (-abs(a - self.c) * period).exp()
+            series = ((constant - a * e).exp() * ratio / (1 - ratio)).upper()
+            if a > self.c:
+                above = arb.min(above, series)
+            else:
+                below = arb.min(below, series)
+        if self.ceiling is not None and (period + ball(Fraction(epsilon) - self.ceiling)).lower() >= 0:
+            above = arb(0)
+        lower = direct * weight - cut - above - below
         if self.smoothing:
             v = ball(self.smoothing)
             most = arb.max((density * weight + self.density_tail * falling).upper(), arb(0))
             lower -= most * v * (v / 8).exp()
         return arb.max(lower.lower(), arb(0)).union(arb.max(upper, arb(0)))
 
-    def _aliases(self, e: Any, epsilon: float) -> Any:
-        """Geometric series of Chernoff bounds over the other periods."""
-        arb = flint().arb
-        period = 2 * arb.pi() / self.step
-        above = below = arb.pos_inf()
-        for a, constant in self.anchors:
-            ratio = (-abs(a - self.c) * period).exp()
-            series = (constant - a * e).exp() * ratio / (1 - ratio)
-            if a > self.c:
-                above = arb.min(above, series.upper())
-            else:
-                below = arb.min(below, series.upper())
-        if self.ceiling is not None and (period + ball(Fraction(epsilon) - self.ceiling)).lower() >= 0:
-            above = arb(0)
-        return above + below
-
 
 def line(factors: BallFactors, chosen: Sequence[Factor], about: float) -> Line:
     """Lay a line where floating point would, to be sharp near `about`, and compute everything on it in balls.
 
-    `chosen` is the same composition in floating point; only choices rest on it.
-
-    Raises:
-        CannotBound: that would take more work than is reasonable.
+    `chosen` is the same in floating point; only choices rest on it. `CannotBound` if it takes too much work.
     """
     arb, acb, ceiling = flint().arb, flint().acb, factors.ceiling()
     highest = math.inf if ceiling is None else float(ceiling)

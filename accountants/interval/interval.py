@@ -160,11 +160,13 @@ def _laid(factors: BallFactors, chosen: Sequence[Factor], about: float) -> _Ball
 
 def _closed_form(factors: BallFactors) -> tuple[str, _BallCurve] | None:
     """The method's name and the closed form, but for `revealing`, of one order, if it has one."""
-    pure, sampled = factors.pure, factors.sampled
-    if factors.tables or (factors.variance and (pure or sampled)):
+    pure, sampled, v = factors.pure, factors.sampled, factors.variance
+    if factors.tables or (v and (pure or sampled)):
         return None
+    if v:
+        return "gaussian", lambda e: balls.precise(lambda: balls.gaussian_delta(ball(v).sqrt(), ball(e)))
     if not (pure or sampled):
-        return "gaussian", functools.partial(_gaussian, factors.variance)
+        return "gaussian", lambda _: flint().arb(0)
     if not sampled and {family for family, _, _ in pure} == {"randomized_response"}:
         if math.prod(count + 1 for _, _, count in pure) > _MOST_ATOMS:
             return None
@@ -176,12 +178,6 @@ def _closed_form(factors: BallFactors) -> tuple[str, _BallCurve] | None:
     if pure and pure[0][0] == "laplace" and pure[0][2] == 1:
         return "single", lambda epsilon: balls.laplace_delta(ball(pure[0][1]), ball(epsilon))
     return None
-
-
-def _gaussian(variance: Fraction, epsilon: float) -> Any:
-    if variance == 0:
-        return flint().arb(0)
-    return balls.precise(lambda: balls.gaussian_delta(ball(variance).sqrt(), ball(epsilon)))
 
 
 def _lattice(factors: BallFactors) -> _BallCurve:

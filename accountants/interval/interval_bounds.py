@@ -152,9 +152,8 @@ def _of_budget(header: Header, wanted: AnyGuarantee) -> Bound:
             mechanism = OpaquePureDP(epsilon=held(epsilon, group_size), justification=why)
         case budget:
             remedy = "hold the run to a zCDP, GDP or pure-DP budget, or ask for rigour float-pessimistic"
-            raise CannotBound(
-                f"no enclosure from a budget of {budget}", where="rigour interval", remedy=remedy
-            )
+            what = f"no enclosure from a budget of {budget}"
+            raise CannotBound(what, where="rigour interval", remedy=remedy)
     composition = compose([Release(label="budget", mechanism=mechanism)], header.neighbouring)
     return interval_bound(composition, wanted).model_copy(update={"method": "budget"})
 

@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, ClassVar
 
 from dpaudit.accountants.interval.ball_arithmetic import ball, flint, least_versine
 from dpaudit.errors import CannotBound
@@ -45,6 +45,7 @@ class Rule:
 class SampledBalls(ABC):
     """`count` runs of a release sampled at `rate` < 1; `mixture_first` if the sampled distribution is P."""
 
+    unsampled: ClassVar[staticmethod[[Any, Any], Any]]  # delta by parameter and epsilon, if never sampled
     parameter: float  # mu of Gaussian noise, epsilon of Laplace noise
     rate: float
     count: int
@@ -63,22 +64,15 @@ class SampledBalls(ABC):
         """The largest loss of all runs, rounded up; None if there is none."""
 
     @abstractmethod
-    def unsampled(self, epsilon: Any) -> Any:
-        """delta(epsilon) of one run that is not sampled; the same in both orders."""
-
-    @abstractmethod
     def cost(self, c: float, end: float) -> float:
         """What one node costs, in formulae."""
 
     def alone(self, epsilon: Any) -> Any:
-        """delta(epsilon) of one run.
-
-        As in `dpaudit.accountants.privacy_loss.closed_curves`: w delta1 at log(1 + (e^epsilon - 1) / w).
-        """
+        """delta(epsilon) of one run, as in `closed_curves`: w delta1 at log(1 + (e^epsilon - 1) / w)."""
         arb, q, grown = flint().arb, ball(self.rate), epsilon.expm1()
         share = q if self.mixture_first else q - (1 - q) * grown
         if share > 0:
-            return share * self.unsampled((grown / share).log1p())
+            return share * self.unsampled(ball(self.parameter), (grown / share).log1p())
         return arb(0).union(arb.max(share.upper(), arb(0)))
 
     def moment(self, c: Any) -> Any:

@@ -27,13 +27,11 @@ _SHIFTED, _PAIRED = 128, 20  # cells
 class SampledGaussianBalls(SampledBalls):
     """Gaussian noise moved by `parameter` = mu standard deviations."""
 
+    unsampled = staticmethod(gaussian_delta)
+
     def ceiling(self) -> Fraction | None:
         """With the mixture second the loss is below -log(1 - q)."""
         return None if self.mixture_first else self.count * upper_fraction(-(-ball(self.rate)).log1p())
-
-    def unsampled(self, epsilon: Any) -> Any:
-        """Its closed form."""
-        return gaussian_delta(ball(self.parameter), epsilon)
 
     def cost(self, c: float, end: float) -> float:
         """A product of matrices is fast."""
@@ -150,9 +148,8 @@ class SampledGaussianBalls(SampledBalls):
             log_modulus, turn, _ = ends[-1]
             log_modulus = self._at(edges[-1]) if self.mixture_first else log_modulus  # |r(x + iy)| <= r(x)
             pieces.append((scale * self._beyond_right(a, edges[-1], log_modulus), turn.lower()))
-            for left, right, (_, turn, w), (_, _, more) in zip(
-                edges, edges[1:], ends, ends[1:], strict=False
-            ):
+            cells = zip(edges, edges[1:], ends, ends[1:], strict=False)
+            for left, right, (_, turn, w), (_, _, more) in cells:
                 middle, width = (left + right) / 2, right - left
                 log_modulus, _, _ = at(middle)
                 slope = (-left).union(-right) + a * mu * w.union(more)

@@ -19,14 +19,12 @@ from dpaudit.accountants.privacy_loss.contour.sampled_laplace import layout
 class SampledLaplaceBalls(SampledBalls):
     """Laplace noise of scale 1, moved by `parameter`."""
 
+    unsampled = staticmethod(laplace_delta)
+
     def ceiling(self) -> Fraction | None:
         """The upper atom's loss."""
         low, high = self._atoms()
         return self.count * upper_fraction(high if self.mixture_first else -low)
-
-    def unsampled(self, epsilon: Any) -> Any:
-        """Its closed form."""
-        return laplace_delta(ball(self.parameter), epsilon)
 
     def cost(self, c: float, end: float) -> float:
         """A product of matrices is fast."""

@@ -26,8 +26,7 @@ import numpy as np
 from dpaudit.accountants.privacy_loss.contour.factors import Vector
 from dpaudit.accountants.privacy_loss.terms import BoundedRangeTerm, DiscreteTerm
 
-#: The longest block; several follow on each other like different mechanisms.
-LONGEST = 64
+LONGEST = 64  # the longest block; several follow on each other like different mechanisms
 _POINTS = 2048  # lattice points to either side
 _SMALLEST, _LARGEST = 1e-4, 8.0  # choices of another epsilon are taken one by one
 _SHARE = 1e-10  # by which probabilities are raised, so that no rounding lowers the curve

@@ -2,34 +2,16 @@
 
 from __future__ import annotations
 
-from dpaudit.accountants.privacy_loss.factors_from_terms import Composed
-from dpaudit.accountants.privacy_loss.profile import PrivacyLoss
-from dpaudit.accountants.privacy_loss.solve import Bracket
-from dpaudit.accountants.privacy_loss.terms import (
-    ApproxTerm,
-    BoundedRangeTerm,
-    DiscreteTerm,
-    GaussianTerm,
-    LaplaceTerm,
-    PureTerm,
-    RandomizedResponseTerm,
-    SampledGaussianTerm,
-    SampledLaplaceTerm,
-    Term,
-)
-
-__all__ = [
-    "ApproxTerm",
-    "BoundedRangeTerm",
-    "Bracket",
-    "Composed",
-    "DiscreteTerm",
-    "GaussianTerm",
-    "LaplaceTerm",
-    "PrivacyLoss",
-    "PureTerm",
-    "RandomizedResponseTerm",
-    "SampledGaussianTerm",
-    "SampledLaplaceTerm",
-    "Term",
-]
+from dpaudit.accountants.privacy_loss.factors_from_terms import Composed as Composed
+from dpaudit.accountants.privacy_loss.profile import PrivacyLoss as PrivacyLoss
+from dpaudit.accountants.privacy_loss.solve import Bracket as Bracket
+from dpaudit.accountants.privacy_loss.terms import ApproxTerm as ApproxTerm
+from dpaudit.accountants.privacy_loss.terms import BoundedRangeTerm as BoundedRangeTerm
+from dpaudit.accountants.privacy_loss.terms import DiscreteTerm as DiscreteTerm
+from dpaudit.accountants.privacy_loss.terms import GaussianTerm as GaussianTerm
+from dpaudit.accountants.privacy_loss.terms import LaplaceTerm as LaplaceTerm
+from dpaudit.accountants.privacy_loss.terms import PureTerm as PureTerm
+from dpaudit.accountants.privacy_loss.terms import RandomizedResponseTerm as RandomizedResponseTerm
+from dpaudit.accountants.privacy_loss.terms import SampledGaussianTerm as SampledGaussianTerm
+from dpaudit.accountants.privacy_loss.terms import SampledLaplaceTerm as SampledLaplaceTerm
+from dpaudit.accountants.privacy_loss.terms import Term as Term

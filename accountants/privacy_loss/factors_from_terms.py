@@ -45,10 +45,7 @@ _LARGEST: dict[str, tuple[float, ...]] = {
 
 @dataclass(frozen=True, eq=False)
 class Composed:
-    """Parameters and counts by family, arrays of one shape [distinct], and tables with counts.
-
-    A count may be one number for all.
-    """
+    """Parameters and counts by family, arrays [distinct], a count perhaps one for all; counted tables."""
 
     gaussian: tuple[ArrayLike, ArrayLike] = ((), ())  # mu, count
     laplace: tuple[ArrayLike, ArrayLike] = ((), ())  # epsilon, count
@@ -60,8 +57,14 @@ class Composed:
     tables: tuple[tuple[DiscreteTerm, int], ...] = ()
 
     def __add__(self, other: Composed) -> Composed:
-        """The composition of both."""
-        columns: dict[str, Any] = {n: _joined(getattr(self, n), getattr(other, n)) for n in _LARGEST}
+        """The composition of both: columns one below the other."""
+        columns: dict[str, Any] = {}
+        for name in _LARGEST:
+            some, more = getattr(self, name), getattr(other, name)
+            columns[name] = some if np.size(some[0]) else more
+            if np.size(some[0]) and np.size(more[0]):
+                both = [(*c[:-1], np.broadcast_to(c[-1], np.shape(c[0]))) for c in (some, more)]
+                columns[name] = tuple(np.concatenate(pair) for pair in zip(*both, strict=True))
         return Composed(**columns, tables=self.tables + other.tables)
 
     def checked(self) -> Collected:
@@ -229,11 +232,7 @@ def collect(releases: Iterable[tuple[Term, int]]) -> Collected:
 
 
 def columns_of(releases: Iterable[tuple[Term, int]]) -> Composed:
-    """The parameters of terms, in columns; equal terms are counted once.
-
-    Raises:
-        InvalidParameter, CannotBound: a count is not an integer >= 0, or past every double.
-    """
+    """The parameters of terms, in columns, equal terms once; a count is an integer in [0, 1.8e308]."""
     counted: Counter[Term] = Counter()
     for term, count in releases:
         given: object = count  # callers without a type checker may pass anything
@@ -252,15 +251,6 @@ def columns_of(releases: Iterable[tuple[Term, int]]) -> Composed:
             rows.setdefault(term.column, []).append((*parameters, total))
     columns: dict[str, Any] = {kind: tuple(zip(*entries, strict=True)) for kind, entries in rows.items()}
     return Composed(**columns, tables=tuple(tables))
-
-
-def _joined(some: tuple[ArrayLike, ...], more: tuple[ArrayLike, ...]) -> tuple[ArrayLike, ...]:
-    """Columns one below the other; the last, the counts, may be one number for all."""
-    if not (np.size(some[0]) and np.size(more[0])):
-        return some if np.size(some[0]) else more
-    counts = [np.broadcast_to(columns[-1], np.shape(columns[0])) for columns in (some, more)]
-    pairs = zip(some[:-1], more[:-1], strict=True)
-    return (*(np.concatenate([one, other]) for one, other in pairs), np.concatenate(counts))
 
 
 def _vectors(name: str, columns: tuple[ArrayLike, ...], *largest: float) -> tuple[Vector, ...]:

@@ -96,16 +96,14 @@ class PrivacyLoss:
             return Bracket(lower, upper)
         # 1 - (1 - delta_0) (1 - delta)
         low, high = self.least_delta
-        return Bracket(
-            max(low, lower, (low + (1.0 - low) * lower) * (1.0 - 8.0 * UNIT)),
-            min(1.0, (high + (1.0 - high) * upper) * (1.0 + 8.0 * UNIT)) if upper > 0.0 else high,
-        )
+        least = max(low, lower, (low + (1.0 - low) * lower) * (1.0 - 8.0 * UNIT))
+        most = min(1.0, (high + (1.0 - high) * upper) * (1.0 + 8.0 * UNIT))
+        return Bracket(least, most if upper > 0.0 else high)
 
     def epsilon(self, delta: float) -> Bracket:
         """Lower and upper bound on the least epsilon >= 0 at `delta`, in (0, 1).
 
-        Raises:
-            CannotBound: the releases may reveal everything with a probability above `delta`.
+        Raises `CannotBound` if the releases may reveal everything with a probability above `delta`.
         """
         delta = probability("delta", delta)
         low, high = self.least_delta

@@ -15,8 +15,7 @@ from dpaudit.accountants.privacy_loss.contour.planning import Saddle
 
 #: Elementary formulas a line may cost: while searching, and for the bounds that are returned.
 SEARCH, FINAL = 1 << 15, 1 << 21
-#: Relative distance from the ceiling below which the ceiling is the answer: the loss is not resolved there.
-NEAR = 1e-10
+NEAR = 1e-10  # so near the ceiling, relative to it, the loss is not resolved: the ceiling is the answer
 
 
 class Bracket(NamedTuple):

@@ -54,9 +54,7 @@ def fingerprint(value: object) -> str:
     """The SHA-256 digest, in hexadecimal, of a value's content.
 
     For an object with a ``fingerprint`` attribute that is a string, that string is its content.
-
-    Raises:
-        InvalidParameter: the content of some part cannot be inspected.
+    `InvalidParameter` is raised where the content of some part cannot be inspected.
     """
     return _digest(value, {}).hex()
 

@@ -42,11 +42,9 @@ def first_difference(one: Any, other: Any, place: str = "output") -> str | None:
     """The place where two values first differ, without their content; None if they are the same.
 
     Floats are the same if their bits are, so that NaN equals itself and 0.0 differs from -0.0. Everything
-    that can be compared is compared before `NotComparable` is raised.
-
-    Raises:
-        NotComparable: nothing differs, and a value is of a type whose content cannot be inspected, contains
-            itself, or is one object in both runs, which shows only its state after the last run.
+    that can be compared is compared before `NotComparable` is raised: where nothing differs and a value is of
+    a type whose content cannot be inspected, contains itself, or is one object in both runs, which shows only
+    its state after the last run.
     """
     try:
         return _Comparison().difference(one, other, place)

@@ -63,8 +63,7 @@ def scalars(one: Any, other: Any, place: str) -> str | None:
 def entries(one: Any, other: Any, place: str) -> str | None:
     """The bytes of two arrays or numpy scalars of one type.
 
-    Raises:
-        NotComparable: only the bytes between fields differ, which are uninitialised memory.
+    `NotComparable` is raised where only the bytes between fields differ, which are uninitialised memory.
     """
     if one.tobytes() == other.tobytes():
         return None

@@ -7,8 +7,8 @@ to the neighbour's query, to ties, and far out on either side; all outputs at on
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -16,10 +16,32 @@ from dpaudit.curator.noise import Entry, LiveNoise, Question
 from dpaudit.ledger.ledger import Noise
 from dpaudit.mechanisms import Array
 
-_SINGLE_SETTINGS = ("zero", "the query itself", "far above", "far below")
-_SCALES = tuple(f"{count} scales {side}" for count in (10, 1000) for side in ("above", "below"))
+#: From the exact query, the neighbour's query and the noise's scale to an output. All of them are whole
+#: numbers where the query is, so that integers stay integers.
+_Setting = Callable[[Array, Array, float], Array]
+
+
+def _far(side: float) -> _Setting:
+    return lambda exact, _, scale: np.full_like(exact, side * 1e12 * (1.0 + np.rint(scale)))
+
+
+def _away(scales: float) -> _Setting:
+    return lambda exact, _, scale: exact + np.copysign(np.rint(abs(scales) * scale + 1.0), scales)
+
+
 #: All outputs at once are set to each of these; a single one to each of the first four.
-SETTINGS = (*_SINGLE_SETTINGS, "the neighbour's query", "ties", *_SCALES)
+SETTINGS: Mapping[str, _Setting] = {
+    "zero": lambda exact, *_: np.zeros_like(exact),
+    "the query itself": lambda exact, *_: exact.copy(),
+    "far above": _far(1.0),
+    "far below": _far(-1.0),
+    "the neighbour's query": lambda _, other, __: other.copy(),
+    "ties": lambda exact, *_: np.full_like(exact, np.rint(exact.ravel()[0])),
+    "10 scales above": _away(10.0),
+    "10 scales below": _away(-10.0),
+    "1000 scales above": _away(1e3),
+    "1000 scales below": _away(-1e3),
+}
 #: Single outputs are set at the first question of each place in the code, for as many places as this.
 _PLACES = 8
 #: So many outputs are set together, or twice as many as an ordinary run has, if that is more.
@@ -27,7 +49,7 @@ _MOST_SET = 1000
 
 
 @dataclass
-class ExtremeNoise:
+class ExtremeNoise(LiveNoise):
     """Live noise with some outputs set to `setting`, one of `SETTINGS`.
 
     Args:
@@ -40,12 +62,12 @@ class ExtremeNoise:
     seed: np.random.SeedSequence
     setting: str
     only: int | None
-    neighbour: Sequence[Entry] = ()
-    most: int = _MOST_SET
-    description: Noise = field(default_factory=lambda: Noise(source="replayed", seeded=True))
+    neighbour: Sequence[Entry]
+    most: int
 
     def __post_init__(self) -> None:
-        self._live = LiveNoise(self.seed)
+        super().__init__(self.seed)
+        self.description = Noise(source="replayed", seeded=True)
         self._position = -1
 
     @property
@@ -57,7 +79,7 @@ class ExtremeNoise:
     def answer(self, question: Question) -> Array:
         """The output set, where the noise could have led to it; else the live answer."""
         self._position += 1
-        output = self._live.answer(question)
+        output = super().answer(question)
         chosen = self._position < self.most if self.only is None else self._position == self.only
         if not chosen or not question.query.size:
             return output
@@ -68,29 +90,11 @@ class ExtremeNoise:
                 other = query
         mechanism = question.release.mechanism
         scale = mechanism.typical_noise if question.scale is None else question.scale
-        value = mechanism.nearest_output(self._value(question.exact, other, scale), question.query)
+        with np.errstate(over="ignore"):
+            setting = SETTINGS[self.setting](question.exact, other, scale)
+        value = mechanism.nearest_output(setting, question.query)
         # numpy's own overflow is an infinity that no noise leads to.
         return output if value is None or not np.isfinite(value).all() else value
-
-    def _value(self, exact: Array, other: Array, scale: float) -> Array:
-        # Whole numbers of everything, so that integers stay integers.
-        match self.setting:
-            case "zero":
-                return np.zeros_like(exact)
-            case "the query itself":
-                return exact.copy()
-            case "the neighbour's query":
-                return other.copy()
-            case "ties":
-                return np.full_like(exact, np.rint(exact.ravel()[0]))
-            case "far above" | "far below":
-                far = 1e12 * (1.0 + np.rint(scale))
-                return np.full_like(exact, far if self.setting == "far above" else -far)
-            case _:
-                scales, side = (10.0 if self.setting.startswith("10 ") else 1e3), self.setting[-5:]
-                move = np.rint(scales * scale + 1.0)
-                with np.errstate(over="ignore"):
-                    return np.asarray(exact + (move if side == "above" else -move))
 
 
 def extremes(
@@ -103,6 +107,6 @@ def extremes(
             places.setdefault(entry.where, position)
     single = list(places.values())[:_PLACES] if len(recorded) > 1 else []
     chosen: list[tuple[str, int | None]] = [(setting, None) for setting in SETTINGS]
-    chosen += [(setting, only) for only in single for setting in _SINGLE_SETTINGS]
+    chosen += [(setting, only) for only in single for setting in list(SETTINGS)[:4]]
     for setting, only in chosen:
         yield ExtremeNoise(seed.spawn(1)[0], setting, only, neighbour, max(_MOST_SET, 2 * len(recorded)))

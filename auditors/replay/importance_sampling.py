@@ -10,7 +10,7 @@ pilot, the recording's likelihood under the mixture is known exactly, and so is 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import logsumexp
@@ -18,7 +18,6 @@ from scipy.special import logsumexp
 from dpaudit.auditors.replay.likelihood import log_ratio, queries_of
 from dpaudit.auditors.statistics.gaussian_pair import epsilon_below
 from dpaudit.curator.noise import Entry, LiveNoise, Question
-from dpaudit.ledger.ledger import Noise
 from dpaudit.mechanisms import AnyMechanism, Array, Queries, SmoothGaussian, TreeAggregation
 from dpaudit.mechanisms.additive import LaplaceNoise
 from dpaudit.mechanisms.base import FixedNoise
@@ -47,7 +46,7 @@ class Tilts:
 
 
 @dataclass
-class TiltedNoise:
+class TiltedNoise(LiveNoise):
     """Live noise, shifted by a multiple of known directions.
 
     The directions are the pilot's differences of queries, in the order of its questions; one that does not
@@ -58,28 +57,27 @@ class TiltedNoise:
     directions: Sequence[Array]
     pilot: Sequence[Entry]
     multiple: float
-    description: Noise = field(default_factory=lambda: Noise(source="live", seeded=True))
-    #: The direction of every question answered so far.
-    used: list[Array] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self._live = LiveNoise(self.seed)
+        super().__init__(self.seed)
+        #: The direction of every question answered so far.
+        self._used: list[Array] = []
         self._sums: dict[int, Array] = {}
 
     def answer(self, question: Question) -> Array:
         """The live answer, moved as if the query had been moved."""
         direction = self._direction(question)
-        self.used.append(direction)
+        self._used.append(direction)
         mechanism = question.release.mechanism
         moved = shift(mechanism, direction, self.multiple)
         if isinstance(mechanism, TreeAggregation) and question.query.size:
             # What comes out is the sum of the items so far.
             moved = self._sums[question.number] = moved + self._sums.get(question.number, 0.0)
-        output = self._live.answer(question)
+        output = super().answer(question)
         return output + moved if moved.any() else output
 
     def _direction(self, question: Question) -> Array:
-        position = len(self.used)
+        position = len(self._used)
         if position >= len(self.pilot):
             return np.zeros_like(question.query)
         entry, direction = self.pilot[position], self.directions[position]
@@ -97,7 +95,7 @@ class TiltedNoise:
         def moved(multiple: float) -> Queries:
             return [
                 (entry.query + shift(entry.release.mechanism, direction, multiple), entry.scale)
-                for entry, direction in zip(entries, self.used, strict=True)
+                for entry, direction in zip(entries, self._used, strict=True)
             ]
 
         ratios = [log_ratio(entries, moved(by), asked) if by else 0.0 for by in tilts.multiples]

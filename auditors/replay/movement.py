@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dpaudit.auditors.replay.likelihood import releases_of
 from dpaudit.curator.noise import Entry
 from dpaudit.mechanisms import Answer
 
@@ -26,23 +27,16 @@ class Movement:
 
 def movements(recorded: Sequence[Entry], other: Sequence[Entry]) -> Iterator[Movement]:
     """The move of every release that both runs made; all items of one stream make one move."""
-    releases: dict[int, list[tuple[Entry, Entry]]] = {}
-    for twin in zip(recorded, other, strict=False):
-        releases.setdefault(twin[0].number, []).append(twin)
-    for twins in releases.values():
-        one, two = zip(*twins, strict=True)
+    made = recorded[: len(other)]
+    for group in releases_of(made):
+        one, two = ([side[at] for at in group] for side in (made, other))
+        last, release = one[-1], one[0].release
+        parts = zip(_repetitions(one, release.count), _repetitions(two, release.count), strict=True)
         with np.errstate(over="ignore"):  # the distance of two finite queries may exceed every double
-            moves = _moves(one, two)
-        yield from moves
-
-
-def _moves(one: Sequence[Entry], two: Sequence[Entry]) -> list[Movement]:
-    """What the release's mechanism measures; of repetitions, the one that moved most."""
-    last, release = one[-1], one[0].release
-    parts = zip(_repetitions(one, release.count), _repetitions(two, release.count), strict=True)
-    each = [release.mechanism.moves(*part) for part in parts]
-    largest = [max(moves, key=lambda move: move.measured) for moves in zip(*each, strict=True)]
-    return [Movement(last, *move) for move in largest]
+            each = [release.mechanism.moves(*part) for part in parts]
+        # Of repetitions, the one that moved most.
+        for moves in zip(*each, strict=True):
+            yield Movement(last, *max(moves, key=lambda move: move.measured))
 
 
 def _repetitions(entries: Sequence[Entry], count: int) -> list[Sequence[Answer]]:

@@ -124,10 +124,9 @@ class Runs:
     def leaks(self, recorded: Recording, other: Recording) -> list[Finding]:
         """What differs in the outputs although the releases were the same.
 
-        Raises:
-            NotComparable: an output whose content cannot be inspected, or outputs that differ although their
-                copies are the same. That is no finding: a view's base may be uninitialised memory, and a
-                later run may have changed what an earlier one returned.
+        `NotComparable` is raised for an output whose content cannot be inspected, or outputs that differ
+        although their copies are the same. That is no finding: a view's base may be uninitialised memory, and
+        a later run may have changed what an earlier one returned.
         """
         if flow_difference(recorded, other) is not None:
             return []

@@ -76,9 +76,8 @@ def replay(
             Gaussian releases is known in closed form. The statement is checked in every recording.
         extreme_outputs: also make up to 42 recordings in each direction with extremely rare outputs.
 
-    Returns:
-        The audit, REFUTED by any finding or where the exact loss contradicts the claim; INCONCLUSIVE
-        where an output cannot be compared, a release has no density, or nothing is released on a pair.
+    The audit is REFUTED by any finding or where the exact loss contradicts the claim, INCONCLUSIVE where an
+    output cannot be compared, a release has no density, or nothing is released on a pair.
 
     Raises:
         Exception: whatever the algorithm raises on both data sets of a pair, after the same releases;

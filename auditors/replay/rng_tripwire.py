@@ -73,16 +73,13 @@ class Watch(_Wrapped):
     def _called(self, frame: FrameType, event: str, argument: Any) -> None:
         if self.drawn is not None:
             return
+        reseeded = event == "call" and frame.f_code is random.Random.seed.__code__
         if event == "c_call":
             if argument is os.urandom:
                 self._note("the operating system", frame)
             elif getattr(argument, "__self__", None) is _GLOBAL_PYTHON and argument.__name__ != "getstate":
                 self._note("Python's global generator", frame)
-        elif (
-            event == "call"
-            and frame.f_code is random.Random.seed.__code__
-            and frame.f_locals.get("a", 0) is None
-        ):
+        elif reseeded and frame.f_locals.get("a", 0) is None:
             self._note("the operating system", frame)
 
     def _note(self, source: str, frame: FrameType) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 
 import numpy as np
 from scipy.special import ndtr
@@ -16,7 +15,6 @@ from scipy.stats import chi2
 
 from dpaudit import mechanisms
 from dpaudit.curator.noise import LiveNoise, Question
-from dpaudit.ledger.ledger import Noise
 from dpaudit.mechanisms import AnyMechanism, Array, DiscreteGaussian, DiscreteLaplace
 from dpaudit.mechanisms.randomness import Randomness
 
@@ -32,28 +30,24 @@ _MECHANISMS = 16
 _BINS = 12
 
 
-@dataclass
-class SamplerProbe:
+class SamplerProbe(LiveNoise):
     """Live noise that keeps, for every mechanism, the first question that it was asked."""
 
-    seed: np.random.SeedSequence
-    description: Noise = field(default_factory=lambda: Noise(source="live", seeded=True))
-    asked: dict[AnyMechanism, Question] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        live, self._probing = self.seed.spawn(2)
-        self._live = LiveNoise(live)
+    def __init__(self, seed: np.random.SeedSequence) -> None:
+        live, self._probing = seed.spawn(2)
+        super().__init__(live)
+        self._asked: dict[AnyMechanism, Question] = {}
 
     def answer(self, question: Question) -> Array:
         """The live answer."""
-        if len(self.asked) < _MECHANISMS:
-            self.asked.setdefault(question.release.mechanism, question)
-        return self._live.answer(question)
+        if len(self._asked) < _MECHANISMS:
+            self._asked.setdefault(question.release.mechanism, question)
+        return super().answer(question)
 
     def faulty(self) -> Iterator[tuple[str, float]]:
         """The labels and p-values of the releases whose noise is not as stated; draws the samples."""
         randomness = Randomness.live(self._probing)
-        for mechanism, question in self.asked.items():
+        for mechanism, question in self._asked.items():
             tested = _table(mechanism, question, randomness)
             if tested is not None and (p_value := _p_value(*tested)) < FALSE_ALARM / _MECHANISMS:
                 yield question.release.label, p_value

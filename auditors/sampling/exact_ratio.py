@@ -1,9 +1,8 @@
 """The optimal score: the log-likelihood ratio of a run's releases, computed by the algorithm itself.
 
 By the lemma of Neyman and Pearson no other function of the transcript distinguishes two data sets better. It
-is a function of the transcript alone: after each run, both data sets are replayed with every release forced
-to return what it returned there, whichever side the run was on. An audit with this score is about the
-transcript.
+is a function of the transcript alone, and so is an audit with this score: after each run, both data sets are
+replayed with every release forced to return what it returned there, whichever side the run was on.
 """
 
 from __future__ import annotations

@@ -43,9 +43,7 @@ def all_but_own(
 ) -> AllButOwn:
     """The score for a pair, whose numbers of users are those of the first trials.
 
-    Raises:
-        UsageError: the pair does not name the changed user.
-        ScoreShape: an output is not `UserViews`.
+    `UsageError` is raised where the pair does not name the changed user, `ScoreShape` for other outputs.
     """
     if pair.unit is None:
         raise UsageError(

@@ -111,11 +111,8 @@ def one_run(
     From scores [m], higher where the canary looks as if it had been in, and coins `included` [m], each fair
     and independent of everything else. The highest `guess_in` scores are guessed in and the lowest
     `guess_out` are guessed out: numbers that must be fixed before the run. The other arguments are those of
-    `threshold`, and the run's root seed.
-
-    Raises:
-        DataError: scores and coins differ in shape, or a score is NaN.
-        InvalidParameter: more guesses than canaries, none at all, or a parameter out of range.
+    `threshold`, and the run's root seed. `DataError` is raised where scores and coins differ in shape, or a
+    score is NaN; `InvalidParameter` for more guesses than canaries, or none at all.
     """
     require_fraction("confidence", confidence)
     values, coins = np.asarray(scores, dtype=np.float64), np.asarray(included)
@@ -215,12 +212,7 @@ def audit_in_one_run(
 
     By default a fifth of the coins is guessed, half of them "in". A claim without a relation is
     taken to be about that of a coin: adding or removing a unit. The root seed is that of the coins and of the
-    run; the other arguments are those of `audit_by_sampling`.
-
-    Raises:
-        InvalidParameter: no canaries, or more guesses than canaries.
-        TrialFailed: the algorithm or the score raised.
-        DataError: not one score for each canary.
+    run; the other arguments and the errors are those of `audit_by_sampling` and `one_run`.
     """
     m = canaries.number
     if m < 1:

@@ -129,9 +129,8 @@ def audit_by_sampling(
         run_options: further arguments of `dpaudit.run`.
         progress: called after each chunk.
 
-    Returns:
-        The audit. Ended early by Ctrl-C it is INCONCLUSIVE unless the runs refute the claim; but a test
-        of a fixed number of runs that are kept gives no result then, since it can still be completed.
+    Ended early by Ctrl-C the audit is INCONCLUSIVE unless the runs refute the claim; but a test of a fixed
+    number of runs that are kept gives no result then, since it can still be completed.
 
     Raises:
         InvalidParameter: fewer than 10 trials, no pair, or a parameter out of range.
@@ -268,7 +267,30 @@ class _PairAudit:
 
     def run(self) -> Audit | None:
         """The audit; None where Ctrl-C came before there could or should be a result."""
-        runs = self._trials()
+        algorithm, plan, score = self.algorithm, self.plan, self.test.score
+        chosen: Score = flatten if score is None or isinstance(score, str) else score
+        batch, options = plan.batch, self.options
+        if score == "exact":
+            algorithm = exact_ratio(algorithm, self.pair, seed=plan.seed, run_options=options)
+            batch, options = False, {}
+        elif spares_own_view(self.test.arguments["claim"]):
+            chosen = all_but_own(algorithm, self.pair, chosen, seed=plan.seed, options=options)
+            batch = False
+        runs = run_trials(
+            algorithm,
+            self.pair,
+            plan.trials,
+            seed=plan.seed,
+            score=chosen,
+            batch=batch,
+            chunk=plan.chunk,
+            workers=plan.workers,
+            cluster=plan.cluster,
+            progress=self._progress,
+            resume=plan.resume,
+            fixed_size=self._feed is None,
+            run_options=options,
+        )
         self.done = len(runs)
         self.interrupted = not runs.complete and self._ended is None
         if self.interrupted and (self.can_go_on or len(runs) < FEWEST):
@@ -283,13 +305,11 @@ class _PairAudit:
         samples = self.test.samples(runs)
         audit = (self.test if self._feed is None else self._feed).of_all(samples)
         changes: dict[str, Any] = {}
-        if self.test.score == "exact":
+        if score == "exact":
             changes["about"] = "transcript"
         if self.interrupted or self._ended == "clock":
             by = "Ctrl-C" if self.interrupted else "the time limit"
-            changes["event"] = (
-                f"{audit.event}; ended by {by} after {self.done} of {self.plan.trials} runs a side"
-            )
+            changes["event"] = f"{audit.event}; ended by {by} after {self.done} of {plan.trials} runs a side"
             if self._feed is None:
                 limit = Condition(
                     code=Code.STOPPING_TIME, ended_by="interrupt" if self.interrupted else "time-limit"
@@ -315,32 +335,6 @@ class _PairAudit:
             fixed = self._feed is None
             remember_look(self.plan.resume, self.done if fixed else self.plan.trials, fixed=fixed)
             self._remembered = True
-
-    def _trials(self) -> Trials:
-        algorithm, plan, score = self.algorithm, self.plan, self.test.score
-        chosen: Score = flatten if score is None or isinstance(score, str) else score
-        batch, options = plan.batch, self.options
-        if score == "exact":
-            algorithm = exact_ratio(algorithm, self.pair, seed=plan.seed, run_options=options)
-            batch, options = False, {}
-        elif spares_own_view(self.test.arguments["claim"]):
-            chosen = all_but_own(algorithm, self.pair, chosen, seed=plan.seed, options=options)
-            batch = False
-        return run_trials(
-            algorithm,
-            self.pair,
-            plan.trials,
-            seed=plan.seed,
-            score=chosen,
-            batch=batch,
-            chunk=plan.chunk,
-            workers=plan.workers,
-            cluster=plan.cluster,
-            progress=self._progress,
-            resume=plan.resume,
-            fixed_size=self._feed is None,
-            run_options=options,
-        )
 
     def _progress(self, done: int, total: int, runs: Trials) -> bool:
         audit = None

@@ -36,11 +36,9 @@ class Store:
     trials is no part of the configuration, so that a finished run can be extended. The numbers at which the
     trials were evaluated are kept beside them: see `remember_look`.
 
-    The file is made if it does not exist. It holds scores of private data: keep it like them.
-
-    Raises:
-        StoreMismatch: the file belongs to another configuration; the error names what differs.
-        UsageError: the file is no such store, or another process uses it.
+    The file is made if it does not exist. It holds scores of private data: keep it like them. `StoreMismatch`
+    is raised where it belongs to another configuration, and names what differs; `UsageError` where it is no
+    such store, or another process uses it.
     """
 
     def __init__(self, path: str | Path, sides: tuple[Side, Side], chunk: int) -> None:
@@ -61,8 +59,7 @@ class Store:
 
     def chunks(self) -> frozenset[Chunk]:
         """Which chunks are there."""
-        rows = self._rows("SELECT first, side, trials FROM chunks")
-        return frozenset(Chunk(first, side, trials) for first, side, trials in rows)
+        return frozenset(Chunk(*row) for row in self._rows("SELECT first, side, trials FROM chunks"))
 
     def read(self, chunk: Chunk) -> Array:
         """The scores [trials] or [trials, k] of a chunk that is there."""
@@ -168,21 +165,19 @@ def _failures(path: Path) -> Iterator[None]:
     except sqlite3.DatabaseError as error:
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # without what extended codes add
         if code in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}:
-            raise UsageError(
-                "in use by another process",
-                where=str(path),
-                why="one process at a time writes to it; what was kept before is still there",
-                remedy="wait until the other is done and give the same command again, or name another file",
-            ) from error
+            what = "in use by another process"
+            why = "one process at a time writes to it; what was kept before is still there"
+            remedy = "wait until the other is done and give the same command again, or name another file"
         # SQLITE_ERROR is a statement that this file's tables do not support.
-        if code > sqlite3.SQLITE_ERROR and isinstance(error, sqlite3.OperationalError):
-            raise UsageError(
+        elif code > sqlite3.SQLITE_ERROR and isinstance(error, sqlite3.OperationalError):
+            what, why = (
                 f"{error}",
-                where=str(path),
-                why="chunks that cannot be kept cannot be resumed; what was kept before is still there",
-                remedy="make room, check the permissions of file and folder, or name another file",
-            ) from error
-        raise _no_store(path) from error
+                "chunks that cannot be kept cannot be resumed; what was kept before is still there",
+            )
+            remedy = "make room, check the permissions of file and folder, or name another file"
+        else:
+            raise _no_store(path) from error
+        raise UsageError(what, where=str(path), why=why, remedy=remedy) from error
 
 
 def _no_store(path: Path) -> UsageError:

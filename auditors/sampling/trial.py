@@ -47,16 +47,16 @@ class Side:
     options: Mapping[str, Any] = field(default_factory=dict)
 
     def chunk(self, first: int, trials: int) -> Array:
-        """The scores [trials] or [trials, k] of trials ``first`` to ``first + trials - 1``.
+        """The scores [trials] or [trials, k] of trials ``first`` to ``first + trials - 1``."""
+        return self.scored(first, trials)[0]
+
+    def scored(self, first: int, trials: int) -> tuple[Array, str | None]:
+        """The same, and the structure of all these outputs; None where the caller gave a score.
 
         Raises:
             TrialFailed: the algorithm or the score raised; it names the trial.
             ScoreShape: scores that are not numbers of one shape.
         """
-        return self.scored(first, trials)[0]
-
-    def scored(self, first: int, trials: int) -> tuple[Array, str | None]:
-        """The same, and the structure of all these outputs; None where the caller gave a score."""
         own = self.score is flatten
         with _global_generators_kept():
             if self.batched:

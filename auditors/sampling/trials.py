@@ -70,10 +70,9 @@ def run_trials(
     The result depends on the algorithm, the pair, the seed and, in batch form, the chunk; never on
     the number of workers, on where they run, or on how often the run was interrupted. The algorithm's
     public random streams are the same in every trial, and may be chosen by ``public_seed`` in
-    `run_options`: what an audit varies is the noise.
-
-    Ctrl-C, or a `progress` that returns True, ends the run, and the trials until then are returned. A
-    fixed-sample test is valid only if that moment did not depend on the scores; a sequential one always.
+    `run_options`: what an audit varies is the noise. Ctrl-C, or a `progress` that returns True, ends the run,
+    and the trials until then are returned. A fixed-sample test is valid only if that moment did not depend on
+    the scores; a sequential one always.
 
     Args:
         algorithm: any callable ``(data, curator) -> output``, or a `Plain`.
@@ -88,16 +87,15 @@ def run_trials(
         progress: called after each chunk.
         resume: a file that keeps finished chunks, and from which they are taken in a later run of the same
             configuration.
-        fixed_size: whether they are for a test of a fixed number of trials: a file whose trials were
-            evaluated when they were fewer or more is refused then.
+        fixed_size: whether to refuse a file whose trials were evaluated when they were fewer or more.
         run_options: further arguments of `dpaudit.run` (unit, neighbouring, users, public_seed, ...).
 
     Raises:
         InvalidParameter: no trials, no chunk, a negative seed, or no batch form.
         TrialFailed: a trial raised; the error names it and carries the scores before it as ``partial``.
         ScoreShape: scores of several lengths, or, without a score, outputs of several structures.
-        StoreMismatch: `resume` holds the trials of another configuration.
-        UsageError: its trials were evaluated at another size, or it is no such file.
+        StoreMismatch, UsageError: `resume` holds the trials of another configuration, trials that were
+            evaluated at another size, or something else.
         WorkersLost: worker processes died again and again.
     """
     require_seed(seed)
@@ -110,11 +108,8 @@ def run_trials(
     if batched:
         require_batch_form(algorithm)
     options = dict(run_options or {})
-    first, second = (
-        Side(algorithm, data, side, seed, score, batched, options)
-        for side, data in enumerate((pair.data, pair.neighbour))
-    )
-    sides = first, second
+    how = (seed, score, batched, options)
+    sides = Side(algorithm, pair.data, 0, *how), Side(algorithm, pair.neighbour, 1, *how)
     plan = [
         Chunk(first, side, min(size, trials - first)) for first in range(0, trials, size) for side in (0, 1)
     ]

@@ -52,12 +52,8 @@ def compute(
     """The scores of each chunk and the structure of its outputs, in the given order.
 
     One worker runs everything in this process; a cluster, the address of a `distributed` scheduler, is used
-    instead of workers.
-
-    Raises:
-        TrialFailed: a trial raised.
-        WorkersLost: workers died more than `RETRIES` times in a row.
-        MissingExtra: a cluster is named and `distributed` is not installed.
+    instead of workers. `TrialFailed` is raised for a trial that raised, `WorkersLost` after workers died more
+    than `RETRIES` times in a row, `MissingExtra` where `distributed` is not installed.
     """
     if workers < 1:
         raise InvalidParameter(f"{workers} workers", where="workers", remedy="give 1 or more")
@@ -74,15 +70,18 @@ def compute(
             why="a handle on another library's object is not valid there",
             remedy="make that object inside the function that is audited, or run with one worker",
         ) from error
+    backend = {"backend": "loky", "n_jobs": workers} if cluster is None else {"backend": "dask", "n_jobs": -1}
     done = lost = 0
     with _cluster(cluster):
         while done < len(chunks):
+            with parallel_config(**backend):
+                parallel = Parallel(return_as="generator", max_nbytes=None)
             tasks = (
                 delayed(_run)(payloads[chunk.side], chunk.first, chunk.trials) for chunk in chunks[done:]
             )
             try:
                 # Sending the first tasks may find the worker that is gone, too.
-                with _stopping(_parallel(workers, cluster)(tasks)) as results:
+                with _stopping(parallel(tasks)) as results:
                     for scores in results:
                         if isinstance(scores, Exception):
                             raise scores
@@ -105,12 +104,6 @@ def _stopping(results: Any) -> Iterator[Any]:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message=".*tasks which were still being processed")
             results.close()
-
-
-def _parallel(workers: int, cluster: str | None) -> Parallel:
-    backend = {"backend": "loky", "n_jobs": workers} if cluster is None else {"backend": "dask", "n_jobs": -1}
-    with parallel_config(**backend):
-        return Parallel(return_as="generator", max_nbytes=None)
 
 
 @contextmanager
@@ -158,8 +151,12 @@ def shipped(value: object) -> bytes:
     Closures and lambdas have no name to import them by, and the module of a script or a test cannot be
     imported from elsewhere: what it defines has to travel. Raises whatever pickling raises.
     """
-    registered = cloudpickle.list_registry_pickle_by_value()
-    added = [module for module in _own_modules(value) if module.__name__ not in registered]
+    # The modules that define the value, its class and its attributes, as far as they are not installed.
+    parts = [each for part in _parts(value, depth=3) for each in (part, type(part))]
+    names = {name for part in parts if isinstance(name := getattr(part, "__module__", None), str)}
+    names -= set(cloudpickle.list_registry_pickle_by_value())
+    modules = [sys.modules[name] for name in sorted(names) if sys.modules.get(name) is not None]
+    added = [module for module in modules if not _importable(module)]
     for module in added:
         cloudpickle.register_pickle_by_value(module)
     try:
@@ -168,14 +165,6 @@ def shipped(value: object) -> bytes:
     finally:
         for module in added:
             cloudpickle.unregister_pickle_by_value(module)
-
-
-def _own_modules(value: object) -> set[ModuleType]:
-    """The modules that define a value, its class and its attributes, as far as they are not installed."""
-    parts = [each for part in _parts(value, depth=3) for each in (part, type(part))]
-    names = {name for part in parts if isinstance(name := getattr(part, "__module__", None), str)}
-    modules = {sys.modules[name] for name in names if sys.modules.get(name) is not None}
-    return {module for module in modules if not _importable(module)}
 
 
 def _parts(value: Any, depth: int) -> Iterator[object]:

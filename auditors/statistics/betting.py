@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
+from dpaudit.auditors.statistics.clopper_pearson import largest_refuted
 from dpaudit.auditors.statistics.samples import Samples
 from dpaudit.auditors.statistics.threshold import ThresholdEvent
 from dpaudit.mechanisms import Array
@@ -142,6 +143,9 @@ def _maximise(p: Array, q: Array, phi: Array, odds: Array, delta: Array) -> tupl
     shape = phi.shape[:-1]
     stake, hedge, growth, reach = np.zeros(shape), np.zeros(shape), np.zeros(shape), np.ones(shape)
 
+    def factors(stake: Array, hedge: Array) -> tuple[Array, Array]:
+        return 1 - hedge[..., None] + stake[..., None] * phi, 1 + hedge[..., None] - stake[..., None] * cost
+
     def allowed(stake: Array, hedge: Array) -> NDArray[np.bool_]:
         # Linear in phi, each factor is least at phi = 0 or phi = 1, whichever bins there are.
         first = np.minimum(1 - hedge, 1 - hedge + stake)
@@ -149,9 +153,7 @@ def _maximise(p: Array, q: Array, phi: Array, odds: Array, delta: Array) -> tupl
         return (stake >= 0) & (first > _FLOOR) & (second > _FLOOR)
 
     for _ in range(_NEWTON_STEPS):
-        first = 1 - hedge[..., None] + stake[..., None] * phi
-        second = 1 + hedge[..., None] - stake[..., None] * cost
-        one, two = 1 / first, 1 / second
+        one, two = (1 / factor for factor in factors(stake, hedge))
         to_stake = (one * phi) @ p - (two * cost) @ q
         to_hedge = two @ q - one @ p
         one, two = one * one, two * two
@@ -172,10 +174,8 @@ def _maximise(p: Array, q: Array, phi: Array, odds: Array, delta: Array) -> tupl
             length = np.where(inside, length, length / 2)
         length = np.where(inside, length, 0.0)
         new_stake, new_hedge = stake + length * move_stake, hedge + length * move_hedge
-        reached = (
-            np.log(1 - new_hedge[..., None] + new_stake[..., None] * phi) @ p
-            + np.log(1 + new_hedge[..., None] - new_stake[..., None] * cost) @ q
-        )
+        first, second = factors(new_stake, new_hedge)
+        reached = np.log(first) @ p + np.log(second) @ q
         # A step too far is taken back, and the next one is shorter.
         better = reached >= growth
         reach = np.where(better, np.minimum(1.0, 2 * length), length / 4)
@@ -292,12 +292,4 @@ def pairs_needed(epsilon: float, delta: float, confidence: float) -> int:
 
 def largest_refutable(pairs: int, delta: float, confidence: float, highest: float) -> float:
     """The largest epsilon that `pairs` pairs can refute, whatever they show, up to the highest; 0 if none."""
-    if pairs_needed(0.0, delta, confidence) > pairs:
-        return 0.0
-    low, high = 0.0, highest
-    if pairs_needed(high, delta, confidence) <= pairs:
-        return high
-    for _ in range(50):
-        middle = (low + high) / 2
-        low, high = (middle, high) if pairs_needed(middle, delta, confidence) <= pairs else (low, middle)
-    return low
+    return largest_refuted(lambda epsilon: pairs_needed(epsilon, delta, confidence) <= pairs, highest, 50)

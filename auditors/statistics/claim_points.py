@@ -53,9 +53,8 @@ def claimed_points(claim: Claim | None, curve: PrivacyCurve | None, delta: float
     The curve delta(epsilon) of the claimed guarantee, nonincreasing, is needed for zCDP, GDP and RDP. By
     default the bound is stated at the claim's own delta, or 1e-5.
 
-    Raises:
-        InvalidParameter: no curve where one is needed, a curve that is NaN, increases or leaves
-            [0, 1], one that is 1 at every epsilon tried, or a delta outside [0, 1).
+    `InvalidParameter` is raised for no curve where one is needed, a curve that is NaN, increases, leaves
+    [0, 1] or is 1 at every epsilon tried, or a delta outside [0, 1).
     """
     if delta is not None:
         require_fraction("delta", delta, zero=True)

@@ -102,6 +102,19 @@ def least_enough(enough: Callable[[int], bool], first: int, most: int) -> int | 
     return bisect_left(range(high), x=True, lo=high // 2 + 1, key=enough)
 
 
+def largest_refuted(refuted: Callable[[float], bool], highest: float, steps: int) -> float:
+    """The largest number in [0, highest] that is refuted like all below it, by bisection; 0 if none is."""
+    if not refuted(0.0):
+        return 0.0
+    if refuted(highest):
+        return highest
+    low, high = 0.0, highest
+    for _ in range(steps):
+        middle = (low + high) / 2
+        low, high = (middle, high) if refuted(middle) else (low, middle)
+    return low
+
+
 def require_fraction(name: str, value: float, *, zero: bool = False) -> None:
     """Raise `InvalidParameter` for a number outside (0, 1), or outside [0, 1) where 0 is allowed."""
     if not (0 < value < 1 or (zero and value == 0)):

@@ -17,11 +17,9 @@ class Samples:
     """Independent runs on two neighbouring data sets: scores [n] or features [n, k] of each.
 
     The runs of either side are exchangeable, so that any share of them, taken by position, is a sample too.
-    `seed` is the root seed from which the runs were drawn, so that any one can be run again.
-
-    Raises:
-        DataError: the shapes differ, fewer than two runs a side, a NaN, or an infinite feature. A
-            score may be infinite: the log-likelihood ratio of what one side can never return is.
+    `seed` is the root seed from which the runs were drawn, so that any one can be run again. `DataError` is
+    raised where the shapes differ, for fewer than two runs a side, a NaN, or an infinite feature. A score may
+    be infinite: the log-likelihood ratio of what one side can never return is.
     """
 
     data: Array

@@ -59,12 +59,9 @@ def threshold(
         learner: what learns a score from features.
         attack_grid: do not round scores, so that a floating-point grid that differs can be found.
 
-    Returns:
-        The audit. The bound is the exact one of `two_proportions`, and never more than
-        `largest_refutable_epsilon`, the best that Clopper-Pearson intervals can give.
-
-    Raises:
-        InvalidParameter: a confidence out of range, or a claim that needs a curve and has none.
+    The bound is the exact one of `two_proportions`, and never more than `largest_refutable_epsilon`, the best
+    that Clopper-Pearson intervals can give. `InvalidParameter` is raised for a confidence out of range, or a
+    claim that needs a curve and has none.
     """
     require_fraction("confidence", confidence)
     points = claimed_points(claim, curve, delta)

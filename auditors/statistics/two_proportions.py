@@ -26,7 +26,7 @@ from typing import TypeAlias
 import numpy as np
 from scipy.special import bdtr, bdtrc, ndtri
 
-from dpaudit.auditors.statistics.clopper_pearson import proportion_lower, proportion_upper
+from dpaudit.auditors.statistics.clopper_pearson import largest_refuted, proportion_lower, proportion_upper
 from dpaudit.mechanisms import Array
 
 #: F, nondecreasing: the largest p that a claim allows beside each q; may exceed 1.
@@ -71,15 +71,7 @@ class Region:
         Each ceiling of the family lies above the ones of smaller theta. The result is a lower bound on theta
         that fails with probability at most `error`; 0 if none is refuted.
         """
-        if self.p_value(family(0.0)) > error:
-            return 0.0
-        if self.p_value(family(highest)) <= error:
-            return highest
-        low, high = 0.0, highest
-        for _ in range(22):
-            middle = (low + high) / 2
-            low, high = (middle, high) if self.p_value(family(middle)) <= error else (low, middle)
-        return low
+        return largest_refuted(lambda theta: self.p_value(family(theta)) <= error, highest, 22)
 
 
 def region(x: int, y: int, trials: int, ordering: Ordering, error: float) -> Region:
@@ -93,7 +85,10 @@ def region(x: int, y: int, trials: int, ordering: Ordering, error: float) -> Reg
     angles = np.linspace(np.arcsin(np.sqrt(q_low)), np.arcsin(np.sqrt(q_high)), _CELLS + 1)
     edges = np.sin(angles) ** 2
     edges[0], edges[-1] = q_low, q_high
-    first = _groups(q_low, q_high, trials)
+    # The first y of each group: 0, then a fine grid where y is likely, the rest in the last.
+    reach = [7.0 * math.sqrt(trials * q * (1 - q)) + 12.0 for q in (q_low, q_high)]
+    grid = np.linspace(max(0.0, trials * q_low - reach[0]), min(trials, trials * q_high + reach[1]), _GROUPS)
+    first = np.unique(np.concatenate([[0.0], np.floor(grid)]))
     # Made monotone in y: the strength of (x, y) is its least over all smaller y.
     strength = float(np.min(ordering(np.full(y + 1, float(x)), np.arange(y + 1.0))))
     starts = np.maximum.accumulate(_staircase(first, trials, ordering, strength))
@@ -101,16 +96,6 @@ def region(x: int, y: int, trials: int, ordering: Ordering, error: float) -> Reg
     below = np.where(first > 0, below, 0.0)
     mass = np.diff(below, axis=1, append=1.0)
     return Region(trials, edges, np.maximum(mass, 0.0), starts, nuisance)
-
-
-def _groups(q_low: float, q_high: float, trials: int) -> Array:
-    """The first y of each group: 0, then a fine grid where y is likely, the rest in the last."""
-
-    def reach(q: float, sign: int) -> float:
-        return trials * q + sign * (7.0 * math.sqrt(trials * q * (1 - q)) + 12.0)
-
-    grid = np.linspace(max(0.0, reach(q_low, -1)), min(trials, reach(q_high, 1)), _GROUPS)
-    return np.unique(np.concatenate([[0.0], np.floor(grid)]))
 
 
 def _staircase(y: Array, trials: int, ordering: Ordering, strength: float) -> Array:

@@ -128,10 +128,19 @@ def first_yes(answers: NDArray[np.bool_]) -> NDArray[np.int64]:
     return positions
 
 
-def sparse_vector_1(data: Array, generator: Generator, trials: int) -> Any:
-    """Algorithms 1 and 2, stopped at the first yes: Lap(2) on the threshold, Lap(4) on the queries."""
-    threshold = generator.laplace(scale=2.0, size=(trials, 1))
-    return first_yes(data + generator.laplace(scale=4.0, size=(trials, data.size)) >= threshold)
+def sparse_vector(threshold: float, queries: float, *, stops: bool) -> Rows:
+    """Sparse vector with Laplace noise of these scales on the threshold and, above 0, on the queries.
+
+    It returns where it stops, the position of the first yes, or all its answers [n, queries].
+    """
+
+    def answers(data: Array, generator: Generator, trials: int) -> Any:
+        level = generator.laplace(scale=threshold, size=(trials, 1))
+        noise = generator.laplace(scale=queries, size=(trials, data.size)) if queries else 0.0
+        yes = data + noise >= level
+        return first_yes(yes) if stops else yes
+
+    return answers
 
 
 def sparse_vector_3(data: Array, generator: Generator, trials: int) -> Any:
@@ -161,23 +170,6 @@ def sparse_vector_3_log_ratio(outputs: Array) -> Array:
         sides.append(np.where(yes, below[position, at] + density, below[QUERIES, -1]))
     ratio: Array = sides[0] - sides[1]
     return ratio
-
-
-def sparse_vector_4(data: Array, generator: Generator, trials: int) -> Any:
-    """Algorithm 4: Lap(4) on the threshold, and only Lap(4/3) on the queries, however many."""
-    threshold = generator.laplace(scale=4.0, size=(trials, 1))
-    return first_yes(data + generator.laplace(scale=4.0 / 3.0, size=(trials, data.size)) >= threshold)
-
-
-def sparse_vector_5(data: Array, generator: Generator, trials: int) -> Any:
-    """Algorithm 5: no noise on the queries, and no stop. [n, queries]."""
-    return data >= generator.laplace(scale=2.0, size=(trials, 1))
-
-
-def sparse_vector_6(data: Array, generator: Generator, trials: int) -> Any:
-    """Algorithm 6: Lap(2) on the queries, and no stop. [n, queries]."""
-    threshold = generator.laplace(scale=2.0, size=(trials, 1))
-    return data + generator.laplace(scale=2.0, size=(trials, data.size)) >= threshold
 
 
 def noisy_maximum(data: Array, generator: Generator, trials: int) -> Any:
@@ -215,7 +207,7 @@ _APART = Pair(np.ones(1), np.zeros(1), "the answers 1 and 0")
 _position = RowScore(lambda outputs: np.array([0, 1, 3, 4, 5, 10, 9, 8, 7, 6, 2])[outputs])
 # A no to the lower of two and a yes to the higher: on the neighbour they are the same.
 _crossed = RowScore(lambda yes: (yes[:, 1::2] & ~yes[:, ::2]).any(axis=1))
-_second_half_more = RowScore(lambda yes: yes[:, _HALF:].sum(axis=1) - yes[:, :_HALF].sum(axis=1))
+_more_late = RowScore(lambda yes: yes[:, _HALF:].sum(axis=1) - yes[:, :_HALF].sum(axis=1))
 
 
 def _lyu(
@@ -232,15 +224,21 @@ def _on_the_grid_of_one(outputs: Array) -> Array:
 
 #: Every specimen by its name.
 ZOO: Mapping[str, Specimen] = {
-    "sparse-vector-1": _lyu(1, sparse_vector_1, _TURNED, 0.8389, "correct"),
-    "sparse-vector-2": _lyu(2, sparse_vector_1, _TURNED, 0.8389, "correct"),
+    "sparse-vector-1": _lyu(1, sparse_vector(2.0, 4.0, stops=True), _TURNED, 0.8389, "correct"),
+    "sparse-vector-2": _lyu(2, sparse_vector(2.0, 4.0, stops=True), _TURNED, 0.8389, "correct"),
     "sparse-vector-3": _lyu(
         3, sparse_vector_3, _ALL, QUERIES / 2, "returns the noisy answer", RowScore(sparse_vector_3_log_ratio)
     ),
-    "sparse-vector-4": _lyu(4, sparse_vector_4, _TURNED, 1.6595, "too little noise on the queries"),
-    "sparse-vector-5": _lyu(5, sparse_vector_5, _CROSSED, math.inf, "no noise on the queries", _crossed),
+    "sparse-vector-4": _lyu(
+        4, sparse_vector(4.0, 4.0 / 3.0, stops=True), _TURNED, 1.6595, "too little noise on the queries"
+    ),
+    "sparse-vector-5": _lyu(
+        5, sparse_vector(2.0, 0.0, stops=False), _CROSSED, math.inf, "no noise on the queries", _crossed
+    ),
     # Over all pairs its epsilon comes as close to 5 as one likes, on outputs as rare as one likes.
-    "sparse-vector-6": _lyu(6, sparse_vector_6, _OPPOSED, 4.4862, "answers without end", _second_half_more),
+    "sparse-vector-6": _lyu(
+        6, sparse_vector(2.0, 2.0, stops=False), _OPPOSED, 4.4862, "answers without end", _more_late
+    ),
     "noisy-maximum": Specimen(
         _plain(noisy_maximum),
         Pair(np.zeros(5), np.full(5, -1.0)),

@@ -48,12 +48,10 @@ class Bound(Model):
         if self.at_least is None:
             return self
         if self.direction != "upper" or self.at_least > leading_figure(self.guarantee):
-            raise InvalidParameter(
-                f"{self.guarantee} as an {self.direction} bound, and at_least {self.at_least!r}",
-                where="Bound.at_least",
-                why="the exact figure lies between at_least and an upper bound",
-                remedy="leave at_least out, or give what the same method found",
-            )
+            what = f"{self.guarantee} as an {self.direction} bound, and at_least {self.at_least!r}"
+            why = "the exact figure lies between at_least and an upper bound"
+            remedy = "leave at_least out, or give what the same method found"
+            raise InvalidParameter(what, where="Bound.at_least", why=why, remedy=remedy)
         return self
 
     def row(self) -> dict[str, Any]:

@@ -67,11 +67,10 @@ class Claim(Model):
         meant = {"unit": unit, "neighbouring": neighbouring, "trust_model": trust_model}
         for name, value in stated.items():
             if value is not None and value != meant[name]:
-                raise ClaimMismatch(
-                    f"the claim is about {name} {str(value)!r}, the ledger about {str(meant[name])!r}",
-                    where=f"claim.{name}",
-                    remedy=f"claim {name} {str(meant[name])!r}, or run the algorithm for the claim's {name}",
-                )
+                own = f"{str(meant[name])!r}"
+                what = f"the claim is about {name} {str(value)!r}, the ledger about {own}"
+                remedy = f"claim {name} {own}, or run the algorithm for the claim's {name}"
+                raise ClaimMismatch(what, where=f"claim.{name}", remedy=remedy)
         return self.model_copy(update=meant)
 
     def __str__(self) -> str:

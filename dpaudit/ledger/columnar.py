@@ -51,12 +51,9 @@ class PlainRelease(NamedTuple):
         if self.claim_kind is not None:
             zcdp = self.claim_kind == "zcdp"
             claimed = ZCDP(rho=self.claimed) if zcdp else PureDP(epsilon=self.claimed)
+        noise = self.noise.mechanism()
         return Release(
-            label=self.label,
-            mechanism=self.noise.mechanism(),
-            count=self.runs,
-            partition=self.partition,
-            claimed=claimed,
+            label=self.label, mechanism=noise, count=self.runs, partition=self.partition, claimed=claimed
         )
 
 

@@ -8,8 +8,15 @@ from typing import Any, Self, TypeVar
 
 import rfc8785
 
-from dpaudit import errors
-from dpaudit.errors import LedgerFormat, LedgerTampered, LedgerTruncated, RecordAfterFooter
+from dpaudit.errors import (
+    DpauditError,
+    LedgerFormat,
+    LedgerTampered,
+    LedgerTruncated,
+    LedgerVersion,
+    RecordAfterFooter,
+    UnhashedLedger,
+)
 from dpaudit.json_text import strictly_parsed
 from dpaudit.ledger.columnar import PlainRelease
 from dpaudit.ledger.header import SCHEMA, Header, LedgerFacts, chained
@@ -100,10 +107,10 @@ class LedgerStream(LedgerFacts):
             raise LedgerFormat(f"the first record is {record.get('record')!r}, not a header", where=where)
         if record.get("schema") != SCHEMA:
             remedy = f"this version of dpaudit reads {SCHEMA!r}"
-            raise errors.LedgerVersion(f"schema {record.get('schema')!r}", where=where, remedy=remedy)
+            raise LedgerVersion(f"schema {record.get('schema')!r}", where=where, remedy=remedy)
         hashed = "hash" in record
         if not hashed and not allow_unhashed:
-            raise errors.UnhashedLedger("the header carries no hash", where=where)
+            raise UnhashedLedger("the header carries no hash", where=where)
         if hashed:
             record = with_doubles(record, line, where)
         digest = _checked_hash(record, "", where, hashed=hashed)
@@ -195,6 +202,6 @@ def _parse(line: bytes, where: str) -> dict[str, Any]:
 def _build(kind: type[_Record], record: dict[str, Any], where: str) -> _Record:
     try:
         return kind(**{name: value for name, value in record.items() if name != "record"})
-    except errors.DpauditError as error:
+    except DpauditError as error:
         error.where = f"{where}: {error.where}" if error.where else where
         raise

@@ -39,12 +39,8 @@ def replace_file(
 def require_folder(folder: Path) -> None:
     """Raise `UsageError` unless `folder` is a folder that can be written to."""
     if not folder.is_dir() or not os.access(folder, os.W_OK):
-        raise UsageError(
-            "not a folder that can be written to",
-            where=str(folder),
-            why="nothing could be kept",
-            remedy="create it, or name another",
-        )
+        what, remedy = "not a folder that can be written to", "create it, or name another"
+        raise UsageError(what, where=str(folder), why="nothing could be kept", remedy=remedy)
 
 
 class LedgerSink:

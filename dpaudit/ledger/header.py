@@ -39,17 +39,10 @@ class Noise(Model):
 class Header(Model):
     """What a run is about: algorithm, whom it protects, its public parameters and its claim.
 
-    Attributes:
-        schedule: ``fixed`` if the sequence of releases is the same whatever the data; ``filtered`` if
-            their number may depend on the data, in which case the `budget` the curator held is the
-            only thing that one run's ledger proves.
-        group_size: the bounds and the claim are about groups of this many units, who may all differ between
-            neighbouring data sets.
-        users: under local trust the ledger describes one user's randomizer; this is how many users
-            were held to it.
-        run: 32 random hexadecimal digits that tell this run from every other, so that two runs never
-            have the same hash. A seeded run has none: repeated, it gives the same file.
-        parameters: public parameters only; a copy of what was given, which cannot be changed.
+    A `schedule` is ``fixed`` if the sequence of releases is the same whatever the data; ``filtered`` if their
+    number may depend on the data: then the `budget` the curator held is all that one run's ledger proves.
+    Bounds and claim are about groups of `group_size` units; all may differ between neighbouring data sets.
+    Under local trust the ledger describes one user's randomizer; `users` is how many were held to it.
     """
 
     schema_: Annotated[Literal["dpaudit.ledger/1"], Field(alias="schema")] = SCHEMA
@@ -62,26 +55,25 @@ class Header(Model):
     group_size: Count = 1
     users: Count | None = None
     claim: Claim | None = None
+    #: Tells this run from every other, so that two runs never have the same hash. A seeded run has none:
+    #: repeated, it gives the same file.
     run: Annotated[str, Field(pattern="^[0-9a-f]{32}$")] | None = None
+    #: Public parameters only; a copy of what was given, which cannot be changed.
     parameters: Parameters = Field(default_factory=dict, validate_default=True)
     noise: Noise = Noise()
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         if (self.schedule == "filtered") != (self.budget is not None):
-            raise InvalidParameter(
-                f"a {self.schedule} schedule with budget {self.budget}",
-                where="header.schedule",
-                why="one run's releases prove nothing about another run, unless a budget held them",
-                remedy="give a filtered schedule the budget its curator held, and a fixed one none",
-            )
+            what = f"a {self.schedule} schedule with budget {self.budget}"
+            why = "one run's releases prove nothing about another run, unless a budget held them"
+            remedy = "give a filtered schedule the budget its curator held, and a fixed one none"
+            raise InvalidParameter(what, where="header.schedule", why=why, remedy=remedy)
         if self.users is not None and self.trust_model is not TrustModel.LOCAL:
-            raise InvalidParameter(
-                f"users={self.users} under {self.trust_model} trust",
-                where="header.users",
-                why="only under local trust does a ledger describe one user out of many",
-                remedy="leave users out, or state trust_model local",
-            )
+            what = f"users={self.users} under {self.trust_model} trust"
+            why = "only under local trust does a ledger describe one user out of many"
+            remedy = "leave users out, or state trust_model local"
+            raise InvalidParameter(what, where="header.users", why=why, remedy=remedy)
         if self.claim is not None:
             self.claim.about(self.unit, self.neighbouring, self.trust_model)
         return self
@@ -91,10 +83,9 @@ class Header(Model):
         record = {"record": "header", **super().to_json()}
         if self.group_size == 1:
             del record["group_size"]
-        if self.claim is not None:
-            # Unit, relation and trust model are already in the header.
-            for name in ("unit", "neighbouring", "trust_model"):
-                record["claim"].pop(name, None)
+        # Unit, relation and trust model are already in the header.
+        for name in ("unit", "neighbouring", "trust_model") if self.claim is not None else ():
+            record["claim"].pop(name, None)
         return record
 
 
@@ -121,6 +112,11 @@ class LedgerFacts:
         return header.claim.about(header.unit, header.neighbouring, header.trust_model)
 
     @property
+    def place(self) -> str:
+        """Where an error about the whole ledger occurred."""
+        return f"ledger of {self.header.algorithm!r}"
+
+    @property
     def hash(self) -> str:
         """The hash of the last line, which depends on every line before it."""
         return self._hash
@@ -137,11 +133,9 @@ class LedgerFacts:
 
     def _refuse(self, reasons: Sequence[str]) -> None:
         if reasons:
-            raise NotCertifiable(
-                f"this ledger can never be certified: {'; '.join(reasons)}",
-                where=f"ledger of {self.header.algorithm!r}",
-                why="the mechanisms it names did not protect anything, or releases may be missing",
-            )
+            what = f"this ledger can never be certified: {'; '.join(reasons)}"
+            why = "the mechanisms it names did not protect anything, or releases may be missing"
+            raise NotCertifiable(what, where=self.place, why=why)
 
 
 def encode(previous: str, record: dict[str, Any]) -> tuple[bytes, str]:
@@ -156,8 +150,6 @@ def canonical_bytes(record: dict[str, Any]) -> bytes:
     try:
         return rfc8785.dumps(record)
     except (rfc8785.CanonicalizationError, ValueError, RecursionError) as error:
-        raise InvalidParameter(
-            f"a record that JSON cannot hold: {error}",
-            where=f"ledger record {record.get('label', record['record'])!r}",
-            remedy="public parameters are strings, booleans, finite numbers, lists and objects of them",
-        ) from None
+        what, label = f"a record that JSON cannot hold: {error}", record.get("label", record["record"])
+        remedy = "public parameters are strings, booleans, finite numbers, lists and objects of them"
+        raise InvalidParameter(what, where=f"ledger record {label!r}", remedy=remedy) from None

@@ -6,6 +6,7 @@ A ledger holds parameters, never data: nothing that depends on a private record 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any, Self
 
@@ -46,11 +47,8 @@ class Ledger(LedgerFacts):
     def append(self, release: Release) -> None:
         """Write one release; raises `RecordAfterFooter` if the ledger is finished."""
         if self.complete:
-            raise RecordAfterFooter(
-                f"release {release.label!r} after the end of the ledger",
-                where=f"ledger of {self.header.algorithm!r}",
-                remedy="start a new run for a new release",
-            )
+            late, where = f"release {release.label!r} after the end of the ledger", self.place
+            raise RecordAfterFooter(late, where=where, remedy="start a new run for a new release")
         self._put(release.to_json())
         self._releases.append(release)
         self._tuple = None
@@ -70,8 +68,10 @@ class Ledger(LedgerFacts):
 
     def lines(self) -> Iterator[bytes]:
         """The file's lines, each ending in a newline."""
+        releases = (release.to_json() for release in self._releases)
+        footer = [self._footer()] if self.complete else []
         previous = ""
-        for record in self._records():
+        for record in chain([self.header.to_json()], releases, footer):
             line, previous = self._encoded(previous, record)
             yield line
 
@@ -96,13 +96,6 @@ class Ledger(LedgerFacts):
             ledger._hash = stream.hash
             ledger.complete = stream.complete
         return ledger
-
-    def _records(self) -> Iterator[dict[str, Any]]:
-        yield self.header.to_json()
-        for release in self._releases:
-            yield release.to_json()
-        if self.complete:
-            yield self._footer()
 
     def _footer(self) -> dict[str, Any]:
         return {"record": "footer", "releases": len(self._releases)}

@@ -28,22 +28,15 @@ def _from_name(value: object) -> object:
 
 
 class Release(Model):
-    """`count` independent runs of one mechanism under one label.
-
-    Attributes:
-        label: what was released.
-        mechanism: the mechanism with its parameters; the sensitivity carries its basis.
-        count: how many times the mechanism ran; composition honours it in one place.
-        partition: the part of a split this release touches; left out, all records. A bare name in a
-            ledger file means that part of the ledger's only split, made by position.
-        claimed: the guarantee that the author claims for the `count` runs together.
-    """
+    """`count` independent runs of one mechanism under one label, which says what was released."""
 
     label: Annotated[str, Field(min_length=1)]
     mechanism: Mechanism
     count: Count = 1
+    #: The part of a split this release touches; left out, all records. A bare name in a ledger file means
+    #: that part of the ledger's only split, made by position.
     partition: Annotated[Partition | None, BeforeValidator(_from_name)] = None
-    claimed: Guarantee | None = None
+    claimed: Guarantee | None = None  # what the author claims for the `count` runs together
 
     def to_json(self) -> dict[str, Any]:
         """The ledger's record of this release, without its hash."""

@@ -117,9 +117,6 @@ def one_run(
 
     `guesses` is how many coins are guessed; left out, a fifth of the canaries. All else is as in `audit`, but
     that a relation which the claim leaves open is adding or removing a unit.
-
-    Raises:
-        DpauditError: what `audit_in_one_run` refuses.
     """
     claim = claim if claim is not None else getattr(algorithm, "claim", None)
     relation = coin_relation(claim)

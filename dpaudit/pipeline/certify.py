@@ -114,8 +114,7 @@ def certified(
     if not found.accounting.overview.total:
         what = f"{name_of(algorithm)} released nothing through its curator"
         why = "its output is unaccounted for"
-        remedy = "release through the curator"
-        raise NothingReleased(what, where="the run's ledger", why=why, remedy=remedy)
+        raise NothingReleased(what, where="the run's ledger", why=why, remedy="release through the curator")
     if ran is not None:
         ran(made)
     audits: list[Audit] = []

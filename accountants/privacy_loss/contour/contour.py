@@ -149,7 +149,7 @@ def lay(
     period = plan_line(factors, c, epsilon, math.inf, log_delta).period
     variance = (5.3 * period / (2.0 * math.pi * most_nodes)) ** 2
     end = most_nodes * 2.0 * math.pi / plan.period
-    if float(np.interp(end, plan.ending.start, plan.ending.weighted)) * width < variance:
+    if float(np.interp(end, plan.start, plan.weighted)) * width < variance:
         return _evaluate(factors, plan._replace(nodes=most_nodes), ceiling, 0.0, exact=False)
     smoothed = [*factors, GaussianFactor(variance)]
     plan = plan_line(smoothed, c, epsilon, math.inf, log_delta)
@@ -160,7 +160,7 @@ def lay(
 def _evaluate(
     factors: Sequence[Factor], plan: LinePlan, ceiling: float, smoothing: float, *, exact: bool
 ) -> Contour:
-    c, ending = plan.c, plan.ending
+    c = plan.c
     # A step of 20 bits: the nodes k h are then exact.
     mantissa, power = math.frexp(2.0 * math.pi / plan.period)
     step = math.ldexp(math.floor(mantissa * 2**20), power - 20)
@@ -172,8 +172,8 @@ def _evaluate(
         error = error + along.error + 4.0 * UNIT * (np.abs(phase) - log_modulus)
     weight = -0.5 * (np.log1p((t / c) ** 2) + np.log1p((t / (c + 1.0)) ** 2))
     cumulant, last = planning.total_cumulant(factors, c), float(t[-1])
-    index = int(np.searchsorted(ending.start, last, side="right")) - 1
-    cut_off = float(ending.weighted[index]) if index >= 0 else 1.0 / (math.pi * last)
+    index = int(np.searchsorted(plan.start, last, side="right")) - 1
+    cut_off = float(plan.weighted[index]) if index >= 0 else 1.0 / (math.pi * last)
     density_cut_off = 0.0
     if smoothing > 0.0:  # the integral beyond T of e^(-v t^2 / 2) is at most e^(-v T^2 / 2) / (v T)
         damping = math.exp(-0.5 * smoothing * last * last * (1.0 - 1e-12))

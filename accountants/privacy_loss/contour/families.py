@@ -154,8 +154,7 @@ class LaplaceFactor(ParameterFamily):
         if split in {0, len(e)}:
             return (_laplace_small if split else _laplace_large)(c, t, e)
         small, large = _laplace_small(c, t, e[:split]), _laplace_large(c, t, e[split:])
-        log_modulus, phase, error = (np.concatenate(each) for each in zip(small, large, strict=True))
-        return log_modulus, phase, error
+        return Along(*(np.concatenate(each) for each in zip(small, large, strict=True)))
 
     def _log_decay(self, c: float, least: Vector, most: Vector, lower: Vector, upper: Vector) -> Vector:
         # Two bounds, the smaller of which holds for each group of parameters. With A = (e^(c e) + e^(-(c + 1)

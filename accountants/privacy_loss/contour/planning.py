@@ -2,10 +2,8 @@
 
 The crossing is a choice, not a bound: any abscissa c > 0 is sound, the saddle point only makes the sum short.
 
-The alias bounds rest on delta(x) <= e^(K(a) - a x) a^a / (1 + a)^(1 + a) for every a > 0 (Canonne, Kamath and
-Steinke 2020, Proposition 12) and on delta(x) <= 1 (a = 0). The tail bound: the integrand beyond the node t_N
-= N h is bounded by a non-increasing step function, so that the sum over the further nodes is below the
-integral from t_N on.
+The alias bounds are those of `contour`. The tail bound: the integrand beyond the node t_N = N h is bounded by
+a non-increasing step function, so that the sum over the further nodes is below the integral from t_N on.
 """
 
 from __future__ import annotations
@@ -32,13 +30,6 @@ class Saddle(NamedTuple):
     log_delta: float
 
 
-class Tail(NamedTuple):
-    """Bounds on (1/pi) * integral over t > start of |M(c + it)| / (M(c) t^2); each [steps]."""
-
-    start: Vector
-    weighted: Vector
-
-
 class Anchors(NamedTuple):
     """Chernoff's bound at other abscissae: log delta(x) <= constant - a x; both [anchors]."""
 
@@ -52,7 +43,8 @@ class LinePlan(NamedTuple):
     c: float
     period: float
     nodes: int
-    ending: Tail
+    start: Vector  # [steps]
+    weighted: Vector  # bounds on (1/pi) * integral over t > start of |M(c + it)| / (M(c) t^2); [steps]
     anchors: Anchors
 
 
@@ -86,16 +78,26 @@ def plan_line(
 ) -> LinePlan:
     """How many nodes, and the period W, to cut everything at `CUT` of delta."""
     sigma, scale = _width(total_cumulant(factors, c), c), log_scale(factors, c, epsilon)
-    ending, anchors = _tail(factors, c, 0.5 / sigma), _anchors(factors, c, sigma)
+    # The tail is bounded from every point of a geometric ladder on.
+    start: Vector = np.asarray(0.5 / sigma * _RATIO ** np.arange(_STEPS), dtype=np.float64)
+    end, logs = np.append(start[1:], np.inf), np.zeros(_STEPS)
+    for factor in factors:
+        logs = logs + factor.decay(c, start, end)
+    # The largest over this and all later intervals never increases along the ladder.
+    modulus = np.exp(np.maximum.accumulate(np.minimum(logs, 0.0)[::-1])[::-1]) * (1.0 + 1e-9)
+    weighted = np.cumsum((modulus * (1.0 / start - 1.0 / end))[::-1])[::-1] / np.pi * (1.0 + 1e-9)
+    # Chernoff bounds left and right of c, but for what is too near to be told from it, bound the aliases.
+    a = [c * share for share in (0.02, 0.1, 0.25, 0.45, 0.65, 0.8, 1.1, 1.3, 1.6, 2.0, 5.0)]
+    a = [other for other in a + [c + width / sigma for width in (2.0, 4.0, 7.0)] if abs(other - c) > 1e-6 * c]
+    anchors = Anchors(np.array([0.0, *a]), np.array([0.0, *(chernoff(factors, other) for other in a)]))
     log_cut = min(log_delta - scale, -math.log(sigma)) + math.log(CUT)
     needed = (anchors.constant - anchors.a * epsilon - scale - log_cut) / np.abs(anchors.a - c)
     right = anchors.a > c
     above = min(float(needed[right].min()), (ceiling - epsilon) * 1.00001)
     period = max(above, float(needed[~right].min()), 1.0 / c)
-    enough = np.flatnonzero(ending.weighted * (c * (c + 1.0)) <= math.exp(log_cut))
-    end = ending.start[enough[0]] if len(enough) else math.inf
-    nodes = 1.00001 * end * period / (2.0 * math.pi)  # the step will be rounded
-    return LinePlan(c, period, int(min(nodes, 1e15)) + 2, ending, anchors)
+    enough = start[weighted * (c * (c + 1.0)) <= math.exp(log_cut)]
+    nodes = 1.00001 * min(enough, default=math.inf) * period / (2.0 * math.pi)  # the step will be rounded
+    return LinePlan(c, period, int(min(nodes, 1e15)) + 2, start, weighted, anchors)
 
 
 def log_scale(factors: Sequence[Factor], c: float, epsilon: float) -> float:
@@ -115,30 +117,8 @@ def chernoff(factors: Sequence[Factor], a: float) -> float:
     return chernoff_constant(cumulant.value + cumulant.error, a)
 
 
-def _tail(factors: Sequence[Factor], c: float, first: float) -> Tail:
-    """Bound the tail at abscissa c from every point of a geometric ladder that begins at `first` > 0."""
-    start: Vector = np.asarray(first * _RATIO ** np.arange(_STEPS), dtype=np.float64)
-    end = np.append(start[1:], np.inf)
-    logs = np.zeros(_STEPS)
-    for factor in factors:
-        logs = logs + factor.decay(c, start, end)
-    # The largest over this and all later intervals never increases along the ladder.
-    modulus = np.exp(np.maximum.accumulate(np.minimum(logs, 0.0)[::-1])[::-1]) * (1.0 + 1e-9)
-    pieces = modulus * (1.0 / start - 1.0 / end)
-    return Tail(start, np.cumsum(pieces[::-1])[::-1] / np.pi * (1.0 + 1e-9))
-
-
 def _width(cumulant: Cumulant, c: float) -> float:
     return math.sqrt(cumulant.curvature + 1.0 / (c * c) + 1.0 / (c + 1.0) ** 2)
-
-
-def _anchors(factors: Sequence[Factor], c: float, sigma: float) -> Anchors:
-    """Chernoff bounds at abscissae left and right of c, for the aliases below and above epsilon."""
-    left = [c * share for share in (0.02, 0.1, 0.25, 0.45, 0.65, 0.8)]
-    right = [c + width / sigma for width in (2.0, 4.0, 7.0)] + [1.1 * c, 1.3 * c, 1.6 * c, 2.0 * c, 5.0 * c]
-    # Where the peak is too narrow, some cannot be told from c.
-    a = [other for other in left + right if abs(other - c) > 1e-6 * c]
-    return Anchors(np.array([0.0, *a]), np.array([0.0, *(chernoff(factors, other) for other in a)]))
 
 
 def _bisect(factors: Sequence[Factor], is_left: Callable[[Saddle], bool]) -> Saddle:

@@ -18,8 +18,7 @@ import numpy as np
 from dpaudit.accountants.privacy_loss.contour.factors import UNIT, Along, Cumulant, Vector, polar
 
 _BLOCK, _POINTS = 64, 4096
-#: A rule with more points is cut short, and so is what it proves.
-MOST_POINTS = 1 << 16
+MOST_POINTS = 1 << 16  # a rule with more points is cut short, and so is what it proves
 
 
 class Rule(NamedTuple):
@@ -80,8 +79,7 @@ class SampledFactor(ABC):
     def along(self, c: float, t: Vector) -> Along:
         """By quadrature fine enough for the last node; t = 0, h, 2 h, ...; one product of matrices.
 
-        With t = a + b, e^(i t l) - 1 = A B + A + B for A = e^(i a l) - 1, B = e^(i b l) - 1: small where t l
-        is small.
+        With t = a + b, e^(itl) - 1 = A B + A + B for A = e^(ial) - 1, B = e^(ibl) - 1: small where t l is.
         """
         rule, nodes = self.rule(c, float(t[-1])), len(t)
         step = float(t[1] - t[0]) if nodes > 1 else 0.0
@@ -101,8 +99,7 @@ class SampledFactor(ABC):
     def weigh(self, c: float, point: Vector, u: Vector, log_base: Vector, relative: float) -> Rule:
         """Tilt a rule whose untilted weights exp(log_base) [points] add up to 1.
 
-        log M(c) is computed as log1p of the sum of base * (r^a - 1), so that it is exact relative to its own
-        smallness.
+        A small log M(c) keeps its relative accuracy as log1p of the sum of base * (r^a - 1).
         """
         log_ratio = log_mixture(u, self.rate)
         tilt = self.exponent(c) * log_ratio

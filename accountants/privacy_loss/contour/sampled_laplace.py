@@ -81,7 +81,4 @@ def layout(epsilon: float, exponent: float, end: float, level: float) -> tuple[i
     return panels, 2 + math.ceil(0.5 * (level + growth) / math.log(stretch)), stretch
 
 
-@functools.cache
-def _legendre(points: int) -> tuple[Vector, Vector]:
-    nodes, weights = np.polynomial.legendre.leggauss(points)
-    return np.asarray(nodes, dtype=np.float64), np.asarray(weights, dtype=np.float64)
+_legendre = functools.cache(np.polynomial.legendre.leggauss)

@@ -26,10 +26,8 @@ from dpaudit.accountants.privacy_loss.contour.factors import UNIT, Vector, safe_
 from dpaudit.accountants.privacy_loss.contour.tables import Table
 from dpaudit.accountants.privacy_loss.solve import Bracket, curve_epsilon
 
-#: The most atoms that are listed one by one.
-MOST_ATOMS = 1 << 20
-#: The longest sum on a common step.
-_LONGEST = 1 << 15
+MOST_ATOMS = 1 << 20  # the most that are listed one by one
+_LONGEST = 1 << 15  # the longest sum on a common step
 _UNDERFLOWN = 1e-290
 
 
@@ -54,9 +52,8 @@ class Lattice:
         scale = float(logs.max())
         weights = np.exp(logs - scale)
         error = self.weight_error + (math.log2(above) + 64.0) * UNIT
-        lower, delta, upper = (
-            float(weights @ -np.expm1(-np.maximum(gap + shift, 0.0))) for shift in (-moved, 0.0, moved)
-        )
+        shifts = (-moved, 0.0, moved)
+        lower, delta, upper = (float(weights @ -np.expm1(-np.maximum(gap + by, 0.0))) for by in shifts)
         upper *= (1.0 + above * UNIT) * math.exp(error)
         lower *= (1.0 - above * UNIT) * math.exp(-error)
         log_error = 4.0 * UNIT * (abs(scale) + 800.0)

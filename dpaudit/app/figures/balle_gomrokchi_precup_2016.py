@@ -346,15 +346,13 @@ def _picture(rows: Sequence[Row], title: str) -> dict[str, Any]:
     return specification(chart.resolve_scale(color="independent"))
 
 
-@figure_command(
-    "balle-gomrokchi-precup-2016-figure-1",
-    numbers(
-        "--episodes",
-        f"A batch size m; repeatable; default {BATCHES[0]} to {BATCHES[-1]}. The least and the largest make "
-        "the panel over lambda.",
-    ),
-    runs=20,
+_words = (
+    f"A batch size m; repeatable; default {BATCHES[0]} to {BATCHES[-1]}. The least and the largest make the "
+    "panel over lambda."
 )
+
+
+@figure_command("balle-gomrokchi-precup-2016-figure-1", numbers("--episodes", _words), runs=20)
 def figure_1(session: Session, *, episodes: tuple[int, ...]) -> Figure:
     """Draw the figure again: policy evaluation, with the published noise and with the least enough."""
     batches = sorted(set(episodes)) or list(BATCHES)
@@ -397,14 +395,13 @@ def _privacy(largest: int) -> Iterator[Block]:
 
 def _means(rows: Sequence[Row]) -> Iterator[Block]:
     for name, title in PANELS.items():
-        cells = {(r["episodes"], r["ridge"], r["curve"]): r for r in rows if r["panel"] == name}
+        own = [(r, math.nan if r["error"] is None else r["error"]) for r in rows if r["panel"] == name]
+        found = [(r, _small(Estimate(r["mean"], width, r["runs"]))) for r, width in own]
+        cells = {(r["episodes"], r["ridge"], r["curve"]): words for r, words in found}
         curves = list(dict.fromkeys(curve for _, _, curve in cells))
         lines = []
         for m, ridge in dict.fromkeys((m, ridge) for m, ridge, _ in cells):
             place = (str(m),) if ridge is None else (str(m), f"{ridge:g}")
-            found = [cells[m, ridge, curve] for curve in curves]
-            widths = [math.nan if row["error"] is None else row["error"] for row in found]
-            means = [Estimate(r["mean"], w, r["runs"]) for r, w in zip(found, widths, strict=True)]
-            lines.append((*place, *map(_small, means)))
+            lines.append((*place, *(cells[m, ridge, curve] for curve in curves)))
         yield Heading(f"({name}) {title}, mean and standard error")
         yield Grid((*(("m", "lambda") if name == "b" else ("m",)), *curves), lines)

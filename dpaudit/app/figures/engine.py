@@ -106,19 +106,6 @@ class Figure:
     reading: str = ""  # how words of the paper's sentences are read as numbers
     remarks: Sequence[str] = ()  # further lines of the answer in text
 
-    def page(self, name: str) -> list[Block]:
-        """The whole page."""
-        how = f"{overview(self.sentences)} {self.reading}Which of two is better is told where a 95% interval "
-        return [
-            Heading(f"{name}: {self.title}"),
-            Paragraph(self.about),
-            Paragraph(f"{how}over the runs excludes 0."),
-            Picture(f"{next(iter(self.charts))}.svg", self.caption),
-            Heading("What the paper says, and what these runs say"),
-            Grid(("published", "about", "appears", "numbers"), [astuple(s) for s in self.sentences]),
-            *self.blocks,
-        ]
-
     def write(self, session: Session) -> list[Path]:
         """Write data, pictures and page beside the file with the runs; all the files, that one last."""
         files: dict[str, bytes] = {}
@@ -126,7 +113,17 @@ class Figure:
             alone = svg(picture, background="white").encode()
             files |= {f"{stem}.csv": _csv(rows), f"{stem}.svg": alone, f"{stem}.png": png(picture)}
         pictures = {f"{stem}.svg": svg(picture) for stem, (picture, _) in self.charts.items()}
-        stem, blocks = next(iter(self.charts)), self.page(session.name)
+        stem = next(iter(self.charts))
+        how = f"{overview(self.sentences)} {self.reading}Which of two is better is told where a 95% interval "
+        blocks = [
+            Heading(f"{session.name}: {self.title}"),
+            Paragraph(self.about),
+            Paragraph(f"{how}over the runs excludes 0."),
+            Picture(f"{stem}.svg", self.caption),
+            Heading("What the paper says, and what these runs say"),
+            Grid(("published", "about", "appears", "numbers"), [astuple(s) for s in self.sentences]),
+            *self.blocks,
+        ]
         files[f"{stem}.md"] = markdown(blocks).encode()
         files[f"{stem}.html"] = html_page(blocks, pictures).encode()
         return [replace_file(session.folder / name, text) for name, text in files.items()] + [session.path]
@@ -149,10 +146,9 @@ class Figure:
 def figure_command(
     name: str, *options: _Option, runs: int, examples: Sequence[str] = ("",)
 ) -> Callable[[Callable[..., Figure]], click.Command]:
-    """Make the command of a figure from the function that computes it.
+    """Make a figure's command from the function that computes it from its `Session` and its own `options`.
 
-    The function gets the values of the figure's own `options` by name, after its `Session`; `examples` are
-    the options of the examples under the help.
+    `examples` are the options of the examples under the help.
     """
     calls = (" ".join(filter(None, ("dpaudit reproduce", name, words, "-o out"))) for words in examples)
 
@@ -161,12 +157,9 @@ def figure_command(
             *, folder: Path | None, runs: int, workers: int, seed: int, output_format: str, **own: Any
         ) -> None:
             if folder is None:
-                raise UsageError(
-                    "no folder to write to",
-                    where="dpaudit reproduce",
-                    why="a figure is a picture, its data and every run behind it",
-                    remedy="add -o DIR",
-                )
+                what, where = "no folder to write to", "dpaudit reproduce"
+                why = "a figure is a picture, its data and every run behind it"
+                raise UsageError(what, where=where, why=why, remedy="add -o DIR")
             make_folder(folder)
             typed = click.get_current_context().meta.get(COMMAND, f"dpaudit reproduce {name}")
             session = Session(name, typed, folder, range(seed, seed + runs), workers)
@@ -174,8 +167,10 @@ def figure_command(
             figure.answer(session, figure.write(session), output_format)
 
         verb: Callable[..., Any] = command
+        kind = click.Path(path_type=Path)
+        words = "Folder for data (CSV), pictures (SVG, PNG), page (Markdown, HTML) and every run."
         common: tuple[_Option, ...] = (
-            _folder,
+            click.option("-o", "--output", "folder", type=kind, metavar="DIR", help=words),
             number("--runs", runs, "Runs per point, with consecutive seeds."),
             number("--workers", 2, "Number of processes."),
             number("--seed", 0, "Seed of the first run.", least=0),
@@ -201,12 +196,6 @@ def numbers(name: str, words: str) -> _Option:
 def choice(name: str, among: Sequence[str], words: str) -> _Option:
     """An option for one of several words, by default the first."""
     return click.option(name, type=click.Choice(among), default=among[0], show_default=True, help=words)
-
-
-_words = "Folder for data (CSV), pictures (SVG, PNG), page (Markdown, HTML) and every run."
-_folder = click.option(
-    "-o", "--output", "folder", type=click.Path(path_type=Path), metavar="DIR", help=_words
-)
 
 
 def accounted(algorithm: Any, data: Any) -> tuple[Accounting, str]:

@@ -181,7 +181,7 @@ def figure_2(session: Session, *, calibration: str, users: int) -> Figure:
             Heading("Regret at the end, mean and 95% interval"),
             Grid(
                 ("river", "curve", "c", "regret"),
-                [(curve.river, str(curve), f"{bonus[curve]:g}", str(end)) for curve, end in ends.items()],
+                [(c.river, str(c), f"{bonus[c]:g}", str(end)) for c, end in ends.items()],
             ),
         ],
         summary={

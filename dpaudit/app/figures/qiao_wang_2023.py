@@ -248,10 +248,8 @@ def _compute(
     undrawn = of(found, "pevi")[1:]
     title = f"{drawn.title}; noise {calibration}"
     # Of PEVI's curves only the first is drawn.
-    rows = {
-        name: rows_of(one, "episodes", interval, curves=[c for c in one.curves if c not in undrawn])
-        for name, one in tables.items()
-    }
+    shown = {name: [c for c in one.curves if c not in undrawn] for name, one in tables.items()}
+    rows = {name: rows_of(one, "episodes", interval, curves=shown[name]) for name, one in tables.items()}
     how = "normalised to norm 1" if normalised else "raw, as in the paper's own experiment"
     behaviour = appendix_f_behaviour(mdp.horizon)
     uniform = np.full((mdp.horizon, *mdp.features.shape[:2]), 1.0 / mdp.features.shape[1])
@@ -287,7 +285,7 @@ def _compute(
         summary={"optimum": optimum, "reached": [{"rho": r, "episodes": k} for r, k in places.items()]},
         reading=f'"Slightly" and "converges" are read as within {CLOSE:.0%} of the optimal value. ',
         remarks=[
-            f"rho={rho:g}: close to VAPVI " + (f"from K={k} on" if k else f"not up to K={largest}")
+            f"rho={rho:g}: close to VAPVI {f'from K={k} on' if k else f'not up to K={largest}'}"
             for rho, k in places.items()
         ],
     )

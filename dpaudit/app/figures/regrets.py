@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from typing import Any, Generic, TypeVar
 
@@ -13,11 +14,13 @@ import numpy as np
 from dpaudit.algorithms.environments.tabular import TabularMDP
 from dpaudit.app.figures.engine import Session
 from dpaudit.app.figures.picture import Row, named, panel, spread
-from dpaudit.app.figures.published_claims import Sentence, Table, Vector, above_zero, estimate
+from dpaudit.app.figures.published_claims import Sentence, Table, above_zero, estimate
 from dpaudit.app.figures.run_cache import RunCache
 
 #: The users on whom the scale of the confidence widths is chosen are others than those that are drawn.
 TUNING_SEEDS = (1_000_000, 1_000_001)
+#: Mean and standard deviation of what grows from 0.
+upward = partial(spread, least=0.0)
 
 K = TypeVar("K", bound=Hashable)
 
@@ -59,13 +62,9 @@ def best_bonus(points: Sequence[RegretPoint[Any]]) -> float:
 
 
 def tuned(
-    session: Session,
-    cache: RunCache[P],
-    point: Callable[..., P],
-    grids: Mapping[K, Sequence[float]],
-    users: int,
+    session: Session, cache: RunCache[P], point: type[P], grids: Mapping[K, Sequence[float]], users: int
 ) -> tuple[list[P], dict[K, float]]:
-    """Choose each scale on its grid by the final regret; the lines' finished points and the scales."""
+    """Choose each curve's scale on its grid by its final regret; returns the lines' points and the scales."""
     grid = [p for curve, scales in grids.items() for p in grid_points(point, curve, scales, users)]
 
     def chosen(tried: Sequence[P]) -> dict[K, float]:
@@ -87,11 +86,6 @@ def sublinear(regret: Table[K], curve: K, about: str) -> Sentence:
     first, second = float(early.mean()) / middle, float(late.mean()) / (end - middle)
     numbers = f"regret per user {first:.3g} up to {middle}, then {second:.3g}"
     return Sentence("sublinear in K", about, above_zero(rates), numbers)
-
-
-def upward(values: Vector) -> Row:
-    """Mean and standard deviation of what grows from 0."""
-    return spread(values, least=0.0)
 
 
 def worth(mdp: TabularMDP) -> tuple[str, str]:

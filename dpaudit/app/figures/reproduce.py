@@ -45,12 +45,8 @@ class Figures(click.Group):
         if parts is None:
             near = difflib.get_close_matches(name, [*FIGURES, *ALIASES], n=1)
             hint = f"; did you mean {ALIASES.get(near[0], near[0])}?" if near else ""
-            raise UsageError(
-                f"no figure {cmd_name!r}{hint}",
-                where="FIGURE",
-                why="there is nothing to draw",
-                remedy=f"give one of {', '.join(FIGURES)}",
-            )
+            what, remedy = f"no figure {cmd_name!r}{hint}", f"give one of {', '.join(FIGURES)}"
+            raise UsageError(what, where="FIGURE", why="there is nothing to draw", remedy=remedy)
         paper, figure = (part.replace("-", "_") for part in parts.groups())
         command: click.Command = getattr(importlib.import_module(f"dpaudit.app.figures.{paper}"), figure)
         return command

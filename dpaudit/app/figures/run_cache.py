@@ -107,12 +107,9 @@ class RunCache(Generic[P]):
         except (TypeError, ValueError):
             known = False
         if not known:
-            raise UsageError(
-                "not the runs of this figure",
-                where=str(path),
-                why="finished runs are read back from this file",
-                remedy="name a new file, or one to which this figure's runs were written",
-            )
+            why = "finished runs are read back from this file"
+            remedy = "name a new file, or one to which this figure's runs were written"
+            raise UsageError("not the runs of this figure", where=str(path), why=why, remedy=remedy)
         return found
 
 

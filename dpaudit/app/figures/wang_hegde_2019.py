@@ -41,9 +41,6 @@ POINTS, EPISODES, EVALUATION_SEED = 10, 200, 20191208
 #: "Limited" and "similar" are read as: within this share of the return; the paper names none.
 LIMITED = 0.15
 
-#: Whether what accounting proves covers what is drawn, where it does not.
-_COVERED = {"published": "no: line 24 leaks", "evaluation": "no: it is about one trajectory"}
-
 _NAMES = {
     "corrected": "corrected",
     "rewards": "noise on rewards",
@@ -83,11 +80,8 @@ class Point:
 
 def noise_curves() -> list[Curve]:
     """Figure 1: the published one by sigma, paths reset or kept; the corrected one by epsilon."""
-    published = [
-        Curve(panel, "published", sigma, resets)
-        for panel, resets in (("published, J = T/B", 0), ("published, J = 1", 1))
-        for sigma in SIGMAS
-    ]
+    panels = (("published, J = T/B", 0), ("published, J = 1", 1))
+    published = [Curve(name, "published", sigma, resets) for name, resets in panels for sigma in SIGMAS]
     return published + [Curve("corrected", "corrected", epsilon=epsilon) for epsilon in EPSILONS]
 
 
@@ -251,6 +245,7 @@ def _figure(
     policies = (lambda s: np.tile([1.0, 0.0], (len(s), 1)), lambda s: np.stack([s, 1.0 - s], axis=1))
     one_way, inwards = (greedy_return(policy, rewards, EPISODES, EVALUATION_SEED) for policy in policies)
     ends = {curve: (learnt.estimate(curve), returns.trained.estimate(curve)) for curve in curves}
+    last = [(curve.panel, str(curve), *map(str, end)) for curve, end in ends.items()]
     return Figure(
         title=title,
         about=f"Figure {session.name[-1]} of Wang and Hegde, Privacy-preserving Q-Learning with Functional "
@@ -274,10 +269,7 @@ def _figure(
             Heading("Privacy of these runs"),
             *_privacy(curves, samples),
             Heading("Return at the end, mean and 95% interval"),
-            Grid(
-                ("panel", "curve", "learnt", "last episodes of the training"),
-                [(curve.panel, str(curve), *map(str, end)) for curve, end in ends.items()],
-            ),
+            Grid(("panel", "curve", "learnt", "last episodes of the training"), last),
         ],
         summary={
             "samples": samples,
@@ -309,14 +301,13 @@ def _privacy(curves: Sequence[Curve], samples: int) -> Iterator[Block]:
         "line 24 returns is a leak whatever sigma is, and so is a path that is kept (docs/papers.md)."
     )
     rows = []
+    uncovered = {"published": "no: line 24 leaks", "evaluation": "no: it is about one trajectory"}
     for curve in curves:
         if noiseless(curve):
             continue
         found, proved = accounted(algorithm_of(curve, samples), middle_rewards())
         claims = math.isfinite(curve.epsilon)
         verdict = (f"{curve.epsilon:g}", str(found.verdict)) if claims else ("none", "none")
-        rows.append((curve.panel, str(curve), *verdict, proved, _COVERED.get(curve.algorithm, "yes")))
-    yield Grid(
-        ("panel", "curve", "epsilon claimed", "claim", "epsilon of the ledger", "covers the reward function"),
-        rows,
-    )
+        rows.append((curve.panel, str(curve), *verdict, proved, uncovered.get(curve.algorithm, "yes")))
+    ledger = ("epsilon of the ledger", "covers the reward function")
+    yield Grid(("panel", "curve", "epsilon claimed", "claim", *ledger), rows)

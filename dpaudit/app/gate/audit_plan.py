@@ -69,18 +69,11 @@ class Plan:
 
         The clock alone decides how many runs a sampling audit makes, never a score: the test stays valid.
         """
-        sampling = self.method != "replay" and self.seconds is not None
+        limit = None if self.method == "replay" or self.seconds is None else 0.8 * self.seconds
+        effort: Any = {"method": self.method, "trials": self.trials, "confidence": self.confidence}
         try:
             with nullcontext() if self.seconds is None else time_limit(self.seconds):
-                return audit(
-                    algorithm,
-                    pairs,
-                    method=self.method,
-                    trials=self.trials,
-                    confidence=self.confidence,
-                    time_limit=0.8 * (self.seconds or 0.0) if sampling else None,
-                    **options,
-                )
+                return audit(algorithm, pairs, time_limit=limit, **effort, **options)
         except (TimeOver, TooFewRuns):
             return Audit(
                 method=self.method,

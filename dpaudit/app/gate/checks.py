@@ -83,11 +83,8 @@ class _Judge:
         return replace(found, seconds=time.perf_counter() - begun)
 
     def _target(self, name: str, settings: Target) -> Checked:
-        chosen = load_target(
-            settings.target,
-            data_file=None if settings.data is None else Path(settings.data),
-            parameters=settings.parameters,
-        )
+        data_file = None if settings.data is None else Path(settings.data)
+        chosen = load_target(settings.target, data_file=data_file, parameters=settings.parameters)
         claim = self._claim("targets", name, settings, chosen.claim)
         if claim is None:
             what = "nothing is claimed"

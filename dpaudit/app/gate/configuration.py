@@ -226,20 +226,19 @@ def _lines(text: str) -> dict[_Key, int]:
         inside_text ^= len(_MULTILINE.findall(line)) % 2 == 1
         if begun_inside:
             continue
-        header = _HEADER.match(line)
+        header, assignment = _HEADER.match(line), _ASSIGNMENT.match(line)
         if header is not None:
             keys = _keys(header[2])
             if header[1] == "[[":
                 positions[keys] = positions.get(keys, -1) + 1
-            table = _with_positions(keys, positions)
-            for length in range(1, len(table) + 1):
-                known.setdefault(table[:length], number)
+            table = full = _with_positions(keys, positions)
+            first = 1
+        elif assignment is not None:
+            full, first = (*table, *_keys(assignment[1])), len(table) + 1
+        else:
             continue
-        assignment = _ASSIGNMENT.match(line)
-        if assignment is not None:
-            full = (*table, *_keys(assignment[1]))
-            for length in range(len(table) + 1, len(full) + 1):
-                known.setdefault(full[:length], number)
+        for length in range(first, len(full) + 1):
+            known.setdefault(full[:length], number)
     return known
 
 

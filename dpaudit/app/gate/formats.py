@@ -73,7 +73,8 @@ def _annotation(finding: Finding) -> str:
         "line": str(place.line),
         "title": f"dpaudit {finding.rule}" + (f": {finding.check}" if finding.check else ""),
     }
-    written = ",".join(f"{name}={_escaped_property(value)}" for name, value in properties.items())
+    escaped = {name: _escaped(value) for name, value in properties.items()}
+    written = ",".join(f"{k}={v.replace(':', '%3A').replace(',', '%2C')}" for k, v in escaped.items())
     waiver = f"waived until {finding.waiver.expires} ({finding.waiver.reason}): " if finding.waiver else ""
     return f"::{_COMMANDS[finding.level]} {written}::{_escaped(waiver + finding.message)}"
 
@@ -81,10 +82,6 @@ def _annotation(finding: Finding) -> str:
 def _escaped(text: str) -> str:
     """Escaped, so that no foreign text can end the command or begin another one."""
     return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
-
-
-def _escaped_property(text: str) -> str:
-    return _escaped(text).replace(":", "%3A").replace(",", "%2C")
 
 
 def markdown(report: Report) -> str:
@@ -127,7 +124,15 @@ SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sar
 
 def sarif(report: Report) -> str:
     """The report as one SARIF log with one run; a waived finding is a suppressed result."""
-    driver: dict[str, Any] = {"name": "dpaudit", "rules": [_sarif_rule(name) for name in RULES]}
+    rules = [
+        {
+            "id": name,
+            "shortDescription": {"text": rule.meaning},
+            "defaultConfiguration": {"level": rule.level},
+        }
+        for name, rule in RULES.items()
+    ]
+    driver: dict[str, Any] = {"name": "dpaudit", "rules": rules}
     with suppress(PackageNotFoundError):
         driver["version"] = version("dpaudit")
     invocation = {
@@ -143,12 +148,6 @@ def sarif(report: Report) -> str:
         "columnKind": "unicodeCodePoints",
     }
     return json.dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2) + "\n"
-
-
-def _sarif_rule(name: str) -> dict[str, Any]:
-    rule = RULES[name]
-    configuration = {"level": rule.level}
-    return {"id": name, "shortDescription": {"text": rule.meaning}, "defaultConfiguration": configuration}
 
 
 def _sarif_results(report: Report) -> list[dict[str, Any]]:
@@ -225,18 +224,19 @@ def _gitlab_severity(finding: Finding) -> str:
 def junit(report: Report) -> str:
     """The report as one test suite; what is inconclusive is skipped, unless it fails the gate."""
     suite = ET.Element("testsuite", name="dpaudit gate")
-    counts = {"tests": 0, "failures": 0, "errors": 0, "skipped": 0}
+    tags = {"error": "error", "failed": "failure", "unchecked": "failure"}
+    tags["inconclusive"] = "failure" if report.strict else "skipped"
     cases: list[tuple[str, str, Sequence[Finding], float, str]] = [
         (check.name, check.kind, check.findings, check.seconds, f"{check.claim}\n{check.cost}".strip())
         for check in report.checks
     ]
     if report.findings or not cases:
         cases.insert(0, ("configuration", "configuration", report.findings, 0.0, report.summary))
+    counts = {"tests": len(cases), "failures": 0, "errors": 0, "skipped": 0}
     for name, kind, findings, took, words in cases:
         case = ET.SubElement(suite, "testcase", classname=f"dpaudit.{kind}", name=name, time=f"{took:.3f}")
-        tag = _junit_tag(outcome(findings), strict=report.strict)
-        if not report.checks and tag is None:
-            tag = "failure"  # nothing to check is no success
+        # Nothing to check is no success.
+        tag = tags.get(outcome(findings), None if report.checks else "failure")
         if tag is not None:
             counts["skipped" if tag == "skipped" else tag + "s"] += 1
             open_ = [finding for finding in findings if finding.exit_status]
@@ -247,7 +247,6 @@ def junit(report: Report) -> str:
                 element.text = "\n".join(map(_junit_line, open_))
         output = [words, *(_junit_line(f) for f in findings if not f.exit_status)]
         ET.SubElement(case, "system-out").text = "\n".join(part for part in output if part)
-        counts["tests"] += 1
     for name, number in counts.items():
         suite.set(name, str(number))
     suite.set("time", f"{sum(check.seconds for check in report.checks):.3f}")
@@ -255,12 +254,6 @@ def junit(report: Report) -> str:
     root.append(suite)
     ET.indent(root)
     return ET.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
-
-
-def _junit_tag(word: str, *, strict: bool) -> str | None:
-    if word == "inconclusive":
-        return "failure" if strict else "skipped"
-    return {"error": "error", "failed": "failure", "unchecked": "failure", "passed": None}[word]
 
 
 def _junit_line(finding: Finding) -> str:

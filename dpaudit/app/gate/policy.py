@@ -83,8 +83,7 @@ def _increase(accounted: Accounted, baseline: Certificate, path: str) -> str:
     ours = (header.unit, header.neighbouring, header.trust_model)
     if theirs != ours:
         what = f"the baseline is about {', '.join(map(str, theirs))}; this about {', '.join(map(str, ours))}"
-        remedy = "certify the baseline anew"
-        raise ClaimMismatch(what, where=path, remedy=remedy)
+        raise ClaimMismatch(what, where=path, remedy="certify the baseline anew")
     scale = baseline.claim.guarantee
     now, before = accounted.bounds(scale), list(baseline.bounds)
     own = Path(path).with_name(LEDGER)

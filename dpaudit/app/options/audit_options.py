@@ -106,8 +106,7 @@ def _callable(reference: str, option: str, why: str) -> Callable[..., Any]:
     found = load(reference, option)
     if not callable(found):
         what = f"{reference} is of type {type(found).__name__}, not callable"
-        remedy = "name a function"
-        raise UsageError(what, where=option, why=why, remedy=remedy)
+        raise UsageError(what, where=option, why=why, remedy="name a function")
     called: Callable[..., Any] = found
     return called
 

@@ -53,9 +53,7 @@ class StatedClaim:
 
         The own claim's premises and assumptions stay: another figure does not make them true.
 
-        Raises:
-            UsageError: contradictory options, or a unit without any guarantee.
-            ClaimMismatch: the options name another unit, relation or trust model than that claim.
+        Raises `UsageError`, and `ClaimMismatch` where the options name another unit, relation or trust model.
         """
         guarantee = self.guarantee()
         about = {"unit": self.unit, "neighbouring": self.neighbouring, "trust_model": self.trust_model}
@@ -109,7 +107,7 @@ def stated_guarantee(
     return PureDP(epsilon=epsilon) if delta is None else ApproxDP(epsilon=epsilon, delta=delta)
 
 
-COUNT = click.IntRange(min=1)
+COUNT, SEED = click.IntRange(min=1), click.IntRange(min=0)
 NEIGHBOURING = click.Choice([str(relation) for relation in Neighbouring])
 TRUST_MODEL = click.Choice([str(model) for model in TrustModel])
 

@@ -43,5 +43,4 @@ def require_no_input(output: Path, *inputs: Path) -> None:
         if same:
             what = f"would be written over: it is {given}, which is read"
             why = "a file that is overwritten by what was made from it is lost"
-            remedy = "name another file"
-            raise UsageError(what, where=f"-o {output}", why=why, remedy=remedy)
+            raise UsageError(what, where=f"-o {output}", why=why, remedy="name another file")

@@ -46,8 +46,7 @@ def load_target(
     if reference in CATALOGUE:
         if plain:
             why = "built-in algorithms release through a curator"
-            remedy = "leave it out"
-            raise UsageError(f"--plain for {reference}", where="--plain", why=why, remedy=remedy)
+            raise UsageError(f"--plain for {reference}", where="--plain", why=why, remedy="leave it out")
         builtin = CATALOGUE[reference]
         with foreign_code(reference, "preparing it"):
             if data_file is None:
@@ -113,11 +112,7 @@ def _could_make_pair(value: object) -> bool:
 
 
 def load_pair(reference: str) -> Pair:
-    """The `Pair` that ``--pair`` names, or what it returns: a `Pair` or ``(data, neighbour)``.
-
-    Raises:
-        UsageError: there is no such callable, it fails, or it returns something else.
-    """
+    """The `Pair` that ``--pair`` names, or what it returns: a `Pair` or ``(data, neighbour)``."""
     make = load(reference, "--pair", _could_make_pair)
     if isinstance(make, Pair):
         return make
@@ -223,8 +218,7 @@ def read_array(path: Path) -> NDArray[Any]:
         raise DataError(what, where=where, remedy="give at least one record, in numbers")
     if not np.isfinite(array).all():
         why = "they pass through noise unchanged and so reveal the data"
-        remedy = "clip or fill them before"
-        raise DataError("holds NaN or infinity", where=where, why=why, remedy=remedy)
+        raise DataError("holds NaN or infinity", where=where, why=why, remedy="clip or fill them before")
     return array
 
 
@@ -247,8 +241,7 @@ def _read_csv(path: Path) -> NDArray[np.float64]:
             if rows and len(present) != len(rows[0]):
                 what = f"{len(present)} cells, where the first record has {len(rows[0])}"
                 why = "every record has one number in every column"
-                remedy = "complete the line"
-                raise DataError(what, where=place, why=why, remedy=remedy)
+                raise DataError(what, where=place, why=why, remedy="complete the line")
             rows.append(present)
     return np.array(rows, dtype=np.float64)
 

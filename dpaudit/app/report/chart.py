@@ -28,7 +28,6 @@ WIDTH, HEIGHT = 560, 280
 #: An Altair chart, and the words under it.
 Drawn: TypeAlias = tuple[Any, str]
 
-
 _WORDS = {"labelColor": INK, "titleColor": INK, "labelFontSize": 12}
 _LINES = {"domainColor": AXIS, "tickColor": AXIS, "gridColor": RULE}
 _TITLE = {"titleFontSize": 12, "titleFontWeight": "normal", "titlePadding": 8}

@@ -123,12 +123,9 @@ def dp_curator(request: pytest.FixtureRequest) -> Curator:
     node = request.node
     claim = _claim(node)
     if claim is None:
-        error = UsageError(
-            "dp_curator without a claim",
-            where=node.nodeid,
-            why="there is nothing that its releases could be held to",
-            remedy="mark the test with @pytest.mark.dp_claim(rho=..., unit=...)",
-        )
+        why = "there is nothing that its releases could be held to"
+        remedy = "mark the test with @pytest.mark.dp_claim(rho=..., unit=...)"
+        error = UsageError("dp_curator without a claim", where=node.nodeid, why=why, remedy=remedy)
         pytest.fail(str(error), pytrace=False)
     run = ClaimedRun(node.name, claim, audit_seed(node.nodeid, 0, request.config.getoption("--dp-seed")))
     node.stash[_RUN] = run
@@ -162,11 +159,10 @@ def dp_audit(request: pytest.FixtureRequest) -> Callable[..., Audit]:
     node = request.node
     auditing = request.config.stash[_AUDITING]
     if node.nodeid not in auditing:
+        what = "dp_audit asked for while the test runs"
+        why = "each audit's share of the error is fixed when all tests are collected"
         error = UsageError(
-            "dp_audit asked for while the test runs",
-            where=node.nodeid,
-            why="each audit's share of the error is fixed when all tests are collected",
-            remedy="name dp_audit among the test's arguments",
+            what, where=node.nodeid, why=why, remedy="name dp_audit among the test's arguments"
         )
         pytest.fail(str(error), pytrace=False)
     claim = _claim(node)

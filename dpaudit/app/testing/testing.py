@@ -46,12 +46,7 @@ _MENDS: Mapping[str, str] = {
 
 
 def marked_claim(arguments: tuple[object, ...], fields: Mapping[str, object]) -> Claim:
-    """The claim that a marker states: a `Claim`, or the fields of one.
-
-    Raises:
-        UsageError: both, neither, or an unknown field.
-        InvalidParameter: a figure outside its range.
-    """
+    """The claim that a marker states: a `Claim`, or one's fields; else `UsageError`, `InvalidParameter`."""
     if len(arguments) == 1 and isinstance(arguments[0], Claim) and not fields:
         return arguments[0]
     known = list(StatedClaim.__dataclass_fields__)

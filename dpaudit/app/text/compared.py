@@ -80,7 +80,9 @@ class Comparison:
     def claim_grew(self) -> Grew:
         """Whether less is promised; a claim that was taken back promises nothing."""
         base, head = self.base.claim, self.head.claim
-        return base is not None if base is None or head is None else _grew(base, head)
+        if base is None or head is None:
+            return base is not None
+        return _grew(base, head)
 
     @property
     def total_grew(self) -> Grew:

@@ -30,7 +30,6 @@ class Progress:
 
     def __init__(self, total: int, what: str) -> None:
         self.total, self.what = total, what
-        self.done = 0
         self._kept: int | None = None
         self._begun = self._said = time.monotonic()
         self._tenth = -1
@@ -54,7 +53,6 @@ class Progress:
         if self._kept is None:
             self._kept = done
             self._begun = time.monotonic()
-        self.done = done
         if self._bar is not None and self._task is not None:
             self._bar.start()
             self._bar.update(self._task, completed=done, detail=detail)

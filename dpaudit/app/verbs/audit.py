@@ -12,7 +12,7 @@ from click.core import ParameterSource
 
 from dpaudit.app.options import targets
 from dpaudit.app.options.audit_options import METHODS, Settings, settings_options
-from dpaudit.app.options.claim_options import StatedClaim, claim_options, users_option
+from dpaudit.app.options.claim_options import SEED, StatedClaim, claim_options, users_option
 from dpaudit.app.options.foreign_code import foreign_code
 from dpaudit.app.text.audits import audit_json, audit_page
 from dpaudit.app.text.failures import EXIT_INCONCLUSIVE, EXIT_NOT_PROVED, traceback_option
@@ -69,9 +69,7 @@ Exits 0 if not refuted, 1 if refuted. An audit can refute a claim, never prove o
     help="Confidence level of the bound and of the verdict.",
 )
 @settings_options
-@click.option(
-    "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Root seed of the trials."
-)
+@click.option("--seed", type=SEED, default=0, show_default=True, help="Root seed of the trials.")
 @click.option("--zoo", is_flag=True, help="Instead of TARGET, audit mechanisms with known faults.")
 @click.option("--strict", is_flag=True, help="Exit 4 if the audit is inconclusive.")
 @output_format_option

@@ -132,19 +132,14 @@ def _ledger(subject: str, given: list[str], *, allow_unhashed: bool) -> Ledger:
     if given:
         what = f"{' and '.join(f'--{name}' for name in given)} with a ledger"
         why = "the ledger says what its releases are"
-        remedy = "leave these options out"
-        raise UsageError(what, where=f"--{given[0]}", why=why, remedy=remedy)
+        raise UsageError(what, where=f"--{given[0]}", why=why, remedy="leave these options out")
     return Ledger.read(path, allow_unhashed=allow_unhashed)
 
 
 def _confirmation(found: Calibrated | Rescaled) -> dict[str, Any]:
     by = found.opinion
-    opinion = {
-        "accountant": by.method,
-        **figures(by.guarantee),
-        "proves": by.proves,
-        "resolution": by.resolution,
-    }
+    opinion: dict[str, Any] = {"accountant": by.method, **figures(by.guarantee)}
+    opinion |= {"proves": by.proves, "resolution": by.resolution}
     return {"found_by": found.bound.row(), "verified_by": opinion, "slack": found.slack}
 
 

@@ -9,15 +9,7 @@ from typing import Any
 import click
 
 from dpaudit.app.main import COMMAND
-from dpaudit.app.options import targets
-from dpaudit.app.options.claim_options import (
-    StatedClaim,
-    claim_options,
-    rigour_option,
-    stated_budget,
-    statement_option,
-    users_option,
-)
+from dpaudit.app.options import claim_options, targets
 from dpaudit.app.options.files import PATH, make_folder
 from dpaudit.app.options.foreign_code import foreign_code
 from dpaudit.app.text.certificates import certificate_page
@@ -67,9 +59,9 @@ Exits 0 if the claim is proved and not refuted, 1 if not.
     help="Your own data: the format of a built-in algorithm, else .npy or .csv.",
 )
 @targets.parameter_option
-@claim_options
-@users_option
-@rigour_option
+@claim_options.claim_options
+@claim_options.users_option
+@claim_options.rigour_option
 @targets.pair_option
 @click.option(
     "--budget-rho",
@@ -79,10 +71,10 @@ Exits 0 if the claim is proved and not refuted, 1 if not.
 @click.option("--budget-mu", type=float, help="As --budget-rho, to mu-GDP.")
 @click.option(
     "--seed",
-    type=click.IntRange(min=0),
+    type=claim_options.SEED,
     help="Makes the noise repeatable; do not publish the output then. Also the audit's seed (default 0).",
 )
-@statement_option
+@claim_options.statement_option
 @click.option("--strict", is_flag=True, help="Exit 4 if the audit is inconclusive.")
 @output_format_option
 @traceback_option
@@ -94,7 +86,7 @@ def certify(
     folder: Path | None,
     data_file: Path | None,
     parameters: dict[str, Any],
-    stated: StatedClaim,
+    stated: claim_options.StatedClaim,
     users: int | None,
     rigour: Rigour,
     pair_reference: str | None,
@@ -131,7 +123,7 @@ def certify(
             pairs=targets.pairs_of(chosen, pair),
             seed=seed,
             users=users,
-            budget=stated_budget(budget_rho, budget_mu, claim),
+            budget=claim_options.stated_budget(budget_rho, budget_mu, claim),
             rigour=rigour,
             statement=statement,
             path=None if folder is None else folder / LEDGER,

@@ -11,9 +11,10 @@ import click
 
 from dpaudit.app.gate.audit_plan import Profile
 from dpaudit.app.gate.checks import run_gate
-from dpaudit.app.gate.configuration import Configuration, ConfigurationError, read_configuration
+from dpaudit.app.gate.configuration import ConfigurationError, read_configuration
 from dpaudit.app.gate.formats import FORMATS, markdown, text
 from dpaudit.app.gate.report import Finding, Place, Report
+from dpaudit.app.options.claim_options import SEED
 from dpaudit.app.options.files import PATH
 from dpaudit.app.text.failures import EXIT_INPUT, EXIT_NOTHING, traceback_option
 from dpaudit.app.text.output import print_text
@@ -69,9 +70,7 @@ Exits 0 if every check passes, 1 if a finding is left that no waiver covers,
     show_default=True,
     help="pr: minutes, always the same seeds. nightly: longer, a fresh seed each time.",
 )
-@click.option(
-    "--seed", type=click.IntRange(min=0), help="Root seed of all audits, in place of the profile's."
-)
+@click.option("--seed", type=SEED, help="Root seed of all audits, in place of the profile's.")
 @click.option(
     "--output-format",
     type=click.Choice(["text", *FORMATS]),
@@ -125,7 +124,7 @@ def gate(
 def _judged(config: Path, root: Path, options: dict[str, Any]) -> Report:
     """The report; a configuration that cannot be followed is its only finding."""
     try:
-        configuration: Configuration = read_configuration(config)
+        configuration = read_configuration(config)
     except ConfigurationError as error:
         note(f"error: {error}")
         finding = Finding("input", "", str(error), Place.of(config, error.line, root))

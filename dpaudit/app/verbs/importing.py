@@ -138,8 +138,7 @@ def _ledger(
         return from_diffprivlib(spent, unit=unit, neighbouring=neighbouring)
     if not isinstance(record, dict):
         what = f"a {type(record).__name__} where OpenDP writes an object"
-        remedy = "give what opendp.mod.serialize(measurement) returned"
-        raise UsageError(what, where="FILE", remedy=remedy)
+        raise UsageError(what, where="FILE", remedy="give what opendp.mod.serialize(measurement) returned")
     return from_opendp(record, unit=unit, neighbouring=neighbouring, d_in=d_in, count=count or 1)
 
 
@@ -167,6 +166,5 @@ def _library(record: Any) -> str:
         fields = f"fields of {' and of '.join(sorted(found))}"
         what = fields if found else "no field that identifies the library"
         why = "a figure means another mechanism in each library"
-        remedy = f"give --from {'|'.join(LIBRARIES)}"
-        raise UsageError(what, where="--from", why=why, remedy=remedy)
+        raise UsageError(what, where="--from", why=why, remedy=f"give --from {'|'.join(LIBRARIES)}")
     return found.pop()

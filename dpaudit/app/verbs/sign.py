@@ -48,12 +48,10 @@ def sign(*, certificate: Path, key: Path, ledger: Path | None, output: Path | No
     require_no_input(written, key, certificate, path)
     stated = Certificate.read(certificate)
     if not path.is_file():
-        raise UsageError(
-            f"no ledger at {path}",
-            where=str(certificate) if ledger is None else "--ledger",
-            why="a signature binds a certificate to its ledger's file, and the figures follow from it",
-            remedy="put the ledger that was written with it beside it, or name it with --ledger",
-        )
+        where = str(certificate) if ledger is None else "--ledger"
+        why = "a signature binds a certificate to its ledger's file, and the figures follow from it"
+        remedy = "put the ledger that was written with it beside it, or name it with --ledger"
+        raise UsageError(f"no ledger at {path}", where=where, why=why, remedy=remedy)
     # An empty variable is none; the bytes are the environment's own, whatever they encode.
     envelope = signed(stated, path, key, password=os.fsencode(os.environ.get(PASSWORD, "")) or None)
     require_figures(stated, Ledger.read(path))
