@@ -115,8 +115,9 @@ class Builtin:
                 raise UsageError(what, where="-P", why=why, remedy=f"known are {known}")
             if parameter.data not in {None, data}:
                 what = f"parameter {name!r} applies to {parameter.data} data only"
-                out = "leave it out"
-                remedy = f"{out}, or leave --data out" if data == "own" else f"add --data FILE, or {out}"
+                remedy = "leave it out, or leave --data out"
+                if data == "built-in":
+                    remedy = "add --data FILE, or leave it out"
                 raise UsageError(what, where=f"-P {name}", why=why, remedy=remedy)
             parameter.require(value, name)
         values = {name: p.words[0] if p.words else p.default for name, p in self.takes.items()} | dict(given)

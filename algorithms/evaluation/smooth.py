@@ -117,8 +117,8 @@ class SmoothCalibration:
         noise = self.mechanism
         if self.name == "lemma":
             left = min(lemma_loss(noise.alpha, noise.beta, noise.dimension, noise.delta), 1e300)
-            name, source = "largest loss outside probability delta", "Lemma 1, whose proof needs it"
-            source = f"Balle, Gomrokchi and Precup (2016), {source}"
+            name = "largest loss outside probability delta"
+            source = "Balle, Gomrokchi and Precup (2016), Lemma 1, whose proof needs it"
             proved = Premise(name=name, left=left, relation="<=", right=noise.epsilon, source=source)
             premises = (*premises, proved)
         unit, relation = "trajectory", "replace-one"
