@@ -83,12 +83,10 @@ class Admission:
             The release's number in the run.
         """
         if self.ledger.header.trust_model is TrustModel.LOCAL:
-            raise ScheduleBroken(
-                f"release {release.label!r} outside any user",
-                where=f"ledger of {self.ledger.header.algorithm!r}",
-                why="under local trust every release belongs to one user",
-                remedy="release through curator.user(index)",
-            )
+            what = f"release {release.label!r} outside any user"
+            where = f"ledger of {self.ledger.header.algorithm!r}"
+            why = "under local trust every release belongs to one user"
+            raise ScheduleBroken(what, where=where, why=why, remedy="release through curator.user(index)")
         self.charge(release)
         return next(self._numbers)
 
@@ -143,12 +141,10 @@ def new_release(
     release = Release(label=label, mechanism=mechanism, count=count, partition=part, claimed=claimed)
     read_back = Release(**{name: value for name, value in release.to_json().items() if name != "record"})
     if read_back != release:
-        raise InvalidParameter(
-            f"a mechanism of type {type(mechanism).__name__} that cannot be read back from its ledger line",
-            where=f"release {label!r}",
-            why="the accountants see the mechanism that the line names, not a subclass of it",
-            remedy="use the mechanism itself, or release_opaque with a sampler and a justification",
-        )
+        what = f"a mechanism of type {type(mechanism).__name__} that cannot be read back from its ledger line"
+        why = "the accountants see the mechanism that the line names, not a subclass of it"
+        remedy = "use the mechanism itself, or release_opaque with a sampler and a justification"
+        raise InvalidParameter(what, where=f"release {label!r}", why=why, remedy=remedy)
     return release
 
 
@@ -161,24 +157,19 @@ def as_query(value: ArrayLike, label: str) -> Array:
     where = f"release {label!r}"
     query = doubles(value, where)
     if not np.isfinite(query).all():
-        raise InvalidParameter(
-            "a value that is not finite",
-            where=where,
-            why="NaN and infinity pass through the noise unchanged and reveal the data",
-            remedy="clip each unit's contribution, as release_sum does",
-        )
+        why = "NaN and infinity pass through the noise unchanged and reveal the data"
+        remedy = "clip each unit's contribution, as release_sum does"
+        raise InvalidParameter("a value that is not finite", where=where, why=why, remedy=remedy)
     return query
 
 
 def require_count(query: Array, count: int, label: str) -> None:
     """Raise `InvalidParameter` where a value does not hold the stated number of repetitions."""
     if count > 1 and (query.ndim == 0 or query.shape[0] != count):
-        raise InvalidParameter(
-            f"count {count} for a value of shape {query.shape}",
-            where=f"release {label!r}",
-            why="the ledger would account for another number of repetitions than were made",
-            remedy="let the first axis run over the repetitions",
-        )
+        what = f"count {count} for a value of shape {query.shape}"
+        why = "the ledger would account for another number of repetitions than were made"
+        remedy = "let the first axis run over the repetitions"
+        raise InvalidParameter(what, where=f"release {label!r}", why=why, remedy=remedy)
 
 
 def _call_site() -> str:

@@ -26,12 +26,9 @@ def bounded(
     """
     where = f"release {label!r}"
     if not isinstance(mechanism, Calibrated | PoissonSampled):
-        raise InvalidParameter(
-            f"a {mechanism.kind} mechanism for a sum",
-            where=where,
-            why="it is not calibrated to a sensitivity, so clipping contributions bounds nothing",
-            remedy="use a mechanism that carries a sensitivity",
-        )
+        why = "it is not calibrated to a sensitivity, so clipping contributions bounds nothing"
+        remedy = "use a mechanism that carries a sensitivity"
+        raise InvalidParameter(f"a {mechanism.kind} mechanism for a sum", where=where, why=why, remedy=remedy)
     declared = mechanism.sensitivity
     if not np.isfinite(bound) or bound <= 0:
         raise InvalidParameter(f"contribution bound {bound}", where=where)
@@ -75,11 +72,8 @@ def clip_rows(
         whole: round every entry towards zero last, which never lengthens a row.
     """
     if contributions.ndim == 0:
-        raise InvalidParameter(
-            "contributions of shape ()",
-            where="release_sum",
-            remedy="give one row per unit of privacy: [n, ...]",
-        )
+        what = "contributions of shape ()"
+        raise InvalidParameter(what, where="release_sum", remedy="give one row per unit of privacy: [n, ...]")
     rows = contributions.reshape(contributions.shape[0], math.prod(contributions.shape[1:]))
     finite = np.isfinite(rows).all(axis=1, keepdims=True)
     rows = np.where(finite, rows, 0.0)
@@ -121,17 +115,12 @@ def count_cells(
     """
     size = int(np.prod(shape))
     if cells.ndim != 2 or not np.issubdtype(cells.dtype, np.integer):
-        raise InvalidParameter(
-            f"cells of shape {cells.shape} and type {cells.dtype}",
-            where="release_counts",
-            remedy="give whole numbers [n, m]: row i lists unit i's increments",
-        )
+        what = f"cells of shape {cells.shape} and type {cells.dtype}"
+        remedy = "give whole numbers [n, m]: row i lists unit i's increments"
+        raise InvalidParameter(what, where="release_counts", remedy=remedy)
     if cells.size and (cells.min() < 0 or cells.max() >= size):
-        raise InvalidParameter(
-            f"a cell outside a table of {size}",
-            where="release_counts",
-            remedy="check the records before the run",
-        )
+        what = f"a cell outside a table of {size}"
+        raise InvalidParameter(what, where="release_counts", remedy="check the records before the run")
     if not cells.size:
         return np.zeros(shape)
     if norm == "l1":

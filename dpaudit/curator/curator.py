@@ -97,12 +97,9 @@ class Curator(Admission):
         where = f"release {label!r}"
         if not isinstance(mechanism, ValueMechanism):
             method = getattr(mechanism, "released_by", "release_opaque")
-            raise InvalidParameter(
-                f"a {getattr(mechanism, 'kind', type(mechanism).__name__)} mechanism for a value",
-                where=where,
-                why="it cannot answer a value by itself",
-                remedy=f"release through curator.{method}, or use a mechanism that adds noise to values",
-            )
+            what = f"a {getattr(mechanism, 'kind', type(mechanism).__name__)} mechanism for a value"
+            remedy = f"release through curator.{method}, or use a mechanism that adds noise to values"
+            raise InvalidParameter(what, where=where, why="it cannot answer a value by itself", remedy=remedy)
         release = new_release(label, mechanism, count, partition=partition, claimed=claimed)
         query = as_query(value, label)
         require_count(query, count, label)
@@ -187,12 +184,10 @@ class Curator(Admission):
         """
         clipped, norm = self._bounded(mechanism, bound * bound, acute=True, label=label)
         if norm not in {"frobenius", "l2"}:
-            raise InvalidParameter(
-                f"a sensitivity in norm {norm!r} for a Gram matrix",
-                where=f"release {label!r}",
-                why="the squared bound is the Euclidean norm of an outer product and no other",
-                remedy="use a symmetric-gaussian mechanism, with its sensitivity in the Frobenius norm",
-            )
+            what = f"a sensitivity in norm {norm!r} for a Gram matrix"
+            why = "the squared bound is the Euclidean norm of an outer product and no other"
+            remedy = "use a symmetric-gaussian mechanism, with its sensitivity in the Frobenius norm"
+            raise InvalidParameter(what, where=f"release {label!r}", why=why, remedy=remedy)
         rows = clip_rows(np.asarray(vectors, dtype=np.float64), bound, "l2")
         gram = rows.T @ rows
         symmetric = (gram + gram.T) / 2  # to the last bit, as the mechanism asks
@@ -398,12 +393,10 @@ class UserCurator(Curator):
 
     def user(self, index: int) -> UserCurator:
         """A user has no users; raises `ScheduleBroken`."""
-        raise ScheduleBroken(
-            f"user {index} inside user {self._schedule.index}",
-            where=f"ledger of {self.ledger.header.algorithm!r}",
-            why="a local curator makes the releases of one user",
-            remedy="call user() on the run's curator",
-        )
+        what = f"user {index} inside user {self._schedule.index}"
+        where = f"ledger of {self.ledger.header.algorithm!r}"
+        why = "a local curator makes the releases of one user"
+        raise ScheduleBroken(what, where=where, why=why, remedy="call user() on the run's curator")
 
     def __enter__(self) -> Self:
         return self

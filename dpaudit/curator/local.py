@@ -43,12 +43,10 @@ class UserSchedule:
         """Raise `ScheduleBroken` where this user made fewer releases than the first one."""
         expected = len(self._ledger.releases)
         if self._made != expected:
-            raise ScheduleBroken(
-                f"user {self.index} made {self._made} releases, the first user {expected}",
-                where=f"ledger of {self._ledger.header.algorithm!r}",
-                why="the number of releases would distinguish users",
-                remedy="let every user make the same releases",
-            )
+            what = f"user {self.index} made {self._made} releases, the first user {expected}"
+            where = f"ledger of {self._ledger.header.algorithm!r}"
+            why = "the number of releases would distinguish users"
+            raise ScheduleBroken(what, where=where, why=why, remedy="let every user make the same releases")
 
 
 class Users:
@@ -69,18 +67,12 @@ class Users:
         header = self._ledger.header
         where = f"user {index} of {header.algorithm!r}"
         if header.trust_model is not TrustModel.LOCAL or header.users is None:
-            raise ScheduleBroken(
-                f"a local curator under {header.trust_model} trust",
-                where=where,
-                remedy="state trust_model local and the number of users",
-            )
+            what = f"a local curator under {header.trust_model} trust"
+            raise ScheduleBroken(what, where=where, remedy="state trust_model local and the number of users")
         if index in self._served:
-            raise ScheduleBroken(
-                "this user has been served",
-                where=where,
-                why="the ledger accounts for one round of each user's randomizer",
-                remedy="put all of a user's releases into one round",
-            )
+            why = "the ledger accounts for one round of each user's randomizer"
+            remedy = "put all of a user's releases into one round"
+            raise ScheduleBroken("this user has been served", where=where, why=why, remedy=remedy)
         if not 0 <= index < header.users:
             raise ScheduleBroken(
                 f"the ledger covers {header.users} users", where=where, remedy="count from 0"

@@ -135,12 +135,10 @@ def _require_no_looser(budget: Filter | None, header: Header) -> None:
     counted = budget.neighbouring.parts_touched(split_by_values=True)
     needed = header.neighbouring.parts_touched(split_by_values=True)
     if counted < needed:
-        raise InvalidParameter(
-            f"a filter for {budget.neighbouring} in a run under {header.neighbouring}",
-            where="budget",
-            why="it would count one part of a split where a unit can touch two",
-            remedy=f"make the filter with neighbouring={str(header.neighbouring)!r}",
-        )
+        what = f"a filter for {budget.neighbouring} in a run under {header.neighbouring}"
+        why = "it would count one part of a split where a unit can touch two"
+        remedy = f"make the filter with neighbouring={str(header.neighbouring)!r}"
+        raise InvalidParameter(what, where="budget", why=why, remedy=remedy)
 
 
 def name_of(algorithm: object) -> str:

@@ -44,20 +44,16 @@ class Stream:
         where = f"release {self._release.label!r}"
         query = as_query(item, self._release.label)
         if query.shape != self._shape:
-            raise InvalidParameter(
-                f"an item of shape {query.shape} in a stream of {self._shape}",
-                where=where,
-                remedy="give every item the shape that the stream was made for",
-            )
+            what = f"an item of shape {query.shape} in a stream of {self._shape}"
+            remedy = "give every item the shape that the stream was made for"
+            raise InvalidParameter(what, where=where, remedy=remedy)
         if self._mechanism.norm == "frobenius":
             require_symmetric(query, where)
         if self._tree.taken == self._mechanism.steps:
-            raise ScheduleBroken(
-                f"item {self._tree.taken + 1} of a stream of {self._mechanism.steps} steps",
-                where=where,
-                why="a longer tree has more levels, so an item would cost more than the ledger says",
-                remedy="give the mechanism as many steps as the stream may take",
-            )
+            what = f"item {self._tree.taken + 1} of a stream of {self._mechanism.steps} steps"
+            why = "a longer tree has more levels, so an item would cost more than the ledger says"
+            remedy = "give the mechanism as many steps as the stream may take"
+            raise ScheduleBroken(what, where=where, why=why, remedy=remedy)
         self._tree.push(query)
 
         def draw(randomness: Randomness) -> Array:
@@ -128,11 +124,9 @@ class NoisyFunction:
         """The function's own value at one point."""
         value = as_query(self._mean(point), self._release.label)
         if value.shape != self._shape:
-            raise InvalidParameter(
-                f"a value of shape {value.shape} from a function of shape {self._shape}",
-                where=f"release {self._release.label!r}",
-                remedy="give curator.function the shape of the function's values",
-            )
+            what = f"a value of shape {value.shape} from a function of shape {self._shape}"
+            remedy = "give curator.function the shape of the function's values"
+            raise InvalidParameter(what, where=f"release {self._release.label!r}", remedy=remedy)
         return value
 
 

@@ -210,11 +210,9 @@ class Calibrated(BaseMechanism):
             needed = " or ".join(repr(norm) for norm in self.norms)
             known = [CONVERSIONS[given, norm] for norm in self.norms if (given, norm) in CONVERSIONS]
             conversion = known[0] if known else "no sound conversion is known"
-            raise NormMismatch(
-                f"a {type(self).__name__} mechanism needs its sensitivity in norm {needed}, got {given!r}",
-                where=f"{type(self).__name__}.sensitivity",
-                remedy=f"{conversion}; or derive the sensitivity in norm {needed}",
-            )
+            what = f"a {type(self).__name__} mechanism needs its sensitivity in norm {needed}, got {given!r}"
+            remedy = f"{conversion}; or derive the sensitivity in norm {needed}"
+            raise NormMismatch(what, where=f"{type(self).__name__}.sensitivity", remedy=remedy)
         return self
 
 
@@ -272,9 +270,6 @@ def residual(output: Array, query: Array) -> Array:
         InvalidParameter: their shapes differ.
     """
     if output.shape != query.shape:
-        raise InvalidParameter(
-            f"an output of shape {output.shape} for a query of shape {query.shape}",
-            where="log_density",
-            remedy="give the output of this query",
-        )
+        what = f"an output of shape {output.shape} for a query of shape {query.shape}"
+        raise InvalidParameter(what, where="log_density", remedy="give the output of this query")
     return output - query

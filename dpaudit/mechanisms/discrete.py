@@ -105,12 +105,9 @@ class DiscreteLaplace(LaplaceNoise, IntegerNoise):
 def require_integers(query: Array, where: str) -> None:
     """Raise `InvalidParameter` unless every entry is an integer."""
     if not np.array_equal(query, np.rint(query)):
-        raise InvalidParameter(
-            "a value that is not an integer",
-            where=where,
-            why="integer noise leaves the fractional part of the value as it is",
-            remedy="scale and round each unit's contribution, and calibrate to the rounded ones",
-        )
+        why = "integer noise leaves the fractional part of the value as it is"
+        remedy = "scale and round each unit's contribution, and calibrate to the rounded ones"
+        raise InvalidParameter("a value that is not an integer", where=where, why=why, remedy=remedy)
 
 
 def discrete_laplace(scale: Fraction, bits: Bits) -> int:

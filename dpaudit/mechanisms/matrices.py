@@ -45,23 +45,18 @@ class SymmetricGaussian(GaussianNoise, ValueMechanism):
         """Raise `InvalidParameter` unless the value is symmetric [..., dimension, dimension]."""
         require_symmetric(query, where)
         if query.shape[-1] != self.dimension:
-            raise InvalidParameter(
-                f"a value of shape {query.shape} for dimension {self.dimension}",
-                where=where,
-                remedy="give a matrix of the mechanism's dimension",
-            )
+            what = f"a value of shape {query.shape} for dimension {self.dimension}"
+            raise InvalidParameter(what, where=where, remedy="give a matrix of the mechanism's dimension")
 
 
 def require_symmetric(query: Array, where: str) -> None:
     """Raise `InvalidParameter` unless the last two axes make symmetric matrices."""
     square = query.ndim >= 2 and query.shape[-1] == query.shape[-2]
     if not square or not np.array_equal(query, np.swapaxes(query, -1, -2)):
-        raise InvalidParameter(
-            f"a value of shape {query.shape} that is no symmetric matrix",
-            where=where,
-            why="symmetric noise leaves the antisymmetric part of a matrix as it is",
-            remedy="release a symmetric matrix, or use an l2 mechanism",
-        )
+        what = f"a value of shape {query.shape} that is no symmetric matrix"
+        why = "symmetric noise leaves the antisymmetric part of a matrix as it is"
+        remedy = "release a symmetric matrix, or use an l2 mechanism"
+        raise InvalidParameter(what, where=where, why=why, remedy=remedy)
 
 
 def symmetric_noise(sigma: float, shape: tuple[int, ...], generator: np.random.Generator) -> Array:

@@ -74,11 +74,8 @@ class OpaqueApproxDP(Opaque):
         exponent = (size - 1) * self.epsilon
         delta = math.inf if exponent > 700.0 else self.delta * size * math.exp(exponent) * (1.0 + 1e-12)
         if not delta < 1.0:
-            raise CannotBound(
-                f"a group of {size} is not protected by ({self.epsilon}, {self.delta})-DP",
-                where="header.group_size",
-                remedy="use a mechanism with a smaller delta",
-            )
+            what = f"a group of {size} is not protected by ({self.epsilon}, {self.delta})-DP"
+            raise CannotBound(what, where="header.group_size", remedy="use a mechanism with a smaller delta")
         return self.model_copy(update={"epsilon": times(self.epsilon, size), "delta": delta}), 1
 
 
@@ -129,23 +126,19 @@ class Tabulated(Opaque):
     @model_validator(mode="after")
     def _is_a_distribution(self) -> Self:
         if len(self.losses) != len(self.probabilities):
-            raise InvalidParameter(
-                f"{len(self.losses)} losses and {len(self.probabilities)} probabilities",
-                where="Tabulated.probabilities",
-                remedy="give one probability for each loss",
-            )
+            what = f"{len(self.losses)} losses and {len(self.probabilities)} probabilities"
+            where = "Tabulated.probabilities"
+            raise InvalidParameter(what, where=where, remedy="give one probability for each loss")
         if any(right <= left for left, right in zip(self.losses, self.losses[1:], strict=False)):
             raise InvalidParameter("losses that do not increase", where="Tabulated.losses")
         total = math.fsum([*self.probabilities, self.infinity])
         if abs(total - 1.0) > MASS_TOLERANCE:
             raise InvalidParameter(f"probabilities that add up to {total}", where="Tabulated.probabilities")
         if self._neighbour_mass() > 1.0 + MASS_TOLERANCE:
-            raise InvalidParameter(
-                f"losses under which the neighbour's probabilities add up to {self._neighbour_mass()}",
-                where="Tabulated.losses",
-                why="sum of p e^-loss is the mass of Q, a probability",
-                remedy="tabulate log(P/Q) with P's probabilities",
-            )
+            what = f"losses under which the neighbour's probabilities add up to {self._neighbour_mass()}"
+            why = "sum of p e^-loss is the mass of Q, a probability"
+            remedy = "tabulate log(P/Q) with P's probabilities"
+            raise InvalidParameter(what, where="Tabulated.losses", why=why, remedy=remedy)
         return self
 
     def _neighbour_mass(self) -> float:

@@ -78,22 +78,17 @@ class RandomizedResponse(ValueMechanism):
     def require_fits(self, query: Array, where: str) -> None:
         """Raise `InvalidParameter` unless every entry is an integer in [0, categories)."""
         if not self._holds(query):
-            raise InvalidParameter(
-                f"a value outside the categories 0 .. {self.categories - 1}",
-                where=where,
-                why="only answers in these categories are randomized",
-                remedy="map every record to a category before the release",
-            )
+            what = f"a value outside the categories 0 .. {self.categories - 1}"
+            why = "only answers in these categories are randomized"
+            remedy = "map every record to a category before the release"
+            raise InvalidParameter(what, where=where, why=why, remedy=remedy)
 
     def require_single(self, query: Array, count: int, where: str) -> None:
         """Raise `InvalidParameter` where one user's value has more entries than repetitions."""
         if query.size > count:
-            raise InvalidParameter(
-                f"{query.size} answers of one user in {count} repetition(s)",
-                where=where,
-                why="each answer costs epsilon, so the ledger would account for too few",
-                remedy=f"release them with count={query.size}",
-            )
+            what = f"{query.size} answers of one user in {count} repetition(s)"
+            why = "each answer costs epsilon, so the ledger would account for too few"
+            raise InvalidParameter(what, where=where, why=why, remedy=f"release them with count={query.size}")
 
     def _holds(self, value: Array) -> bool:
         return bool(((value == np.rint(value)) & (value >= 0) & (value < self.categories)).all())

@@ -102,12 +102,10 @@ def lemma_parameters(epsilon: float, delta: float, dimension: int) -> tuple[floa
     """
     tail = _tail(delta)
     if not 0.0 < epsilon < math.inf or dimension < 1:
-        raise InvalidParameter(
-            f"epsilon = {epsilon!r} in {dimension!r} dimensions",
-            where="the lemma on smooth noise",
-            why="its noise grows as 1/epsilon",
-            remedy="give a positive, finite epsilon and at least one dimension",
-        )
+        what = f"epsilon = {epsilon!r} in {dimension!r} dimensions"
+        where = "the lemma on smooth noise"
+        remedy = "give a positive, finite epsilon and at least one dimension"
+        raise InvalidParameter(what, where=where, why="its noise grows as 1/epsilon", remedy=remedy)
     return 5.0 * math.sqrt(2.0 * tail) / epsilon, epsilon / (4.0 * (dimension + tail))
 
 
@@ -131,12 +129,10 @@ def lemma_loss(alpha: float, beta: float, dimension: int, delta: float) -> float
     """
     tail = _tail(delta)
     if not (0.0 < alpha < math.inf and 0.0 <= beta < math.inf and dimension >= 1):
-        raise InvalidParameter(
-            f"alpha = {alpha!r}, beta = {beta!r} in {dimension!r} dimensions",
-            where="the lemma on smooth noise",
-            why="they bound how noise follows the data",
-            remedy="give alpha > 0, beta >= 0, both finite, and at least one dimension",
-        )
+        what = f"alpha = {alpha!r}, beta = {beta!r} in {dimension!r} dimensions"
+        where = "the lemma on smooth noise"
+        remedy = "give alpha > 0, beta >= 0, both finite, and at least one dimension"
+        raise InvalidParameter(what, where=where, why="they bound how noise follows the data", remedy=remedy)
     if beta > 700.0:
         return math.inf
     shift = math.exp(0.5 * beta) * math.sqrt(2.0 * tail) / alpha + 0.5 / (alpha * alpha)
@@ -146,10 +142,7 @@ def lemma_loss(alpha: float, beta: float, dimension: int, delta: float) -> float
 
 def _tail(delta: float) -> float:
     if not 0.0 < delta < 1.0:
-        raise InvalidParameter(
-            f"delta = {delta!r}",
-            where="the lemma on smooth noise",
-            why="the event that its proof excludes has this probability",
-            remedy="give a delta in (0, 1)",
-        )
+        where = "the lemma on smooth noise"
+        why = "the event that its proof excludes has this probability"
+        raise InvalidParameter(f"delta = {delta!r}", where=where, why=why, remedy="give a delta in (0, 1)")
     return math.log(2.0 / delta)
