@@ -45,7 +45,8 @@ class StatedClaim:
         found = self.guarantee(prefix="")
         if found is None:
             remedy = "give one of rho, mu and epsilon, and delta beside epsilon where it is meant"
-            raise UsageError("it states no guarantee", why="a claim is one guarantee", remedy=remedy)
+            why = "a claim is one guarantee"
+            raise UsageError("it states no guarantee", where="the claim", why=why, remedy=remedy)
         return found
 
     def claim(self, own: Claim | None) -> Claim | None:

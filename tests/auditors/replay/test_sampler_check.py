@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -26,8 +27,10 @@ from dpaudit import (
     SymmetricGaussian,
     TreeAggregation,
 )
+from dpaudit.auditors.replay import sampler_check
 from dpaudit.auditors.replay.replay import replay
-from dpaudit.mechanisms import functions, selection, streams
+from dpaudit.mechanisms import ValueMechanism, functions, selection, streams
+from dpaudit.mechanisms.randomness import Randomness
 
 PAIR = Pair(0.0, 0.0)
 FIVE_PERCENT = 1.05
@@ -122,3 +125,30 @@ def test_the_true_sampler_passes_and_one_five_percent_off_does_not(
     (finding,) = replay(algorithm, [PAIR], replays=1).findings
     assert (finding.kind, finding.label) == ("sampler", "x")
     assert finding.where.startswith(__file__)
+
+
+class Triangular(ValueMechanism):
+    """A mechanism that the check does not know: triangular noise of half-width 2, or a wrong one."""
+
+    kind: str = "triangular"
+    drawn: float = 2.0
+
+    def dominating_pair(self) -> Any:
+        raise NotImplementedError
+
+    def sample(self, value: Any, generator: np.random.Generator, /) -> Any:
+        return value + generator.triangular(-self.drawn, 0.0, self.drawn, np.shape(value))
+
+    def log_density(self, output: Any, query: Any) -> float:
+        height = 0.5 - abs(float((output - query).sum())) / 4.0
+        return np.log(height) if height > 0 else -np.inf
+
+
+@pytest.mark.parametrize(("drawn", "faulty"), [(2.0, False), (2.1, True)])
+def test_a_new_mechanism_is_tested_by_its_density(drawn: float, faulty: bool) -> None:
+    mechanism = Triangular(drawn=drawn)
+    query = np.array([3.0])
+    question: Any = SimpleNamespace(query=query)
+    tested = sampler_check._table(mechanism, question, Randomness.live(np.random.SeedSequence(1)))
+    assert tested is not None
+    assert (sampler_check._p_value(*tested) < sampler_check.FALSE_ALARM) is faulty
