@@ -44,11 +44,9 @@ def table_pairs(
         np.broadcast_to(np.asarray(bound, dtype=np.float64), data.shape[1]) for bound in (lower, upper)
     )
     if not (np.isfinite(low).all() and np.isfinite(high).all() and (low < high).all()):
-        raise InvalidParameter(
-            "bounds that are not finite, or not the lower below the upper",
-            where="table_pairs",
-            remedy="give the public range of each column as lower and upper",
-        )
+        what = "bounds that are not finite, or not the lower below the upper"
+        remedy = "give the public range of each column as lower and upper"
+        raise InvalidParameter(what, where="table_pairs", remedy=remedy)
     even = np.arange(low.size) % 2 == 0
     extremes = {
         _LOW: low,

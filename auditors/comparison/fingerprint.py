@@ -213,12 +213,10 @@ def _state(value: Any) -> list[Any]:
 
 
 def _unseen(value: Any) -> InvalidParameter:
-    return InvalidParameter(
-        f"a {type(value).__module__}.{type(value).__qualname__}",
-        where="fingerprint",
-        why="trials are kept only for what can be recognised when they are resumed",
-        remedy="give the object that holds it an attribute `fingerprint`, a string that names its content",
-    )
+    what = f"a {type(value).__module__}.{type(value).__qualname__}"
+    why = "trials are kept only for what can be recognised when they are resumed"
+    remedy = "give the object that holds it an attribute `fingerprint`, a string that names its content"
+    return InvalidParameter(what, where="fingerprint", why=why, remedy=remedy)
 
 
 def _name(value: Any) -> bytes:

@@ -85,11 +85,9 @@ def replay(
         InvalidParameter: `replays` below 1, or `delta` or `confidence` out of range.
     """
     if replays < 1 or not 0.0 < confidence < 1.0 or not (delta is None or 0.0 <= delta < 1.0):
-        raise InvalidParameter(
-            f"{replays} replays, confidence {confidence}, delta {delta}",
-            where="replay",
-            remedy="at least 1 replay, a confidence in (0, 1), a delta in [0, 1)",
-        )
+        what = f"{replays} replays, confidence {confidence}, delta {delta}"
+        remedy = "at least 1 replay, a confidence in (0, 1), a delta in [0, 1)"
+        raise InvalidParameter(what, where="replay", remedy=remedy)
     options = {"claim": claim, **(run_options or {})}
     claim = claim if claim is not None else getattr(algorithm, "claim", None)
     trust = options.get("trust_model") or (claim and claim.trust_model) or TrustModel.CENTRAL

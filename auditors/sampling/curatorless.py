@@ -40,9 +40,6 @@ class Plain:
     def __call__(self, data: Any, curator: Curator) -> NoReturn:
         """Raise `UsageError`: noise that the curator did not draw is in no ledger."""
         del data, curator
-        raise UsageError(
-            f"{self.name!r} draws its own noise",
-            where="run",
-            why="noise that the curator did not draw is in no ledger: it cannot be accounted for or replayed",
-            remedy="audit it by sampling (threshold, sequential), or release through a curator",
-        )
+        why = "noise that the curator did not draw is in no ledger: it cannot be accounted for or replayed"
+        remedy = "audit it by sampling (threshold, sequential), or release through a curator"
+        raise UsageError(f"{self.name!r} draws its own noise", where="run", why=why, remedy=remedy)

@@ -45,21 +45,16 @@ def exact_ratio(
     first = SeedSequence((require_seed(seed), 0, 0))
     tried = Runs(algorithm, ratio.options).record(pair.data, LiveNoise(first))
     if tried.error is None and not tried.entries:
-        raise CannotBound(
-            "nothing was released through the curator",
-            where="score exact",
-            why="the likelihood ratio of an empty transcript is 1, whatever the output reveals",
-            remedy="give a score of the output, or have one learned; or release through the curator",
-        )
+        what = "nothing was released through the curator"
+        why = "the likelihood ratio of an empty transcript is 1, whatever the output reveals"
+        remedy = "give a score of the output, or have one learned; or release through the curator"
+        raise CannotBound(what, where="score exact", why=why, remedy=remedy)
     try:
         ratio(pair.data, np.random.default_rng(first))
     except NoDensity as error:
-        raise CannotBound(
-            str(error),
-            where="score exact",
-            why="a likelihood ratio needs the densities of all releases",
-            remedy="give a score of the output, or have one learned",
-        ) from None
+        why = "a likelihood ratio needs the densities of all releases"
+        remedy = "give a score of the output, or have one learned"
+        raise CannotBound(str(error), where="score exact", why=why, remedy=remedy) from None
     except (Exception, SystemExit):  # noqa: BLE001, S110  (its trials report the error)
         pass
     return Plain(ratio)

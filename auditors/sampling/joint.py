@@ -46,12 +46,10 @@ def all_but_own(
     `UsageError` is raised where the pair does not name the changed user, `ScoreShape` for other outputs.
     """
     if pair.unit is None:
-        raise UsageError(
-            "the pair does not name the changed user",
-            where=f"pair {pair.description!r}",
-            why="under joint trust the changed user's own view is not compared",
-            remedy="return Pair(data, neighbour, unit=POSITION)",
-        )
+        what = "the pair does not name the changed user"
+        where = f"pair {pair.description!r}"
+        why = "under joint trust the changed user's own view is not compared"
+        raise UsageError(what, where=where, why=why, remedy="return Pair(data, neighbour, unit=POSITION)")
 
     def users(output: Any) -> int:
         return len(_views(output).views)
@@ -66,9 +64,6 @@ def all_but_own(
 def _views(output: Any) -> UserViews:
     if isinstance(output, UserViews):
         return output
-    raise ScoreShape(
-        f"an output of type {type(output).__name__} under joint trust",
-        where="output",
-        why="the changed user's own view is not compared, and cannot be found in it",
-        remedy="return UserViews, one view for each user",
-    )
+    what = f"an output of type {type(output).__name__} under joint trust"
+    why = "the changed user's own view is not compared, and cannot be found in it"
+    raise ScoreShape(what, where="output", why=why, remedy="return UserViews, one view for each user")

@@ -52,11 +52,8 @@ def one_run_p_value(canaries: int, guesses: int, correct: int, epsilon: float, d
     0 <= v <= r <= m, or epsilon or delta out of range.
     """
     if not (0 <= correct <= guesses <= canaries and canaries >= 1):
-        raise InvalidParameter(
-            f"{correct} right of {guesses} guesses about {canaries} canaries",
-            where="one_run",
-            remedy="give 0 <= correct <= guesses <= canaries",
-        )
+        what = f"{correct} right of {guesses} guesses about {canaries} canaries"
+        raise InvalidParameter(what, where="one_run", remedy="give 0 <= correct <= guesses <= canaries")
     require_fraction("delta", delta, zero=True)
     if not (math.isfinite(epsilon) and epsilon >= 0):
         raise InvalidParameter(f"epsilon {epsilon} is not a finite number >= 0", where="epsilon")
@@ -117,12 +114,9 @@ def one_run(
     require_fraction("confidence", confidence)
     values, coins = np.asarray(scores, dtype=np.float64), np.asarray(included)
     if values.ndim != 1 or coins.shape != values.shape or coins.dtype != np.bool_ or np.isnan(values).any():
-        raise DataError(
-            f"scores of shape {values.shape}, coins of shape {coins.shape} and type {coins.dtype}",
-            where="one_run",
-            why="each canary has one score and one coin",
-            remedy="give scores [m] without NaN and booleans [m]",
-        )
+        what = f"scores of shape {values.shape}, coins of shape {coins.shape} and type {coins.dtype}"
+        why = "each canary has one score and one coin"
+        raise DataError(what, where="one_run", why=why, remedy="give scores [m] without NaN and booleans [m]")
     m, guesses = len(values), guess_in + guess_out
     about = f"about {m} canar{'y' if m == 1 else 'ies'}"
     if guess_in < 0 or guess_out < 0 or not 1 <= guesses <= m:

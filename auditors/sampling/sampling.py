@@ -76,12 +76,10 @@ class SamplingPlan:
     def require_sensible(self, pairs: Sequence[Pair]) -> None:
         """Raise `InvalidParameter` for fewer than 10 trials, no pair, or a time limit not above 0."""
         if self.trials < FEWEST or not pairs:
-            raise InvalidParameter(
-                f"{self.trials} trials on {len(pairs)} pairs",
-                where="trials",
-                why="an event is chosen on some of the runs and tested on others",
-                remedy=f"ask for {FEWEST} trials or more, on at least one pair",
-            )
+            what = f"{self.trials} trials on {len(pairs)} pairs"
+            why = "an event is chosen on some of the runs and tested on others"
+            remedy = f"ask for {FEWEST} trials or more, on at least one pair"
+            raise InvalidParameter(what, where="trials", why=why, remedy=remedy)
         if self.time_limit is not None and not (self.time_limit > 0 and math.isfinite(self.time_limit)):
             raise InvalidParameter(
                 f"{self.time_limit} seconds", where="time limit", remedy="give a positive number"
@@ -143,12 +141,10 @@ def audit_by_sampling(
     plan.require_sensible(pairs)
     claim = claim if claim is not None else getattr(algorithm, "claim", None)
     if score == "exact" and claim is not None and claim.view is not View.ALL_RELEASES:
-        raise UsageError(
-            f"an exact likelihood ratio for a claim about the view {str(claim.view)!r}",
-            where="score",
-            why="it is a score of all releases, which may reveal more than that view",
-            remedy="have a score of the output learned: logistic or boosting",
-        )
+        what = f"an exact likelihood ratio for a claim about the view {str(claim.view)!r}"
+        why = "it is a score of all releases, which may reveal more than that view"
+        remedy = "have a score of the output learned: logistic or boosting"
+        raise UsageError(what, where="score", why=why, remedy=remedy)
     share = 1 - (1 - confidence) / len(pairs)
     test = _Test(method, score, {"claim": claim, "curve": curve, "delta": delta, "confidence": share})
     begun = time.monotonic()
@@ -296,12 +292,9 @@ class _PairAudit:
         if self.interrupted and (self.can_go_on or len(runs) < FEWEST):
             return None
         if len(runs) < FEWEST:
-            raise TooFewRuns(
-                f"{len(runs)} runs a side before the time was up",
-                where="time limit",
-                why=f"an audit needs at least {FEWEST}",
-                remedy="allow more time, or ask for fewer trials in a chunk",
-            )
+            what = f"{len(runs)} runs a side before the time was up"
+            remedy = "allow more time, or ask for fewer trials in a chunk"
+            raise TooFewRuns(what, where="time limit", why=f"an audit needs at least {FEWEST}", remedy=remedy)
         samples = self.test.samples(runs)
         audit = (self.test if self._feed is None else self._feed).of_all(samples)
         changes: dict[str, Any] = {}

@@ -50,11 +50,9 @@ def flatten_batch(outputs: Any, trials: int) -> Array:
     parts = _leaves(outputs)
     for part in parts:
         if part.ndim == 0 or part.shape[0] != trials:
-            raise ScoreShape(
-                f"an array of shape {part.shape} in a batch of {trials} trials",
-                where="batch",
-                remedy="return arrays whose first axis runs over the trials",
-            )
+            what = f"an array of shape {part.shape} in a batch of {trials} trials"
+            where = "batch"
+            raise ScoreShape(what, where=where, remedy="return arrays whose first axis runs over the trials")
     if len(parts) == 1 and parts[0].ndim == 1:
         return parts[0]
     rows = [part.reshape(trials, -1) for part in parts]
@@ -87,12 +85,10 @@ def require_one_structure(structures: Iterable[str | None], where: str) -> str |
     """The one structure of many outputs; `ScoreShape` is raised for several."""
     different = set(structures)
     if len(different) > 1:
-        raise ScoreShape(
-            "outputs whose keys, shapes or nesting are not always the same",
-            where=where,
-            why="only the numbers in an output are compared, and such a difference would be lost",
-            remedy="pass a score, a callable from the output to a number or a vector that distinguishes them",
-        )
+        what = "outputs whose keys, shapes or nesting are not always the same"
+        why = "only the numbers in an output are compared, and such a difference would be lost"
+        remedy = "pass a score, a callable from the output to a number or a vector that distinguishes them"
+        raise ScoreShape(what, where=where, why=why, remedy=remedy)
     return different.pop()
 
 
@@ -110,11 +106,8 @@ def stack(scores: Sequence[Any]) -> Array:
     """The scores of several trials as [n] or [n, k]; `ScoreShape` where they differ in length."""
     shapes = {np.shape(score) for score in scores}
     if len(shapes) != 1:
-        raise ScoreShape(
-            f"scores of shapes {sorted(shapes)}",
-            where="score",
-            remedy="give a score whose length does not depend on the output",
-        )
+        remedy = "give a score whose length does not depend on the output"
+        raise ScoreShape(f"scores of shapes {sorted(shapes)}", where="score", remedy=remedy)
     return _numbers(np.array(scores), "score", len(scores))
 
 
@@ -122,11 +115,8 @@ def _numbers(scores: Any, where: str, trials: int) -> Array:
     array = np.asarray(scores)
     _require_exact(scores, array)
     if array.dtype.kind not in "buif" or array.ndim not in {1, 2} or array.shape[0] != trials:
-        raise ScoreShape(
-            f"type {array.dtype}, shape {array.shape} for {trials} trials",
-            where=where,
-            remedy="return one number or one vector a trial",
-        )
+        what = f"type {array.dtype}, shape {array.shape} for {trials} trials"
+        raise ScoreShape(what, where=where, remedy="return one number or one vector a trial")
     return array.astype(np.float64)
 
 
@@ -140,12 +130,9 @@ def _leaves(output: Any) -> list[Array]:
         array = np.empty(0, dtype=object)
     _require_exact(output, array)
     if array.dtype.kind not in "buif":
-        raise ScoreShape(
-            f"an output of type {type(output).__name__}",
-            where="output",
-            why="without a score only numbers can be compared",
-            remedy="pass a score, a callable from the output to a number or a vector",
-        )
+        why = "without a score only numbers can be compared"
+        remedy = "pass a score, a callable from the output to a number or a vector"
+        raise ScoreShape(f"an output of type {type(output).__name__}", where="output", why=why, remedy=remedy)
     return [array.astype(np.float64)]
 
 
@@ -162,12 +149,10 @@ def _require_exact(given: Any, array: NDArray[Any]) -> None:
     else:
         return
     if not same:
-        raise ScoreShape(
-            "an integer beyond 2^53 that no floating-point number equals",
-            where="output",
-            why="scores are compared as floating-point numbers, where such an integer equals its neighbour",
-            remedy="pass a score, a callable from the output to a number or a vector that floats can hold",
-        )
+        what = "an integer beyond 2^53 that no floating-point number equals"
+        why = "scores are compared as floating-point numbers, where such an integer equals its neighbour"
+        remedy = "pass a score, a callable from the output to a number or a vector that floats can hold"
+        raise ScoreShape(what, where="output", why=why, remedy=remedy)
 
 
 def _is_float(number: int) -> bool:

@@ -122,12 +122,10 @@ def has_batch_form(algorithm: Auditable) -> bool:
 def require_batch_form(algorithm: Auditable) -> None:
     """Raise `InvalidParameter` where the algorithm has no batch form."""
     if not has_batch_form(algorithm):
-        raise InvalidParameter(
-            f"{name_of(algorithm)!r} has no batch form",
-            where="batch",
-            why="only the algorithm itself can run many trials at once",
-            remedy="leave batch out, or give the algorithm a method batch(data, curator, trials)",
-        )
+        what = f"{name_of(algorithm)!r} has no batch form"
+        why = "only the algorithm itself can run many trials at once"
+        remedy = "leave batch out, or give the algorithm a method batch(data, curator, trials)"
+        raise InvalidParameter(what, where="batch", why=why, remedy=remedy)
 
 
 def repeat_trial(algorithm: Auditable, data: Any, *, seed: int, side: int, index: int, **options: Any) -> Any:
@@ -151,12 +149,8 @@ def repeat_batch(
 def require_seed(seed: object) -> int:
     """The seed; `InvalidParameter` if it is not a non-negative integer."""
     if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0:
-        raise InvalidParameter(
-            f"seed {seed!r}",
-            where="seed",
-            why="a trial that cannot be seeded cannot be repeated",
-            remedy="give a non-negative integer",
-        )
+        why = "a trial that cannot be seeded cannot be repeated"
+        raise InvalidParameter(f"seed {seed!r}", where="seed", why=why, remedy="give a non-negative integer")
     return int(seed)
 
 

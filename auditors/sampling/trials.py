@@ -155,18 +155,14 @@ class _Scores:
     def put(self, part: Chunk, scores: Array) -> None:
         if self._done == [0, 0]:
             if scores.ndim == 2 and scores.shape[1] == 0:
-                raise ScoreShape(
-                    "nothing to compare: an output without numbers",
-                    where=str(part),
-                    remedy="return what is released, or give a score that makes a number of it",
-                )
+                what = "nothing to compare: an output without numbers"
+                remedy = "return what is released, or give a score that makes a number of it"
+                raise ScoreShape(what, where=str(part), remedy=remedy)
             self._sides = np.empty((2, self._trials, *scores.shape[1:]))
         if scores.shape != (part.trials, *self._sides.shape[2:]):
-            raise ScoreShape(
-                f"scores of shape {scores.shape[1:]} after scores of shape {self._sides.shape[2:]}",
-                where=str(part),
-                remedy="give a score whose length does not depend on the output",
-            )
+            what = f"scores of shape {scores.shape[1:]} after scores of shape {self._sides.shape[2:]}"
+            remedy = "give a score whose length does not depend on the output"
+            raise ScoreShape(what, where=str(part), remedy=remedy)
         self._done[part.side] = part.first + part.trials
         self._sides[part.side, part.first : part.first + part.trials] = scores
 

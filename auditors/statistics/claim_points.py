@@ -69,12 +69,10 @@ def claimed_points(claim: Claim | None, curve: PrivacyCurve | None, delta: float
         stated = guarantee.epsilon if at >= own else None
         return ClaimedPoints(np.array([guarantee.epsilon]), np.array([own]), at, stated)
     if curve is None:
-        raise InvalidParameter(
-            f"a claim of {guarantee} comes without its curve",
-            where="curve",
-            why="an event is tested against every (epsilon, delta) that the claim implies",
-            remedy="pass the accountant's delta(epsilon) for the claimed guarantee",
-        )
+        what = f"a claim of {guarantee} comes without its curve"
+        why = "an event is tested against every (epsilon, delta) that the claim implies"
+        remedy = "pass the accountant's delta(epsilon) for the claimed guarantee"
+        raise InvalidParameter(what, where="curve", why=why, remedy=remedy)
     top = 1.0
     while _value(curve, top) > _SMALLEST_DELTA and top < 500:
         top *= 2
@@ -88,12 +86,10 @@ def claimed_points(claim: Claim | None, curve: PrivacyCurve | None, delta: float
         epsilons, deltas = np.append(epsilons, stated), np.append(deltas, at)
     useful = deltas < 1
     if not useful.any():
-        raise InvalidParameter(
-            f"a claim of {guarantee} has delta = 1 at every epsilon up to {top:g}",
-            where="claim",
-            why="with a delta of 1 everything may be revealed, so that no outcome could refute the claim",
-            remedy="claim less: a smaller mu, rho or epsilon",
-        )
+        what = f"a claim of {guarantee} has delta = 1 at every epsilon up to {top:g}"
+        where = "claim"
+        why = "with a delta of 1 everything may be revealed, so that no outcome could refute the claim"
+        raise InvalidParameter(what, where=where, why=why, remedy="claim less: a smaller mu, rho or epsilon")
     return ClaimedPoints(epsilons[useful], deltas[useful], at, stated)
 
 

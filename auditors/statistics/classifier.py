@@ -25,12 +25,10 @@ def learned(samples: Samples, learner: Learner, share: float) -> Samples:
     `InvalidParameter` is raised for scores instead of features, or an unknown learner.
     """
     if samples.data.ndim != 2:
-        raise InvalidParameter(
-            "scores of shape [n], from which nothing can be learned",
-            where="learner",
-            why="a classifier learns from features, and a score is used as it is",
-            remedy="give features [n, k], or leave the learner out",
-        )
+        what = "scores of shape [n], from which nothing can be learned"
+        why = "a classifier learns from features, and a score is used as it is"
+        remedy = "give features [n, k], or leave the learner out"
+        raise InvalidParameter(what, where="learner", why=why, remedy=remedy)
     first, rest = samples.split(share)
     score = learned_score(first, learner)
     return Samples(score(rest.data), score(rest.neighbour), samples.seed)

@@ -41,12 +41,10 @@ def gaussian_trade_off(
     """
     require_fraction("confidence", confidence)
     if claim is not None and not isinstance(claim.guarantee, GDP):
-        raise InvalidParameter(
-            f"a bound on mu cannot refute a claim of {claim.guarantee}",
-            where="claim",
-            why="a mechanism that is not Gaussian has another privacy curve than the Gaussian one of its mu",
-            remedy="audit this claim with the threshold, sequential or one-run method",
-        )
+        what = f"a bound on mu cannot refute a claim of {claim.guarantee}"
+        why = "a mechanism that is not Gaussian has another privacy curve than the Gaussian one of its mu"
+        remedy = "audit this claim with the threshold, sequential or one-run method"
+        raise InvalidParameter(what, where="claim", why=why, remedy=remedy)
     error = 1 - confidence
     choosing, testing = prepared(samples, learner, attack_grid=attack_grid)
     n = len(testing)

@@ -30,21 +30,17 @@ class Samples:
         for name in ("data", "neighbour"):
             object.__setattr__(self, name, np.asarray(getattr(self, name), dtype=np.float64))
         if self.data.shape != self.neighbour.shape or self.data.ndim not in {1, 2} or len(self.data) < 2:
-            raise DataError(
-                f"scores of shapes {self.data.shape} and {self.neighbour.shape}",
-                where="samples",
-                why="an audit compares as many runs on the one data set as on the other",
-                remedy="give two arrays [n] of scores, or [n, k] of features, with n of at least 2",
-            )
+            what = f"scores of shapes {self.data.shape} and {self.neighbour.shape}"
+            why = "an audit compares as many runs on the one data set as on the other"
+            remedy = "give two arrays [n] of scores, or [n, k] of features, with n of at least 2"
+            raise DataError(what, where="samples", why=why, remedy=remedy)
         both = np.concatenate([self.data, self.neighbour])
         bad = np.isnan(both) if both.ndim == 1 else ~np.isfinite(both)
         if bad.any():
-            raise DataError(
-                f"{int(bad.sum())} of the samples' numbers are NaN or infinite",
-                where="samples",
-                why="an event that holds such a run is neither counted nor not counted",
-                remedy="map failed runs to a number of their own: that a run failed is an output too",
-            )
+            what = f"{int(bad.sum())} of the samples' numbers are NaN or infinite"
+            why = "an event that holds such a run is neither counted nor not counted"
+            remedy = "map failed runs to a number of their own: that a run failed is an output too"
+            raise DataError(what, where="samples", why=why, remedy=remedy)
 
     def __len__(self) -> int:
         return len(self.data)

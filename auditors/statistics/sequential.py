@@ -113,12 +113,10 @@ class Sequential:
             for old, new in ((self.data, data), (self.neighbour, neighbour))
         )
         if len(first) != len(second) or np.isnan(first).any() or np.isnan(second).any():
-            raise DataError(
-                f"{len(first)} and {len(second)} scores, or a NaN among them",
-                where="sequential",
-                why="a bet is placed on a pair of runs, one on either data set",
-                remedy="give as many scores of the one side as of the other",
-            )
+            what = f"{len(first)} and {len(second)} scores, or a NaN among them"
+            why = "a bet is placed on a pair of runs, one on either data set"
+            remedy = "give as many scores of the one side as of the other"
+            raise DataError(what, where="sequential", why=why, remedy=remedy)
         x, y = first, second
         if not self.attack_grid:
             rounded = rounding(np.concatenate([first[:FIRST_BLOCK], second[:FIRST_BLOCK]]))

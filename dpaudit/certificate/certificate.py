@@ -142,11 +142,8 @@ class Certificate(Model):
         except NotCertifiable as error:
             raise CertificateMismatch(error.what, where=where, why=error.why, remedy=error.remedy) from None
         if self.ledger_hash != ledger.hash:
-            raise CertificateMismatch(
-                f"made from the ledger with hash {self.ledger_hash[:16]}, not from {ledger.hash[:16]}",
-                where=where,
-                why="its figures are about another run",
-            )
+            what = f"made from the ledger with hash {self.ledger_hash[:16]}, not from {ledger.hash[:16]}"
+            raise CertificateMismatch(what, where=where, why="its figures are about another run")
         header = ledger.header
         own, theirs = ([getattr(of, name) for name in _REPEATED] for of in (self, header))
         noise = (self.numerics.sampler, self.numerics.seeded) == (header.noise.sampler, header.noise.seeded)
@@ -171,12 +168,10 @@ class Certificate(Model):
             record = strictly_parsed(Path(path).read_bytes())
         except (OSError, ValueError, RecursionError) as error:
             reason = error.strerror if isinstance(error, OSError) and error.strerror else error
-            raise CertificateFormat(
-                f"cannot be read: {reason}",
-                where=str(path),
-                why="only a certificate's own file says what was proved",
-                remedy="name a certificate.json that `dpaudit certify -o` wrote, not a ledger",
-            ) from None
+            what = f"cannot be read: {reason}"
+            why = "only a certificate's own file says what was proved"
+            remedy = "name a certificate.json that `dpaudit certify -o` wrote, not a ledger"
+            raise CertificateFormat(what, where=str(path), why=why, remedy=remedy) from None
         return cls.from_record(record, where=str(path))
 
     @classmethod
@@ -212,26 +207,16 @@ def judge(
     ledger.require_certifiable()
     where = f"ledger of {ledger.header.algorithm!r}"
     if not ledger.releases:
-        raise NotCertifiable(
-            "it has no releases",
-            where=where,
-            why="every claim would be proved of a run in which nothing left through the curator",
-            remedy="release through the curator",
-        )
+        why = "every claim would be proved of a run in which nothing left through the curator"
+        raise NotCertifiable("it has no releases", where=where, why=why, remedy="release through the curator")
     if accounting.ledger_hash != ledger.hash or not describes(accounting.releases, ledger.releases):
-        raise NotCertifiable(
-            "the accounting was made from another ledger",
-            where=where,
-            why="its figures say nothing about this run",
-            remedy="account for the ledger that is to be certified",
-        )
+        what = "the accounting was made from another ledger"
+        remedy = "account for the ledger that is to be certified"
+        raise NotCertifiable(what, where=where, why="its figures say nothing about this run", remedy=remedy)
     if accounting.claim is None or accounting.verdict is None:
-        raise NotCertifiable(
-            "nothing is claimed",
-            where=where,
-            why="a certificate says of a claim whether it is proved",
-            remedy="state a claim, with --rho, --mu or --epsilon and --delta, or in the ledger's header",
-        )
+        why = "a certificate says of a claim whether it is proved"
+        remedy = "state a claim, with --rho, --mu or --epsilon and --delta, or in the ledger's header"
+        raise NotCertifiable("nothing is claimed", where=where, why=why, remedy=remedy)
     if missing := left_out(accounting.claim, ledger.claim):
         raise NotCertifiable(missing, where=where, why=_STAYS, remedy="claim these too")
     noise = ledger.header.noise

@@ -111,9 +111,7 @@ class Condition(Model):
         given = {name for name in _CODES_WITH if getattr(self, name) is not None}
         wanted = {name for name, codes in _CODES_WITH.items() if self.code in codes}
         if given != wanted:
-            raise InvalidParameter(
-                f"a condition {str(self.code)!r} with {', '.join(sorted(given)) or 'no parameters'}",
-                where="Condition",
-                remedy=f"give exactly {', '.join(sorted(wanted)) or 'the code alone'}",
-            )
+            what = f"a condition {str(self.code)!r} with {', '.join(sorted(given)) or 'no parameters'}"
+            remedy = f"give exactly {', '.join(sorted(wanted)) or 'the code alone'}"
+            raise InvalidParameter(what, where="Condition", remedy=remedy)
         return self

@@ -29,12 +29,10 @@ class CurvePoints(Model):
     def _ordered(self) -> Self:
         for (epsilon, delta), (further, less) in itertools.pairwise(self.points):
             if further <= epsilon or less > delta:
-                raise InvalidParameter(
-                    f"({further!r}, {less!r}) after ({epsilon!r}, {delta!r})",
-                    where=f"curve by {self.method}",
-                    why="delta never grows with epsilon",
-                    remedy="order the points by epsilon",
-                )
+                what = f"({further!r}, {less!r}) after ({epsilon!r}, {delta!r})"
+                where = f"curve by {self.method}"
+                why = "delta never grows with epsilon"
+                raise InvalidParameter(what, where=where, why=why, remedy="order the points by epsilon")
         return self
 
 

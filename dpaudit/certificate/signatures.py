@@ -58,12 +58,9 @@ def generate_keys(path: str | Path) -> tuple[Path, Path]:
 
     for file in (private, public):
         if file.exists():
-            raise UsageError(
-                "exists already",
-                where=str(file),
-                why="nothing can be signed again with a key that was overwritten",
-                remedy="name another file, or move this one away",
-            )
+            why = "nothing can be signed again with a key that was overwritten"
+            remedy = "name another file, or move this one away"
+            raise UsageError("exists already", where=str(file), why=why, remedy=remedy)
     key = Ed25519PrivateKey.generate()
     encoding = serialization.Encoding.PEM
     secret = key.private_bytes(encoding, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
@@ -114,33 +111,25 @@ def opened(envelope: str | Path, key: str | Path) -> tuple[Certificate, str]:
     try:
         text = Path(envelope).read_bytes()
     except OSError as error:
-        raise UsageError(
-            f"cannot be read: {error.strerror}",
-            where=where,
-            why="there is no signature to check",
-            remedy=f"name {_OURS}",
-        ) from None
+        what = f"cannot be read: {error.strerror}"
+        why = "there is no signature to check"
+        raise UsageError(what, where=where, why=why, remedy=f"name {_OURS}") from None
     try:
         found = _parsed(_Envelope, text)
     except ValueError as error:
-        raise SignatureInvalid(
-            f"no DSSE envelope over an in-toto statement: {error}",
-            where=where,
-            why="a file that was cut short or edited carries no signature",
-            remedy=f"give {_OURS}, or ask the signer for it again",
-        ) from None
+        what = f"no DSSE envelope over an in-toto statement: {error}"
+        why = "a file that was cut short or edited carries no signature"
+        remedy = f"give {_OURS}, or ask the signer for it again"
+        raise SignatureInvalid(what, where=where, why=why, remedy=remedy) from None
     if not any(_is_signed(trusted, found.payload, signature) for signature in found.signatures):
         what = f"none of its {len(found.signatures)} signatures is by the key {key_id(trusted)[:16]}"
         raise SignatureInvalid(what, where=where)
     try:
         statement = _parsed(_Statement, found.payload)
     except ValueError as error:
-        raise CertificateFormat(
-            f"signed, but not an in-toto statement about one ledger's certificate: {error}",
-            where=where,
-            why="a signature of anything else says nothing about a privacy claim",
-            remedy=f"give {_OURS}",
-        ) from None
+        what = f"signed, but not an in-toto statement about one ledger's certificate: {error}"
+        why = "a signature of anything else says nothing about a privacy claim"
+        raise CertificateFormat(what, where=where, why=why, remedy=f"give {_OURS}") from None
     certificate = Certificate.from_record(statement.predicate, where=f"{where}: predicate")
     return certificate, statement.subject[0].digest.sha256
 
@@ -150,12 +139,10 @@ def require_file(ledger: str | Path, digest: str) -> None:
     try:
         found = _digest(Path(ledger))
     except OSError as error:
-        raise UsageError(
-            f"cannot be read: {error.strerror}",
-            where=str(ledger),
-            why="there is no ledger to hold the certificate against",
-            remedy="name the ledger that was written beside the certificate",
-        ) from None
+        what = f"cannot be read: {error.strerror}"
+        why = "there is no ledger to hold the certificate against"
+        remedy = "name the ledger that was written beside the certificate"
+        raise UsageError(what, where=str(ledger), why=why, remedy=remedy) from None
     if found != digest:
         what = f"its SHA-256 is {found[:16]}..., the one signed for is {digest[:16]}..."
         raise CertificateMismatch(what, where=str(ledger))
@@ -235,12 +222,9 @@ def _require_library() -> None:
     try:
         import cryptography  # noqa: F401  (only whether it is there)
     except ImportError:
-        raise MissingExtra(
-            "signatures need the library cryptography",
-            where="signatures",
-            why="without it nothing can be signed, and no signature checked",
-            remedy="pip install 'dpaudit[sign]'",
-        ) from None
+        what = "signatures need the library cryptography"
+        why = "without it nothing can be signed, and no signature checked"
+        raise MissingExtra(what, where="signatures", why=why, remedy="pip install 'dpaudit[sign]'") from None
 
 
 def _key(path: Path, kind: Literal["private", "public"], password: bytes | None = None) -> Any:
@@ -270,9 +254,6 @@ def _key(path: Path, kind: Literal["private", "public"], password: bytes | None 
                 remedy = f"the key is encrypted: set the environment variable {PASSWORD} to its password"
         elif password is not None and "password" in str(error):
             remedy = f"set the environment variable {PASSWORD} to this key's password"
-    raise UsageError(
-        f"cannot be used as an Ed25519 {kind} key: {reason}",
-        where=str(path),
-        why="signatures are checked against exactly one key",
-        remedy=remedy,
-    )
+    what = f"cannot be used as an Ed25519 {kind} key: {reason}"
+    where = str(path)
+    raise UsageError(what, where=where, why="signatures are checked against exactly one key", remedy=remedy)
