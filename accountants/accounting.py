@@ -1,7 +1,5 @@
 """From a ledger to upper bounds, and from a claim to its accounting."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass

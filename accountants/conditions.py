@@ -1,7 +1,5 @@
 """What a mechanism's figures take on trust: conditions that no ledger can show."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 from dpaudit.certificate.conditions import MOST_LABELS, Code, Condition, Releases

@@ -1,7 +1,5 @@
 """The algorithms that come with dpaudit, with their parameters and built-in data."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path

@@ -1,7 +1,5 @@
 """How an algorithm enters the catalogue: its parameters, with defaults and checks, and its data."""
 
-from __future__ import annotations
-
 import numbers
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The least Gaussian noise of one release that meets a guarantee."""
 
-from __future__ import annotations
-
 import math
 
 from scipy.special import log_ndtr

@@ -1,7 +1,5 @@
 """Checks of an algorithm's public parameters, and how a public table is named in a ledger's header."""
 
-from __future__ import annotations
-
 import hashlib
 import math
 from collections.abc import Collection

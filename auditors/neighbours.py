@@ -1,7 +1,5 @@
 """Neighbouring tables: the changes of one row that reveal faults most often."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

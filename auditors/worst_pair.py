@@ -1,7 +1,5 @@
 """A search for the neighbouring pair on which an algorithm leaks most."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any

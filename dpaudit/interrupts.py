@@ -1,7 +1,5 @@
 """Ctrl-C at a terminal reaches every process of a command; one of them is enough to answer it."""
 
-from __future__ import annotations
-
 import multiprocessing
 import signal
 import threading

@@ -1,7 +1,5 @@
 """Strict reading of JSON, for records that others rely on."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The frozen pydantic model that every value type of the core is, and how its errors read."""
 
-from __future__ import annotations
-
 import difflib
 import math
 import numbers

@@ -6,8 +6,6 @@ there are, are chosen after seeing earlier results does not change the sum
 sum over lines that it does not understand would show budget that is not left.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import unicodedata

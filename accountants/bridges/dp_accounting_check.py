@@ -10,8 +10,6 @@ distributions are composed two by two and no count is ever handed over; and its 
 deltas below some 1e-12, so none below 1e-9 is checked. Elsewhere there is no opinion, but a reason.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The budget that a diffprivlib accountant holds as spent, as a ledger: figures as declared."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -10,8 +10,6 @@ then drawn anew for each batch and may be in several, which one draw at that rat
 epsilon that follows from such a history is too small, and the history does not show it.
 """
 
-from __future__ import annotations
-
 import numbers
 from collections.abc import Mapping
 from pathlib import Path

@@ -9,8 +9,6 @@ and 2/(1 + p) >= 1 leaves no more than the continuous 1 - e^(epsilon/2) p^((n+1)
 Everything else is known by its map alone.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from fractions import Fraction

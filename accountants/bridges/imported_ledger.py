@@ -4,8 +4,6 @@ It has no hashes and no footer, since the run was not observed: it is accounted 
 unit and relation are those of the caller where the other library names none.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 

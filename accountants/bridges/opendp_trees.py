@@ -5,8 +5,6 @@ library would call any name that its modules hold; here every name is held again
 first, and nothing is called before the whole tree has passed.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator, Mapping

@@ -5,8 +5,6 @@ where they disagree there is no answer. Answers are rounded towards more noise, 
 one has proved the target at exactly the number that is returned.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass

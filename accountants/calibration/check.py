@@ -1,7 +1,5 @@
 """Whether a second accountant agrees that releases meet a target: each calibrated answer is checked so."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ the least double that is not below the exact one, or the one after it. What thos
 computed for, because a number is extreme, is left as NaN: the caller computes it mechanism by mechanism.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable
 from fractions import Fraction

@@ -9,8 +9,6 @@ Everywhere epsilon is in nats; rho, epsilon and divergences are in [0, inf), del
 raises `InvalidParameter`; a result past the largest float raises `CannotBound`.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

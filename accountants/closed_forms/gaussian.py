@@ -20,8 +20,6 @@ Everywhere epsilon is in nats, in [0, inf), delta in (0, 1), mu = sensitivity / 
 not raises `InvalidParameter`, and a larger mu `CannotBound`.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import NamedTuple

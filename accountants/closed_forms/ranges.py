@@ -1,7 +1,5 @@
 """The accountants' argument checks: each returns the number as a float, or raises `InvalidParameter`."""
 
-from __future__ import annotations
-
 import contextlib
 import math
 import numbers

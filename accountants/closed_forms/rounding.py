@@ -1,7 +1,5 @@
 """Rounding that is known: rationals and sums rounded outwards, products with what rounding took from them."""
 
-from __future__ import annotations
-
 import math
 import sys
 from collections.abc import Iterable

@@ -11,8 +11,6 @@ Gaussian and Laplace mechanisms are counted under their plain numbers, all other
 different ones take some two hundred megabytes, and their costs are computed in whole columns, by `Cost.many`.
 """
 
-from __future__ import annotations
-
 import heapq
 import itertools
 import math

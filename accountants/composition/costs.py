@@ -1,7 +1,5 @@
 """What one run of a mechanism costs on each additive scale: the formulae, each with its theorem."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 from typing import assert_never

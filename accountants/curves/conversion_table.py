@@ -6,8 +6,6 @@ response for pure DP), by its lower bound. Where that mechanism is the worst the
 exact and its slack is rounding.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass

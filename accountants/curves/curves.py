@@ -1,7 +1,5 @@
 """Privacy profiles, delta(epsilon) and epsilon(delta), of what one unit is exposed to, by each accountant."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """What one guarantee implies: its curve delta(epsilon), guarantees on other scales, a budget's bounds."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from fractions import Fraction

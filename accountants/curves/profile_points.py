@@ -1,7 +1,5 @@
 """delta(epsilon) of a ledger's releases as points, by every accountant that can bound them."""
 
-from __future__ import annotations
-
 import itertools
 import operator
 from collections.abc import Iterable, Iterator, Sequence

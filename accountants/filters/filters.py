@@ -1,7 +1,5 @@
 """Privacy filters: budgets for runs whose number of releases may depend on what came out before."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 from typing import ClassVar

@@ -17,8 +17,6 @@ One a is best at one U_t only, so `RUNGS` of them, fixed beforehand, share delta
 releases U_t is half the sum of their mu_i^2.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """Ball arithmetic: numbers with proved bounds (Johansson 2017, Arb)."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from fractions import Fraction

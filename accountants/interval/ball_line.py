@@ -5,8 +5,6 @@ sum, what is cut off, the aliases and what smoothing adds are then all computed 
 `dpaudit.accountants.privacy_loss.contour.contour`.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ and Wang 2018, Theorem 8), every atom of randomized response, one Laplace releas
 Where releases are Poisson-sampled, the larger of both orders of the pair counts, after composing.
 """
 
-from __future__ import annotations
-
 import functools
 import math
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """A ledger's total, enclosed in balls or computed in rational numbers (rigour `interval`)."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from fractions import Fraction

@@ -9,8 +9,6 @@ iy)| increase with x, and the logarithm of phi |r(x + iy)|^a changes no faster t
 -x + a mu w with w the real part of q e^v / r, which increases with x too.
 """
 
-from __future__ import annotations
-
 import functools
 import math
 from fractions import Fraction

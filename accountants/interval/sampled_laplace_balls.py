@@ -4,8 +4,6 @@ The rule and the bounds are those of `dpaudit.accountants.privacy_loss.contour.s
 on the ellipse is at most e^((2 |a| + 1) (2 w + g) + 2 y t) (cos 2 y)^min(a, 0) times the least on the panel.
 """
 
-from __future__ import annotations
-
 import functools
 import math
 from fractions import Fraction

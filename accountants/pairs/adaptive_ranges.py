@@ -16,8 +16,6 @@ y e^-h with b, c >= 0, concave: its largest value is below where the tangents at
 a few u a step, is covered by 1e-12.
 """
 
-from __future__ import annotations
-
 import functools
 import math
 

@@ -5,8 +5,6 @@ not (Zhu, Dong and Wang 2022, Theorem 10). Parameters are rational quotients of 
 rounded up: every family here is monotone in its parameter.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from typing import TypeAlias, assert_never

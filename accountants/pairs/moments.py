@@ -6,8 +6,6 @@ added, each of which takes fewer than ten roundings and calls of log1p, expm1 or
 quadrature's own bound.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import assert_never

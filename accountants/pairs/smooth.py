@@ -23,8 +23,6 @@ Where delta is not monotone in b on its own, the interval [0, beta] is cut into 
 facts, until the largest bound is attained up to a stated slack. Rigour: `float-pessimistic`.
 """
 
-from __future__ import annotations
-
 import heapq
 import math
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Mechanisms with finitely many losses as tables of them: their own worst pairs, loss by loss."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """The exact composition of privacy losses, by a contour integral between proved bounds."""
 
-from __future__ import annotations
-
 from dpaudit.accountants.privacy_loss.factors_from_terms import Composed as Composed
 from dpaudit.accountants.privacy_loss.profile import PrivacyLoss as PrivacyLoss
 from dpaudit.accountants.privacy_loss.solve import Bracket as Bracket

@@ -7,8 +7,6 @@ One run at rate q whose noise alone has the curve delta1: with P = (1 - q) Q + q
 with Q = (1 - q) P + q Q1 the same for w = q - (1 - q) (e^epsilon - 1) > 0, else 0. Either grows with w.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

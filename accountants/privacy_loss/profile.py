@@ -1,7 +1,5 @@
 """The privacy profile of a composition: delta(epsilon) and epsilon(delta), each between proved bounds."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field

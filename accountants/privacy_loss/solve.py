@@ -1,7 +1,5 @@
 """epsilon(delta): a bracket whose ends have been verified by the curve's own bounds."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol

@@ -5,8 +5,6 @@ Dong and Wang 2022, Theorem 10). A term has its parameters and `column`, the col
 them; how often it runs stands beside it.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from itertools import pairwise

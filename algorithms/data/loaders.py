@@ -6,8 +6,6 @@ next_state``, in any order. The numbers of states and actions are public paramet
 people - and is meant for a first look at public data only.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module

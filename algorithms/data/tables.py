@@ -1,7 +1,5 @@
 """Tables of numbers in CSV files; each defect is reported with its line."""
 
-from __future__ import annotations
-
 import csv
 import math
 import os

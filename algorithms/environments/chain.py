@@ -5,8 +5,6 @@ the absorbing end, for a reward of 1. Nothing is earned elsewhere, so that every
 that is public. The end is not one of the N states: its value, 0, is known, and no episode visits it.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import NamedTuple
 

@@ -5,8 +5,6 @@ agent goes where it wanted or to either side of it, a third each, and stays wher
 earns 1. Holes and the goal are left no more: each is its own absorbing state, as in Gymnasium's own table.
 """
 
-from __future__ import annotations
-
 from importlib.resources import as_file, files
 
 import numpy as np

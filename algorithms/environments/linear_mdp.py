@@ -6,8 +6,6 @@ actions the exact optimum and any policy's exact value follow by dynamic program
 these span.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

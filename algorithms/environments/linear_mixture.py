@@ -5,8 +5,6 @@ are public (Liao, He and Gu 2023, Definition 3.1). Algorithms regress on phi_V(s
 V(s'); how long these vectors can get is the number on which every sensitivity rests.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -6,8 +6,6 @@ in state S - 1 earns 1, everything else nothing (Strehl and Littman 2008, Journa
 Sciences 74(8)).
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import ArrayLike
 

@@ -9,8 +9,6 @@ The optimum is known: treat whoever is not healthy, except at the last visit, wh
 with the healthy.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from dpaudit.algorithms.environments.tabular import BuiltinData, TabularMDP, uniform_policy

@@ -4,8 +4,6 @@ Sections 3.1 and 3.2 and Algorithms 1 and 2 of Balle, Gomrokchi and Precup (2016
 and DP-LSL is LSL.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from functools import cached_property

@@ -18,8 +18,6 @@ least alpha at which the worst pair of Gaussians meets (epsilon, delta): 6 to 40
 relied on: the ledger holds alpha and beta, and accounting proves what they give.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from functools import cached_property, lru_cache

@@ -4,8 +4,6 @@ Algorithm 2 of Qiao and Wang (2023, NeurIPS), with its line numbers. The noise i
 without noise it is VAPVI (`vapvi`).
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Sequence

@@ -26,8 +26,6 @@ no two contributions are opposed - always for Gram matrices, and for vectors whe
 entry - and twice the bound elsewhere.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

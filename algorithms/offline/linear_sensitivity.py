@@ -42,8 +42,6 @@ more, no m moves values by more than m = 1 does, and the same two trajectories m
 step most. Elsewhere they may be others for variances than for values.
 """
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 

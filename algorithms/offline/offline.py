@@ -1,7 +1,5 @@
 """What offline reinforcement learning algorithms have in common: their output."""
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 

@@ -32,8 +32,6 @@ sum (c_s + m) = L and (iii) forces t >= m. In every case no feasible x deviates 
 So the linear programme is a sort: O(S log S) a cell, all cells at once.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

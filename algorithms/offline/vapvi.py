@@ -5,8 +5,6 @@ Wang 2022, ICLR), is what DP-VAPVI (Algorithm 2 of Qiao and Wang 2023) becomes w
 computed here from the records themselves, without a curator, so that the two can be compared.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass

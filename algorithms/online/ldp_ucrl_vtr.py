@@ -31,8 +31,6 @@ Liao, C., He, J. and Gu, Q. (2023). Locally Differentially Private Reinforcement
 Markov Decision Processes. ACML.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field

@@ -5,8 +5,6 @@ numbers are used here, but for the noise. Without noise it is LSVI-UCB (Jin, Yan
 COLT) with rare updates (Wang, Zhou and Gu 2021, NeurIPS).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass

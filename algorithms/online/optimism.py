@@ -1,7 +1,5 @@
 """What the online algorithms have in common: optimism about noisy regressions, and regret."""
 
-from __future__ import annotations
-
 import sys
 
 import numpy as np

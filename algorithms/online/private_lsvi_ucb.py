@@ -36,8 +36,6 @@ Ngo, D., Vietri, G. and Wu, Z. S. (2022). Improved Regret for Differentially Pri
 MDP. ICML.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field

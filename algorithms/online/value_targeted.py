@@ -4,8 +4,6 @@ What UCRL-VTR and LDP-UCRL-VTR share: optimistic planning on a regression (lines
 UCRL-VTR itself (Jia, Yang, Szepesvari and Wang 2020, L4DC), which is not private.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass

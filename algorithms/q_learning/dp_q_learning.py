@@ -13,8 +13,6 @@ Hegde (2019), whose networks have no noisy state, and whose argument fails (`fun
 at evenly spaced nodes; between them z is a straight line.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field

@@ -5,8 +5,6 @@ them, and the policy looks one step ahead with the public moves. The claim is th
 replaced by another. A reward function has a part in every trajectory; no claim is made about it.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any

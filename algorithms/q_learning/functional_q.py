@@ -20,8 +20,6 @@ Wang, B. and Hegde, N. (2019). Privacy-preserving Q-Learning with Functional Noi
 NeurIPS.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field

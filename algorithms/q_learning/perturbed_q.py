@@ -7,8 +7,6 @@ N batches is scaled down to norm c, and a neighbour may turn it round: 2c. A rew
 every record, so that sampling amplifies nothing.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field

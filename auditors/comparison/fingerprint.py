@@ -5,8 +5,6 @@ defaults, its closure and what it names of its own package or of any module that
 what it and its bases of that kind define. Changing a comment changes nothing.
 """
 
-from __future__ import annotations
-
 import copyreg
 import dataclasses
 import functools

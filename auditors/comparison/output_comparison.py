@@ -1,7 +1,5 @@
 """Whether two outputs are the same, bit for bit, and where they first differ."""
 
-from __future__ import annotations
-
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet

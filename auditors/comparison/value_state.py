@@ -1,7 +1,5 @@
 """What single values hold: scalars, members, attributes, a function's closure and globals, a pandas table."""
 
-from __future__ import annotations
-
 import dis
 import struct
 from collections.abc import Mapping, Sequence

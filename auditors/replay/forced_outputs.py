@@ -5,8 +5,6 @@ So recordings are also made whose outputs are set: to zero, to the query itself 
 to the neighbour's query, to ties, and far out on either side; all outputs at once, or a single one.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 

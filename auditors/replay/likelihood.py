@@ -3,8 +3,6 @@
 All items of one stream, and all points of one function, make one release.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

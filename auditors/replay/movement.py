@@ -1,7 +1,5 @@
 """How far the queries of one run moved from those of another, against what the ledger declares."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 

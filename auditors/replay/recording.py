@@ -1,7 +1,5 @@
 """One run of an algorithm with all its questions, and how two runs differ."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress

@@ -6,8 +6,6 @@ of the recording on either side gives the pair's exact privacy loss. The method 
 Roth, Haeberlen, Pierce, Roth 2020) and dp-recorder (Cebere et al. 2026).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace

@@ -8,8 +8,6 @@ replay detects whatever it adds. Nothing is patched: Python reports calls to a p
 the form of the import; numpy's compiled functions do not appear there, but its global state changes.
 """
 
-from __future__ import annotations
-
 import os
 import random
 import sys

@@ -4,8 +4,6 @@ Each mechanism of a recording answers the same query many times; the draws are c
 probabilities under the stated distribution are known. The true scale passes; one that is 5% off does not.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 

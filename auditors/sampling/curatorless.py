@@ -1,7 +1,5 @@
 """Mechanisms that were not written for dpaudit: any callable that draws its own noise."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NoReturn

@@ -5,8 +5,6 @@ is a function of the transcript alone, and so is an audit with this score: after
 replayed with every release forced to return what it returned there, whichever side the run was on.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

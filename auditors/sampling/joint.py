@@ -1,7 +1,5 @@
 """Scores under joint trust: of every user's view but the changed user's own."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any

@@ -9,8 +9,6 @@ References:
     theorem 5.2: P[V >= v] <= P[X >= v] + 2 m delta max_i P[v > X >= v - i] / i.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """From an algorithm's output to the number or the vector that an audit compares."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass

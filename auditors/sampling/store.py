@@ -1,7 +1,5 @@
 """Finished chunks of trials in a file, so that an audit that was interrupted continues where it stopped."""
 
-from __future__ import annotations
-
 import platform
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence

@@ -5,8 +5,6 @@ any trial can be run again. A batch of n trials that starts at trial i draws
 from ``SeedSequence((root seed, s, i), spawn_key=(n,))``.
 """
 
-from __future__ import annotations
-
 import copy
 import random
 from collections.abc import Callable, Iterator, Mapping

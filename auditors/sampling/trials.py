@@ -1,7 +1,5 @@
 """Rerun an algorithm many times on either side of a neighbouring pair, and keep a score of each run."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, closing
 from dataclasses import dataclass

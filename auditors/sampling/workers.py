@@ -4,8 +4,6 @@ Which chunk is done first may depend on its outputs: keeping the first ones to a
 distribution that is audited.
 """
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import sys

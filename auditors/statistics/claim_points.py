@@ -1,7 +1,5 @@
 """What a claim implies for any one event: p <= e^epsilon q + delta for every point of its privacy curve."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias

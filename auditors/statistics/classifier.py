@@ -4,8 +4,6 @@ Whatever the classifier learned, an event of its score is an event of the output
 valid is that the runs it learned from are never used again.
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable
 from typing import Any, Literal

@@ -4,8 +4,6 @@ C. J. Clopper, E. S. Pearson. The use of confidence or fiducial limits illustrat
 binomial. Biometrika 26, 1934. Numbers out of range raise `InvalidParameter`.
 """
 
-from __future__ import annotations
-
 import math
 from bisect import bisect_left
 from collections.abc import Callable

@@ -8,8 +8,6 @@ experiment that rest on one function are not two pieces of evidence. Here each o
 to the safe side, by far more than its rounding error.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

@@ -7,8 +7,6 @@ another mechanism. Laplace noise of scale 1 is 1-DP and satisfies no mu-GDP with
 Gaussian mechanism of that mu is not 1-DP. Hence the verdict refutes mu-GDP only.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from scipy.special import ndtr, ndtri
 

@@ -7,8 +7,6 @@ points of a claimed curve are tested with this one event at no further cost: the
 claim, and share one p-value.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

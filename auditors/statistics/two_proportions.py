@@ -16,8 +16,6 @@ References:
     proportions. Biometrics 55, 1999.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -12,8 +12,6 @@ Lyu, M., Su, D. and Li, N. (2017). Understanding the Sparse Vector Technique for
 PVLDB 10(6), Figure 1: its Algorithms 1 to 6; Algorithms 1 and 2 are then the same.
 """
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Iterator, Mapping

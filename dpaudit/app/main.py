@@ -1,7 +1,5 @@
 """The command `dpaudit`: a table of verbs, each loaded when it is called."""
 
-from __future__ import annotations
-
 import difflib
 import importlib
 import shlex

@@ -1,7 +1,5 @@
 """What a proof or an audit leaves unchecked: a code with parameters, put in words by `dpaudit.app`."""
 
-from __future__ import annotations
-
 from enum import StrEnum
 from typing import Annotated, Final, Literal, Self
 

@@ -1,7 +1,5 @@
 """A privacy curve as points, for those who have no accountant, and the trade-off that it implies."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Iterable

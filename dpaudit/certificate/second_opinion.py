@@ -1,7 +1,5 @@
 """A second opinion on a proved figure: what another library's accountant computes for the same releases."""
 
-from __future__ import annotations
-
 from typing import Annotated, Self
 
 from pydantic import Field, computed_field, model_validator

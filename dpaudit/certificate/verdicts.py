@@ -4,8 +4,6 @@ Proof and experiment are never merged: accounting proves a claim or does not, an
 refute it, or cannot tell.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from typing import Annotated, Any, Literal, TypeAlias, overload

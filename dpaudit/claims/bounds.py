@@ -1,7 +1,5 @@
 """Upper bounds from accounting and lower bounds from audits, each with its method and rigour."""
 
-from __future__ import annotations
-
 from typing import Any, Final, Literal, Self, get_args
 
 from pydantic import model_validator

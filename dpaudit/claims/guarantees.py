@@ -1,7 +1,5 @@
 """Privacy guarantees: what a claim states and what an accountant bounds."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Literal, TypeAlias, assert_never
 
 from pydantic import Field

@@ -1,7 +1,5 @@
 """Neighbouring pairs of data sets, on which every audit runs."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

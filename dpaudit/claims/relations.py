@@ -1,7 +1,5 @@
 """Whom a guarantee protects, against which change, and who is trusted with the data."""
 
-from __future__ import annotations
-
 import math
 from enum import StrEnum
 from fractions import Fraction

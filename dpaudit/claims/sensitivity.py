@@ -1,7 +1,5 @@
 """How much one unit can change a query, in which norm, and what shows it."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from dpaudit.models import Model, NonNegative

@@ -1,7 +1,5 @@
 """Admission: how every release is charged, written to the ledger, answered, and kept for an auditor."""
 
-from __future__ import annotations
-
 import inspect
 import itertools
 import os

@@ -1,7 +1,5 @@
 """Sums to which every unit contributes a bounded amount, whatever its record holds."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Local trust: every user makes the releases that the first user made."""
 
-from __future__ import annotations
-
 from dpaudit.claims.relations import TrustModel
 from dpaudit.errors import ScheduleBroken
 from dpaudit.ledger.ledger import Ledger

@@ -1,7 +1,5 @@
 """Where a curator's noise comes from: drawn live, left out, or repeated from a transcript."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol

@@ -1,7 +1,5 @@
 """Run an algorithm through a curator and keep its output and its ledger."""
 
-from __future__ import annotations
-
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

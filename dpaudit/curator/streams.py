@@ -4,8 +4,6 @@ Each is one line of the ledger, written before its first query; every item and e
 replayed by itself.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

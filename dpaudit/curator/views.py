@@ -1,7 +1,5 @@
 """What each user sees: the output of an algorithm under joint trust."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

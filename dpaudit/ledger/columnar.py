@@ -4,8 +4,6 @@ A ledger of a million lines is held in them: a validated model costs some kiloby
 tuple of numbers a hundred bytes and none.
 """
 
-from __future__ import annotations
-
 from typing import Literal, NamedTuple
 
 from dpaudit.claims.guarantees import ZCDP, AnyGuarantee, PureDP, leading_figure

@@ -1,7 +1,5 @@
 """Reading a ledger file line by line, each checked against its hash before it is believed."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any, Self, TypeVar

@@ -1,7 +1,5 @@
 """What a ledger states about its run before the first release, and how its lines are chained."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Sequence
 from typing import Annotated, Any, Final, Literal, Self

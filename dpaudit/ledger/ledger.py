@@ -3,8 +3,6 @@
 A ledger holds parameters, never data: nothing that depends on a private record enters it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path

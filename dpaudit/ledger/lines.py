@@ -5,8 +5,6 @@ them, whose hash follows from their own bytes. Such bytes are the record's canon
 them is the hash over the record. Every other line, right or wrong, is left to the full reading.
 """
 
-from __future__ import annotations
-
 import functools
 import hashlib
 import re

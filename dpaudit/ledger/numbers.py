@@ -1,7 +1,5 @@
 """Numbers as a hashed ledger writes them: canonical JSON (RFC 8785), whose numbers are doubles."""
 
-from __future__ import annotations
-
 import json
 import re
 from typing import Any

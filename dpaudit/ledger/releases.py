@@ -1,7 +1,5 @@
 """One line of the ledger: a noisy release, its mechanism and its place in the composition."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field

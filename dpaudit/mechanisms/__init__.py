@@ -5,8 +5,6 @@ core, accountants and auditors need to know about a mechanism are methods of its
 `dpaudit.mechanisms.base`.
 """
 
-from __future__ import annotations
-
 from typing import Annotated, TypeAlias
 
 from pydantic import Field

@@ -1,7 +1,5 @@
 """Independent continuous noise on every entry of a value."""
 
-from __future__ import annotations
-
 import math
 from typing import ClassVar, Literal
 

@@ -1,7 +1,5 @@
 """What a mechanism states about itself, and the defaults that most mechanisms share."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ The samplers are Algorithms 1 to 3 of Canonne, Kamath and Steinke 2020. A scale 
 that its double is, so the distribution is that of the ledger's figure and not of something near it.
 """
 
-from __future__ import annotations
-
 import math
 from abc import abstractmethod
 from collections.abc import Callable

@@ -6,8 +6,6 @@ doubles and exact quotients of them: accountants round. A new mechanism with one
 change of any accountant.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """Noise for a whole function: a Gaussian-process path, drawn only where it is looked at."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import ClassVar, Literal

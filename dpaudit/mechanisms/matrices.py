@@ -1,7 +1,5 @@
 """Noise for symmetric matrices that keeps them symmetric."""
 
-from __future__ import annotations
-
 import math
 from typing import ClassVar, Literal
 

@@ -4,8 +4,6 @@ They cannot be sampled or tested here: their figures rest on the `justification`
 repeats it.
 """
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction as Exact
 from typing import Annotated, Literal, Self

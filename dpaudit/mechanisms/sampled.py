@@ -1,7 +1,5 @@
 """A mechanism that runs on a secret random part of the records."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Annotated, Literal, Self

@@ -1,7 +1,5 @@
 """Choosing one of finitely many: randomized response and the exponential mechanism."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Annotated, Literal, Self

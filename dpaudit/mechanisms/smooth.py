@@ -4,8 +4,6 @@ Nissim, K., Raskhodnikova, S. and Smith, A. (2011). Smooth sensitivity and sampl
 Balle, B., Gomrokchi, M. and Precup, D. (2016). Differentially Private Policy Evaluation. ICML. Lemma 1.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Literal, Self

@@ -1,7 +1,5 @@
 """Prefix sums of a stream, by a binary tree of noisy partial sums."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import ClassVar, Literal
 

@@ -1,7 +1,5 @@
 """Account for a ledger, in memory or in a file, at the rigour that is asked for."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path

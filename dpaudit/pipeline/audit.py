@@ -1,7 +1,5 @@
 """Audit an algorithm by experiment, by whichever method."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias

@@ -3,8 +3,6 @@
 `certified` gives everything that was made on the way, `certify` the certificate alone.
 """
 
-from __future__ import annotations
-
 import copy
 import functools
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """State one guarantee on every other scale."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Final
 

@@ -1,7 +1,5 @@
 """A certificate's figures, computed again from the ledger that they are said to follow from."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Final
 

@@ -14,8 +14,6 @@ For z <= 0.8 the first is below 0.86 and the second below 0.43, so that f is ana
 -log(1 - 2 (e^z - 1 - z)), twice which bounds both parts of the second. Nodes with a larger z use all members.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

@@ -31,8 +31,6 @@ is a trapezoid sum over the same nodes without 1 / (s (s + 1)), an upper bound f
 bounds on both sides.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -12,8 +12,6 @@ Error analysis, in units of u = 2^-53: numpy's exp, expm1, log, log1p, sin, cos,
 be within 8 u of the truth, relative, and the constants in the bounds leave a factor of two at least.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol

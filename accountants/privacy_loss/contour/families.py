@@ -27,8 +27,6 @@ accuracy: by Euler's product, sinh z / z = prod over m >= 1 of (1 + z^2 / (m pi)
 of (-1)^(k+1) zeta(2 k) / k * (z / pi)^(2 k).
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -6,8 +6,6 @@ The alias bounds are those of `contour`. The tail bound: the integrand beyond th
 a non-increasing step function, so that the sum over the further nodes is below the integral from t_N on.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple

@@ -6,8 +6,6 @@ Q. Everywhere below a = Re p and l = log r, so that the loss is l, or -l. A quad
 into a sum; its points and its error are in `sampled_gaussian` and `sampled_laplace`.
 """
 
-from __future__ import annotations
-
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass

@@ -23,8 +23,6 @@ Decay of |M(c + it) / M(c)|, three bounds:
   sigmoid, has at most three zeros, so V is at most four times its largest value.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -16,8 +16,6 @@ twice at both ends (its logarithm is convex where a + 1 >= 0 and falls otherwise
 Nearer, the tilted law's two atoms p, q' at distance D give |M(c + it) / M(c)|^2 <= 1 - 2 p q' (1 - cos t D).
 """
 
-from __future__ import annotations
-
 import functools
 import math
 

@@ -11,8 +11,6 @@ multiset of them, with its multinomial weight. Products below the smallest doubl
 loss of 1e-290 in all.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

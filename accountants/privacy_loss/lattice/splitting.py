@@ -19,8 +19,6 @@ cyclic: what lies above the window is bounded by Chernoff's inequality and added
 reappears at the top, where it only adds.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

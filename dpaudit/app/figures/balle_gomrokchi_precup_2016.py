@@ -4,8 +4,6 @@ All algorithms of one batch size and seed run on the same batch, and so are comp
 published noise (lemma) stands the least that is enough (exact).
 """
 
-from __future__ import annotations
-
 import hashlib
 import math
 from collections.abc import Iterator, Sequence

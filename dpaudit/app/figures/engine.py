@@ -1,7 +1,5 @@
 """What every figure's command does: options, runs that survive an interruption, files, page and answer."""
 
-from __future__ import annotations
-
 import csv
 import io
 from collections.abc import Callable, Mapping, Sequence

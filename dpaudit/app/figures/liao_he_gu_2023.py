@@ -3,8 +3,6 @@
 What the paper does not state is chosen; budgets go from hardly any learning to nearly that of UCRL-VTR.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace

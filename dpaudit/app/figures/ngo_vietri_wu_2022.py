@@ -8,8 +8,6 @@ data. It has ceil(K^(2/5)) updates: what a batch of K/U users costs, and what no
 grows as K^(1/2) U^(1/4), are then of one order, their K^(3/5). All else about it is as in Private LSVI-UCB.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace

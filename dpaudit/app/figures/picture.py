@@ -1,7 +1,5 @@
 """The parts of pictures that several figures share: rows of means with bands, and a panel of such curves."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import asdict

@@ -4,8 +4,6 @@ Which of two curves is better is answered only where a 95% confidence interval e
 the differences of runs with the same seed, and so on the same data or users.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace

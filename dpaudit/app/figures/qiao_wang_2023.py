@@ -1,7 +1,5 @@
 """Figure 1 of Qiao and Wang (2023): suboptimality of DP-VAPVI, VAPVI and PEVI against K, the episodes."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace

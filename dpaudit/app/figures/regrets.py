@@ -1,7 +1,5 @@
 """What figures of regret over users share: a scale that is tuned first, a sentence, and panels."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass

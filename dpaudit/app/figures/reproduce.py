@@ -1,7 +1,5 @@
 """`dpaudit reproduce`: papers' figures, each a command of its own that is loaded when it is called."""
 
-from __future__ import annotations
-
 import difflib
 import importlib
 import re

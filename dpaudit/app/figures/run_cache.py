@@ -5,8 +5,6 @@ one place of a curve, with the numbers measured there. Points are written to a C
 that an interrupted figure goes on where it stopped.
 """
 
-from __future__ import annotations
-
 import contextlib
 import csv
 from collections.abc import Callable, Generator, Iterable, Sequence

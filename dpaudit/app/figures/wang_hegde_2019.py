@@ -4,8 +4,6 @@ A point is how well the greedy policy of what was learnt up to some sample does:
 the published algorithm and the baselines, of z in the corrected one. The page says what is chosen here.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """How hard targets are audited, profile by profile."""
 
-from __future__ import annotations
-
 import secrets
 import signal
 import threading

@@ -1,7 +1,5 @@
 """Judging what a configuration names: targets are run, accounted for and audited, ledgers accounted for."""
 
-from __future__ import annotations
-
 import collections
 import contextlib
 import functools

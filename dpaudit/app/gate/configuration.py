@@ -1,7 +1,5 @@
 """Reading `[tool.dpaudit]`: every mistake is named with its file, line, table and key."""
 
-from __future__ import annotations
-
 import difflib
 import re
 import tomllib

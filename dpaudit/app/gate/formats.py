@@ -1,7 +1,5 @@
 """A gate's report in every format: for the terminal, GitHub, GitLab, code scanning and test dashboards."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections import Counter

@@ -1,7 +1,5 @@
 """What the policy says of a ledger, whatever it claims; and what waivers let pass."""
 
-from __future__ import annotations
-
 import datetime as dt
 from collections.abc import Callable, Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The keys of `[tool.dpaudit]`: a closed model, which refuses unknown ones."""
 
-from __future__ import annotations
-
 import datetime as dt
 from typing import Annotated, Any, ClassVar, Literal, Self
 

@@ -1,7 +1,5 @@
 """The options of `dpaudit audit` that say how runs are made and scored, and which method takes which."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass

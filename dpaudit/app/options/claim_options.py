@@ -1,7 +1,5 @@
 """The options that state a claim, shared by every verb that judges one."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """The files that a verb reads and writes: errors name them, and none is written over what was read."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Load and run a user's code: its faults are reported as its own, and its prints go to stderr."""
 
-from __future__ import annotations
-
 import contextlib
 import difflib
 import hashlib

@@ -1,7 +1,5 @@
 """What TARGET, --pair, --data and -P stand for."""
 
-from __future__ import annotations
-
 import contextlib
 import copy
 import csv

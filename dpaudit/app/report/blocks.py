@@ -1,7 +1,5 @@
 """A page of headings, sentences, tables and pictures, as HTML, as Markdown and as LaTeX."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ The colours are those of Okabe and Ito, which colour-blind people can distinguis
 dashes. The style sheet of a page selects them by their values, and lightens them where the page is dark.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias

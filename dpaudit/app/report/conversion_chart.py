@@ -1,7 +1,5 @@
 """Pictures of privacy curves, by Altair."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from pathlib import Path

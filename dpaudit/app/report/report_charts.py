@@ -1,7 +1,5 @@
 """The pictures of a certificate's report."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """The report about a certificate: what it says, in words for people who did not make it."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence

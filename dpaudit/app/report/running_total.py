@@ -1,7 +1,5 @@
 """What each release costs of the whole, and what a run had cost after each of its releases."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 Failures read like assertions: what was claimed, what came out, and what would make it true.
 """
 
-from __future__ import annotations
-
 import difflib
 import hashlib
 import json

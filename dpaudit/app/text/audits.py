@@ -1,7 +1,5 @@
 """How an audit reads as text and as JSON: what it refuted or did not, and what it could have refuted."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from rich.console import RenderableType

@@ -1,7 +1,5 @@
 """An account of a budget book as a table and as JSON, on every scale that its budget says anything of."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from rich.console import RenderableType

@@ -1,7 +1,5 @@
 """How a run that was certified reads as text."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from rich.console import RenderableType

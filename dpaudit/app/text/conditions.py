@@ -1,7 +1,5 @@
 """What was not checked, in sentences: the one place where a condition gets its words."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import Final
 

@@ -1,7 +1,5 @@
 """Every failure leaves as a message on stderr and an exit code; a traceback is for those who ask for it."""
 
-from __future__ import annotations
-
 import traceback
 from collections.abc import Callable
 from typing import Any, TypeVar

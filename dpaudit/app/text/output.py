@@ -1,7 +1,5 @@
 """What is printed: answers on stdout, everything else on stderr."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """An algorithm's output as JSON."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import math

@@ -1,7 +1,5 @@
 """How far a long computation, or the reading of a long file, has come, on stderr."""
 
-from __future__ import annotations
-
 import sys
 import time
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Writing to stdout and stderr: unprintable characters escaped, closed pipes handled."""
 
-from __future__ import annotations
-
 import errno
 import os
 import sys

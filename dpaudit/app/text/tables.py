@@ -1,7 +1,5 @@
 """How an accounting, an audit and a ledger read as text."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """`dpaudit audit --zoo`: every auditor against mechanisms whose faults are known."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any

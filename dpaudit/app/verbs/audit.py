@@ -1,7 +1,5 @@
 """`dpaudit audit`: try to refute a claim by experiment."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """`dpaudit book`: how much budget a data set has left over all runs."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Iterator
 from contextlib import contextmanager

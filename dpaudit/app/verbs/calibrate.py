@@ -1,7 +1,5 @@
 """`dpaudit calibrate`: the least noise that meets a target."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`dpaudit certify`: run, account, audit, judge."""
 
-from __future__ import annotations
-
 import functools
 from pathlib import Path
 from typing import Any

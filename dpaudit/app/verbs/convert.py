@@ -1,7 +1,5 @@
 """`dpaudit convert`: one guarantee on every other scale."""
 
-from __future__ import annotations
-
 import csv
 import functools
 import io

@@ -1,7 +1,5 @@
 """`dpaudit diff` and `dpaudit ledger diff`: which release made the budget grow."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

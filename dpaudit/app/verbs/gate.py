@@ -1,7 +1,5 @@
 """`dpaudit gate`: everything under `[tool.dpaudit]` in pyproject.toml; the merge gate."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`dpaudit import`: a ledger from what another library recorded."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """`dpaudit init`: a configuration and a workflow to begin with; nothing that is there is touched."""
 
-from __future__ import annotations
-
 import tomllib
 from importlib import resources
 from pathlib import Path

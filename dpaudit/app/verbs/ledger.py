@@ -1,7 +1,5 @@
 """`dpaudit ledger show|check|diff`: show a ledger, check its hash chain, or compare two."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import click

@@ -1,7 +1,5 @@
 """`dpaudit list`: what is built in."""
 
-from __future__ import annotations
-
 from typing import get_args
 
 import click

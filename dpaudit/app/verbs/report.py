@@ -1,7 +1,5 @@
 """`dpaudit report`: one self-contained page about a certificate."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Literal
 

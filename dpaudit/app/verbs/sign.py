@@ -1,7 +1,5 @@
 """`dpaudit keygen`, `sign` and `verify-cert`: sign a certificate, and check a signed one."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """`dpaudit verify`: account for ledgers, and judge the claim given or their own."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
