@@ -29,7 +29,7 @@ def account(
     Args:
         ledger: in memory, or a stream of a file, which is read to its end.
         claim: left out, the ledger's own; where that has none, bounds are given as zCDP.
-        rigour: ``interval`` needs the extra `interval`.
+        rigour: ``interval`` judges the total by a proved enclosure alone.
         most_rows: how many releases to keep accounts of, failing ones first; all are judged.
 
     Raises:

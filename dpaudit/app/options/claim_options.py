@@ -140,7 +140,7 @@ rigour_option = click.option(
     type=click.Choice(["float-pessimistic", "interval"]),
     default="float-pessimistic",
     show_default=True,
-    help="interval: judge the total by a proved enclosure alone; needs the extra `interval`.",
+    help="interval: judge the total by a proved enclosure alone.",
 )
 #: Read at once: what cannot be followed stops the verb before anything runs.
 statement_option = click.option(
