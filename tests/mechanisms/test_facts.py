@@ -28,4 +28,5 @@ def test_every_pair_dominates_some_mechanism() -> None:
 
 def get_type(mechanism: Any) -> str:
     """The pair that `dominating_pair` is annotated to return."""
-    return str(mechanism.dominating_pair.__annotations__["return"]).removeprefix("dominating.")
+    stated = mechanism.dominating_pair.__annotations__["return"]
+    return str(getattr(stated, "__name__", stated)).removeprefix("dominating.")
