@@ -36,6 +36,7 @@ from dpaudit.mechanisms import AnyMechanism, PoissonSampled
 
 MOST_DISTINCT = 20000  # more distinct mechanisms than this are left to accountants that compress them
 _EXTREME = 300.0  # of log t, either way
+_WALL = 1e290  # stands for an infinite value, and grows to the right
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,11 +163,15 @@ def _total(composition: Composition, *, mixture_first: bool) -> LogMoment:
 
 def _least(function: Callable[[float], float]) -> float:
     """The least value found of a function of log t with one minimum; infinite values lie to its right."""
-    with np.errstate(invalid="ignore"):  # infinite values have no parabola: those steps are golden sections
-        found = minimize_scalar(
-            lambda x: function(float(x)), bounds=_bracket(function), method="bounded", options={"xatol": 2e-6}
-        )
-    return float(found.fun)
+
+    def rising(log_t: float) -> float:
+        # Of values that are all infinite no search knows which way leads back.
+        value = function(float(log_t))
+        return value if math.isfinite(value) else _WALL * (4.0 * _EXTREME + log_t)
+
+    with np.errstate(over="ignore", invalid="ignore"):  # there steps by parabolas become golden sections
+        found = minimize_scalar(rising, bounds=_bracket(function), method="bounded", options={"xatol": 2e-6})
+    return float(found.fun) if found.fun < _WALL else math.inf
 
 
 def _bracket(function: Callable[[float], float]) -> tuple[float, float]:

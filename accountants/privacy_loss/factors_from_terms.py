@@ -162,6 +162,7 @@ class Collected:
             sign = 1.0 if mixture_first else -1.0
             for epsilon, rate, count in () if unbounded else (*gaussian, *self.sampled_laplace):
                 most = sign * float(log_mixture(np.array(sign * epsilon), rate))
+                most = math.nextafter(most, math.inf)  # a rate's product with a loss may underflow
                 total = (total + count * min(epsilon, most) * (1.0 + 1e-14)) * (1.0 + 1e-15)
             totals.append(total)
         return tuple(totals)

@@ -84,7 +84,7 @@ class PrivacyLoss:
         lower, upper = 0.0, 0.0
         if epsilon < self.ceiling:
             log_delta = self._log_delta(epsilon)
-            lower = math.exp(log_delta.lower) * (1.0 - 16.0 * UNIT)
+            lower = math.nextafter(math.exp(log_delta.lower) * (1.0 - 16.0 * UNIT), 0.0)
             upper = math.nextafter(math.exp(log_delta.upper) * (1.0 + 16.0 * UNIT), 2.0)
             upper = min(upper, self._collected.most_delta)
             lower = 0.0 if self._collected.raised else min(lower, upper)

@@ -76,7 +76,9 @@ def curve_epsilon(line: HasCurve, log_delta: float, highest: float) -> Bracket:
         top = min(highest, 1.0)
         while top < highest and excess(top) > 0.0:
             top = min(highest, 2.0 * top)
-        guess = brentq(excess, 0.0, top, xtol=1e-300, rtol=1e-13) if excess(top) < 0.0 else top
+        # Bisection reaches the least doubles in some thousand steps.
+        missed = excess(top) >= 0.0
+        guess = top if missed else brentq(excess, 0.0, top, xtol=1e-300, rtol=1e-13, maxiter=4000)
     lower, upper = verified(line, guess, log_delta)
     return Bracket(lower, min(upper, highest))
 

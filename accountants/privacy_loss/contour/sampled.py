@@ -37,6 +37,8 @@ def log_mixture(u: Vector, rate: float) -> Vector:
     if rate == 1.0:
         return u
     small = np.log1p(rate * np.expm1(np.minimum(u, 700.0)))
+    if rate > 0.5:  # then 1 - q is exact, and log1p cancels for u < 0
+        small = np.where(u < -0.5, np.log((1.0 - rate) + rate * np.exp(np.minimum(u, 0.0))), small)
     large = u + math.log(rate) + np.log1p((1.0 - rate) / rate * np.exp(-np.maximum(u, 700.0)))
     return np.where(u <= 700.0, small, large)
 

@@ -128,6 +128,16 @@ def test_smooth_noise_composes_with_the_rest() -> None:
     assert {bound.method: bound.at_least for bound in found} == {"rdp": None, "pld+rdp": None}
 
 
+@pytest.mark.parametrize("delta", [1e-6, 1e-20, 1e-100, 1e-300])
+@pytest.mark.parametrize("beta", [0.3, 0.0148, 0.005, 1e-4])
+def test_the_best_order_is_found_beside_infinite_divergences(beta: float, delta: float) -> None:
+    found = profile((SmoothGaussian(alpha=22.0, beta=beta, dimension=1, epsilon=0.3, delta=1e-9), 10))
+    wall = 1.0 / math.expm1(beta)
+    tried = [1.0 + share * wall for share in np.linspace(0.001, 0.999, 200).tolist()]
+    best = min(rdp_epsilon(order, found.divergence(order), delta) for order in tried)
+    assert found.epsilon(delta) <= best * (1.0 + 1e-6)
+
+
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -1.0, 0.0, 1.0, True, "1"])
 def test_bad_deltas_and_orders_are_refused(bad: Any) -> None:
     found = profile((GAUSSIAN, 1))

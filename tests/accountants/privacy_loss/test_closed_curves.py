@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 
 import mpmath as mp
+import numpy as np
 import pytest
 
 from dpaudit.accountants.privacy_loss import PrivacyLoss, SampledGaussianTerm, SampledLaplaceTerm
+from dpaudit.accountants.privacy_loss.contour.sampled import log_mixture
 from dpaudit.accountants.privacy_loss.factors_from_terms import collect
 
 RUNS: list[SampledGaussianTerm | SampledLaplaceTerm] = [
@@ -22,6 +24,9 @@ RUNS: list[SampledGaussianTerm | SampledLaplaceTerm] = [
     SampledLaplaceTerm(500.0, 0.999),
     SampledGaussianTerm(2.0, 1e-300),
     SampledLaplaceTerm(400.0, 1e-300),
+    SampledGaussianTerm(4.3, 1e-64),
+    SampledLaplaceTerm(2.0, 1e-40),
+    SampledLaplaceTerm(40.0, 1.0 - 1e-12),
 ]
 
 
@@ -71,3 +76,15 @@ def test_one_run_is_exact_in_both_orders(
             if epsilon < 0.999 * ceiling and exact > 1e-280:
                 assert found.upper <= found.lower * (1.0 + 1e-9)
     assert math.isfinite(upper)
+
+
+@pytest.mark.parametrize("rate", [1e-300, 1e-9, 0.3, 0.7, 1.0 - 1e-6, 1.0 - 1e-12, 1.0 - 2.0**-53])
+@pytest.mark.parametrize("loss", [-800.0, -60.0, -27.0, -1.0, -0.4, -1e-9, 1e-9, 3.0, 40.0, 699.0, 701.0])
+def test_the_ratio_of_a_mixture_keeps_its_digits(rate: float, loss: float) -> None:
+    with mp.workdps(700):
+        exact = mp.log(1 - mp.mpf(rate) + mp.mpf(rate) * mp.exp(mp.mpf(loss)))
+        assert abs(log_mixture(np.array(loss), rate) - exact) <= 1e-15 * max(abs(exact), abs(loss), 1e-307)
+
+
+def test_a_ceiling_does_not_underflow() -> None:
+    assert collect([(SampledLaplaceTerm(1e-4, 5e-324), 10**12)]).ceiling >= 4.9e-316
