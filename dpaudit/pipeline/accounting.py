@@ -9,7 +9,7 @@ from dpaudit.accountants.accounting import Accounted
 from dpaudit.accountants.accounting import accounted as accounted_in_floats
 from dpaudit.certificate.verdicts import Accounting
 from dpaudit.claims.claims import Claim
-from dpaudit.errors import DpauditError, NotCertifiable
+from dpaudit.errors import DpauditError, NotCertifiable, UsageError
 from dpaudit.ledger.file import LedgerStream
 from dpaudit.ledger.ledger import Ledger, LedgerFacts
 
@@ -36,6 +36,7 @@ def account(
         ClaimMismatch: the claim is about another unit, relation or trust model.
         NotCertifiable: the noise in this ledger was never drawn, or was replayed.
         CannotBound: no accountant can bound it at that rigour.
+        UsageError: the rigour is unknown.
         LedgerFormat, IntegrityError: while reading a stream.
         MissingExtra: python-flint is not installed.
     """
@@ -46,6 +47,9 @@ def accounted(
     ledger: Ledger | LedgerStream, claim: Claim | None, rigour: Rigour, *, most_rows: int | None = None
 ) -> Accounted:
     """As `account`, together with the composition, which bounds the ledger on other scales as well."""
+    if rigour not in {"float-pessimistic", "interval"}:
+        why, remedy = "figures of another rigour would be given", "give float-pessimistic or interval"
+        raise UsageError(f"no rigour {rigour!r}", where="rigour", why=why, remedy=remedy)
     found = accounted_in_floats(ledger, claim, most_rows=most_rows)
     if rigour == "interval":
         from dpaudit.accountants.interval.interval_bounds import enclosed

@@ -22,6 +22,9 @@ from dpaudit.errors import UsageError
 
 Method: TypeAlias = Literal["replay", "sequential", "threshold", "gdp"]
 
+METHODS: Final = ("replay", "sequential", "threshold", "gdp")
+SCORES: Final = (None, "exact", "logistic", "boosting")
+
 #: Left out: replays in each direction, runs on each side of a pair, canaries.
 TRIALS: Final = {"replay": 100, "sequential": 5_000, "threshold": 5_000, "gdp": 5_000, "one-run": 1_000}
 
@@ -74,11 +77,17 @@ def audit(
         run_options: further arguments of `dpaudit.run`.
 
     Raises:
-        UsageError: there are no pairs, or the method does not use an option that was given.
+        UsageError: there are no pairs, the method or the score is unknown, or the method does not use an
+            option that was given.
         Exception: what `replay` or `audit_by_sampling` raises.
     """
     found = pairs_for(algorithm, pairs)
     method = method or ("sequential" if isinstance(algorithm, Plain) else "replay")
+    for name, value, known in (("method", method, METHODS), ("score", score, SCORES)):
+        if not callable(value) and value not in known:
+            remedy = f"give one of {', '.join(str(one) for one in known if one is not None)}"
+            why = "another audit than the one that was meant would be made"
+            raise UsageError(f"no {name} {value!r}", where=name, why=why, remedy=remedy)
     claim = _about_run(algorithm, claim)
     number = TRIALS[method] if trials is None else trials
     run_options = {"users": users, **({} if budget is None else {"budget": budget}), **run_options}
@@ -93,7 +102,11 @@ def audit(
             raise UsageError(f"{name} with the method replay", where=name, why=why, remedy=remedy)
         return replay(algorithm, found, seed=seed, run_options=run_options, replays=number, **judged)
     plan = SamplingPlan(
-        trials=number, seed=seed, workers=workers or 1, stop_when_refuted=stop_when_refuted, **sampling
+        trials=number,
+        seed=seed,
+        workers=1 if workers is None else workers,
+        stop_when_refuted=stop_when_refuted,
+        **sampling,
     )
     options = _run_options(algorithm, claim, run_options)
     judged |= {"method": method, "score": score, "curve": _curve(claim), "run_options": options}

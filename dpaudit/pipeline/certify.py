@@ -118,7 +118,7 @@ def certified(
     audits: list[Audit] = []
     if pairs is None and not hasattr(algorithm, "worst_pairs"):
         pairs = ()
-    if pairs != ():
+    if not (isinstance(pairs, tuple) and not pairs):
         with step("auditing it"):
             chosen = pairs_for(algorithm, pairs)
             audits = [auditor(algorithm, chosen, claim=claim, seed=seed or 0, users=users, budget=spare)]

@@ -14,10 +14,11 @@ import pytest
 from click.testing import CliRunner
 
 import dpaudit
-from dpaudit import L2, ZCDP, ApproxDP, Claim, Curator, Gaussian, Pair
+from dpaudit import GDP, L2, ZCDP, ApproxDP, Claim, Curator, Gaussian, Pair
 from dpaudit.accountants.composition.composition import Composition
 from dpaudit.app.main import main
 from dpaudit.app.options.audit_options import Settings
+from dpaudit.errors import InvalidParameter, UsageError
 from dpaudit.pipeline.certify import certified
 from dpaudit.pipeline.convert import DELTAS, ORDERS
 
@@ -177,3 +178,29 @@ def test_defaults_that_help_states_in_words() -> None:
     described = option_defaults("calibrate")
     assert not {"count", "neighbouring"} & set(described)  # left out, they are the function's own
     assert defaults(dpaudit.calibrate) == {"count": 1, "neighbouring": "add-or-remove-one"}
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"method": "one-run"}, {"method": "thresold"}, {"method": "sequential", "score": "linear"}],
+)
+def test_an_unknown_method_or_score_makes_no_other_audit(options: Any) -> None:
+    claim = Claim(GDP(mu=1.0), unit="row", neighbouring="replace-one")
+    with pytest.raises(UsageError, match=r"no (method|score) "):
+        dpaudit.audit(sums, (DATA, NEIGHBOUR), claim=claim, trials=50, **options)
+
+
+def test_no_workers_are_not_one_worker() -> None:
+    with pytest.raises(InvalidParameter, match="0 workers"):
+        dpaudit.audit(sums, (DATA, NEIGHBOUR), claim=CLAIM, method="sequential", trials=50, workers=0)
+
+
+def test_an_unknown_rigour_gives_no_figures_of_another() -> None:
+    rigour: Any = "Interval"
+    with pytest.raises(UsageError, match="no rigour 'Interval'"):
+        dpaudit.account(dpaudit.run(sums, DATA, claim=CLAIM).ledger, rigour=rigour)
+
+
+def test_an_array_is_no_list_of_pairs() -> None:
+    with pytest.raises(UsageError, match="pairs of type ndarray"):
+        dpaudit.certify(sums, DATA, claim=CLAIM, pairs=DATA)
