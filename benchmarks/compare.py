@@ -50,7 +50,7 @@ longer than dpaudit takes from arrays.
 
 @dataclass(frozen=True)
 class Answer:
-    """What one contender said of one workload."""
+    """One contender's answer to one workload."""
 
     contender: str
     seconds: float | None = None
@@ -60,7 +60,7 @@ class Answer:
     waited: float | None = None  # seconds after which it was given up
 
     @property
-    def spoken(self) -> str:
+    def shown(self) -> str:
         """The seconds, or why there are none."""
         return f"{self.seconds:.3g}" if self.seconds is not None else self.refused
 
@@ -115,7 +115,7 @@ def main() -> int:
     for key in given.only or [*WORKLOADS, *CALIBRATIONS]:
         rows.append(_row(key, given.limit))
         sys.stderr.write(
-            f"{rows[-1].name}: {', '.join(f'{a.contender} {a.spoken}' for a in rows[-1].answers)}\n"
+            f"{rows[-1].name}: {', '.join(f'{a.contender} {a.shown}' for a in rows[-1].answers)}\n"
         )
     text, missed = _page(rows)
     if given.output == "-":
@@ -193,7 +193,7 @@ def _page(rows: Sequence[Row]) -> tuple[str, int]:
             cells = [
                 "",
                 answer.contender,
-                answer.spoken,
+                answer.shown,
                 f"over {times}" if times and answer.seconds is None else times,
                 "" if answer.found is None else f"{answer.found:.10g}",
                 row.excess(answer),

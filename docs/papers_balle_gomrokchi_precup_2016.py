@@ -55,7 +55,7 @@ class PrintedMax(DPLSL):
     """DP-LSL with the max of Lemma 9."""
 
     def psi(self, visits: FirstVisits) -> float:
-        """As printed."""
+        """The formula as printed in the paper."""
         rho, m, beta = self.state_weights, visits.episodes, self.noise.beta
         rest = float(np.linalg.norm(rho))
         return max(

@@ -1,4 +1,4 @@
-"""State a privacy claim; prove it from a typed ledger; try to break it by experiment.
+"""State a privacy claim; prove it from a typed ledger; try to refute it by experiment.
 
 >>> import numpy as np
 >>> from dpaudit import L2, Claim, Curator, Gaussian, ZCDP, run

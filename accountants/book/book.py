@@ -77,7 +77,7 @@ class Book:
             if self._tables.account(connection, dataset) is not None:
                 what = f"{dataset!r} has an account already"
                 where = self._tables.shown
-                why = "a budget that could be stated again would be no budget"
+                why = "a budget that can be changed later limits nothing"
                 raise UsageError(what, where=where, why=why, remedy="look at it with `dpaudit book show`")
             row = {"dataset": dataset, "schema": accounts.SCHEMA, "budget": cost_text(kept), "unit": unit}
             about = {"neighbouring": str(claim.neighbouring), "trust_model": str(claim.trust_model)}
@@ -85,7 +85,7 @@ class Book:
             return self._locked(connection, dataset)
 
     def reserve(self, dataset: str, cost: AnyGuarantee, *, note: str = "") -> str:
-        """Set a run's cost aside before it is started; the reservation's name.
+        """Set a run's cost aside before it is started; returns the reservation's name.
 
         Raises `BudgetExceeded`: it does not fit; nothing is set aside; `ClaimMismatch`: a cost on another
         scale than the budget's; `UsageError`: no such account.
@@ -105,7 +105,7 @@ class Book:
     def spend(self, reservation: str, ledger: Ledger | None = None, *, published: bool = False) -> Account:
         """Turn a reservation into what the run cost: its ledger's cost takes the reservation's place.
 
-        Without a ledger the whole reservation is spent: so settle a run that was cut short. Where the run's
+        Without a ledger the whole reservation is spent, as for a run that was cut short. Where the run's
         output is known to others already (`published`), its cost is entered even if it does not fit.
 
         Raises:
@@ -154,7 +154,7 @@ class Book:
             known = ", ".join(self._tables.datasets(connection)) or "none"
             what = f"no account {dataset!r}; there are: {known}"
             where = self._tables.shown
-            why = "what is not in the book is held to no budget"
+            why = "a data set without an account has no budget"
             raise UsageError(what, where=where, why=why, remedy="open one with `dpaudit book open`")
         events = self._tables.events(connection, dataset)
         return accounts.account_of(row, events, where=self._tables.shown)
@@ -263,9 +263,9 @@ def _same_scale(account: Account, cost: AnyGuarantee) -> Budget:
 
 
 def _refusal(account: Account, wanted: Budget, *, reserved: Budget | None = None) -> BudgetExceeded:
-    """What is said of a cost that does not fit, in the place of what was reserved for it."""
+    """The error for a cost that does not fit, or does not fit in place of what was `reserved` for it."""
     instead = "" if reserved is None else f" instead of the {reserved} reserved"
-    remedy = "add noise, ask for less, or leave it: the budget is there to be used up once"
+    remedy = "add noise, release less, or do not run it: a budget can be spent only once"
     if reserved is not None:
         remedy = "do not publish the run's output; if it is known already, enter the cost as published"
     return BudgetExceeded(

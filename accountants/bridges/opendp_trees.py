@@ -1,7 +1,7 @@
 """OpenDP's serialised measurements, rebuilt by OpenDP itself, but only from constructors.
 
 A serialised measurement names functions of the library and their arguments, and reading it calls them. The
-library would call any name that its modules hold; here every name is held against those of constructors
+library would call any name that its modules hold; here every name is compared with those of constructors
 first, and nothing is called before the whole tree has passed.
 """
 
@@ -59,7 +59,7 @@ def name_of(tree: Any) -> str | None:
 def require_constructors(tree: Any, version: str) -> None:
     """Raise `UsageError` unless reading the tree calls nothing but constructors of this very version.
 
-    Raises `UsageError`: another function, another version, a field that nobody writes, or no tree at all;
+    Raises `UsageError`: another function, another version, an unknown field, or no tree at all;
     `CannotBound`: parts that only Polars can read.
     """
     if name_of(tree) is None:

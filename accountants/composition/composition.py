@@ -1,11 +1,11 @@
-"""The one fold: from a ledger's releases to what a single unit of privacy can be exposed to.
+"""Composition: which mechanisms, and how often, a ledger's releases run on one unit of privacy.
 
 Count, sequential and parallel composition are handled here and nowhere else, so that no mechanism's formula
 ever sees a count. Sequential: every release without a partition counts for every unit. Parallel (McSherry
 2009): of one split a unit touches one part - or two, where the split looked at values and a replaced record
-may leave one part and enter another. Different splits are independent, so their parts add up. In a group of k
-units each is exposed so: on what all of them meet every mechanism is its group's (`for_group`), and of one
-split they touch up to k times as many parts, each as often as there are units of the group in it.
+may leave one part and enter another. Different splits are independent, so their parts add up. For a
+group of k units, releases without a partition count with the mechanism for k units (`for_group`); of one
+split the group touches up to k times as many parts, each with the mechanism for the units that are in it.
 
 Gaussian and Laplace mechanisms are counted under their plain numbers, all others under themselves: a million
 different ones take some two hundred megabytes, and their costs are computed in whole columns, by `Cost.many`.
@@ -161,14 +161,14 @@ class Composition:
         return len(self._common) + sum(map(len, parts))
 
     def add(self, release: Release | PlainRelease) -> None:
-        """Take one release in: `count` runs of its mechanism, on all units or on one part's."""
+        """Add one release: `count` runs of its mechanism, on all units or on one part's."""
         if isinstance(release, PlainRelease):
             self._put(release.noise, release.runs, release.partition)
         else:
             self._put(key_of(release.mechanism), release.count, release.partition)
 
     def remove(self, release: Release) -> None:
-        """Take a release that was added back out."""
+        """Remove a release that was added."""
         self._put(key_of(release.mechanism), -release.count, release.partition)
 
     @property
@@ -193,7 +193,7 @@ class Composition:
         """
         exposures = [_seen_by(self._common, self.group_size)]
         for split in self._splits:
-            # Told apart split by split: what differs after all splits is found without trying all products.
+            # Repetitions are dropped after each split, so that not all products are tried.
             products = itertools.product(exposures, self._choices(split))
             exposures = _distinct(so_far + choice for so_far, choice in products)
         return tuple(map(Exposure, exposures))
@@ -327,7 +327,7 @@ def _times(figure: float, factor: int) -> float:
 
 
 def _seen_by(mechanisms: Counter[Key], units: int) -> Counter[Key]:
-    """What mechanisms are to data sets that differ in so many units."""
+    """The mechanisms and their counts for data sets that differ in so many units (`for_group`)."""
     if units == 1:
         return mechanisms
     seen: Counter[Key] = Counter()

@@ -225,7 +225,7 @@ def profiles(composition: Composition) -> list[PrivacyProfile]:
 
 
 def bounded(bound: Callable[[Given], Found], among: Iterable[Given]) -> tuple[list[Found], list[CannotBound]]:
-    """What a bound makes of those that have one, and what the others raise."""
+    """The results of `bound` on each of `among`, and the `CannotBound` errors of those without one."""
     found: list[Found] = []
     refused: list[CannotBound] = []
     for one in among:

@@ -164,7 +164,7 @@ def _response_decay(c: Any, e: Any) -> Decay:
 
 
 def _range_decay(c: Any, e: Any) -> Decay:
-    """As |sinh(a + ib)| <= cosh a."""
+    """The decay that follows from |sinh(a + ib)| <= cosh a."""
     half = c + ball(0.5)
     return lambda first, _last: (half * e).coth() * half / (half**2 + first**2).sqrt()
 

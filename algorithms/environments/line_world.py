@@ -56,7 +56,7 @@ class RewardFunction:
         return np.interp(np.asarray(states, dtype=np.float64), places, self.values)
 
     def plus(self, amount: float) -> RewardFunction:
-        """As much more everywhere."""
+        """The function with `amount` added to every reward."""
         return RewardFunction(self.values + amount)
 
 

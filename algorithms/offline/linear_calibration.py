@@ -77,12 +77,12 @@ class JointNoise:
 
     @property
     def gram_sigma(self) -> float:
-        """Of the Gram matrix's noise, isotropic in the Frobenius norm."""
+        """Standard deviation of the Gram matrix's noise, isotropic in the Frobenius norm."""
         return self.gram_scale * self.mechanism.sigma
 
     @property
     def vector_sigmas(self) -> tuple[float, ...]:
-        """Of each vector's noise."""
+        """Standard deviation of each vector's noise."""
         return tuple(scale * self.mechanism.sigma for scale in self.vector_scales)
 
     def release(self, curator: Curator, of: Regression) -> tuple[Array, list[Array]]:
@@ -130,12 +130,12 @@ class SeparateNoise:
 
     @property
     def gram_sigma(self) -> float:
-        """Of the Gram matrix's noise."""
+        """Standard deviation of the Gram matrix's noise."""
         return self.gram.sigma
 
     @property
     def vector_sigmas(self) -> tuple[float, ...]:
-        """Of each vector's noise."""
+        """Standard deviation of each vector's noise."""
         return tuple(mechanism.sigma for mechanism in self.vectors)
 
     def release(self, curator: Curator, of: Regression) -> tuple[Array, list[Array]]:

@@ -11,7 +11,7 @@ and let B be the largest norm of phi_V for values in [0, 1]: then |x| <= B v and
     |x x' - z z'|_F^2 = p^4 + q^4 - 2 p^2 q^2 t^2             in the matrix,
     |x y - z w|^2     = p^2 y^2 + q^2 w^2 - 2 p q y w t       in the vector.
 
-Alone, the matrix moves by 2 B^4 v^4 at most, and the vector by 2 B^2 v^4 where t >= 0, else 4 B^2 v^4.
+Alone, the matrix's square is 2 B^4 v^4 at most, and the vector's 2 B^2 v^4 if t >= 0, else 4 B^2 v^4.
 Together their last terms add at most 2 v^2 s - 2 s^2 for s = -p q t <= B^2 v^2: v^4 / 2 at s = v^2 / 2, less
 where B^2 < 1/2, and nothing where no two features are opposed. So the largest sum is
 
@@ -25,7 +25,7 @@ may differ: the squares add up over h.
 sensitivity. ``published-noise``: the same release, accounted for in the same way, with the paper's noise
 sigma = 4 H (R H)^2 sqrt(2 log(2.5 H / delta)) / epsilon. ``as-published``: the paper's noise and its
 argument, 2 H releases with a share (epsilon / 2H, delta / 2H) each, triangles of sensitivity sqrt(2) (R H)^2
-and vectors of 2 (R H)^2, for B = 1. ``experiment``: the same noise as section 6 argues for it, sensitivity 1.
+and vectors of 2 (R H)^2, for B = 1. ``experiment``: the same noise, with the sensitivity 1 of section 6.
 
 Liao, C., He, J. and Gu, Q. (2023). Locally Differentially Private Reinforcement Learning for Linear Mixture
 Markov Decision Processes. ACML.
@@ -97,7 +97,7 @@ class MixtureCalibration:
 
     @cached_property
     def mechanisms(self) -> tuple[Gaussian, ...]:
-        """Of the whole message, or of its triangles and of its vectors."""
+        """The mechanism of the whole message, or those of its triangles and of its vectors."""
         if self.name in {"exact", "published-noise"}:
             return (Gaussian(sigma=self.sigma, sensitivity=L2(self.sensitivity, "proved")),)
         span = self.reward_bound * self.horizon
@@ -106,7 +106,7 @@ class MixtureCalibration:
 
     @property
     def premises(self) -> tuple[Premise, ...]:
-        """What the calibration assumes of the features and the budget."""
+        """What the calibration assumes about the features and the budget."""
         if self.name in {"exact", "published-noise"}:
             return ()
         each, lemma = self.guarantee.epsilon / (2 * self.horizon), "Liao, He and Gu (2023), Lemma 3.8"

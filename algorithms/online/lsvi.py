@@ -99,7 +99,7 @@ class Doubling:
     most: int | None = None
 
     def due(self, k: int, made: int, growth: Array, /) -> bool:
-        """As `UpdateTimes`."""
+        """Whether an update is due, as in `UpdateTimes`."""
         del k
         return (self.most is None or made < self.most) and bool(growth.max() >= math.log(self.factor))
 
@@ -118,7 +118,7 @@ class FixedTimes:
             raise InvalidParameter(what, where="updates", why=why, remedy="give fewer updates than users")
 
     def due(self, k: int, made: int, growth: Array, /) -> bool:
-        """As `UpdateTimes`."""
+        """Whether an update is due, as in `UpdateTimes`."""
         del growth
         return made < self.most and k == 1 + math.ceil((made + 1) * self.users / (self.most + 1))
 

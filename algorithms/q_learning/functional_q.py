@@ -85,7 +85,7 @@ class FunctionalCalibration:
 
     @property
     def beta(self) -> float:
-        """Of the kernel."""
+        """The parameter beta of the kernel."""
         return 1.0 / self.bound
 
     @property

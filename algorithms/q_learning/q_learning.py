@@ -185,7 +185,7 @@ class ReLUNetwork:
 def network_gradient(
     network: ReLUNetwork, values: Array, targets: Array, states: Array, actions: NDArray[np.int64]
 ) -> Array:
-    """Of half the mean squared error of the values [B, actions] of the actions taken against targets [B]."""
+    """The gradient of half the mean squared error of the taken actions' values against targets [B]."""
     rows = np.arange(len(states))
     errors = np.zeros((len(states), line_world.N_ACTIONS))
     errors[rows, actions] = values[rows, actions] - targets

@@ -75,7 +75,7 @@ class Losses:
         )
 
     def p_value(self, guarantee: AnyGuarantee) -> float:
-        """Of the hypothesis that the guarantee holds for this side of the pair."""
+        """The p-value of the hypothesis that the guarantee holds for this side of the pair."""
         if isinstance(guarantee, PureDP):
             return 0.0 if self.epsilon_lower(0.0, 0.5) > guarantee.epsilon else 1.0
         return float(np.exp(min(0.0, -_log_evidence(self._functionals(guarantee)))))

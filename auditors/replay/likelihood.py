@@ -61,7 +61,7 @@ def releases_of(entries: Sequence[Entry]) -> list[list[int]]:
 
 
 def gaussian_share(entries: Sequence[Entry], differences: Sequence[Array]) -> list[tuple[float, bool]]:
-    """Of each release, the mu^2 of a Gaussian pair that far apart, and whether that is exact.
+    """For each release: the mu^2 of a Gaussian pair with these differences, and whether that is exact.
 
     From the queries' differences, one for each entry. It is exact for Gaussian noise of a fixed scale; for
     other noise it is a rough guide, for Gaussian noise with the same spread.

@@ -1,1 +1,1 @@
-"""Mechanisms with known faults, and innocent ones, to hold auditors against."""
+"""Mechanisms with known faults, and correct ones, to test auditors on."""

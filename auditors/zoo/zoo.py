@@ -101,7 +101,7 @@ class Released:
         return curator.release(data[0], self.mechanism, label="answer")
 
     def batch(self, data: Array, curator: Curator, trials: int) -> Any:
-        """As many, [trials]."""
+        """One noisy answer per trial, [trials]."""
         return curator.release(np.full(trials, data[0]), self.mechanism, label="answer", count=trials)
 
 

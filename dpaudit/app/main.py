@@ -12,19 +12,19 @@ import click
 from dpaudit.app.text.failures import EXIT_INTERRUPTED, report, traceback_option
 from dpaudit.app.text.streams import open_closed_streams, silenced
 
-#: Verb -> its module in this folder, the command's name there, and what `--help` says of it.
+#: Verb -> its module in this folder, the command's name there, and its line in `--help`.
 #: Help is printed from this table, so that it waits for none of the libraries that compute.
 VERBS = {
-    "certify": ("verbs.certify", "certify", "Run, account, audit and judge an algorithm: the main job."),
+    "certify": ("verbs.certify", "certify", "Run an algorithm, account for it, audit it, judge its claim."),
     "verify": ("verbs.verify", "verify", "Prove a claim from ledgers, release by release and in total."),
     "audit": ("verbs.audit", "audit", "Try to refute a claim by experiment."),
-    "gate": ("verbs.gate", "gate", "Hold everything in pyproject.toml to its claims: the merge gate."),
+    "gate": ("verbs.gate", "gate", "Check every claim in pyproject.toml: the merge gate."),
     "init": ("verbs.init", "init", "Write a first configuration and a workflow."),
-    "calibrate": ("verbs.calibrate", "calibrate_command", "The least noise that meets a target."),
+    "calibrate": ("verbs.calibrate", "calibrate_command", "Find the least noise that meets a target."),
     "convert": ("verbs.convert", "convert", "State one guarantee on every other scale."),
-    "import": ("verbs.importing", "import_ledger", "Make a ledger of what another library recorded."),
-    "diff": ("verbs.diff", "diff", "Which release made the budget grow."),
-    "report": ("verbs.report", "report", "One self-contained page about a certificate."),
+    "import": ("verbs.importing", "import_ledger", "Make a ledger from what another library recorded."),
+    "diff": ("verbs.diff", "diff", "Show which release made the budget grow."),
+    "report": ("verbs.report", "report", "Write a self-contained page about a certificate."),
     "reproduce": ("figures.reproduce", "reproduce", "Draw a paper's figure again, with its data."),
     "keygen": ("verbs.sign", "keygen", "Make a key pair to sign certificates with."),
     "sign": ("verbs.sign", "sign", "Sign a certificate together with its ledger."),
@@ -35,7 +35,7 @@ VERBS = {
     ),
     "book": ("verbs.book", "book", "Keep a data set's budget over many runs."),
     "ledger": ("verbs.ledger", "ledger", "Show a ledger, check its integrity, or compare two."),
-    "list": ("verbs.listing", "listing", "What is built in."),
+    "list": ("verbs.listing", "listing", "List what is built in."),
 }
 
 #: Where the command line as it was typed is kept, for the certificate.
@@ -146,7 +146,7 @@ def _print_version(ctx: click.Context, parameter: click.Parameter, value: bool) 
     help="Print the version.",
 )
 def main() -> None:
-    """State a privacy claim; prove it from a ledger; try to break it by experiment."""
+    """State a privacy claim; prove it from a ledger; try to refute it by experiment."""
 
 
 if __name__ == "__main__":

@@ -214,7 +214,7 @@ def judge(
         remedy = "account for the ledger that is to be certified"
         raise NotCertifiable(what, where=where, why="its figures say nothing about this run", remedy=remedy)
     if accounting.claim is None or accounting.verdict is None:
-        why = "a certificate says of a claim whether it is proved"
+        why = "a certificate states whether a claim is proved"
         remedy = "state a claim, with --rho, --mu or --epsilon and --delta, or in the ledger's header"
         raise NotCertifiable("nothing is claimed", where=where, why=why, remedy=remedy)
     if missing := left_out(accounting.claim, ledger.claim):

@@ -92,7 +92,7 @@ class Condition(Model):
         ended_by: what ended an audit's runs before their planned number.
         draws: of each mechanism's noise, at most.
         accountant: the one whose figure contradicts the proved one.
-        path: of the file whose content is believed as it is read.
+        path: of the file whose content is taken on trust.
     """
 
     code: Code

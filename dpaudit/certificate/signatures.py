@@ -94,7 +94,7 @@ def sign(
     return json.dumps(envelope, indent=2).encode() + b"\n"
 
 
-def opened(envelope: str | Path, key: str | Path) -> tuple[Certificate, str]:
+def read_signed(envelope: str | Path, key: str | Path) -> tuple[Certificate, str]:
     """The certificate in an envelope that the key has signed, and its ledger file's SHA-256.
 
     One valid signature by the key is enough: others, by unknown keys or malformed, are passed over, as the

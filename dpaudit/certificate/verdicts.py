@@ -16,7 +16,7 @@ from dpaudit.certificate.conditions import Condition
 from dpaudit.claims.bounds import Bound
 from dpaudit.claims.claims import Claim
 from dpaudit.claims.guarantees import GDP, RDP, ZCDP, AnyGuarantee, ApproxDP, Guarantee, PureDP, figures
-from dpaudit.claims.guarantees import leading_figure as leading_figure  # noqa: PLC0414  (lent on)
+from dpaudit.claims.guarantees import leading_figure as leading_figure  # noqa: PLC0414  (re-exported)
 from dpaudit.ledger.releases import Release
 from dpaudit.models import Fraction, Model, NonNegative
 
@@ -26,14 +26,14 @@ CLAIM_TOLERANCE = 1e-9
 
 
 class Proof(StrEnum):
-    """What accounting says of a claim."""
+    """The verdict of accounting on a claim."""
 
     PROVED = "PROVED"
     NOT_PROVED = "NOT_PROVED"
 
 
 class Experiment(StrEnum):
-    """What an audit says of a claim. It can refute one; it can never prove one."""
+    """The verdict of an audit on a claim. It can refute one; it can never prove one."""
 
     REFUTED = "REFUTED"
     NOT_REFUTED = "NOT_REFUTED"

@@ -32,7 +32,7 @@ class Premise(Model):
 
 
 class Claim(Model):
-    """What somebody states about an algorithm, and what dpaudit proves or tries to break.
+    """What somebody states about an algorithm, and what dpaudit proves or tries to refute.
 
     Args:
         guarantee: the guarantee claimed.
@@ -83,10 +83,10 @@ class Claim(Model):
 
 
 def left_out(claim: Claim, own: Claim | None) -> str:
-    """What a claim about a ledger leaves out of the ledger's own, in words; empty where that is nothing."""
+    """What a claim omits of its ledger's own: premises, assumptions, view; in words, empty if nothing."""
     if own is None:
         return ""
     words = [f"the premise {premise}" for premise in own.premises if premise not in claim.premises]
     words += [f"the assumption {line!r}" for line in own.assumptions if line not in claim.assumptions]
     words += [f"the view {str(own.view)!r}"] if own.view is not claim.view else []
-    return f"its claim leaves out, of its ledger's own, {', '.join(words)}" if words else ""
+    return f"its claim omits from its ledger's own claim: {', '.join(words)}" if words else ""

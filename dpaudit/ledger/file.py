@@ -1,4 +1,4 @@
-"""Reading a ledger file line by line, each checked against its hash before it is believed."""
+"""Reading a ledger file line by line, each checked against its hash before it is used."""
 
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
@@ -150,7 +150,7 @@ class LedgerStream(LedgerFacts):
             raise LedgerTruncated(missing, where=str(self.path))
 
     def _take(self, record: dict[str, Any], where: str) -> Release | None:
-        """Hold a record's hash against the chain; return it if it is a release, note it if the footer."""
+        """Check a record's hash against the chain; return it if it is a release, note it if the footer."""
         kind = record.get("record")
         if self.complete:
             raise RecordAfterFooter(f"a {kind} record after the footer", where=where)
@@ -171,7 +171,7 @@ class LedgerStream(LedgerFacts):
 
 
 def _checked_hash(record: dict[str, Any], previous: str, where: str, *, hashed: bool) -> str:
-    """Take the hash out of the record and hold it against the chain; return the chain's new end."""
+    """Take the hash out of the record and check it against the chain; return the chain's new end."""
     stated = record.pop("hash", None)
     if not hashed:
         if stated is not None:

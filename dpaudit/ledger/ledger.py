@@ -79,7 +79,7 @@ class Ledger(LedgerFacts):
 
     @classmethod
     def read(cls, path: str | Path, *, allow_unhashed: bool = False, allow_truncated: bool = False) -> Self:
-        """Read a ledger file into memory, every line checked against its hash before it is believed.
+        """Read a ledger file into memory, every line checked against its hash before it is used.
 
         `allow_unhashed` accepts a file written by hand, without hashes or footer; it is marked as such and
         can never be certified. `allow_truncated` accepts one without its footer; it is not `complete`.

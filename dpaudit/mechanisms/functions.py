@@ -88,7 +88,7 @@ class GaussianProcess(GaussianNoise):
         return [Move(moved, self.sensitivity.value, "in rkhs")]
 
     def log_likelihood(self, answers: Sequence[Answer], queries: Queries) -> float:
-        """Of the values at all points together."""
+        """The log density of the values at all points together."""
         points = _points(answers)
         if points is None:
             return 0.0

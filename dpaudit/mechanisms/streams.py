@@ -72,7 +72,7 @@ class TreeAggregation(GaussianNoise):
         return [Move(moved, self.sensitivity.value, f"in {self.norm}, over its items")]
 
     def log_likelihood(self, answers: Sequence[Answer], queries: Queries) -> float:
-        """Of all prefix sums together."""
+        """The log density of all prefix sums together."""
         if len(answers) == 1:  # a stream without items
             return 0.0
         return self.log_density(
@@ -87,7 +87,7 @@ class TreeAggregation(GaussianNoise):
 
 
 def _new_nodes(prefixes: Array) -> Array:
-    """Of each prefix sum [t, ...], the node that its last item closed: what it adds to an earlier prefix."""
+    """For each prefix sum [t, ...]: the node that its last item closed, which it adds to an earlier one."""
     # Prefix t is prefix t - lowbit(t) plus one new node.
     steps = np.arange(1, len(prefixes) + 1)
     padded = np.concatenate([np.zeros_like(prefixes[:1]), prefixes])

@@ -101,7 +101,7 @@ def certified(
     """
     if claim is None and getattr(algorithm, "claim", None) is None:
         what = "nothing is claimed"
-        why = "a certificate says of a claim whether it is proved"
+        why = "a certificate states whether a claim is proved"
         remedy = "pass claim=, or give the algorithm a `claim` attribute"
         raise NotCertifiable(what, where=f"certify({name_of(algorithm)})", why=why, remedy=remedy)
     # A budget is spent by each run anew.

@@ -79,7 +79,7 @@ def test_a_reward_table_with_other_columns_or_none_at_all_is_refused(tmp_path: P
 
 
 @pytest.mark.parametrize("name", ["roh", "Rho", "sigma", ""])
-def test_a_parameter_nobody_knows_is_refused_with_those_that_are(name: str, tmp_path: Path) -> None:
+def test_an_unknown_parameter_is_refused_with_the_known_ones(name: str, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="unknown parameter") as caught:
         APVI.example(**{name: 1.0})
     assert "rho" in caught.value.remedy

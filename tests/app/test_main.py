@@ -143,7 +143,7 @@ def test_a_closed_pipe_for_stderr_too_is_no_fault_of_what_runs(
 
 
 def _unread(arguments: Iterable[str], **options: Any) -> tuple[int, str | None]:
-    """Exit code and complaints where nobody reads the answer."""
+    """Exit code and messages if the reader of stdout is gone."""
     reader, writer = os.pipe()
     os.close(reader)
     done = subprocess.run([*PROGRAM, *arguments], stdout=writer, text=True, check=False, **options)

@@ -178,8 +178,8 @@ def test_a_claim_keeps_what_the_ledgers_own_rests_on() -> None:
     found = Ledger(Header(algorithm="a", unit="row", neighbouring="replace-one", claim=own))
     found.append(Release(label="sum", mechanism=GAUSSIAN))
     found.finish()
-    dearer = own.model_copy(update={"guarantee": ZCDP(rho=0.7)})
-    for claim in (own, dearer):  # the innocent twins
+    costlier = own.model_copy(update={"guarantee": ZCDP(rho=0.7)})
+    for claim in (own, costlier):  # the innocent twins
         made = judge(found, account(found, claim), [], command="")
         made.require_ledger(found)
         assert made.proof == "NOT_PROVED"
@@ -192,7 +192,7 @@ def test_a_claim_keeps_what_the_ledgers_own_rests_on() -> None:
         ({"assumptions": ()}, "the assumption 'rewards are public'"),
         ({"view": View.FINAL_OUTPUT}, "the view 'all-releases'"),
     ):
-        accounting = account(found, dearer.model_copy(update=less))
+        accounting = account(found, costlier.model_copy(update=less))
         with pytest.raises(NotCertifiable, match=words):
             judge(found, accounting, [], command="")
         forged = made.model_copy(update={"claim": accounting.claim})
@@ -201,13 +201,13 @@ def test_a_claim_keeps_what_the_ledgers_own_rests_on() -> None:
 
 
 def test_an_accounting_of_another_ledger_certifies_nothing() -> None:
-    dear, cheap = ledger(GAUSSIAN, GAUSSIAN, GAUSSIAN, GAUSSIAN, GAUSSIAN), ledger(GAUSSIAN)
-    assert account(dear).verdict == "NOT_PROVED"
+    costly, cheap = ledger(GAUSSIAN, GAUSSIAN, GAUSSIAN, GAUSSIAN, GAUSSIAN), ledger(GAUSSIAN)
+    assert account(costly).verdict == "NOT_PROVED"
     with pytest.raises(NotCertifiable, match="another ledger"):
-        judge(dear, account(cheap), [], command="")
-    edited = account(dear).model_copy(update={"releases": account(cheap).releases})
+        judge(costly, account(cheap), [], command="")
+    edited = account(costly).model_copy(update={"releases": account(cheap).releases})
     with pytest.raises(NotCertifiable, match="another ledger"):
-        judge(dear, edited, [], command="")
+        judge(costly, edited, [], command="")
 
 
 def test_a_ledger_without_releases_certifies_nothing() -> None:
@@ -223,7 +223,7 @@ def test_the_warning_about_floating_point_follows_the_mechanisms() -> None:
         assert (Condition(code=Code.FLOATING_POINT_NOISE) in made.not_checked) is warned
 
 
-def test_a_sampler_nobody_knows_is_refused() -> None:
+def test_an_unknown_sampler_is_refused() -> None:
     header: dict[str, Any] = {"algorithm": "a", "unit": "row", "neighbouring": "replace-one"}
     Header(**header, noise={"sampler": "opendp-discrete"})
     with pytest.raises(InvalidParameter, match="numpy-float64"):

@@ -22,8 +22,8 @@ from dpaudit import L2, ZCDP, Certificate, Claim, Curator, Gaussian, judge, run
 from dpaudit.accountants.accounting import account
 from dpaudit.certificate.signatures import (
     generate_keys,
-    opened,
     pre_authentication_encoding,
+    read_signed,
     require_file,
     sign,
 )
@@ -59,7 +59,7 @@ def test_the_standards_own_example_of_what_is_signed() -> None:
 
 
 def test_a_signed_certificate_is_read_back(signed: Signed) -> None:
-    certificate, digest = opened(signed.envelope, signed.public)
+    certificate, digest = read_signed(signed.envelope, signed.public)
     assert certificate == signed.certificate
     require_file(signed.ledger, digest)
 
@@ -93,7 +93,7 @@ def test_a_key_is_never_overwritten(signed: Signed) -> None:
 def test_a_wrong_key_is_found(signed: Signed, tmp_path: Path) -> None:
     _, other = generate_keys(tmp_path / "other")
     with pytest.raises(SignatureInvalid):
-        opened(signed.envelope, other)
+        read_signed(signed.envelope, other)
 
 
 def test_a_figure_changed_after_signing_is_found(signed: Signed, tmp_path: Path) -> None:
@@ -104,7 +104,7 @@ def test_a_figure_changed_after_signing_is_found(signed: Signed, tmp_path: Path)
     path = tmp_path / "edited.json"
     path.write_text(json.dumps(record))
     with pytest.raises(SignatureInvalid):
-        opened(path, signed.public)
+        read_signed(path, signed.public)
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
@@ -118,7 +118,7 @@ def test_one_byte_changed_is_an_error_or_changes_nothing(
     path = tmp_path / "edited.json"
     path.write_bytes(edited)
     try:
-        certificate, digest = opened(path, signed.public)
+        certificate, digest = read_signed(path, signed.public)
     except SignatureInvalid:
         return
     # What is left: the key's hint, white space, an unused bit of base64.
@@ -133,7 +133,7 @@ def test_what_is_no_envelope_is_said_to_be_none(signed: Signed, tmp_path: Path, 
     path = tmp_path / "e.json"
     path.write_text(text)
     with pytest.raises(SignatureInvalid, match="no DSSE envelope") as caught:
-        opened(path, signed.public)
+        read_signed(path, signed.public)
     assert caught.value.exit_status == 3
 
 
@@ -143,7 +143,7 @@ def test_an_envelope_that_was_cut_or_relabelled_carries_no_signature(signed: Sig
     for length in range(0, len(signed.text.rstrip()), 97):
         path.write_bytes(signed.text[:length])
         with pytest.raises(SignatureInvalid):
-            opened(path, signed.public)
+            read_signed(path, signed.public)
     for edited in (
         {**record, "payloadType": "application/json"},
         {**record, "payload": "!!"},
@@ -154,7 +154,7 @@ def test_an_envelope_that_was_cut_or_relabelled_carries_no_signature(signed: Sig
     ):
         path.write_text(json.dumps(edited))
         with pytest.raises(SignatureInvalid):
-            opened(path, signed.public)
+            read_signed(path, signed.public)
 
 
 @pytest.mark.parametrize(
@@ -177,22 +177,22 @@ def test_entries_that_are_no_signatures_hide_none(signed: Signed, tmp_path: Path
     record = json.loads(signed.text)
     for entries in ([extra, *record["signatures"]], [*record["signatures"], extra]):
         path.write_text(json.dumps({**record, "signatures": entries}))
-        assert opened(path, signed.public)[0] == signed.certificate
+        assert read_signed(path, signed.public)[0] == signed.certificate
     path.write_text(json.dumps({**record, "signatures": [extra]}))
     with pytest.raises(SignatureInvalid, match="none of its 1 signatures"):
-        opened(path, signed.public)
+        read_signed(path, signed.public)
 
 
 def test_an_envelope_that_cannot_be_read_is_another_matter(signed: Signed, tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "absent.json"):
         with pytest.raises(UsageError, match="cannot be read") as caught:
-            opened(path, signed.public)
+            read_signed(path, signed.public)
         assert "no signature to check" in caught.value.why
         assert "dpaudit sign" in caught.value.remedy
 
 
 def test_a_ledger_that_cannot_be_read_is_another_matter(signed: Signed, tmp_path: Path) -> None:
-    _, digest = opened(signed.envelope, signed.public)
+    _, digest = read_signed(signed.envelope, signed.public)
     for path in (tmp_path, tmp_path / "absent.jsonl"):
         with pytest.raises(UsageError, match="cannot be read") as caught:
             require_file(path, digest)
@@ -225,14 +225,14 @@ def test_a_valid_signature_under_something_else_is_no_certificate(signed: Signed
         )
     )
     with pytest.raises(CertificateFormat, match="ledger's certificate"):
-        opened(path, signed.public)
+        read_signed(path, signed.public)
 
 
 def test_a_certificate_of_another_ledger_is_not_signed(signed: Signed, tmp_path: Path) -> None:
     other = run(algorithm, np.ones(2), claim=signed.certificate.claim).ledger.write(tmp_path / "other.jsonl")
     with pytest.raises(CertificateMismatch):
         sign(signed.certificate, other, signed.private)
-    _, digest = opened(signed.envelope, signed.public)
+    _, digest = read_signed(signed.envelope, signed.public)
     with pytest.raises(CertificateMismatch, match="SHA-256"):
         require_file(other, digest)
 
@@ -249,7 +249,7 @@ def test_keys_of_other_kinds_are_refused(signed: Signed, tmp_path: Path) -> None
         with pytest.raises(UsageError, match="Ed25519 private key"):
             sign(signed.certificate, signed.ledger, file)
     with pytest.raises(UsageError, match="Ed25519 public key"):
-        opened(signed.envelope, signed.private)
+        read_signed(signed.envelope, signed.private)
 
 
 def test_an_encrypted_key_needs_its_password(signed: Signed, tmp_path: Path) -> None:

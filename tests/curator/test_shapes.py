@@ -78,7 +78,7 @@ def test_a_value_the_theorem_does_not_speak_of(mechanism: AnyMechanism, value: A
 
 
 @pytest.mark.parametrize(
-    ("mechanism", "door"),
+    ("mechanism", "method"),
     [
         (TREE, "curator.stream"),
         (PROCESS, "curator.function"),
@@ -88,10 +88,12 @@ def test_a_value_the_theorem_does_not_speak_of(mechanism: AnyMechanism, value: A
         (OpaqueZCDP(rho=1.0, justification="x"), "curator.release_opaque"),
     ],
 )
-def test_a_mechanism_at_the_wrong_door_is_shown_its_own(mechanism: AnyMechanism, door: str) -> None:
+def test_a_mechanism_released_by_the_wrong_method_is_told_the_right_one(
+    mechanism: AnyMechanism, method: str
+) -> None:
     with pytest.raises(InvalidParameter) as caught:
         do(lambda curator: curator.release([1.0], mechanism, label="x"))
-    assert door in caught.value.remedy
+    assert method in caught.value.remedy
 
 
 def test_integers_stay_integers() -> None:

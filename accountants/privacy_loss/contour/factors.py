@@ -77,7 +77,7 @@ class GaussianFactor:
         return Cumulant(value, self.variance * (c + 0.5), self.variance, 64.0 * UNIT * value)
 
     def along(self, c: float, t: Vector) -> Along:
-        """As s (s + 1) = c (c + 1) - t^2 + i t (2 c + 1)."""
+        """The factor at s = c + i t, by s (s + 1) = c (c + 1) - t^2 + i t (2 c + 1)."""
         log_modulus, phase = -0.5 * self.variance * t * t, self.variance * (c + 0.5) * t
         return Along(log_modulus, phase, 64.0 * UNIT * (phase - log_modulus))
 

@@ -56,7 +56,7 @@ class TablesFactor:
         return float(self.losses.size)
 
     def cumulant(self, c: float) -> Cumulant:
-        """As M(c) - 1 where a table's exponents are small, else relative to its largest summand."""
+        """Computed as M(c) - 1 where a table's exponents are small, else relative to its largest summand."""
         weights, errors, logs = self._tilted(c)
         exponents = c * self.losses
         small = np.abs(exponents).max(axis=1) <= 1.0

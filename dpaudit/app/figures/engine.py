@@ -50,7 +50,7 @@ class Session:
         return self.folder / f"{self.name}-runs.csv"
 
     def setting(self) -> str:
-        """How many runs there are, of which seeds."""
+        """The number of runs, and their seeds."""
         return f"{len(self.seeds)} runs, seeds {self.seeds[0]} to {self.seeds[-1]}"
 
     def caption(self, quantity: str, band: str = "bands: one standard deviation") -> str:

@@ -177,7 +177,7 @@ def returns_of(points: Sequence[Point]) -> Returns:
 
 
 def noise_sentences(returns: Returns) -> list[Sentence]:
-    """Of figure 1."""
+    """The sentences that judge figure 1."""
     learnt, panels = returns.learnt, returns.panels()
     reset, kept, _ = panels
     words = "limited sub-optimality for sigma < 0.4"
@@ -193,7 +193,7 @@ def noise_sentences(returns: Returns) -> list[Sentence]:
 
 
 def compared_sentences(returns: Returns) -> list[Sentence]:
-    """Of figure 2."""
+    """The sentences that judge figure 2."""
     limited, similar, better, flat = [], [], [], []
     learnt = returns.learnt
     for plain, published, *others in returns.panels():

@@ -30,7 +30,7 @@ from dpaudit.ledger.releases import Release
 from dpaudit.pipeline.accounting import verify
 from dpaudit.pipeline.certify import NothingReleased, certified
 
-#: Of the releases of one check that fail, so many are shown; how many more there are is said.
+#: At most this many failing releases of a check are shown, and then the number of the others.
 MOST_RELEASES = 20
 
 _PLACE = re.compile(r"(?P<file>[^:\n]+):(?P<line>[0-9]{1,9})(?::|$)")
@@ -41,8 +41,8 @@ def run_gate(
 ) -> Report:
     """Judge everything that a configuration names; the present folder is where its paths start.
 
-    An error in one check leaves the others to be judged. `seed` left out is the configuration's; `strict`
-    makes what is inconclusive fail; places in the report are relative to `root`.
+    After an error in one check the others are still judged. Without `seed`, the configuration's is used;
+    with `strict`, an inconclusive check fails; places in the report are relative to `root`.
     """
     gate = configuration.gate or Gate()
     judge_one = _Judge(configuration, gate, profile, root_seed(gate, profile, seed), root)
@@ -86,7 +86,7 @@ class _Judge:
         claim = self._claim("targets", name, settings, chosen.claim)
         if claim is None:
             what = "nothing is claimed"
-            why = "a gate says of a claim whether it is proved"
+            why = "the gate checks claims, and this target has none"
             remedy = 'add claim = { rho = ... }, or { epsilon = ..., delta = ... }, with unit = "..."'
             raise UsageError(what, where=self.configuration.place("targets", name), why=why, remedy=remedy)
         pair = None if settings.pair is None else load_pair(settings.pair)
@@ -245,10 +245,10 @@ def proof_findings(
 
 
 def lines_of_failing(settings: LedgerFile, accounting: Accounting) -> list[int]:
-    """On which lines of a ledger file the failing releases stand that the accounting shows.
+    """The line numbers in a ledger file of the failing releases that the accounting shows.
 
-    It shows them in the file's order. A release's cost follows from its mechanism, count and claim, so that
-    one that looks like the next failing one is it.
+    It shows them in the file's order. Releases with the same label, mechanism, count and claim cost the
+    same and fail alike, so the first line that equals the next failing release is that release's.
     """
     looks = operator.attrgetter("label", "mechanism", "count", "claimed")
     wanted = collections.deque(map(looks, not_proved(accounting)))

@@ -1,4 +1,4 @@
-"""What the policy says of a ledger, whatever it claims; and what waivers let pass."""
+"""Findings of the policy, which hold for any claim, and of the waivers."""
 
 import datetime as dt
 from collections.abc import Callable, Iterator
@@ -106,7 +106,7 @@ def today() -> dt.date:
 
 
 def waiver_findings(configuration: Configuration, checks: list[Checked], at: At) -> Iterator[Finding]:
-    """Waivers that have expired, which fails, and such as cover nothing, which is said."""
+    """Findings about waivers: expired ones fail the gate, unused ones are only reported."""
     waivers = configuration.gate.waivers if configuration.gate is not None else []
     day = today()
     used = {(finding.check, finding.rule) for check in checks for finding in check.findings}

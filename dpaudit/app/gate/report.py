@@ -176,7 +176,7 @@ class Report:
 
     @property
     def exit_status(self) -> int:
-        """That of the worst finding; what is inconclusive counts under ``strict`` alone."""
+        """The exit status of the worst finding; inconclusive ones count only under ``strict``."""
         status = _worst(self.all_findings)
         if status in {0, EXIT_INCONCLUSIVE} and not self.checks:
             return EXIT_NOTHING

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from dpaudit.app.text.streams import NobodyReads
+from dpaudit.app.text.streams import ReaderGone
 from dpaudit.errors import DpauditError, UsageError
 
 _OWN_FOLDER = str(Path(__file__).resolve().parents[2])
@@ -29,7 +29,7 @@ def foreign_code(reference: str, doing: str) -> Iterator[None]:
     try:
         with contextlib.redirect_stdout(sys.stderr), _descriptor_redirected():
             yield
-    except (DpauditError, KeyboardInterrupt, NobodyReads):
+    except (DpauditError, KeyboardInterrupt, ReaderGone):
         raise
     except BaseException as error:  # also what is no Exception: SystemExit, a framework's cancellation
         text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
@@ -44,7 +44,7 @@ def _descriptor_redirected() -> Iterator[None]:
     """What child processes and compiled libraries write to stdout goes to stderr as well."""
     try:
         kept = os.dup(1)
-    except OSError:  # stdout is closed: nobody reads it
+    except OSError:  # stdout is closed
         yield
         return
     try:

@@ -123,7 +123,7 @@ def dp_curator(request: pytest.FixtureRequest) -> Curator:
     node = request.node
     claim = _claim(node)
     if claim is None:
-        why = "there is nothing that its releases could be held to"
+        why = "its releases can only be checked against a claim"
         remedy = "mark the test with @pytest.mark.dp_claim(rho=..., unit=...)"
         error = UsageError("dp_curator without a claim", where=node.nodeid, why=why, remedy=remedy)
         pytest.fail(str(error), pytrace=False)

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 import click
 
-from dpaudit.app.text.streams import NobodyReads, is_closed_pipe, note, silenced
+from dpaudit.app.text.streams import ReaderGone, is_closed_pipe, note, silenced
 from dpaudit.errors import DpauditError
 
 EXIT_NOT_PROVED, EXIT_INPUT, EXIT_INCONCLUSIVE, EXIT_NOTHING = 1, 2, 4, 5
@@ -54,6 +54,6 @@ def report(ctx: click.Context, error: Exception) -> int:
         if ctx.meta.get(_TRACEBACK):
             note("".join(traceback.format_exception(error)).rstrip())
         note(f"error: {words}")
-    except NobodyReads:
+    except ReaderGone:
         return silenced()
     return error.exit_status if isinstance(error, DpauditError) else EXIT_INPUT

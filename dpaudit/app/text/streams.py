@@ -9,7 +9,7 @@ from typing import IO, Any
 EXIT_PIPE = 141  # 128 and the number of the signal, as shells have it
 
 
-class NobodyReads(BrokenPipeError):
+class ReaderGone(BrokenPipeError):
     """Whoever read stdout or stderr went away: no fault of the code that was running just then."""
 
 
@@ -35,14 +35,14 @@ def all_printable(value: Any) -> Any:
 
 
 def write(stream: IO[str], text: str) -> None:
-    """Write and flush; raise `NobodyReads` where the other end of the pipe is closed."""
+    """Write and flush; raise `ReaderGone` where the other end of the pipe is closed."""
     # A label may hold characters that the terminal's encoding lacks: an escape is better than a traceback.
     encoding = getattr(stream, "encoding", None) or "utf-8"
     try:
         stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
         stream.flush()
     except BrokenPipeError as error:
-        raise NobodyReads(*error.args) from None
+        raise ReaderGone(*error.args) from None
 
 
 def is_closed_pipe(error: BaseException) -> bool:

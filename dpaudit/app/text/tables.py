@@ -149,7 +149,7 @@ def _words(fields: Mapping[str, Any]) -> str:
 
 
 def sensitivity_words(mechanism: AnyMechanism) -> str:
-    """Sensitivity, norm, and on what ground it is believed."""
+    """Sensitivity, norm, and its basis: clipped, proved, declared."""
     sensitivity = mechanism.declared_sensitivity
     return "" if sensitivity is None else f"{sensitivity.value:.6g} {sensitivity.norm} {sensitivity.basis}"
 

@@ -20,7 +20,7 @@ METHODS = ("threshold", "sequential", "replay")
 
 
 def zoo() -> Mapping[str, Specimen]:
-    """The auditors' zoo, and a whole algorithm among the innocents."""
+    """The auditors' zoo, and a whole algorithm among the correct mechanisms."""
     algorithm = DPAPVI(random_mdp(2, 2, 2, seed=1).rewards, PureDP(epsilon=1.0))
     source = "Qiao and Wang 2023: correct; the truth is that of all its releases"
     return {**ZOO, "dp-apvi": Specimen(algorithm, algorithm.worst_pairs()[0], 1.0, source, most_trials=500)}
@@ -30,7 +30,7 @@ def show_zoo(*, trials: int, seed: int, confidence: float, output_format: str) -
     """Print the table: mechanism, claim, truth, each auditor's bound, runs on each side and time.
 
     Everything in it holds together with the confidence. The exit code is 0 if every broken mechanism is
-    refuted and no innocent is, else 1.
+    refuted and no correct one is, else 1.
     """
     rows = []
     for row in zoo_rows(zoo(), trials=trials, seed=seed, confidence=confidence):
@@ -61,7 +61,7 @@ def _wrong(rows: Sequence[ZooRow], trials: int) -> list[str]:
         "with another --seed too, it is a fault"
     )
     words = [f"broken, and not refuted: {missed}. {why}"] if missed else []
-    return [*words, f"innocent, and refuted: {blamed}. {chance}"] if blamed else words
+    return [*words, f"correct, and refuted: {blamed}. {chance}"] if blamed else words
 
 
 def _cells(row: ZooRow) -> list[object]:

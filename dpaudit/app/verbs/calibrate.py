@@ -75,7 +75,7 @@ no answer is given. The noise that is printed meets the target to its last digit
 def calibrate_command(
     *, subject: str, stated: StatedClaim, allow_unhashed: bool, output_format: str, **described: Any
 ) -> None:
-    """The least noise of MECHANISM that meets a target, or the factor that makes a LEDGER meet it.
+    """Find the least noise of MECHANISM that meets a target, or the factor that makes a LEDGER meet it.
 
     MECHANISM is gaussian, laplace, discrete-gaussian, discrete-laplace, symmetric-gaussian, tree-aggregation,
     randomized-response or exponential; for the last two, the largest epsilon is found.

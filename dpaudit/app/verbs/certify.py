@@ -102,7 +102,7 @@ def certify(
     chosen = targets.load_target(target, data_file=data_file, parameters=parameters)
     claim = stated.claim(chosen.claim)
     if claim is None:
-        why = "a certificate says of a claim whether it is proved"
+        why = "a certificate states whether a claim is proved"
         remedy = "add --rho, --mu or --epsilon with --delta, or give the algorithm a `claim` attribute"
         raise UsageError("nothing is claimed", where=f"TARGET {target}", why=why, remedy=remedy)
     pair = None if pair_reference is None else targets.load_pair(pair_reference)

@@ -31,7 +31,7 @@ ledger.add_command(ledger_diff)
 def show(file: Path, *, output_format: str) -> None:
     """Print FILE's header and releases.
 
-    An unfinished or unhashed ledger is shown too, and said to be one.
+    An unfinished or unhashed ledger is shown too, with a note that it is one.
     """
     found = Ledger.read(file, allow_unhashed=True, allow_truncated=True)
     if output_format == "json":

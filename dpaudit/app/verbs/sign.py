@@ -10,7 +10,7 @@ from dpaudit.app.text.failures import EXIT_NOT_PROVED, traceback_option
 from dpaudit.app.text.output import line, output_format_option, print_json, print_text, unwrapped
 from dpaudit.app.text.streams import note
 from dpaudit.certificate.certificate import Certificate
-from dpaudit.certificate.signatures import PASSWORD, generate_keys, opened, require_file
+from dpaudit.certificate.signatures import PASSWORD, generate_keys, read_signed, require_file
 from dpaudit.certificate.signatures import sign as signed
 from dpaudit.certificate.verdicts import Experiment
 from dpaudit.errors import UsageError
@@ -85,11 +85,11 @@ def verify_cert(
 
     Audits are not run again, and no other library is asked: what they found stands as it is stated.
     """
-    certificate, digest = opened(envelope, key)
+    certificate, digest = read_signed(envelope, key)
     checked = ["signature", "the certificate against itself"]
     if ledger is not None:
         require_file(ledger, digest)
-        found = Ledger.read(ledger, allow_unhashed=True)  # which can carry no certificate, as is said then
+        found = Ledger.read(ledger, allow_unhashed=True)  # refused below with its reason
         certificate.require_ledger(found)
         require_figures(certificate, found)
         checked += ["the ledger's digest and hash chain", "every release", "the figures, computed again"]

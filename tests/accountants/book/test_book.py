@@ -84,11 +84,11 @@ def test_a_run_that_cost_more_than_was_reserved(address: str) -> None:
     with opened(address) as book:
         small, large = book.reserve("patients", ZCDP(rho=0.1)), book.reserve("patients", ZCDP(rho=0.8))
         book.spend(small, ledger(0.19))  # the rest still fits
-        dear = ledger(0.9)
+        costly = ledger(0.9)
         with pytest.raises(BudgetExceeded, match=r"instead of the .* reserved"):
-            book.spend(large, dear)
+            book.spend(large, costly)
         assert book.account("patients").entries[1].state == "reserved"
-        account = book.spend(large, dear, published=True)  # known already: the book tells the truth
+        account = book.spend(large, costly, published=True)  # known already: the book records it
         assert account.remaining == ZCDP(rho=0.0)
         assert account.committed.rho > 1.0  # type: ignore[union-attr]
         with pytest.raises(BudgetExceeded):

@@ -57,7 +57,7 @@ def test_an_innocent_twin(path: Path) -> None:
         ("trust_model", "blind"),
     ],
 )
-def test_an_account_that_nobody_opened_so(path: Path, column: str, value: object) -> None:
+def test_an_account_that_no_call_of_the_book_writes(path: Path, column: str, value: object) -> None:
     change(path, f"UPDATE dpaudit_accounts SET {column} = ?", value)  # noqa: S608  (the names stand above)
     with Book(path) as book, pytest.raises(BookFormat, match="account 'patients'"):
         book.account("patients")
@@ -79,7 +79,9 @@ def test_an_account_that_nobody_opened_so(path: Path, column: str, value: object
         ("action", ""),
     ],
 )
-def test_an_event_that_nobody_entered_so(path: Path, number: int, column: str, value: object) -> None:
+def test_an_event_that_no_call_of_the_book_writes(
+    path: Path, number: int, column: str, value: object
+) -> None:
     statement = f"UPDATE dpaudit_events SET {column} = ? WHERE number = ?"  # noqa: S608  (the names stand above)
     change(path, statement, value, number)
     with Book(path) as book, pytest.raises(BookFormat, match=f"event {number}"):

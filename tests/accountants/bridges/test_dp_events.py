@@ -230,9 +230,9 @@ def test_there_and_back_again_is_the_same_but_for_roundings_upwards(
     assert [release.count for release in back] == [count for _, count in releases]
     for (before, _), after in zip(releases, back, strict=True):
         *kind, cost = parameter(before)
-        *same, dearer = parameter(after.mechanism)
+        *same, costlier = parameter(after.mechanism)
         assert same == kind
-        assert cost <= dearer <= cost * (1 + Fraction(1, 10**12)) + Fraction(1, 10**12)
+        assert cost <= costlier <= cost * (1 + Fraction(1, 10**12)) + Fraction(1, 10**12)
         sensitivity = getattr(after.mechanism, "sensitivity", None)
         assert sensitivity is None or sensitivity.basis == "declared"
     again = to_dp_event(back)

@@ -70,7 +70,7 @@ RELEASES = st.lists(
 
 
 def brute_force(releases: list[Release], relation: Neighbouring, size: int) -> Fraction:
-    """The dearest sum of squared sensitivities, over where each unit of the group lies before and after."""
+    """The largest sum of squared sensitivities, over where each unit of the group lies before and after."""
     splits: dict[str, set[str]] = {}
     by_values = {r.partition.split for r in releases if r.partition and r.partition.by == "values"}
     for release in releases:

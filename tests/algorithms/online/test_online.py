@@ -172,7 +172,7 @@ def test_an_episode_walks_the_tree() -> None:
         assert (rewards[h], states[h + 1]) == respond(user, h, states[h], actions[h])
 
 
-def test_replacing_one_user_changes_nobody_else() -> None:
+def test_replacing_one_user_changes_no_other_user() -> None:
     mdp = random_mdp(3, 2, 4, seed=1)
     users = online_users(mdp, 4, seed=5)
     other = users.replace(2, constant_user(mdp, 1, reward=0.5))

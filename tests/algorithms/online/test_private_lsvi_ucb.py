@@ -329,7 +329,7 @@ def test_a_leak_to_other_users_is_found_and_the_users_own_view_is_none(do: Any, 
 
 
 def test_the_users_own_actions_do_differ() -> None:
-    """Under one recording the changed user acts otherwise, and nobody else does."""
+    """Under one recording the changed user acts otherwise, and no other user does."""
     mdp = random_mdp(2, 2, 3, seed=3)
     model = LinearModel(one_hot_features(2, 2), 3)
     algorithm = PrivateLSVIUCB(model, 12, fixed_updates=8, constants=replace(LIVELY, bonus=0.0))

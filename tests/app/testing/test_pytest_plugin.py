@@ -325,7 +325,7 @@ def test_broken_at_first(dp_audit):
     result.stdout.fnmatch_lines(["*a statistical test that failed is not run again*"])
 
 
-def test_the_plugin_is_silent_and_cheap_where_nobody_uses_it(session: Any, pytester: pytest.Pytester) -> None:
+def test_the_plugin_is_silent_and_cheap_where_it_is_not_used(session: Any, pytester: pytest.Pytester) -> None:
     pytester.makepyfile(test_plain="import sys\ndef test_it(): assert 'numpy' not in sys.modules\n")
     options = ["-p", "no:cacheprovider", "-q"]
     plain = pytester.runpytest_subprocess(*options)

@@ -61,7 +61,7 @@ def test_one_wrong_verdict_is_exit_code_1_and_named(
     small_zoo.clear()
     small_zoo.update(chosen)
     assert shown("text") == 1
-    said = "innocent, and refuted: " if small_zoo[name].innocent else "broken, and not refuted: "
+    said = "correct, and refuted: " if small_zoo[name].innocent else "broken, and not refuted: "
     assert f"{said}{name}." in " ".join(capsys.readouterr().out.split())
 
 

@@ -458,7 +458,7 @@ def test_an_exact_ratio_of_nothing_is_refused(dpaudit: Any, own: Own) -> None:
     refused = dpaudit(*command, "--score", "exact")
     assert (refused.exit_code, refused.stdout) == (2, "")
     assert "nothing was released through the curator" in refused.stderr
-    # A score of the output can speak of it.
+    # A score of the output needs no release.
     assert dpaudit(*command, "--trials", 200).exit_code == 0
 
 

@@ -66,13 +66,13 @@ def test_a_long_ledger_is_shortened_but_never_its_faults(
     for release in ledger.releases:
         longer.append(release)
     wrong = Gaussian(sigma=1.0, sensitivity=L2(1.0))
-    longer.append(Release(label="too dear", mechanism=wrong, claimed=ZCDP(rho=0.1)))
+    longer.append(Release(label="too costly", mechanism=wrong, claimed=ZCDP(rho=0.1)))
     longer.finish()
     path = longer.write("longer.jsonl")
     monkeypatch.setenv("COLUMNS", "120")
     result = dpaudit("verify", path)
     assert result.exit_code == 1
-    assert "too dear" in result.stdout
+    assert "too costly" in result.stdout
     assert "query # (200)" in result.stdout.replace("\n", " ")
     assert "201 releases" in result.stdout
     assert "161 more" in dpaudit("ledger", "show", path).stdout

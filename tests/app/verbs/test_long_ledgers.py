@@ -30,9 +30,9 @@ def long_ledger(tmp_path_factory: pytest.TempPathFactory) -> Write:
     folder = tmp_path_factory.mktemp("long")
 
     def write(
-        number: int, kind: str = "gaussian", *, dear: frozenset[int] = frozenset(), rho: float = 1e6
+        number: int, kind: str = "gaussian", *, costly: frozenset[int] = frozenset(), rho: float = 1e6
     ) -> Path:
-        path = folder / f"{kind}-{number}-{len(dear)}.jsonl"
+        path = folder / f"{kind}-{number}-{len(costly)}.jsonl"
         if path.exists():
             return path
         header = Header(
@@ -45,7 +45,7 @@ def long_ledger(tmp_path_factory: pytest.TempPathFactory) -> Write:
             elif i == number:
                 body = b'{"record":"footer","releases":%d}' % number
             else:
-                scale = repr((0.5 if i in dear else 2.0) + (i + 0.5) / number).encode()
+                scale = repr((0.5 if i in costly else 2.0) + (i + 0.5) / number).encode()
                 noise = (
                     b'"gaussian","sensitivity":{"basis":"proved","norm":"l2","value":1},"sigma":' + scale
                     if kind == "gaussian"
@@ -79,21 +79,24 @@ def test_the_answer_holds_ten_thousand_rows_and_counts_the_rest(answer: Any, lon
 def test_every_release_that_fails_is_found_wherever_it_stands(
     answer: Any, dpaudit: Any, long_ledger: Write
 ) -> None:
-    dear = frozenset([0, 5_000, 11_998, 11_999])
-    path = long_ledger(12_000, dear=dear)
+    costly = frozenset([0, 5_000, 11_998, 11_999])
+    path = long_ledger(12_000, costly=costly)
     status, found = answer("verify", path)
     assert (status, found["verdict"], found["releases_not_proved"]) == (1, "PROVED", 4)
-    assert [row["label"] for row in found["releases"][:5]] == [*(f"step {i}" for i in sorted(dear)), "step 1"]
+    assert [row["label"] for row in found["releases"][:5]] == [
+        *(f"step {i}" for i in sorted(costly)),
+        "step 1",
+    ]
     text = dpaudit("verify", path)
     assert text.exit_code == 1
     assert "12000 releases" in text.stdout.replace("\n", " ")
-    for i in dear:
+    for i in costly:
         assert f"release 'step {i}': claimed 0.125" in text.stdout
     assert len(text.stdout.splitlines()) < 60
 
 
 def test_of_very_many_failures_forty_are_told_and_the_rest_counted(dpaudit: Any, long_ledger: Write) -> None:
-    text = dpaudit("verify", long_ledger(3_000, dear=frozenset(range(2_000))))
+    text = dpaudit("verify", long_ledger(3_000, costly=frozenset(range(2_000))))
     assert text.exit_code == 1
     assert text.stdout.count("release 'step") == 40
     assert "and 1960 more releases" in text.stdout

@@ -101,9 +101,10 @@ def test_verdicts_are_the_certificates() -> None:
     assert "Proof, from the ledger of every release: **PROVED**" in good
     assert "**INCONCLUSIVE**" in good
     assert "No audit was run" in good
-    dear = words(certificate(claim=ZCDP(rho=0.1)))
+    costly = words(certificate(claim=ZCDP(rho=0.1)))
     assert (
-        "Do not rely on this claim. The claim is 0.1-zCDP; the least that can be proved is rho 0.125." in dear
+        "Do not rely on this claim. The claim is 0.1-zCDP; the least that can be proved is rho 0.125."
+        in costly
     )
     own = certificate(Release(label="counts", mechanism=GAUSSIAN, claimed=ZCDP(rho=0.1)))
     assert own.proof is Proof.PROVED
@@ -132,7 +133,7 @@ def test_a_seeded_run_is_not_to_be_published() -> None:
     assert "must not be published" in made
 
 
-def test_what_nobody_stated_is_visible() -> None:
+def test_what_was_not_stated_is_visible() -> None:
     statement = Statement(delta_rationale="less than 1/n", waivers=(), assumptions=("one account a person",))
     text = report_text(certificate(statement=statement), "md")
     assert "| Why this delta | less than 1/n |" in text

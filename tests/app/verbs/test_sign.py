@@ -159,7 +159,7 @@ def test_a_premise_of_the_ledger_cannot_be_left_out(
 def test_a_run_without_noise_carries_no_certificate(
     dpaudit: Invoke, certified: Path, tmp_path: Path, source: str
 ) -> None:
-    """Somebody who edits the header computes every later hash anew; the certificate speaks of the last."""
+    """Somebody who edits the header computes every later hash anew; the certificate names the last."""
     path, key = certified / "ledger.jsonl", tmp_path / "key"
     digest, lines = "", b""
     for line in path.read_text().splitlines():

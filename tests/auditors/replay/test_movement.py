@@ -78,8 +78,8 @@ def stream(step: float) -> Work:
     mechanism = TreeAggregation(sigma=1.0, steps=8, sensitivity=L2(1.5))
 
     def work(x: float, c: Curator) -> Any:
-        opened = c.stream(mechanism, "it", (2,))
-        return [opened.add([k, x * step if k == 2 else 0.0]) for k in range(5)]
+        stream = c.stream(mechanism, "it", (2,))
+        return [stream.add([k, x * step if k == 2 else 0.0]) for k in range(5)]
 
     return work
 
@@ -89,8 +89,8 @@ def stream_of_many_changes(step: float) -> Work:
     mechanism = TreeAggregation(sigma=1.0, steps=8, sensitivity=L2(1.5))
 
     def work(x: float, c: Curator) -> Any:
-        opened = c.stream(mechanism, "it")
-        return [opened.add(x * 1.5 if k < step else 0.0) for k in range(5)]
+        stream = c.stream(mechanism, "it")
+        return [stream.add(x * 1.5 if k < step else 0.0) for k in range(5)]
 
     return work
 
@@ -193,9 +193,9 @@ def opened_or_not(x: float, c: Curator) -> None:
 
 
 def fewer_items(x: float, c: Curator) -> None:
-    opened = c.stream(TreeAggregation(sigma=1.0, steps=8, sensitivity=L2(1)), "it")
+    stream = c.stream(TreeAggregation(sigma=1.0, steps=8, sensitivity=L2(1)), "it")
     for _ in range(3 if x > 0 else 2):
-        opened.add(0.0)
+        stream.add(0.0)
 
 
 def items_swapped_between_streams(x: float, c: Curator) -> None:
@@ -231,11 +231,11 @@ def test_the_path_of_a_stream_may_depend_on_its_own_outputs() -> None:
 
     def work(x: float, c: Curator) -> Any:
         mechanism = TreeAggregation(sigma=1.0, steps=8, sensitivity=L2(1))
-        opened, noisy = c.stream(mechanism, "it"), c.function(PROCESS, lambda t: x * t, "f")
-        total = opened.add(x)
+        stream, noisy = c.stream(mechanism, "it"), c.function(PROCESS, lambda t: x * t, "f")
+        total = stream.add(x)
         for _ in range(4):
             c.release([x], Gaussian(sigma=1.0, sensitivity=L2(1)), label="between")
-            total = opened.add(float(noisy(np.tanh(total) ** 2)))
+            total = stream.add(float(noisy(np.tanh(total) ** 2)))
         return total
 
     assert findings(work) == ()
@@ -247,9 +247,9 @@ def test_users_streams_are_told_apart() -> None:
     def work(x: float, c: Curator) -> None:
         for index in range(2):
             with c.user(index) as user:
-                opened = user.stream(TreeAggregation(sigma=1.0, steps=2, sensitivity=L2(1)), "it")
-                opened.add(x if index == 0 else 1.0)
-                opened.add(1.0)
+                stream = user.stream(TreeAggregation(sigma=1.0, steps=2, sensitivity=L2(1)), "it")
+                stream.add(x if index == 0 else 1.0)
+                stream.add(1.0)
 
     options = {"trust_model": "local", "users": 2}
     assert replay(work, [PAIR], run_options=options).findings == ()

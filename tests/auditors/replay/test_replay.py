@@ -43,7 +43,7 @@ def innocent(data: Any, curator: Curator) -> Any:
     return {"sum": total(data, curator), "n": len(data)}
 
 
-def returns_the_noise_of_nobody(data: Any, curator: Curator) -> Any:
+def returns_public_noise(data: Any, curator: Curator) -> Any:
     return total(data, curator) + curator.public("exploration").normal()
 
 
@@ -88,7 +88,7 @@ def closes_over_what_came_out(data: Any, curator: Curator) -> Any:
 
 INNOCENT = [
     innocent,
-    returns_the_noise_of_nobody,
+    returns_public_noise,
     stops_by_what_came_out,
     asks_until_it_is_positive,
     mutates_in_place,
