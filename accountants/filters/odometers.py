@@ -38,7 +38,7 @@ _LOWEST = 2.0**-20
 
 @dataclass(frozen=True)
 class ExPostLoss:
-    """The loss of all releases so far in this run, valid at all times at once with probability 1 - delta.
+    """The loss of all releases so far, bounded at all times at once with probability at least 1 - delta.
 
     The privacy loss of everything released so far is at most `epsilon`, in nats; delta is the probability,
     over the run's noise, that this ever fails, by the theorem. `spent`, the sum of the releases' own costs,

@@ -105,7 +105,7 @@ class RankOneRidge:
         self.log_growth = np.zeros(horizon)
 
     def __call__(self, step: int, contexts: Array, /) -> tuple[Array, Array]:
-        """Estimates and their deviations, as in `Regress`."""
+        """The estimates and norms that `Regress` describes."""
         variances = ((contexts @ self._inverse[step]) * contexts).sum(axis=1)
         return contexts @ self.estimates[step], np.sqrt(np.maximum(variances, 0.0))
 
