@@ -303,16 +303,18 @@ def _fifty_answers(delta: float) -> float:
     return high
 
 
-def test_their_small_deltas_are_below_the_truth() -> None:
-    """10.34668984 is the truth for q = 0.01, sigma = 1, 1e4 steps at 1e-12; theirs is no upper bound."""
+def test_their_small_deltas_are_not_used() -> None:
+    """10.34668984 is the truth for q = 0.01, sigma = 1, 1e4 steps at 1e-12; theirs is rounding noise.
+
+    It was 10.299, 10.3197 and 10.357 on three processors and versions of numpy.
+    """
     event = dp_event.PoissonSampledDpEvent(0.01, dp_event.GaussianDpEvent(1.0))
     theirs = PLDAccountant().compose(event, 10_000).get_epsilon(1e-12)
-    assert theirs == pytest.approx(10.299, abs=1e-3)
+    assert abs(theirs - 10.34668984) > 1e-3
     ledger = ledger_of((SAMPLED, 10_000))
     ours = proved(ledger, 1e-12)[0].guarantee
     assert isinstance(ours, ApproxDP)
     assert ours.epsilon == pytest.approx(10.34668984, rel=1e-7)
-    assert theirs < ours.epsilon
     assert dp_accounting_check.LEAST_DELTA >= 1e-9
     assert opinion_of(ledger, 1e-12).agrees is None
 
