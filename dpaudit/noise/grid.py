@@ -1,0 +1,126 @@
+"""The public grid on which values and noise come out, and exact values as integers on a grid.
+
+A grid is the multiples of 2^e. Its exponent follows from public numbers alone: from a noise's scale, or from
+the bound on one unit's contribution.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpaudit.errors import InvalidParameter
+
+Array: TypeAlias = NDArray[np.float64]
+
+#: The finest grid: its points are doubles with all their digits.
+FINEST: Final = -1000
+#: Log2 of how many steps a noise's scale has at least, and the bound on a contribution.
+STEPS_IN_SCALE: Final = 32
+STEPS_IN_BOUND: Final = 39
+#: Values stay below 2^62 steps of their noise's grid, so that with the noise they stay below 2^63.
+LOG2_MOST_STEPS: Final = 62
+
+
+def grid(scale: float, where: str = "grid") -> int:
+    """The exponent e for noise of this scale, which lies in [2^(e+32), 2^(e+33)).
+
+    Raises:
+        InvalidParameter: the grid would be finer than 2^-1000.
+    """
+    return _exponent(scale, STEPS_IN_SCALE, f"noise of scale {scale}", where)
+
+
+def grid_of_bound(bound: float, noise: int, where: str = "grid") -> int:
+    """The exponent for contributions of norm at most `bound`, whose sum gets noise on the grid 2^`noise`.
+
+    The bound lies in [2^(e+39), 2^(e+40)): the sum of 2^22 contributions stays below 2^62 steps. Only where
+    the noise exceeds the bound more than 2^59 times is the grid coarser, since `split` reaches 52 bits down.
+
+    Raises:
+        InvalidParameter: the grid would be finer than 2^-1000.
+    """
+    return max(_exponent(bound, STEPS_IN_BOUND, f"a contribution bound of {bound}", where), noise - 52)
+
+
+def _exponent(size: float, steps: int, what: str, where: str) -> int:
+    exponent = math.frexp(size)[1] - 1 - steps
+    if exponent < FINEST:
+        what = f"{what}, for a grid of 2^{exponent}, finer than 2^{FINEST}"
+        why = "doubles on such a grid lose digits"
+        raise InvalidParameter(what, where=where, why=why, remedy="give the values in a smaller unit")
+    return exponent
+
+
+@dataclass(frozen=True)
+class OnGrid:
+    """Exact values: `integers` times 2^`exponent`; int64, or Python's integers where those do not suffice."""
+
+    integers: NDArray[Any]
+    exponent: int
+
+    def to_doubles(self) -> Array:
+        """The nearest doubles, ties to even; infinite past the largest."""
+        if self.integers.dtype == np.int64 and self.exponent >= -1022:
+            # The conversion rounds once; a power of two then changes no digit.
+            with np.errstate(over="ignore"):
+                return np.ldexp(self.integers.astype(np.float64), self.exponent)
+        nearest = [_nearest_double(int(m), self.exponent) for m in self.integers.ravel()]
+        return np.array(nearest, dtype=np.float64).reshape(self.integers.shape)
+
+
+def _nearest_double(m: int, exponent: int) -> float:
+    try:
+        return m / 2**-exponent if exponent < 0 else float(m << exponent)
+    except OverflowError:
+        return math.copysign(math.inf, m)
+
+
+def split(value: Array | OnGrid, exponent: int, where: str = "split") -> tuple[NDArray[np.int64], Array]:
+    """Write every entry as (whole + rest) 2^`exponent`, exactly: an integer and a double in [-1/2, 1/2].
+
+    Args:
+        value: finite doubles, or integers on a grid, of any shape.
+        exponent: as `grid` chose it.
+        where: the release, for errors.
+
+    Returns:
+        whole, below 2^62 in magnitude, and rest, both of the value's shape.
+
+    Raises:
+        InvalidParameter: an entry is 2^62 steps of the grid or more, or has digits so far below the grid that
+            `rest` is no double.
+    """
+    if isinstance(value, OnGrid):
+        whole, rest, kept = _split_integers(value, exponent)
+    else:
+        with np.errstate(over="ignore", under="ignore"):
+            scaled = np.ldexp(value, -exponent)
+            kept = bool((np.ldexp(scaled, exponent) == value)[np.isfinite(scaled)].all())
+        whole = np.rint(scaled)
+        # Exact: a multiple of the last place of `scaled`, and no larger than 1/2.
+        rest = np.subtract(scaled, whole, out=np.zeros_like(scaled), where=np.isfinite(scaled))
+    if bool((np.abs(whole) >= 2**LOG2_MOST_STEPS).any()):
+        what = f"a value of 2^{LOG2_MOST_STEPS + exponent} or more under noise on the grid 2^{exponent}"
+        why = "the noisy value has more digits than can be released"
+        remedy = "release smaller values, or more noise: the grid is 2^-32 to 2^-33 of its scale"
+        raise InvalidParameter(what, where=where, why=why, remedy=remedy)
+    if not kept:
+        what = f"a value with digits far below its noise's grid of 2^{exponent}"
+        remedy = "round the values first, to a public number of digits"
+        raise InvalidParameter(what, where=where, why="it could not be added exactly", remedy=remedy)
+    return whole.astype(np.int64), rest
+
+
+def _split_integers(value: OnGrid, exponent: int) -> tuple[NDArray[Any], Array, bool]:
+    """Whole and rest, and whether every rest is a double."""
+    m, finer = value.integers, exponent - value.exponent
+    if finer <= 0:
+        fits = int(np.abs(m).max(initial=0)) << -finer < 2**LOG2_MOST_STEPS
+        return (m if fits else m.astype(object)) << -finer, np.zeros(m.shape), True
+    if finer > 53:
+        return np.zeros_like(m), np.zeros(m.shape), False
+    whole = (m + (1 << (finer - 1))) >> finer
+    return whole, np.ldexp((m - (whole << finer)).astype(np.float64), -finer), True
