@@ -36,7 +36,7 @@ from dpaudit.mechanisms import (
     TreeAggregation,
     ValueMechanism,
 )
-from dpaudit.mechanisms.randomness import Randomness
+from dpaudit.noise.randomness import Randomness
 
 __all__ = ["Curator", "Filter", "UserCurator"]
 
@@ -106,7 +106,7 @@ class Curator(Admission):
         mechanism.require_fits(query, where)
         if self.ledger.header.trust_model is TrustModel.LOCAL:
             mechanism.require_single(query, count, where)
-        return self._answer(release, query, lambda randomness: mechanism.answer(query, randomness))
+        return self._answer(release, query, lambda randomness: mechanism.sample(query, randomness))
 
     def release_sum(
         self,
@@ -149,9 +149,7 @@ class Curator(Admission):
         if isinstance(clipped, PoissonSampled):
             sampled = clipped
             release = new_release(label, sampled, **stated)
-            return self._answer(
-                release, total, lambda r: sampled.sample(rows, r.generator), exact=sampled.rate * total
-            )
+            return self._answer(release, total, lambda r: sampled.sample(rows, r), exact=sampled.rate * total)
         return self.release(total, clipped, label=label, **stated)
 
     def release_gram(
@@ -242,11 +240,13 @@ class Curator(Admission):
         Returns:
             The index of the chosen candidate.
         """
-        weights = mechanism.log_weights(as_query(scores, label), score_sensitivity)
+        given = as_query(scores, label)
+        weights = mechanism.log_weights(given, score_sensitivity)
+        exactly = given, mechanism.factor(score_sensitivity)
         release = new_release(label, mechanism, **stated)
         best = np.array(float(np.argmax(weights)))
         chosen = self._answer(
-            release, weights, lambda randomness: mechanism.sample(weights, randomness.generator), exact=best
+            release, weights, lambda randomness: mechanism.sample(weights, randomness, exactly), exact=best
         )
         return int(chosen)
 
@@ -304,7 +304,7 @@ class Curator(Admission):
         return self._answer(
             new_release(label, mechanism, **stated),
             query,
-            lambda randomness: mechanism.sample(query, local_scale, randomness.generator),
+            lambda randomness: mechanism.sample(query, local_scale, randomness),
             scale=float(local_scale),
         )
 

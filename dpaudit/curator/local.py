@@ -26,7 +26,8 @@ class UserSchedule:
             ScheduleBroken: the first user did not make it at this place.
         """
         schedule = self._ledger.releases
-        if not self._first and (self._made >= len(schedule) or release != schedule[self._made]):
+        made = self._ledger.line(release)
+        if not self._first and (self._made >= len(schedule) or made != schedule[self._made]):
             raise ScheduleBroken(
                 f"user {self.index} asks for release {self._made + 1}, {release.label!r}, "
                 "which the first user did not make there",

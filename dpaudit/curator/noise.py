@@ -10,7 +10,7 @@ from dpaudit.errors import InvalidParameter, ScheduleBroken
 from dpaudit.ledger.ledger import Noise
 from dpaudit.ledger.releases import Release
 from dpaudit.mechanisms import Answer, Array
-from dpaudit.mechanisms.randomness import Randomness
+from dpaudit.noise.randomness import Randomness
 
 
 @dataclass(frozen=True)
@@ -49,21 +49,22 @@ class NoiseSource(Protocol):
 
 
 class LiveNoise:
-    """Noise drawn from a generator of its own.
+    """Noise drawn for the release alone.
 
     Args:
-        seed: left out, the operating system chooses it, and supplies every bit of the exact samplers;
-            given, the run can be repeated, and whoever knows the seed can subtract the noise.
+        seed: left out, noise is drawn exactly, from bits of the operating system; given, in floating point
+            from a generator of its own: the run can be repeated, and whoever knows the seed can subtract the
+            noise.
     """
 
     def __init__(self, seed: int | np.random.SeedSequence | None = None) -> None:
-        self.description = Noise(source="live", seeded=seed is not None)
         try:
             self._randomness = Randomness.live(seed)
         except (TypeError, ValueError) as error:
             raise InvalidParameter(
                 f"seed {seed!r}: {error}", where="seed", remedy="give a whole number >= 0"
             ) from None
+        self.description = Noise(source="live", sampler=self._randomness.sampler, seeded=seed is not None)
 
     def answer(self, question: Question) -> Array:
         """The answer with noise of the release's mechanism."""

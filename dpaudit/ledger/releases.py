@@ -1,10 +1,11 @@
 """One line of the ledger: a noisy release, its mechanism and its place in the composition."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, Strict, model_validator
 
 from dpaudit.claims.guarantees import Guarantee
+from dpaudit.errors import InvalidParameter
 from dpaudit.mechanisms import Mechanism
 from dpaudit.models import Count, Model
 
@@ -34,7 +35,17 @@ class Release(Model):
     #: The part of a split this release touches; left out, all records. A bare name in a ledger file means
     #: that part of the ledger's only split, made by position.
     partition: Annotated[Partition | None, BeforeValidator(_from_name)] = None
+    #: The outputs are multiples of 2^grid; left out where noise was drawn in floating point, or on no grid.
+    grid: Annotated[int, Strict()] | None = None
     claimed: Guarantee | None = None  # what the author claims for the `count` runs together
+
+    @model_validator(mode="after")
+    def _grid_is_the_mechanisms(self) -> Self:
+        if self.grid is not None and self.grid != self.mechanism.grid:
+            what = f"the grid 2^{self.grid} for noise whose grid is 2^{self.mechanism.grid}"
+            why = "a grid that does not follow from the mechanism alone may depend on the data"
+            raise InvalidParameter(what, where="Release.grid", why=why, remedy="leave the grid out")
+        return self
 
     def to_json(self) -> dict[str, Any]:
         """The ledger's record of this release, without its hash."""

@@ -67,11 +67,12 @@ class OnGrid:
             # The conversion rounds once; a power of two then changes no digit.
             with np.errstate(over="ignore"):
                 return np.ldexp(self.integers.astype(np.float64), self.exponent)
-        nearest = [_nearest_double(int(m), self.exponent) for m in self.integers.ravel()]
+        nearest = [nearest_double(int(m), self.exponent) for m in self.integers.ravel()]
         return np.array(nearest, dtype=np.float64).reshape(self.integers.shape)
 
 
-def _nearest_double(m: int, exponent: int) -> float:
+def nearest_double(m: int, exponent: int) -> float:
+    """The double nearest to m 2^exponent, ties to even; infinite past the largest."""
     try:
         return m / 2**-exponent if exponent < 0 else float(m << exponent)
     except OverflowError:
