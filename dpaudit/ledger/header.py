@@ -138,7 +138,11 @@ class LedgerFacts:
 
 def encode(previous: str, record: dict[str, Any]) -> tuple[bytes, str]:
     """One line of the file and its hash: the record's canonical JSON with the hash as last field."""
-    canonical = canonical_bytes(record)
+    return with_hash(previous, canonical_bytes(record))
+
+
+def with_hash(previous: str, canonical: bytes) -> tuple[bytes, str]:
+    """As `encode`, for a record in its canonical JSON."""
     digest = chained(previous, canonical)
     return canonical[:-1] + f',"hash":"{digest}"}}\n'.encode(), digest
 

@@ -11,7 +11,7 @@ from typing import Any, Self
 from dpaudit.errors import RecordAfterFooter
 from dpaudit.ledger.file import LedgerStream
 from dpaudit.ledger.files import LedgerSink, replace_file
-from dpaudit.ledger.header import Header, LedgerFacts, Noise, canonical_bytes, encode
+from dpaudit.ledger.header import Header, LedgerFacts, Noise, canonical_bytes, encode, with_hash
 from dpaudit.ledger.releases import Release
 
 __all__ = ["Header", "Ledger", "LedgerFacts", "Noise", "encode"]
@@ -30,7 +30,7 @@ class Ledger(LedgerFacts):
         #: The same as a tuple, made when it is asked for and kept until the next release.
         self._tuple: tuple[Release, ...] | None = None
         self._sink = sink
-        self._put(header.to_json())
+        self._put(canonical_bytes(header.to_json()))
 
     @property
     def releases(self) -> tuple[Release, ...]:
@@ -47,14 +47,14 @@ class Ledger(LedgerFacts):
         if self.complete:
             late, where = f"release {release.label!r} after the end of the ledger", self.place
             raise RecordAfterFooter(late, where=where, remedy="start a new run for a new release")
-        self._put(release.to_json())
+        self._put(release.canonical())
         self._releases.append(release)
         self._tuple = None
 
     def finish(self) -> None:
         """Write the footer. A ledger without it is readable, never certifiable."""
         if not self.complete:
-            self._put(self._footer())
+            self._put(canonical_bytes(self._footer()))
             if self._sink is not None:
                 self._sink.finish()
             self.complete = True
@@ -66,11 +66,11 @@ class Ledger(LedgerFacts):
 
     def lines(self) -> Iterator[bytes]:
         """The file's lines, each ending in a newline."""
-        releases = (release.to_json() for release in self._releases)
-        footer = [self._footer()] if self.complete else []
+        header, footer = (canonical_bytes(record) for record in (self.header.to_json(), self._footer()))
+        releases = (release.canonical() for release in self)
         previous = ""
-        for record in chain([self.header.to_json()], releases, footer):
-            line, previous = self._encoded(previous, record)
+        for canonical in chain([header], releases, [footer] if self.complete else []):
+            line, previous = self._line(previous, canonical)
             yield line
 
     def write(self, path: str | Path) -> Path:
@@ -98,11 +98,11 @@ class Ledger(LedgerFacts):
     def _footer(self) -> dict[str, Any]:
         return {"record": "footer", "releases": len(self._releases)}
 
-    def _put(self, record: dict[str, Any]) -> None:
-        line, digest = self._encoded(self._hash, record)
+    def _put(self, canonical: bytes) -> None:
+        line, digest = self._line(self._hash, canonical)
         if self._sink is not None:
             self._sink.write(line)
         self._hash = digest
 
-    def _encoded(self, previous: str, record: dict[str, Any]) -> tuple[bytes, str]:
-        return encode(previous, record) if self.hashed else (canonical_bytes(record) + b"\n", "")
+    def _line(self, previous: str, canonical: bytes) -> tuple[bytes, str]:
+        return with_hash(previous, canonical) if self.hashed else (canonical + b"\n", "")
