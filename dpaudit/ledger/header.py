@@ -11,6 +11,7 @@ from dpaudit.claims.claims import Claim
 from dpaudit.claims.guarantees import Guarantee
 from dpaudit.claims.relations import Neighbouring, TrustModel
 from dpaudit.errors import InvalidParameter, NotCertifiable
+from dpaudit.ledger.numbers import canonical_json
 from dpaudit.mechanisms import FLOATING_POINT_SAMPLER, Sampler
 from dpaudit.models import Count, Model, Parameters
 
@@ -150,7 +151,7 @@ def with_hash(previous: str, canonical: bytes) -> tuple[bytes, str]:
 def canonical_bytes(record: dict[str, Any]) -> bytes:
     """A record's canonical JSON; raises `InvalidParameter` for what JSON cannot hold."""
     try:
-        return rfc8785.dumps(record)
+        return canonical_json(record)
     except (rfc8785.CanonicalizationError, ValueError, RecursionError) as error:
         what, label = f"a record that JSON cannot hold: {error}", record.get("label", record["record"])
         remedy = "public parameters are strings, booleans, finite numbers, lists and objects of them"

@@ -3,11 +3,11 @@
 import functools
 from typing import Annotated, Any, Literal
 
-import rfc8785
 from pydantic import BeforeValidator, Field
 
 from dpaudit.claims.guarantees import AnyGuarantee, Guarantee
 from dpaudit.ledger.header import canonical_bytes
+from dpaudit.ledger.numbers import canonical_json
 from dpaudit.mechanisms import AnyMechanism, Mechanism
 from dpaudit.models import Count, Model
 
@@ -47,7 +47,7 @@ class Release(Model):
         """The record's canonical JSON; raises `InvalidParameter` as `canonical_bytes`."""
         try:
             before, after = _around_label(self.mechanism, self.count, self.partition, self.claimed)
-            return before + rfc8785.dumps(self.label) + after
+            return before + canonical_json(self.label) + after
         except (ValueError, TypeError, RecursionError):  # no JSON, or not hashable: the long way decides
             return canonical_bytes(self.to_json())
 
@@ -59,6 +59,6 @@ def _around_label(
     """What stands in a record before and after its label: in many releases of a run, all but the label."""
     release = Release(label="label", mechanism=mechanism, count=count, partition=partition, claimed=claimed)
     record = release.to_json()
-    before = rfc8785.dumps({name: value for name, value in record.items() if name < "label"})
-    after = rfc8785.dumps({name: value for name, value in record.items() if name > "label"})
+    before = canonical_json({name: value for name, value in record.items() if name < "label"})
+    after = canonical_json({name: value for name, value in record.items() if name > "label"})
     return before[:-1] + b',"label":', b"," + after[1:]
