@@ -11,6 +11,7 @@ from dpaudit.ledger.ledger import Noise
 from dpaudit.ledger.releases import Release
 from dpaudit.mechanisms import Answer, Array
 from dpaudit.mechanisms.randomness import Randomness
+from dpaudit.noise.bits import NeverCopied
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ class NoiseSource(Protocol):
         """The output of one question."""
 
 
-class LiveNoise:
+class LiveNoise(NeverCopied):
     """Noise drawn from a generator of its own.
 
     Args:
