@@ -19,6 +19,7 @@ from dpaudit.errors import InvalidParameter, ScheduleBroken
 from dpaudit.ledger.ledger import Ledger
 from dpaudit.ledger.releases import Partition, Release
 from dpaudit.mechanisms import AnyMechanism, Array
+from dpaudit.noise.bits import NeverCopied
 
 _CORE = str(Path(__file__).parent)
 
@@ -42,7 +43,7 @@ class Filter(Protocol):
         """Charge one release; raises `BudgetExceeded`, and charges nothing, where too little is left."""
 
 
-class Admission:
+class Admission(NeverCopied):
     """The noise, the ledger and, if there is one, the budget of one run.
 
     Args:

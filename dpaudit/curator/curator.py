@@ -36,7 +36,9 @@ from dpaudit.mechanisms import (
     TreeAggregation,
     ValueMechanism,
 )
+from dpaudit.noise.grid import FINEST, OnGrid, grid_of_bound
 from dpaudit.noise.randomness import Randomness
+from dpaudit.noise.sums import gram, total
 
 __all__ = ["Curator", "Filter", "UserCurator"]
 
@@ -68,7 +70,7 @@ class Curator(Admission):
 
     def release(
         self,
-        value: ArrayLike,
+        value: ArrayLike | OnGrid,
         mechanism: AnyMechanism,
         *,
         label: str,
@@ -79,7 +81,8 @@ class Curator(Admission):
         """Release a vector, a matrix or a number through a mechanism.
 
         Args:
-            value: the query's answer; with ``count`` > 1 its first axis runs over the repetitions.
+            value: the query's answer, in doubles or exactly; with ``count`` > 1 its first axis runs over the
+                repetitions.
             mechanism: one that answers values, whose sensitivity is that of one repetition.
             label: what this is, in the ledger.
             count: how many repetitions `value` holds.
@@ -101,12 +104,13 @@ class Curator(Admission):
             remedy = f"release through curator.{method}, or use a mechanism that adds noise to values"
             raise InvalidParameter(what, where=where, why="it cannot answer a value by itself", remedy=remedy)
         release = new_release(label, mechanism, count, partition=partition, claimed=claimed)
-        query = as_query(value, label)
+        query = as_query(value.to_doubles() if isinstance(value, OnGrid) else value, label)
         require_count(query, count, label)
         mechanism.require_fits(query, where)
         if self.ledger.header.trust_model is TrustModel.LOCAL:
             mechanism.require_single(query, count, where)
-        return self._answer(release, query, lambda randomness: mechanism.sample(query, randomness))
+        exactly = value if isinstance(value, OnGrid) else query
+        return self._answer(release, query, lambda randomness: mechanism.sample(exactly, randomness))
 
     def release_sum(
         self,
@@ -120,7 +124,11 @@ class Curator(Admission):
     ) -> Array:
         """Clip each unit's contribution, sum them and release the sum.
 
-        The ledger then says that the sensitivity holds because every contribution was ``clipped``.
+        The ledger then says that the sensitivity holds because every contribution was ``clipped``. That is
+        true of the machine's numbers. Each entry is rounded towards zero to a grid given by the bound
+        and the noise alone. Each row's norm is at most the bound, compared as integers, and rounding towards
+        zero never lengthens a row. The integers are added exactly, so that a row contributes itself, whatever
+        the order and the number of the others, and two neighbouring sums differ by one such row, or two.
 
         Args:
             contributions: [n, ...], one row per unit of privacy.
@@ -138,19 +146,25 @@ class Curator(Admission):
             InvalidParameter: the bound is not positive.
         """
         clipped, norm = self._bounded(mechanism, bound, acute=nonnegative, label=label)
+        exponent = grid_of_bound(bound, _grid(mechanism), f"release {label!r}")
         rows = clip_rows(
             doubles(contributions, f"release {label!r}"),
             bound,
             norm,
+            max(exponent, 0) if mechanism.integer_noise else exponent,
             nonnegative=nonnegative,
-            whole=mechanism.integer_noise,
         )
-        total = rows.sum(axis=0)
+        summed = total(rows)
         if isinstance(clipped, PoissonSampled):
             sampled = clipped
-            release = new_release(label, sampled, **stated)
-            return self._answer(release, total, lambda r: sampled.sample(rows, r), exact=sampled.rate * total)
-        return self.release(total, clipped, label=label, **stated)
+            query = as_query(summed.to_doubles(), label)
+            return self._answer(
+                new_release(label, sampled, **stated),
+                query,
+                lambda randomness: sampled.sample(rows, randomness),
+                exact=sampled.rate * query,
+            )
+        return self.release(summed, clipped, label=label, **stated)
 
     def release_gram(
         self,
@@ -186,10 +200,9 @@ class Curator(Admission):
             why = "the squared bound is the Euclidean norm of an outer product and no other"
             remedy = "use a symmetric-gaussian mechanism, with its sensitivity in the Frobenius norm"
             raise InvalidParameter(what, where=f"release {label!r}", why=why, remedy=remedy)
-        rows = clip_rows(np.asarray(vectors, dtype=np.float64), bound, "l2")
-        gram = rows.T @ rows
-        symmetric = (gram + gram.T) / 2  # to the last bit, as the mechanism asks
-        return self.release(symmetric, clipped, label=label, **stated)
+        exponent = grid_of_bound(bound, _grid(mechanism), f"release {label!r}", degree=2)
+        rows = clip_rows(np.asarray(vectors, dtype=np.float64), bound, "l2", exponent)
+        return self.release(gram(rows), clipped, label=label, **stated)
 
     def release_counts(
         self,
@@ -216,7 +229,8 @@ class Curator(Admission):
             The noisy table, of `shape`.
         """
         clipped, norm = self._bounded(mechanism, bound, acute=True, label=label)
-        table = count_cells(cells, shape, bound, norm, whole=mechanism.integer_noise)
+        exponent = min(grid_of_bound(bound, _grid(mechanism), f"release {label!r}"), 0)
+        table = count_cells(cells, shape, bound, norm, 0 if mechanism.integer_noise else exponent)
         return self.release(table, clipped, label=label, **stated)
 
     def select(
@@ -412,3 +426,7 @@ class UserCurator(Curator):
         if self._schedule.take(release):
             self._everyone.charge(release)
         return next(self._numbers)
+
+
+def _grid(mechanism: AnyMechanism) -> int:
+    return FINEST if mechanism.grid is None else mechanism.grid

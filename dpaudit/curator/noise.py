@@ -10,6 +10,7 @@ from dpaudit.errors import InvalidParameter, ScheduleBroken
 from dpaudit.ledger.ledger import Noise
 from dpaudit.ledger.releases import Release
 from dpaudit.mechanisms import Answer, Array
+from dpaudit.noise.bits import NeverCopied
 from dpaudit.noise.randomness import Randomness
 
 
@@ -48,7 +49,7 @@ class NoiseSource(Protocol):
         """The output of one question."""
 
 
-class LiveNoise:
+class LiveNoise(NeverCopied):
     """Noise drawn for the release alone.
 
     Args:

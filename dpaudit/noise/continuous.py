@@ -54,7 +54,9 @@ class Law:
 
 
 #: Its steepness is Mills' ratio u/phi(z), which is at most sqrt(pi/2) = 1.2533 for u <= 1/2.
-NORMAL = Law(lambda u: scipy.special.ndtri(u), lambda u: -flint().arb(2).sqrt() * (2 * u).erfcinv(), 1.254)
+NORMAL = Law(
+    lambda u: np.asarray(scipy.special.ndtri(u)), lambda u: -flint().arb(2).sqrt() * (2 * u).erfcinv(), 1.254
+)
 LAPLACE = Law(lambda u: np.log(u + u), lambda u: (2 * u).log(), 1.0)
 
 

@@ -33,16 +33,18 @@ def grid(scale: float, where: str = "grid") -> int:
     return _exponent(scale, STEPS_IN_SCALE, f"noise of scale {scale}", where)
 
 
-def grid_of_bound(bound: float, noise: int, where: str = "grid") -> int:
-    """The exponent for contributions of norm at most `bound`, whose sum gets noise on the grid 2^`noise`.
+def grid_of_bound(bound: float, noise: int, where: str = "grid", *, degree: int = 1) -> int:
+    """The exponent for contributions of norm at most `bound` to a sum that gets noise on the grid 2^`noise`.
 
-    The bound lies in [2^(e+39), 2^(e+40)): the sum of 2^22 contributions stays below 2^62 steps. Only where
-    the noise exceeds the bound more than 2^59 times is the grid coarser, since `split` reaches 52 bits down.
+    The bound lies in [2^(e+39), 2^(e+40)): the sum of 2^22 contributions stays below 2^62 steps. The grid is
+    coarser only where products of `degree` of its points would lie more than 52 bits below the noise's, which
+    is as far down as `split` reaches.
 
     Raises:
         InvalidParameter: the grid would be finer than 2^-1000.
     """
-    return max(_exponent(bound, STEPS_IN_BOUND, f"a contribution bound of {bound}", where), noise - 52)
+    exponent = _exponent(bound, STEPS_IN_BOUND, f"a contribution bound of {bound}", where)
+    return max(exponent, -((52 - noise) // degree))
 
 
 def _exponent(size: float, steps: int, what: str, where: str) -> int:

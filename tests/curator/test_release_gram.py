@@ -38,7 +38,11 @@ def released(vectors: Array, bound: float, neighbouring: str = "replace-one") ->
 def test_the_sum_of_outer_products_symmetric_to_the_last_bit() -> None:
     x = np.random.default_rng(0).normal(size=(500, 3))
     gram, sensitivity = released(x, 10.0)
-    np.testing.assert_allclose(gram, sum(np.outer(row, row) for row in x), rtol=1e-12)
+    # An entry loses less than a step of 2^-36 to rounding, a product of two less than 20 such steps.
+    np.testing.assert_allclose(gram, sum(np.outer(row, row) for row in x), rtol=0, atol=500 * 20 * 2.0**-36)
+    steps = np.trunc(x * 2.0**36).astype(np.int64).tolist()
+    exact = [[sum(row[i] * row[j] for row in steps) / 2**72 for j in range(3)] for i in range(3)]
+    assert gram.tolist() == exact
     assert np.array_equal(gram, gram.T)
     assert sensitivity.basis == "clipped"
 

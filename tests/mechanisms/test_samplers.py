@@ -28,6 +28,7 @@ from dpaudit.mechanisms import (
     TreeAggregation,
 )
 from dpaudit.noise.bits import SeededBits
+from dpaudit.noise.grid import OnGrid
 from dpaudit.noise.randomness import ExactRandomness, Randomness, SeededRandomness
 
 ALARM = 1e-6
@@ -169,12 +170,12 @@ def test_smooth_gaussian_takes_the_scale_of_the_moment(draws: Randomness) -> Non
 
 def test_poisson_sampling_rate_and_inner_noise(draws: Randomness) -> None:
     mechanism = PoissonSampled(rate=0.3, mechanism=Gaussian(sigma=1e-9, sensitivity=L2(1)))
-    rows = np.ones((1000, 1))
+    rows = OnGrid(np.ones((1000, 1), dtype=np.int64), 0)
     sampled = sum(round(float(mechanism.sample(rows, draws)[0])) for _ in range(N // 1000))
     assert stats.binomtest(sampled, N, 0.3).pvalue > ALARM
     assert all(stats.binomtest(sampled, N, 0.3 * off).pvalue < ALARM for off in OFF)
     noisy = PoissonSampled(rate=0.5, mechanism=Laplace(scale=2.0, sensitivity=L1(1)))
-    noise = noisy.sample(np.zeros((4, N)), draws)
+    noise = noisy.sample(OnGrid(np.zeros((4, N), dtype=np.int64), 0), draws)
     assert laplace_p(noise, 2.0) > ALARM
     assert all(laplace_p(noise, 2.0 * off) < ALARM for off in OFF)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -13,9 +15,12 @@ from dpaudit import L1, L2, Curator, Gaussian, Laplace, Neighbouring, NoNoise
 from dpaudit.claims.relations import Neighbouring as Relation
 from dpaudit.curator.clipping import clip_rows
 from dpaudit.ledger.ledger import Header, Ledger
+from dpaudit.noise.grid import grid_of_bound
 
-# Sums are rounded: by at most (number of rows) * 2^-53 of the rows' norms.
-SLACK = 1 + 1e-12
+# The exact sums are rounded to doubles, and so is their difference, its norm and what is allowed.
+SLACK = 1 + 1e-14
+#: Noise so fine that the grid of the sum follows from the bound alone.
+FINE = -1000
 ENTRY = st.floats(allow_nan=True, allow_infinity=True) | st.floats(-3, 3)
 BOUND = st.sampled_from([1e-150, 0.3, 1.0, 1e3, 1e150])
 ROWS = arrays(np.float64, st.tuples(st.integers(1, 5), st.integers(1, 4)), elements=ENTRY)
@@ -82,22 +87,41 @@ def test_no_row_changes_a_clipped_sum_by_more_than_the_ledgers_sensitivity(
     assert length(norm, sums[0] - sums[1]) <= allowed * SLACK
 
 
+def exact_norm(norm: str, row: list[Fraction]) -> Fraction:
+    """The norm, or its square."""
+    return sum(map(abs, row), Fraction(0)) if norm == "l1" else sum((x * x for x in row), Fraction(0))
+
+
 @given(ROWS, BOUND, st.sampled_from(["l1", "l2"]), st.booleans())
-def test_clipping_keeps_short_rows_and_the_direction_of_long_ones(
+def test_clipping_rounds_short_rows_towards_zero_and_keeps_the_direction_of_long_ones(
     rows: Any, bound: float, norm: Any, nonnegative: bool
 ) -> None:
-    clipped = clip_rows(rows, bound, norm, nonnegative=nonnegative)
-    for given_row, row in zip(rows, clipped, strict=True):
+    exponent = grid_of_bound(bound, FINE)
+    step, limit = Fraction(2) ** exponent, Fraction(bound) ** (1 if norm == "l1" else 2)
+    clipped = clip_rows(rows, bound, norm, exponent, nonnegative=nonnegative)
+    assert clipped.exponent == exponent
+    for given_row, found in zip(rows, clipped.integers, strict=True):
+        row = [int(m) * step for m in found]
+        assert exact_norm(norm, row) <= limit
         if not np.isfinite(given_row).all():
-            assert not row.any()
+            assert not any(row)
             continue
-        kept = np.maximum(given_row, 0.0) if nonnegative else given_row
-        largest = np.abs(kept).max(initial=0.0)
-        if largest <= bound * 1e-2:
-            assert np.array_equal(row, kept)
-        if largest > bound:
-            assert abs(length(norm, row) / bound - 1) < 1e-12
-            np.testing.assert_allclose(row / np.abs(row).max(), kept / largest, rtol=1e-12, atol=1e-100)
+        kept = [Fraction(max(x, 0.0) if nonnegative else x) for x in given_row.tolist()]
+        if exact_norm(norm, kept) <= limit * (1 - Fraction(1, 2**40)):
+            assert row == [math.trunc(x / step) * step for x in kept]
+        if exact_norm(norm, kept) > limit:
+            for x, m in zip(kept, found.tolist(), strict=True):
+                scaled = x * Fraction(bound) / root(norm, exact_norm(norm, kept))
+                assert abs(m * step - scaled) <= 2 * step + abs(scaled) * Fraction(1, 2**45)
+                assert m * scaled >= 0
+
+
+def root(norm: str, size: Fraction) -> Fraction:
+    """The norm from `exact_norm`, relatively to 2^-100."""
+    if norm == "l1":
+        return size
+    scale = 2 ** (max(size.denominator.bit_length() - size.numerator.bit_length(), 0) + 200)
+    return Fraction(math.isqrt(size.numerator * scale**2 // size.denominator), scale)
 
 
 @given(
@@ -117,5 +141,7 @@ def test_counts_are_the_sum_of_one_hot_tables(cells: Any, bound: float, norm: st
     dense = exact(Neighbouring.REPLACE_ONE)
     one = sparse.release_counts(cells, shape=(2, 3), bound=bound, mechanism=mechanism, label="x")
     two = dense.release_sum(tables, bound=bound, mechanism=mechanism, label="x", nonnegative=True)
-    np.testing.assert_allclose(one, two, rtol=1e-12, atol=1e-12)
+    # A unit past the bound is scaled on the grid in one form, and rounded to it in the other.
+    steps = np.ceil(cells.shape[1] * len(cells) + 1) * 2.0 ** grid_of_bound(bound, FINE)
+    np.testing.assert_allclose(one, two, rtol=0, atol=float(steps))
     assert sparse.ledger.releases == dense.ledger.releases
