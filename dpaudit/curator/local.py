@@ -25,8 +25,7 @@ class UserSchedule:
         Raises:
             ScheduleBroken: the first user did not make it at this place.
         """
-        made = self._ledger.line(release)
-        if not self._first and made not in self._ledger.releases[self._made : self._made + 1]:
+        if not self._first and release not in self._ledger.releases[self._made : self._made + 1]:
             raise ScheduleBroken(
                 f"user {self.index} asks for release {self._made + 1}, {release.label!r}, "
                 "which the first user did not make there",

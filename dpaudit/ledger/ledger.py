@@ -59,18 +59,11 @@ class Ledger(LedgerFacts):
         if self.complete:
             late, where = f"release {release.label!r} after the end of the ledger", self.place
             raise RecordAfterFooter(late, where=where, remedy="start a new run for a new release")
-        release = self.line(release)
         self._put(release.canonical())
         self.number += 1
         if self._sink is None:
             self._releases.append(release)
         self._tuple = None
-
-    def line(self, release: Release) -> Release:
-        """A release as this ledger writes it: with its grid, where the run's noise comes out on grids."""
-        if not self.header.noise.on_grid or release.mechanism.grid is None:
-            return release
-        return release.model_copy(update={"grid": release.mechanism.grid})
 
     def finish(self) -> None:
         """Write the footer. A ledger without it is readable, never certifiable."""

@@ -109,23 +109,20 @@ def floors(
     for start in range(0, len(offset), _CHUNK):
         near = offset[start : start + _CHUNK]
         words = bits.words(len(near))
-        negative = words.view(np.int64) < 0
-        u = (words & _LOW).view(np.int64).astype(np.float64) * 2.0**-WORD
-        with np.errstate(divide="ignore", invalid="ignore"):  # u = 0 has too few bits, and is settled below
-            away = law.quantile(u) * -scale.steps
-            # u is known up to 2^-64, and was rounded to 53 bits.
-            error = law.steepness * scale.steps * (2.0**-WORD / u + 2.0**-52)
-            error += MARGIN * away + OFFSET_MARGIN
-            at = near + away if mirrored else near + np.where(negative, -away, away)
-            lowest = np.floor(at - error)
-            undecided = ~((lowest == np.floor(at + error)) & (u > 2.0**-44))
+        # Where the bits are 0, or nearly, they are too few, and the draw is settled below.
+        u = np.maximum((words & _LOW).view(np.int64) * 2.0**-WORD, 2.0**-WORD)
+        away = law.quantile(u) * -scale.steps
+        # u is known up to 2^-64, and was rounded to 53 bits.
+        error = law.steepness * scale.steps * (2.0**-WORD / u + 2.0**-52) + (MARGIN * away + OFFSET_MARGIN)
+        # A word's first bit is the sign of the double that has the same bits.
+        at = near + (away if mirrored else np.copysign(away, words.view(np.float64)))
+        lowest = np.floor(at - error)
+        undecided = (lowest != np.floor(at + error)) | (u < 2.0**-44)
         part = result[start : start + _CHUNK]
-        if undecided.any():
-            lowest[undecided] = 0.0
         part[:] = lowest
         if mirrored:
-            np.negative(part, out=part, where=negative)
-        for i in np.flatnonzero(undecided).tolist():
+            np.negative(part, out=part, where=words.view(np.int64) < 0)
+        for i in undecided.nonzero()[0].tolist():
             at_it = functools.partial(exactly, start + i)
             part[i] = _settle(bits, law, scale, int(words[i]), at_it, mirrored=mirrored)
     return result
@@ -237,12 +234,14 @@ def nearest_doubles(bits: Bits, value: Array, scale: float) -> Array:
     """
     noisy = []
     for entry in value.ravel().tolist():
-        signed = scale if bits.take(1) else -scale
+        word = bits.take(2 * WORD)  # a sign, and a number in [0, 1/2)
+        signed = scale if word >> (2 * WORD - 1) else -scale
 
         def decision(u: Ball, v: float = entry, signed: float = signed) -> float | None:
             return _nearest(exact(v) + exact(signed) * NORMAL.ball(u))
 
-        noisy.append(float(Uniform(bits, 0, 1).decide(decision)))
+        uniform = Uniform(bits, word & (2 ** (2 * WORD - 1) - 1), 2 * WORD)
+        noisy.append(float(uniform.decide(decision)))
     return np.array(noisy, dtype=np.float64).reshape(value.shape)
 
 

@@ -99,10 +99,13 @@ class ExactPath(Path[int]):
     earlier normal numbers, whose bits are kept and extended whenever a cell of the grid is undecided.
     """
 
-    def __init__(self, bits: Bits, sigma: float, beta: float, shape: tuple[int, ...]) -> None:
+    def __init__(
+        self, bits: Bits, sigma: float, beta: float, shape: tuple[int, ...], where: str = "function"
+    ) -> None:
         super().__init__(sigma, beta, shape)
         self._bits = bits
-        self._grid = grid(sigma, "function")
+        self._where = where
+        self._grid = grid(sigma, where)
         self._digits = 2 * WORD
         #: Of every point in the order of drawing: the point, its neighbours then, its own uniform numbers.
         self._points: list[tuple[float, float | None, float | None, list[tuple[int, Uniform]]]] = []
@@ -111,7 +114,7 @@ class ExactPath(Path[int]):
 
     def at(self, point: float, value: Array) -> Array:
         """As `Path.at`."""
-        whole, rest = split(value, self._grid, "function")
+        whole, rest = split(value, self._grid, self._where)
         if point not in self._drawn:
             left, right = self._neighbours(point)
             self._drawn[point] = len(self._points)

@@ -26,6 +26,8 @@ from dpaudit.noise.paths import ExactPath, FloatPath, Path
 Sampler = Literal["numpy-float64", "opendp-discrete", "dpaudit-exact"]
 #: Real-valued noise in floating point, discrete noise exactly.
 FLOATING_POINT_SAMPLER: Final = "numpy-float64"
+#: Where an error occurred, until the release is known.
+OF_NOISE: Final = "noise"
 #: All noise exactly, rounded on a public grid.
 EXACT_SAMPLER: Final = "dpaudit-exact"
 
@@ -108,15 +110,15 @@ class ExactRandomness(Randomness):
 
     def gaussian(self, value: Array | OnGrid, sigma: float) -> Array:
         """As `Randomness.gaussian`."""
-        return continuous.gaussian(self._bits, value, sigma, "gaussian").to_doubles()
+        return continuous.gaussian(self._bits, value, sigma, OF_NOISE).to_doubles()
 
     def laplace(self, value: Array | OnGrid, scale: float) -> Array:
         """As `Randomness.laplace`."""
-        return continuous.laplace(self._bits, value, scale, "laplace").to_doubles()
+        return continuous.laplace(self._bits, value, scale, OF_NOISE).to_doubles()
 
     def symmetric(self, value: Array | OnGrid, sigma: float) -> Array:
         """As `Randomness.symmetric`."""
-        return continuous.symmetric(self._bits, value, sigma, "symmetric").to_doubles()
+        return continuous.symmetric(self._bits, value, sigma, OF_NOISE).to_doubles()
 
     def scaled_by_data(self, value: Array, scale: float) -> Array:
         """As `Randomness.scaled_by_data`; the real sum is rounded to the nearest double."""
@@ -124,7 +126,7 @@ class ExactRandomness(Randomness):
 
     def path(self, sigma: float, beta: float, shape: tuple[int, ...]) -> ExactPath:
         """As `Randomness.path`."""
-        return ExactPath(self._bits, sigma, beta, shape)
+        return ExactPath(self._bits, sigma, beta, shape, OF_NOISE)
 
     def total(self, first: Array | OnGrid, *others: Array | OnGrid) -> OnGrid:
         """As `Randomness.total`: without rounding."""

@@ -169,7 +169,7 @@ def test_smooth_gaussian_takes_the_scale_of_the_moment(draws: Randomness) -> Non
 
 
 def test_poisson_sampling_rate_and_inner_noise(draws: Randomness) -> None:
-    mechanism = PoissonSampled(rate=0.3, mechanism=Gaussian(sigma=1e-9, sensitivity=L2(1)))
+    mechanism = PoissonSampled(rate=0.3, mechanism=Gaussian(sigma=1e-3, sensitivity=L2(1)))
     rows = OnGrid(np.ones((1000, 1), dtype=np.int64), 0)
     sampled = sum(round(float(mechanism.sample(rows, draws)[0])) for _ in range(N // 1000))
     assert stats.binomtest(sampled, N, 0.3).pvalue > ALARM

@@ -71,10 +71,14 @@ def test_levels_are_exact_where_floating_logarithms_are_not() -> None:
 
 
 def test_memory_grows_with_the_logarithm() -> None:
-    tree = Tree(TreeAggregation(sigma=1.0, steps=5000, sensitivity=L2(1)), ())
+    tree, randomness = (
+        Tree(TreeAggregation(sigma=1.0, steps=5000, sensitivity=L2(1)), ()),
+        SeededRandomness(0),
+    )
     for _ in range(5000):
         tree.push(np.zeros(()))
-    assert len(tree._sums) == len(tree._noise) == 13
+        tree.noisy(randomness)
+    assert len(tree._sums) == len(tree._totals) == len(tree._noisy) == 13
     with pytest.raises(InvalidParameter):
         tree.push(np.zeros(()))
 

@@ -249,14 +249,11 @@ def test_a_private_scale_is_rounded_to_the_nearest_double() -> None:
     bits = Scripted([], seed=6)
     found = continuous.nearest_doubles(bits, np.array([0.1, -1e5, 1e-300]), 0.7)
     for v, out in zip((0.1, -1e5, 1e-300), found.tolist(), strict=True):
-        sign, width = bits.taken.pop(0)
-        assert width == 1
-        first, width = bits.taken.pop(0)
-        while bits.taken and bits.taken[0][1] != 1:
-            more, by = bits.taken.pop(0)
-            first, width = first << by | more, width + by
+        word, width = bits.taken.pop(0)
+        assert width == 128
+        sign, first = word >> 127, word & (2**127 - 1)
         with mpmath.workdps(80):
-            z = mpmath.sqrt(2) * mpmath.erfinv(2 * mpmath.mpf(first) / 2 ** (width + 1) - 1)
+            z = mpmath.sqrt(2) * mpmath.erfinv(2 * mpmath.mpf(first) / 2**128 - 1)
             real = v + (z if sign else -z) * mpmath.mpf(0.7)
             assert abs(real - out) <= min(abs(real - np.nextafter(out, side)) for side in (-np.inf, np.inf))
 
