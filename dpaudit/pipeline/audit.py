@@ -67,7 +67,7 @@ def audit(
         confidence: of the bound and of the verdict.
         seed: of all noise.
         users: under local trust, how many users there are.
-        budget: a privacy filter, unspent, that each run is held to anew.
+        budget: a privacy filter, unspent, that each run may spend anew.
         score: of sampling audits, as all that follow: what of an output is compared; see `audit_by_sampling`.
         chunk: runs between two reports.
         workers: processes on this machine; left out, 1.

@@ -156,7 +156,7 @@ certify = _certificate_of(certified)
 
 
 def _curves(found: Accounted, ledger: Ledger, approximate: Sequence[Bound]) -> dict[str, Any]:
-    """The curve behind the proof, and what another library says of the same composition."""
+    """The curve behind the proof, and another library's opinion of the same composition."""
     accounting = found.accounting
     guarantee = accounting.claim.guarantee if accounting.claim is not None else None
     compared = accounting.bounds if isinstance(guarantee, ApproxDP) else approximate
