@@ -84,6 +84,14 @@ def failing_pair(): raise RuntimeError("no such data")
 
 
 @pytest.fixture
+def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reports whose pictures are empty, where what they show is tested elsewhere: drawing takes half a second."""
+    from dpaudit.app.report import chart
+
+    monkeypatch.setattr(chart, "svg", lambda *_, **__: "<svg></svg>")
+
+
+@pytest.fixture
 def mine(tmp_path: Path) -> Callable[[str], str]:
     """The reference of an object in a user's module; ``own("sums")`` is ``.../mine.py:sums``."""
     path = tmp_path / "mine.py"
