@@ -21,7 +21,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
-from scipy.optimize import minimize_scalar
+import scipy
 
 from dpaudit.accountants.closed_forms import conversions
 from dpaudit.accountants.closed_forms.columns import Cost, gaussian_log_moment, laplace_log_moment
@@ -171,7 +171,8 @@ def _least(function: Callable[[float], float]) -> float:
         return value if math.isfinite(value) else _WALL * (4.0 * _EXTREME + log_t)
 
     with np.errstate(over="ignore", invalid="ignore"):  # there steps by parabolas become golden sections
-        found = minimize_scalar(rising, bounds=_bracket(function), method="bounded", options={"xatol": 2e-6})
+        least = scipy.optimize.minimize_scalar
+        found = least(rising, bounds=_bracket(function), method="bounded", options={"xatol": 2e-6})
     return float(found.fun) if found.fun < _WALL else math.inf
 
 
