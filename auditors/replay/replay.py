@@ -22,6 +22,7 @@ from dpaudit.auditors.replay.rng_tripwire import Watch
 from dpaudit.auditors.replay.sampler_check import DRAWS, SamplerProbe
 from dpaudit.certificate.conditions import Code, Condition
 from dpaudit.certificate.verdicts import Audit, Finding
+from dpaudit.claims.arguments import checked
 from dpaudit.claims.claims import Claim
 from dpaudit.claims.guarantees import ApproxDP
 from dpaudit.claims.pairs import Pair
@@ -46,6 +47,7 @@ NOTHING_RELEASED = (
 )
 
 
+@checked("replay", pairs=[Pair])
 def replay(
     algorithm: Callable[[Any, Curator], Any],
     pairs: Sequence[Pair],
