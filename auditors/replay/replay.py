@@ -18,7 +18,7 @@ from dpaudit.auditors.replay import exact_loss, likelihood
 from dpaudit.auditors.replay.forced_outputs import extremes
 from dpaudit.auditors.replay.importance_sampling import TiltedNoise, Tilts
 from dpaudit.auditors.replay.recording import Recording, Runs, flow_difference, fresh, repeat_difference
-from dpaudit.auditors.replay.rng_tripwire import Locate, Watch
+from dpaudit.auditors.replay.rng_tripwire import Watch
 from dpaudit.auditors.replay.sampler_check import DRAWS, SamplerProbe
 from dpaudit.certificate.conditions import Code, Condition
 from dpaudit.certificate.verdicts import Audit, Finding
@@ -205,9 +205,9 @@ class _Audited:
         if watch.drawn is not None:
             source, where = watch.drawn
             if not where:
-                locate = Locate(fresh(runs.algorithm))
-                replace(runs, algorithm=locate).record(data, LiveNoise(seed))
-                where = locate.where
+                watch = Watch(fresh(runs.algorithm), by_line=True)
+                replace(runs, algorithm=watch).record(data, LiveNoise(seed))
+                source, where = watch.drawn or (source, where)
             detail = f"randomness was drawn from {source}, which no ledger accounts for"
             self.note([Finding(kind="nondeterminism", detail=detail, where=where)])
         return pilot

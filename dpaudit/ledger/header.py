@@ -137,13 +137,8 @@ class LedgerFacts:
             raise NotCertifiable(what, where=self.place, why=why)
 
 
-def encode(previous: str, record: dict[str, Any]) -> tuple[bytes, str]:
-    """One line of the file and its hash: the record's canonical JSON with the hash as last field."""
-    return with_hash(previous, canonical_bytes(record))
-
-
-def with_hash(previous: str, canonical: bytes) -> tuple[bytes, str]:
-    """As `encode`, for a record in its canonical JSON."""
+def encode(previous: str, canonical: bytes) -> tuple[bytes, str]:
+    """One line of the file and its hash: a record's canonical JSON with the hash as last field."""
     digest = chained(previous, canonical)
     return canonical[:-1] + f',"hash":"{digest}"}}\n'.encode(), digest
 
