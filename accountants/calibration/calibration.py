@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import assert_never
 
-from scipy.optimize import brentq
+import scipy
 
 from dpaudit.accountants.calibration.check import Opinion, Terms, approximate, opinion, opinion_of_rho
 from dpaudit.accountants.closed_forms.conversions import zcdp_delta, zcdp_epsilon
@@ -22,6 +22,7 @@ from dpaudit.accountants.composition.costs import mu_squared, pure_epsilon, rho
 from dpaudit.accountants.pairs.dominating_pairs import loss_terms
 from dpaudit.accountants.privacy_loss import GaussianTerm, PrivacyLoss
 from dpaudit.certificate.verdicts import leading_figure
+from dpaudit.claims.arguments import checked
 from dpaudit.claims.bounds import Bound
 from dpaudit.claims.guarantees import GDP, RDP, ZCDP, AnyGuarantee, ApproxDP, PureDP
 from dpaudit.claims.relations import Neighbouring
@@ -74,6 +75,7 @@ class Rescaled(Answer):
     fixed: tuple[str, ...]
 
 
+@checked("calibrate", prototype=AnyMechanism, target=AnyGuarantee, neighbouring=Neighbouring)
 def calibrate(
     prototype: AnyMechanism,
     target: AnyGuarantee,
@@ -183,7 +185,7 @@ def _smallest(
     while high - low > 0.5:
         middle = 0.5 * (low + high)
         low, high = (middle, high) if at(middle) > 0.0 else (low, middle)
-    root = brentq(at, low, high, xtol=resolution, rtol=4.0 * 2.0**-52)
+    root = scipy.optimize.brentq(at, low, high, xtol=resolution, rtol=4.0 * 2.0**-52)
     factor, step = math.exp2(root), 0.25 * resolution
     while excess(factor) > 0.0:
         factor, step = factor * (1.0 + step), 2.0 * step

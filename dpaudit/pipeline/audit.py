@@ -14,6 +14,7 @@ from dpaudit.auditors.sampling.trial import Auditable
 from dpaudit.auditors.statistics.claim_points import PrivacyCurve
 from dpaudit.auditors.statistics.classifier import Learner
 from dpaudit.certificate.verdicts import Audit
+from dpaudit.claims.arguments import checked
 from dpaudit.claims.claims import Claim
 from dpaudit.claims.pairs import Pair
 from dpaudit.curator.curator import Filter
@@ -29,6 +30,7 @@ SCORES: Final = (None, "exact", "logistic", "boosting")
 TRIALS: Final = {"replay": 100, "sequential": 5_000, "threshold": 5_000, "gdp": 5_000, "one-run": 1_000}
 
 
+@checked("audit", resume=str | Path)
 def audit(
     algorithm: Auditable,
     pairs: object = None,
@@ -113,6 +115,7 @@ def audit(
     return audit_by_sampling(algorithm, found, plan, progress=progress, **judged)
 
 
+@checked("one_run", canaries=Canaries)
 def one_run(
     algorithm: Auditable,
     canaries: Canaries,

@@ -18,6 +18,7 @@ from dpaudit.auditors.sampling.trial import Auditable
 from dpaudit.certificate.certificate import Certificate, judge
 from dpaudit.certificate.statement import NOTHING_STATED, Statement
 from dpaudit.certificate.verdicts import Audit
+from dpaudit.claims.arguments import checked
 from dpaudit.claims.bounds import Bound
 from dpaudit.claims.claims import Claim
 from dpaudit.claims.guarantees import ApproxDP
@@ -55,6 +56,7 @@ class Certified:
     certificate: Certificate
 
 
+@checked("certify")
 def certified(
     algorithm: Auditable,
     data: Any,

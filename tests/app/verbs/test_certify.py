@@ -11,6 +11,7 @@ import pytest
 
 from dpaudit import Certificate, Ledger
 
+pytestmark = pytest.mark.usefixtures("undrawn")
 Mine = Callable[[str], str]
 
 
