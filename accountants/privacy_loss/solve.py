@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
-from scipy.optimize import brentq
+import scipy
 
 from dpaudit.accountants.privacy_loss.contour import planning
 from dpaudit.accountants.privacy_loss.contour.contour import Contour, CurvePoint, lay
@@ -78,7 +78,8 @@ def curve_epsilon(line: HasCurve, log_delta: float, highest: float) -> Bracket:
             top = min(highest, 2.0 * top)
         # Bisection reaches the least doubles in some thousand steps.
         missed = excess(top) >= 0.0
-        guess = top if missed else brentq(excess, 0.0, top, xtol=1e-300, rtol=1e-13, maxiter=4000)
+        root = scipy.optimize.brentq
+        guess = top if missed else root(excess, 0.0, top, xtol=1e-300, rtol=1e-13, maxiter=4000)
     lower, upper = verified(line, guess, log_delta)
     return Bracket(lower, min(upper, highest))
 

@@ -26,7 +26,7 @@ from functools import cached_property
 from typing import Literal
 
 import numpy as np
-from scipy.linalg import solve_banded
+import scipy
 
 from dpaudit.accountants.privacy_loss.contour.contour import CurvePoint
 from dpaudit.accountants.privacy_loss.contour.factors import UNIT, Vector, safe_log
@@ -305,4 +305,4 @@ def _legendre(edges: Vector, furthest: float) -> tuple[Vector, Vector]:
 def _running(ratio: float, values: Vector) -> Vector:
     """x[i] = values[i] + ratio x[i - 1], as a bidiagonal system."""
     bands = np.stack([np.ones(len(values)), np.full(len(values), -ratio)])
-    return solve_banded((1, 0), bands, values)
+    return scipy.linalg.solve_banded((1, 0), bands, values)
