@@ -166,7 +166,7 @@ def _calls_noted(note: Callable[[FrameType], None]) -> Iterator[None]:
 def _replace_everywhere(old: Callable[[int], bytes], new: Callable[[int], bytes]) -> None:
     """Replace a function in all modules that name it, whatever the form of their import."""
     for module in list(sys.modules.values()):
-        if isinstance(module, ModuleType):
+        if issubclass(type(module), ModuleType):  # not what only pretends to be one, as libraries of cffi do
             names = object.__getattribute__(module, "__dict__")  # a module's own way may be to load it first
             for name in [name for name, value in list(names.items()) if value is old]:
                 names[name] = new

@@ -213,3 +213,16 @@ def test_the_watch_leaves_profilers_generators_and_functions_as_they_were() -> N
         profile = sys.getprofile()
         run(Watch(algorithm), None)
     assert any(name == "noticed" for _, _, name in pstats.Stats(profile_of).stats)
+
+
+def test_what_only_pretends_to_be_a_module_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compiled libraries put objects into `sys.modules` that have no names to replace."""
+
+    class Pretended:
+        __slots__ = ()
+        __class__ = ModuleType
+
+    monkeypatch.setitem(sys.modules, "pretended_module", Pretended())
+    with pytest.raises(AttributeError):
+        object.__getattribute__(sys.modules["pretended_module"], "__dict__")
+    assert replay(released, [PAIR], replays=1).findings == ()
