@@ -8,15 +8,16 @@ from importlib.metadata import PackageNotFoundError, version
 
 from dpaudit.certificate.conditions import Code, Condition
 from dpaudit.certificate.verdicts import CLAIM_TOLERANCE
-from dpaudit.mechanisms import FLOATING_POINT_SAMPLER, AnyMechanism, Sampler
+from dpaudit.mechanisms import AnyMechanism
 from dpaudit.models import Model
+from dpaudit.noise.randomness import EXACT_SAMPLER, FLOATING_POINT_SAMPLER, Sampler
 
 
 class Numerics(Model):
     """How the noise was drawn and how figures are compared.
 
     Attributes:
-        floating_point: whether the sampler drew any of the releases in floating point.
+        floating_point: whether any of the releases was drawn in floating point.
         claim_tolerance: by how much, relatively, a bound may exceed a claim and still meet it.
     """
 
@@ -28,7 +29,12 @@ class Numerics(Model):
     @classmethod
     def of(cls, sampler: Sampler, mechanisms: Iterable[AnyMechanism], *, seeded: bool) -> Numerics:
         """What a sampler makes of a run's mechanisms."""
-        in_floats = sampler == FLOATING_POINT_SAMPLER and not all(m.integer_noise for m in mechanisms)
+        if sampler == FLOATING_POINT_SAMPLER:
+            in_floats = not all(m.integer_noise for m in mechanisms)
+        else:
+            # An author's own sampler draws from a numpy generator.
+            own = (m.released_by == "release_opaque" for m in mechanisms)
+            in_floats = sampler == EXACT_SAMPLER and any(own)
         return cls(sampler=sampler, floating_point=in_floats, seeded=seeded)
 
     def not_checked(self) -> list[Condition]:

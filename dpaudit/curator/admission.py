@@ -6,7 +6,7 @@ import itertools
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Protocol, TypedDict
+from typing import Protocol, TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -22,6 +22,13 @@ from dpaudit.mechanisms import AnyMechanism, Array
 from dpaudit.noise.bits import NeverCopied
 
 _CORE = str(Path(__file__).parent)
+
+
+class Stated(TypedDict, total=False):
+    """What a release may state beside its label; see `Curator.release`."""
+
+    partition: Partition | str | None
+    claimed: AnyGuarantee | None
 
 
 class Filter(Protocol):
@@ -90,6 +97,10 @@ class Admission(NeverCopied):
         self.charge(release)
         return next(self._numbers)
 
+    def line(self, label: str, mechanism: AnyMechanism, count: int = 1, **stated: Unpack[Stated]) -> Release:
+        """Internal: as `new_release`, with the grid where this run's noise comes out on grids."""
+        return new_release(label, mechanism, count, on_grid=self.ledger.header.noise.on_grid, **stated)
+
     def charge(self, release: Release) -> None:
         """Internal: charge the budget for a release, then write it; nothing is written where this raises."""
         if self._budget is not None:
@@ -116,13 +127,6 @@ class Admission(NeverCopied):
         return output
 
 
-class Stated(TypedDict, total=False):
-    """What a release may state beside its label; see `Curator.release`."""
-
-    partition: Partition | str | None
-    claimed: AnyGuarantee | None
-
-
 def new_release(
     label: str,
     mechanism: AnyMechanism,
@@ -130,8 +134,11 @@ def new_release(
     *,
     partition: Partition | str | None = None,
     claimed: AnyGuarantee | None = None,
+    on_grid: bool = False,
 ) -> Release:
     """A ledger line; a partition given as a name is a part of the run's only split, made by position.
+
+    `on_grid` is whether the run's outputs lie on the grids of their mechanisms.
 
     Raises:
         InvalidParameter: the mechanism cannot be read back from the line: it is, for instance, an instance
@@ -139,9 +146,9 @@ def new_release(
     """
     stated = mechanism, count, partition, claimed
     try:
-        like = _read_back(*stated)
+        like = _read_back(*stated, on_grid=on_grid)
     except TypeError:  # something in it is not hashable
-        like = _read_back.__wrapped__(*stated)
+        like = _read_back.__wrapped__(*stated, on_grid=on_grid)
     if like is None:
         what = f"a mechanism of type {type(mechanism).__name__} that cannot be read back from its ledger line"
         why = "the accountants see the mechanism that the line names, not a subclass of it"
@@ -154,11 +161,19 @@ def new_release(
 
 @functools.lru_cache(maxsize=1024, typed=True)
 def _read_back(
-    mechanism: AnyMechanism, count: int, partition: Partition | str | None, claimed: AnyGuarantee | None
+    mechanism: AnyMechanism,
+    count: int,
+    partition: Partition | str | None,
+    claimed: AnyGuarantee | None,
+    *,
+    on_grid: bool,
 ) -> Release | None:
     """A release as its ledger line is read back, for any label; None where that is another release."""
     part = Partition(part=partition) if isinstance(partition, str) else partition
-    release = Release(label="label", mechanism=mechanism, count=count, partition=part, claimed=claimed)
+    grid = mechanism.grid if on_grid else None
+    release = Release(
+        label="label", mechanism=mechanism, count=count, partition=part, grid=grid, claimed=claimed
+    )
     read_back = Release(**{name: value for name, value in release.to_json().items() if name != "record"})
     return read_back if read_back == release else None
 

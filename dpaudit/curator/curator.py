@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from dpaudit.claims.guarantees import AnyGuarantee
 from dpaudit.claims.relations import TrustModel
 from dpaudit.claims.sensitivity import Norm
-from dpaudit.curator.admission import Admission, Filter, Stated, as_query, new_release, require_count
+from dpaudit.curator.admission import Admission, Filter, Stated, as_query, require_count
 from dpaudit.curator.clipping import bounded, clip_rows, count_cells, doubles
 from dpaudit.curator.local import Users, UserSchedule
 from dpaudit.curator.noise import NoiseSource, Question, Transcript
@@ -36,8 +36,8 @@ from dpaudit.mechanisms import (
     TreeAggregation,
     ValueMechanism,
 )
-from dpaudit.mechanisms.randomness import Randomness
 from dpaudit.noise.grid import FINEST, OnGrid, grid_of_bound
+from dpaudit.noise.randomness import Randomness
 from dpaudit.noise.sums import gram, total
 
 __all__ = ["Curator", "Filter", "UserCurator"]
@@ -103,13 +103,14 @@ class Curator(Admission):
             what = f"a {getattr(mechanism, 'kind', type(mechanism).__name__)} mechanism for a value"
             remedy = f"release through curator.{method}, or use a mechanism that adds noise to values"
             raise InvalidParameter(what, where=where, why="it cannot answer a value by itself", remedy=remedy)
-        release = new_release(label, mechanism, count, partition=partition, claimed=claimed)
+        release = self.line(label, mechanism, count, partition=partition, claimed=claimed)
         query = as_query(value.to_doubles() if isinstance(value, OnGrid) else value, label)
         require_count(query, count, label)
         mechanism.require_fits(query, where)
         if self.ledger.header.trust_model is TrustModel.LOCAL:
             mechanism.require_single(query, count, where)
-        return self._answer(release, query, lambda randomness: mechanism.answer(query, randomness))
+        exactly = value if isinstance(value, OnGrid) else query
+        return self._answer(release, query, lambda randomness: mechanism.sample(exactly, randomness))
 
     def release_sum(
         self,
@@ -158,9 +159,9 @@ class Curator(Admission):
             sampled = clipped
             query = as_query(summed.to_doubles(), label)
             return self._answer(
-                new_release(label, sampled, **stated),
+                self.line(label, sampled, **stated),
                 query,
-                lambda r: sampled.sample(rows.to_doubles(), r.generator),
+                lambda randomness: sampled.sample(rows, randomness),
                 exact=sampled.rate * query,
             )
         return self.release(summed, clipped, label=label, **stated)
@@ -253,11 +254,13 @@ class Curator(Admission):
         Returns:
             The index of the chosen candidate.
         """
-        weights = mechanism.log_weights(as_query(scores, label), score_sensitivity)
-        release = new_release(label, mechanism, **stated)
+        given = as_query(scores, label)
+        weights = mechanism.log_weights(given, score_sensitivity)
+        exactly = given, mechanism.factor(score_sensitivity)
+        release = self.line(label, mechanism, **stated)
         best = np.array(float(np.argmax(weights)))
         chosen = self._answer(
-            release, weights, lambda randomness: mechanism.sample(weights, randomness.generator), exact=best
+            release, weights, lambda randomness: mechanism.sample(weights, randomness, exactly), exact=best
         )
         return int(chosen)
 
@@ -269,7 +272,7 @@ class Curator(Admission):
         **stated: Unpack[Stated],
     ) -> Stream:
         """Open a stream of items of one shape, whose prefix sums come out noisy."""
-        return Stream(self, new_release(label, mechanism, **stated), mechanism, shape)
+        return Stream(self, self.line(label, mechanism, **stated), mechanism, shape)
 
     def function(
         self,
@@ -280,7 +283,7 @@ class Curator(Admission):
         **stated: Unpack[Stated],
     ) -> NoisyFunction:
         """Open a function on the line, with values of one shape, that is noisy wherever it is called."""
-        return NoisyFunction(self, new_release(label, mechanism, **stated), mechanism, mean, shape)
+        return NoisyFunction(self, self.line(label, mechanism, **stated), mechanism, mean, shape)
 
     def release_smooth(
         self,
@@ -313,9 +316,9 @@ class Curator(Admission):
                 where=f"release {label!r}",
             )
         return self._answer(
-            new_release(label, mechanism, **stated),
+            self.line(label, mechanism, **stated),
             query,
-            lambda randomness: mechanism.sample(query, local_scale, randomness.generator),
+            lambda randomness: mechanism.sample(query, local_scale, randomness),
             scale=float(local_scale),
         )
 
@@ -339,7 +342,7 @@ class Curator(Admission):
         """
         query = as_query(value, label)
         return self._answer(
-            new_release(label, mechanism, **stated),
+            self.line(label, mechanism, **stated),
             query,
             lambda randomness: np.array(sampler(query.copy(), randomness.generator), dtype=np.float64),
         )
@@ -426,5 +429,4 @@ class UserCurator(Curator):
 
 
 def _grid(mechanism: AnyMechanism) -> int:
-    grid = getattr(mechanism, "grid", None)
-    return FINEST if grid is None else grid
+    return FINEST if mechanism.grid is None else mechanism.grid

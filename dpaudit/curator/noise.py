@@ -10,8 +10,8 @@ from dpaudit.errors import InvalidParameter, ScheduleBroken
 from dpaudit.ledger.ledger import Noise
 from dpaudit.ledger.releases import Release
 from dpaudit.mechanisms import Answer, Array
-from dpaudit.mechanisms.randomness import Randomness
 from dpaudit.noise.bits import NeverCopied
+from dpaudit.noise.randomness import OF_NOISE, Randomness
 
 
 @dataclass(frozen=True)
@@ -50,25 +50,36 @@ class NoiseSource(Protocol):
 
 
 class LiveNoise(NeverCopied):
-    """Noise drawn from a generator of its own.
+    """Noise drawn for the release alone.
 
     Args:
-        seed: left out, the operating system chooses it, and supplies every bit of the exact samplers;
-            given, the run can be repeated, and whoever knows the seed can subtract the noise.
+        seed: left out, noise is drawn exactly, from bits of the operating system; given, in floating point
+            from a generator of its own: the run can be repeated, and whoever knows the seed can subtract the
+            noise.
     """
 
     def __init__(self, seed: int | np.random.SeedSequence | None = None) -> None:
-        self.description = Noise(source="live", seeded=seed is not None)
         try:
             self._randomness = Randomness.live(seed)
         except (TypeError, ValueError) as error:
             raise InvalidParameter(
                 f"seed {seed!r}: {error}", where="seed", remedy="give a whole number >= 0"
             ) from None
+        self.description = Noise(source="live", sampler=self._randomness.sampler, seeded=seed is not None)
 
     def answer(self, question: Question) -> Array:
-        """The answer with noise of the release's mechanism."""
-        return question.draw(self._randomness)
+        """The answer with noise of the release's mechanism.
+
+        Raises:
+            InvalidParameter: the value is too large for the noise's grid, or the grid too fine; nothing was
+                sampled.
+        """
+        try:
+            return question.draw(self._randomness)
+        except InvalidParameter as error:
+            if error.where == OF_NOISE:
+                error.where = f"release {question.release.label!r}"
+            raise
 
 
 class NoNoise:
@@ -145,7 +156,7 @@ class ReplayedNoise:
         if self._position >= len(self._entries):
             return f"release {release.label!r} is one more than the {len(self._entries)} recorded"
         recorded = self._entries[self._position]
-        if release != recorded.release:
+        if _off_grid(release) != _off_grid(recorded.release):
             return f"{describe(release)} where {describe(recorded.release)} was recorded"
         if query.shape != recorded.query.shape:
             return f"{release.label!r} has shape {query.shape} where {recorded.query.shape} was recorded"
@@ -154,6 +165,11 @@ class ReplayedNoise:
         if not _same_place(question.at, recorded.at):
             return f"{release.label!r} is called at another point than was recorded"
         return None
+
+
+def _off_grid(release: Release) -> Release:
+    """The release but for its grid, which a replay does not have: its outputs are given."""
+    return release if release.grid is None else release.model_copy(update={"grid": None})
 
 
 def _same_place(one: Array | None, other: Array | None) -> bool:

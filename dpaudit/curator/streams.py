@@ -5,6 +5,7 @@ replayed by itself.
 """
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,9 +14,10 @@ from dpaudit.curator.admission import Admission, as_query
 from dpaudit.curator.noise import Question
 from dpaudit.errors import InvalidParameter, ScheduleBroken
 from dpaudit.ledger.releases import Release
-from dpaudit.mechanisms import Array, GaussianProcess, Path, Tree, TreeAggregation
+from dpaudit.mechanisms import Array, GaussianProcess, Tree, TreeAggregation
 from dpaudit.mechanisms.matrices import require_symmetric
-from dpaudit.mechanisms.randomness import Randomness
+from dpaudit.noise.paths import Path
+from dpaudit.noise.randomness import Randomness
 
 
 class Stream:
@@ -55,7 +57,7 @@ class Stream:
         self._tree.push(query)
 
         def draw(randomness: Randomness) -> Array:
-            return self._tree.noisy(randomness.generator)
+            return self._tree.noisy(randomness)
 
         question = Question(
             self._release,
@@ -87,7 +89,8 @@ class NoisyFunction:
         self._release = release
         self._mean = mean
         self._shape = shape
-        self._path = Path(mechanism, shape)
+        self._mechanism = mechanism
+        self._path: Path[Any] | None = None  # made by the source of the first value's noise
         self._number = _admitted(admission, release)
         self._answers: dict[float, Array] = {}
 
@@ -112,8 +115,10 @@ class NoisyFunction:
         query = np.array([self._value(point) for point in points])
 
         def draw(randomness: Randomness) -> Array:
-            path: Array = np.array([self._path.noise(point, randomness.generator) for point in points])
-            return query + path
+            if self._path is None:
+                self._path = self._mechanism.path(self._shape, randomness)
+            noisy = (self._path.at(point, value) for point, value in zip(points, query, strict=True))
+            return np.array(list(noisy))
 
         question = Question(self._release, self._number, query, query, draw, at=np.array(points))
         return self._admission.ask(question)

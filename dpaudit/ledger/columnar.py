@@ -42,6 +42,7 @@ class PlainRelease(NamedTuple):
     partition: Partition | None = None
     claim_kind: ClaimKind | None = None
     claimed: float = 0.0
+    grid: int | None = None
 
     def release(self) -> Release:
         """The same ledger line as a `Release`."""
@@ -51,7 +52,12 @@ class PlainRelease(NamedTuple):
             claimed = ZCDP(rho=self.claimed) if zcdp else PureDP(epsilon=self.claimed)
         noise = self.noise.mechanism()
         return Release(
-            label=self.label, mechanism=noise, count=self.runs, partition=self.partition, claimed=claimed
+            label=self.label,
+            mechanism=noise,
+            count=self.runs,
+            partition=self.partition,
+            grid=self.grid,
+            claimed=claimed,
         )
 
 
@@ -71,4 +77,4 @@ def plain_release(release: Release) -> PlainRelease | None:
     if noise is None or release.count >= MOST_RUNS or not isinstance(claimed, ZCDP | PureDP | None):
         return None
     kind, figure = (None, 0.0) if claimed is None else (claimed.kind, leading_figure(claimed))
-    return PlainRelease(release.label, noise, release.count, release.partition, kind, figure)
+    return PlainRelease(release.label, noise, release.count, release.partition, kind, figure, release.grid)

@@ -12,8 +12,8 @@ from dpaudit.claims.guarantees import Guarantee
 from dpaudit.claims.relations import Neighbouring, TrustModel
 from dpaudit.errors import InvalidParameter, NotCertifiable
 from dpaudit.ledger.numbers import canonical_json
-from dpaudit.mechanisms import FLOATING_POINT_SAMPLER, Sampler
 from dpaudit.models import Count, Model, Parameters
+from dpaudit.noise.randomness import EXACT_SAMPLER, FLOATING_POINT_SAMPLER, Sampler
 
 SCHEMA: Final = "dpaudit.ledger/1"
 
@@ -23,10 +23,15 @@ class Noise(Model):
 
     #: ``live`` noise protects; ``none`` (noiseless debugging) and ``replayed`` do not.
     source: Literal["live", "none", "replayed"] = "live"
-    #: ``numpy-float64`` draws real-valued noise in floating point, and the discrete mechanisms exactly, from
-    #: fair bits; ``opendp-discrete`` draws all of it exactly.
+    #: ``dpaudit-exact`` rounds real-valued noise exactly, on a public grid; ``numpy-float64`` draws it in
+    #: floating point, and the discrete mechanisms exactly; ``opendp-discrete`` draws all of it exactly.
     sampler: Sampler = FLOATING_POINT_SAMPLER
     seeded: bool = False  # the caller chose the seed, so whoever knows it can subtract the noise
+
+    @property
+    def on_grid(self) -> bool:
+        """Whether what is released lies on the grids of its mechanisms."""
+        return self.source == "live" and self.sampler == EXACT_SAMPLER
 
     @property
     def flaws(self) -> tuple[str, ...]:

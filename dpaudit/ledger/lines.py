@@ -11,9 +11,11 @@ import re
 from typing import Final, Literal, cast
 
 from dpaudit.claims.sensitivity import Basis
+from dpaudit.errors import InvalidParameter
 from dpaudit.ledger.columnar import ClaimKind, Kind, PlainNoise, PlainRelease
 from dpaudit.ledger.numbers import canonical
 from dpaudit.ledger.releases import Partition
+from dpaudit.noise.grid import grid
 
 _NUMBER = r"([0-9][0-9.e+-]*)"
 _TEXT = r'[^"\\\x00-\x1f]'  # all that canonical JSON writes as it is
@@ -23,6 +25,7 @@ _LINE = re.compile(
     r"\{"
     rf'(?:"claimed":\{{(?:"kind":"(zcdp)","rho":{_NUMBER}|"epsilon":{_NUMBER},"kind":"(pure-dp)")\}},)?'
     r'"count":([1-9][0-9]{0,8}),'
+    r'(?:"grid":(0|-?[1-9][0-9]{0,3}),)?'
     rf'"label":"({_TEXT}+)",'
     rf'"mechanism":\{{"kind":"(gaussian|laplace)",(?:"scale":{_NUMBER},)?{_SENSITIVITY}(?:,"sigma":{_NUMBER})?\}},'
     rf'(?:"partition":\{{"by":"(position|values)","part":"({_TEXT}*)","split":"({_TEXT}*)"\}},)?'
@@ -42,7 +45,7 @@ def read_plain(line: bytes, previous: str) -> tuple[PlainRelease, str] | None:
         return None
     if found is None:
         return None
-    zcdp, rho, epsilon, pure, count, label, kind, *rest = found.groups()
+    zcdp, rho, epsilon, pure, count, exponent, label, kind, *rest = found.groups()
     laplace, basis, norm, value, gaussian, by, part, split, stated = rest
     if hashlib.sha256(previous.encode() + line[:-_TAIL] + b"}").hexdigest() != stated:
         return None
@@ -53,10 +56,21 @@ def read_plain(line: bytes, previous: str) -> tuple[PlainRelease, str] | None:
     claim_kind, claimed = zcdp or pure, _recurring(rho or epsilon or "0")
     if not scale or sensitivity is None or claimed is None:  # a scale of 0 is refused elsewhere
         return None
+    on_grid = None if exponent is None else int(exponent)
+    if on_grid is not None and on_grid != _grid(scale):
+        return None
     noise = PlainNoise(cast("Kind", kind), cast("Basis", basis), sensitivity, scale)
     partition = None if by is None else Partition(part=part, split=split, by=cast("_By", by))
     claim = cast("ClaimKind | None", claim_kind)
-    return PlainRelease(label, noise, int(count), partition, claim, claimed), stated
+    return PlainRelease(label, noise, int(count), partition, claim, claimed, on_grid), stated
+
+
+@functools.lru_cache(maxsize=256)
+def _grid(scale: float) -> int | None:
+    try:
+        return grid(scale)
+    except InvalidParameter:
+        return None
 
 
 _By = Literal["position", "values"]

@@ -1,11 +1,12 @@
 """One line of the ledger: a noisy release, its mechanism and its place in the composition."""
 
 import functools
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, Strict, model_validator
 
 from dpaudit.claims.guarantees import AnyGuarantee, Guarantee
+from dpaudit.errors import InvalidParameter
 from dpaudit.ledger.header import canonical_bytes
 from dpaudit.ledger.numbers import canonical_json
 from dpaudit.mechanisms import AnyMechanism, Mechanism
@@ -37,7 +38,17 @@ class Release(Model):
     #: The part of a split this release touches; left out, all records. A bare name in a ledger file means
     #: that part of the ledger's only split, made by position.
     partition: Annotated[Partition | None, BeforeValidator(_from_name)] = None
+    #: The outputs are multiples of 2^grid; left out where noise was drawn in floating point, or on no grid.
+    grid: Annotated[int, Strict()] | None = None
     claimed: Guarantee | None = None  # what the author claims for the `count` runs together
+
+    @model_validator(mode="after")
+    def _grid_is_the_mechanisms(self) -> Self:
+        if self.grid is not None and self.grid != self.mechanism.grid:
+            what = f"the grid 2^{self.grid} for noise whose grid is 2^{self.mechanism.grid}"
+            why = "a grid that does not follow from the mechanism alone may depend on the data"
+            raise InvalidParameter(what, where="Release.grid", why=why, remedy="leave the grid out")
+        return self
 
     def to_json(self) -> dict[str, Any]:
         """The ledger's record of this release, without its hash."""
@@ -46,7 +57,7 @@ class Release(Model):
     def canonical(self) -> bytes:
         """The record's canonical JSON; raises `InvalidParameter` as `canonical_bytes`."""
         try:
-            before, after = _around_label(self.mechanism, self.count, self.partition, self.claimed)
+            before, after = _around_label(self.mechanism, self.count, self.partition, self.grid, self.claimed)
             return before + canonical_json(self.label) + after
         except (ValueError, TypeError, RecursionError):  # no JSON, or not hashable: the long way decides
             return canonical_bytes(self.to_json())
@@ -54,10 +65,16 @@ class Release(Model):
 
 @functools.lru_cache(maxsize=1024, typed=True)
 def _around_label(
-    mechanism: AnyMechanism, count: int, partition: Partition | None, claimed: AnyGuarantee | None
+    mechanism: AnyMechanism,
+    count: int,
+    partition: Partition | None,
+    grid: int | None,
+    claimed: AnyGuarantee | None,
 ) -> tuple[bytes, bytes]:
     """What stands in a record before and after its label: in many releases of a run, all but the label."""
-    release = Release(label="label", mechanism=mechanism, count=count, partition=partition, claimed=claimed)
+    release = Release(
+        label="label", mechanism=mechanism, count=count, partition=partition, grid=grid, claimed=claimed
+    )
     record = release.to_json()
     before = canonical_json({name: value for name, value in record.items() if name < "label"})
     after = canonical_json({name: value for name, value in record.items() if name > "label"})

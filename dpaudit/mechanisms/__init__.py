@@ -11,18 +11,16 @@ from pydantic import Field
 
 from dpaudit.mechanisms.additive import Gaussian, Laplace
 from dpaudit.mechanisms.base import (
-    FLOATING_POINT_SAMPLER,
     Answer,
     Array,
     Calibrated,
     GaussianNoise,
     Queries,
-    Sampler,
     ValueMechanism,
     distance,
 )
 from dpaudit.mechanisms.discrete import DiscreteGaussian, DiscreteLaplace
-from dpaudit.mechanisms.functions import ExponentialKernel, GaussianProcess, Path
+from dpaudit.mechanisms.functions import ExponentialKernel, GaussianProcess
 from dpaudit.mechanisms.matrices import SymmetricGaussian
 from dpaudit.mechanisms.opaque import OpaqueApproxDP, OpaquePureDP, OpaqueZCDP, Tabulated
 from dpaudit.mechanisms.sampled import PoissonSampled
@@ -53,7 +51,6 @@ Mechanism = Annotated[AnyMechanism, Field(discriminator="kind")]
 
 
 __all__ = [
-    "FLOATING_POINT_SAMPLER",
     "Answer",
     "AnyMechanism",
     "Array",
@@ -71,11 +68,9 @@ __all__ = [
     "OpaqueMechanism",
     "OpaquePureDP",
     "OpaqueZCDP",
-    "Path",
     "PoissonSampled",
     "Queries",
     "RandomizedResponse",
-    "Sampler",
     "SmoothGaussian",
     "SymmetricGaussian",
     "Tabulated",

@@ -9,6 +9,8 @@ from dpaudit.claims.sensitivity import Norm
 from dpaudit.mechanisms import dominating
 from dpaudit.mechanisms.base import Array, FixedNoise, GaussianNoise, ValueMechanism, residual
 from dpaudit.models import Positive
+from dpaudit.noise.grid import OnGrid, grid
+from dpaudit.noise.randomness import Randomness
 
 
 class Gaussian(GaussianNoise, ValueMechanism):
@@ -23,9 +25,9 @@ class Gaussian(GaussianNoise, ValueMechanism):
 
     kind: Literal["gaussian"] = "gaussian"
 
-    def sample(self, value: Array, generator: np.random.Generator) -> Array:
+    def sample(self, value: Array | OnGrid, randomness: Randomness) -> Array:
         """`value`, of any shape, plus noise of the same shape."""
-        return value + generator.normal(0.0, self.sigma, value.shape)
+        return randomness.gaussian(value, self.sigma)
 
     def log_density(self, output: Array, query: Array) -> float:
         """As `ValueMechanism.log_density`."""
@@ -59,9 +61,14 @@ class Laplace(LaplaceNoise):
         """One coordinate moved by the whole sensitivity."""
         return dominating.Laplace(self.ratio(self.scale))
 
-    def sample(self, value: Array, generator: np.random.Generator) -> Array:
+    @property
+    def grid(self) -> int:
+        """That of the scale."""
+        return grid(self.scale)
+
+    def sample(self, value: Array | OnGrid, randomness: Randomness) -> Array:
         """`value`, of any shape, plus noise of the same shape."""
-        return value + generator.laplace(0.0, self.scale, value.shape)
+        return randomness.laplace(value, self.scale)
 
     def log_density(self, output: Array, query: Array) -> float:
         """As `ValueMechanism.log_density`."""

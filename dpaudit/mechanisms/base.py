@@ -4,7 +4,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import ClassVar, Final, Literal, NamedTuple, Self, TypeAlias
+from typing import ClassVar, Literal, NamedTuple, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,16 +13,11 @@ from pydantic import model_validator
 from dpaudit.claims.sensitivity import CONVERSIONS, Norm, Sensitivity
 from dpaudit.errors import InvalidParameter, NormMismatch
 from dpaudit.mechanisms import dominating
-from dpaudit.mechanisms.randomness import Randomness
 from dpaudit.models import Model, Positive
+from dpaudit.noise.grid import OnGrid, grid
+from dpaudit.noise.randomness import Randomness
 
 Array: TypeAlias = NDArray[np.float64]
-
-#: What a ledger may name as having drawn its noise.
-Sampler = Literal["numpy-float64", "opendp-discrete"]
-
-#: The sampler that draws real-valued noise in floating point; a certificate says that it is not exact.
-FLOATING_POINT_SAMPLER: Final = "numpy-float64"
 
 #: figure, factor -> their product, rounded up; raises `CannotBound` past the largest double.
 Times: TypeAlias = Callable[[float, int], float]
@@ -125,6 +120,11 @@ class BaseMechanism(Model):
         return 0.0
 
     @property
+    def grid(self) -> int | None:
+        """The exponent e of the grid 2^e on which exact noise comes out; None where there is no such grid."""
+        return None
+
+    @property
     def typical_noise(self) -> float:
         """The size of the noise, where the data do not choose it."""
         return 1.0
@@ -141,16 +141,12 @@ class ValueMechanism(BaseMechanism):
     released_by = "release"
 
     @abstractmethod
-    def sample(self, value: Array, generator: np.random.Generator, /) -> Array:
+    def sample(self, value: Array | OnGrid, randomness: Randomness, /) -> Array:
         """The noisy value, of the same shape."""
 
     @abstractmethod
     def log_density(self, output: Array, query: Array) -> float:
         """Log density or probability of `output` given the query, summed over entries; same shapes."""
-
-    def answer(self, value: Array, randomness: Randomness) -> Array:
-        """`sample`, from the source of randomness that the sampler needs."""
-        return self.sample(value, randomness.generator)
 
     def require_fits(self, query: Array, where: str) -> None:
         """Raise `InvalidParameter` where the mechanism's theorem does not cover such a value."""
@@ -233,6 +229,11 @@ class GaussianNoise(FixedNoise):
     noise_field = "sigma"
 
     sigma: Positive
+
+    @property
+    def grid(self) -> int:
+        """That of sigma."""
+        return grid(self.sigma)
 
     def dominating_pair(self) -> dominating.Gaussian:
         """mu = sensitivity/sigma (Dong, Roth, Su 2022, Theorem 2.7)."""

@@ -1,12 +1,10 @@
-"""Noise on the integers, sampled exactly: rational arithmetic on fair bits, no floating point.
+"""Noise on the integers, which every sampler draws exactly.
 
-The samplers are Algorithms 1 to 3 of Canonne, Kamath and Steinke 2020. A scale is the rational number
-that its double is, so the distribution is that of the ledger's figure and not of something near it.
+A scale is the rational number that its double is, so the distribution is that of the ledger's figure and
+not of something near it.
 """
 
 import math
-from abc import abstractmethod
-from collections.abc import Callable
 from fractions import Fraction
 from typing import ClassVar, Literal
 
@@ -17,8 +15,9 @@ from dpaudit.errors import InvalidParameter
 from dpaudit.mechanisms import dominating
 from dpaudit.mechanisms.additive import LaplaceNoise
 from dpaudit.mechanisms.base import Array, FixedNoise, ValueMechanism, residual
-from dpaudit.mechanisms.randomness import Bits, Randomness
 from dpaudit.models import Positive
+from dpaudit.noise.grid import OnGrid
+from dpaudit.noise.randomness import Randomness
 
 
 class IntegerNoise(ValueMechanism):
@@ -26,13 +25,10 @@ class IntegerNoise(ValueMechanism):
 
     integer_noise = True
 
-    @abstractmethod
-    def sample(self, value: Array, source: np.random.Generator | Bits) -> Array:
-        """`value`, integers of any shape, plus integer noise of the same shape."""
-
-    def answer(self, value: Array, randomness: Randomness) -> Array:
-        """`sample`, from fair bits."""
-        return self.sample(value, randomness.bits)
+    @property
+    def grid(self) -> int:
+        """The integers."""
+        return 0
 
     def require_fits(self, query: Array, where: str) -> None:
         """Raise `InvalidParameter` unless every entry is an integer."""
@@ -58,10 +54,10 @@ class DiscreteGaussian(FixedNoise, IntegerNoise):
         """Its Renyi divergences are at most the continuous ones."""
         return dominating.ZCDP(self.ratio(self.sigma) ** 2 / 2)
 
-    def sample(self, value: Array, source: np.random.Generator | Bits) -> Array:
-        """As `IntegerNoise.sample`."""
-        variance = Fraction(self.sigma) ** 2
-        return _noisy(value, source, lambda bits: discrete_gaussian(variance, bits))
+    def sample(self, value: Array | OnGrid, randomness: Randomness) -> Array:
+        """`value`, integers of any shape, plus integer noise of the same shape."""
+        require_integers(value, "sample")
+        return randomness.discrete_gaussian(value, self.sigma)
 
     def log_density(self, output: Array, query: Array) -> float:
         """As `ValueMechanism.log_density`."""
@@ -86,10 +82,10 @@ class DiscreteLaplace(LaplaceNoise, IntegerNoise):
         """One coordinate moved by the whole sensitivity."""
         return dominating.DiscreteLaplace(Fraction(self.sensitivity.value), Fraction(self.scale))
 
-    def sample(self, value: Array, source: np.random.Generator | Bits) -> Array:
-        """As `IntegerNoise.sample`."""
-        scale = Fraction(self.scale)
-        return _noisy(value, source, lambda bits: discrete_laplace(scale, bits))
+    def sample(self, value: Array | OnGrid, randomness: Randomness) -> Array:
+        """`value`, integers of any shape, plus integer noise of the same shape."""
+        require_integers(value, "sample")
+        return randomness.discrete_laplace(value, self.scale)
 
     def log_density(self, output: Array, query: Array) -> float:
         """As `ValueMechanism.log_density`."""
@@ -100,65 +96,13 @@ class DiscreteLaplace(LaplaceNoise, IntegerNoise):
         return float(-np.abs(noise / self.scale).sum() + noise.size * math.log(math.tanh(0.5 / self.scale)))
 
 
-def require_integers(query: Array, where: str) -> None:
+def require_integers(query: Array | OnGrid, where: str) -> None:
     """Raise `InvalidParameter` unless every entry is an integer."""
-    if not np.array_equal(query, np.rint(query)):
+    whole = query.exponent >= 0 if isinstance(query, OnGrid) else np.array_equal(query, np.rint(query))
+    if not whole:
         why = "integer noise leaves the fractional part of the value as it is"
         remedy = "scale and round each unit's contribution, and calibrate to the rounded ones"
         raise InvalidParameter("a value that is not an integer", where=where, why=why, remedy=remedy)
-
-
-def discrete_laplace(scale: Fraction, bits: Bits) -> int:
-    """An integer with probability proportional to exp(-|k|/scale), exactly (Algorithm 2)."""
-    t, s = scale.numerator, scale.denominator
-    while True:
-        low = bits.below(t)
-        if not _bernoulli_exp(low, t, bits):
-            continue
-        high = 0
-        while _bernoulli_exp(1, 1, bits):
-            high += 1
-        magnitude = (low + t * high) // s
-        negative = bits.below(2) == 1
-        if negative and magnitude == 0:
-            continue
-        return -magnitude if negative else magnitude
-
-
-def discrete_gaussian(variance: Fraction, bits: Bits) -> int:
-    """An integer with probability proportional to exp(-k^2/(2 variance)), exactly (Algorithm 3)."""
-    n, d = variance.numerator, variance.denominator
-    t = math.isqrt(n // d) + 1  # floor(sigma) + 1
-    while True:
-        proposal = discrete_laplace(Fraction(t), bits)
-        # (|Y| - variance/t)^2 / (2 variance), over one denominator.
-        if _bernoulli_exp((abs(proposal) * d * t - n) ** 2, 2 * n * d * t * t, bits):
-            return proposal
-
-
-def _bernoulli_exp(numerator: int, denominator: int, bits: Bits) -> bool:
-    """True with probability exp(-gamma), exactly, for gamma = numerator/denominator >= 0 (Algorithm 1)."""
-    whole, rest = divmod(numerator, denominator)
-    for _ in range(whole):
-        if not _bernoulli_exp_fraction(1, 1, bits):
-            return False
-    return _bernoulli_exp_fraction(rest, denominator, bits)
-
-
-def _bernoulli_exp_fraction(numerator: int, denominator: int, bits: Bits) -> bool:
-    """For gamma in [0, 1]: the first of Bernoulli(gamma/k), k = 1, 2, ..., to fail is at an odd k."""
-    k = 1
-    while bits.below(denominator * k) < numerator:
-        k += 1
-    return k % 2 == 1
-
-
-def _noisy(value: Array, source: np.random.Generator | Bits, draw: Callable[[Bits], int]) -> Array:
-    require_integers(value, "sample")
-    bits = source if isinstance(source, Bits) else Bits(source.bytes)
-    # Added as integers; rounding the sum to a double is post-processing.
-    noisy = [float(int(entry) + draw(bits)) for entry in value.ravel().tolist()]
-    return np.array(noisy, dtype=np.float64).reshape(value.shape)
 
 
 def _integer_residual(output: Array, query: Array) -> Array | None:

@@ -2,16 +2,17 @@
 
 import math
 from collections.abc import Sequence
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
-from sortedcontainers import SortedDict
 
 from dpaudit.claims.sensitivity import Norm
 from dpaudit.errors import InvalidParameter
 from dpaudit.mechanisms.additive import normal_log_density
 from dpaudit.mechanisms.base import Answer, Array, GaussianNoise, Move, Queries, residual
 from dpaudit.models import Model, Positive
+from dpaudit.noise.paths import Path
+from dpaudit.noise.randomness import Randomness
 
 
 class ExponentialKernel(Model):
@@ -77,6 +78,10 @@ class GaussianProcess(GaussianNoise):
     kind: Literal["gaussian-process"] = "gaussian-process"
     kernel: ExponentialKernel
 
+    def path(self, shape: tuple[int, ...], randomness: Randomness) -> Path[Any]:
+        """A path with independent components of `shape`, drawn where it is looked at."""
+        return randomness.path(self.sigma, self.kernel.beta, shape)
+
     def log_density(self, outputs: Array, means: Array, points: Array) -> float:
         """Log density of the noisy values [n, ...] at distinct points [n], given the function's own."""
         return self.kernel.log_density(points, residual(outputs, means), self.sigma)
@@ -108,59 +113,3 @@ def _points(answers: Sequence[Answer]) -> Array | None:
     """All points where a function was called; its first answer is empty."""
     asked = [answer.at for answer in answers[1:] if answer.at is not None]
     return np.concatenate(asked) if asked else None
-
-
-class Path:
-    """A path of a Gaussian process with independent components of `shape`, drawn point by point.
-
-    A point's noise never changes again. The exponential kernel makes the path a Markov process: a new value
-    depends on its two neighbours alone, an Ornstein-Uhlenbeck bridge.
-    """
-
-    def __init__(self, mechanism: GaussianProcess, shape: tuple[int, ...] = ()) -> None:
-        self._sigma = mechanism.sigma
-        self._beta = mechanism.kernel.beta
-        self._shape = shape
-        self._drawn: SortedDict[float, Array] = SortedDict()
-
-    def noise(self, point: float, generator: np.random.Generator) -> Array:
-        """The path at one point."""
-        if point not in self._drawn:
-            mean, variance = self._conditional(point)
-            drawn = generator.standard_normal(self._shape)
-            self._drawn[point] = np.asarray(mean + self._sigma * math.sqrt(variance) * drawn)
-        return np.array(self._drawn[point])
-
-    def _conditional(self, point: float) -> tuple[Array, float]:
-        """Mean and variance (at sigma = 1) of the path at a new point, given what was drawn."""
-        position = self._drawn.bisect_left(point)
-        keys = self._drawn.keys()
-        left = keys[position - 1] if position > 0 else None
-        right = keys[position] if position < len(keys) else None
-        if left is not None and right is not None:
-            weight_left, weight_right, variance = bridge(self._beta, left, point, right)
-            return weight_left * self._drawn[left] + weight_right * self._drawn[right], variance
-        neighbour = left if left is not None else right
-        if neighbour is None:
-            return np.zeros(self._shape), 1.0
-        gap = self._beta * abs(point - neighbour)
-        return math.exp(-gap) * self._drawn[neighbour], -math.expm1(-2.0 * gap)
-
-
-def bridge(beta: float, left: float, point: float, right: float) -> tuple[float, float, float]:
-    """Weights of the left and right values, and the variance, of an Ornstein-Uhlenbeck bridge.
-
-    With a, b the distances to the left and to the right, times beta: sinh(b)/sinh(a + b),
-    sinh(a)/sinh(a + b) and (1 - e^-2a)(1 - e^-2b)/(1 - e^-2(a+b)), in a form that neither overflows
-    nor cancels.
-    """
-    a, b = beta * (point - left), beta * (right - point)
-    whole = -math.expm1(-2.0 * (a + b))
-    if whole == 0.0:  # the points are so near that the bridge is a straight line in doubles
-        return (right - point) / (right - left), (point - left) / (right - left), 0.0
-    to_left, to_right = -math.expm1(-2.0 * a), -math.expm1(-2.0 * b)
-    return (
-        math.exp(-a) * to_right / whole,
-        math.exp(-b) * to_left / whole,
-        to_left * to_right / whole,
-    )

@@ -10,6 +10,8 @@ from dpaudit.errors import InvalidParameter
 from dpaudit.mechanisms.additive import normal_log_density
 from dpaudit.mechanisms.base import Array, GaussianNoise, ValueMechanism, residual
 from dpaudit.models import Count
+from dpaudit.noise.grid import OnGrid
+from dpaudit.noise.randomness import Randomness
 
 
 class SymmetricGaussian(GaussianNoise, ValueMechanism):
@@ -28,9 +30,9 @@ class SymmetricGaussian(GaussianNoise, ValueMechanism):
     kind: Literal["symmetric-gaussian"] = "symmetric-gaussian"
     dimension: Count
 
-    def sample(self, value: Array, generator: np.random.Generator) -> Array:
+    def sample(self, value: Array | OnGrid, randomness: Randomness) -> Array:
         """`value`, symmetric matrices [..., dimension, dimension], plus noise of the same shape."""
-        return value + symmetric_noise(self.sigma, value.shape, generator)
+        return randomness.symmetric(value, self.sigma)
 
     def log_density(self, output: Array, query: Array) -> float:
         """Log density over the entries on and above the diagonal, summed; -inf if not symmetric."""
@@ -57,15 +59,8 @@ def require_symmetric(query: Array, where: str) -> None:
         raise InvalidParameter(what, where=where, why=why, remedy=remedy)
 
 
-def symmetric_noise(sigma: float, shape: tuple[int, ...], generator: np.random.Generator) -> Array:
-    """Symmetric matrices with diagonal variance sigma^2 and off-diagonal variance sigma^2/2."""
-    square = generator.normal(0.0, sigma, shape)
-    # (A + A^T)/2 of independent entries: variance sigma^2 on the diagonal, sigma^2/2 off it.
-    return np.asarray(0.5 * (square + np.swapaxes(square, -1, -2)), dtype=np.float64)
-
-
 def symmetric_log_density(noise: Array, sigma: float) -> float:
-    """Log density of `symmetric_noise` over the entries on and above the diagonal."""
+    """Log density of symmetric noise over the entries on and above the diagonal."""
     rows, columns = np.triu_indices(noise.shape[-1], k=1)
     diagonal = np.diagonal(noise, axis1=-2, axis2=-1)
     return normal_log_density(diagonal, sigma) + normal_log_density(

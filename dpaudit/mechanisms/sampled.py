@@ -12,6 +12,9 @@ from dpaudit.mechanisms import dominating
 from dpaudit.mechanisms.additive import Gaussian, Laplace
 from dpaudit.mechanisms.base import Answer, Array, BaseMechanism, Move
 from dpaudit.models import Positive
+from dpaudit.noise.grid import OnGrid
+from dpaudit.noise.randomness import Randomness
+from dpaudit.noise.sums import total
 
 Inner = Annotated[Gaussian | Laplace, Field(discriminator="kind")]
 
@@ -68,10 +71,15 @@ class PoissonSampled(BaseMechanism):
         """The inner mechanism's."""
         return self.mechanism.typical_noise
 
-    def sample(self, rows: Array, generator: np.random.Generator) -> Array:
+    @property
+    def grid(self) -> int:
+        """The inner mechanism's."""
+        return self.mechanism.grid
+
+    def sample(self, rows: OnGrid, randomness: Randomness) -> Array:
         """The noisy sum [...] of the sampled ones of the units' rows [n, ...]."""
-        chosen = generator.random(len(rows)) < self.rate
-        return self.mechanism.sample(rows[chosen].sum(axis=0), generator)
+        chosen = randomness.coins(len(rows.integers), self.rate)
+        return self.mechanism.sample(total(OnGrid(rows.integers[chosen], rows.exponent)), randomness)
 
     def log_density(self, output: Array, without: Array, with_unit: Array) -> float:
         """Log density of the noisy sum where only one unit's membership is unknown.

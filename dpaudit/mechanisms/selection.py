@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from fractions import Fraction
 from typing import Annotated, Literal, Self
 
 import numpy as np
@@ -20,6 +21,8 @@ from dpaudit.mechanisms.base import (
     residual,
 )
 from dpaudit.models import Count, Positive
+from dpaudit.noise.grid import OnGrid
+from dpaudit.noise.randomness import Randomness
 
 
 class RandomizedResponse(ValueMechanism):
@@ -57,12 +60,10 @@ class RandomizedResponse(ValueMechanism):
         del query
         return np.clip(value, 0, self.categories - 1)
 
-    def sample(self, value: Array, generator: np.random.Generator) -> Array:
+    def sample(self, value: Array | OnGrid, randomness: Randomness) -> Array:
         """`value`, categories of any shape, each one randomized on its own."""
-        keep = 1.0 / (1.0 + (self.categories - 1) * math.exp(-self.epsilon))
-        other = generator.integers(0, self.categories - 1, value.shape).astype(np.float64)
-        other += other >= value  # one of the others, without the true one
-        return np.where(generator.random(value.shape) < keep, value, other)
+        categories = value.to_doubles() if isinstance(value, OnGrid) else value
+        return randomness.responses(categories, self.epsilon, self.categories)
 
     def log_density(self, output: Array, query: Array) -> float:
         """As `ValueMechanism.log_density`."""
@@ -134,12 +135,15 @@ class Exponential(BaseMechanism):
             raise InvalidParameter("a score that is not finite, or too large", where="scores")
         return np.asarray(weights, dtype=np.float64)
 
-    def sample(self, log_weights: Array, generator: np.random.Generator) -> Array:
-        """The chosen index, of shape ()."""
-        cumulative = np.cumsum(np.exp(log_weights - log_weights.max()))
-        cumulative /= cumulative[-1]
-        chosen = np.searchsorted(cumulative, generator.random(), side="right")
-        return np.array(float(chosen))
+    def sample(
+        self, log_weights: Array, randomness: Randomness, exactly: tuple[Array, Fraction] | None = None
+    ) -> Array:
+        """The chosen index, of shape (); `exactly` as in `Randomness.choose`."""
+        return np.array(float(randomness.choose(log_weights, exactly)))
+
+    def factor(self, score_sensitivity: float) -> Fraction:
+        """epsilon/(2 score_sensitivity): what a score is multiplied by, without rounding."""
+        return Fraction(self.epsilon) / (2 * Fraction(score_sensitivity))
 
     def log_density(self, output: Array, log_weights: Array) -> float:
         """Log probability of the index `output`, given the log weights [k]."""

@@ -24,6 +24,7 @@ from dpaudit.mechanisms.base import (
     sum_of_squares,
 )
 from dpaudit.models import Count, Fraction, Positive
+from dpaudit.noise.randomness import Randomness
 
 
 class SmoothGaussian(BaseMechanism):
@@ -83,9 +84,9 @@ class SmoothGaussian(BaseMechanism):
         """By the recorded scale."""
         return sum_of_squares(differences[0] / (answers[0].scale or math.inf))
 
-    def sample(self, value: Array, scale: float, generator: np.random.Generator) -> Array:
+    def sample(self, value: Array, scale: float, randomness: Randomness) -> Array:
         """`value`, of `dimension` entries, plus noise of standard deviation `scale`."""
-        return value + generator.normal(0.0, scale, value.shape)
+        return randomness.scaled_by_data(value, scale)
 
     def log_density(self, output: Array, query: Array, scale: float) -> float:
         """Log density of `output` given the query and the scale, summed over entries; same shapes."""

@@ -19,8 +19,10 @@ from dpaudit.mechanisms.base import (
     residual,
     sum_of_squares,
 )
-from dpaudit.mechanisms.matrices import symmetric_log_density, symmetric_noise
+from dpaudit.mechanisms.matrices import symmetric_log_density
 from dpaudit.models import Count
+from dpaudit.noise.grid import OnGrid
+from dpaudit.noise.randomness import Randomness
 
 
 class TreeAggregation(GaussianNoise):
@@ -52,11 +54,9 @@ class TreeAggregation(GaussianNoise):
         """One Gaussian pair for each node that an item sits in."""
         return dominating.Gaussian(self.ratio(self.sigma), self.levels)
 
-    def node_noise(self, shape: tuple[int, ...], generator: np.random.Generator) -> Array:
-        """The noise of one node, of an item's shape."""
-        if self.norm == "frobenius":
-            return symmetric_noise(self.sigma, shape, generator)
-        return generator.normal(0.0, self.sigma, shape)
+    def sample_node(self, node: Array | OnGrid, randomness: Randomness) -> Array:
+        """A node's sum, of an item's shape, plus its noise."""
+        return (randomness.symmetric if self.norm == "frobenius" else randomness.gaussian)(node, self.sigma)
 
     def log_density(self, outputs: Array, items: Array) -> float:
         """Log density of the noisy prefix sums after 1, ..., t items [t, ...], given the items [t, ...]."""
@@ -101,7 +101,10 @@ class Tree:
         self._mechanism = mechanism
         self._shape = shape
         self._sums: list[Array] = []
-        self._noise: list[Array] = []
+        #: The same sums as exact as the noise that they get, and with it.
+        self._totals: list[Array | OnGrid] = []
+        self._noisy: list[Array] = []
+        self._item = np.zeros(shape)
         self.taken = 0
 
     def push(self, item: Array) -> None:
@@ -113,11 +116,11 @@ class Tree:
         if self.taken == self._mechanism.steps:
             raise InvalidParameter(f"item {self.taken + 1} of {self.taken}", where="steps")
         self.taken += 1
+        self._item = item
         level = self._closed_level()
         node = item + sum(self._sums[:level], np.zeros(self._shape))
         if level == len(self._sums):
             self._sums.append(node)
-            self._noise.append(np.zeros(self._shape))
         else:
             self._sums[level] = node
 
@@ -125,14 +128,16 @@ class Tree:
         """The sum of the items so far."""
         return sum((self._sums[level] for level in self._levels()), np.zeros(self._shape))
 
-    def noisy(self, generator: np.random.Generator) -> Array:
+    def noisy(self, randomness: Randomness) -> Array:
         """The sum of the items so far, with noise: drawn for the node just closed, kept for the others.
 
-        To be called once after each `push`.
+        To be called once after each `push`. It is a sum of noisy nodes, and so a function of them alone.
         """
-        self._noise[self._closed_level()] = self._mechanism.node_noise(self._shape, generator)
-        nodes = (self._sums[level] + self._noise[level] for level in self._levels())
-        return sum(nodes, np.zeros(self._shape))
+        level = self._closed_level()
+        total = randomness.total(self._item, *self._totals[:level])
+        self._totals[level : level + 1] = [total]
+        self._noisy[level : level + 1] = [self._mechanism.sample_node(total, randomness)]
+        return sum((self._noisy[level] for level in self._levels()), np.zeros(self._shape))
 
     def _closed_level(self) -> int:
         return (self.taken & -self.taken).bit_length() - 1

@@ -65,15 +65,15 @@ class OnGrid:
 
     def to_doubles(self) -> Array:
         """The nearest doubles, ties to even; infinite past the largest."""
-        if self.integers.dtype == np.int64 and self.exponent >= -1022:
+        if self.integers.dtype == np.int64 and -1022 <= self.exponent < 960:
             # The conversion rounds once; a power of two then changes no digit.
-            with np.errstate(over="ignore"):
-                return np.ldexp(self.integers.astype(np.float64), self.exponent)
-        nearest = [_nearest_double(int(m), self.exponent) for m in self.integers.ravel()]
+            return self.integers.astype(np.float64) * 2.0**self.exponent
+        nearest = [nearest_double(int(m), self.exponent) for m in self.integers.ravel()]
         return np.array(nearest, dtype=np.float64).reshape(self.integers.shape)
 
 
-def _nearest_double(m: int, exponent: int) -> float:
+def nearest_double(m: int, exponent: int) -> float:
+    """The double nearest to m 2^exponent, ties to even; infinite past the largest."""
     try:
         return m / 2**-exponent if exponent < 0 else float(m << exponent)
     except OverflowError:
@@ -97,6 +97,11 @@ def split(value: Array | OnGrid, exponent: int, where: str = "split") -> tuple[N
     """
     if isinstance(value, OnGrid):
         whole, rest, kept = _split_integers(value, exponent)
+    elif exponent <= 0 and bool((np.abs(value) < 2.0 ** (LOG2_MOST_STEPS + exponent)).all()):
+        # Neither overflows nor loses a digit, as nearly always.
+        scaled = value * 2.0**-exponent
+        whole = np.rint(scaled)
+        return whole.astype(np.int64), scaled - whole
     else:
         with np.errstate(over="ignore", under="ignore"):
             scaled = np.ldexp(value, -exponent)

@@ -12,8 +12,9 @@ from scipy import stats
 
 from dpaudit.claims.sensitivity import RKHS
 from dpaudit.errors import InvalidParameter
-from dpaudit.mechanisms import Array, ExponentialKernel, GaussianProcess, Path
-from dpaudit.mechanisms.functions import bridge
+from dpaudit.mechanisms import Array, ExponentialKernel, GaussianProcess
+from dpaudit.noise.paths import bridge
+from dpaudit.noise.randomness import SeededRandomness
 
 N = 40_000
 ALARM = 1e-6
@@ -36,8 +37,8 @@ ORDERS = (
 
 
 def whitened(points: list[float], sigma: float, beta: float) -> Array:
-    path, generator = Path(process(), (N,)), np.random.default_rng(11)
-    values = np.array([path.noise(point, generator) for point in points])  # [n, N]
+    path = process().path((N,), SeededRandomness(11))
+    values = np.array([path.at(point, np.zeros(N)) for point in points])  # [n, N]
     factor = np.linalg.cholesky(sigma**2 * dense(np.array(points), beta))
     return np.linalg.solve(factor, values)
 
@@ -90,11 +91,12 @@ def test_bridge_between_points_that_doubles_hardly_tell_apart() -> None:
 
 
 def test_a_point_keeps_its_noise() -> None:
-    path, generator = Path(process()), np.random.default_rng(0)
-    first = path.noise(0.4, generator)
-    path.noise(0.39, generator)
-    path.noise(0.41, generator)
-    assert path.noise(0.4, generator) == first
+    path = process().path((), SeededRandomness(0))
+    zero = np.zeros(())
+    first = path.at(0.4, zero)
+    path.at(0.39, zero)
+    path.at(0.41, zero)
+    assert path.at(0.4, zero) == first
 
 
 def test_squared_norm_is_the_quadratic_form_and_grows_to_the_function_norm() -> None:

@@ -27,7 +27,9 @@ from dpaudit.mechanisms import (
     SymmetricGaussian,
     TreeAggregation,
 )
-from dpaudit.mechanisms.randomness import Bits, Randomness
+from dpaudit.noise.bits import SeededBits
+from dpaudit.noise.grid import OnGrid
+from dpaudit.noise.randomness import ExactRandomness, Randomness, SeededRandomness
 
 ALARM = 1e-6
 N = 40_000
@@ -65,29 +67,37 @@ def generator(seed: int = 7) -> np.random.Generator:
     return np.random.default_rng(seed)
 
 
-def test_gaussian() -> None:
-    noise = Gaussian(sigma=3.0, sensitivity=L2(1)).sample(np.full((N, 1), 5.0), generator()) - 5.0
+@pytest.fixture(params=["seeded", "exact"])
+def draws(request: pytest.FixtureRequest) -> Randomness:
+    """Both samplers: in floating point, and exact."""
+    if request.param == "seeded":
+        return SeededRandomness(generator())
+    return ExactRandomness(SeededBits(generator()))
+
+
+def test_gaussian(draws: Randomness) -> None:
+    noise = Gaussian(sigma=3.0, sensitivity=L2(1)).sample(np.full((N, 1), 5.0), draws) - 5.0
     assert normal_p(noise, 3.0) > ALARM
     assert all(normal_p(noise, 3.0 * off) < ALARM for off in OFF)
 
 
-def test_laplace() -> None:
-    noise = Laplace(scale=3.0, sensitivity=L1(1)).sample(np.full(N, 5.0), generator()) - 5.0
+def test_laplace(draws: Randomness) -> None:
+    noise = Laplace(scale=3.0, sensitivity=L1(1)).sample(np.full(N, 5.0), draws) - 5.0
     assert laplace_p(noise, 3.0) > ALARM
     assert all(laplace_p(noise, 3.0 * off) < ALARM for off in OFF)
 
 
 @pytest.mark.parametrize("sigma", [0.6, 2.3, 7.0])
-def test_discrete_gaussian(sigma: float) -> None:
-    noise = DiscreteGaussian(sigma=sigma, sensitivity=L2(1)).sample(np.full(N, 5.0), generator()) - 5.0
+def test_discrete_gaussian(sigma: float, draws: Randomness) -> None:
+    noise = DiscreteGaussian(sigma=sigma, sensitivity=L2(1)).sample(np.full(N, 5.0), draws) - 5.0
     assert lattice_p(noise, lambda k: math.exp(-k * k / (2 * sigma**2))) > ALARM
     for off in OFF:
         assert lattice_p(noise, lambda k, s=sigma * off: math.exp(-k * k / (2 * s**2))) < ALARM
 
 
 @pytest.mark.parametrize("scale", [0.5, 2.3, 7.0])
-def test_discrete_laplace(scale: float) -> None:
-    noise = DiscreteLaplace(scale=scale, sensitivity=L1(1)).sample(np.full(N, 5.0), generator()) - 5.0
+def test_discrete_laplace(scale: float, draws: Randomness) -> None:
+    noise = DiscreteLaplace(scale=scale, sensitivity=L1(1)).sample(np.full(N, 5.0), draws) - 5.0
     assert lattice_p(noise, lambda k: math.exp(-abs(k) / scale)) > ALARM
     for off in OFF:
         assert lattice_p(noise, lambda k, b=scale * off: math.exp(-abs(k) / b)) < ALARM
@@ -100,10 +110,10 @@ def test_a_rounded_gaussian_is_not_a_discrete_one() -> None:
 
 
 @pytest.mark.parametrize("categories", [2, 5])
-def test_randomized_response(categories: int) -> None:
+def test_randomized_response(categories: int, draws: Randomness) -> None:
     n = 5 * N
     value = generator(1).integers(0, categories, n).astype(float)
-    output = RandomizedResponse(epsilon=1.0, categories=categories).sample(value, generator())
+    output = RandomizedResponse(epsilon=1.0, categories=categories).sample(value, draws)
     kept = int((output == value).sum())
 
     def p(epsilon: float) -> float:
@@ -119,10 +129,9 @@ def test_randomized_response(categories: int) -> None:
     assert worst < 5.5 * math.sqrt(shift.size)
 
 
-def test_exponential() -> None:
+def test_exponential(draws: Randomness) -> None:
     mechanism = Exponential(epsilon=4.0)
     weights = mechanism.log_weights(np.array([0.0, 1.0, 0.25, 0.9]), 1.0)
-    draws = generator()
     chosen = [int(mechanism.sample(weights, draws)) for _ in range(2 * N)]
     counts = np.bincount(chosen, minlength=4)
 
@@ -139,9 +148,9 @@ def symmetric_coordinates(noise: Array) -> tuple[Array, Array]:
     return np.diagonal(noise, axis1=-2, axis2=-1), noise[..., rows, columns]
 
 
-def test_symmetric_gaussian() -> None:
+def test_symmetric_gaussian(draws: Randomness) -> None:
     mechanism = SymmetricGaussian(sigma=2.0, dimension=3, sensitivity=Frobenius(1))
-    noise = mechanism.sample(np.zeros((N, 3, 3)), generator())
+    noise = mechanism.sample(np.zeros((N, 3, 3)), draws)
     assert np.array_equal(noise, np.swapaxes(noise, 1, 2))
     diagonal, above = symmetric_coordinates(noise)
     assert normal_p(diagonal, 2.0) > ALARM
@@ -152,60 +161,45 @@ def test_symmetric_gaussian() -> None:
     assert normal_p(above, 2.0) < ALARM, "an independent upper triangle is not isotropic"
 
 
-def test_smooth_gaussian_takes_the_scale_of_the_moment() -> None:
+def test_smooth_gaussian_takes_the_scale_of_the_moment(draws: Randomness) -> None:
     mechanism = SmoothGaussian(alpha=5.0, beta=0.1, dimension=N, epsilon=1.0, delta=1e-5)
-    noise = mechanism.sample(np.zeros(N), 3.0, generator())
+    noise = mechanism.sample(np.zeros(N), 3.0, draws)
     assert normal_p(noise, 3.0) > ALARM
     assert all(normal_p(noise, 3.0 * off) < ALARM for off in OFF)
 
 
-def test_poisson_sampling_rate_and_inner_noise() -> None:
-    mechanism = PoissonSampled(rate=0.3, mechanism=Gaussian(sigma=1e-9, sensitivity=L2(1)))
-    rows, draws = np.ones((1000, 1)), generator()
+def test_poisson_sampling_rate_and_inner_noise(draws: Randomness) -> None:
+    mechanism = PoissonSampled(rate=0.3, mechanism=Gaussian(sigma=1e-3, sensitivity=L2(1)))
+    rows = OnGrid(np.ones((1000, 1), dtype=np.int64), 0)
     sampled = sum(round(float(mechanism.sample(rows, draws)[0])) for _ in range(N // 1000))
     assert stats.binomtest(sampled, N, 0.3).pvalue > ALARM
     assert all(stats.binomtest(sampled, N, 0.3 * off).pvalue < ALARM for off in OFF)
     noisy = PoissonSampled(rate=0.5, mechanism=Laplace(scale=2.0, sensitivity=L1(1)))
-    noise = noisy.sample(np.zeros((4, N)), generator())
+    noise = noisy.sample(OnGrid(np.zeros((4, N), dtype=np.int64), 0), draws)
     assert laplace_p(noise, 2.0) > ALARM
     assert all(laplace_p(noise, 2.0 * off) < ALARM for off in OFF)
 
 
 @pytest.mark.parametrize("norm", ["l2", "frobenius"])
-def test_tree_node_noise(norm: str) -> None:
+def test_tree_node_noise(norm: str, draws: Randomness) -> None:
     sensitivity = L2(1) if norm == "l2" else Frobenius(1)
     mechanism = TreeAggregation(sigma=2.0, steps=4, sensitivity=sensitivity)
-    diagonal, above = symmetric_coordinates(mechanism.node_noise((N, 2, 2), generator()))
+    diagonal, above = symmetric_coordinates(mechanism.sample_node(np.zeros((N, 2, 2)), draws))
     factor = 1.0 if norm == "l2" else 1 / math.sqrt(2)
     assert normal_p(diagonal, 2.0) > ALARM
     assert normal_p(above, 2.0 * factor) > ALARM
     assert all(normal_p(above, 2.0 * factor * off) < ALARM for off in OFF)
 
 
-def test_bits_are_uniform_and_repeatable() -> None:
-    bits = Bits(generator().bytes)
-    counts = np.bincount([bits.below(7) for _ in range(N)], minlength=7)
-    assert stats.chisquare(counts).pvalue > ALARM
-    assert bits.below(1) == 0
-    one, other = Bits(generator().bytes), Bits(generator().bytes)
-    assert [one.below(10**30) for _ in range(50)] == [other.below(10**30) for _ in range(50)]
-
-
-def test_unseeded_bits_come_from_the_operating_system() -> None:
-    drawn = [Randomness.live().bits.below(2**256) for _ in range(3)]
-    assert len(set(drawn)) == 3
-    assert Randomness.live(5).bits.below(2**256) == Randomness.live(5).bits.below(2**256)
-
-
-def test_large_integers_keep_every_digit() -> None:
+def test_large_integers_keep_every_digit(draws: Randomness) -> None:
     """2^53 + noise is added as an integer and rounded once."""
     value = np.full(1000, float(2**53 - 1))
-    output = DiscreteLaplace(scale=1.0, sensitivity=L1(1)).sample(value, generator())
+    output = DiscreteLaplace(scale=1.0, sensitivity=L1(1)).sample(value, draws)
     assert {int(entry) % 2 for entry in output if entry < 2**53} == {0, 1}
 
 
-def test_discrete_gaussian_of_a_tiny_sigma_is_still() -> None:
-    output = DiscreteGaussian(sigma=1e-3, sensitivity=L2(1)).sample(np.arange(50.0), generator())
+def test_discrete_gaussian_of_a_tiny_sigma_is_still(draws: Randomness) -> None:
+    output = DiscreteGaussian(sigma=1e-3, sensitivity=L2(1)).sample(np.arange(50.0), draws)
     with mp.workdps(60):
         assert mp.exp(-1 / (2 * mpf("1e-3") ** 2)) < mpf(10) ** -200
     assert np.array_equal(output, np.arange(50.0))

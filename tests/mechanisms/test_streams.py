@@ -9,6 +9,7 @@ from scipy import stats
 from dpaudit.claims.sensitivity import L2, Frobenius
 from dpaudit.errors import InvalidParameter
 from dpaudit.mechanisms import Array, Tree, TreeAggregation
+from dpaudit.noise.randomness import SeededRandomness
 
 ALARM = 1e-6
 
@@ -36,12 +37,12 @@ def test_without_noise_prefix_sums_are_exact() -> None:
 def test_variance_is_one_node_for_each_digit_and_nodes_are_shared() -> None:
     """Exact chi-square at each step; the noise of steps 4 and 6 differs by one node alone."""
     size, sigma = 20_000, 3.0
-    generator = np.random.default_rng(5)
+    randomness = SeededRandomness(5)
     tree = Tree(TreeAggregation(sigma=sigma, steps=7, sensitivity=L2(1)), (size,))
     noise = {}
     for step in range(1, 8):
         tree.push(np.zeros(size))
-        noise[step] = tree.noisy(generator)
+        noise[step] = tree.noisy(randomness)
 
     def p(values: Array, nodes: float) -> float:
         law, statistic = stats.chi2(size), np.square(values).sum() / (nodes * sigma**2)
@@ -70,10 +71,14 @@ def test_levels_are_exact_where_floating_logarithms_are_not() -> None:
 
 
 def test_memory_grows_with_the_logarithm() -> None:
-    tree = Tree(TreeAggregation(sigma=1.0, steps=5000, sensitivity=L2(1)), ())
+    tree, randomness = (
+        Tree(TreeAggregation(sigma=1.0, steps=5000, sensitivity=L2(1)), ()),
+        SeededRandomness(0),
+    )
     for _ in range(5000):
         tree.push(np.zeros(()))
-    assert len(tree._sums) == len(tree._noise) == 13
+        tree.noisy(randomness)
+    assert len(tree._sums) == len(tree._totals) == len(tree._noisy) == 13
     with pytest.raises(InvalidParameter):
         tree.push(np.zeros(()))
 

@@ -8,8 +8,8 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validat
 from dpaudit.app.options.claim_options import StatedClaim
 from dpaudit.claims.relations import Neighbouring, TrustModel
 from dpaudit.errors import UsageError
-from dpaudit.mechanisms import Sampler
 from dpaudit.models import Count, Fraction, NonNegative, Positive
+from dpaudit.noise.randomness import Sampler
 
 #: What a finding of the gate may be about, and so what a waiver may name.
 Waivable = Literal[

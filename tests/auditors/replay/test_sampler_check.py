@@ -29,8 +29,9 @@ from dpaudit import (
 )
 from dpaudit.auditors.replay import sampler_check
 from dpaudit.auditors.replay.replay import replay
-from dpaudit.mechanisms import ValueMechanism, functions, selection, streams
-from dpaudit.mechanisms.randomness import Randomness
+from dpaudit.mechanisms import ValueMechanism, selection, streams
+from dpaudit.noise import paths
+from dpaudit.noise.randomness import ExactRandomness, Randomness, SeededRandomness
 
 PAIR = Pair(0.0, 0.0)
 FIVE_PERCENT = 1.05
@@ -90,12 +91,12 @@ def response_off(patch: pytest.MonkeyPatch) -> None:
 
 def choice_off(patch: pytest.MonkeyPatch) -> None:
     true = Exponential.sample
-    patch.setattr(Exponential, "sample", lambda self, w, generator: true(self, 1.2 * w, generator))
+    patch.setattr(Exponential, "sample", lambda self, w, *rest: true(self, 1.2 * w, rest[0]))
 
 
 def function_off(patch: pytest.MonkeyPatch) -> None:
-    true = functions.Path.noise
-    patch.setattr(functions.Path, "noise", lambda self, *a: 1.05 * true(self, *a))
+    true = paths.FloatPath.at
+    patch.setattr(paths.FloatPath, "at", lambda self, *a: 1.05 * true(self, *a))
 
 
 CASES = [
@@ -109,7 +110,7 @@ CASES = [
     (value(RandomizedResponse(epsilon=1.0)), response_off),
     (choice, choice_off),
     (smooth, smooth_off),
-    (stream, scaled(streams.TreeAggregation, "node_noise")),
+    (stream, scaled(streams.TreeAggregation, "sample_node")),
     (function, function_off),
 ]
 
@@ -127,6 +128,57 @@ def test_the_true_sampler_passes_and_one_five_percent_off_does_not(
     assert finding.where.startswith(__file__)
 
 
+def scale_off(name: str) -> Callable[[pytest.MonkeyPatch], None]:
+    """Noise with a scale 5% off in the exact sampler alone, which no seeded run draws from."""
+    true = getattr(ExactRandomness, name)
+
+    def plant(patch: pytest.MonkeyPatch) -> None:
+        patch.setattr(ExactRandomness, name, lambda self, value, scale: true(self, value, 1.05 * scale))
+
+    return plant
+
+
+def exact_choice_off(patch: pytest.MonkeyPatch) -> None:
+    true = ExactRandomness.choose
+    patch.setattr(ExactRandomness, "choose", lambda self, w, exactly: true(self, 1.2 * w))
+
+
+def exact_response_off(patch: pytest.MonkeyPatch) -> None:
+    true = ExactRandomness.responses
+    patch.setattr(ExactRandomness, "responses", lambda self, v, e, k: true(self, v, 1.2 * e, k))
+
+
+def exact_path_off(patch: pytest.MonkeyPatch) -> None:
+    true = ExactRandomness.path
+    patch.setattr(ExactRandomness, "path", lambda self, sigma, *rest: true(self, 1.05 * sigma, *rest))
+
+
+EXACT_FAULTS = [
+    scale_off("laplace"),
+    scale_off("discrete_gaussian"),
+    scale_off("discrete_laplace"),
+    scale_off("symmetric"),
+    exact_response_off,
+    exact_choice_off,
+    scale_off("scaled_by_data"),
+    scale_off("gaussian"),
+    exact_path_off,
+]
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "plant"), [(case[0], plant) for case, plant in zip(CASES, EXACT_FAULTS, strict=True)]
+)
+def test_the_exact_sampler_is_tested_too(
+    algorithm: Callable[[Any, Curator], Any],
+    plant: Callable[[pytest.MonkeyPatch], None],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    plant(monkeypatch)
+    (finding,) = replay(algorithm, [PAIR], replays=1).findings
+    assert (finding.kind, finding.label) == ("sampler", "x")
+
+
 class Triangular(ValueMechanism):
     """A mechanism that the check does not know: triangular noise of half-width 2, or a wrong one."""
 
@@ -136,8 +188,8 @@ class Triangular(ValueMechanism):
     def dominating_pair(self) -> Any:
         raise NotImplementedError
 
-    def sample(self, value: Any, generator: np.random.Generator, /) -> Any:
-        return value + generator.triangular(-self.drawn, 0.0, self.drawn, np.shape(value))
+    def sample(self, value: Any, randomness: Randomness, /) -> Any:
+        return value + randomness.generator.triangular(-self.drawn, 0.0, self.drawn, np.shape(value))
 
     def log_density(self, output: Any, query: Any) -> float:
         height = 0.5 - abs(float((output - query).sum())) / 4.0
@@ -149,6 +201,6 @@ def test_a_new_mechanism_is_tested_by_its_density(drawn: float, faulty: bool) ->
     mechanism = Triangular(drawn=drawn)
     query = np.array([3.0])
     question: Any = SimpleNamespace(query=query)
-    tested = sampler_check._table(mechanism, question, Randomness.live(np.random.SeedSequence(1)))
+    tested = sampler_check._table(mechanism, question, SeededRandomness(1))
     assert tested is not None
     assert (sampler_check._p_value(*tested) < sampler_check.FALSE_ALARM) is faulty

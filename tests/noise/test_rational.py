@@ -15,7 +15,7 @@ import mpmath
 import pytest
 from mpmath import mpf
 
-from dpaudit.mechanisms import discrete
+from dpaudit.noise import rational as discrete
 
 TINY = mpf(10) ** -45
 CLOSE = mpf(10) ** -30

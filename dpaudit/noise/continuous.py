@@ -1,0 +1,253 @@
+"""Continuous noise, released as the integers that real numbers on a grid are rounded to.
+
+For a value v, noise of scale s and a grid g = 2^e that is public, m = floor((v + s Z)/g + 1/2) is computed
+exactly, Z being a real random number. It is a function of v + s Z, so whatever is proved of the real-valued
+mechanism holds for m: rounding is post-processing.
+
+A word of 64 fair bits gives Z's sign and the first 63 bits of a uniform u in (0, 1/2), and |Z| is minus the
+law's quantile at u. Doubles enclose v/g + (s/g) Z; where both ends of the enclosure have the same floor, that
+is m, and elsewhere, about once in 16,000 draws, more bits and ball arithmetic decide.
+
+What is assumed of the libraries: the relative error of scipy's `ndtri` and numpy's `log` is at most 2^-47 on
+(0, 1/2). `ndtri` measured 2^-50, `log` 2^-52; tests/noise holds both against ball arithmetic.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import scipy
+from numpy.typing import NDArray
+
+from dpaudit.noise.bits import Bits
+from dpaudit.noise.grid import Array, OnGrid, grid, nearest_double, split
+from dpaudit.noise.reals import WORD, Ball, Uniform, exact, flint, floor
+
+#: The assumed relative error of a quantile, and a little more for the products and sums made from it.
+MARGIN = 2.0**-47 + 2.0**-50
+#: The error of offsets near 1/2, in steps of the grid.
+OFFSET_MARGIN = 2.0**-46
+#: With more steps in a scale, doubles would decide hardly any draw.
+_MOST_STEPS = 2.0**50
+_CHUNK = 1 << 14  # numbers at a time, so that they stay in the processor's cache
+_LOW = np.uint64(2**63 - 1)
+
+
+@dataclass(frozen=True)
+class Law:
+    """A symmetric law, by its quantiles at u in (0, 1/2): numbers below 0.
+
+    Attributes:
+        quantile: in doubles [n], u with it.
+        ball: in ball arithmetic.
+        steepness: a bound on the change of the quantile when log(u) changes by 1.
+    """
+
+    quantile: Callable[[Array], Array]
+    ball: Callable[[Ball], Ball]
+    steepness: float
+
+
+#: Its steepness is Mills' ratio u/phi(z), which is at most sqrt(pi/2) = 1.2533 for u <= 1/2.
+NORMAL = Law(
+    lambda u: np.asarray(scipy.special.ndtri(u)), lambda u: -flint().arb(2).sqrt() * (2 * u).erfcinv(), 1.254
+)
+LAPLACE = Law(lambda u: np.log(u + u), lambda u: (2 * u).log(), 1.0)
+
+
+@dataclass(frozen=True)
+class Scale:
+    """A noise's scale in steps of the grid: as a double, at most 2^-52 off relatively, and as a ball."""
+
+    steps: float
+    ball: Callable[[], Ball]
+
+    @classmethod
+    def of(cls, scale: float, exponent: int) -> Scale:
+        """A scale that is a double, on the grid 2^exponent."""
+        steps = float(np.ldexp(scale, -exponent))
+        return cls(steps, lambda: exact(steps))
+
+    def over_root_two(self) -> Scale:
+        """This scale divided by the root of 2."""
+        return Scale(self.steps * 0.5**0.5, lambda: self.ball() / flint().arb(2).sqrt())
+
+
+def floors(
+    bits: Bits,
+    law: Law,
+    scale: Scale,
+    offset: Array,
+    exactly: Callable[[int], Ball],
+    *,
+    mirrored: bool = False,
+) -> NDArray[Any]:
+    """floor(offset + scale Z) for independent Z of the law, exactly: [n] integers.
+
+    Args:
+        bits: where the bits come from.
+        law: of Z.
+        scale: of the noise.
+        offset: [n], in [-1, 2], known up to `OFFSET_MARGIN`.
+        exactly: the offset at a position as a ball.
+        mirrored: sign(Z) floor(offset + scale |Z|) instead, for offsets >= 0.
+    """
+    if scale.steps > _MOST_STEPS:
+        words = bits.words(len(offset)).tolist()
+        at_each = (functools.partial(exactly, i) for i in range(len(words)))
+        settled = [
+            _settle(bits, law, scale, word, at, mirrored=mirrored)
+            for word, at in zip(words, at_each, strict=True)
+        ]
+        return np.array(settled, dtype=object)
+    result = np.empty(len(offset), dtype=np.int64)
+    for start in range(0, len(offset), _CHUNK):
+        near = offset[start : start + _CHUNK]
+        words = bits.words(len(near))
+        # Where the bits are 0, or nearly, they are too few, and the draw is settled below.
+        u = np.maximum((words & _LOW).view(np.int64) * 2.0**-WORD, 2.0**-WORD)
+        away = law.quantile(u) * -scale.steps
+        # u is known up to 2^-64, and was rounded to 53 bits.
+        error = law.steepness * scale.steps * (2.0**-WORD / u + 2.0**-52) + (MARGIN * away + OFFSET_MARGIN)
+        # A word's first bit is the sign of the double that has the same bits.
+        at = near + (away if mirrored else np.copysign(away, words.view(np.float64)))
+        lowest = np.floor(at - error)
+        undecided = (lowest != np.floor(at + error)) | (u < 2.0**-44)
+        part = result[start : start + _CHUNK]
+        part[:] = lowest
+        if mirrored:
+            np.negative(part, out=part, where=words.view(np.int64) < 0)
+        for i in undecided.nonzero()[0].tolist():
+            at_it = functools.partial(exactly, start + i)
+            part[i] = _settle(bits, law, scale, int(words[i]), at_it, mirrored=mirrored)
+    return result
+
+
+def cell(law: Law, scale: Scale, sign: int, offset: Callable[[], Ball]) -> Callable[[Ball], int | None]:
+    """floor(offset + scale Z) as a decision about u, where Z has this sign and |Z| the quantile at u."""
+
+    def decision(u: Ball) -> int | None:
+        return floor(offset() - sign * law.ball(u) * scale.ball())
+
+    return decision
+
+
+def _settle(
+    bits: Bits, law: Law, scale: Scale, word: int, offset: Callable[[], Ball], *, mirrored: bool
+) -> int:
+    """One entry of `floors`, from its first word, in ball arithmetic."""
+    sign = -1 if word >> (WORD - 1) else 1
+    # The 64 bits of the word without its sign are the first of a number in [0, 1/2).
+    uniform = Uniform(bits, word & int(_LOW))
+    found = int(uniform.decide(cell(law, scale, 1 if mirrored else sign, offset)))
+    return sign * found if mirrored else found
+
+
+def gaussian(bits: Bits, value: Array | OnGrid, sigma: float, where: str) -> OnGrid:
+    """The value plus Gaussian noise of standard deviation `sigma`, rounded to the grid of `sigma`.
+
+    Raises:
+        InvalidParameter: the grid would be finer than 2^-1000, or the value is too large for it.
+    """
+    return _rounded(bits, NORMAL, value, sigma, where)
+
+
+def laplace(bits: Bits, value: Array | OnGrid, scale: float, where: str) -> OnGrid:
+    """The value plus Laplace noise of scale `scale`; as `gaussian`."""
+    return _rounded(bits, LAPLACE, value, scale, where)
+
+
+def symmetric(bits: Bits, value: Array | OnGrid, sigma: float, where: str) -> OnGrid:
+    """Symmetric matrices [..., d, d] plus symmetric noise, of which `sigma` is that of the diagonal.
+
+    An entry off the diagonal has variance sigma^2/2; it is rounded to the same grid. As `gaussian`.
+    """
+    at = _Position.of(value, grid(sigma, where), where)
+    rows, columns = np.triu_indices(at.whole.shape[-1])
+    scale = Scale.of(sigma, at.exponent)
+    places = np.arange(at.whole.size).reshape(at.whole.shape)
+    noisy = at.whole.copy()
+    for on, entry_scale in ((rows == columns, scale), (rows < columns, scale.over_root_two())):
+        row, column = rows[on], columns[on]
+        entries = places[..., row, column]
+        moved = at.moved(bits, NORMAL, entry_scale, entries.ravel()).reshape(entries.shape)
+        noisy[..., row, column] = at.whole[..., row, column] + moved
+        noisy[..., column, row] = noisy[..., row, column]
+    return OnGrid(noisy, at.exponent)
+
+
+def _rounded(bits: Bits, law: Law, value: Array | OnGrid, scale: float, where: str) -> OnGrid:
+    at = _Position.of(value, grid(scale, where), where)
+    moved = at.moved(bits, law, Scale.of(scale, at.exponent))
+    return OnGrid(at.whole + moved.reshape(at.whole.shape), at.exponent)
+
+
+@dataclass(frozen=True)
+class _Position:
+    """Values as (whole + rest) 2^exponent, entry by entry.
+
+    `rest` is known to 2^-53; `digits`, where it is not None, holds it exactly, in steps of 2^-`below`.
+    """
+
+    whole: NDArray[np.int64]
+    rest: Array
+    exponent: int
+    digits: NDArray[Any] | None = None
+    below: int = 0
+
+    @classmethod
+    def of(cls, value: Array | OnGrid, exponent: int, where: str) -> _Position:
+        """Split values; raises `InvalidParameter` where one is too large for the grid."""
+        below = 0 if not isinstance(value, OnGrid) else exponent - value.exponent
+        if not isinstance(value, OnGrid) or below <= 0:
+            return cls(*split(value, exponent, where), exponent)
+        integers = value.integers.astype(object)
+        rounded = (integers + (1 << (below - 1))) >> below
+        whole, _ = split(OnGrid(rounded, exponent), exponent, where)
+        digits = integers - (rounded << below)
+        rest = np.array([int(d) / (1 << below) for d in digits.ravel()]).reshape(digits.shape)
+        return cls(whole.astype(np.int64), rest, exponent, digits, below)
+
+    def moved(self, bits: Bits, law: Law, scale: Scale, entries: NDArray[np.int64] | None = None) -> Any:
+        """floor(rest + noise + 1/2) of all entries, or of those at some flat positions: [n]."""
+        flat = self.rest.ravel() if entries is None else self.rest.ravel()[entries]
+
+        def exactly(i: int) -> Ball:
+            if self.digits is None:
+                return exact(float(flat[i])) + exact(0.5)
+            place = i if entries is None else int(entries[i])
+            return exact(Fraction(int(self.digits.ravel()[place]), 1 << self.below)) + exact(0.5)
+
+        return floors(bits, law, scale, 0.5 + flat, exactly)
+
+
+def nearest_doubles(bits: Bits, value: Array, scale: float) -> Array:
+    """The real numbers value + scale Z, Z normal, each rounded to the nearest double: any shape.
+
+    Rounding to doubles is a function of the real number, too. It needs no grid, which a private scale could
+    not choose.
+    """
+    noisy = []
+    for entry in value.ravel().tolist():
+        word = bits.take(2 * WORD)  # a sign, and a number in [0, 1/2)
+        signed = scale if word >> (2 * WORD - 1) else -scale
+
+        def decision(u: Ball, v: float = entry, signed: float = signed) -> float | None:
+            return _nearest(exact(v) + exact(signed) * NORMAL.ball(u))
+
+        uniform = Uniform(bits, word & (2 ** (2 * WORD - 1) - 1), 2 * WORD)
+        noisy.append(float(uniform.decide(decision)))
+    return np.array(noisy, dtype=np.float64).reshape(value.shape)
+
+
+def _nearest(number: Ball) -> float | None:
+    """The nearest double; None where the enclosure does not tell."""
+    if not number.is_finite():
+        return None
+    low, high = (nearest_double(*map(int, end.man_exp())) for end in (number.lower(), number.upper()))
+    return low if low == high else None

@@ -1,0 +1,170 @@
+"""Noisy values of a function: a Gaussian-process path that is added to it, drawn where it is looked at.
+
+The path is sigma times an Ornstein-Uhlenbeck process, of covariance exp(-beta |x - y|). It is a Markov
+process: a new value depends on its two neighbours alone, a bridge between them.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+from sortedcontainers import SortedDict
+
+from dpaudit.noise.bits import Bits
+from dpaudit.noise.continuous import NORMAL
+from dpaudit.noise.grid import Array, OnGrid, grid, split
+from dpaudit.noise.reals import GUARD, WORD, Ball, Uniform, exact, flint, floor
+
+_Value = TypeVar("_Value")
+
+
+class Path(ABC, Generic[_Value]):
+    """A path with independent components of `shape`; a point's noise never changes again."""
+
+    def __init__(self, sigma: float, beta: float, shape: tuple[int, ...]) -> None:
+        self._sigma = sigma
+        self._beta = beta
+        self._shape = shape
+        self._drawn: SortedDict[float, _Value] = SortedDict()
+
+    @abstractmethod
+    def at(self, point: float, value: Array) -> Array:
+        """The function's own value [...] at a point, with the path added."""
+
+    def _neighbours(self, point: float) -> tuple[float | None, float | None]:
+        """The nearest points to the left and to the right where the path is known."""
+        position = self._drawn.bisect_left(point)
+        keys = self._drawn.keys()
+        left = keys[position - 1] if position > 0 else None
+        right = keys[position] if position < len(keys) else None
+        return left, right
+
+
+class FloatPath(Path[Array]):
+    """A path in floating point."""
+
+    def __init__(
+        self, generator: np.random.Generator, sigma: float, beta: float, shape: tuple[int, ...]
+    ) -> None:
+        super().__init__(sigma, beta, shape)
+        self._generator = generator
+
+    def at(self, point: float, value: Array) -> Array:
+        """As `Path.at`."""
+        if point not in self._drawn:
+            mean, variance = self._conditional(point)
+            drawn = self._generator.standard_normal(self._shape)
+            self._drawn[point] = np.asarray(mean + self._sigma * math.sqrt(variance) * drawn)
+        return np.asarray(value + self._drawn[point])
+
+    def _conditional(self, point: float) -> tuple[Array, float]:
+        """Mean and variance (at sigma = 1) of the path at a new point, given what was drawn."""
+        left, right = self._neighbours(point)
+        if left is not None and right is not None:
+            weight_left, weight_right, variance = bridge(self._beta, left, point, right)
+            return weight_left * self._drawn[left] + weight_right * self._drawn[right], variance
+        neighbour = left if left is not None else right
+        if neighbour is None:
+            return np.zeros(self._shape), 1.0
+        gap = self._beta * abs(point - neighbour)
+        return math.exp(-gap) * self._drawn[neighbour], -math.expm1(-2.0 * gap)
+
+
+def bridge(beta: float, left: float, point: float, right: float) -> tuple[float, float, float]:
+    """Weights of the left and right values, and the variance, of an Ornstein-Uhlenbeck bridge.
+
+    With a, b the distances to the left and to the right, times beta: sinh(b)/sinh(a + b),
+    sinh(a)/sinh(a + b) and (1 - e^-2a)(1 - e^-2b)/(1 - e^-2(a+b)), in a form that neither overflows
+    nor cancels.
+    """
+    a, b = beta * (point - left), beta * (right - point)
+    whole = -math.expm1(-2.0 * (a + b))
+    if whole == 0.0:  # the points are so near that the bridge is a straight line in doubles
+        return (right - point) / (right - left), (point - left) / (right - left), 0.0
+    to_left, to_right = -math.expm1(-2.0 * a), -math.expm1(-2.0 * b)
+    return (
+        math.exp(-a) * to_right / whole,
+        math.exp(-b) * to_left / whole,
+        to_left * to_right / whole,
+    )
+
+
+class ExactPath(Path[int]):
+    """A path of real numbers, whose noisy values are rounded on the grid of sigma.
+
+    A new value is conditional on the real earlier values, not on what they were rounded to: each is a sum of
+    earlier normal numbers, whose bits are kept and extended whenever a cell of the grid is undecided.
+    """
+
+    def __init__(
+        self, bits: Bits, sigma: float, beta: float, shape: tuple[int, ...], where: str = "function"
+    ) -> None:
+        super().__init__(sigma, beta, shape)
+        self._bits = bits
+        self._where = where
+        self._grid = grid(sigma, where)
+        self._digits = 2 * WORD
+        #: Of every point in the order of drawing: the point, its neighbours then, its own uniform numbers.
+        self._points: list[tuple[float, float | None, float | None, list[tuple[int, Uniform]]]] = []
+        #: The path at these points at sigma = 1, component by component.
+        self._values: list[list[Ball]] = []
+
+    def at(self, point: float, value: Array) -> Array:
+        """As `Path.at`."""
+        whole, rest = split(value, self._grid, self._where)
+        if point not in self._drawn:
+            left, right = self._neighbours(point)
+            self._drawn[point] = len(self._points)
+            # A sign, and a number in [0, 1/2).
+            uniforms = [
+                (1 - 2 * self._bits.take(1), Uniform(self._bits, 0, 1)) for _ in range(math.prod(self._shape))
+            ]
+            self._points.append((point, left, right, uniforms))
+        while True:
+            moved = [self._rounded(rest, place, self._drawn[point]) for place in range(rest.size)]
+            if None not in moved:
+                break
+            self._digits *= 2
+            self._values.clear()
+        noisy = whole + np.array(moved, dtype=np.int64).reshape(whole.shape)
+        return OnGrid(noisy, self._grid).to_doubles()
+
+    def _rounded(self, rest: Array, place: int, number: int) -> int | None:
+        with flint().ctx.workprec(self._digits + GUARD):
+            for known in range(len(self._values), number + 1):
+                self._values.append(self._draw(*self._points[known]))
+            steps = exact(float(np.ldexp(self._sigma, -self._grid)))
+            noise = steps * self._values[number][place]
+            return floor(exact(float(rest.ravel()[place])) + exact(0.5) + noise)
+
+    def _draw(
+        self, point: float, left: float | None, right: float | None, uniforms: list[tuple[int, Uniform]]
+    ) -> list[Ball]:
+        """The path at a point at sigma = 1, given its neighbours', at the current precision."""
+        weights, variance = self._bridge(point, left, right)
+        mean: list[Any] = [flint().arb(0)] * len(uniforms)
+        for weight, neighbour in zip(weights, (left, right), strict=True):
+            if neighbour is not None:
+                known = self._values[self._drawn[neighbour]]
+                mean = [m + weight * value for m, value in zip(mean, known, strict=True)]
+        spread = variance.sqrt()
+        drawn = []
+        for m, (sign, uniform) in zip(mean, uniforms, strict=True):
+            uniform.extend(self._digits)
+            drawn.append(m - sign * spread * NORMAL.ball(uniform.ball()))
+        return drawn
+
+    def _bridge(
+        self, point: float, left: float | None, right: float | None
+    ) -> tuple[tuple[Ball, Ball], Ball]:
+        """As `bridge`, in balls; a neighbour that there is not is infinitely far away."""
+        a, b = (
+            flint().arb.pos_inf() if at is None else exact(self._beta) * abs(exact(point) - exact(at))
+            for at in (left, right)
+        )
+        whole, to_left, to_right = ((-2 * gap).expm1() for gap in (a + b, a, b))
+        weights = (-a).exp() * to_right / whole, (-b).exp() * to_left / whole
+        return weights, -to_left * to_right / whole

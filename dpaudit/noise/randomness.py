@@ -1,0 +1,270 @@
+"""What mechanisms draw from: noise that is exactly as stated, or the repeatable noise of a seed.
+
+A mechanism asks for what it needs, a value with noise on it or a choice, and has one path. `ExactRandomness`
+answers as real numbers would, rounded on a public grid. `SeededRandomness` answers in floating point, whose
+last digits can reveal more than the real-valued mechanism; such a run can be repeated, and must not be
+published.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from typing import Any, Final, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpaudit.noise import choice, continuous, discrete, rational
+from dpaudit.noise.bits import Bits, NeverCopied, OperatingSystemBits, SeededBits
+from dpaudit.noise.grid import Array, OnGrid
+from dpaudit.noise.paths import ExactPath, FloatPath, Path
+
+#: What a ledger may name as having drawn its noise.
+Sampler = Literal["numpy-float64", "opendp-discrete", "dpaudit-exact"]
+#: Real-valued noise in floating point, discrete noise exactly.
+FLOATING_POINT_SAMPLER: Final = "numpy-float64"
+#: Where an error occurred, until the release is known.
+OF_NOISE: Final = "noise"
+#: All noise exactly, rounded on a public grid.
+EXACT_SAMPLER: Final = "dpaudit-exact"
+
+
+class Randomness(NeverCopied, ABC):
+    """Where mechanisms draw. Values are doubles of any shape, or exact ones on a grid."""
+
+    sampler: Sampler
+
+    @staticmethod
+    def live(seed: int | np.random.SeedSequence | None = None) -> Randomness:
+        """Seeded by the caller; without a seed, every bit is the operating system's."""
+        return ExactRandomness(OperatingSystemBits()) if seed is None else SeededRandomness(seed)
+
+    @property
+    @abstractmethod
+    def generator(self) -> np.random.Generator:
+        """For samplers that are not the library's own."""
+
+    @abstractmethod
+    def gaussian(self, value: Array | OnGrid, sigma: float) -> Array:
+        """The value plus independent normal noise of standard deviation `sigma`."""
+
+    @abstractmethod
+    def laplace(self, value: Array | OnGrid, scale: float) -> Array:
+        """The value plus independent Laplace noise of this scale."""
+
+    @abstractmethod
+    def symmetric(self, value: Array | OnGrid, sigma: float) -> Array:
+        """Symmetric matrices [..., d, d] plus noise of variance sigma^2 on the diagonal, sigma^2/2 off it."""
+
+    @abstractmethod
+    def scaled_by_data(self, value: Array, scale: float) -> Array:
+        """The value plus normal noise of a private standard deviation, from which no grid may follow."""
+
+    @abstractmethod
+    def path(self, sigma: float, beta: float, shape: tuple[int, ...]) -> Path[Array] | Path[int]:
+        """A path of covariance sigma^2 exp(-beta |x - y|), drawn where it is looked at."""
+
+    @abstractmethod
+    def total(self, first: Array | OnGrid, *others: Array | OnGrid) -> Array | OnGrid:
+        """The sum of values of one shape, as exact as the noise that it is to get."""
+
+    @abstractmethod
+    def discrete_gaussian(self, value: Array | OnGrid, sigma: float) -> Array:
+        """The integers plus integers with probability proportional to exp(-k^2/(2 sigma^2))."""
+
+    @abstractmethod
+    def discrete_laplace(self, value: Array | OnGrid, scale: float) -> Array:
+        """The integers plus integers with probability proportional to exp(-|k|/scale)."""
+
+    @abstractmethod
+    def coins(self, count: int, rate: float) -> NDArray[np.bool_]:
+        """Coins that are True with probability `rate`: [count]."""
+
+    @abstractmethod
+    def responses(self, value: Array, epsilon: float, categories: int) -> Array:
+        """Every category kept with probability e^epsilon/(e^epsilon + categories - 1), else another."""
+
+    @abstractmethod
+    def choose(self, log_weights: Array, exactly: tuple[Array, Fraction] | None = None) -> int:
+        """An index drawn with probability proportional to exp(log_weights): [k].
+
+        `exactly` are numbers [k] and a factor whose product the log weights are up to rounding.
+        """
+
+
+class ExactRandomness(Randomness):
+    """Noise as real numbers would be, rounded on a public grid; every decision is made on fair bits."""
+
+    sampler = EXACT_SAMPLER
+
+    def __init__(self, bits: Bits) -> None:
+        self._bits = bits
+
+    @property
+    def generator(self) -> np.random.Generator:
+        """A new one, seeded from the bits, so that no state is left to copy."""
+        return np.random.default_rng(self._bits.take(256))
+
+    def gaussian(self, value: Array | OnGrid, sigma: float) -> Array:
+        """As `Randomness.gaussian`."""
+        return continuous.gaussian(self._bits, value, sigma, OF_NOISE).to_doubles()
+
+    def laplace(self, value: Array | OnGrid, scale: float) -> Array:
+        """As `Randomness.laplace`."""
+        return continuous.laplace(self._bits, value, scale, OF_NOISE).to_doubles()
+
+    def symmetric(self, value: Array | OnGrid, sigma: float) -> Array:
+        """As `Randomness.symmetric`."""
+        return continuous.symmetric(self._bits, value, sigma, OF_NOISE).to_doubles()
+
+    def scaled_by_data(self, value: Array, scale: float) -> Array:
+        """As `Randomness.scaled_by_data`; the real sum is rounded to the nearest double."""
+        return continuous.nearest_doubles(self._bits, value, scale)
+
+    def path(self, sigma: float, beta: float, shape: tuple[int, ...]) -> ExactPath:
+        """As `Randomness.path`."""
+        return ExactPath(self._bits, sigma, beta, shape, OF_NOISE)
+
+    def total(self, first: Array | OnGrid, *others: Array | OnGrid) -> OnGrid:
+        """As `Randomness.total`: without rounding."""
+        return exact_sum([first, *others])
+
+    def discrete_gaussian(self, value: Array | OnGrid, sigma: float) -> Array:
+        """As `Randomness.discrete_gaussian`."""
+        return _added(value, lambda count: discrete.discrete_gaussian(self._bits, count, sigma))
+
+    def discrete_laplace(self, value: Array | OnGrid, scale: float) -> Array:
+        """As `Randomness.discrete_laplace`."""
+        return _added(value, lambda count: discrete.discrete_laplace(self._bits, count, scale))
+
+    def coins(self, count: int, rate: float) -> NDArray[np.bool_]:
+        """As `Randomness.coins`."""
+        return choice.sampled(self._bits, count, rate)
+
+    def responses(self, value: Array, epsilon: float, categories: int) -> Array:
+        """As `Randomness.responses`."""
+        return choice.responses(self._bits, value, epsilon, categories)
+
+    def choose(self, log_weights: Array, exactly: tuple[Array, Fraction] | None = None) -> int:
+        """As `Randomness.choose`."""
+        return choice.choose(self._bits, *(exactly or (log_weights, Fraction(1))))
+
+
+class SeededRandomness(Randomness):
+    """Noise of a numpy generator, in floating point; that of the discrete mechanisms is exact."""
+
+    sampler = FLOATING_POINT_SAMPLER
+
+    def __init__(self, seed: int | np.random.SeedSequence | np.random.Generator) -> None:
+        self._generator = np.random.default_rng(seed)
+        self._bits = SeededBits(self._generator)
+
+    @property
+    def generator(self) -> np.random.Generator:
+        """The one that all noise is drawn from."""
+        return self._generator
+
+    def gaussian(self, value: Array | OnGrid, sigma: float) -> Array:
+        """As `Randomness.gaussian`."""
+        value = _doubles(value)
+        return value + self._generator.normal(0.0, sigma, value.shape)
+
+    def laplace(self, value: Array | OnGrid, scale: float) -> Array:
+        """As `Randomness.laplace`."""
+        value = _doubles(value)
+        return value + self._generator.laplace(0.0, scale, value.shape)
+
+    def symmetric(self, value: Array | OnGrid, sigma: float) -> Array:
+        """As `Randomness.symmetric`."""
+        value = _doubles(value)
+        square = self._generator.normal(0.0, sigma, value.shape)
+        # (A + A^T)/2 of independent entries: variance sigma^2 on the diagonal, sigma^2/2 off it.
+        return np.asarray(value + 0.5 * (square + np.swapaxes(square, -1, -2)))
+
+    def scaled_by_data(self, value: Array, scale: float) -> Array:
+        """As `Randomness.scaled_by_data`."""
+        return self.gaussian(value, scale)
+
+    def path(self, sigma: float, beta: float, shape: tuple[int, ...]) -> FloatPath:
+        """As `Randomness.path`."""
+        return FloatPath(self._generator, sigma, beta, shape)
+
+    def total(self, first: Array | OnGrid, *others: Array | OnGrid) -> Array:
+        """As `Randomness.total`: in floating point."""
+        first = _doubles(first)
+        return np.asarray(first + sum((_doubles(other) for other in others), np.zeros(first.shape)))
+
+    def discrete_gaussian(self, value: Array | OnGrid, sigma: float) -> Array:
+        """As `Randomness.discrete_gaussian`."""
+        variance = Fraction(sigma) ** 2
+        return _added(value, lambda n: _drawn(n, lambda: rational.discrete_gaussian(variance, self._bits)))
+
+    def discrete_laplace(self, value: Array | OnGrid, scale: float) -> Array:
+        """As `Randomness.discrete_laplace`."""
+        ratio = Fraction(scale)
+        return _added(value, lambda n: _drawn(n, lambda: rational.discrete_laplace(ratio, self._bits)))
+
+    def coins(self, count: int, rate: float) -> NDArray[np.bool_]:
+        """As `Randomness.coins`."""
+        return self._generator.random(count) < rate
+
+    def responses(self, value: Array, epsilon: float, categories: int) -> Array:
+        """As `Randomness.responses`."""
+        keep = 1.0 / (1.0 + (categories - 1) * math.exp(-epsilon))
+        other = self._generator.integers(0, categories - 1, value.shape).astype(np.float64)
+        other += other >= value  # one of the others, without the true one
+        return np.where(self._generator.random(value.shape) < keep, value, other)
+
+    def choose(self, log_weights: Array, exactly: tuple[Array, Fraction] | None = None) -> int:
+        """As `Randomness.choose`."""
+        del exactly
+        cumulative = np.cumsum(np.exp(log_weights - log_weights.max()))
+        cumulative /= cumulative[-1]
+        return int(np.searchsorted(cumulative, self._generator.random(), side="right"))
+
+
+def exact_sum(values: Sequence[Array | OnGrid]) -> OnGrid:
+    """The sum of values of one shape: Python integers on the coarsest grid that holds all of them."""
+    parts = [value if isinstance(value, OnGrid) else _digits(value) for value in values]
+    finest = min(part.exponent for part in parts)
+    total = sum(part.integers.astype(object) << (part.exponent - finest) for part in parts)
+    return OnGrid(np.asarray(total, dtype=object), finest)
+
+
+def _digits(value: Array) -> OnGrid:
+    """Doubles as integers on the grid of their last digit."""
+    mantissas, exponents = np.frexp(value)
+    least = int(exponents.min(initial=1024)) - 53
+    digits = [
+        m << (x - 53 - least)
+        for m, x in zip(
+            (mantissas * 2.0**53).astype(np.int64).ravel().tolist(), exponents.ravel().tolist(), strict=True
+        )
+    ]
+    integers = np.empty(len(digits), dtype=object)
+    integers[:] = digits
+    return OnGrid(integers.reshape(value.shape), least)
+
+
+def _doubles(value: Array | OnGrid) -> Array:
+    return value.to_doubles() if isinstance(value, OnGrid) else value
+
+
+def _drawn(count: int, draw: Callable[[], int]) -> NDArray[np.object_]:
+    found = np.empty(count, dtype=object)
+    found[:] = [draw() for _ in range(count)]
+    return found
+
+
+def _added(value: Array | OnGrid, draw: Callable[[int], NDArray[Any]]) -> Array:
+    """Integers plus integer noise, as integers; rounding the sum to doubles is post-processing."""
+    if not isinstance(value, OnGrid):
+        small = bool((np.abs(value) < 2.0**62).all())
+        value = OnGrid(value.astype(np.int64), 0) if small else _digits(value)
+    noise = draw(value.integers.size).reshape(value.integers.shape)
+    if noise.dtype != object and value.exponent == 0:
+        return OnGrid(value.integers + noise, 0).to_doubles()
+    return exact_sum([value, OnGrid(noise, 0)]).to_doubles()
