@@ -141,10 +141,10 @@ def _section(kind: str, mechanism: type[Any]) -> Iterator[str]:
         yield f"- Sensitivity in: {', '.join(f'`{norm}`' for norm in norms)}\n"
     if kind in {"pure-dp", "approx-dp", "zcdp", "tabulated"}:
         yield "- Drawn by: the algorithm itself; its distribution is not tested\n"
-    elif not mechanism.integer_noise:
-        yield "- Drawn by: numpy, in floating point, whose grid can reveal more (Mironov 2012)\n"
+    elif mechanism.drawn_exactly:
+        yield "- Drawn by: an [exact sampler](noise.md), from fair bits; in seeded runs by numpy\n"
     else:
-        yield "- Drawn by: an exact sampler, from fair bits\n"
+        yield "- Drawn by: numpy, in floating point, whose grid can reveal more (Mironov 2012)\n"
     yield f"- Example: {', '.join(_parameters(EXAMPLES[kind]))}\n"
 
 

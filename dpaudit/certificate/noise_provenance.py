@@ -32,9 +32,7 @@ class Numerics(Model):
         if sampler == FLOATING_POINT_SAMPLER:
             in_floats = not all(m.integer_noise for m in mechanisms)
         else:
-            # An author's own sampler draws from a numpy generator.
-            own = (m.released_by == "release_opaque" for m in mechanisms)
-            in_floats = sampler == EXACT_SAMPLER and any(own)
+            in_floats = sampler == EXACT_SAMPLER and not all(m.drawn_exactly for m in mechanisms)
         return cls(sampler=sampler, floating_point=in_floats, seeded=seeded)
 
     def not_checked(self) -> list[Condition]:

@@ -22,6 +22,7 @@ class Gaussian(GaussianNoise, ValueMechanism):
     """
 
     norms: ClassVar[tuple[Norm, ...]] = ("l2",)
+    drawn_exactly = True
 
     kind: Literal["gaussian"] = "gaussian"
 
@@ -54,6 +55,8 @@ class Laplace(LaplaceNoise):
     Obligation: the query's L1 distance between neighbouring data sets is at most the sensitivity;
     then the release is (sensitivity/scale)-DP (Dwork, McSherry, Nissim, Smith 2006, Theorem 1).
     """
+
+    drawn_exactly = True
 
     kind: Literal["laplace"] = "laplace"
 

@@ -62,6 +62,8 @@ class BaseMechanism(Model):
 
     #: The method of `Curator` that releases through this mechanism.
     released_by: ClassVar[str] = "release_opaque"
+    #: Whether `ExactRandomness` draws its output exactly; where not, certificates say so.
+    drawn_exactly: ClassVar[bool] = False
     #: Whether its noise is an integer, drawn exactly from fair bits, for queries that are integers.
     integer_noise: ClassVar[bool] = False
     #: The field that sets the noise, where it may be chosen: more noise is a larger sigma or scale, or a

@@ -46,6 +46,7 @@ class DiscreteGaussian(FixedNoise, IntegerNoise):
 
     norms: ClassVar[tuple[Norm, ...]] = ("l2",)
     noise_field = "sigma"
+    drawn_exactly = True
 
     kind: Literal["discrete-gaussian"] = "discrete-gaussian"
     sigma: Positive
@@ -75,6 +76,8 @@ class DiscreteLaplace(LaplaceNoise, IntegerNoise):
     most the sensitivity; then the release is (sensitivity/scale)-DP (Ghosh, Roughgarden and
     Sundararajan 2009: the geometric mechanism).
     """
+
+    drawn_exactly = True
 
     kind: Literal["discrete-laplace"] = "discrete-laplace"
 

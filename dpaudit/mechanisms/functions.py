@@ -74,6 +74,7 @@ class GaussianProcess(GaussianNoise):
 
     released_by = "function"
     norms: ClassVar[tuple[Norm, ...]] = ("rkhs",)
+    drawn_exactly = True
 
     kind: Literal["gaussian-process"] = "gaussian-process"
     kernel: ExponentialKernel

@@ -26,6 +26,7 @@ class SymmetricGaussian(GaussianNoise, ValueMechanism):
     """
 
     norms: ClassVar[tuple[Norm, ...]] = ("frobenius",)
+    drawn_exactly = True
 
     kind: Literal["symmetric-gaussian"] = "symmetric-gaussian"
     dimension: Count

@@ -30,6 +30,7 @@ class PoissonSampled(BaseMechanism):
 
     released_by = "release_sum"
     condition = "hidden-sample"
+    drawn_exactly = True
 
     kind: Literal["poisson-sampled"] = "poisson-sampled"
     rate: Annotated[Positive, Field(le=1)]

@@ -21,7 +21,7 @@ from dpaudit.mechanisms.base import (
     residual,
 )
 from dpaudit.models import Count, Positive
-from dpaudit.noise.grid import OnGrid
+from dpaudit.noise.grid import OnGrid, to_doubles
 from dpaudit.noise.randomness import Randomness
 
 
@@ -36,6 +36,7 @@ class RandomizedResponse(ValueMechanism):
 
     noise_field = "epsilon"
     condition = "one-answer-per-unit"
+    drawn_exactly = True
 
     kind: Literal["randomized-response"] = "randomized-response"
     epsilon: Positive
@@ -62,8 +63,7 @@ class RandomizedResponse(ValueMechanism):
 
     def sample(self, value: Array | OnGrid, randomness: Randomness) -> Array:
         """`value`, categories of any shape, each one randomized on its own."""
-        categories = value.to_doubles() if isinstance(value, OnGrid) else value
-        return randomness.responses(categories, self.epsilon, self.categories)
+        return randomness.responses(to_doubles(value), self.epsilon, self.categories)
 
     def log_density(self, output: Array, query: Array) -> float:
         """As `ValueMechanism.log_density`."""
@@ -105,6 +105,7 @@ class Exponential(BaseMechanism):
     released_by = "select"
     noise_field = "epsilon"
     condition = "score-sensitivity"
+    drawn_exactly = True
 
     kind: Literal["exponential"] = "exponential"
     epsilon: Positive

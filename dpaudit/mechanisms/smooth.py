@@ -41,6 +41,7 @@ class SmoothGaussian(BaseMechanism):
 
     released_by = "release_smooth"
     condition = "smooth-bound"
+    drawn_exactly = True
 
     kind: Literal["smooth-gaussian"] = "smooth-gaussian"
     alpha: Positive

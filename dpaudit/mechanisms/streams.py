@@ -41,6 +41,7 @@ class TreeAggregation(GaussianNoise):
     released_by = "stream"
     condition = "stream-places"
     norms: ClassVar[tuple[Norm, ...]] = ("l2", "frobenius")
+    drawn_exactly = True
 
     kind: Literal["tree-aggregation"] = "tree-aggregation"
     steps: Count

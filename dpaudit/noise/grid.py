@@ -72,6 +72,11 @@ class OnGrid:
         return np.array(nearest, dtype=np.float64).reshape(self.integers.shape)
 
 
+def to_doubles(value: Array | OnGrid) -> Array:
+    """Values as doubles, the nearest ones where they are exact."""
+    return value.to_doubles() if isinstance(value, OnGrid) else value
+
+
 def nearest_double(m: int, exponent: int) -> float:
     """The double nearest to m 2^exponent, ties to even; infinite past the largest."""
     try:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from dpaudit.noise import choice, continuous, discrete, rational
 from dpaudit.noise.bits import Bits, NeverCopied, OperatingSystemBits, SeededBits
-from dpaudit.noise.grid import Array, OnGrid
+from dpaudit.noise.grid import Array, OnGrid, to_doubles
 from dpaudit.noise.paths import ExactPath, FloatPath, Path
 
 #: What a ledger may name as having drawn its noise.
@@ -169,17 +169,17 @@ class SeededRandomness(Randomness):
 
     def gaussian(self, value: Array | OnGrid, sigma: float) -> Array:
         """As `Randomness.gaussian`."""
-        value = _doubles(value)
+        value = to_doubles(value)
         return value + self._generator.normal(0.0, sigma, value.shape)
 
     def laplace(self, value: Array | OnGrid, scale: float) -> Array:
         """As `Randomness.laplace`."""
-        value = _doubles(value)
+        value = to_doubles(value)
         return value + self._generator.laplace(0.0, scale, value.shape)
 
     def symmetric(self, value: Array | OnGrid, sigma: float) -> Array:
         """As `Randomness.symmetric`."""
-        value = _doubles(value)
+        value = to_doubles(value)
         square = self._generator.normal(0.0, sigma, value.shape)
         # (A + A^T)/2 of independent entries: variance sigma^2 on the diagonal, sigma^2/2 off it.
         return np.asarray(value + 0.5 * (square + np.swapaxes(square, -1, -2)))
@@ -194,8 +194,8 @@ class SeededRandomness(Randomness):
 
     def total(self, first: Array | OnGrid, *others: Array | OnGrid) -> Array:
         """As `Randomness.total`: in floating point."""
-        first = _doubles(first)
-        return np.asarray(first + sum((_doubles(other) for other in others), np.zeros(first.shape)))
+        first = to_doubles(first)
+        return np.asarray(first + sum((to_doubles(other) for other in others), np.zeros(first.shape)))
 
     def discrete_gaussian(self, value: Array | OnGrid, sigma: float) -> Array:
         """As `Randomness.discrete_gaussian`."""
@@ -247,10 +247,6 @@ def _digits(value: Array) -> OnGrid:
     integers = np.empty(len(digits), dtype=object)
     integers[:] = digits
     return OnGrid(integers.reshape(value.shape), least)
-
-
-def _doubles(value: Array | OnGrid) -> Array:
-    return value.to_doubles() if isinstance(value, OnGrid) else value
 
 
 def _drawn(count: int, draw: Callable[[], int]) -> NDArray[np.object_]:

@@ -20,6 +20,7 @@ from dpaudit import (
     Gaussian,
     Header,
     Ledger,
+    OpaquePureDP,
     Partition,
     PoissonSampled,
     Release,
@@ -35,6 +36,7 @@ from dpaudit.certificate.verdicts import Audit
 from dpaudit.claims.claims import Premise
 from dpaudit.claims.relations import View
 from dpaudit.errors import CertificateFormat, CertificateMismatch, InvalidParameter, NotCertifiable
+from dpaudit.ledger.header import Noise
 from dpaudit.mechanisms import AnyMechanism
 
 CLAIM = Claim(ZCDP(rho=0.5), unit="row", neighbouring="replace-one")
@@ -59,6 +61,15 @@ def ledger(*mechanisms: AnyMechanism, seed: int | None = None, **options: Any) -
     return run(algorithm, 1.0, claim=CLAIM, seed=seed, **options).ledger
 
 
+def in_floating_point(found: Ledger) -> Ledger:
+    """The same run as it is written where numpy drew its noise."""
+    ledger = Ledger(found.header.model_copy(update={"noise": Noise(sampler="numpy-float64")}))
+    for release in found:
+        ledger.append(release.model_copy(update={"grid": None}))
+    ledger.finish()
+    return ledger
+
+
 def certificate(found: Ledger) -> Certificate:
     accounting = account(found)
     return judge(
@@ -73,7 +84,7 @@ def certificate(found: Ledger) -> Certificate:
 
 @pytest.fixture
 def record() -> dict[str, Any]:
-    return certificate(ledger(GAUSSIAN, DISCRETE)).to_json()
+    return certificate(in_floating_point(ledger(GAUSSIAN, DISCRETE))).to_json()
 
 
 def test_a_certificate_is_read_back(tmp_path: Path) -> None:
@@ -99,6 +110,7 @@ EDITS: dict[str, Callable[[dict[str, Any]], Any]] = {
     "tolerance": lambda c: c["numerics"].update(claim_tolerance=0.1),
     "no releases": lambda c: c.update(releases=[]),
     "exact noise": lambda c: c["numerics"].update(floating_point=False),
+    "an exact sampler": lambda c: c["numerics"].update(sampler="dpaudit-exact"),
     "unknown sampler": lambda c: c["numerics"].update(sampler="exact"),
     "the warning left out": lambda c: c["not_checked"].remove({"code": "floating-point-noise"}),
     "the audit's limits left out": lambda c: c["not_checked"].remove({"code": "rare-events"}),
@@ -218,9 +230,29 @@ def test_a_ledger_without_releases_certifies_nothing() -> None:
 
 def test_the_warning_about_floating_point_follows_the_mechanisms() -> None:
     for mechanisms, warned in (([GAUSSIAN], True), ([DISCRETE], False), ([DISCRETE, GAUSSIAN], True)):
-        made = certificate(ledger(*mechanisms))
-        assert made.numerics.floating_point is warned
-        assert (Condition(code=Code.FLOATING_POINT_NOISE) in made.not_checked) is warned
+        exact = ledger(*mechanisms)
+        assert exact.header.noise.sampler == "dpaudit-exact"
+        assert [release.grid for release in exact] == [mechanism.grid for mechanism in mechanisms]
+        for drawn, rough in ((exact, False), (in_floating_point(exact), warned)):
+            made = certificate(drawn)
+            assert made.numerics.floating_point is rough
+            assert (Condition(code=Code.FLOATING_POINT_NOISE) in made.not_checked) is rough
+
+
+def test_the_warning_stays_for_a_sampler_of_the_authors_own() -> None:
+    """It draws from a numpy generator, whatever draws the other releases."""
+    own = OpaquePureDP(epsilon=0.1, justification="Theorem 1")
+
+    def algorithm(data: Any, curator: Curator) -> None:
+        curator.release(data, GAUSSIAN, label="one")
+        curator.release_opaque(
+            data, lambda value, generator: generator.laplace(value, 20.0), own, label="two"
+        )
+
+    made = certificate(run(algorithm, 1.0, claim=CLAIM).ledger)
+    assert made.numerics.sampler == "dpaudit-exact"
+    assert made.numerics.floating_point
+    assert Condition(code=Code.FLOATING_POINT_NOISE) in made.not_checked
 
 
 def test_an_unknown_sampler_is_refused() -> None:
