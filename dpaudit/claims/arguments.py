@@ -44,10 +44,10 @@ def checked(
             given = dict(zip(parameters, args, strict=False)) | options
             for one, value in given.items():
                 if one in expected and one in parameters and value is not parameters[one].default:
-                    _require(value, expected[one], f"{name}({one}=)")
+                    require_kind(value, expected[one], f"{name}({one}=)")
             own = getattr(given.get("algorithm"), "claim", None)
             if own is not None:
-                _require(own, Claim, f"{name}(algorithm=), its attribute claim")
+                require_kind(own, Claim, f"{name}(algorithm=), its attribute claim")
             return function(*args, **options)
 
         return with_checks
@@ -55,11 +55,12 @@ def checked(
     return decorate
 
 
-def _require(value: Any, kind: Any, where: str) -> None:
+def require_kind(value: Any, kind: Any, where: str) -> None:
+    """Raise `InvalidParameter` where a value is not of a type, as `checked` does."""
     if isinstance(kind, list):
-        _require(value, Collection, where)
+        require_kind(value, Collection, where)
         for one in value:
-            _require(one, kind[0], where)
+            require_kind(one, kind[0], where)
         return
     fits = isinstance(value, kind) and (kind is Callable or not isinstance(value, bool | type))
     if not fits or (kind is numbers.Integral and value < 0):

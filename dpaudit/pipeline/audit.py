@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 from dpaudit.accountants.curves.implied import implied_curve
 from dpaudit.auditors.sampling.curatorless import Plain
 from dpaudit.certificate.verdicts import Audit
-from dpaudit.claims.arguments import checked
+from dpaudit.claims.arguments import checked, require_kind
 from dpaudit.claims.claims import Claim
 from dpaudit.claims.pairs import Pair
 from dpaudit.curator.curator import Filter
@@ -122,7 +122,7 @@ def audit(
     return audit_by_sampling(algorithm, found, plan, progress=progress, **judged)
 
 
-@checked("one_run", canaries=Canaries)
+@checked("one_run")
 def one_run(
     algorithm: Auditable,
     canaries: Canaries,
@@ -139,8 +139,9 @@ def one_run(
     `guesses` is how many coins are guessed; left out, a fifth of the canaries. All else is as in `audit`, but
     that a relation which the claim leaves open is adding or removing a unit.
     """
-    from dpaudit.auditors.sampling.one_run import audit_in_one_run, coin_relation
+    from dpaudit.auditors.sampling.one_run import Canaries, audit_in_one_run, coin_relation
 
+    require_kind(canaries, Canaries, "one_run(canaries=)")
     claim = claim if claim is not None else getattr(algorithm, "claim", None)
     relation = coin_relation(claim)
     claim = _about_run(algorithm, claim and claim.model_copy(update={"neighbouring": relation}))
