@@ -28,6 +28,7 @@ from typing import Any
 import numpy as np
 
 from dpaudit.auditors.replay.likelihood import gaussian_share, releases_of
+from dpaudit.auditors.replay.movement import off_by
 from dpaudit.auditors.statistics import gaussian_pair
 from dpaudit.auditors.statistics.gaussian_pair import LARGEST_EPSILON, epsilon_below
 from dpaudit.certificate.verdicts import CLAIM_TOLERANCE
@@ -220,9 +221,14 @@ class FixedPair:
 
 
 def query_differences(recorded: Sequence[Entry], other: Sequence[Entry]) -> list[Array]:
-    """The data's queries minus the neighbour's."""
+    """The data's queries minus the neighbour's, rounded towards zero.
+
+    A query may be the double nearest to an exact sum.
+    """
     with np.errstate(over="ignore"):
-        return [one.query - two.query for one, two in zip(recorded, other, strict=True)]
+        found = [one.query - two.query for one, two in zip(recorded, other, strict=True)]
+    off = [off_by(one.query) + off_by(two.query) for one, two in zip(recorded, other, strict=True)]
+    return [np.copysign(np.maximum(np.abs(x) - most, 0.0), x) for x, most in zip(found, off, strict=True)]
 
 
 def _largest_loss(entry: Entry, twin: Entry) -> float:
@@ -231,7 +237,7 @@ def _largest_loss(entry: Entry, twin: Entry) -> float:
     match mechanism:
         case Laplace() | DiscreteLaplace():
             with np.errstate(over="ignore"):  # what no double holds is infinite
-                return float(np.abs((entry.query - twin.query) / mechanism.scale).sum())
+                return float(np.abs(query_differences([entry], [twin])[0] / mechanism.scale).sum())
         case RandomizedResponse():
             return float(np.count_nonzero(entry.query - twin.query)) * mechanism.epsilon
         case Exponential():

@@ -7,7 +7,7 @@ import numpy as np
 
 from dpaudit.auditors.replay.likelihood import releases_of
 from dpaudit.curator.noise import Entry
-from dpaudit.mechanisms import Answer
+from dpaudit.mechanisms import Answer, Array
 
 
 @dataclass(frozen=True)
@@ -35,6 +35,11 @@ def movements(recorded: Sequence[Entry], other: Sequence[Entry]) -> Iterator[Mov
         # Of repetitions, the one that moved most.
         for moves in zip(*each, strict=True):
             yield Movement(last, *max(moves, key=lambda move: move.measured))
+
+
+def off_by(query: Array) -> Array:
+    """How far the exact values may be, entry by entry, of which a query holds the nearest doubles."""
+    return np.asarray(np.spacing(np.abs(query)) / 2)
 
 
 def _repetitions(entries: Sequence[Entry], count: int) -> list[Sequence[Answer]]:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from dpaudit.auditors.comparison.output_comparison import NotComparable, first_difference
-from dpaudit.auditors.replay.movement import movements
+from dpaudit.auditors.replay.movement import movements, off_by
 from dpaudit.certificate.verdicts import Finding
 from dpaudit.claims.relations import Neighbouring, TrustModel
 from dpaudit.curator.curator import Curator
@@ -17,7 +17,7 @@ from dpaudit.curator.noise import Entry, NoiseSource, ReplayDiverged, ReplayedNo
 from dpaudit.curator.running import run
 from dpaudit.curator.views import UserViews
 
-#: A measured sensitivity may exceed the declared one by this relative amount: sums are rounded.
+#: A measured sensitivity may exceed the declared one by this relative amount: distances are rounded.
 SENSITIVITY_TOLERANCE = 1e-9
 
 
@@ -102,7 +102,9 @@ class Runs:
                 move.measured,
             )
             for move in moves
-            if not move.measured <= move.declared * (1 + SENSITIVITY_TOLERANCE) + rounding * size
+            # The other side's query has a last place up to twice as large.
+            if not move.measured - 3 * float(off_by(move.entry.query).sum()) - rounding * size
+            <= move.declared * (1 + SENSITIVITY_TOLERANCE)
         ]
         moved = [move.entry for move in moves if move.measured > SENSITIVITY_TOLERANCE * move.declared]
         findings += _parts(moved, self.neighbouring)

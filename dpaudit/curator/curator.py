@@ -18,7 +18,7 @@ from dpaudit.claims.guarantees import AnyGuarantee
 from dpaudit.claims.relations import TrustModel
 from dpaudit.claims.sensitivity import Norm
 from dpaudit.curator.admission import Admission, Filter, Stated, as_query, require_count
-from dpaudit.curator.clipping import bounded, clip_rows, count_cells, doubles
+from dpaudit.curator.clipping import bounded, clip_rows, count_cells, doubles, holding_whole
 from dpaudit.curator.local import Users, UserSchedule
 from dpaudit.curator.noise import NoiseSource, Question, Transcript
 from dpaudit.curator.streams import NoisyFunction, Stream
@@ -145,6 +145,7 @@ class Curator(Admission):
             SensitivityTooSmall: the declared sensitivity is below what the bound implies.
             InvalidParameter: the bound is not positive.
         """
+        bound = holding_whole(bound) if mechanism.integer_noise else bound
         clipped, norm = self._bounded(mechanism, bound, acute=nonnegative, label=label)
         exponent = grid_of_bound(bound, _grid(mechanism), f"release {label!r}")
         rows = clip_rows(
@@ -228,6 +229,7 @@ class Curator(Admission):
         Returns:
             The noisy table, of `shape`.
         """
+        bound = holding_whole(bound)
         clipped, norm = self._bounded(mechanism, bound, acute=True, label=label)
         exponent = min(grid_of_bound(bound, _grid(mechanism), f"release {label!r}"), 0)
         table = count_cells(cells, shape, bound, norm, 0 if mechanism.integer_noise else exponent)

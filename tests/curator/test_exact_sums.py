@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpaudit import L1, L2, Curator, DiscreteLaplace, Gaussian, NoNoise
+from dpaudit import L1, L2, Curator, DiscreteGaussian, DiscreteLaplace, Gaussian, NoNoise
 from dpaudit.claims.relations import Neighbouring
 from dpaudit.curator.clipping import _too_long, clip_rows, count_cells
 from dpaudit.errors import InvalidParameter
@@ -159,6 +159,28 @@ def test_whole_sums_are_of_whole_numbers_for_any_bound() -> None:
         found = float(curator().release_sum(rows, bound=bound, mechanism=noise, label="x")[0])
         assert found == math.floor(found)
         assert abs(found - 1.7 * bound) <= max(3.0, bound * 2.0**-37)
+
+
+@pytest.mark.parametrize("n", range(1, 60))
+def test_the_root_of_a_whole_number_holds_as_many_increments(n: int) -> None:
+    """Rounded down, it would leave out every unit with n increments under noise on the whole numbers."""
+    bound, cells = math.sqrt(n), np.arange(n)[None, :]
+    for noise in (
+        DiscreteGaussian(sigma=1.0, sensitivity=L2(bound)),
+        Gaussian(sigma=1.0, sensitivity=L2(bound)),
+    ):
+        held = curator()
+        table = held.release_counts(cells, shape=(n,), bound=bound, mechanism=noise, label="x")
+        assert table.tolist() == [1.0] * n
+        assert Fraction(held.ledger.releases[0].mechanism.sensitivity.value) ** 2 >= n
+    held = curator()
+    noise = DiscreteGaussian(sigma=1.0, sensitivity=L2(bound))
+    assert held.release_sum(np.ones((1, n)), bound=bound, mechanism=noise, label="x").tolist() == [1.0] * n
+    assert Fraction(held.ledger.releases[0].mechanism.sensitivity.value) ** 2 >= n
+    # A bound that is smaller by more than rounding stays what it is.
+    less = bound * (1 - 2.0**-50)
+    noise = DiscreteGaussian(sigma=1.0, sensitivity=L2(less))
+    assert not curator().release_counts(cells, shape=(n,), bound=less, mechanism=noise, label="x").any()
 
 
 def test_a_grid_that_is_too_fine_is_refused_before_the_ledger_is_written() -> None:

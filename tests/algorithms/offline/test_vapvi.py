@@ -104,7 +104,8 @@ def test_without_noise_dp_vapvi_is_vapvi(
         run(algorithm, data, noise=NoNoise()).output,
         vapvi(data, phi, split=split, constants=constants),
     )
-    np.testing.assert_allclose(private.values, plain.values, rtol=0, atol=2e-11)
+    # The curator rounds each trajectory's entries towards zero, by less than 2^-39 of their bound.
+    np.testing.assert_allclose(private.values, plain.values, rtol=0, atol=2e-9)
     assert np.array_equal(private.actions, plain.actions)
 
 
