@@ -13,7 +13,7 @@ from typing import TypeAlias
 import numpy as np
 import scipy
 
-from dpaudit.accountants.closed_forms.conversions import ROUNDING
+from dpaudit.accountants.closed_forms.conversions import ROUNDING, UNDERFLOW
 from dpaudit.accountants.closed_forms.rounding import Vector, exact_product, exact_sum, up
 from dpaudit.ledger.columnar import Kind
 from dpaudit.mechanisms import AnyMechanism
@@ -132,7 +132,7 @@ def laplace_mu_squared(sensitivity: Vector, scale: Vector) -> Vector:
 
 def gaussian_log_moment(t: float, sensitivity: Vector, scale: Vector) -> Vector:
     """rho t (t + 1), as `log_moment` has it, with twice its allowance."""
-    return gaussian_rho(sensitivity, scale) * t * (t + 1.0) * (1.0 + 2.0 * ROUNDING)
+    return gaussian_rho(sensitivity, scale) * t * (t + 1.0) * (1.0 + 2.0 * ROUNDING) + UNDERFLOW
 
 
 def laplace_log_moment(t: float, sensitivity: Vector, scale: Vector) -> Vector:
@@ -144,7 +144,7 @@ def laplace_log_moment(t: float, sensitivity: Vector, scale: Vector) -> Vector:
     ratio = t / (t + 1.0)
     terms = (a, np.full_like(a, -np.log1p(ratio)), np.log1p(ratio * np.exp(-a - b)))
     large = sum(terms) + 2.0 * ROUNDING * sum(map(np.abs, terms))
-    return np.where(epsilon == 0.0, 0.0, np.where(a < 30.0, small, large))
+    return np.where(epsilon == 0.0, 0.0, np.where(a < 30.0, small, large)) + UNDERFLOW
 
 
 def _second_order(x: Vector) -> Vector:

@@ -83,7 +83,8 @@ class RenyiProfile:
             what = "a release that may reveal everything has no finite Renyi divergence"
             raise CannotBound(what, where="composition", remedy="claim (epsilon, delta)-DP")
         # alpha - 1 is exact below 2^53; beyond, the divergence is that of the next order.
-        found = min(self.pure, self._log_moment(math.nextafter(t, math.inf)) / t * (1.0 + ROUNDING))
+        divergence = self._log_moment(math.nextafter(t, math.inf)) / t * (1.0 + ROUNDING)
+        found = min(self.pure, math.nextafter(divergence, math.inf))
         if not math.isfinite(found):
             what = f"no finite Renyi divergence of order {alpha}"
             raise CannotBound(what, where="composition", remedy="ask for a smaller order")
@@ -133,10 +134,10 @@ class RenyiProfile:
             bound = sum(terms) + ROUNDING * sum(map(abs, terms))
             return bound if math.isfinite(bound) else math.inf
 
-        found = min(1.0, math.exp(min(0.0, _least(at))) * (1.0 + ROUNDING))
+        found = math.nextafter(math.exp(min(0.0, _least(at))) * (1.0 + ROUNDING), 2.0)
         if math.isfinite(self.pure):
             found = min(found, conversions.response_delta(self.pure, epsilon))
-        return min(1.0, math.nextafter(found + self.revealed, 2.0)) if self.revealed > 0.0 else found
+        return min(1.0, math.nextafter(found + self.revealed, 2.0) if self.revealed > 0.0 else found)
 
     def _log_moment(self, t: float) -> float:
         return max(direction(t) for direction in self._directions)

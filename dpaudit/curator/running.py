@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
+from dpaudit.claims.arguments import checked
 from dpaudit.claims.claims import Claim
 from dpaudit.claims.relations import Neighbouring, TrustModel
 from dpaudit.curator.curator import Curator, Filter
@@ -35,6 +36,7 @@ class Run:
     ledger: Ledger
 
 
+@checked("run")
 def run(
     algorithm: Callable[[Any, Curator], Any],
     data: Any,
@@ -99,9 +101,9 @@ def run(
         noise=source.description,
     )
     _require_no_looser(budget, header)
-    # Made once without a sink: a header that no file can hold leaves no file behind.
-    Ledger(header)
-    ledger = Ledger(header, sink=None if path is None else LedgerSink(path))
+    ledger = Ledger(header)
+    if path is not None:  # a header that no file can hold was refused before a file is made
+        ledger = Ledger(header, LedgerSink(path))
     try:
         curator = Curator(ledger, source, budget=budget, transcript=transcript, public_seed=public_seed)
         output = algorithm(data, curator)

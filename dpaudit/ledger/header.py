@@ -11,6 +11,7 @@ from dpaudit.claims.claims import Claim
 from dpaudit.claims.guarantees import Guarantee
 from dpaudit.claims.relations import Neighbouring, TrustModel
 from dpaudit.errors import InvalidParameter, NotCertifiable
+from dpaudit.ledger.numbers import canonical_json
 from dpaudit.mechanisms import FLOATING_POINT_SAMPLER, Sampler
 from dpaudit.models import Count, Model, Parameters
 
@@ -40,7 +41,7 @@ class Header(Model):
     A `schedule` is ``fixed`` if the sequence of releases is the same whatever the data; ``filtered`` if their
     number may depend on the data: then the `budget` the curator held is all that one run's ledger proves.
     Bounds and claim are about groups of `group_size` units; all may differ between neighbouring data sets.
-    Under local trust the ledger describes one user's randomizer; `users` is how many were held to it.
+    Under local trust the ledger describes one user's randomizer; `users` is how many it was used for.
     """
 
     schema_: Annotated[Literal["dpaudit.ledger/1"], Field(alias="schema")] = SCHEMA
@@ -136,9 +137,8 @@ class LedgerFacts:
             raise NotCertifiable(what, where=self.place, why=why)
 
 
-def encode(previous: str, record: dict[str, Any]) -> tuple[bytes, str]:
-    """One line of the file and its hash: the record's canonical JSON with the hash as last field."""
-    canonical = canonical_bytes(record)
+def encode(previous: str, canonical: bytes) -> tuple[bytes, str]:
+    """One line of the file and its hash: a record's canonical JSON with the hash as last field."""
     digest = chained(previous, canonical)
     return canonical[:-1] + f',"hash":"{digest}"}}\n'.encode(), digest
 
@@ -146,7 +146,7 @@ def encode(previous: str, record: dict[str, Any]) -> tuple[bytes, str]:
 def canonical_bytes(record: dict[str, Any]) -> bytes:
     """A record's canonical JSON; raises `InvalidParameter` for what JSON cannot hold."""
     try:
-        return rfc8785.dumps(record)
+        return canonical_json(record)
     except (rfc8785.CanonicalizationError, ValueError, RecursionError) as error:
         what, label = f"a record that JSON cannot hold: {error}", record.get("label", record["record"])
         remedy = "public parameters are strings, booleans, finite numbers, lists and objects of them"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 from dpaudit.accountants.curves.implied import implied_curve
 from dpaudit.auditors.sampling.curatorless import Plain
 from dpaudit.certificate.verdicts import Audit
+from dpaudit.claims.arguments import checked, require_kind
 from dpaudit.claims.claims import Claim
 from dpaudit.claims.pairs import Pair
 from dpaudit.curator.curator import Filter
@@ -32,6 +33,7 @@ SCORES: Final = (None, "exact", "logistic", "boosting")
 TRIALS: Final = {"replay": 100, "sequential": 5_000, "threshold": 5_000, "gdp": 5_000, "one-run": 1_000}
 
 
+@checked("audit", resume=str | Path)
 def audit(
     algorithm: Auditable,
     pairs: object = None,
@@ -68,7 +70,7 @@ def audit(
         confidence: of the bound and of the verdict.
         seed: of all noise.
         users: under local trust, how many users there are.
-        budget: a privacy filter, unspent, that each run is held to anew.
+        budget: a privacy filter, unspent, that each run may spend anew.
         score: of sampling audits, as all that follow: what of an output is compared; see `audit_by_sampling`.
         chunk: runs between two reports.
         workers: processes on this machine; left out, 1.
@@ -120,6 +122,7 @@ def audit(
     return audit_by_sampling(algorithm, found, plan, progress=progress, **judged)
 
 
+@checked("one_run")
 def one_run(
     algorithm: Auditable,
     canaries: Canaries,
@@ -136,8 +139,9 @@ def one_run(
     `guesses` is how many coins are guessed; left out, a fifth of the canaries. All else is as in `audit`, but
     that a relation which the claim leaves open is adding or removing a unit.
     """
-    from dpaudit.auditors.sampling.one_run import audit_in_one_run, coin_relation
+    from dpaudit.auditors.sampling.one_run import Canaries, audit_in_one_run, coin_relation
 
+    require_kind(canaries, Canaries, "one_run(canaries=)")
     claim = claim if claim is not None else getattr(algorithm, "claim", None)
     relation = coin_relation(claim)
     claim = _about_run(algorithm, claim and claim.model_copy(update={"neighbouring": relation}))

@@ -17,6 +17,7 @@ from dpaudit.certificate.certificate import Certificate, judge
 from dpaudit.certificate.second_opinion import SecondOpinion
 from dpaudit.certificate.statement import NOTHING_STATED, Statement
 from dpaudit.certificate.verdicts import Audit
+from dpaudit.claims.arguments import checked
 from dpaudit.claims.bounds import Bound
 from dpaudit.claims.claims import Claim
 from dpaudit.claims.guarantees import ApproxDP
@@ -54,6 +55,7 @@ class Certified:
     certificate: Certificate
 
 
+@checked("certify")
 def certified(
     algorithm: Callable[..., Any],
     data: Any,
@@ -156,7 +158,7 @@ certify = _certificate_of(certified)
 
 
 def _opinion(found: Accounted, ledger: Ledger, approximate: Sequence[Bound]) -> SecondOpinion:
-    """What another library says of the same composition."""
+    """What another library computes for the same composition."""
     from dpaudit.accountants.bridges.dp_accounting_check import second_opinion
 
     accounting = found.accounting

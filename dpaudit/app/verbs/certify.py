@@ -170,12 +170,7 @@ def _files(folder: Path, text: str | NoJSON, certificate: Certificate) -> str:
     lines = [f"written: {folder / name}" for name in (LEDGER, CERTIFICATE, REPORT)]
     if isinstance(text, str):
         replace_file(folder / OUTPUT, text.encode())
-        reasons = {
-            "its noise came from a known seed": not certificate.publishable,
-            "its claim is not proved": not certificate.all_proved,
-            "an audit refuted what its ledger says": certificate.experiment is Experiment.REFUTED,
-        }
-        against = "; ".join(reason for reason, holds in reasons.items() if holds)
+        against = "; ".join(certificate.against_publishing)
         lines.append(f"written: {folder / OUTPUT}" + (f" (do not publish it: {against})" if against else ""))
     else:
         lines.append(f"not written: {folder / OUTPUT}: {text}, which cannot be written as JSON")

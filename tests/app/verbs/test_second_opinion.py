@@ -13,6 +13,7 @@ from dpaudit import L2, Certificate, Gaussian, Neighbouring, Release
 from dpaudit.accountants import accounting
 from dpaudit.accountants.composition.composition import compose
 
+pytestmark = pytest.mark.usefixtures("undrawn")
 Mine = Callable[[str], str]
 CLAIMS = [("--rho", 0.125), ("--mu", 0.5), ("--epsilon", 2.3, "--delta", 1e-6)]
 
