@@ -15,22 +15,16 @@ from dpaudit.errors import InvalidParameter
 _Parameters = ParamSpec("_Parameters")
 _Returned = TypeVar("_Returned")
 
+_WHOLE: Final = ("trials", "replays", "guesses", "seed", "users", "count", "chunk", "workers")
 #: What parameters of these names must be, in every function.
 _KINDS: Final[dict[str, Any]] = {
     "algorithm": Callable,
     "claim": Claim,
     "path": str | Path,
     **dict.fromkeys(("confidence", "delta", "time_limit"), numbers.Real),
-    **dict.fromkeys(("trials", "replays", "guesses", "seed", "users", "count"), numbers.Integral),
-    **dict.fromkeys(("chunk", "workers", "most_rows", "group_size"), numbers.Integral),
+    **dict.fromkeys((*_WHOLE, "most_rows", "group_size"), numbers.Integral),
 }
-_WORDS: Final = {
-    Collection: "a list or another collection",
-    Callable: "a callable",
-    numbers.Real: "a number",
-    numbers.Integral: "a whole number",
-}
-_WHY: Final = "it would be misread, or fail far from here"
+_WORDS: Final = {Collection: "a list", numbers.Real: "a number", numbers.Integral: "a whole number >= 0"}
 
 
 def checked(
@@ -43,18 +37,17 @@ def checked(
     """
 
     def decorate(function: Callable[_Parameters, _Returned]) -> Callable[_Parameters, _Returned]:
-        signature = inspect.signature(function)
-        expected = {one: kind for one, kind in (_KINDS | kinds).items() if one in signature.parameters}
+        parameters, expected = inspect.signature(function).parameters, _KINDS | kinds
 
         @functools.wraps(function)
         def with_checks(*args: _Parameters.args, **options: _Parameters.kwargs) -> _Returned:
-            given = signature.bind(*args, **options).arguments
-            for parameter, value in given.items():
-                if parameter in expected and value is not signature.parameters[parameter].default:
-                    _require(value, expected[parameter], f"{name}({parameter}=)")
+            given = dict(zip(parameters, args, strict=False)) | options
+            for one, value in given.items():
+                if one in expected and one in parameters and value is not parameters[one].default:
+                    require_kind(value, expected[one], f"{name}({one}=)")
             own = getattr(given.get("algorithm"), "claim", None)
             if own is not None:
-                _require(own, Claim, f"{name}(algorithm=), its attribute claim")
+                require_kind(own, Claim, f"{name}(algorithm=), its attribute claim")
             return function(*args, **options)
 
         return with_checks
@@ -62,18 +55,19 @@ def checked(
     return decorate
 
 
-def _require(value: Any, kind: Any, where: str) -> None:
+def require_kind(value: Any, kind: Any, where: str) -> None:
+    """Raise `InvalidParameter` where a value is not of a type, as `checked` does."""
     if isinstance(kind, list):
-        _require(value, Collection, where)
+        require_kind(value, Collection, where)
         for one in value:
-            _require(one, kind[0], where)
+            require_kind(one, kind[0], where)
         return
-    words = _WORDS.get(kind) or " or ".join(one.__name__ for one in get_args(kind) or (kind,))
-    if not isinstance(value, kind) or (isinstance(value, bool | type) and kind is not Callable):
-        what = f"{value!r} of type {type(value).__name__} is not {words}"
-        raise InvalidParameter(what, where=where, why=_WHY, remedy=f"{_meant(value, kind)}give {words}")
-    if kind is numbers.Integral and value < 0:
-        raise InvalidParameter(f"{value!r} is negative", where=where, why=_WHY, remedy="give 0 or more")
+    fits = isinstance(value, kind) and (kind is Callable or not isinstance(value, bool | type))
+    if not fits or (kind is numbers.Integral and value < 0):
+        words = _WORDS.get(kind) or " or ".join(one.__name__ for one in get_args(kind) or (kind,))
+        what, remedy = f"{value!r} of type {type(value).__name__} is not {words}", f"give {words}"
+        why = "it would be misread, or fail far from here"
+        raise InvalidParameter(what, where=where, why=why, remedy=_meant(value, kind) + remedy)
 
 
 def _meant(value: Any, kind: Any) -> str:
@@ -83,7 +77,7 @@ def _meant(value: Any, kind: Any) -> str:
         return f"did you mean Claim({type(value).__name__}({stated}))? "
     if isinstance(value, Claim):
         return "did you mean the claim's guarantee? "
-    read = {numbers.Integral: int, numbers.Real: float}.get(kind, kind)
     with suppress(TypeError, ValueError):
+        read = {numbers.Integral: int, numbers.Real: float}.get(kind, kind)
         return f"did you mean {read(value)!r}? " if isinstance(value, str) else ""
     return ""

@@ -32,7 +32,7 @@ class Filter(Protocol):
 
     @property
     def budget(self) -> AnyGuarantee:
-        """The guarantee that the whole run is held to."""
+        """The guarantee of the whole run."""
 
     @property
     def neighbouring(self) -> Neighbouring:

@@ -41,7 +41,7 @@ class Header(Model):
     A `schedule` is ``fixed`` if the sequence of releases is the same whatever the data; ``filtered`` if their
     number may depend on the data: then the `budget` the curator held is all that one run's ledger proves.
     Bounds and claim are about groups of `group_size` units; all may differ between neighbouring data sets.
-    Under local trust the ledger describes one user's randomizer; `users` is how many were held to it.
+    Under local trust the ledger describes one user's randomizer; `users` is how many it was used for.
     """
 
     schema_: Annotated[Literal["dpaudit.ledger/1"], Field(alias="schema")] = SCHEMA

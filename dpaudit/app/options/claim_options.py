@@ -26,7 +26,7 @@ Verb: TypeAlias = Callable[..., None]
 
 @dataclass(frozen=True)
 class StatedClaim:
-    """What the command line says of the claim to judge; None for the options left out."""
+    """The command line's options about the claim to judge; None for the options left out."""
 
     epsilon: float | None = None
     delta: float | None = None
