@@ -36,7 +36,7 @@ from dpaudit.mechanisms import (
     TreeAggregation,
     ValueMechanism,
 )
-from dpaudit.noise.grid import FINEST, OnGrid, grid_of_bound
+from dpaudit.noise.grid import FINEST, OnGrid, grid_of_bound, require_in_reach
 from dpaudit.noise.randomness import Randomness
 from dpaudit.noise.sums import gram, total
 
@@ -94,7 +94,8 @@ class Curator(Admission):
 
         Raises:
             InvalidParameter: the value is not a finite array of numbers such as the mechanism takes, or
-                `count` does not fit it, or the mechanism answers no values.
+                `count` does not fit it, or the mechanism answers no values, or the value is too large for
+                exact noise: about 2^30 times the noise's scale.
             BudgetExceeded: the budget does not suffice; nothing was sampled or written.
         """
         where = f"release {label!r}"
@@ -107,6 +108,8 @@ class Curator(Admission):
         query = as_query(value.to_doubles() if isinstance(value, OnGrid) else value, label)
         require_count(query, count, label)
         mechanism.require_fits(query, where)
+        if release.grid is not None:
+            require_in_reach(query, release.grid, where)
         if self.ledger.header.trust_model is TrustModel.LOCAL:
             mechanism.require_single(query, count, where)
         exactly = value if isinstance(value, OnGrid) else query

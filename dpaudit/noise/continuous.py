@@ -204,7 +204,7 @@ class _Position:
     def of(cls, value: Array | OnGrid, exponent: int, where: str) -> _Position:
         """Split values; raises `InvalidParameter` where one is too large for the grid."""
         below = 0 if not isinstance(value, OnGrid) else exponent - value.exponent
-        if not isinstance(value, OnGrid) or below <= 0:
+        if not isinstance(value, OnGrid) or below <= 53:
             return cls(*split(value, exponent, where), exponent)
         integers = value.integers.astype(object)
         rounded = (integers + (1 << (below - 1))) >> below

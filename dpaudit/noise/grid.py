@@ -114,16 +114,26 @@ def split(value: Array | OnGrid, exponent: int, where: str = "split") -> tuple[N
         whole = np.rint(scaled)
         # Exact: a multiple of the last place of `scaled`, and no larger than 1/2.
         rest = np.subtract(scaled, whole, out=np.zeros_like(scaled), where=np.isfinite(scaled))
-    if bool((np.abs(whole) >= 2**LOG2_MOST_STEPS).any()):
-        what = f"a value of 2^{LOG2_MOST_STEPS + exponent} or more under noise on the grid 2^{exponent}"
-        why = "the noisy value has more digits than can be released"
-        remedy = "release smaller values, or more noise: the grid is 2^-32 to 2^-33 of its scale"
-        raise InvalidParameter(what, where=where, why=why, remedy=remedy)
+    _require_few(np.abs(whole).max(initial=0), exponent, where)
     if not kept:
         what = f"a value with digits far below its noise's grid of 2^{exponent}"
         remedy = "round the values first, to a public number of digits"
         raise InvalidParameter(what, where=where, why="it could not be added exactly", remedy=remedy)
     return whole.astype(np.int64), rest
+
+
+def require_in_reach(value: Array, exponent: int, where: str) -> None:
+    """Raise `InvalidParameter` where an entry is 2^62 steps of the grid or more, as `split` does."""
+    with np.errstate(over="ignore"):
+        _require_few(np.ldexp(np.abs(value).max(initial=0.0), -exponent), exponent, where)
+
+
+def _require_few(steps: Any, exponent: int, where: str) -> None:
+    if steps >= 2**LOG2_MOST_STEPS:
+        what = f"a value of 2^{LOG2_MOST_STEPS + exponent} or more under noise on the grid 2^{exponent}"
+        why = "the noisy value has more digits than can be released"
+        remedy = "release smaller values, or more noise: the grid is 2^-32 to 2^-33 of its scale"
+        raise InvalidParameter(what, where=where, why=why, remedy=remedy)
 
 
 def _split_integers(value: OnGrid, exponent: int) -> tuple[NDArray[Any], Array, bool]:
