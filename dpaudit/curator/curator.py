@@ -18,7 +18,7 @@ from dpaudit.claims.guarantees import AnyGuarantee
 from dpaudit.claims.relations import TrustModel
 from dpaudit.claims.sensitivity import Norm
 from dpaudit.curator.admission import Admission, Filter, Stated, as_query, require_count
-from dpaudit.curator.clipping import bounded, clip_rows, count_cells, doubles, holding_whole
+from dpaudit.curator.clipping import bounded, doubles
 from dpaudit.curator.local import Users, UserSchedule
 from dpaudit.curator.noise import NoiseSource, Question, Transcript
 from dpaudit.curator.streams import NoisyFunction, Stream
@@ -36,6 +36,7 @@ from dpaudit.mechanisms import (
     TreeAggregation,
     ValueMechanism,
 )
+from dpaudit.noise.contributions import clip_rows, count_cells, holding_whole
 from dpaudit.noise.grid import FINEST, OnGrid, grid_of_bound, require_in_reach
 from dpaudit.noise.randomness import Randomness
 from dpaudit.noise.sums import gram, total

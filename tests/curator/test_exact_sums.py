@@ -15,9 +15,9 @@ import pytest
 
 from dpaudit import L1, L2, Curator, DiscreteGaussian, DiscreteLaplace, Gaussian, LiveNoise, NoNoise
 from dpaudit.claims.relations import Neighbouring
-from dpaudit.curator.clipping import _too_long, clip_rows, count_cells
 from dpaudit.errors import InvalidParameter
 from dpaudit.ledger.ledger import Header, Ledger
+from dpaudit.noise.contributions import _too_long, clip_rows, count_cells
 from dpaudit.noise.grid import OnGrid
 from dpaudit.noise.sums import total
 
