@@ -32,7 +32,7 @@ _SOURCES = {random.__file__, str(Path(random.__file__).with_name("secrets.py"))}
 _INSTALLED = (_STANDARD, sysconfig.get_paths()["purelib"], sysconfig.get_paths()["platlib"])
 _CORE = Path(errors.__file__).parent
 _CORE_FOLDERS = {
-    str(_CORE / name) for name in ("", "certificate", "claims", "curator", "ledger", "mechanisms")
+    str(_CORE / name) for name in ("", "certificate", "claims", "curator", "ledger", "mechanisms", "noise")
 }
 
 
