@@ -36,7 +36,7 @@ from dpaudit.mechanisms import (
     TreeAggregation,
     ValueMechanism,
 )
-from dpaudit.noise.contributions import clip_rows, count_cells, holding_whole
+from dpaudit.noise.contributions import clip_rows, count_cells, holding_whole, square_above
 from dpaudit.noise.grid import FINEST, OnGrid, grid_of_bound, require_in_reach
 from dpaudit.noise.randomness import Randomness
 from dpaudit.noise.sums import gram, total
@@ -199,14 +199,18 @@ class Curator(Admission):
             SensitivityTooSmall: the declared sensitivity is below what the bound implies.
             InvalidParameter: the bound is not positive, or the norm is not Euclidean.
         """
-        clipped, norm = self._bounded(mechanism, bound * bound, acute=True, label=label)
+        clipped, norm = self._bounded(mechanism, square_above(bound), acute=True, label=label)
         if norm not in {"frobenius", "l2"}:
             what = f"a sensitivity in norm {norm!r} for a Gram matrix"
             why = "the squared bound is the Euclidean norm of an outer product and no other"
             remedy = "use a symmetric-gaussian mechanism, with its sensitivity in the Frobenius norm"
             raise InvalidParameter(what, where=f"release {label!r}", why=why, remedy=remedy)
         exponent = grid_of_bound(bound, _grid(mechanism), f"release {label!r}", degree=2)
-        rows = clip_rows(np.asarray(vectors, dtype=np.float64), bound, "l2", exponent)
+        given = doubles(vectors, f"release {label!r}")
+        if given.ndim != 2:
+            what, remedy = f"vectors of shape {given.shape}", "give one vector per unit of privacy: [n, d]"
+            raise InvalidParameter(what, where=f"release {label!r}", remedy=remedy)
+        rows = clip_rows(given, bound, "l2", exponent)
         return self.release(gram(rows), clipped, label=label, **stated)
 
     def release_counts(

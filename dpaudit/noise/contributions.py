@@ -19,6 +19,13 @@ def holding_whole(bound: float) -> float:
     return math.nextafter(bound, math.inf) if 0 < round(square) - square <= square / 2**52 else bound
 
 
+def square_above(bound: float) -> float:
+    """The bound's square, rounded up: the norm of the outer product of a vector at the bound."""
+    square = bound * abs(bound)  # a negative bound is refused
+    low = math.isfinite(square) and Fraction(square) < Fraction(bound) ** 2
+    return math.nextafter(square, math.inf) if low else square
+
+
 def clip_rows(
     contributions: Array, bound: float, norm: str, exponent: int, *, nonnegative: bool = False
 ) -> OnGrid:
