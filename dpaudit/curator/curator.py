@@ -228,7 +228,8 @@ class Curator(Admission):
         Args:
             cells: [n, m] flat indices into a table of `shape`; row i lists unit i's increments.
             shape: the table's shape.
-            bound: the norm of one unit's table to which it is scaled down, in the mechanism's norm.
+            bound: the norm of one unit's table to which it is scaled down, in the mechanism's norm; the next
+                double for the root of a whole number that was rounded down, as `math.sqrt(3)` is.
             mechanism: as in `release_sum`, but not sampled. With discrete noise, a unit past the bound is
                 left out.
             label: as in `release`.

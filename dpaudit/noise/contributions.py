@@ -13,7 +13,7 @@ from dpaudit.noise.grid import Array, OnGrid
 def holding_whole(bound: float) -> float:
     """The bound, or the next double if it is the root of a whole number, rounded down.
 
-    A unit with five increments has norm sqrt(5), which the double of that name may be just below.
+    A unit with three increments has norm sqrt(3), which the double of that name may be just below.
     """
     square = Fraction(bound) ** 2 if math.isfinite(bound) else Fraction(0)
     return math.nextafter(bound, math.inf) if 0 < round(square) - square <= square / 2**52 else bound

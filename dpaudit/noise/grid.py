@@ -123,14 +123,10 @@ def split(value: Array | OnGrid, exponent: int, where: str = "split") -> tuple[N
 
 
 def require_in_reach(value: Array, exponent: int, where: str) -> None:
-    """Raise `InvalidParameter` where an entry is 2^62 steps of the grid or more, as `split` does."""
-    with np.errstate(over="ignore"):
-        _require_few(np.ldexp(np.abs(value).max(initial=0.0), -exponent), exponent, where)
-
-
-def _require_few(steps: Any, exponent: int, where: str) -> None:
-    if steps >= 2**LOG2_MOST_STEPS:
-        what = f"a value of 2^{LOG2_MOST_STEPS + exponent} or more under noise on the grid 2^{exponent}"
+    """Raise `InvalidParameter` where an entry is 2^62 steps of the grid 2^exponent or more, as `split` does."""
+    most = LOG2_MOST_STEPS + exponent
+    if most < 1024 and (np.abs(value) >= math.ldexp(1.0, most)).any():
+        what = f"a value of 2^{most} or more under noise on the grid 2^{exponent}"
         why = "the noisy value has more digits than can be released"
         remedy = "release smaller values, or more noise: the grid is 2^-32 to 2^-33 of its scale"
         raise InvalidParameter(what, where=where, why=why, remedy=remedy)
