@@ -6,12 +6,14 @@ probabilities under the stated distribution are known. The true scale passes; on
 
 import math
 from collections.abc import Iterator
+from contextlib import suppress
 
 import numpy as np
 import scipy
 
 from dpaudit import mechanisms
 from dpaudit.curator.noise import LiveNoise, Question
+from dpaudit.errors import InvalidParameter
 from dpaudit.mechanisms import AnyMechanism, Array, DiscreteGaussian, DiscreteLaplace
 from dpaudit.noise.bits import SeededBits
 from dpaudit.noise.randomness import ExactRandomness, Randomness, SeededRandomness
@@ -50,7 +52,10 @@ class SamplerProbe(LiveNoise):
         seeded, exact = (np.random.default_rng(seed) for seed in self._probing.spawn(2))
         samplers = SeededRandomness(seeded), ExactRandomness(SeededBits(exact))
         for mechanism, question in self._asked.items():
-            tables = (_table(mechanism, question, randomness) for randomness in samplers)
+            tables = []
+            for randomness in samplers:
+                with suppress(InvalidParameter):  # a value too large for exact noise, which nothing answers
+                    tables.append(_table(mechanism, question, randomness))
             p_values = [_p_value(*tested) for tested in tables if tested is not None]
             if p_values and min(p_values) < FALSE_ALARM / (_MECHANISMS * len(samplers)):
                 yield question.release.label, min(p_values)
