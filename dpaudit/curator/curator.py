@@ -106,14 +106,17 @@ class Curator(Admission):
             remedy = f"release through curator.{method}, or use a mechanism that adds noise to values"
             raise InvalidParameter(what, where=where, why="it cannot answer a value by itself", remedy=remedy)
         release = self.line(label, mechanism, count, partition=partition, claimed=claimed)
-        query = as_query(value.to_doubles() if isinstance(value, OnGrid) else value, label)
+        exactly: Array | OnGrid
+        if isinstance(value, OnGrid):
+            exactly, query = value, as_query(value.to_doubles(), label)
+        else:
+            exactly = query = as_query(value, label)
         require_count(query, count, label)
         mechanism.require_fits(query, where)
         if release.grid is not None:
             require_in_reach(query, release.grid, where)
         if self.ledger.header.trust_model is TrustModel.LOCAL:
             mechanism.require_single(query, count, where)
-        exactly = value if isinstance(value, OnGrid) else query
         return self._answer(release, query, lambda randomness: mechanism.sample(exactly, randomness))
 
     def release_sum(
