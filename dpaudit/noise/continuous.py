@@ -34,6 +34,7 @@ MARGIN = 2.0**-47 + 2.0**-50
 OFFSET_MARGIN = 2.0**-46
 #: With more steps in a scale, doubles would decide hardly any draw.
 _MOST_STEPS = 2.0**50
+_DIGITS_IN_REST = 52  # that `split` keeps of a value on a finer grid
 _CHUNK = 1 << 14  # numbers at a time, so that they stay in the processor's cache
 _LOW = np.uint64(2**63 - 1)
 
@@ -204,12 +205,13 @@ class _Position:
     def of(cls, value: Array | OnGrid, exponent: int, where: str) -> _Position:
         """Split values; raises `InvalidParameter` where one is too large for the grid."""
         below = 0 if not isinstance(value, OnGrid) else exponent - value.exponent
-        if not isinstance(value, OnGrid) or below <= 53:
+        if not isinstance(value, OnGrid) or below <= _DIGITS_IN_REST:
             return cls(*split(value, exponent, where), exponent)
         integers = value.integers.astype(object)
-        rounded = (integers + (1 << (below - 1))) >> below
+        # An array without axes comes out of an operation as a bare integer.
+        rounded = np.asarray((integers + (1 << (below - 1))) >> below, dtype=object)
         whole, _ = split(OnGrid(rounded, exponent), exponent, where)
-        digits = integers - (rounded << below)
+        digits = np.asarray(integers - (rounded << below), dtype=object)
         rest = np.array([int(d) / (1 << below) for d in digits.ravel()]).reshape(digits.shape)
         return cls(whole.astype(np.int64), rest, exponent, digits, below)
 

@@ -101,6 +101,9 @@ def split(value: Array | OnGrid, exponent: int, where: str = "split") -> tuple[N
             `rest` is no double.
     """
     if isinstance(value, OnGrid):
+        if value.integers.ndim == 0:  # Python's integers would come out of each operation as no array
+            whole, rest = split(OnGrid(value.integers.reshape(1), value.exponent), exponent, where)
+            return whole.reshape(()), rest.reshape(())
         whole, rest, kept = _split_integers(value, exponent)
         if (np.abs(whole) >= 2**LOG2_MOST_STEPS).any():
             raise _too_large(exponent, where)
