@@ -7,7 +7,7 @@ from dpaudit.noise.grid import LOG2_MOST_STEPS, OnGrid
 
 #: Bits of a limb, of which two hold an entry of a row within its bound.
 _LIMB = 20
-#: Rows of one product of doubles: the sum of as many squares of numbers up to 2^21 is at most 2^53, and exact.
+#: Rows of one product of doubles: as many squares of numbers up to 2^21 add up to at most 2^53, exactly.
 _ROWS = 2**11
 #: Rows whose products, up to 2^42 each, int64 can add.
 _BLOCK = 2**20
