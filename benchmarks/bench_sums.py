@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpaudit.curator.clipping import clip_rows, count_cells
+from dpaudit.noise.contributions import clip_rows, count_cells
 from dpaudit.noise.grid import grid_of_bound
 from dpaudit.noise.sums import gram, total
 

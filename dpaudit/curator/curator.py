@@ -18,7 +18,7 @@ from dpaudit.claims.guarantees import AnyGuarantee
 from dpaudit.claims.relations import TrustModel
 from dpaudit.claims.sensitivity import Norm
 from dpaudit.curator.admission import Admission, Filter, Stated, as_query, require_count
-from dpaudit.curator.clipping import bounded, clip_rows, count_cells, doubles, holding_whole
+from dpaudit.curator.clipping import bounded, doubles
 from dpaudit.curator.local import Users, UserSchedule
 from dpaudit.curator.noise import NoiseSource, Question, Transcript
 from dpaudit.curator.streams import NoisyFunction, Stream
@@ -36,7 +36,8 @@ from dpaudit.mechanisms import (
     TreeAggregation,
     ValueMechanism,
 )
-from dpaudit.noise.grid import FINEST, OnGrid, grid_of_bound
+from dpaudit.noise.contributions import clip_rows, count_cells, holding_whole, square_above
+from dpaudit.noise.grid import FINEST, OnGrid, grid_of_bound, require_in_reach
 from dpaudit.noise.randomness import Randomness
 from dpaudit.noise.sums import gram, total
 
@@ -94,7 +95,8 @@ class Curator(Admission):
 
         Raises:
             InvalidParameter: the value is not a finite array of numbers such as the mechanism takes, or
-                `count` does not fit it, or the mechanism answers no values.
+                `count` does not fit it, or the mechanism answers no values, or the value is too large for
+                exact noise: about 2^30 times the noise's scale.
             BudgetExceeded: the budget does not suffice; nothing was sampled or written.
         """
         where = f"release {label!r}"
@@ -104,12 +106,17 @@ class Curator(Admission):
             remedy = f"release through curator.{method}, or use a mechanism that adds noise to values"
             raise InvalidParameter(what, where=where, why="it cannot answer a value by itself", remedy=remedy)
         release = self.line(label, mechanism, count, partition=partition, claimed=claimed)
-        query = as_query(value.to_doubles() if isinstance(value, OnGrid) else value, label)
+        exactly: Array | OnGrid
+        if isinstance(value, OnGrid):
+            exactly, query = value, as_query(value.to_doubles(), label)
+        else:
+            exactly = query = as_query(value, label)
         require_count(query, count, label)
         mechanism.require_fits(query, where)
+        if release.grid is not None:
+            require_in_reach(query, release.grid, where)
         if self.ledger.header.trust_model is TrustModel.LOCAL:
             mechanism.require_single(query, count, where)
-        exactly = value if isinstance(value, OnGrid) else query
         return self._answer(release, query, lambda randomness: mechanism.sample(exactly, randomness))
 
     def release_sum(
@@ -195,14 +202,18 @@ class Curator(Admission):
             SensitivityTooSmall: the declared sensitivity is below what the bound implies.
             InvalidParameter: the bound is not positive, or the norm is not Euclidean.
         """
-        clipped, norm = self._bounded(mechanism, bound * bound, acute=True, label=label)
+        clipped, norm = self._bounded(mechanism, square_above(bound), acute=True, label=label)
         if norm not in {"frobenius", "l2"}:
             what = f"a sensitivity in norm {norm!r} for a Gram matrix"
             why = "the squared bound is the Euclidean norm of an outer product and no other"
             remedy = "use a symmetric-gaussian mechanism, with its sensitivity in the Frobenius norm"
             raise InvalidParameter(what, where=f"release {label!r}", why=why, remedy=remedy)
         exponent = grid_of_bound(bound, _grid(mechanism), f"release {label!r}", degree=2)
-        rows = clip_rows(np.asarray(vectors, dtype=np.float64), bound, "l2", exponent)
+        given = doubles(vectors, f"release {label!r}")
+        if given.ndim != 2:
+            what, remedy = f"vectors of shape {given.shape}", "give one vector per unit of privacy: [n, d]"
+            raise InvalidParameter(what, where=f"release {label!r}", remedy=remedy)
+        rows = clip_rows(given, bound, "l2", exponent)
         return self.release(gram(rows), clipped, label=label, **stated)
 
     def release_counts(
@@ -220,7 +231,8 @@ class Curator(Admission):
         Args:
             cells: [n, m] flat indices into a table of `shape`; row i lists unit i's increments.
             shape: the table's shape.
-            bound: the norm of one unit's table to which it is scaled down, in the mechanism's norm.
+            bound: the norm of one unit's table to which it is scaled down, in the mechanism's norm; the next
+                double for the root of a whole number that was rounded down, as `math.sqrt(3)` is.
             mechanism: as in `release_sum`, but not sampled. With discrete noise, a unit past the bound is
                 left out.
             label: as in `release`.

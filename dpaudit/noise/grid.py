@@ -105,28 +105,34 @@ def split(value: Array | OnGrid, exponent: int, where: str = "split") -> tuple[N
             whole, rest = split(OnGrid(value.integers.reshape(1), value.exponent), exponent, where)
             return whole.reshape(()), rest.reshape(())
         whole, rest, kept = _split_integers(value, exponent)
-    elif exponent <= 0 and bool((np.abs(value) < 2.0 ** (LOG2_MOST_STEPS + exponent)).all()):
-        # Neither overflows nor loses a digit, as nearly always.
-        scaled = value * 2.0**-exponent
-        whole = np.rint(scaled)
-        return whole.astype(np.int64), scaled - whole
+        if (np.abs(whole) >= 2**LOG2_MOST_STEPS).any():
+            raise _too_large(exponent, where)
     else:
-        with np.errstate(over="ignore", under="ignore"):
-            scaled = np.ldexp(value, -exponent)
-            kept = bool((np.ldexp(scaled, exponent) == value)[np.isfinite(scaled)].all())
+        require_in_reach(value, exponent, where)
+        scaled = value * 2.0**-exponent
+        kept = exponent <= 0 or bool((scaled * 2.0**exponent == value).all())
+        # Exact: the rest is a multiple of the last place of `scaled`, and no larger than 1/2.
         whole = np.rint(scaled)
-        # Exact: a multiple of the last place of `scaled`, and no larger than 1/2.
-        rest = np.subtract(scaled, whole, out=np.zeros_like(scaled), where=np.isfinite(scaled))
-    if bool((np.abs(whole) >= 2**LOG2_MOST_STEPS).any()):
-        what = f"a value of 2^{LOG2_MOST_STEPS + exponent} or more under noise on the grid 2^{exponent}"
-        why = "the noisy value has more digits than can be released"
-        remedy = "release smaller values, or more noise: the grid is 2^-32 to 2^-33 of its scale"
-        raise InvalidParameter(what, where=where, why=why, remedy=remedy)
+        rest = scaled - whole
     if not kept:
         what = f"a value with digits far below its noise's grid of 2^{exponent}"
         remedy = "round the values first, to a public number of digits"
         raise InvalidParameter(what, where=where, why="it could not be added exactly", remedy=remedy)
     return whole.astype(np.int64), rest
+
+
+def require_in_reach(value: Array, exponent: int, where: str) -> None:
+    """Raise `InvalidParameter` where an entry is 2^62 steps of the grid or more, as `split` does."""
+    most = LOG2_MOST_STEPS + exponent
+    if most < 1024 and np.maximum.reduce(np.abs(value), axis=None, initial=0.0) >= 2.0**most:
+        raise _too_large(exponent, where)
+
+
+def _too_large(exponent: int, where: str) -> InvalidParameter:
+    what = f"a value of 2^{LOG2_MOST_STEPS + exponent} or more under noise on the grid 2^{exponent}"
+    why = "the noisy value has more digits than can be released"
+    remedy = "release smaller values, or more noise: the grid is 2^-32 to 2^-33 of its scale"
+    return InvalidParameter(what, where=where, why=why, remedy=remedy)
 
 
 def _split_integers(value: OnGrid, exponent: int) -> tuple[NDArray[Any], Array, bool]:

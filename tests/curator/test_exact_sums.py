@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpaudit import L1, L2, Curator, DiscreteGaussian, DiscreteLaplace, Gaussian, NoNoise
+from dpaudit import L1, L2, Curator, DiscreteGaussian, DiscreteLaplace, Gaussian, LiveNoise, NoNoise
 from dpaudit.claims.relations import Neighbouring
-from dpaudit.curator.clipping import _too_long, clip_rows, count_cells
 from dpaudit.errors import InvalidParameter
 from dpaudit.ledger.ledger import Header, Ledger
+from dpaudit.noise.contributions import _too_long, clip_rows, count_cells
 from dpaudit.noise.grid import OnGrid
 from dpaudit.noise.sums import total
 
@@ -199,3 +199,18 @@ def test_a_sum_past_every_double_is_refused_before_the_ledger_is_written() -> No
     with pytest.raises(InvalidParameter, match="not finite"):
         held.release_sum(np.full((3, 1), 1.7e308), bound=1.7e308, mechanism=noise, label="x")
     assert not held.ledger.releases
+
+
+def test_a_value_too_large_for_its_noise_is_refused_before_the_ledger_is_written() -> None:
+    noise = LiveNoise()
+    header = Header(algorithm="a", unit="row", neighbouring="add-or-remove-one", noise=noise.description)
+    held, large = Curator(Ledger(header), noise), 2.0**40
+    calibrated = Gaussian(sigma=1.0, sensitivity=L2(large))
+    refused = r"release 'x': a value of 2\^30 or more"
+    with pytest.raises(InvalidParameter, match=refused):
+        held.release(np.array([0.0, -large]), NOISE, label="x")
+    with pytest.raises(InvalidParameter, match=refused):
+        held.release_sum(np.full((3, 1), large), bound=large, mechanism=calibrated, label="x")
+    assert not held.ledger.releases
+    held.release(np.array([0.0, -(2.0**29)]), NOISE, label="x")
+    assert held.ledger.releases[0].grid == -32

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 
@@ -90,3 +92,25 @@ def test_only_euclidean_norms_follow_from_the_bound() -> None:
     with pytest.raises(InvalidParameter, match="Gram"):
         by(Laplace(scale=1.0, sensitivity=L1(100.0)))
     assert by(Gaussian(sigma=1.0, sensitivity=L2(ROOT_2))).shape == (3, 3)
+
+
+@pytest.mark.parametrize("bound", [0.1, 0.3, 1.1, 2.0**0.5, 1e-3, 1e100, 1e-150])
+def test_the_sensitivity_covers_the_exact_square_of_the_bound(bound: float) -> None:
+    sensitivity = released(np.ones((1, 3)), bound, "add-or-remove-one")[1].value
+    assert Fraction(sensitivity) >= Fraction(bound) ** 2
+    assert sensitivity <= bound * bound * (1 + 1e-15)
+
+
+@pytest.mark.parametrize("shape", [(), (3,), (2, 3, 3)])
+def test_vectors_come_one_per_unit(shape: tuple[int, ...]) -> None:
+    with pytest.raises(InvalidParameter, match="give one vector per unit"):
+        released(np.ones(shape), 1.0)
+
+
+@pytest.mark.parametrize("bound", [0.0, -1.0, np.nan, np.inf, 1e200])
+def test_the_bound_is_positive_and_its_square_is_finite(bound: float) -> None:
+    def algorithm(data: Array, curator: Curator) -> Array:
+        return curator.release_gram(data, bound=bound, mechanism=symmetric(4.0), label="gram")
+
+    with pytest.raises(InvalidParameter, match="contribution bound"):
+        run(algorithm, np.ones((2, 3)), seed=0)

@@ -13,8 +13,8 @@ from hypothesis.extra.numpy import arrays
 
 from dpaudit import L1, L2, Curator, Gaussian, Laplace, Neighbouring, NoNoise
 from dpaudit.claims.relations import Neighbouring as Relation
-from dpaudit.curator.clipping import clip_rows
 from dpaudit.ledger.ledger import Header, Ledger
+from dpaudit.noise.contributions import clip_rows
 from dpaudit.noise.grid import grid_of_bound
 
 # The exact sums are rounded to doubles, and so is their difference, its norm and what is allowed.

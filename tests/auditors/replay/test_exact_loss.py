@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from fractions import Fraction
+from types import SimpleNamespace
 from typing import Any
 
 import mpmath
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy.special import logsumexp
 
 from dpaudit import (
@@ -42,13 +46,14 @@ from dpaudit import (
     TreeAggregation,
     run,
 )
-from dpaudit.auditors.replay.exact_loss import Losses
+from dpaudit.auditors.replay.exact_loss import Losses, query_differences
 from dpaudit.auditors.replay.importance_sampling import Tilts
 from dpaudit.auditors.replay.likelihood import gaussian_share, log_ratio, queries_of
 from dpaudit.auditors.replay.replay import replay
 from dpaudit.auditors.statistics.gaussian_pair import delta_above, delta_below, epsilon_below
 from dpaudit.claims.guarantees import AnyGuarantee
 from dpaudit.errors import InvalidParameter
+from dpaudit.noise.grid import OnGrid
 
 PAIR = Pair(1.0, 0.0)
 DELTA = 1e-5
@@ -320,3 +325,19 @@ def test_the_loss_of_the_transcript_refutes_no_claim_about_a_final_output() -> N
 def test_what_makes_no_sense_is_refused(options: Any) -> None:
     with pytest.raises(InvalidParameter):
         replay(one, [PAIR], **options)
+
+
+@given(
+    start=st.integers(-(2**70), 2**70),
+    move=st.integers(-(2**40), 2**40) | st.sampled_from([0, 1, -(2**30)]),
+)
+def test_differences_of_rounded_queries_are_no_larger_than_of_the_exact_ones(start: int, move: int) -> None:
+    """As doubles they may be; the bound in closed form is made from these."""
+    sides = [OnGrid(np.array([value], dtype=object), -40).to_doubles() for value in (start, start + move)]
+    one, other = (SimpleNamespace(query=side) for side in sides)
+    (found,) = query_differences([one], [other])
+    true = Fraction(-move, 2**40)
+    assert abs(Fraction(found[0])) <= abs(true) * (1 + Fraction(1, 2**51))  # the subtraction is rounded, too
+    assert found[0] * true >= 0
+    places = np.spacing(np.abs(sides[0])) + np.spacing(np.abs(sides[1]))
+    assert abs(Fraction(found[0])) >= abs(true) - 2 * Fraction(places[0])

@@ -29,6 +29,7 @@ from dpaudit import (
 from dpaudit.auditors.replay.replay import replay
 from dpaudit.certificate.verdicts import Finding
 from dpaudit.claims.pairs import Pair
+from dpaudit.noise.grid import OnGrid
 
 PAIR = Pair(0.0, 1.0)
 PROCESS = GaussianProcess(sigma=2.0, kernel=ExponentialKernel(beta=3.0), sensitivity=RKHS(1.1))
@@ -123,6 +124,22 @@ def sampled(step: float) -> Work:
     return work
 
 
+def large_sum(places: float) -> Work:
+    """An exact sum of 2^24, whose doubles move by nearly one last place of 2^-28 more than it does itself.
+
+    It moves by the sensitivity and so many last places. In steps of 2^-40 a last place has 2^12.
+    """
+    moved = 80_000_000 * 2**12 + 2
+    noise = Gaussian(sigma=1.0, sensitivity=L2(moved * 2.0**-40))
+    start = 2**64 + 2**11 - 1  # rounded down; with the move it is rounded up
+
+    def work(x: float, c: Curator) -> Any:
+        steps = start + int(x) * (moved + int(places) * 2**12)
+        return c.release(OnGrid(np.array([steps], dtype=object), -40), noise, label="it")
+
+    return work
+
+
 CASES = [
     (discrete, 2, 3),
     (answers, 1, 2),
@@ -134,7 +151,15 @@ CASES = [
     (function, 1, 1.05),
     (smooth_query, 1, 1.01),
     (smooth_scale, 1, 1.01),
+    (large_sum, 0, 5),
 ]
+
+
+def test_a_large_sums_doubles_move_further_than_it_does() -> None:
+    """Without an allowance for rounding the innocent one would be refuted, at a relative 1e-9."""
+    moved, start = 80_000_000 * 2**12 + 2, 2**64 + 2**11 - 1
+    doubles = OnGrid(np.array([start, start + moved], dtype=object), -40).to_doubles()
+    assert (doubles[1] - doubles[0]) / (moved * 2.0**-40) > 1 + 1e-8
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,165 @@
+"""What each unit contributes to a sum, held to a bound in the integers of a grid, whatever it holds."""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpaudit.errors import InvalidParameter
+from dpaudit.noise.grid import Array, OnGrid
+
+
+def holding_whole(bound: float) -> float:
+    """The bound, or the next double if it is the root of a whole number, rounded down.
+
+    A unit with three increments has norm sqrt(3), which the double of that name may be just below.
+    """
+    square = Fraction(bound) ** 2 if math.isfinite(bound) else Fraction(0)
+    return math.nextafter(bound, math.inf) if 0 < round(square) - square <= square / 2**52 else bound
+
+
+def square_above(bound: float) -> float:
+    """The bound's square, rounded up: the norm of the outer product of a vector at the bound."""
+    square = bound * abs(bound)  # a negative bound is refused
+    low = math.isfinite(square) and Fraction(square) < Fraction(bound) ** 2
+    return math.nextafter(square, math.inf) if low else square
+
+
+def clip_rows(
+    contributions: Array, bound: float, norm: str, exponent: int, *, nonnegative: bool = False
+) -> OnGrid:
+    """Scale each row down to at most `bound` in `norm`, and round its entries towards zero to a grid.
+
+    The norm of every row of the result is at most the bound, exactly: rows are scaled in doubles, and the
+    norms of the integers that come of it are compared as integers. A row with a NaN or an infinity becomes
+    zero: an abort would reveal that such a record exists.
+
+    Args:
+        contributions: [n, ...], one row per unit.
+        bound: the largest norm of a clipped row, below 2^40 steps.
+        norm: ``"l1"`` or a Euclidean one, over all of a row's entries.
+        exponent: of the grid.
+        nonnegative: clip entries at 0 from below first.
+
+    Returns:
+        [n, ...], on the grid.
+    """
+    if contributions.ndim == 0:
+        what = "contributions of shape ()"
+        raise InvalidParameter(what, where="release_sum", remedy="give one row per unit of privacy: [n, ...]")
+    rows = contributions.reshape(contributions.shape[0], math.prod(contributions.shape[1:]))
+    finite = np.isfinite(rows).all(axis=1, keepdims=True)
+    if not finite.all():
+        rows = np.where(finite, rows, 0.0)
+    if nonnegative:
+        rows = np.maximum(rows, 0.0)
+    # Scaled to the largest entry first, so that squares neither overflow nor vanish.
+    largest = np.abs(rows).max(axis=1, keepdims=True, initial=0.0)
+    shrunk = np.divide(rows, largest, out=np.zeros_like(rows), where=largest > 0)
+    length = (
+        np.abs(shrunk).sum(axis=1, keepdims=True)
+        if norm == "l1"
+        else np.linalg.norm(shrunk, axis=1, keepdims=True)
+    )
+    # A row is too long if largest * length > bound, asked without a product that could overflow.
+    most = np.divide(bound, length, out=np.full_like(length, bound), where=length > 0)
+    clipped = np.where(largest > most, shrunk * most, rows)
+    # A power of two changes no digit, and the conversion rounds towards zero.
+    steps = (clipped * 2.0**-exponent).astype(np.int64)
+    limit = _limit(bound, norm, exponent)
+    for i in np.flatnonzero(_too_long(steps, limit, norm)).tolist():
+        row = [int(m) for m in steps[i]]
+        # At least the row's norm, and at most the bound: their ratio times the row fits, rounded to zero.
+        size = sum(map(abs, row)) if norm == "l1" else math.isqrt(sum(m * m for m in row)) + 1
+        radius = limit if norm == "l1" else math.isqrt(limit)
+        steps[i] = [abs(m) * radius // size * (1 if m > 0 else -1) for m in row]
+    return OnGrid(steps.reshape(contributions.shape), exponent)
+
+
+def _limit(bound: float, norm: str, exponent: int) -> int:
+    """The largest sum of magnitudes (L1) or of squares, in steps of the grid, of a row within the bound."""
+    steps = Fraction(bound) / Fraction(2) ** exponent
+    return math.floor(steps if norm == "l1" else steps**2)
+
+
+def _too_long(rows: NDArray[np.int64], limit: int, norm: str) -> NDArray[np.bool_]:
+    """Which rows [n, d] exceed the limit, exactly; their norms are at most 2^41."""
+    if norm == "l1":
+        return np.asarray(np.abs(rows).sum(axis=1) > limit)
+    doubles = rows.astype(np.float64)
+    # Each of d squares and d sums is rounded once, by at most 2^-53 of itself.
+    found: NDArray[np.bool_] = np.einsum("ij,ij->i", doubles, doubles) >= limit * (
+        1 - (rows.shape[1] + 4) * 2.0**-52
+    )
+    if found.any():
+        # |x| = 2^14 a + b: the sums of a^2, a b and b^2 fit in int64 for rows of up to 2^33 entries.
+        x = np.abs(rows[found])
+        a, b = x >> 14, x & (2**14 - 1)
+        mixed = (a * b).sum(axis=1)
+        low = (b * b).sum(axis=1) + ((mixed & (2**13 - 1)) << 15)
+        high = (a * a).sum(axis=1) + (mixed >> 13) + (low >> 28)
+        low &= 2**28 - 1
+        most = limit >> 28
+        found[found] = (high > most) | ((high == most) & (low > limit & (2**28 - 1)))
+    return found
+
+
+def count_cells(
+    cells: NDArray[np.integer], shape: tuple[int, ...], bound: float, norm: str, exponent: int
+) -> OnGrid:
+    """A table of counts, to which each unit adds its increments, scaled down to `bound` in `norm`.
+
+    A unit past the bound counts the most steps of the grid for each increment with which its own table's norm
+    is at most the bound, exactly; on the grid of the whole numbers that is nothing.
+
+    Args:
+        cells: [n, m] flat indices into the table; a cell listed r times by one unit counts r.
+        shape: the table's shape.
+        bound: the largest norm of one unit's own table.
+        norm: ``"l1"`` or a Euclidean one.
+        exponent: of the grid, at most 0.
+
+    Returns:
+        The table, of `shape`.
+
+    Raises:
+        InvalidParameter: `cells` is not [n, m] whole numbers inside the table.
+    """
+    size = int(np.prod(shape))
+    if cells.ndim != 2 or not np.issubdtype(cells.dtype, np.integer):
+        what = f"cells of shape {cells.shape} and type {cells.dtype}"
+        remedy = "give whole numbers [n, m]: row i lists unit i's increments"
+        raise InvalidParameter(what, where="release_counts", remedy=remedy)
+    if cells.size and (cells.min() < 0 or cells.max() >= size):
+        what = f"a cell outside a table of {size}"
+        raise InvalidParameter(what, where="release_counts", remedy="check the records before the run")
+    if not cells.size:
+        return OnGrid(np.zeros(shape, dtype=np.int64), 0)
+    norms = np.full(len(cells), cells.shape[1]) if norm == "l1" else _squared_multiplicities(cells)
+    if int(norms.max()) <= _limit(bound, norm, 0):
+        return OnGrid(np.bincount(cells.ravel(), minlength=size).reshape(shape), 0)
+    limit, sizes, of_row = _limit(bound, norm, exponent), *np.unique(norms, return_inverse=True)
+    most = [limit // n if norm == "l1" else math.isqrt(limit // n) for n in map(int, sizes)]
+    weights = np.array([min(2**-exponent, steps) for steps in most])[of_row]
+    # Sums of doubles, of which no partial sum reaches 2^53.
+    high, low = (
+        np.bincount(cells.ravel(), weights=np.repeat(part, cells.shape[1]), minlength=size)
+        for part in (weights >> 20, weights & (2**20 - 1))
+    )
+    fits = int(high.max()) < 2**41
+    kind = np.int64 if fits else object
+    table = (high.astype(np.int64).astype(kind) << 20) + low.astype(np.int64)
+    return OnGrid(table.reshape(shape), exponent)
+
+
+def _squared_multiplicities(cells: NDArray[np.integer]) -> NDArray[np.int64]:
+    """Each row's sum over its distinct cells of (times listed)^2: [n]."""
+    ordered = np.sort(cells, axis=1)
+    total = np.full(cells.shape[0], cells.shape[1], dtype=np.int64)
+    # Pairs of equal entries: r^2 = r + 2 * (pairs); equal entries are neighbours in a sorted row.
+    run = np.zeros(cells.shape[0], dtype=np.int64)
+    for column in range(1, cells.shape[1]):
+        run = np.where(ordered[:, column] == ordered[:, column - 1], run + 1, 0)
+        total += 2 * run
+    return total
