@@ -77,10 +77,13 @@ def test_convert_and_calibrate(command: str) -> None:
 
 
 def test_certify(tmp_path: Path) -> None:
-    # A replay tests the samplers by scipy's special functions.
-    assert loaded(COMMAND, "certify", "dp-apvi").isdisjoint(SLOW | {"scipy.optimize", "scipy.sparse"})
+    # A replay tests the samplers by scipy's special functions, and one draw in 16,000 is decided in balls.
+    without_balls = SLOW - {"flint"}
+    assert loaded(COMMAND, "certify", "dp-apvi").isdisjoint(
+        without_balls | {"scipy.optimize", "scipy.sparse"}
+    )
     with_page = loaded(COMMAND, "certify", "dp-apvi", "-o", tmp_path)
-    assert with_page.isdisjoint(SLOW - {"jinja2", "vl_convert", "altair", "pandas"})
+    assert with_page.isdisjoint(without_balls - {"jinja2", "vl_convert", "altair", "pandas"})
 
 
 def test_the_second_opinion_loads_what_gives_it() -> None:
