@@ -1,6 +1,5 @@
 """`dpaudit book`: how much budget a data set has left over all runs."""
 
-import functools
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -8,7 +7,7 @@ from pathlib import Path
 import click
 
 from dpaudit.accountants.book import Book
-from dpaudit.app.options.claim_options import NEIGHBOURING, TRUST_MODEL, StatedClaim, grouped
+from dpaudit.app.options.claim_options import NEIGHBOURING, TRUST_MODEL, StatedClaim, figure_options
 from dpaudit.app.options.files import PATH
 from dpaudit.app.text.book_text import about, account_json, account_text
 from dpaudit.app.text.failures import EXIT_NOT_PROVED, traceback_option
@@ -34,12 +33,7 @@ _book_option = click.option(
 )
 
 
-_COST = (
-    click.option("--rho", type=float, help="rho, zCDP."),
-    click.option("--mu", type=float, help="mu, Gaussian DP."),
-    click.option("--epsilon", type=float, help="Pure epsilon."),
-)
-_cost_options = functools.partial(grouped, options=_COST, kind=StatedClaim, name="stated")
+_cost_options = figure_options(rho="rho, zCDP.", mu="mu, Gaussian DP.", epsilon="Pure epsilon.")
 
 
 @click.group(epilog="Example: dpaudit book open patients --rho 1 --unit patient --neighbouring replace-one")

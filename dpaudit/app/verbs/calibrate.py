@@ -1,6 +1,5 @@
 """`dpaudit calibrate`: the least noise that meets a target."""
 
-import functools
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,7 @@ from rich.console import RenderableType
 
 from dpaudit import mechanisms
 from dpaudit.accountants.calibration.calibration import Calibrated, Rescaled, calibrate, scale_ledger
-from dpaudit.app.options.claim_options import COUNT, NEIGHBOURING, StatedClaim, grouped
+from dpaudit.app.options.claim_options import COUNT, NEIGHBOURING, StatedClaim, figure_options
 from dpaudit.app.text import output
 from dpaudit.app.text.failures import traceback_option
 from dpaudit.app.text.tables import bound_figure, figure, mechanism_words, times
@@ -37,14 +36,6 @@ PROTOTYPES: dict[str, Callable[[float, int], mechanisms.AnyMechanism]] = {
 }
 
 
-_TARGET = (
-    click.option("--epsilon", type=float, help="Target epsilon-DP; with --delta, (epsilon, delta)-DP."),
-    click.option("--delta", type=float, help="The delta of (epsilon, delta)-DP, with --epsilon."),
-    click.option("--rho", type=float, help="Target rho-zCDP."),
-    click.option("--mu", type=float, help="Target mu-GDP."),
-)
-
-
 @click.command(
     "calibrate",
     epilog="""\b
@@ -59,7 +50,12 @@ no answer is given. The noise that is printed meets the target to its last digit
 """,
 )
 @click.argument("subject", metavar="MECHANISM|LEDGER")
-@functools.partial(grouped, options=_TARGET, kind=StatedClaim, name="stated")
+@figure_options(
+    epsilon="Target epsilon-DP; with --delta, (epsilon, delta)-DP.",
+    delta="The delta of (epsilon, delta)-DP, with --epsilon.",
+    rho="Target rho-zCDP.",
+    mu="Target mu-GDP.",
+)
 @click.option("--count", type=COUNT, help="Number of runs that meet the target together.  [default: 1]")
 @click.option("--sensitivity", type=float, help="Sensitivity in the mechanism's own norm.  [default: 1]")
 @click.option("--rate", type=float, help="Each unit is in the sum with this probability (Poisson sampling).")
