@@ -51,6 +51,15 @@ Example: dpaudit certify dp-apvi -o out && dpaudit verify out/ledger.jsonl
 """
 
 
+def imported(module: str, name: str) -> click.Command:
+    """A command of a module in this folder; it, or each command of a group, takes ``--traceback``."""
+    command: click.Command = getattr(importlib.import_module(f"dpaudit.app.{module}"), name)
+    for one in getattr(command, "commands", {}).values() or [command]:
+        if all(parameter.name != "traceback" for parameter in one.params):
+            traceback_option(one)
+    return command
+
+
 class LazyGroup(click.Group):
     """A group of commands that are imported when they are called: `get_command` imports one."""
 
@@ -79,9 +88,7 @@ class Verbs(LazyGroup):
         del ctx
         if cmd_name not in VERBS:
             return None
-        module, name, _ = VERBS[cmd_name]
-        command: click.Command = getattr(importlib.import_module(f"dpaudit.app.{module}"), name)
-        return command
+        return imported(*VERBS[cmd_name][:2])
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

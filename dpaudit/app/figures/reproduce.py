@@ -1,13 +1,11 @@
 """`dpaudit reproduce`: papers' figures, each a command of its own that is loaded when it is called."""
 
 import difflib
-import importlib
 import re
 
 import click
 
-from dpaudit.app.main import LazyGroup
-from dpaudit.app.text.failures import traceback_option
+from dpaudit.app.main import LazyGroup, imported
 from dpaudit.app.text.output import output_format_option, print_json, print_text, table
 from dpaudit.errors import UsageError
 
@@ -44,8 +42,7 @@ class Figures(LazyGroup):
             what, remedy = f"no figure {cmd_name!r}{hint}", f"give one of {', '.join(FIGURES)}"
             raise UsageError(what, where="FIGURE", why="there is nothing to draw", remedy=remedy)
         paper, figure = (part.replace("-", "_") for part in parts.groups())
-        command: click.Command = getattr(importlib.import_module(f"dpaudit.app.figures.{paper}"), figure)
-        return command
+        return imported(f"figures.{paper}", figure)
 
 
 @click.group(
@@ -62,7 +59,6 @@ The same command continues an interrupted figure where it stopped.
 """,
 )
 @output_format_option
-@traceback_option
 @click.pass_context
 def reproduce(ctx: click.Context, *, output_format: str) -> None:
     """Draw FIGURE of a paper again; without FIGURE, list the figures."""

@@ -10,7 +10,7 @@ from dpaudit.accountants.book import Book
 from dpaudit.app.options.claim_options import NEIGHBOURING, TRUST_MODEL, StatedClaim, figure_options
 from dpaudit.app.options.files import PATH
 from dpaudit.app.text.book_text import about, account_json, account_text
-from dpaudit.app.text.failures import EXIT_NOT_PROVED, traceback_option
+from dpaudit.app.text.failures import EXIT_NOT_PROVED
 from dpaudit.app.text.output import output_format_option, print_json, print_text, unwrapped
 from dpaudit.app.text.streams import note
 from dpaudit.claims.guarantees import AnyGuarantee, ApproxDP
@@ -64,7 +64,6 @@ def book() -> None:
     help="Who sees private data.",
 )
 @_book_option
-@traceback_option
 def open_account(*, dataset: str, stated: StatedClaim, address: str) -> None:
     """Give DATASET a budget, which cannot be changed later."""
     budget = _figure(stated)
@@ -79,7 +78,6 @@ def open_account(*, dataset: str, stated: StatedClaim, address: str) -> None:
 @_cost_options
 @click.option("--note", "words", default="", help="What the run is for.")
 @_book_option
-@traceback_option
 def reserve(*, dataset: str, stated: StatedClaim, words: str, address: str) -> None:
     """Reserve a run's cost before it starts; prints the reservation's name.
 
@@ -106,7 +104,6 @@ Examples:
     "--published", is_flag=True, help="The output is known already: enter the cost even if it does not fit."
 )
 @_book_option
-@traceback_option
 def spend(*, reservation: str, ledger: Path | None, published: bool, address: str) -> None:
     """Replace RESERVATION by the cost of its run, according to its LEDGER.
 
@@ -125,7 +122,6 @@ def spend(*, reservation: str, ledger: Path | None, published: bool, address: st
 @click.argument("reservation")
 @click.option("--note", "words", required=True, help="Why it is certain that nothing was released.")
 @_book_option
-@traceback_option
 def cancel(*, reservation: str, words: str, address: str) -> None:
     """Give RESERVATION back, if nothing was released under it."""
     with Book(address, make=False) as found:
@@ -141,7 +137,6 @@ def cancel(*, reservation: str, words: str, address: str) -> None:
 @click.option("--history", is_flag=True, help="List every event, not only how reservations stand.")
 @_book_option
 @output_format_option
-@traceback_option
 def show(
     *, dataset: str | None, deltas: tuple[float, ...], history: bool, address: str, output_format: str
 ) -> None:

@@ -11,7 +11,6 @@ from dpaudit import mechanisms
 from dpaudit.accountants.calibration.calibration import Calibrated, Rescaled, calibrate, scale_ledger
 from dpaudit.app.options.claim_options import COUNT, NEIGHBOURING, StatedClaim, figure_options
 from dpaudit.app.text import output
-from dpaudit.app.text.failures import traceback_option
 from dpaudit.app.text.tables import bound_figure, figure, mechanism_words, times
 from dpaudit.claims.guarantees import figures
 from dpaudit.claims.relations import Neighbouring
@@ -67,7 +66,6 @@ no answer is given. The noise that is printed meets the target to its last digit
 )
 @click.option("--allow-unhashed", is_flag=True, help="Take a LEDGER written by hand.")
 @output.output_format_option
-@traceback_option
 def calibrate_command(
     *, subject: str, stated: StatedClaim, allow_unhashed: bool, output_format: str, **described: Any
 ) -> None:
@@ -174,9 +172,8 @@ def _ledger_text(subject: str, found: Rescaled) -> list[RenderableType]:
         words = "stays as it is" if noise is None else f"{noise[0]} {noise[1]!r}"
         rows.append([times(release.label, release.count), release.mechanism.kind, words])
     left_out = len(found.releases) - output.MOST_ROWS
-    more = [output.line(f"... and {left_out} more releases; --output-format json lists them")] * (
-        left_out > 0
-    )
+    words = f"... and {left_out} more releases; --output-format json lists them"
+    more = [output.line(words)] if left_out > 0 else []
     return [
         output.unwrapped(subject),
         output.line(f"{found.target} with all noise times {found.factor!r}"),

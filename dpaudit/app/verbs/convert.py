@@ -11,7 +11,6 @@ import click
 from dpaudit.accountants.curves.conversion_table import LARGEST, Conversion, largest_gaussian
 from dpaudit.app.options.claim_options import StatedClaim, figure_options
 from dpaudit.app.report.blocks import Block, Grid, latex, markdown
-from dpaudit.app.text.failures import traceback_option
 from dpaudit.app.text.output import line, lower, print_json, print_text, table, unwrapped, upper
 from dpaudit.app.text.streams import note
 from dpaudit.certificate.verdicts import leading_figure
@@ -66,7 +65,6 @@ exceeds, relatively, what no conversion that always holds can be below.
     metavar="FILE",
     help="Also draw delta(epsilon), into an .svg, .png or .html file.",
 )
-@traceback_option
 def convert(
     *,
     stated: StatedClaim,

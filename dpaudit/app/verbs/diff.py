@@ -9,7 +9,7 @@ from rich.console import RenderableType
 from dpaudit.app.options.files import PATH, about_file
 from dpaudit.app.text import output
 from dpaudit.app.text.compared import Comparison, Grew, Side, claim_words, total_words
-from dpaudit.app.text.failures import EXIT_NOT_PROVED, traceback_option
+from dpaudit.app.text.failures import EXIT_NOT_PROVED
 from dpaudit.certificate.certificate import CERTIFICATE_SCHEMA, Certificate
 from dpaudit.claims.claims import Claim
 from dpaudit.claims.guarantees import AnyGuarantee
@@ -81,9 +81,8 @@ def _text(found: Comparison) -> list[RenderableType]:
     columns = ("release", "", "base", "head", "growth")
     parts += [output.line(), output.table(columns, shown, whole=("", "base", "head", "growth"))]
     if len(changes) > output.MOST_ROWS:
-        parts.append(
-            output.line(f"... and {len(changes) - output.MOST_ROWS} more; --output-format json lists them")
-        )
+        left_out = len(changes) - output.MOST_ROWS
+        parts.append(output.line(f"... and {left_out} more; --output-format json lists them"))
     words = [f"{c.label}: {c.why}" for c in changes[: output.MOST_ROWS] if c.why]
     return [*parts, output.line(), *output.bullets("What changed in them", words)]
 
@@ -97,7 +96,6 @@ def _command(read: Callable[[Path], Ledger | Certificate], words: str, example: 
     @click.argument("base", type=PATH)
     @click.argument("head", type=PATH)
     @output.output_format_option
-    @traceback_option
     @click.pass_context
     def compare(ctx: click.Context, *, base: Path, head: Path, output_format: str) -> None:
         before, after = read(base), read(head)
