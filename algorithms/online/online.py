@@ -65,10 +65,9 @@ class OnlineUsers:
             if not 0 <= index < seeds.size or not _fits(user, self.mdp):
                 what = f"user {index} does not answer as users of this process do"
                 why = "sensitivities rest on the ranges of states and rewards"
-                ranges = f"states 0..{self.mdp.n_states - 1}, rewards in [0, 1]"
-                remedy = (
-                    f"replace one of {seeds.size} users; {ranges}, both of shape {self.mdp.rewards.shape}"
-                )
+                states, shape = f"states 0..{self.mdp.n_states - 1}", self.mdp.rewards.shape
+                ranges = f"{states}, rewards in [0, 1], both of shape {shape}"
+                remedy = f"replace one of {seeds.size} users; {ranges}"
                 raise DataError(what, where="replaced", why=why, remedy=remedy)
         set_read_only(self, seeds=seeds.astype(np.uint64))
 
