@@ -4,8 +4,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
-import scipy
-
+from dpaudit.accountants.closed_forms.search import root
 from dpaudit.accountants.privacy_loss.contour import planning
 from dpaudit.accountants.privacy_loss.contour.contour import Contour, CurvePoint, lay
 from dpaudit.accountants.privacy_loss.contour.factors import UNIT, Factor
@@ -78,8 +77,7 @@ def curve_epsilon(line: HasCurve, log_delta: float, highest: float) -> Bracket:
             top = min(highest, 2.0 * top)
         # Bisection reaches the least doubles in some thousand steps.
         missed = excess(top) >= 0.0
-        root = scipy.optimize.brentq
-        guess = top if missed else root(excess, 0.0, top, xtol=1e-300, rtol=1e-13, maxiter=4000)
+        guess = top if missed else root(excess, 0.0, top, 1e-300, 1e-13)
     lower, upper = verified(line, guess, log_delta)
     return Bracket(lower, min(upper, highest))
 
