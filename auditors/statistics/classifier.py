@@ -92,5 +92,6 @@ def _classifier(learner: Learner, seed: int) -> Any:
         return HistGradientBoostingClassifier(
             random_state=seed % 2**32, max_iter=100, max_leaf_nodes=15, min_samples_leaf=20
         )
-    remedy = "use 'logistic' or 'boosting'"
-    raise InvalidParameter(f"unknown learner {learner!r}", where="learner", remedy=remedy)
+    raise InvalidParameter(
+        f"unknown learner {learner!r}", where="learner", remedy="use 'logistic' or 'boosting'"
+    )
