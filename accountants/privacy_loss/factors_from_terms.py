@@ -145,6 +145,11 @@ class Collected:
         """An upper bound on the loss in every order of the pair: the sum of the pure epsilons."""
         return max(self.ceilings)
 
+    @property
+    def both_ways_pure(self) -> bool:
+        """Whether no loss lies below -ceiling either; of a table's losses nothing is known there."""
+        return self.ceiling < math.inf and not self.tables
+
     @cached_property
     def ceilings(self) -> tuple[float, ...]:
         """An upper bound on the loss for each of `orders`.

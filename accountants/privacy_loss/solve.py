@@ -4,7 +4,8 @@ import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
-from scipy.optimize import brentq
+import numpy as np
+from scipy.optimize import brentq, minimize_scalar
 
 from dpaudit.accountants.privacy_loss.contour import planning
 from dpaudit.accountants.privacy_loss.contour.contour import Contour, CurvePoint, lay
@@ -62,6 +63,31 @@ def contour_epsilon(
             proved = contour_log_delta(factors, below, ceiling).lower >= log_delta * (1.0 - 1e-14)
             lower = below if proved else 0.0
     return Bracket(lower, upper)
+
+
+def chernoff_log_delta(factors: Sequence[Factor], epsilon: float) -> float:
+    """Chernoff's bound on log delta at the best abscissa: what Renyi divergences of all orders say."""
+    start = planning.saddle_for_epsilon(factors, epsilon).c
+    return min(0.0, _least(lambda c: planning.chernoff(factors, c) - c * epsilon, start) + 1e-14)
+
+
+def chernoff_epsilon(factors: Sequence[Factor], log_delta: float) -> float:
+    """The least epsilon by Chernoff's bound at any abscissa."""
+    start = planning.saddle_for_delta(factors, log_delta).c
+    found = _least(lambda c: (planning.chernoff(factors, c) - log_delta) / c, start)
+    return max(0.0, found * (1.0 + 1e-14))
+
+
+def _least(function: Callable[[float], float], start: float) -> float:
+    """The least value found near a positive number; each value is a bound, so that any will do."""
+
+    def at(log_c: float) -> float:
+        value = function(math.exp(max(-80.0, min(80.0, log_c))))
+        return value if math.isfinite(value) else 1e300
+
+    with np.errstate(over="ignore", invalid="ignore"):
+        brackets = (math.log(start), math.log(start) + 0.1)
+        return float(minimize_scalar(at, bracket=brackets, options={"xtol": 1e-6}).fun)
 
 
 def curve_epsilon(line: HasCurve, log_delta: float, highest: float) -> Bracket:

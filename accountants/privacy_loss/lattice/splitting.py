@@ -10,7 +10,11 @@ theta = (1 - e^(a - L)) / (1 - e^-h), else to a. Both P and Q are kept (Q has e^
 turns the split pair back into the true one: it dominates. Moving more to b, raising a loss to a higher one
 or to infinity only increases every delta, so that all rounding goes that way.
 
-Lower bound. Of n runs none moves by more than h: delta(epsilon) is at least delta(epsilon + n h) there.
+Lower bounds. Of n runs none moves by more than h: delta(epsilon) is at least delta(epsilon + n h) there. And
+splitting one loss L in [a, b] adds to its delta(x), for x in [a, b] only, at most theta (1 - e^(L - b)): let
+g(x) be the sum of these in the cell of x. Where k others were split before, and m = n - 1 - k not yet, those
+are within m h of their split ones, so that the whole delta(epsilon) gains at most E g*(epsilon - S): S the
+sum of all n - 1 split, g* the largest g of the cells within m. Over all runs that is of second order in h.
 
 Convolution. By the fast Fourier transform of the laws tilted by e^(c L), c > 0: their errors are then
 relative to e^(K(c) - c epsilon). With |phi| <= 1 and n runs, the l2 error of the tilted law is below
@@ -19,13 +23,17 @@ cyclic: what lies above the window is bounded by Chernoff's inequality and added
 reappears at the top, where it only adds.
 """
 
+from __future__ import annotations
+
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
+from typing import Literal, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.linalg import solve_banded
 
 from dpaudit.accountants.privacy_loss.contour.contour import CurvePoint
@@ -38,6 +46,8 @@ MOST_RUNS, MOST_PARTS = 4096, 8  # more runs, or more kinds of runs, are left to
 FEW_RUNS = 64  # up to so many runs the lattice comes before the contour, which is longest there
 MOST_SHIFT = 100.0  # largest parameter of a release whose density the nodes resolve
 LEAST_LOG_DELTA = -400.0  # a smaller delta is left to the contour
+_LEVELS = 8  # how many different m stand for those of all runs
+Spectrum: TypeAlias = NDArray[np.complex128]
 _NODE, _WEIGHT = np.polynomial.legendre.leggauss(6)
 
 
@@ -66,28 +76,46 @@ class Split:
     step: float
     lowest: int
     weight: Vector
+    added: Vector  # tilted like the weights: what splitting adds to delta in each cell; [points]
     log_total: float  # log of the sum of untilted weights times e^(tilt loss)
+    total_error: float  # by which that may be too large
     runs: int
     infinite: float  # delta of what was made infinite or lies above the window
-    stray: float  # tilted, relative: what reappears at the top
+    stray: float  # tilted, relative: the delta, at most 1 / (e tilt) of it, of what reappears at the top
     raised: float  # probability that a loss was raised to the least one that is told apart
     rounding: float  # of the tilted law: its l2 norm, relative
+    added_rounding: float  # of each of `added`
 
     def curve(self, epsilon: float) -> CurvePoint:
         """Bounds on log delta(epsilon), epsilon >= 0."""
+        if epsilon < self.lowest * self.step:  # sums over the whole window would be beyond the doubles' range
+            inside = self.curve(self.lowest * self.step)
+            return CurvePoint(inside.log_lower, inside.log_estimate, 0.0, inside.slope)
         slack = self.runs * 64.0 * UNIT * (1.0 + abs(epsilon) + len(self.weight) * self.step)
-        moved = self.runs * self.step + slack
         estimate, slope = self._sum(epsilon)
-        high, low = self._sum(epsilon - slack)[0], self._sum(epsilon + moved)[0]
+        high = self._sum(epsilon - slack)[0]
         steps = min(float(len(self.weight)), 80.0 / (self.tilt * self.step))
         summing = 16.0 * UNIT * (steps + 16.0)
         high = high * (1.0 + summing) + self.rounding * self._norm + math.exp(-80.0)
-        low = low * (1.0 - summing) - self.rounding * self._norm - self.stray
         scale = self.log_total - self.tilt * epsilon
         upper = float(np.logaddexp(safe_log(high) + scale + self.tilt * slack, safe_log(self.infinite)))
-        lower = safe_log(low) + scale - self.tilt * moved
-        lower = safe_log(math.exp(min(lower, 0.0)) - self.raised)
-        return CurvePoint(lower, safe_log(estimate) + scale, min(0.0, upper), slope)
+        # Every run's weights were raised by 1e-11 and their total by `total_error`.
+        lowest, summing = -math.inf, summing + 2e-11 * self.runs + 2.0 * self.total_error
+        for moved, added in ((slack, self._added(epsilon, slack)), (self.runs * self.step + slack, 0.0)):
+            low = self._sum(epsilon + moved)[0] * (1.0 - summing) - self.rounding * self._norm - self.stray
+            lowest = max(lowest, safe_log(low * math.exp(-self.tilt * moved) - added) + scale)
+        lower = safe_log(math.exp(min(lowest, 0.0)) - self.raised)
+        # Where rounding hides the sum, as at the left end of the window, its upper bound is the estimate.
+        middle = safe_log(estimate) + scale if lower > -math.inf else upper
+        return CurvePoint(lower, middle, min(0.0, upper), max(slope, 1.0))
+
+    def _added(self, epsilon: float, slack: float) -> float:
+        """What splitting adds to delta(epsilon) at most, over e^(log_total - tilt epsilon)."""
+        first, last = (math.floor((epsilon + by) / self.step) - self.lowest for by in (-slack, slack))
+        if first < 0 or last >= len(self.added):
+            return math.inf
+        largest = max(float(self.added[first : last + 1].max()), 0.0) + self.added_rounding
+        return largest * math.exp(self.tilt * (self.step + 2.0 * slack)) * (1.0 + 1e-9)
 
     def _sum(self, epsilon: float) -> tuple[float, float]:
         """delta(epsilon) over e^(log_total - tilt epsilon), and its slope."""
@@ -172,16 +200,14 @@ def split(
     if not 1e-12 * (most - least) / _POINTS < step < math.inf:
         return None
 
-    transform = np.ones(_POINTS // 2 + 1, dtype=np.complex128)
-    laws, log_total, first, last = [], 0.0, 0, 0
+    laws, transforms, log_total, first, last = [], [], 0.0, 0, 0
     for part, (low, high), rough in zip(parts, ends, coarse, strict=True):
         # Losses that are negligible after tilting are raised to a common one, which shortens the lattice.
         negligible_loss = min(rough.cumulant(tilt) - 33.0 - math.log(runs), tilt * high - 33.0) / tilt
         law = _law(part, step, (max(low, negligible_loss), high), mixture_first=mixture_first)
-        single, count, size = law.cumulant(tilt), int(part.count), len(law.weight)
+        single, count, size = law.cumulant(tilt), int(part.count), int(np.flatnonzero(law.weight)[-1]) + 1
         weight = np.exp(law.logs(tilt) - single)
-        own = np.fft.rfft(np.bincount(np.arange(size) % _POINTS, weight, _POINTS))
-        transform *= own if count == 1 else own**part.count
+        transforms.append(_transform(weight, 0))
         first, last = first + law.first * count, last + (law.first + size) * count
         log_total += part.count * single
         laws.append(law)
@@ -192,19 +218,44 @@ def split(
         steepest = int(np.argmin(cumulants - tilts * top))
         logs = [_total(laws, c) - c * top for c in tilts[max(0, steepest - 1) : steepest + 2].tolist()]
         above = math.exp(min(0.0, min(logs) + 1e-9))
+    gained, most_gained = _gained(laws, transforms, tilt)
+    total = math.prod(own**law.count for own, law in zip(transforms, laws, strict=True))
+    total_error = runs * 1e-12 * (1.0 + tilt * (highest - lowest))
+    rounding = (runs + 1.0) * (10.0 * math.log2(_POINTS) + 40.0) * UNIT
     stray = 0.0 if lowest == least else math.exp(min(0.0, tilt * begin * step - log_total))
     return Split(
         tilt=tilt,
         step=step,
         lowest=begin,
-        weight=np.roll(np.fft.irfft(transform, _POINTS), first - begin),
-        log_total=log_total + runs * 1e-12 * (1.0 + tilt * (highest - lowest)),
+        weight=np.roll(np.fft.irfft(total, _POINTS), first - begin),
+        added=np.roll(np.fft.irfft(gained, _POINTS), first - begin),
+        log_total=log_total + total_error,
+        total_error=total_error,
         runs=runs,
         infinite=above + sum(law.count * law.infinite for law in laws),
-        stray=math.exp(-32.0) + stray,
+        stray=(math.exp(-32.0) + stray) * min(1.0, 0.37 / tilt),
         raised=math.exp(negligible),
-        rounding=(runs + 1.0) * (10.0 * math.log2(_POINTS) + 40.0) * UNIT,
+        rounding=rounding,
+        added_rounding=rounding * most_gained,
     )
+
+
+def _transform(weight: Vector, before: int) -> Spectrum:
+    """The discrete transform of weights that begin so many points before the first, cyclically."""
+    place = (np.arange(len(weight)) - before) % _POINTS
+    return np.fft.rfft(np.bincount(place, weight, _POINTS))
+
+
+def _gained(laws: Sequence[_Law], transforms: Sequence[Spectrum], tilt: float) -> tuple[Spectrum, float]:
+    """The transform of what splitting all runs adds to delta at most, tilted, and a bound on its entries."""
+    total, most, left = np.zeros_like(transforms[0]), 0.0, sum(int(law.count) for law in laws)
+    for law in laws:
+        more = np.exp(law.largest_gains(left, tilt) - law.cumulant(tilt))
+        runs = [each.count - (each is law) for each in laws]
+        others = math.prod(one**count for one, count in zip(transforms, runs, strict=True))
+        total, most = total + _transform(more, left - 1) * others, most + float(more.sum())
+        left -= int(law.count)
+    return total, most
 
 
 @dataclass(frozen=True, eq=False)
@@ -215,6 +266,7 @@ class _Law:
     step: float
     first: int
     weight: Vector
+    gains: Vector  # g of the cells from each point to the next
     infinite: float  # the weight of what was made infinite
 
     def logs(self, tilt: float) -> Vector:
@@ -228,6 +280,29 @@ class _Law:
         logs = self.logs(tilt)
         peak = float(logs.max())
         return peak + math.log(float(np.exp(logs - peak).sum()))
+
+    def largest_gains(self, left: int, tilt: float) -> Vector:
+        """Log of the sum over all runs of g*, tilted: m is left - 1 for the first of them, and so on.
+
+        From cell first - left + 1 on; [points + 2 (left - 1)].
+        """
+        total, runs = np.zeros(len(self.gains) + 2 * (left - 1)), int(self.count)
+        ends = np.unique(np.linspace(0, runs, min(runs, _LEVELS) + 1).astype(np.intp)).tolist()
+        for start, end in itertools.pairwise(ends):
+            reach = left - 1 - start
+            total[start : len(total) - start] += (end - start) * _sliding_maximum(self.gains, reach)
+        with np.errstate(divide="ignore"):
+            logs: Vector = np.log(total)
+        return logs + tilt * self.step * (self.first - left + 1 + np.arange(len(total)))
+
+
+def _sliding_maximum(values: Vector, reach: int) -> Vector:
+    """The largest of all values within `reach`, beyond either end too."""
+    largest, width, wanted = np.pad(values, 2 * reach), 1, 2 * reach + 1
+    while width < wanted:
+        by = min(width, wanted - width)
+        largest, width = np.maximum(largest[:-by], largest[by:]), width + by
+    return largest
 
 
 def _total(laws: Sequence[_Law], tilt: float) -> float:
@@ -266,7 +341,9 @@ def _law(part: Part, step: float, ends: tuple[float, float], *, mixture_first: b
     share, index, size = np.clip(share, 0.0, 1.0), (cell - first).astype(np.intp), last - first + 1
     split_up = np.bincount(index, weight * (1.0 - share), size).astype(np.float64)
     split_up += np.bincount(index + 1, weight * share, size)
-    return _Law(part.count, step, first, split_up, infinite)
+    gain = weight * share * (8.0 * UNIT * (1.0 + np.abs(loss)) - np.expm1(loss - (cell + 1.0) * step))
+    gains = np.bincount(index, gain, size).astype(np.float64)
+    return _Law(part.count, step, first, split_up, gains, infinite)
 
 
 def _nodes(
