@@ -2,7 +2,7 @@
 
 import math
 
-from scipy.special import log_ndtr
+import scipy
 
 from dpaudit.claims.guarantees import ApproxDP
 
@@ -22,8 +22,8 @@ def sufficient_sigma(guarantee: ApproxDP, sensitivity: float) -> float:
     epsilon, log_delta = guarantee.epsilon, math.log(guarantee.delta)
 
     def meets(mu: float) -> bool:
-        first = float(log_ndtr(mu / 2 - epsilon / mu))
-        second = epsilon + float(log_ndtr(-mu / 2 - epsilon / mu))
+        first = float(scipy.special.log_ndtr(mu / 2 - epsilon / mu))
+        second = epsilon + float(scipy.special.log_ndtr(-mu / 2 - epsilon / mu))
         # At equality rounding may put the second term above the first: delta is then 0 to this accuracy.
         return second >= first or first + math.log1p(-math.exp(second - first)) <= log_delta - 1e-9
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy.optimize import Bounds, differential_evolution
+import scipy
 
 from dpaudit.auditors.replay.exact_loss import DEFAULT_DELTA
 from dpaudit.auditors.replay.replay import replay
@@ -106,9 +106,9 @@ def search_worst_pair(
         value = float(objective(make_pair(point), trial_seed))
         return -value if not np.isnan(value) else np.inf
 
-    found = differential_evolution(
+    found = scipy.optimize.differential_evolution(
         loss,
-        Bounds(*np.transpose(bounds)),
+        scipy.optimize.Bounds(*np.transpose(bounds)),
         maxiter=generations,
         popsize=population,
         rng=np.random.default_rng(sequence),

@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 DOCS = Path(__file__).parent
@@ -26,13 +28,16 @@ _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", flags=re.DOTALL | re.MULTILINE)
 _NAME = re.compile(r"# ([\w/]+\.\w+)\n")
 
 
-def walked(page: str, folder: Path) -> str:
-    """The page with the output that its commands have now, whatever it showed before."""
+def walked(page: str, folder: Path, python: Sequence[str] = (sys.executable,)) -> str:
+    """The page with the output that its commands have now, whatever it showed before.
+
+    ``python`` is the words that start Python.
+    """
     programs = folder / ".bin"
     programs.mkdir()
     for name, words in (("dpaudit", "-m dpaudit.app.main"), ("python", "")):
         program = programs / name
-        program.write_text(f'#!/bin/sh\nexec "{sys.executable}" {words} "$@"\n', encoding="utf-8")
+        program.write_text(f'#!/bin/sh\nexec {shlex.join(python)} {words} "$@"\n', encoding="utf-8")
         program.chmod(0o755)
     examples = folder / "examples"
     examples.symlink_to(DOCS.parent / "examples")

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -26,6 +29,25 @@ settings.register_profile(
     "nightly", deadline=None, max_examples=2_000, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("ci")
+
+
+@pytest.fixture(scope="session")
+def python() -> Iterator[list[str]]:
+    """The words that start Python with the libraries imported already; see preloaded_python.py."""
+    program = str(Path(__file__).with_name("preloaded_python.py"))
+    with tempfile.TemporaryDirectory(prefix="dpaudit-") as folder:  # a short path, as sockets need
+        address = str(Path(folder, "socket"))
+        server = subprocess.Popen(
+            [sys.executable, program, "serve", address],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            start_new_session=True,
+        )
+        with server:
+            assert server.stdout is not None
+            assert server.stdout.readline() == b"ready\n"
+            yield [sys.executable, "-IS", program, "run", address]
+            os.killpg(server.pid, signal.SIGKILL)
 
 
 @pytest.fixture

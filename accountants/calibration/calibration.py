@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import assert_never
 
-from scipy.optimize import brentq
+import scipy
 
 from dpaudit.accountants.calibration.check import Opinion, Terms, approximate, opinion, opinion_of_rho
 from dpaudit.accountants.closed_forms.conversions import zcdp_delta, zcdp_epsilon
@@ -183,7 +183,7 @@ def _smallest(
     while high - low > 0.5:
         middle = 0.5 * (low + high)
         low, high = (middle, high) if at(middle) > 0.0 else (low, middle)
-    root = brentq(at, low, high, xtol=resolution, rtol=4.0 * 2.0**-52)
+    root = scipy.optimize.brentq(at, low, high, xtol=resolution, rtol=4.0 * 2.0**-52)
     factor, step = math.exp2(root), 0.25 * resolution
     while excess(factor) > 0.0:
         factor, step = factor * (1.0 + step), 2.0 * step

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import assert_never
 
-from scipy.optimize import minimize_scalar
+import scipy
 
 from dpaudit.accountants.bridges.dp_accounting_check import METHOD, Runs, enclose
 from dpaudit.accountants.closed_forms.conversions import rdp_epsilon, response_delta
@@ -79,7 +79,8 @@ def opinion_of_rho(rho: float, target: ApproxDP) -> Opinion:
         alpha = 1.0 + math.exp(log_t)
         return rdp_epsilon(alpha, up(Fraction(rho) * Fraction(alpha)), target.delta)
 
-    found = minimize_scalar(epsilon, bounds=(-30.0, 30.0), method="bounded", options={"xatol": 1e-9})
+    least = scipy.optimize.minimize_scalar
+    found = least(epsilon, bounds=(-30.0, 30.0), method="bounded", options={"xatol": 1e-9})
     guarantee = ApproxDP(epsilon=epsilon(float(found.x)), delta=target.delta)
     return Opinion("renyi", guarantee, guarantee.epsilon <= target.epsilon, proves=True)
 

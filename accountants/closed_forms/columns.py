@@ -11,9 +11,9 @@ from fractions import Fraction
 from typing import TypeAlias
 
 import numpy as np
-from scipy.special import erfcx, erfinv, ndtri_exp
+import scipy
 
-from dpaudit.accountants.closed_forms.conversions import ROUNDING
+from dpaudit.accountants.closed_forms.conversions import ROUNDING, UNDERFLOW
 from dpaudit.accountants.closed_forms.rounding import Vector, exact_product, exact_sum, up
 from dpaudit.ledger.columnar import Kind
 from dpaudit.mechanisms import AnyMechanism
@@ -117,12 +117,12 @@ def laplace_rho(sensitivity: Vector, scale: Vector) -> Vector:
 def laplace_mu_squared(sensitivity: Vector, scale: Vector) -> Vector:
     """The square of the mu that `pure_to_gdp` has, with twice its allowance: 2e-13 on each mu."""
     epsilon = laplace_pure(sensitivity, scale)
-    small = 2.0 * np.sqrt(2.0) * erfinv(np.tanh(0.5 * np.minimum(epsilon, 1.0)))
+    small = 2.0 * np.sqrt(2.0) * scipy.special.erfinv(np.tanh(0.5 * np.minimum(epsilon, 1.0)))
     large = np.maximum(epsilon, 1.0)
     logarithm = -(large + np.log1p(np.exp(-large)))
-    z = -ndtri_exp(logarithm)
+    z = -scipy.special.ndtri_exp(logarithm)
     for _ in range(2):
-        scaled = 0.5 * erfcx(z / np.sqrt(2.0))
+        scaled = 0.5 * scipy.special.erfcx(z / np.sqrt(2.0))
         z += (np.log(scaled) - 0.5 * z * z - logarithm) * scaled * np.sqrt(2.0 * np.pi)
     mu = np.where(epsilon < 1.0, small, 2.0 * z) * (1.0 + 2e-13)
     squared = np.nextafter(np.nextafter(mu * mu, np.inf), np.inf)
@@ -132,7 +132,7 @@ def laplace_mu_squared(sensitivity: Vector, scale: Vector) -> Vector:
 
 def gaussian_log_moment(t: float, sensitivity: Vector, scale: Vector) -> Vector:
     """rho t (t + 1), as `log_moment` has it, with twice its allowance."""
-    return gaussian_rho(sensitivity, scale) * t * (t + 1.0) * (1.0 + 2.0 * ROUNDING)
+    return gaussian_rho(sensitivity, scale) * t * (t + 1.0) * (1.0 + 2.0 * ROUNDING) + UNDERFLOW
 
 
 def laplace_log_moment(t: float, sensitivity: Vector, scale: Vector) -> Vector:
@@ -144,7 +144,7 @@ def laplace_log_moment(t: float, sensitivity: Vector, scale: Vector) -> Vector:
     ratio = t / (t + 1.0)
     terms = (a, np.full_like(a, -np.log1p(ratio)), np.log1p(ratio * np.exp(-a - b)))
     large = sum(terms) + 2.0 * ROUNDING * sum(map(np.abs, terms))
-    return np.where(epsilon == 0.0, 0.0, np.where(a < 30.0, small, large))
+    return np.where(epsilon == 0.0, 0.0, np.where(a < 30.0, small, large)) + UNDERFLOW
 
 
 def _second_order(x: Vector) -> Vector:

@@ -12,12 +12,13 @@ raises `InvalidParameter`; a result past the largest float raises `CannotBound`.
 import math
 from collections.abc import Callable
 
-from scipy.special import erfcx, erfinv, ndtri_exp
+import scipy
 
 from dpaudit.accountants.closed_forms.ranges import above_one, nonnegative, probability
 from dpaudit.errors import CannotBound
 
 ROUNDING = 32.0 * 2.0**-53
+UNDERFLOW = 1e-320  # covers what a few operations lose among the least doubles
 
 
 def zcdp_epsilon(rho: float, delta: float) -> float:
@@ -94,7 +95,7 @@ def response_delta(pure: float, epsilon: float) -> float:
     if nonnegative("epsilon", epsilon) >= pure:
         return 0.0
     gap = (pure - epsilon) * (1.0 + 1e-15)
-    return min(1.0, -math.expm1(-gap) / (1.0 + math.exp(-pure)) * (1.0 + 1e-14))
+    return min(1.0, math.nextafter(-math.expm1(-gap) / (1.0 + math.exp(-pure)) * (1.0 + 1e-14), 2.0))
 
 
 def pure_to_zcdp(epsilon: float) -> float:
@@ -143,17 +144,19 @@ def pure_to_gdp(epsilon: float) -> float:
     epsilon = nonnegative("epsilon", epsilon)
     if epsilon == 0.0:
         return 0.0
+    if epsilon < 1e-150:  # linear to far more than 1e-13, and no step may lose a digit to underflow
+        return math.nextafter(math.sqrt(0.5 * math.pi) * epsilon * (1.0 + 1e-13), 2.0)
     if epsilon < 1.0:
         # -Phi^-1(1/2 - h/2) = sqrt 2 erfinv(h) with h = tanh(epsilon / 2): nothing cancels near 1/2.
-        half = math.sqrt(2.0) * float(erfinv(math.tanh(0.5 * epsilon)))
+        half = math.sqrt(2.0) * float(scipy.special.erfinv(math.tanh(0.5 * epsilon)))
         return math.nextafter(2.0 * half * (1.0 + 1e-13), 2.0)
     # log Phi(-z) = -z^2/2 + log(erfcx(z / sqrt 2) / 2); two Newton steps polish scipy's quantile. The slope
     # of the logarithm is at least max(z, 0.8), so its rounding, 8 u (1 + epsilon), moves z by less than 30 u
     # relative.
     logarithm = -(epsilon + math.log1p(math.exp(-epsilon)))
-    z = -float(ndtri_exp(logarithm))
+    z = -float(scipy.special.ndtri_exp(logarithm))
     for _ in range(2):
-        scaled = 0.5 * float(erfcx(z / math.sqrt(2.0)))
+        scaled = 0.5 * float(scipy.special.erfcx(z / math.sqrt(2.0)))
         z += (math.log(scaled) - 0.5 * z * z - logarithm) * scaled * math.sqrt(2.0 * math.pi)
     return 2.0 * z * (1.0 + 1e-13)
 

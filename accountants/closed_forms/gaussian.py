@@ -25,7 +25,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import erfcx, ndtri
+import scipy
 
 from dpaudit.accountants.closed_forms.ranges import nonnegative, probability
 from dpaudit.accountants.closed_forms.rounding import exact_product, exact_sum
@@ -110,7 +110,7 @@ def gaussian_epsilon(delta: float, mu: float) -> float:
     mu = max(mu, SMALLEST_MU)
     # delta(epsilon) <= Phi(-x), so x = -Phi^-1(delta) is enough. The factor covers the quantile's own
     # rounding, and the loop makes the bracket a fact rather than an expectation.
-    enough = max(0.5 * mu * mu - mu * float(ndtri(delta)), mu) * (1.0 + 1e-9)
+    enough = max(0.5 * mu * mu - mu * float(scipy.special.ndtri(delta)), mu) * (1.0 + 1e-9)
     while gaussian_delta(enough, mu) > delta:
         enough *= 2.0
 
@@ -135,7 +135,7 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
     epsilon = min(nonnegative("epsilon", epsilon), 1e29)  # beyond: a smaller mu than could be allowed
     # Two values that always suffice: delta(epsilon) <= delta(0) <= mu / sqrt(2 pi), and delta <= Phi(-x).
     flat = SQRT_2PI * delta * (1.0 - 1e-13)
-    quantile = -float(ndtri(delta))
+    quantile = -float(scipy.special.ndtri(delta))
     root = math.hypot(quantile, math.sqrt(2.0 * epsilon))
     tail = 2.0 * epsilon / (quantile + root) if quantile > 0.0 else root - quantile
     safe = max(flat, tail * (1.0 - 1e-9))
@@ -206,7 +206,7 @@ def _offset(epsilon: float, mu: float) -> tuple[float, float]:
 
 def _mills(t: float) -> float:
     """Mills' ratio Phi(-t) / phi(t), t >= 0; |t R'/R| <= 1: the argument's rounding is not magnified."""
-    return math.sqrt(0.5 * math.pi) * float(erfcx(t / math.sqrt(2.0)))
+    return math.sqrt(0.5 * math.pi) * float(scipy.special.erfcx(t / math.sqrt(2.0)))
 
 
 def _log_delta(point: _Point) -> float:

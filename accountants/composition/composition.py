@@ -286,7 +286,7 @@ def compose(releases: Iterable[Release], neighbouring: Neighbouring, group_size:
 
 def compose_ledger(ledger: Ledger) -> Composition:
     """Fold a ledger; under local trust it describes one user, so the number of users never enters."""
-    return compose(ledger.releases, ledger.header.neighbouring, ledger.header.group_size)
+    return compose(ledger, ledger.header.neighbouring, ledger.header.group_size)
 
 
 def _distinct(exposures: Iterable[Counter[Key]]) -> list[Counter[Key]]:

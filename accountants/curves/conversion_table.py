@@ -213,6 +213,8 @@ def _response_renyi(epsilon: float, alpha: float) -> float:
     if alpha * epsilon <= 600.0:
         growth = 2.0 * math.sinh(0.5 * alpha * epsilon) * math.sinh(0.5 * t * epsilon)
         figure = math.log1p(growth / math.cosh(0.5 * epsilon)) / t
+        if growth < 1e-290:  # of its digits some underflow: instead alpha times the rho of any epsilon-DP
+            figure = 0.5 * alpha * epsilon * epsilon
     else:  # log cosh x = x + log1p(e^-2x) - log 2; the linear parts differ by t e, the first rest vanishes
         figure = epsilon - math.log1p(math.exp(-epsilon)) / t + 1e-300
     # The largest argument, 600, magnifies its own rounding in sinh.
@@ -220,8 +222,11 @@ def _response_renyi(epsilon: float, alpha: float) -> float:
 
 
 def _bun_steinke_delta(rho: float, epsilon: float) -> float:
-    return 1.0 if epsilon <= rho else _exp(-((epsilon - rho) ** 2) / (4.0 * rho))
+    gap = epsilon - rho
+    return 1.0 if gap <= 0.0 else _exp(-gap / rho * 0.25 * gap) if rho > 0.0 else 0.0
 
 
 def _exp(logarithm: float) -> float:
-    return math.exp(min(logarithm, 0.0))
+    """e to a logarithm known up to a few roundings, at most 1, rounded up."""
+    raised = math.exp(min(logarithm * (1.0 - closed.ROUNDING), 0.0)) * (1.0 + closed.ROUNDING)
+    return min(1.0, math.nextafter(raised, 2.0))

@@ -21,7 +21,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
-from scipy.optimize import minimize_scalar
+import scipy
 
 from dpaudit.accountants.closed_forms import conversions
 from dpaudit.accountants.closed_forms.columns import Cost, gaussian_log_moment, laplace_log_moment
@@ -85,7 +85,8 @@ class RenyiProfile:
             what = "a release that may reveal everything has no finite Renyi divergence"
             raise CannotBound(what, where="composition", remedy="claim (epsilon, delta)-DP")
         # alpha - 1 is exact below 2^53; beyond, the divergence is that of the next order.
-        found = min(self.pure, self._log_moment(math.nextafter(t, math.inf)) / t * (1.0 + ROUNDING))
+        divergence = self._log_moment(math.nextafter(t, math.inf)) / t * (1.0 + ROUNDING)
+        found = min(self.pure, math.nextafter(divergence, math.inf))
         if not math.isfinite(found):
             what = f"no finite Renyi divergence of order {alpha}"
             raise CannotBound(what, where="composition", remedy="ask for a smaller order")
@@ -135,10 +136,10 @@ class RenyiProfile:
             bound = sum(terms) + ROUNDING * sum(map(abs, terms))
             return bound if math.isfinite(bound) else math.inf
 
-        found = min(1.0, math.exp(min(0.0, _least(at))) * (1.0 + ROUNDING))
+        found = math.nextafter(math.exp(min(0.0, _least(at))) * (1.0 + ROUNDING), 2.0)
         if math.isfinite(self.pure):
             found = min(found, conversions.response_delta(self.pure, epsilon))
-        return min(1.0, math.nextafter(found + self.revealed, 2.0)) if self.revealed > 0.0 else found
+        return min(1.0, math.nextafter(found + self.revealed, 2.0) if self.revealed > 0.0 else found)
 
     def _log_moment(self, t: float) -> float:
         return max(direction(t) for direction in self._directions)
@@ -170,7 +171,8 @@ def _least(function: Callable[[float], float]) -> float:
         return value if math.isfinite(value) else _WALL * (4.0 * _EXTREME + log_t)
 
     with np.errstate(over="ignore", invalid="ignore"):  # there steps by parabolas become golden sections
-        found = minimize_scalar(rising, bounds=_bracket(function), method="bounded", options={"xatol": 2e-6})
+        least = scipy.optimize.minimize_scalar
+        found = least(rising, bounds=_bracket(function), method="bounded", options={"xatol": 2e-6})
     return float(found.fun) if found.fun < _WALL else math.inf
 
 

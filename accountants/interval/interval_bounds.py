@@ -5,7 +5,7 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Any, assert_never
 
-from scipy.optimize import minimize_scalar
+import scipy
 
 from dpaudit.accountants.accounting import Accounted, accounted
 from dpaudit.accountants.closed_forms.ranges import representable
@@ -96,7 +96,8 @@ def enclosed_zcdp_epsilon(rho: float, delta: float) -> float:
         log = math.log if number is float else (lambda x: x.log())
         return number(rho) * (1 + t) - (log(number(delta)) + log(1 + t)) / t - log(1 + 1 / t)
 
-    found = minimize_scalar(lambda log_t: at(log_t, float), bounds=(-30.0, 30.0), method="bounded")
+    least = scipy.optimize.minimize_scalar
+    found = least(lambda log_t: at(log_t, float), bounds=(-30.0, 30.0), method="bounded")
     with flint().ctx.workprec(192):
         return max(0.0, upper_end(at(float(found.x), ball)))
 

@@ -13,7 +13,7 @@ from typing import assert_never
 import numpy as np
 
 from dpaudit.accountants.closed_forms.columns import additive
-from dpaudit.accountants.closed_forms.conversions import ROUNDING
+from dpaudit.accountants.closed_forms.conversions import ROUNDING, UNDERFLOW
 from dpaudit.accountants.closed_forms.rounding import up
 from dpaudit.accountants.composition.costs import finite, infinite_mass, pure_epsilon, rho
 from dpaudit.accountants.pairs.smooth import smooth_log_moment
@@ -41,6 +41,12 @@ def log_moment(mechanism: AnyMechanism, neighbouring: Neighbouring, *, mixture_f
     Under replace-one a sampled unit gains less (`losses`). Raises `CannotBound`: a parameter past what can be
     computed.
     """
+    moment = _normal(mechanism, neighbouring, mixture_first=mixture_first)
+    return lambda t: moment(t) + UNDERFLOW
+
+
+def _normal(mechanism: AnyMechanism, neighbouring: Neighbouring, *, mixture_first: bool) -> LogMoment:
+    """As `log_moment`; an upper bound only if it is not below the normal doubles."""
     pair = mechanism.dominating_pair()
     match pair:
         case dominating.Gaussian() | dominating.ZCDP():
@@ -130,7 +136,7 @@ def bounded_range_log_moment(t: float, epsilon: float) -> float:
     Dong, Durfee and Rogers 2020). Never above epsilon^2/8 t (t + 1) (Cesar and Rogers 2021), which is
     used where the closed form's rounding is larger than its value.
     """
-    quadratic = epsilon * epsilon / 8.0 * t * (t + 1.0) * (1.0 + ROUNDING)
+    quadratic = (t * epsilon) * ((t + 1.0) * epsilon / 8.0) * (1.0 + ROUNDING)
     lost = -math.expm1(-t * epsilon)  # 1 - w
     if epsilon > 700.0 or lost == 0.0:
         return min(quadratic, response_log_moment(t, epsilon))
@@ -142,7 +148,12 @@ def bounded_range_log_moment(t: float, epsilon: float) -> float:
 
 
 def _quadratic(cost: float) -> LogMoment:
-    return lambda t: cost * t * (t + 1.0) * (1.0 + ROUNDING) if cost > 0.0 else 0.0
+    def moment(t: float) -> float:
+        # Neither product may underflow or overflow where the whole does not.
+        moved = cost * (t * (t + 1.0)) if t < 1e150 else cost * t * (t + 1.0)
+        return moved * (1.0 + ROUNDING) if cost > 0.0 else 0.0
+
+    return moment
 
 
 def _sampled(

@@ -30,7 +30,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from scipy.optimize import brentq
+import scipy
 
 from dpaudit.accountants.closed_forms.conversions import ROUNDING
 from dpaudit.accountants.closed_forms.gaussian import gaussian_log_delta
@@ -130,7 +130,7 @@ def smooth_alpha(epsilon: float, delta: float, dimension: int, beta: float) -> f
             raise CannotBound(what, where="beta", remedy=remedy)
     while excess(low) <= 0.0 and low > -13.0:
         low -= 2.0
-    log_alpha = float(brentq(excess, low, high, xtol=1e-9)) if low > -13.0 else low
+    log_alpha = float(scipy.optimize.brentq(excess, low, high, xtol=1e-9)) if low > -13.0 else low
     step = 1e-8
     while True:  # the search looked at one pair; what is returned is verified over all
         alpha = math.exp(log_alpha)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
 import numpy as np
-from scipy.optimize import brentq, minimize_scalar
+import scipy
 
 from dpaudit.accountants.privacy_loss.contour import planning
 from dpaudit.accountants.privacy_loss.contour.contour import Contour, CurvePoint, lay
@@ -87,7 +87,7 @@ def _least(function: Callable[[float], float], start: float) -> float:
 
     with np.errstate(over="ignore", invalid="ignore"):
         brackets = (math.log(start), math.log(start) + 0.1)
-        return float(minimize_scalar(at, bracket=brackets, options={"xtol": 1e-6}).fun)
+        return float(scipy.optimize.minimize_scalar(at, bracket=brackets, options={"xtol": 1e-6}).fun)
 
 
 def curve_epsilon(line: HasCurve, log_delta: float, highest: float) -> Bracket:
@@ -104,7 +104,8 @@ def curve_epsilon(line: HasCurve, log_delta: float, highest: float) -> Bracket:
             top = min(highest, 2.0 * top)
         # Bisection reaches the least doubles in some thousand steps.
         missed = excess(top) >= 0.0
-        guess = top if missed else brentq(excess, 0.0, top, xtol=1e-300, rtol=1e-13, maxiter=4000)
+        root = scipy.optimize.brentq
+        guess = top if missed else root(excess, 0.0, top, xtol=1e-300, rtol=1e-13, maxiter=4000)
     lower, upper = verified(line, guess, log_delta)
     return Bracket(lower, min(upper, highest))
 

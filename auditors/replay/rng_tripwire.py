@@ -1,11 +1,12 @@
 """A trip wire for randomness that is not the curator's.
 
-It detects draws from numpy's global generator and from Python's, seeded or not: they are hidden state that
-any other code may change. And whatever takes a seed from the operating system: a generator made without
-one, ``secrets``, ``os.urandom``. Allowed are the curator's public streams and what is spawned from them,
-and a generator made with a seed that the code states: it gives both sides of a pair the same, so that a
-replay detects whatever it adds. Nothing is patched: Python reports calls to a profile function, whatever
-the form of the import; numpy's compiled functions do not appear there, but its global state changes.
+It detects draws from the global generators of numpy, Python and torch, seeded or not: they are hidden state
+that any other code may change, and their states are compared. And whatever takes a seed from the operating
+system: a generator made without one, ``secrets``, ``os.urandom``. All of Python's code and numpy's comes to
+two functions for it, which are replaced during the run wherever a module names them. Allowed are the
+curator's public streams and what is spawned from them, and a generator made with a seed that the code states:
+it gives both sides of a pair the same, so that a replay detects whatever it adds. Randomness from elsewhere
+is found by what it changes, where the same recording is replayed on the same data.
 """
 
 import os
@@ -14,10 +15,10 @@ import sys
 import sysconfig
 import tempfile
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
+from types import FrameType, ModuleType
 from typing import Any, Self
 
 import numpy as np
@@ -25,7 +26,7 @@ import numpy as np
 from dpaudit import errors
 from dpaudit.curator.curator import Curator
 
-_GLOBAL_PYTHON = getattr(random, "_inst")  # noqa: B009  (private, and the only name it has)
+_NUMPY, _PYTHON, _TORCH = (f"{library} global generator" for library in ("numpy's", "Python's", "torch's"))
 _STANDARD = sysconfig.get_paths()["stdlib"]
 _SOURCES = {random.__file__, str(Path(random.__file__).with_name("secrets.py"))}
 _INSTALLED = (_STANDARD, sysconfig.get_paths()["purelib"], sysconfig.get_paths()["platlib"])
@@ -58,49 +59,35 @@ class Watch(_Wrapped):
 
     def __call__(self, data: Any, curator: Curator) -> Any:
         """The algorithm's output."""
-        with _unused_state():
-            before, earlier = _numpy_state(), sys.getprofile()
-            sys.setprofile(self._called)
+        with _unused_states() as before, _calls_noted(self._note):
             try:
                 return self._algorithm(data, curator)
             finally:
-                sys.setprofile(earlier)
-                if self.drawn is None and _numpy_state() != before:
-                    self.drawn = "numpy's global generator", ""
+                changed = [name for name, state in _states().items() if state != before.get(name, state)]
+                if self.drawn is None and changed:
+                    self.drawn = changed[0], ""
 
-    def _called(self, frame: FrameType, event: str, argument: Any) -> None:
-        if self.drawn is not None:
-            return
-        reseeded = event == "call" and frame.f_code is random.Random.seed.__code__
-        if event == "c_call":
-            if argument is os.urandom:
-                self._note("the operating system", frame)
-            elif getattr(argument, "__self__", None) is _GLOBAL_PYTHON and argument.__name__ != "getstate":
-                self._note("Python's global generator", frame)
-        elif reseeded and frame.f_locals.get("a", 0) is None:
-            self._note("the operating system", frame)
-
-    def _note(self, source: str, frame: FrameType) -> None:
+    def _note(self, frame: FrameType) -> None:
         where = _place(frame)
-        if where is not None:
-            self.drawn = source, where
+        if where is not None and self.drawn is None:
+            self.drawn = "the operating system", where
 
 
 class Locate(_Wrapped):
-    """Runs an algorithm line by line to find the one after which numpy's global state has changed."""
+    """Runs an algorithm line by line to find the one after which a global generator's state has changed."""
 
     #: File and line; empty if none of the algorithm's own.
     where: str = ""
 
     def __init__(self, algorithm: Callable[[Any, Curator], Any]) -> None:
         super().__init__(algorithm)
-        self._state = _numpy_state()
+        self._before: Mapping[str, Any] = {}
         self._last: dict[FrameType, str] = {}
 
     def __call__(self, data: Any, curator: Curator) -> Any:
         """The algorithm's output."""
-        with _unused_state():
-            self._state, earlier = _numpy_state(), sys.gettrace()
+        with _unused_states() as self._before:
+            earlier = sys.gettrace()
             sys.settrace(self._entered)
             try:
                 return self._algorithm(data, curator)
@@ -116,7 +103,7 @@ class Locate(_Wrapped):
 
     def _moved(self, frame: FrameType, event: str, argument: Any) -> Any:
         del argument
-        if not self.where and frame in self._last and _numpy_state() != self._state:
+        if not self.where and frame in self._last and _states() != self._before:
             self.where = self._last[frame]
         if event == "line":
             self._last[frame] = f"{frame.f_code.co_filename}:{frame.f_lineno}"
@@ -148,22 +135,75 @@ _OWN = {tempfile.mkdtemp.__code__, tempfile.mkstemp.__code__, threading.Thread.s
 
 
 @contextmanager
-def _unused_state() -> Iterator[None]:
-    """A state of numpy's global generator that no stated seed leads to, and the old one afterwards.
+def _calls_noted(note: Callable[[FrameType], None]) -> Iterator[None]:
+    """Call `note` with the caller's frame for every call that takes randomness from the operating system.
 
-    An algorithm that seeds it and draws leaves it in the same state every time: compared with the state
-    after its own last run, nothing would have changed.
+    Threads that were running before are none of the algorithm's.
     """
-    kept = np.random.get_state(legacy=False)  # noqa: NPY002
-    np.random.set_state(np.random.RandomState(np.frombuffer(b"dpaudit watch   ", np.uint32)).get_state())  # noqa: NPY002
+    others = {thread.ident for thread in threading.enumerate()} - {threading.get_ident()}
+    system, seed = os.urandom, random.Random.seed
+
+    def urandom(size: int, /) -> bytes:
+        if threading.get_ident() not in others:
+            note(sys._getframe(1))  # noqa: SLF001  (documented, and the only way to a caller)
+        return system(size)
+
+    def seeded(self: random.Random, a: Any = None, version: int = 2) -> None:
+        if a is None and threading.get_ident() not in others:
+            note(sys._getframe(1))  # noqa: SLF001
+        seed(self, a, version)
+
+    _replace_everywhere(system, urandom)
+    setattr(random.Random, "seed", seeded)  # noqa: B010  (a plain assignment is refused by the type checker)
     try:
         yield
     finally:
-        np.random.set_state(kept)  # noqa: NPY002
+        setattr(random.Random, "seed", seed)  # noqa: B010
+        # Also in what was imported meanwhile.
+        _replace_everywhere(urandom, system)
 
 
-def _numpy_state() -> tuple[bytes, int, int, float]:
-    kind = np.random.get_state(legacy=False)  # noqa: NPY002  (it is this very state that is watched)
-    assert isinstance(kind, dict)  # noqa: S101  (for the type checker: legacy=True would be a tuple)
-    inner = kind["state"]
-    return inner["key"].tobytes(), int(inner.get("pos", 0)), int(kind["has_gauss"]), float(kind["gauss"])
+def _replace_everywhere(old: Callable[[int], bytes], new: Callable[[int], bytes]) -> None:
+    """Replace a function in all modules that name it, whatever the form of their import."""
+    for module in list(sys.modules.values()):
+        if isinstance(module, ModuleType):
+            names = object.__getattribute__(module, "__dict__")  # a module's own way may be to load it first
+            for name in [name for name, value in list(names.items()) if value is old]:
+                names[name] = new
+
+
+@contextmanager
+def _unused_states() -> Iterator[Mapping[str, Any]]:
+    """States of the global generators that no stated seed leads to, and the old ones afterwards.
+
+    An algorithm that seeds one and draws leaves it in the same state every time: compared with the state
+    after its own last run, nothing would have changed.
+    """
+    kept = _states()
+    random.setstate(random.Random(b"dpaudit watch").getstate())  # noqa: S311  (draws nothing)
+    np.random.set_state(np.random.RandomState(np.frombuffer(b"dpaudit watch   ", np.uint32)).get_state())  # noqa: NPY002
+    if (torch := _torch()) is not None:
+        torch.set_rng_state(torch.Generator().manual_seed(int.from_bytes(b"dpaudit", "big")).get_state())
+    try:
+        yield _states()
+    finally:
+        random.setstate(kept[_PYTHON])
+        kind, key, *rest = kept[_NUMPY]
+        np.random.set_state((kind, np.frombuffer(key, np.uint32), *rest))  # noqa: NPY002
+        if torch is not None:
+            torch.set_rng_state(torch.frombuffer(bytearray(kept[_TORCH]), dtype=torch.uint8))
+
+
+def _states() -> dict[str, Any]:
+    """The state of every global generator, as a value of its own."""
+    found: Any = np.random.get_state()  # noqa: NPY002  (it is this very state that is watched)
+    kind, key, *rest = found
+    states = {_NUMPY: (kind, key.tobytes(), *rest), _PYTHON: random.getstate()}
+    torch = _torch()
+    return states if torch is None else {**states, _TORCH: torch.get_rng_state().numpy().tobytes()}
+
+
+def _torch() -> Any:
+    """The library, if it has been imported."""
+    torch = sys.modules.get("torch")
+    return torch if hasattr(torch, "get_rng_state") else None

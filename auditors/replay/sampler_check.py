@@ -8,7 +8,7 @@ import math
 from collections.abc import Iterator
 
 import numpy as np
-from scipy.special import chdtrc, ndtr
+import scipy
 
 from dpaudit import mechanisms
 from dpaudit.curator.noise import LiveNoise, Question
@@ -63,7 +63,7 @@ def _p_value(counts: Array, probabilities: Array) -> float:
             return 0.0
         counts, expected = counts[:-1], expected[:-1]
     statistic = float(((counts - expected) ** 2 / expected).sum())
-    return float(chdtrc(max(len(expected) - 1, 1), statistic))
+    return float(scipy.special.chdtrc(max(len(expected) - 1, 1), statistic))
 
 
 def _table(mechanism: AnyMechanism, question: Question, randomness: Randomness) -> tuple[Array, Array] | None:
@@ -74,13 +74,13 @@ def _table(mechanism: AnyMechanism, question: Question, randomness: Randomness) 
         return None
     match mechanism:
         case mechanisms.Gaussian():
-            return _equal_bins(ndtr(_noise(question, mechanism, randomness, DRAWS) / mechanism.sigma))
+            return _gaussian_bins(_noise(question, mechanism, randomness, DRAWS) / mechanism.sigma)
         case mechanisms.SmoothGaussian():
             if question.scale is None:
                 return None
             values = np.repeat(query[np.newaxis], -(-DRAWS // query.size), axis=0)
             drawn = mechanism.sample(values, question.scale, randomness.generator)
-            return _equal_bins(ndtr((drawn - values) / question.scale))
+            return _gaussian_bins((drawn - values) / question.scale)
         case mechanisms.Laplace():
             noise = _noise(question, mechanism, randomness, DRAWS)
             return _equal_bins(_laplace_levels(noise, mechanism.scale))
@@ -88,13 +88,13 @@ def _table(mechanism: AnyMechanism, question: Question, randomness: Randomness) 
             rows, columns = np.triu_indices(query.shape[-1])
             draws = _noise(question, mechanism, randomness, DRAWS)[..., rows, columns]
             sigmas = mechanism.sigma * np.where(rows == columns, 1.0, math.sqrt(0.5))
-            return _equal_bins(ndtr(draws / sigmas))
+            return _gaussian_bins(draws / sigmas)
         case mechanisms.TreeAggregation():
             shape = (DRAWS, 1, 1) if mechanism.norm == "frobenius" else (DRAWS,)
-            return _equal_bins(ndtr(mechanism.node_noise(shape, randomness.generator) / mechanism.sigma))
+            return _gaussian_bins(mechanism.node_noise(shape, randomness.generator) / mechanism.sigma)
         case mechanisms.GaussianProcess():
             path = mechanisms.Path(mechanism, (DRAWS,)).noise(0.0, randomness.generator)
-            return _equal_bins(ndtr(path / mechanism.sigma))
+            return _gaussian_bins(path / mechanism.sigma)
         case DiscreteGaussian() | DiscreteLaplace():
             gaussian = isinstance(mechanism, DiscreteGaussian)
             least = EXACT_GAUSSIAN_DRAWS if gaussian else EXACT_LAPLACE_DRAWS
@@ -128,6 +128,10 @@ def _equal_bins(levels: Array) -> tuple[Array, Array]:
     return np.bincount(places, minlength=_BINS).astype(np.float64), np.full(_BINS, 1.0 / _BINS)
 
 
+def _gaussian_bins(standard: Array) -> tuple[Array, Array]:
+    return _equal_bins(scipy.special.ndtr(standard))
+
+
 def _by_density(mechanism: mechanisms.ValueMechanism, query: Array, noise: Array) -> tuple[Array, Array]:
     """Bins over three typical sizes of the noise to either side, and one for the tails.
 
@@ -152,7 +156,7 @@ def _integers(mechanism: DiscreteGaussian | DiscreteLaplace, noise: Array) -> tu
     support = np.arange(-reach, reach + 1, dtype=np.float64)
     if len(support) >= 200_000:
         # So wide that the integers are as good as the line: one of them is 1e-5 of a scale.
-        return _equal_bins(ndtr(noise / scale) if gaussian else _laplace_levels(noise, scale))
+        return _gaussian_bins(noise / scale) if gaussian else _equal_bins(_laplace_levels(noise, scale))
     masses = np.array([math.exp(mechanism.log_density(np.array([k]), np.zeros(1))) for k in support])
     bins = (support.astype(np.int64) + reach) // width
     probabilities = np.bincount(bins, weights=masses)

@@ -15,10 +15,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy
 from numpy.random import SeedSequence
 from numpy.typing import NDArray
-from scipy.special import bdtrc
-from scipy.stats import binom
 
 from dpaudit.auditors.sampling.trial import Auditable, Side, require_seed
 from dpaudit.auditors.statistics.claim_points import ClaimedPoints, PrivacyCurve, claimed_points
@@ -58,11 +57,20 @@ def one_run_p_value(canaries: int, guesses: int, correct: int, epsilon: float, d
     if correct == 0:
         return 1.0
     right = 1 / (1 + math.exp(-epsilon))
-    beyond = float(bdtrc(correct - 1, guesses, right))
+    beyond = float(scipy.special.bdtrc(correct - 1, guesses, right))
     below = np.arange(1, correct + 1)  # i
-    within = np.cumsum(binom.pmf(correct - below, guesses, right))  # P[v > X >= v - i]
+    within = np.cumsum(_binomial(guesses, correct - below, epsilon))  # P[v > X >= v - i]
     steepest = float(np.max(within / below))
     return min(1.0, (beyond + 2 * canaries * delta * steepest) * (1 + 1e-9))
+
+
+def _binomial(trials: int, successes: NDArray[np.int64], epsilon: float) -> NDArray[np.float64]:
+    """Upper bounds on the probabilities of so many successes at e^epsilon / (1 + e^epsilon)."""
+    whole, parts = scipy.special.gammaln(trials + 1.0), (successes + 1.0, trials - successes + 1.0)
+    chosen = whole - scipy.special.gammaln(parts[0]) - scipy.special.gammaln(parts[1])
+    powers = trials * math.log1p(math.exp(-epsilon)) + (trials - successes) * epsilon
+    # gammaln is taken to be within 16 u, relative; no other term is less exact.
+    return np.exp(chosen - powers + 2.0**-49 * (3.0 * whole + powers))
 
 
 def one_run_epsilon_lower(canaries: int, guesses: int, correct: int, delta: float, error: float) -> float:

@@ -19,8 +19,8 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.special import expit
 
 from dpaudit.auditors.statistics.clopper_pearson import largest_refuted
 from dpaudit.auditors.statistics.samples import Samples
@@ -99,7 +99,7 @@ def log_ratio(scores: Array, data: Array, neighbour: Array) -> Array:
     features = np.stack([np.ones_like(z), z, z * z], axis=1)  # [bins, 3]
     weights = np.zeros(3)
     for _ in range(15):
-        odds = expit(features @ weights)
+        odds = scipy.special.expit(features @ weights)
         gradient = features.T @ (data - weight * odds) - ridge * weights
         hessian = (features * (weight * odds * (1 - odds))[:, None]).T @ features + np.diag(ridge)
         step = np.linalg.solve(hessian, gradient)
@@ -112,10 +112,10 @@ def soft_tests(ratio: Array, epsilons: Array) -> Array:
     """Clipped logistic functions of the log ratio, [e, c, bins]; the clips lie around each epsilon."""
     low = np.repeat([-1.5, -1.0, -0.6, -0.2, 0.2, 0.7], 2)
     high = np.maximum(low + 0.3, np.tile([1.5, 4.0], 6))
-    bottom, top = expit(epsilons[:, None] + low)[..., None], expit(epsilons[:, None] + high)[..., None]
+    bottom, top = (scipy.special.expit(epsilons[:, None] + end)[..., None] for end in (low, high))
     # 1 - expit keeps its digits where expit is all but 1.
     width = np.maximum(top - bottom, 1e-15)
-    test: Array = np.clip((expit(ratio) - bottom) / width, 0.0, 1.0)
+    test: Array = np.clip((scipy.special.expit(ratio) - bottom) / width, 0.0, 1.0)
     return test
 
 
@@ -232,7 +232,7 @@ def place(past: Samples, event: ThresholdEvent, epsilons: Array, deltas: Array) 
     cuts = np.unique(np.append(pooled[ranks], edge))
     x, y = _counts(past.data, cuts), _counts(past.neighbour, cuts)
     ratio = log_ratio(_centres(pooled, cuts, x + y), x, y)
-    odds, weight = expit(ratio), x + y
+    odds, weight = scipy.special.expit(ratio), x + y
     # Runs of both sides, divided by the fitted ratio: a tail's probability is estimated from all runs in it.
     p, q = weight * odds / np.sum(weight * odds), weight * (1 - odds) / np.sum(weight * (1 - odds))
     forth = _soft(p, q, ratio, epsilons, deltas)

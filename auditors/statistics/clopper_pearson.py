@@ -8,7 +8,7 @@ import math
 from bisect import bisect_left
 from collections.abc import Callable
 
-from scipy.special import betaincinv
+import scipy
 
 from dpaudit.errors import InvalidParameter
 
@@ -25,7 +25,7 @@ def proportion_lower(successes: int, trials: int, error: float) -> float:
     _check(successes, trials, error)
     if successes == 0:
         return 0.0
-    return float(betaincinv(successes, trials - successes + 1, error)) * (1 - _ROUNDING)
+    return float(scipy.special.betaincinv(successes, trials - successes + 1, error)) * (1 - _ROUNDING)
 
 
 def proportion_upper(successes: int, trials: int, error: float) -> float:
@@ -38,7 +38,8 @@ def proportion_upper(successes: int, trials: int, error: float) -> float:
     if successes == trials:
         return 1.0
     # The bound on the failures' proportion from below, so that small errors keep their digits.
-    return min(1.0, float(betaincinv(successes + 1, trials - successes, 1 - error)) * (1 + _ROUNDING))
+    share = float(scipy.special.betaincinv(successes + 1, trials - successes, 1 - error))
+    return min(1.0, share * (1 + _ROUNDING))
 
 
 def epsilon_lower(

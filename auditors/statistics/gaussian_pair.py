@@ -11,7 +11,7 @@ to the safe side, by far more than its rounding error.
 import math
 from collections.abc import Callable
 
-from scipy.special import log_ndtr
+import scipy
 
 #: Relative to a term, and to the magnitudes of its logarithm. scipy's log_ndtr and the exponential are
 #: off by some 1e-15; a hundred times that is still negligible beside what an audit measures.
@@ -57,12 +57,12 @@ def largest_rejected(too_small: Callable[[float], bool]) -> float:
 
 
 def _term(epsilon: float, mu: float, side: float) -> float:
-    return _exponential(float(log_ndtr(0.5 * mu - epsilon / mu)), 0.5 * mu + epsilon / mu, side)
+    return _exponential(float(scipy.special.log_ndtr(0.5 * mu - epsilon / mu)), 0.5 * mu + epsilon / mu, side)
 
 
 def _other(epsilon: float, mu: float, side: float) -> float:
     argument = -0.5 * mu - epsilon / mu
-    return _exponential(epsilon + float(log_ndtr(argument)), epsilon + abs(argument), side)
+    return _exponential(epsilon + float(scipy.special.log_ndtr(argument)), epsilon + abs(argument), side)
 
 
 def _exponential(logarithm: float, size: float, side: float) -> float:

@@ -8,7 +8,7 @@ Gaussian mechanism of that mu is not 1-DP. Hence the verdict refutes mu-GDP only
 """
 
 import numpy as np
-from scipy.special import ndtr, ndtri
+import scipy
 
 from dpaudit.auditors.statistics.classifier import Learner
 from dpaudit.auditors.statistics.clopper_pearson import least_enough, require_fraction
@@ -85,4 +85,4 @@ def _largest_refutable_mu(tested: int, error: float) -> float:
 
 def _gaussian(mu: float) -> Ceiling:
     """1 - G_mu, the trade-off function of mu-GDP as the largest p beside q."""
-    return lambda q: np.asarray(ndtr(ndtri(q) + mu))
+    return lambda q: np.asarray(scipy.special.ndtr(scipy.special.ndtri(q) + mu))

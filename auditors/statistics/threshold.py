@@ -10,8 +10,8 @@ claim, and share one p-value.
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.special import ndtri
 
 from dpaudit.auditors.statistics.claim_points import ClaimedPoints, PrivacyCurve, claimed_points
 from dpaudit.auditors.statistics.classifier import Learner, learned
@@ -201,7 +201,7 @@ def event_for_epsilon(
     excess = np.maximum(x - tested * deltas, 1e-9)  # [c, k]
     share = np.maximum(1 / np.maximum(x, 1e-9) - 1 / tested, 0) * (x / excess) ** 2
     variance = share + 1 / y + 1 / (tested + 1)
-    promised = np.log(excess / y) + ndtri(error) * np.sqrt(variance) - epsilons
+    promised = np.log(excess / y) + scipy.special.ndtri(error) * np.sqrt(variance) - epsilons
     best = int(np.argmax(promised))
     return found.event(best // len(epsilons)), float(deltas[best % len(epsilons)])
 
@@ -211,11 +211,11 @@ def event_for_mu(samples: Samples, error: float) -> ThresholdEvent:
     found = candidates(samples)
     n = len(samples) + 1
     p, q = (found.x + 0.5) / n, (found.y + 0.5) / n
-    quantile_p, quantile_q = ndtri(np.minimum(p, 1 - 0.25 / n)), ndtri(np.minimum(q, 1 - 0.25 / n))
+    quantile_p, quantile_q = (scipy.special.ndtri(np.minimum(share, 1 - 0.25 / n)) for share in (p, q))
 
     def variance(share: Array, quantile: Array) -> Array:
         # The delta method: the variance of a proportion over the squared normal density.
         return share * (1 - share) / n * (2 * np.pi) * np.exp(quantile**2)
 
     spread = np.sqrt(variance(p, quantile_p) + variance(q, quantile_q))
-    return found.event(int(np.argmax(quantile_p - quantile_q + ndtri(error) * spread)))
+    return found.event(int(np.argmax(quantile_p - quantile_q + scipy.special.ndtri(error) * spread)))

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
-from scipy.special import bdtr, bdtrc, ndtri
+import scipy
 
 from dpaudit.auditors.statistics.clopper_pearson import largest_refuted, proportion_lower, proportion_upper
 from dpaudit.mechanisms import Array
@@ -58,7 +58,7 @@ class Region:
     def p_value(self, ceiling: Ceiling) -> float:
         """The largest probability of the region under any q and any p <= ceiling(q)."""
         p = np.clip(ceiling(self.edges[1:]), 0.0, 1.0)[:, None]  # [cells, 1]
-        beyond = bdtrc(np.maximum(self.starts - 1, 0), self.trials, p)  # [cells, groups]
+        beyond = scipy.special.bdtrc(np.maximum(self.starts - 1, 0), self.trials, p)  # [cells, groups]
         tail = np.where(self.starts > self.trials, 0.0, np.where(self.starts > 0, beyond, 1.0))
         worst = float(np.max(np.sum(self.mass * tail, axis=1)))
         return min(1.0, worst * (1 + 1e-9) + self.nuisance)
@@ -90,7 +90,8 @@ def region(x: int, y: int, trials: int, ordering: Ordering, error: float) -> Reg
     # Made monotone in y: the strength of (x, y) is its least over all smaller y.
     strength = float(np.min(ordering(np.full(y + 1, float(x)), np.arange(y + 1.0))))
     starts = np.maximum.accumulate(_staircase(first, trials, ordering, strength))
-    below = bdtr(np.maximum(first - 1, 0), trials, edges[:-1, None])  # P(Y < first), [cells, groups]
+    # P(Y < first), [cells, groups]
+    below = scipy.special.bdtr(np.maximum(first - 1, 0), trials, edges[:-1, None])
     below = np.where(first > 0, below, 0.0)
     mass = np.diff(below, axis=1, append=1.0)
     return Region(trials, edges, np.maximum(mass, 0.0), starts, nuisance)
@@ -109,7 +110,7 @@ def _staircase(y: Array, trials: int, ordering: Ordering, strength: float) -> Ar
 
 def by_epsilon(trials: int, delta: float, error: float) -> Ordering:
     """Counts ordered by an approximate lower bound on log((p - delta) / q)."""
-    width = float(-ndtri(error))
+    width = float(-scipy.special.ndtri(error))
 
     def order(x: Array, y: Array) -> Array:
         excess = x - trials * delta
@@ -127,6 +128,6 @@ def by_mu(trials: int) -> Ordering:
 
     def order(x: Array, y: Array) -> Array:
         p, q = np.minimum(x + 0.5, trials + 0.75) / (trials + 1), (y + 0.5) / (trials + 1)
-        return np.asarray(ndtri(p) - ndtri(q))
+        return np.asarray(scipy.special.ndtri(p) - scipy.special.ndtri(q))
 
     return order

@@ -22,7 +22,6 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
-from scipy.stats import laplace as laplace_distribution
 
 from dpaudit.auditors.replay.replay import replay
 from dpaudit.auditors.sampling.curatorless import Plain, Rows
@@ -159,12 +158,13 @@ def sparse_vector_3_log_ratio(outputs: Array) -> Array:
     position, value = outputs[:, 0].astype(int), outputs[:, 1]
     sides = []
     for query in (0.0, 1.0):
-        no = laplace_distribution.cdf(grid, loc=query, scale=2.0)  # of a threshold here, [grid]
-        by_position = laplace_distribution.pdf(grid, scale=2.0) * no ** np.arange(QUERIES + 1)[:, None]
+        tail = 0.5 * np.exp(-0.5 * np.abs(grid - query))
+        no = np.where(grid < query, tail, 1.0 - tail)  # of a threshold here, [grid]
+        by_position = 0.25 * np.exp(-0.5 * np.abs(grid)) * no ** np.arange(QUERIES + 1)[:, None]
         below = np.log(np.cumsum(by_position, axis=1) * step)  # [queries + 1, grid]
         at = np.clip(np.searchsorted(grid, value), 0, len(grid) - 1)
         yes = position < QUERIES
-        density = laplace_distribution.logpdf(value, loc=query, scale=2.0)
+        density = -0.5 * np.abs(value - query) - math.log(4.0)
         sides.append(np.where(yes, below[position, at] + density, below[QUERIES, -1]))
     ratio: Array = sides[0] - sides[1]
     return ratio

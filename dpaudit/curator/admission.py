@@ -1,5 +1,6 @@
 """Admission: how every release is charged, written to the ledger, answered, and kept for an auditor."""
 
+import functools
 import inspect
 import itertools
 import os
@@ -135,15 +136,30 @@ def new_release(
         InvalidParameter: the mechanism cannot be read back from the line: it is, for instance, an instance
             of a subclass, whose sampler nothing accounts for.
     """
-    part = Partition(part=partition) if isinstance(partition, str) else partition
-    release = Release(label=label, mechanism=mechanism, count=count, partition=part, claimed=claimed)
-    read_back = Release(**{name: value for name, value in release.to_json().items() if name != "record"})
-    if read_back != release:
+    stated = mechanism, count, partition, claimed
+    try:
+        like = _read_back(*stated)
+    except TypeError:  # something in it is not hashable
+        like = _read_back.__wrapped__(*stated)
+    if like is None:
         what = f"a mechanism of type {type(mechanism).__name__} that cannot be read back from its ledger line"
         why = "the accountants see the mechanism that the line names, not a subclass of it"
         remedy = "use the mechanism itself, or release_opaque with a sampler and a justification"
         raise InvalidParameter(what, where=f"release {label!r}", why=why, remedy=remedy)
-    return release
+    if type(label) is str and label and label.isascii():
+        return like.model_copy(update={"label": label})
+    return Release(**{**dict(like), "label": label})
+
+
+@functools.lru_cache(maxsize=1024, typed=True)
+def _read_back(
+    mechanism: AnyMechanism, count: int, partition: Partition | str | None, claimed: AnyGuarantee | None
+) -> Release | None:
+    """A release as its ledger line is read back, for any label; None where that is another release."""
+    part = Partition(part=partition) if isinstance(partition, str) else partition
+    release = Release(label="label", mechanism=mechanism, count=count, partition=part, claimed=claimed)
+    read_back = Release(**{name: value for name, value in release.to_json().items() if name != "record"})
+    return read_back if read_back == release else None
 
 
 def as_query(value: ArrayLike, label: str) -> Array:

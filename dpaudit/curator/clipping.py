@@ -46,6 +46,8 @@ def doubles(value: ArrayLike, where: str) -> Array:
     """A copy of `value` as doubles; raises `InvalidParameter` for what is not an array of real numbers."""
     try:
         given = np.asarray(value)
+        if given.dtype == np.float64:
+            return given.copy(order="K")
         with np.errstate(over="ignore"):  # what exceeds every double becomes an infinity, dealt with as one
             numbers = np.array(given, dtype=np.float64) if given.dtype.kind != "c" else None
     except (TypeError, ValueError, OverflowError) as error:

@@ -25,8 +25,7 @@ class UserSchedule:
         Raises:
             ScheduleBroken: the first user did not make it at this place.
         """
-        schedule = self._ledger.releases
-        if not self._first and (self._made >= len(schedule) or release != schedule[self._made]):
+        if not self._first and release not in self._ledger.releases[self._made : self._made + 1]:
             raise ScheduleBroken(
                 f"user {self.index} asks for release {self._made + 1}, {release.label!r}, "
                 "which the first user did not make there",
@@ -39,7 +38,7 @@ class UserSchedule:
 
     def require_whole(self) -> None:
         """Raise `ScheduleBroken` where this user made fewer releases than the first one."""
-        expected = len(self._ledger.releases)
+        expected = self._ledger.number
         if self._made != expected:
             what = f"user {self.index} made {self._made} releases, the first user {expected}"
             where = f"ledger of {self._ledger.header.algorithm!r}"

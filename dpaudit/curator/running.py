@@ -99,9 +99,9 @@ def run(
         noise=source.description,
     )
     _require_no_looser(budget, header)
-    # Made once without a sink: a header that no file can hold leaves no file behind.
-    Ledger(header)
-    ledger = Ledger(header, sink=None if path is None else LedgerSink(path))
+    ledger = Ledger(header)
+    if path is not None:  # a header that no file can hold was refused before a file is made
+        ledger = Ledger(header, LedgerSink(path))
     try:
         curator = Curator(ledger, source, budget=budget, transcript=transcript, public_seed=public_seed)
         output = algorithm(data, curator)

@@ -52,6 +52,8 @@ class LedgerSink:
         require_folder(self.path.parent)
         self.partial = self.path.with_name(self.path.name + ".partial")
         self._file = self.partial.open("wb")
+        #: Where the lines so far are, wherever the process goes.
+        self.file_path = self.partial.absolute()
 
     def write(self, line: bytes) -> None:
         """Append one line and hand it to the operating system."""
@@ -62,7 +64,7 @@ class LedgerSink:
         """Put the finished file in the place of an older one."""
         os.fsync(self._file.fileno())
         self._file.close()
-        self.partial.replace(self.path)
+        self.file_path = self.partial.replace(self.path).absolute()
 
     def abandon(self) -> None:
         """Close the partial file and leave it where it is."""

@@ -11,6 +11,7 @@ from dpaudit.claims.claims import Claim
 from dpaudit.claims.guarantees import Guarantee
 from dpaudit.claims.relations import Neighbouring, TrustModel
 from dpaudit.errors import InvalidParameter, NotCertifiable
+from dpaudit.ledger.numbers import canonical_json
 from dpaudit.mechanisms import FLOATING_POINT_SAMPLER, Sampler
 from dpaudit.models import Count, Model, Parameters
 
@@ -138,7 +139,11 @@ class LedgerFacts:
 
 def encode(previous: str, record: dict[str, Any]) -> tuple[bytes, str]:
     """One line of the file and its hash: the record's canonical JSON with the hash as last field."""
-    canonical = canonical_bytes(record)
+    return with_hash(previous, canonical_bytes(record))
+
+
+def with_hash(previous: str, canonical: bytes) -> tuple[bytes, str]:
+    """As `encode`, for a record in its canonical JSON."""
     digest = chained(previous, canonical)
     return canonical[:-1] + f',"hash":"{digest}"}}\n'.encode(), digest
 
@@ -146,7 +151,7 @@ def encode(previous: str, record: dict[str, Any]) -> tuple[bytes, str]:
 def canonical_bytes(record: dict[str, Any]) -> bytes:
     """A record's canonical JSON; raises `InvalidParameter` for what JSON cannot hold."""
     try:
-        return rfc8785.dumps(record)
+        return canonical_json(record)
     except (rfc8785.CanonicalizationError, ValueError, RecursionError) as error:
         what, label = f"a record that JSON cannot hold: {error}", record.get("label", record["record"])
         remedy = "public parameters are strings, booleans, finite numbers, lists and objects of them"

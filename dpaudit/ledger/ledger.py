@@ -8,10 +8,10 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Self
 
-from dpaudit.errors import RecordAfterFooter
+from dpaudit.errors import LedgerTampered, RecordAfterFooter
 from dpaudit.ledger.file import LedgerStream
 from dpaudit.ledger.files import LedgerSink, replace_file
-from dpaudit.ledger.header import Header, LedgerFacts, Noise, canonical_bytes, encode
+from dpaudit.ledger.header import Header, LedgerFacts, Noise, canonical_bytes, encode, with_hash
 from dpaudit.ledger.releases import Release
 
 __all__ = ["Header", "Ledger", "LedgerFacts", "Noise", "encode"]
@@ -20,26 +20,38 @@ __all__ = ["Header", "Ledger", "LedgerFacts", "Noise", "encode"]
 class Ledger(LedgerFacts):
     """A header and its releases, in order.
 
-    Each line goes to the `sink` as it is made; without one, the ledger stays in memory. It is not `hashed`
-    when read from another library's records, not from a run: then it is accounted for, and never certified.
+    Each line goes to the `sink` as it is made, and is read back from its file where it is asked for; without
+    one, the ledger stays in memory. It is not `hashed` when read from another library's records, not from a
+    run: then it is accounted for, and never certified.
     """
 
     def __init__(self, header: Header, sink: LedgerSink | None = None, *, hashed: bool = True) -> None:
         super().__init__(header, hashed=hashed)
+        #: How many releases have been written.
+        self.number = 0
+        #: The releases of a ledger without a sink.
         self._releases: list[Release] = []
-        #: The same as a tuple, made when it is asked for and kept until the next release.
+        #: All releases as a tuple, made when it is asked for and kept until the next release.
         self._tuple: tuple[Release, ...] | None = None
         self._sink = sink
-        self._put(header.to_json())
+        self._put(canonical_bytes(header.to_json()))
 
     @property
     def releases(self) -> tuple[Release, ...]:
-        """All releases so far."""
+        """All releases so far; raises as iterating does."""
         if self._tuple is None:
-            self._tuple = tuple(self._releases)
+            self._tuple = tuple(self._releases if self._sink is None else self._read_back(self._sink))
         return self._tuple
 
     def __iter__(self) -> Iterator[Release]:
+        """The releases so far; of a ledger with a sink, they need never be in memory together.
+
+        Raises:
+            LedgerTampered: the sink's file is no longer the one that was written; other errors are those of
+                `read`.
+        """
+        if self._sink is not None and self._tuple is None:
+            return self._read_back(self._sink)
         return iter(self.releases)
 
     def append(self, release: Release) -> None:
@@ -47,14 +59,16 @@ class Ledger(LedgerFacts):
         if self.complete:
             late, where = f"release {release.label!r} after the end of the ledger", self.place
             raise RecordAfterFooter(late, where=where, remedy="start a new run for a new release")
-        self._put(release.to_json())
-        self._releases.append(release)
+        self._put(release.canonical())
+        self.number += 1
+        if self._sink is None:
+            self._releases.append(release)
         self._tuple = None
 
     def finish(self) -> None:
         """Write the footer. A ledger without it is readable, never certifiable."""
         if not self.complete:
-            self._put(self._footer())
+            self._put(canonical_bytes(self._footer()))
             if self._sink is not None:
                 self._sink.finish()
             self.complete = True
@@ -66,11 +80,11 @@ class Ledger(LedgerFacts):
 
     def lines(self) -> Iterator[bytes]:
         """The file's lines, each ending in a newline."""
-        releases = (release.to_json() for release in self._releases)
-        footer = [self._footer()] if self.complete else []
+        header, footer = (canonical_bytes(record) for record in (self.header.to_json(), self._footer()))
+        releases = (release.canonical() for release in self)
         previous = ""
-        for record in chain([self.header.to_json()], releases, footer):
-            line, previous = self._encoded(previous, record)
+        for canonical in chain([header], releases, [footer] if self.complete else []):
+            line, previous = self._line(previous, canonical)
             yield line
 
     def write(self, path: str | Path) -> Path:
@@ -91,18 +105,27 @@ class Ledger(LedgerFacts):
         with LedgerStream(path, allow_unhashed=allow_unhashed, allow_truncated=allow_truncated) as stream:
             ledger = cls(stream.header, hashed=stream.hashed)
             ledger._releases = [line if isinstance(line, Release) else line.release() for line in stream]
-            ledger._hash = stream.hash
+            ledger._hash, ledger.number = stream.hash, stream.number
             ledger.complete = stream.complete
         return ledger
 
-    def _footer(self) -> dict[str, Any]:
-        return {"record": "footer", "releases": len(self._releases)}
+    def _read_back(self, sink: LedgerSink) -> Iterator[Release]:
+        with LedgerStream(sink.file_path, allow_unhashed=not self.hashed, allow_truncated=True) as stream:
+            for line in stream:
+                yield line if isinstance(line, Release) else line.release()
+            if stream.hash != self._hash:
+                what, where = "the file is not the one that this run wrote", str(sink.file_path)
+                why = "it was changed, or another run wrote to the same path"
+                raise LedgerTampered(what, where=where, why=why, remedy="give every run a path of its own")
 
-    def _put(self, record: dict[str, Any]) -> None:
-        line, digest = self._encoded(self._hash, record)
+    def _footer(self) -> dict[str, Any]:
+        return {"record": "footer", "releases": self.number}
+
+    def _put(self, canonical: bytes) -> None:
+        line, digest = self._line(self._hash, canonical)
         if self._sink is not None:
             self._sink.write(line)
         self._hash = digest
 
-    def _encoded(self, previous: str, record: dict[str, Any]) -> tuple[bytes, str]:
-        return encode(previous, record) if self.hashed else (canonical_bytes(record) + b"\n", "")
+    def _line(self, previous: str, canonical: bytes) -> tuple[bytes, str]:
+        return with_hash(previous, canonical) if self.hashed else (canonical + b"\n", "")

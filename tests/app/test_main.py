@@ -14,7 +14,8 @@ import pytest
 
 from dpaudit.app.main import VERBS, main
 
-PROGRAM = [sys.executable, "-c", "from dpaudit.app.main import main; main(prog_name='dpaudit')"]
+CALL = ["-c", "from dpaudit.app.main import main; main(prog_name='dpaudit')"]
+PROGRAM = [sys.executable, *CALL]
 
 
 @pytest.mark.parametrize("verb", [*VERBS, "ledger show", "ledger check"])
@@ -116,9 +117,9 @@ CLOSED_PIPES = {
 
 
 @pytest.mark.parametrize("arguments", CLOSED_PIPES.values(), ids=CLOSED_PIPES)
-def test_closed_pipe_ends_quietly(arguments: tuple[str, ...], ledger_file: Any) -> None:
+def test_closed_pipe_ends_quietly(arguments: tuple[str, ...], python: list[str], ledger_file: Any) -> None:
     given = [argument.format(ledger=ledger_file(0.25)) for argument in arguments]
-    assert _unread(given, stderr=subprocess.PIPE) == (141, "")
+    assert _unread(python, given, stderr=subprocess.PIPE) == (141, "")
 
 
 AUDITED = """
@@ -136,17 +137,17 @@ def pair():
     [("audit", "a.py:count", "--pair", "a.py:pair", "--method", "sequential"), ("audit", "nobody")],
 )
 def test_a_closed_pipe_for_stderr_too_is_no_fault_of_what_runs(
-    arguments: tuple[str, ...], tmp_path: Path
+    arguments: tuple[str, ...], python: list[str], tmp_path: Path
 ) -> None:
     (tmp_path / "a.py").write_text(AUDITED)
-    assert _unread(arguments, stderr=subprocess.STDOUT, cwd=tmp_path) == (141, None)
+    assert _unread(python, arguments, stderr=subprocess.STDOUT, cwd=tmp_path) == (141, None)
 
 
-def _unread(arguments: Iterable[str], **options: Any) -> tuple[int, str | None]:
+def _unread(python: list[str], arguments: Iterable[str], **options: Any) -> tuple[int, str | None]:
     """Exit code and messages if the reader of stdout is gone."""
     reader, writer = os.pipe()
     os.close(reader)
-    done = subprocess.run([*PROGRAM, *arguments], stdout=writer, text=True, check=False, **options)
+    done = subprocess.run([*python, *CALL, *arguments], stdout=writer, text=True, check=False, **options)
     os.close(writer)
     return done.returncode, done.stderr
 
@@ -162,13 +163,13 @@ def test_streams_that_are_closed_from_the_start(
     assert (done.returncode, done.stdout, done.stderr) == (status, b"", b"")
 
 
-def test_colour_only_where_wanted(ledger_file: Any) -> None:
+def test_colour_only_where_wanted(python: list[str], ledger_file: Any) -> None:
     path = ledger_file(0.25)
     environment = {"PATH": os.environ["PATH"], "COLUMNS": "80", "FORCE_COLOR": "1", "TERM": "xterm"}
     shown = {}
     for name, extra in (("colour", {}), ("none", {"NO_COLOR": "1"})):
         done = subprocess.run(
-            [*PROGRAM, "verify", str(path)],
+            [*python, *CALL, "verify", str(path)],
             env={**environment, **extra},
             capture_output=True,
             text=True,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 PAGE = (Path(__file__).parents[2] / "docs" / "auditing.md").read_text(encoding="utf-8")
@@ -14,14 +13,14 @@ def _blocks(language: str) -> list[str]:
     return re.findall(rf"```{language}\n(.*?)```", PAGE, flags=re.DOTALL)
 
 
-def test_the_commands_print_what_is_shown(tmp_path: Path) -> None:
+def test_the_commands_print_what_is_shown(python: list[str], tmp_path: Path) -> None:
     source = next(block for block in _blocks("python") if block.startswith("# count.py"))
     (tmp_path / "count.py").write_text(source, encoding="utf-8")
     shown = [block.split("\n", 1) for block in _blocks("console")]
     assert len(shown) == 3
     for command, printed in shown:
         ran = subprocess.run(
-            [sys.executable, "-m", "dpaudit.app.main", *command.split()[2:]],
+            [*python, "-m", "dpaudit.app.main", *command.split()[2:]],
             cwd=tmp_path,
             capture_output=True,
             text=True,
@@ -30,8 +29,8 @@ def test_the_commands_print_what_is_shown(tmp_path: Path) -> None:
         assert ran.stdout == printed, f"{command}\n{ran.stderr}"
 
 
-def test_the_python_runs(tmp_path: Path) -> None:
+def test_the_python_runs(python: list[str], tmp_path: Path) -> None:
     own, snippet = (block for block in _blocks("python") if "neighbours()" in block)
     program = f"{own}\n{snippet.replace('workers=2', 'workers=1')}\nassert 1.0 < audit.epsilon_lower < 2.0\n"
     (tmp_path / "program.py").write_text(program, encoding="utf-8")
-    subprocess.run([sys.executable, "program.py"], cwd=tmp_path, check=True)
+    subprocess.run([*python, "program.py"], cwd=tmp_path, check=True)

@@ -68,7 +68,7 @@ def test_the_extended_tree_has_correct_types(tree: Path) -> None:
 
 
 @each_page
-def test_what_was_added_works(page: Path, tree: Path, tmp_path: Path) -> None:
+def test_what_was_added_works(page: Path, tree: Path, python: list[str], tmp_path: Path) -> None:
     """The page's scripts, saved under the names in their first lines, and the commands that run them."""
     for script in blocks(page, "python"):
         name = script.partition("\n")[0].removeprefix("# ")
@@ -78,13 +78,13 @@ def test_what_was_added_works(page: Path, tree: Path, tmp_path: Path) -> None:
         for part in block.split("$ ")[1:]:
             command, _, expected = part.partition("\n")
             program, *arguments = shlex.split(command)
-            output = done([sys.executable, *programs[program], *arguments], tmp_path, tree)
+            output = done([*python, *programs[program], *arguments], tmp_path, tree)
             assert expected in output
 
 
 @each_page
-def test_the_tests_of_the_diff_pass(page: Path, tree: Path) -> None:
+def test_the_tests_of_the_diff_pass(page: Path, tree: Path, python: list[str]) -> None:
     tests = [file for file in touched(page) if file.startswith("tests/")]
     (new,) = (Path(file).stem for file in touched(page) if not (ROOT / file).exists())
     if tests:
-        done([sys.executable, "-m", "pytest", "-q", "-k", new, *tests], tree, tree)
+        done([*python, "-m", "pytest", "-q", "-k", new, *tests], tree, tree)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -15,29 +14,29 @@ def blocks(page: str, language: str) -> list[str]:
     return re.findall(rf"```{language}\n(.*?)```", (ROOT / page).read_text(encoding="utf-8"), flags=re.DOTALL)
 
 
-def run(folder: Path, *words: str, columns: int = 90) -> subprocess.CompletedProcess[str]:
+def run(python: list[str], folder: Path, *words: str, columns: int = 90) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": str(columns)}
     environment |= {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_ADDOPTS": ""}
     environment.pop("CI", None)  # there pytest shortens no summary
-    program = [sys.executable, "-m", *words]
+    program = [*python, "-m", *words]
     return subprocess.run(program, cwd=folder, env=environment, capture_output=True, text=True, check=False)
 
 
-def test_the_page_on_the_gate(tmp_path: Path) -> None:
+def test_the_page_on_the_gate(python: list[str], tmp_path: Path) -> None:
     source = next(block for block in blocks("README.md", "python") if block.startswith("# means.py"))
     (tmp_path / "means.py").write_text(source, encoding="utf-8")
     (tmp_path / "pyproject.toml").write_text(blocks("docs/gate.md", "toml")[0], encoding="utf-8")
     certify = ("certify", "means.py:column_sums", "--pair", "means.py:pair", "-o", "out")
-    assert run(tmp_path, "dpaudit.app.main", *certify).returncode == 0
+    assert run(python, tmp_path, "dpaudit.app.main", *certify).returncode == 0
     (tmp_path / "ledgers").mkdir()
     (tmp_path / "out" / "ledger.jsonl").rename(tmp_path / "ledgers" / "march.jsonl")
     text, github = blocks("docs/gate.md", "console")[:2]
 
-    done = run(tmp_path, "dpaudit.app.main", "gate")
+    done = run(python, tmp_path, "dpaudit.app.main", "gate")
     assert done.returncode == 1, done.stderr
     printed = re.sub(r"Not checked\n(  .*\n)*", "", done.stdout)
     assert printed == text.partition("\n")[2]
-    done = run(tmp_path, "dpaudit.app.main", *github.partition("\n")[0].split()[2:])
+    done = run(python, tmp_path, "dpaudit.app.main", *github.partition("\n")[0].split()[2:])
     assert done.stdout.startswith(github.split("\n")[1])
     assert (tmp_path / "dpaudit.sarif").exists()
 
@@ -52,11 +51,11 @@ def test_the_readmes_configuration_is_one(tmp_path: Path) -> None:
     assert set(gate.targets) == {"means"}
 
 
-def test_the_page_on_tests(tmp_path: Path) -> None:
+def test_the_page_on_tests(python: list[str], tmp_path: Path) -> None:
     (tmp_path / "test_means.py").write_text(blocks("docs/pytest.md", "python")[0], encoding="utf-8")
     (tmp_path / "pytest.ini").write_text("[pytest]\n")
     plugin = ("-p", "dpaudit.app.testing.pytest_plugin", "-p", "no:cacheprovider")
-    done = run(tmp_path, "pytest", "-q", *plugin, columns=80)
+    done = run(python, tmp_path, "pytest", "-q", *plugin, columns=80)
     shown = blocks("docs/pytest.md", "console")[0].partition("\n")[2]
     seconds = re.compile(r" in [0-9.]+s.*| - Failed:.*")  # the short line is as wide as the terminal
     assert seconds.sub("", done.stdout) == seconds.sub("", shown)

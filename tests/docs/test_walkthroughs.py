@@ -13,11 +13,11 @@ MAKE: dict[str, Any] = runpy.run_path(str(DOCS / "make_walkthroughs.py"), run_na
 
 
 @pytest.mark.parametrize("page", [*MAKE["PAGES"], *MAKE["BEGINNINGS"]])
-def test_whoever_follows_the_page_sees_what_it_shows(page: str, tmp_path: Path) -> None:
+def test_whoever_follows_the_page_sees_what_it_shows(page: str, python: list[str], tmp_path: Path) -> None:
     text, rest = MAKE["read"](page)
     assert text + rest == (DOCS / f"{page}.md").read_text(encoding="utf-8")
     assert text.count("$ dpaudit") >= 1
-    walked = MAKE["walked"](text, tmp_path)
+    walked = MAKE["walked"](text, tmp_path, python)
     # Lines are folded at other places where a folder has a longer name.
     shown = "".join(walked.split()).replace(str(tmp_path), MAKE["SHOWN_FOLDER"])
     assert shown == "".join(text.split()), f"run: python docs/make_walkthroughs.py {page}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -27,11 +26,11 @@ EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
     ],
 )
 def test_wrong_arguments_are_answered_by_the_right_ones(
-    name: str, arguments: list[str], tmp_path: Path
+    name: str, arguments: list[str], python: list[str], tmp_path: Path
 ) -> None:
     same = tmp_path / "same.csv"
     same.write_text("episode,step,state,action,reward,next_state\n", encoding="utf-8")
-    command = [sys.executable, str(EXAMPLES / name), *arguments]
+    command = [*python, str(EXAMPLES / name), *arguments]
     result = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False, timeout=120)
     assert result.returncode == 1
     assert result.stderr.startswith(f"usage: python examples/{name}")

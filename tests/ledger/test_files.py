@@ -7,29 +7,26 @@ from typing import Any
 import pytest
 
 from dpaudit import L2, Gaussian, Ledger, Neighbouring, Release, run
-from dpaudit.errors import RecordAfterFooter
+from dpaudit.errors import LedgerTampered, RecordAfterFooter
+from dpaudit.ledger.files import LedgerSink
 from dpaudit.ledger.ledger import Header
 
 RELEASE = Release(label="x", mechanism=Gaussian(sigma=1.0, sensitivity=L2(1.0)))
+OTHER = Release(label="other", mechanism=Gaussian(sigma=2.0, sensitivity=L2(1.0)), count=2)
 
 
-class FullDisk:
+class FullDisk(LedgerSink):
     """A sink that takes `room` lines and then fails."""
 
-    def __init__(self, room: int) -> None:
+    def __init__(self, path: Path, room: int) -> None:
+        super().__init__(path)
         self.room = room
-        self.closed = False
 
     def write(self, line: bytes) -> None:
         if self.room == 0:
             raise OSError(28, "No space left on device")
         self.room -= 1
-
-    def finish(self) -> None:
-        self.closed = True
-
-    def abandon(self) -> None:
-        self.closed = True
+        super().write(line)
 
 
 def header() -> Header:
@@ -62,8 +59,8 @@ def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(
     assert len(Ledger.read(path).releases) == 1
 
 
-def test_a_release_that_cannot_be_written_is_not_sampled() -> None:
-    ledger = Ledger(header(), sink=FullDisk(room=2))
+def test_a_release_that_cannot_be_written_is_not_sampled(tmp_path: Path) -> None:
+    ledger = Ledger(header(), sink=FullDisk(tmp_path / "l.jsonl", room=2))
     ledger.append(RELEASE)
     before = ledger.hash
     with pytest.raises(OSError, match="No space"):
@@ -73,6 +70,39 @@ def test_a_release_that_cannot_be_written_is_not_sampled() -> None:
     with pytest.raises(OSError, match="No space"):
         ledger.finish()
     assert not ledger.complete
+    ledger.abandon()
+    assert ledger.releases == (RELEASE,)
+
+
+def test_a_ledger_written_to_a_file_is_read_back_from_it_wherever_the_process_goes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    ledger = Ledger(header(), sink=LedgerSink("l.jsonl"))
+    ledger.append(RELEASE)
+    (tmp_path / "elsewhere").mkdir()
+    assert list(ledger) == [RELEASE]
+    ledger.append(OTHER)
+    ledger.finish()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    assert list(ledger) == [RELEASE, OTHER]
+    assert b"".join(ledger.lines()) == (tmp_path / "l.jsonl").read_bytes()
+    assert ledger.releases == (RELEASE, OTHER)
+
+
+def test_a_file_that_another_run_wrote_is_not_taken_for_this_runs(tmp_path: Path) -> None:
+    def written(*releases: Release) -> Ledger:
+        ledger = Ledger(header(), sink=LedgerSink(tmp_path / "l.jsonl"))
+        for release in releases:
+            ledger.append(release)
+        ledger.finish()
+        return ledger
+
+    first, second, third = written(RELEASE, RELEASE), written(OTHER), written(OTHER)
+    with pytest.raises(LedgerTampered, match="not the one that this run wrote"):
+        list(first)
+    # The same run again leaves the same file.
+    assert second.releases == third.releases == (OTHER,)
 
 
 def test_a_run_whose_file_cannot_be_put_in_place_fails_and_closes_it(

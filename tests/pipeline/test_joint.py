@@ -10,7 +10,6 @@ import importlib.util
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -85,10 +84,10 @@ def test_billboard(dp_audit, name, method, trials):
 """
 
 
-def test_by_pytest(billboard: Path, tmp_path: Path) -> None:
+def test_by_pytest(billboard: Path, python: list[str], tmp_path: Path) -> None:
     (tmp_path / "test_session.py").write_text(SESSION)
     environment = {name: value for name, value in os.environ.items() if name != "PYTEST_ADDOPTS"}
-    command = [sys.executable, "-m", "pytest", "-p", "dpaudit.app.testing.pytest_plugin", "-rA", "-q"]
+    command = [*python, "-m", "pytest", "-p", "dpaudit.app.testing.pytest_plugin", "-rA", "-q"]
     done = subprocess.run(
         [*command, "-p", "no:cacheprovider", "test_session.py"],
         cwd=tmp_path,

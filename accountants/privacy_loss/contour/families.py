@@ -32,7 +32,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import zeta
+import scipy
 
 from dpaudit.accountants.privacy_loss.contour.factors import (
     UNIT,
@@ -47,7 +47,7 @@ from dpaudit.accountants.privacy_loss.contour.factors import (
 _NODES, _CELLS, _ROWS = 16384, 65536, 256
 _ORDERS = np.arange(1, 23)
 #: Coefficients of z^(2 k) in log(sinh z / z); what is left out for |z| <= 1 is below 1e-22 |z|^2.
-_SERIES = (-1.0) ** (_ORDERS + 1) * zeta(2.0 * _ORDERS) / _ORDERS / np.pi ** (2.0 * _ORDERS)
+_SERIES = (-1.0) ** (_ORDERS + 1) * scipy.special.zeta(2.0 * _ORDERS) / _ORDERS / np.pi ** (2.0 * _ORDERS)
 
 
 @dataclass(frozen=True, eq=False)

@@ -26,7 +26,7 @@ Decay of |M(c + it) / M(c)|, three bounds:
 import math
 
 import numpy as np
-from scipy.special import log_ndtr
+import scipy
 
 from dpaudit.accountants.privacy_loss.contour.factors import Vector, least_versine, log_rest
 from dpaudit.accountants.privacy_loss.contour.sampled import MOST_POINTS, Rule, SampledFactor, log_mixture
@@ -113,15 +113,15 @@ class SampledGaussianFactor(SampledFactor):
         if a >= 0.0:  # a l(x) is convex: below its chord; r <= e^(mu x - mu^2 / 2) beyond an edge >= mu / 2
             slope = a * np.diff(ratio) / (right - left)
             level = a * ratio[:-1] - slope * left
-            beyond_right = 0.5 * a * (a - 1.0) * mu * mu + float(log_ndtr(a * mu - edge[-1]))
+            beyond_right = 0.5 * a * (a - 1.0) * mu * mu + float(scipy.special.log_ndtr(a * mu - edge[-1]))
         else:  # concave: below its tangent
             middle = 0.5 * (left + right)
             slope = a * mu * self._posterior(middle)
             level = a * self._log_ratio(middle) - slope * middle
-            beyond_right = float(log_ndtr(-edge[-1])) + a * float(ratio[-1])
+            beyond_right = float(scipy.special.log_ndtr(-edge[-1])) + a * float(ratio[-1])
         _, normal_mass = _log_normal_mass(left - slope, right - slope)
         inside = level + 0.5 * slope**2 + normal_mass + 1e-14 * slope**2
-        beyond_left = float(log_ndtr(edge[0])) + max(a * float(ratio[0]), a * math.log1p(-rate))
+        beyond_left = float(scipy.special.log_ndtr(edge[0])) + max(a * float(ratio[0]), a * math.log1p(-rate))
         log_mass = np.concatenate([[beyond_left], inside, [beyond_right]]) - log_least
         log_mass += 1e-8 + 1e-11 * (np.abs(log_mass) + abs(log_least))
         mixed = np.maximum(weight[:-1] * (1.0 - weight[:-1]), weight[1:] * (1.0 - weight[1:]))
@@ -157,8 +157,8 @@ class SampledGaussianFactor(SampledFactor):
 def _log_normal_mass(left: Vector, right: Vector) -> tuple[Vector, Vector]:
     """Log of the normal measure of [left, right], from below and from above, precise in both tails."""
     mirrored = left + right > 0.0
-    inner = log_ndtr(np.where(mirrored, -left, right))
-    outer = log_ndtr(np.where(mirrored, -right, left))
+    inner = scipy.special.log_ndtr(np.where(mirrored, -left, right))
+    outer = scipy.special.log_ndtr(np.where(mirrored, -right, left))
     share = np.maximum(-np.expm1(np.minimum(outer - inner, 0.0)), 1e-18)
     error: Vector = 1e-9 + 1e-14 * (1.0 + np.abs(inner)) * (1.0 + 1.0 / share)
     mass: Vector = inner + np.log(share)

@@ -15,9 +15,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
-from scipy.special import gammaln
+import scipy
 
 from dpaudit.accountants.privacy_loss.contour.contour import CurvePoint
 from dpaudit.accountants.privacy_loss.contour.factors import UNIT, Vector, safe_log
@@ -65,6 +66,11 @@ class Lattice:
         return curve_epsilon(self, log_delta, max(0.0, largest))
 
 
+def _log_factorial(number: Any) -> Any:
+    """Log n!, also of each of an array."""
+    return scipy.special.gammaln(number + 1.0)
+
+
 def atoms(counts: Vector, tables: Sequence[Table]) -> float:
     """How many atoms the loss has, at most; infinite where a sum is too long."""
     total = math.prod((counts + 1.0).tolist(), start=1.0)
@@ -72,7 +78,8 @@ def atoms(counts: Vector, tables: Sequence[Table]) -> float:
         if total > MOST_ATOMS:
             break
         step, rows = _common_step(table), float(len(table.losses))
-        multisets = gammaln(table.count + rows) - gammaln(table.count + 1.0) - gammaln(rows)
+        more = rows - 1.0
+        multisets = _log_factorial(table.count + more) - _log_factorial(table.count) - _log_factorial(more)
         total *= math.exp(min(700.0, float(multisets))) if step is None else step[1][-1] * table.count + 1.0
     return total
 
@@ -82,10 +89,10 @@ def lattice(parameters: Vector, counts: Vector, tables: Sequence[Table]) -> Latt
     loss, log_weight, loss_error, size = np.zeros(1), np.zeros(1), np.zeros(1), 0.0
     for e, n in zip(parameters.tolist(), counts.tolist(), strict=True):
         k, share = np.arange(n + 1.0), math.log1p(math.exp(-e))
-        choose = gammaln(n + 1.0) - gammaln(k + 1.0) - gammaln(n - k + 1.0)
+        choose = _log_factorial(n) - _log_factorial(k) - _log_factorial(n - k)
         loss, loss_error = _sums(loss, loss_error, (2.0 * k - n) * e, 2.0 * UNIT * np.abs(2.0 * k - n) * e)
         log_weight = np.add.outer(log_weight, choose - n * share - (n - k) * e).ravel()
-        size += 3.0 * 16.0 * float(gammaln(n + 1.0)) + 16.0 * n * (share + e)
+        size += 3.0 * 16.0 * float(_log_factorial(n)) + 16.0 * n * (share + e)
     weight_error, infinite = (1.0 + 4.0 * (len(parameters) + 2.0)) * UNIT * size, 0.0
     for table in tables:
         more = _power(table)
@@ -111,7 +118,8 @@ def _power(table: Table) -> Lattice:
     inexact = (48.0 + 2.0 * len(losses)) * UNIT * count * float(np.abs(losses).max())
     if step is None:
         loss, log_weight = _listed(losses, np.log(table.probabilities), count)
-        rounding = 64.0 * float(gammaln(count + 1.0)) + (len(losses) + 8.0) * float(np.abs(log_weight).max())
+        largest = float(np.abs(log_weight).max())
+        rounding = 64.0 * float(_log_factorial(count)) + (len(losses) + 8.0) * largest
         return Lattice(loss, log_weight, np.full(len(loss), inexact), spread + rounding * UNIT)
     width, places = step
     single = np.zeros(int(places[-1]) + 1)
@@ -162,16 +170,16 @@ def _listed(losses: Vector, logs: Vector, count: int) -> tuple[Vector, Vector]:
     """Every multiset of `count` losses: how many runs are left says where each partial one stands."""
     if count == 1:
         return losses, logs
-    partial = {count: (np.zeros(1), np.full(1, float(gammaln(count + 1.0))))}
+    partial = {count: (np.zeros(1), np.full(1, float(_log_factorial(count))))}
     for loss, log in zip(losses[:-1].tolist(), logs[:-1].tolist(), strict=True):
         longer: dict[int, list[tuple[Vector, Vector]]] = {}
         for left, (sums, weights) in partial.items():
             for runs in range(left + 1):
-                more = runs * log - float(gammaln(runs + 1.0))
+                more = runs * log - float(_log_factorial(runs))
                 longer.setdefault(left - runs, []).append((sums + runs * loss, weights + more))
         partial = {left: _joined(parts) for left, parts in longer.items()}
     last = [
-        (sums + left * losses[-1], weights + left * logs[-1] - float(gammaln(left + 1.0)))
+        (sums + left * losses[-1], weights + left * logs[-1] - float(_log_factorial(left)))
         for left, (sums, weights) in partial.items()
     ]
     return _joined(last)

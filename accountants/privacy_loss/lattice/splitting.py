@@ -33,8 +33,8 @@ from functools import cached_property
 from typing import Literal, TypeAlias
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.linalg import solve_banded
 
 from dpaudit.accountants.privacy_loss.contour.contour import CurvePoint
 from dpaudit.accountants.privacy_loss.contour.factors import UNIT, Vector, safe_log
@@ -390,4 +390,4 @@ def _legendre(edges: Vector, furthest: float, widest: float) -> tuple[Vector, Ve
 def _running(ratio: float, values: Vector) -> Vector:
     """x[i] = values[i] + ratio x[i - 1], as a bidiagonal system."""
     bands = np.stack([np.ones(len(values)), np.full(len(values), -ratio)])
-    return solve_banded((1, 0), bands, values)
+    return scipy.linalg.solve_banded((1, 0), bands, values)

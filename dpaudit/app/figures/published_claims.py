@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from typing import Generic, Literal, TypeAlias, TypeVar
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.special import stdtrit
 
 Appears: TypeAlias = Literal["yes", "no", "not told apart"]
 Vector: TypeAlias = NDArray[np.float64]
@@ -73,7 +73,7 @@ def estimate(values: Vector) -> Estimate:
     n, mean = len(values), float(values.mean())
     if n < 2:
         return Estimate(mean, math.nan, n)
-    return Estimate(mean, float(stdtrit(n - 1, 0.975) * values.std(ddof=1) / math.sqrt(n)), n)
+    return Estimate(mean, float(scipy.special.stdtrit(n - 1, 0.975) * values.std(ddof=1) / math.sqrt(n)), n)
 
 
 def above_zero(difference: Estimate) -> Appears:

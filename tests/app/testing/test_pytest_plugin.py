@@ -65,7 +65,7 @@ def test_broken(dp_audit):
 
 
 @pytest.fixture
-def session(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Any:
+def session(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, python: list[str]) -> Any:
     """Run pytest in a process of its own on one test file, with the plugin and those that are named."""
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
@@ -74,7 +74,7 @@ def session(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Any:
     def run(source: str, *options: str, plugins: tuple[str, ...] = ()) -> pytest.RunResult:
         pytester.makepyfile(HONEST + source)
         named = [word for plugin in (PLUGIN, *plugins) for word in ("-p", plugin)]
-        return pytester.runpytest_subprocess("-p", "no:cacheprovider", *named, *options)
+        return pytester.run(*python, "-m", "pytest", "-p", "no:cacheprovider", *named, *options)
 
     return run
 

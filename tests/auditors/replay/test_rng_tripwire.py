@@ -5,10 +5,21 @@
 
 from __future__ import annotations
 
+import cProfile
 import inspect
+import os
+import pstats
 import random
 import secrets
+import sys
+import tempfile
+import threading
 from collections.abc import Callable
+from os import urandom
+from random import random as bound_random
+from secrets import token_bytes
+from statistics import NormalDist
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -39,6 +50,13 @@ DRAWING: list[Callable[[], Any]] = [
     lambda: NumpyGenerator(PCG64()),
     lambda: np.random.SeedSequence(),
     lambda: secrets.randbelow(5),
+    lambda: os.urandom(1),
+    lambda: urandom(1),
+    lambda: token_bytes(1),
+    lambda: bound_random(),
+    lambda: random.seed(0),
+    lambda: random.SystemRandom().random(),
+    lambda: NormalDist().samples(1),
 ]
 
 
@@ -60,6 +78,8 @@ INNOCENT: list[Callable[[Curator], Any]] = [
     lambda curator: default_rng(3).normal(),
     lambda curator: random.Random(3).random(),
     lambda curator: np.random.RandomState(3).normal(),
+    lambda curator: random.Random(b"stated").gauss(0.0, 1.0),
+    lambda curator: tempfile.TemporaryFile().close(),
     lambda curator: curator.release(0.0, DiscreteGaussian(sigma=2.0, sensitivity=L2(1.0)), label="y"),
 ]
 
@@ -83,3 +103,113 @@ def test_live_bits_from_the_operating_system_are_the_curators() -> None:
     )
     run(watch, None)
     assert watch.drawn is None
+
+
+def test_what_the_algorithms_own_threads_draw_is_found_and_what_others_draw_is_not() -> None:
+    stop = threading.Event()
+
+    def drawing_elsewhere() -> None:
+        while not stop.wait(1e-4):
+            os.urandom(1)
+
+    other = threading.Thread(target=drawing_elsewhere)
+    other.start()
+    try:
+        innocent = Watch(lambda data, curator: stop.wait(0.05))
+        run(innocent, None)
+    finally:
+        stop.set()
+        other.join()
+
+    def with_a_thread(data: Any, curator: Curator) -> None:
+        own = threading.Thread(target=lambda: os.urandom(1))
+        own.start()
+        own.join()
+
+    faulty = Watch(with_a_thread)
+    run(faulty, None)
+    assert innocent.drawn is None
+    assert faulty.drawn is not None
+
+
+def test_torchs_global_generator_is_compared_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    torch = FakeTorch()
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    before = torch.state
+    innocent, faulty = Watch(lambda data, curator: None), Watch(lambda data, curator: torch.rand())
+    # Seeded to the same state every time, in which the run before left it.
+    torch.rand()
+    again = Watch(lambda data, curator: torch.seed_and_draw())
+    for watch in (innocent, faulty, again, again):
+        run(watch, None)
+    assert torch.state == before + 1
+    assert innocent.drawn is None
+    assert faulty.drawn == again.drawn == ("torch's global generator", "")
+
+
+class FakeTorch(ModuleType):
+    """A library with a state, in place of torch, which only some machines have."""
+
+    uint8 = np.uint8
+
+    def __init__(self) -> None:
+        super().__init__("torch")
+        self.state = 7
+
+    def rand(self) -> None:
+        self.state += 1
+
+    def seed_and_draw(self) -> None:
+        self.state = 8
+
+    def get_rng_state(self) -> Any:
+        return FakeTensor(self.state)
+
+    def set_rng_state(self, state: Any) -> None:
+        self.state = int.from_bytes(state.numpy().tobytes(), sys.byteorder)
+
+    def frombuffer(self, buffer: bytearray, dtype: Any) -> Any:
+        return FakeTensor(int(np.frombuffer(buffer, dtype).view(np.int64)[0]))
+
+    def Generator(self) -> Any:  # noqa: N802  (torch's own name)
+        return FakeGenerator()
+
+
+class FakeGenerator:
+    def manual_seed(self, seed: int) -> Any:
+        self.state = seed
+        return self
+
+    def get_state(self) -> Any:
+        return FakeTensor(self.state)
+
+
+class FakeTensor:
+    def __init__(self, state: int) -> None:
+        self.state = state
+
+    def numpy(self) -> Any:
+        return np.array([self.state], np.int64)
+
+
+def test_the_watch_leaves_profilers_generators_and_functions_as_they_were() -> None:
+    def algorithm(data: Any, curator: Curator) -> None:
+        assert os.urandom is not system
+        assert sys.getprofile() is profile
+        noticed()
+
+    def noticed() -> None:
+        random.random()
+
+    system, seed, profile = os.urandom, random.Random.seed, sys.getprofile()
+    states = random.getstate(), str(np.random.get_state())  # noqa: NPY002
+    run(Watch(algorithm), None)
+    assert (os.urandom, random.Random.seed) == (system, seed)
+    assert urandom is system
+    assert (random.getstate(), str(np.random.get_state())) == states  # noqa: NPY002
+
+    profile_of = cProfile.Profile()
+    with profile_of:
+        profile = sys.getprofile()
+        run(Watch(algorithm), None)
+    assert any(name == "noticed" for _, _, name in pstats.Stats(profile_of).stats)

@@ -1,0 +1,109 @@
+"""A release costs the same, whichever it is in a run; what recurs is checked and written once, not less."""
+
+from __future__ import annotations
+
+import tracemalloc
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import rfc8785
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dpaudit import L1, L2, ZCDP, Curator, Gaussian, Laplace, OpaquePureDP, PureDP, Release, run
+from dpaudit.curator.admission import new_release
+from dpaudit.errors import InvalidParameter
+from dpaudit.ledger.releases import Partition
+
+NOISE = Gaussian(sigma=1.5, sensitivity=L2(1.0))
+Count = Callable[[Callable[[], object]], int]
+
+
+def releasing(number: int) -> Callable[[Any, Curator], None]:
+    def algorithm(data: Any, curator: Curator) -> None:
+        for i in range(number):
+            curator.release(1.0, NOISE, label=f"step {i}", claimed=ZCDP(rho=0.25))
+
+    return algorithm
+
+
+def test_a_scalar_release_makes_few_calls(python_calls: Count) -> None:
+    run(releasing(1), None)
+    few, many = (python_calls(lambda n=n: run(releasing(n), None)) for n in (100, 200))
+    # 419 where every line was validated twice and its JSON written field by field.
+    assert (many - few) / 100 < 130
+
+
+def test_calls_grow_linearly_and_memory_not_at_all_where_lines_go_to_a_file(
+    python_calls: Count, tmp_path: Path
+) -> None:
+    path = tmp_path / "l.jsonl"
+    run(releasing(10), None, path=path)
+    calls = [python_calls(lambda n=n: run(releasing(n), None, path=path)) for n in (10, 100, 1000)]
+    steps = (calls[1] - calls[0]) / 90, (calls[2] - calls[1]) / 900
+    assert steps[1] == pytest.approx(steps[0], rel=0.05)
+    peaks = []
+    for number in (1000, 4000):
+        tracemalloc.start()
+        try:
+            run(releasing(number), None, path=path)
+            peaks.append(tracemalloc.get_traced_memory()[1])
+        finally:
+            tracemalloc.stop()
+    assert peaks[1] < peaks[0] + 10_000  # three bytes a release; its line alone has two hundred
+
+
+LABELS = st.text(st.characters(codec="utf-8"), min_size=1)
+MECHANISMS = st.one_of(
+    st.builds(Gaussian, sigma=st.floats(1e-300, 1e300), sensitivity=st.builds(L2, st.floats(0.0, 1e300))),
+    st.builds(Laplace, scale=st.floats(1e-9, 1e25), sensitivity=st.builds(L1, st.integers(0, 5))),
+    st.builds(OpaquePureDP, epsilon=st.floats(0.1, 9.0), justification=LABELS),
+)
+PARTITIONS = st.none() | LABELS | st.builds(Partition, part=st.text(st.characters(codec="utf-8")))
+CLAIMS = st.none() | st.builds(ZCDP, rho=st.floats(0.0, 1e9)) | st.builds(PureDP, epsilon=st.floats(0.0, 1e9))
+
+
+@given(LABELS, MECHANISMS, st.integers(1, 2**53 - 1), PARTITIONS, CLAIMS)
+def test_a_line_has_the_bytes_of_its_records_canonical_json(
+    label: str, mechanism: Any, count: int, partition: Any, claimed: Any
+) -> None:
+    release = new_release(label, mechanism, count, partition=partition, claimed=claimed)
+    assert release.canonical() == rfc8785.dumps(release.to_json())
+    part = Partition(part=partition) if isinstance(partition, str) else partition
+    assert release == Release(label=label, mechanism=mechanism, count=count, partition=part, claimed=claimed)
+
+
+class Weaker(Gaussian):
+    def sample(self, value: Any, generator: Any) -> Any:
+        return value
+
+
+def test_a_subclass_is_refused_after_its_equal_was_accepted() -> None:
+    assert new_release("x", NOISE).mechanism == NOISE
+    for _ in range(2):
+        with pytest.raises(InvalidParameter, match="type Weaker that cannot be read back"):
+            new_release("x", Weaker(sigma=1.5, sensitivity=L2(1.0)))
+
+
+def test_a_mechanism_changed_after_it_was_accepted_is_read_back_again() -> None:
+    changed = Gaussian(sigma=1.5, sensitivity=L2(1.0))
+    assert new_release("x", changed).mechanism == NOISE
+    object.__setattr__(changed, "sigma", -1.5)
+    with pytest.raises(InvalidParameter, match="greater than 0"):
+        new_release("x", changed)
+
+
+@pytest.mark.parametrize("count", [True, 1.0, [1], 0])
+def test_a_count_equal_to_an_accepted_one_is_checked_for_itself(count: Any) -> None:
+    new_release("x", NOISE, 1)
+    with pytest.raises(InvalidParameter, match="count"):
+        new_release("x", NOISE, count)
+
+
+@pytest.mark.parametrize("label", ["", None, 3, "\ud800"])
+def test_a_label_is_checked_although_everything_else_is_known(label: Any) -> None:
+    new_release("x", NOISE)
+    with pytest.raises(InvalidParameter, match="label"):
+        new_release(label, NOISE)

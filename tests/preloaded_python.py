@@ -1,0 +1,138 @@
+"""Python with the libraries imported already: `serve` imports them once, and each `run` is a fork of it.
+
+A test that starts a program pays a second for the imports of numpy, scipy and dpaudit before the program does
+anything. ``python -IS preloaded_python.py run SOCKET`` takes the arguments that Python itself takes (``-c``,
+``-m`` or a file) and has the same streams, working directory, environment and exit status. It does not pass
+signals on, and Python's own variables, such as PYTHONHASHSEED, are those of the server: what tests signals or
+the interpreter's start must use `sys.executable`.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+LIBRARIES = ("altair", "dp_accounting.pld", "jinja2", "joblib", "pytest", "scipy.stats")
+OURS = ("verbs.audit", "verbs.certify", "verbs.gate", "verbs.report", "verbs.verify")
+
+
+def run(address: str, arguments: list[str]) -> None:
+    """Have the server run a program on this process's streams, and end as it ends."""
+    import contextlib
+    import json
+    import signal
+    import socket
+
+    with socket.socket(socket.AF_UNIX) as server:
+        server.connect(address)
+        request = json.dumps([arguments, dict(os.environ)]).encode()
+        here = os.open(".", os.O_RDONLY)
+        socket.send_fds(server, [len(request).to_bytes(8, "big")], [0, 1, 2, here])
+        server.sendall(request)
+        status = int.from_bytes(server.recv(8), "big", signed=True)
+    if status < 0:
+        with contextlib.suppress(OSError):  # SIGKILL has no handler
+            signal.signal(-status, signal.SIG_DFL)
+        os.kill(os.getpid(), -status)
+    os._exit(status)
+
+
+def serve(address: str) -> list[str]:
+    """Answer requests until killed; returns a program's arguments, in the process that is to run it."""
+    import gc
+    import importlib
+    import json
+    import socket
+
+    for name in (*LIBRARIES, *(f"dpaudit.app.{name}" for name in OURS)):
+        importlib.import_module(name)
+    gc.freeze()
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(address)
+    listener.listen()
+    print("ready", flush=True)
+    while True:
+        client, _ = listener.accept()
+        if os.fork() == 0:
+            break
+        client.close()
+        while has_children() and os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+    listener.close()
+    first, opened, _, _ = socket.recv_fds(client, 8, 4)
+    with client.makefile("rb") as rest:
+        arguments, environment = json.loads(rest.read(int.from_bytes(first, "big")))
+    if child := os.fork():
+        for file in opened:
+            os.close(file)
+        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        client.sendall(status.to_bytes(8, "big", signed=True))
+        os._exit(0)
+    client.close()
+    for stream, file in enumerate(opened[:3]):
+        os.dup2(file, stream)
+    os.fchdir(opened[3])
+    for file in opened:
+        os.close(file)
+    become(arguments, environment)
+    return list(arguments)
+
+
+def has_children() -> bool:
+    """Whether a child is left to wait for."""
+    try:
+        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        return False
+    return True
+
+
+def become(arguments: list[str], environment: dict[str, str]) -> None:
+    """Take over a program's environment, its search path and what it wants to hear of warnings."""
+    import warnings
+
+    before = os.environ.get("PYTHONPATH", "")
+    os.environ.clear()
+    os.environ.update(environment)
+    after = os.environ.get("PYTHONPATH", "")
+    own, new = ([path for path in value.split(os.pathsep) if path] for value in (before, after))
+    sys.path[:] = [*new, *(path for path in sys.path[1:] if path not in own)]
+    for option in filter(None, os.environ.get("PYTHONWARNINGS", "").split(",")):
+        warnings.simplefilter(option)  # type: ignore[arg-type]
+    # Another copy of dpaudit is imported anew, and pytest rewrites what it imports itself.
+    if after.partition(os.pathsep)[0] != before.partition(os.pathsep)[0] or arguments[:2] == ["-m", "pytest"]:
+        for name in [name for name in sys.modules if name.partition(".")[0] == "dpaudit"]:
+            del sys.modules[name]
+
+
+def execute(arguments: list[str]) -> None:
+    """Run ``-c CODE``, ``-m MODULE`` or a file as the main program."""
+    import runpy
+    import types
+    from importlib.abc import InspectLoader
+    from pathlib import Path
+
+    class Given(InspectLoader):
+        def get_source(self, fullname: str) -> str:
+            return arguments[1]
+
+    if arguments[0] == "-c":
+        sys.argv[:] = ["-c", *arguments[2:]]
+        sys.path.insert(0, "")
+        sys.modules["__main__"] = main = types.ModuleType("__main__")
+        Given().exec_module(main)
+    elif arguments[0] == "-m":
+        sys.argv[:] = arguments[1:]
+        sys.path.insert(0, str(Path.cwd()))
+        runpy.run_module(arguments[1], run_name="__main__", alter_sys=True)
+    else:
+        sys.argv[:] = arguments
+        sys.path.insert(0, str(Path(arguments[0]).resolve().parent))
+        runpy.run_path(arguments[0], run_name="__main__")
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "run":
+        run(sys.argv[2], sys.argv[3:])
+    else:
+        execute(serve(sys.argv[2]))
