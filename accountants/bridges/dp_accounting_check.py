@@ -26,7 +26,7 @@ from dpaudit.claims.guarantees import ApproxDP
 from dpaudit.claims.relations import Neighbouring
 from dpaudit.errors import CannotBound
 from dpaudit.ledger.ledger import Ledger
-from dpaudit.mechanisms import AnyMechanism, PoissonSampled, Tabulated
+from dpaudit.mechanisms import AnyMechanism, PoissonSampled, Tabulated, dominating
 
 METHOD = "dp-accounting PLD"
 
@@ -223,14 +223,15 @@ def _losses(mechanism: AnyMechanism, neighbouring: Neighbouring, spacing: float)
             )
         case ours.DiscreteLaplace() | ours.DiscreteGaussian():
             # One coordinate moved by all of it: for Laplace noise the worst pair, for Gaussian noise one.
-            moves = math.floor(inner.sensitivity.value)
+            moves, pair = math.floor(inner.sensitivity.value), inner.dominating_pair()
             if moves == 0:
                 return None
             if isinstance(inner, ours.DiscreteGaussian):
                 mu, outcomes = moves / inner.sigma, 20.0 * inner.sigma
                 largest = max(outcomes * spacing, (0.5 * mu + 10.0) * mu)
                 make = pld.from_discrete_gaussian_mechanism
-                return _Losses(*both(make, largest, sigma=inner.sigma, sensitivity=moves), same=False)
+                same = isinstance(pair, dominating.DiscreteGaussian) and pair.times == 1
+                return _Losses(*both(make, largest, sigma=inner.sigma, sensitivity=moves), same=same)
             make, scale = pld.from_discrete_laplace_mechanism, inner.scale
             found = both(make, moves / scale, parameter=1.0 / scale, sensitivity=moves)
             return _Losses(*found, same=moves <= MOST_MOVES)

@@ -13,6 +13,7 @@ from dpaudit.mechanisms import AnyMechanism, dominating
 _REMEDIES = {
     dominating.Gaussian: "claim zCDP, GDP or (epsilon, delta)-DP, or use Laplace noise",
     dominating.ZCDP: "claim zCDP or (epsilon, delta)-DP",
+    dominating.DiscreteGaussian: "claim zCDP or (epsilon, delta)-DP",
     dominating.Sampled: "use an accountant that bounds the mixture, rdp or pld, or Laplace noise",
     dominating.Table: "use an accountant of privacy losses, which composes tables",
     dominating.Smooth: "claim (epsilon, delta)-DP, which the accountants for smooth sensitivity bound",
@@ -54,7 +55,7 @@ def _pure(mechanism: AnyMechanism, scale: str) -> float:
             return 0.0
         case dominating.Gaussian() | dominating.Sampled() | dominating.ZCDP() | dominating.Table():
             pass
-        case dominating.Smooth() | dominating.Approx():
+        case dominating.Smooth() | dominating.Approx() | dominating.DiscreteGaussian():
             pass
         case _:
             assert_never(pair)
@@ -76,7 +77,7 @@ def rho(mechanism: AnyMechanism) -> float:
     match pair:
         case dominating.Gaussian():
             return finite(up(pair.mu_squared / 2), mechanism)
-        case dominating.ZCDP():
+        case dominating.ZCDP() | dominating.DiscreteGaussian():
             return finite(up(pair.rho), mechanism)
         case dominating.Laplace():
             return laplace_to_zcdp(pure_epsilon(mechanism))

@@ -68,7 +68,7 @@ def enclosed_rho(mechanism: AnyMechanism) -> float:
     match pair := mechanism.dominating_pair():
         case dominating.Gaussian():
             return up(pair.mu_squared / 2)
-        case dominating.ZCDP():
+        case dominating.ZCDP() | dominating.DiscreteGaussian():
             return up(pair.rho)
         case dominating.BoundedRange():
             return up(Fraction(pair.epsilon) ** 2 / 8)

@@ -12,7 +12,12 @@ from typing import TypeAlias, assert_never
 from dpaudit.accountants.closed_forms.rounding import sqrt_up, up
 from dpaudit.accountants.composition.costs import finite, pure_epsilon, rho
 from dpaudit.accountants.pairs.smooth import smooth_delta
-from dpaudit.accountants.pairs.tables import discrete_laplace_term, response_term, table_term
+from dpaudit.accountants.pairs.tables import (
+    discrete_gaussian_term,
+    discrete_laplace_term,
+    response_term,
+    table_term,
+)
 from dpaudit.accountants.privacy_loss import terms
 from dpaudit.accountants.privacy_loss.terms import ApproxTerm, GaussianTerm, PureTerm, Term
 from dpaudit.claims.relations import Neighbouring
@@ -24,6 +29,10 @@ Losses: TypeAlias = Sequence[tuple[Term, int]]
 
 #: What one unit's data is exposed to: mechanisms, each with how often it runs.
 Runs: TypeAlias = Iterable[tuple[AnyMechanism, int]]
+
+
+#: Pairs whose Renyi divergences are bounded by rho more simply than by the losses, or only so.
+_KNOWN_BY_RHO = dominating.BoundedRange | dominating.ZCDP | dominating.DiscreteGaussian
 
 
 def losses(mechanism: AnyMechanism, neighbouring: Neighbouring) -> Losses:
@@ -42,7 +51,7 @@ def losses(mechanism: AnyMechanism, neighbouring: Neighbouring) -> Losses:
     criterion (Shaked and Shanthikumar 2007, Theorem 3.A.44). The other order of the pair is its mirror
     image; a smaller total is a split with one part dropped.
 
-    Discrete Laplace, randomized response, a table: see `dpaudit.accountants.pairs.tables`. Exponential: the
+    Integer noise, randomized response, a table: see `dpaudit.accountants.pairs.tables`. Exponential: the
     supremum over all choices of its bounded range. Sampled: see `_sampled`. Smooth noise: its exact delta at
     its own epsilon. Raises `CannotBound`: the mechanism has no dominating pair here.
     """
@@ -54,6 +63,8 @@ def losses(mechanism: AnyMechanism, neighbouring: Neighbouring) -> Losses:
             return [(terms.LaplaceTerm(finite(up(epsilon), mechanism)), 1)]
         case dominating.DiscreteLaplace():
             return [(term, 1) for term in discrete_laplace_term(pair)]
+        case dominating.DiscreteGaussian(times=times):
+            return [(discrete_gaussian_term(pair), times)]
         case dominating.Response():
             return [(response_term(pair), 1)]
         case dominating.BoundedRange(epsilon=range_):
@@ -104,7 +115,7 @@ def renyi_terms(runs: Runs, neighbouring: Neighbouring) -> list[tuple[Term, int]
     """
     found: list[tuple[Term, int]] = []
     for mechanism, count in runs:
-        if isinstance(mechanism.dominating_pair(), dominating.BoundedRange | dominating.ZCDP):
+        if isinstance(mechanism.dominating_pair(), _KNOWN_BY_RHO):
             found.append((GaussianTerm(sqrt_up(2 * Fraction(rho(mechanism)))), count))
         else:
             found += loss_terms([(mechanism, count)], neighbouring)

@@ -49,7 +49,7 @@ def _normal(mechanism: AnyMechanism, neighbouring: Neighbouring, *, mixture_firs
     """As `log_moment`; an upper bound only if it is not below the normal doubles."""
     pair = mechanism.dominating_pair()
     match pair:
-        case dominating.Gaussian() | dominating.ZCDP():
+        case dominating.Gaussian() | dominating.ZCDP() | dominating.DiscreteGaussian():
             return _quadratic(rho(mechanism))
         case dominating.Laplace():
             epsilon = pure_epsilon(mechanism)

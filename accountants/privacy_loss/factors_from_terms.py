@@ -205,9 +205,10 @@ class Collected:
         return self._sampled[0] if alone else None
 
     def parts(self) -> tuple[Part, ...]:
-        """Sampled releases and all others as parts of a lattice; empty where no lattice can resolve them."""
+        """Samples, tables and all else beside them as parts of a lattice; empty where none resolves them."""
         parts, few = self._sampled, slice(MOST_PARTS + 1)
-        if not parts or len(self.bounded_range.counts) or self.tables:
+        parts += [Part("table", float(t.losses[-1]), 1.0, t.count, t) for t in self.tables[few]]
+        if not parts or len(self.bounded_range.counts):
             return ()
         for e, count in zip(self.laplace.parameters[few], self.laplace.counts[few], strict=True):
             parts.append(Part("laplace", float(e), 1.0, float(count)))

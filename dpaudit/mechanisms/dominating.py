@@ -51,6 +51,15 @@ class DiscreteLaplace:
 
 
 @dataclass(frozen=True, slots=True)
+class DiscreteGaussian:
+    """Discrete Gaussian noise on `times` integers, each moved by one."""
+
+    sigma: Fraction
+    times: int
+    rho: Fraction
+
+
+@dataclass(frozen=True, slots=True)
 class Response:
     """Randomized response among `categories`."""
 
@@ -118,6 +127,7 @@ Pair: TypeAlias = (
     Gaussian
     | Laplace
     | DiscreteLaplace
+    | DiscreteGaussian
     | Response
     | BoundedRange
     | Pure

@@ -39,6 +39,7 @@ from numpy.typing import NDArray
 from dpaudit.accountants.privacy_loss.contour.contour import CurvePoint
 from dpaudit.accountants.privacy_loss.contour.factors import UNIT, Vector, safe_log
 from dpaudit.accountants.privacy_loss.contour.sampled import log_mixture
+from dpaudit.accountants.privacy_loss.contour.tables import Table
 from dpaudit.accountants.privacy_loss.solve import Bracket
 
 _POINTS, _COARSE = 1 << 18, 1 << 14  # lattice points of the window
@@ -53,18 +54,19 @@ _SIX, _THREE = np.polynomial.legendre.leggauss(6), np.polynomial.legendre.leggau
 
 @dataclass(frozen=True)
 class Part:
-    """`count` runs of one release: its family and parameter, sampled at `rate` (1: always)."""
+    """`count` runs of one release: its family and parameter, sampled at `rate` (1: always), or its table."""
 
-    family: Literal["gaussian", "laplace", "response"]
+    family: Literal["gaussian", "laplace", "response", "table"]
     parameter: float
     rate: float
     count: float  # a whole number
+    table: Table | None = None
 
 
 def resolved(parts: Sequence[Part]) -> bool:
     """Whether the lattice and its nodes resolve these parts, in a second or so."""
     runs = sum(part.count for part in parts)
-    shifts = (part.parameter for part in parts)
+    shifts = (part.parameter for part in parts if part.table is None)
     return 0 < len(parts) <= MOST_PARTS and runs <= MOST_RUNS and all(1e-6 < e <= MOST_SHIFT for e in shifts)
 
 
@@ -314,6 +316,10 @@ def _ends(part: Part, log_share: float, *, mixture_first: bool) -> tuple[float, 
     e, rate = part.parameter, part.rate
     first = mixture_first or rate == 1.0
     low, high = -e, e
+    if part.table is not None:
+        losses, p, share = part.table.losses, part.table.probabilities, math.exp(log_share)
+        low = float(losses[np.argmax(np.cumsum(p) > share)])
+        high = float(losses[::-1][np.argmax(np.cumsum(p[::-1]) > share)])
     if part.family == "gaussian":
         # Of a standard normal beyond x there is less than e^(-x^2 / 2); under P it has moved by e at most.
         x = math.sqrt(2.0 * max(1.0, -log_share))
@@ -351,6 +357,8 @@ def _nodes(
 ) -> tuple[Vector, Vector]:
     """Points u, and the logarithms of their weights under the law of the pair's second distribution."""
     e = part.parameter
+    if part.table is not None:
+        return part.table.losses, np.log(part.table.probabilities) - part.table.losses
     if part.family == "response":
         u = np.array([-e, e])
         return u, -np.logaddexp(0.0, u)
