@@ -22,7 +22,7 @@ from dpaudit.claims.sensitivity import L1, L2
 from dpaudit.errors import CannotBound, ClaimMismatch, InputError, InvalidParameter
 from dpaudit.ledger.ledger import Header, Ledger
 from dpaudit.ledger.releases import Release
-from dpaudit.mechanisms import AnyMechanism, Gaussian, Laplace, OpaqueZCDP, PoissonSampled
+from dpaudit.mechanisms import AnyMechanism, Gaussian, Laplace, OpaquePureDP, OpaqueZCDP, PoissonSampled
 
 if TYPE_CHECKING:
     from dp_accounting.dp_event import DpEvent
@@ -57,6 +57,8 @@ def from_dp_event(
     for leaf, count, where in _leaves(event, 1, "event"):
         try:
             mechanism = _mechanism(leaf, relation, moves, where)
+            if isinstance(mechanism, ours.RandomizedResponse) and own is Neighbouring.ZERO_OUT:
+                mechanism = _against_uniform(mechanism, where)
         except InputError as error:
             raise named(where, error) from None
         if mechanism is not None:
@@ -159,6 +161,18 @@ def _answer(event: Any, relation: NeighboringRelation, place: str) -> AnyMechani
     if not math.isfinite(grown):
         raise InvalidParameter(f"noise_parameter = {p!r}", where=place, remedy="add noise")
     return ours.RandomizedResponse(epsilon=math.log1p(grown) * (1.0 + 4e-16), categories=k)
+
+
+def _against_uniform(answer: ours.RandomizedResponse, where: str) -> OpaquePureDP:
+    """Randomized response where a unit's answer is replaced by a uniform one, as under ``REPLACE_SPECIAL``.
+
+    With r = k / (e^epsilon + k - 1) the probability that an answer is drawn anew, the true one has
+    (1 - r + r / k) k = r e^epsilon times its uniform probability and every other one r times.
+    """
+    e, k = answer.epsilon, answer.categories
+    raised = math.log(k) - math.log1p((k - 1) * math.exp(-e))  # the logarithm of r e^epsilon
+    largest = max(raised, e - raised) + 4e-15 * (1.0 + e + raised)
+    return OpaquePureDP(epsilon=largest, justification=f"randomized against uniform answers, {where}")
 
 
 def _sampled(event: Any, relation: NeighboringRelation, moves: float, where: str) -> AnyMechanism | None:
