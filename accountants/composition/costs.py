@@ -51,7 +51,7 @@ def _pure(mechanism: AnyMechanism, scale: str) -> float:
             return largest_loss(pair)
         case dominating.Gaussian(mu=0) | dominating.Sampled(inner=dominating.Gaussian(mu=0)):
             return 0.0
-        case dominating.ZCDP(rho=0):
+        case dominating.ZCDP(rho=0) | dominating.DiscreteGaussian(rho=0):
             return 0.0
         case dominating.Gaussian() | dominating.Sampled() | dominating.ZCDP() | dominating.Table():
             pass
@@ -101,6 +101,20 @@ def mu_squared(mechanism: AnyMechanism) -> float:
     if isinstance(pair, dominating.Gaussian):
         return finite(up(pair.mu_squared), mechanism)
     return finite(up(Fraction(pure_to_gdp(_pure(mechanism, "GDP"))) ** 2), mechanism)
+
+
+def replaced_part(pair: dominating.Sampled) -> float | None:
+    """The bound on a replaced unit's own part, over the scale of Gaussian noise; None where it is no help.
+
+    Two such parts may be twice the bound apart. Where the sensitivity says that they are closer and most
+    units are sampled, the noise alone may protect more.
+    """
+    own, rate, moved = pair.contribution, pair.rate, pair.inner
+    if own is None or not isinstance(moved, dominating.Gaussian) or not 0 < rate < 1 or moved.mu == 0:
+        return None
+    far = moved.mu >= 2 * own * (1 - Fraction(1, 10**9))
+    part = up(own)
+    return part if (far or rate <= 0.5) and 1e-150 <= part <= 1e3 else None
 
 
 def infinite_mass(table: dominating.Table) -> float:

@@ -10,7 +10,7 @@ from fractions import Fraction
 from typing import TypeAlias, assert_never
 
 from dpaudit.accountants.closed_forms.rounding import sqrt_up, up
-from dpaudit.accountants.composition.costs import finite, pure_epsilon, rho
+from dpaudit.accountants.composition.costs import finite, pure_epsilon, replaced_part, rho
 from dpaudit.accountants.pairs.smooth import smooth_delta
 from dpaudit.accountants.pairs.tables import (
     discrete_gaussian_term,
@@ -63,8 +63,10 @@ def losses(mechanism: AnyMechanism, neighbouring: Neighbouring) -> Losses:
             return [(terms.LaplaceTerm(finite(up(epsilon), mechanism)), 1)]
         case dominating.DiscreteLaplace():
             return [(term, 1) for term in discrete_laplace_term(pair)]
-        case dominating.DiscreteGaussian(times=times):
-            return [(discrete_gaussian_term(pair), times)]
+        case dominating.DiscreteGaussian(squared=squared) if squared <= 3:
+            # So many entries move at most, each by one, and all of them dominate fewer. At 4 one entry may
+            # move by 2 instead, and none is the worst.
+            return [(discrete_gaussian_term(pair), squared)] if squared else []
         case dominating.Response():
             return [(response_term(pair), 1)]
         case dominating.BoundedRange(epsilon=range_):
@@ -80,7 +82,7 @@ def losses(mechanism: AnyMechanism, neighbouring: Neighbouring) -> Losses:
         case dominating.Smooth():
             delta = smooth_delta(pair.epsilon, pair.alpha, pair.beta, pair.dimension)
             return [(ApproxTerm(pair.epsilon, delta), 1)]
-        case dominating.ZCDP(rho=cost):
+        case dominating.ZCDP(rho=cost) | dominating.DiscreteGaussian(rho=cost):
             if cost == 0:
                 return []
             what = f"no dominating pair of a {mechanism.kind} mechanism is known"
@@ -129,15 +131,20 @@ def _sampled(pair: dominating.Sampled, mechanism: AnyMechanism, neighbouring: Ne
     without the unit's row: the mixture (1 - rate) P0 + rate P1 against P0, whatever the others' sample,
     by joint convexity; and the inner dominating pair carries over (Zhu, Dong and Wang 2022, Theorem 11).
 
-    Where a unit is replaced, both outputs are mixtures with the same P0. Their sampled parts are within
-    the inner sensitivity of each other, so the inner pair dominates, without amplification; Laplace
-    noise keeps the amplified pure epsilon (Balle, Barthe and Gaboardi 2018, section 4).
+    Where a unit is replaced, both outputs are mixtures with the same P0. With Gaussian noise and a bound on
+    each unit's own part, `ReplacedGaussianTerm` (for Schuchardt et al. 2024 the same pair): it also covers a
+    unit that enters or leaves. Without the bound, the sampled parts are within the inner sensitivity of each
+    other, so that the inner pair dominates, without amplification; Laplace noise keeps the amplified pure
+    epsilon (Balle, Barthe and Gaboardi 2018, section 4).
     """
     replaced = neighbouring is Neighbouring.REPLACE_ONE
     match pair.inner:
         case dominating.Gaussian(mu=exact):
             mu = finite(up(exact), mechanism)
-            return GaussianTerm(mu) if replaced else terms.SampledGaussianTerm(mu, pair.rate)
+            if not replaced:
+                return terms.SampledGaussianTerm(mu, pair.rate)
+            own = replaced_part(pair)
+            return GaussianTerm(mu) if own is None else terms.ReplacedGaussianTerm(own, pair.rate)
         case dominating.Laplace(epsilon=epsilon):
             if replaced:
                 return PureTerm(pure_epsilon(mechanism))

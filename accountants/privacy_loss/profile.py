@@ -25,7 +25,7 @@ from dpaudit.accountants.privacy_loss.terms import Term
 from dpaudit.errors import CannotBound
 
 RESOLVED = 1e-6  # a contour whose bounds are closer than this, relative, is not compared with a lattice
-LOOSE = 0.3  # a lattice whose bounds are further apart than this is compared with the contour
+LOOSE = 1e-2  # a lattice whose bounds are further apart than this is compared with the contour
 
 Method = Literal["gaussian", "single", "lattice", "contour"]
 

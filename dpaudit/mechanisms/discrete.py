@@ -54,17 +54,10 @@ class DiscreteGaussian(FixedNoise, IntegerNoise):
     kind: Literal["discrete-gaussian"] = "discrete-gaussian"
     sigma: Positive
 
-    def dominating_pair(self) -> dominating.DiscreteGaussian | dominating.ZCDP:
-        """The worst move of integers at an L2 distance below 2, else what the Renyi divergences say.
-
-        The squared distance of two vectors of integers is one itself: at most m = 3 such entries move, each
-        by one, and m of them dominate fewer. From 4 on one entry may move by 2 instead, and none is worst.
-        """
-        rho = self.ratio(self.sigma) ** 2 / 2
-        moves = math.floor(Fraction(self.sensitivity.value) ** 2)
-        if 1 <= moves <= 3:
-            return dominating.DiscreteGaussian(Fraction(self.sigma), moves, rho)
-        return dominating.ZCDP(rho)
+    def dominating_pair(self) -> dominating.DiscreteGaussian:
+        """Between vectors of integers the squared distance is an integer too."""
+        squared = math.floor(Fraction(self.sensitivity.value) ** 2)
+        return dominating.DiscreteGaussian(Fraction(self.sigma), squared, self.ratio(self.sigma) ** 2 / 2)
 
     def sample(self, value: Array, source: np.random.Generator | Bits) -> Array:
         """As `IntegerNoise.sample`."""

@@ -52,10 +52,10 @@ class DiscreteLaplace:
 
 @dataclass(frozen=True, slots=True)
 class DiscreteGaussian:
-    """Discrete Gaussian noise on `times` integers, each moved by one."""
+    """Discrete Gaussian noise on integers whose moves, squared, add up to at most `squared`."""
 
     sigma: Fraction
-    times: int
+    squared: int
     rho: Fraction
 
 
@@ -117,10 +117,14 @@ class Smooth:
 
 @dataclass(frozen=True, slots=True)
 class Sampled:
-    """`inner` on a Poisson sample: the mixture (1 - rate) Q + rate P against Q, for its P and Q."""
+    """`inner` on a Poisson sample: the mixture (1 - rate) Q + rate P against Q, for its P and Q.
+
+    `contribution` bounds a unit's own part of the sum, as a multiple of the noise's scale; None: unknown.
+    """
 
     inner: Gaussian | Laplace
     rate: float
+    contribution: Fraction | None = None
 
 
 Pair: TypeAlias = (

@@ -38,6 +38,7 @@ from numpy.typing import NDArray
 
 from dpaudit.accountants.privacy_loss.contour.contour import CurvePoint
 from dpaudit.accountants.privacy_loss.contour.factors import UNIT, Vector, safe_log
+from dpaudit.accountants.privacy_loss.contour.replaced_gaussian import replaced_loss, replaced_point
 from dpaudit.accountants.privacy_loss.contour.sampled import log_mixture
 from dpaudit.accountants.privacy_loss.contour.tables import Table
 from dpaudit.accountants.privacy_loss.solve import Bracket
@@ -56,11 +57,12 @@ _SIX, _THREE = np.polynomial.legendre.leggauss(6), np.polynomial.legendre.leggau
 class Part:
     """`count` runs of one release: its family and parameter, sampled at `rate` (1: always), or its table."""
 
-    family: Literal["gaussian", "laplace", "response", "table"]
+    family: Literal["gaussian", "laplace", "response", "table", "replaced"]
     parameter: float
     rate: float
     count: float  # a whole number
     table: Table | None = None
+    replaced: float | None = None  # the rate of a sample in which a unit is replaced; `rate` is then 1
 
 
 def resolved(parts: Sequence[Part]) -> bool:
@@ -320,6 +322,10 @@ def _ends(part: Part, log_share: float, *, mixture_first: bool) -> tuple[float, 
         losses, p, share = part.table.losses, part.table.probabilities, math.exp(log_share)
         low = float(losses[np.argmax(np.cumsum(p) > share)])
         high = float(losses[::-1][np.argmax(np.cumsum(p[::-1]) > share)])
+    if part.replaced is not None:
+        x = math.sqrt(2.0 * max(1.0, -log_share))
+        likely = e + math.sqrt(2.0 * max(1.0, math.log(part.replaced) - log_share))
+        low, high = replaced_loss(np.array([-x, max(x, likely)]), e, part.replaced).tolist()
     if part.family == "gaussian":
         # Of a standard normal beyond x there is less than e^(-x^2 / 2); under P it has moved by e at most.
         x = math.sqrt(2.0 * max(1.0, -log_share))
@@ -377,7 +383,12 @@ def _nodes(
     furthest = 38.0 + e  # beyond 38 standard deviations there is less than 1e-300
     steepness = max(1.0, e)
     cuts = np.linspace(-furthest, furthest, math.ceil(32.0 * furthest * steepness) + 1)
-    x, log_length = _legendre(np.concatenate([edges / e + 0.5 * e, cuts]), furthest, 0.0625 / steepness)
+    at = edges / e + 0.5 * e if part.replaced is None else replaced_point(edges, e, part.replaced)
+    x, log_length = _legendre(np.concatenate([at, cuts]), furthest, 0.0625 / steepness)
+    if part.replaced is not None:
+        u = replaced_loss(x, e, part.replaced)
+        mixed = log_mixture(e * x - 0.5 * e * e, part.replaced)
+        return u, log_length - 0.5 * x * x - 0.5 * math.log(2.0 * math.pi) + mixed - u
     return e * x - 0.5 * e * e, log_length - 0.5 * x * x - 0.5 * math.log(2.0 * math.pi)
 
 
