@@ -1,4 +1,7 @@
-"""The algorithms that come with dpaudit, with their parameters and built-in data."""
+"""The algorithms that come with dpaudit, with their parameters and built-in data.
+
+Each algorithm is imported when it is made: a run of one does not wait for what only the others need.
+"""
 
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -9,28 +12,12 @@ import numpy as np
 
 from dpaudit.algorithms.data.loaders import read_episodes, read_trajectories
 from dpaudit.algorithms.data.tables import read_matrix, read_rewards
-from dpaudit.algorithms.environments import linear_mdp
-from dpaudit.algorithms.environments.chain import LARGEST_RETURN, Chain
 from dpaudit.algorithms.environments.frozen_lake import frozen_lake_data
-from dpaudit.algorithms.environments.line_world import middle_rewards
-from dpaudit.algorithms.environments.linear_mixture import one_hot_mixture, random_linear_mixture
-from dpaudit.algorithms.environments.riverswim import figure_river
 from dpaudit.algorithms.environments.tabular import BuiltinData
 from dpaudit.algorithms.environments.treatment import treatment_data
-from dpaudit.algorithms.evaluation.least_squares import DPLSL, DPLSW
 from dpaudit.algorithms.form import Builtin, Parameter, Prepared, Values, no_file, own_size, size, words
 from dpaudit.algorithms.offline.dp_apvi import DPAPVI, PenaltyConstants
-from dpaudit.algorithms.offline.dp_vapvi import DPVAPVI
-from dpaudit.algorithms.offline.vapvi import LinearConstants
-from dpaudit.algorithms.online.ldp_ucrl_vtr import LDPUCRLVTR, MixtureConstants
-from dpaudit.algorithms.online.lsvi import LinearModel
-from dpaudit.algorithms.online.online import online_users
-from dpaudit.algorithms.online.private_lsvi_ucb import LSVIConstants, PrivateLSVIUCB
-from dpaudit.algorithms.online.value_targeted import MixtureModel
 from dpaudit.algorithms.public_parameters import public_size
-from dpaudit.algorithms.q_learning.dp_q_learning import DPQLearning
-from dpaudit.algorithms.q_learning.functional_q import FunctionalCalibration, FunctionalQLearning
-from dpaudit.algorithms.q_learning.perturbed_q import PerturbedQLearning
 from dpaudit.claims.guarantees import ZCDP, ApproxDP, PureDP
 from dpaudit.errors import UsageError
 
@@ -92,6 +79,8 @@ DP_APVI = Builtin(
 
 
 def _vapvi_options(values: Values) -> dict[str, Any]:
+    from dpaudit.algorithms.offline.vapvi import LinearConstants
+
     given = values.get("split", False)
     split = {"true": True, "false": False, "1": True, "0": False}.get(str(given).lower())
     if split is None:
@@ -106,6 +95,9 @@ def _vapvi_options(values: Values) -> dict[str, Any]:
 
 
 def _vapvi_example(values: Values) -> Prepared:
+    from dpaudit.algorithms.environments import linear_mdp
+    from dpaudit.algorithms.offline.dp_vapvi import DPVAPVI
+
     horizon, normalised = values.get("horizon", linear_mdp.HORIZON), values["features"] == "normalised"
     mdp = linear_mdp.appendix_f_mdp(values["instance"], horizon=horizon, normalised=normalised)
     behaviour = linear_mdp.appendix_f_behaviour(horizon)
@@ -114,10 +106,13 @@ def _vapvi_example(values: Values) -> Prepared:
 
 
 def _vapvi_fit(path: Path, values: Values) -> Prepared:
+    from dpaudit.algorithms.environments.linear_mdp import one_hot_features
+    from dpaudit.algorithms.offline.dp_vapvi import DPVAPVI
+
     names = "states", "actions", "horizon"
     n_states, n_actions, horizon = (public_size(values[name], name) for name in names)
     data = read_trajectories(path, n_states=n_states, n_actions=n_actions, horizon=horizon)
-    return DPVAPVI(linear_mdp.one_hot_features(n_states, n_actions), horizon, **_vapvi_options(values)), data
+    return DPVAPVI(one_hot_features(n_states, n_actions), horizon, **_vapvi_options(values)), data
 
 
 DP_VAPVI = Builtin(
@@ -151,22 +146,28 @@ def _evaluation_options(given: Values) -> dict[str, Any]:
     }
 
 
-def _evaluation_example(make: type[DPLSW | DPLSL], values: Values) -> Prepared:
+def _evaluation_example(name: str, values: Values) -> Prepared:
+    from dpaudit.algorithms.environments.chain import LARGEST_RETURN, Chain
+    from dpaudit.algorithms.evaluation import least_squares
+
     chain = Chain(values.get("states", 40), values["stay"], values.get("discount", 0.99))
     episodes = public_size(values["m"], "m")
-    if make is DPLSL:
+    if name == "DPLSL":
         values = {"lambda": max(float(np.sqrt(episodes)), 2.0), **values}
     features, most = chain.features(values["aggregate"]), values.get("largest_return", LARGEST_RETURN)
+    make = getattr(least_squares, name)
     algorithm = make(features, chain.discount, most, values=chain.values(), **_evaluation_options(values))
     return algorithm, chain.episodes(chain.stays(episodes, np.random.default_rng(_EVALUATION_SEED)))
 
 
-def _evaluation_fit(make: type[DPLSW | DPLSL], path: Path, values: Values) -> Prepared:
+def _evaluation_fit(name: str, path: Path, values: Values) -> Prepared:
+    from dpaudit.algorithms.evaluation import least_squares
+
     n_states = public_size(values["states"], "-P states")
     features = read_matrix(values["features"]) if "features" in values else np.eye(n_states)
     weights = read_matrix(values["weights"]).ravel() if "weights" in values else None
     public = values["discount"], values.get("largest_return"), weights
-    algorithm = make(features, *public, **_evaluation_options(values))
+    algorithm = getattr(least_squares, name)(features, *public, **_evaluation_options(values))
     return algorithm, read_episodes(path, n_states)
 
 
@@ -190,8 +191,8 @@ _EVALUATION = {
 DP_LSW = Builtin(
     summary="policy evaluation by weighted least squares (Balle, Gomrokchi, Precup 2016, Algorithm 1)",
     takes=_EVALUATION,
-    built_in=partial(_evaluation_example, DPLSW),
-    own=partial(_evaluation_fit, DPLSW),
+    built_in=partial(_evaluation_example, "DPLSW"),
+    own=partial(_evaluation_fit, "DPLSW"),
 )
 
 DP_LSL = Builtin(
@@ -202,8 +203,8 @@ DP_LSL = Builtin(
             "ridge, above norm(features)^2 times the largest weight; default twice that, on the chain sqrt(m)"
         )
     },
-    built_in=partial(_evaluation_example, DPLSL),
-    own=partial(_evaluation_fit, DPLSL),
+    built_in=partial(_evaluation_example, "DPLSL"),
+    own=partial(_evaluation_fit, "DPLSL"),
 )
 
 
@@ -211,6 +212,12 @@ _USERS_ANSWER = "its users answer whatever action they are given; a file holds t
 
 
 def _ldp_ucrl_vtr(values: Values) -> Prepared:
+    from dpaudit.algorithms.environments.linear_mixture import one_hot_mixture, random_linear_mixture
+    from dpaudit.algorithms.environments.riverswim import figure_river
+    from dpaudit.algorithms.online.ldp_ucrl_vtr import LDPUCRLVTR, MixtureConstants
+    from dpaudit.algorithms.online.online import online_users
+    from dpaudit.algorithms.online.value_targeted import MixtureModel
+
     n_states = public_size(values["states"], "states")
     if values["features"] == "mixture":
         mixture = random_linear_mixture(n_states, 2, 2 * n_states, 4, seed=_MIXTURE_SEED)
@@ -249,8 +256,13 @@ LDP_UCRL_VTR = Builtin(
 
 
 def _private_lsvi_ucb(values: Values) -> Prepared:
+    from dpaudit.algorithms.environments.linear_mdp import random_linear_mdp
+    from dpaudit.algorithms.online.lsvi import LinearModel
+    from dpaudit.algorithms.online.online import online_users
+    from dpaudit.algorithms.online.private_lsvi_ucb import LSVIConstants, PrivateLSVIUCB
+
     horizon, dimension, users = (public_size(values[name], name) for name in ("horizon", "dimension", "K"))
-    process = linear_mdp.random_linear_mdp(4, 3, horizon, dimension, seed=_LSVI_SEED)
+    process = random_linear_mdp(4, 3, horizon, dimension, seed=_LSVI_SEED)
     model = LinearModel(process.features, horizon, values["values"])
     noise = ZCDP(rho=values["rho"]), values["calibration"], values["counted"]
     constants = LSVIConstants(**PRIVATE_LSVI_UCB.constants(values))
@@ -293,6 +305,11 @@ _Q_COMMON = frozenset({"epsilon", "delta", "updates", "batch", "step_size", "dis
 
 
 def _q_learning(values: Values) -> Prepared:
+    from dpaudit.algorithms.environments.line_world import middle_rewards
+    from dpaudit.algorithms.q_learning.dp_q_learning import DPQLearning
+    from dpaudit.algorithms.q_learning.functional_q import FunctionalCalibration, FunctionalQLearning
+    from dpaudit.algorithms.q_learning.perturbed_q import PerturbedQLearning
+
     form = values.pop("form")
     taken = _Q_COMMON | _Q_FORMS[form]
     for name in values:

@@ -79,7 +79,7 @@ def section() -> str:
 
 
 def row(case: Case) -> list[str]:
-    """What the tool says of one case."""
+    """The tool's results on one case."""
     algorithm = case.algorithm
     accounting = account(run(algorithm, algorithm.worst_pairs()[0].data, seed=0).ledger)
     audit = replay(algorithm, algorithm.worst_pairs(), claim=algorithm.claim, seed=0, replays=3)

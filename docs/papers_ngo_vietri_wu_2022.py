@@ -91,7 +91,7 @@ def section() -> str:
 
 
 def row(case: Case) -> list[str]:
-    """What the tool says of one case."""
+    """The tool's results on one case."""
     algorithm = case.algorithm(USERS)
     accounting = account(_ledger(algorithm))
     total = leading_figure(accounting.bounds[0].guarantee)

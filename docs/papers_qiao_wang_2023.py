@@ -144,7 +144,7 @@ def _records(n_states: int, n_actions: int) -> TrajectoryData:
 
 
 def row(case: Case) -> list[str]:
-    """What the tool says of one case."""
+    """The tool's results on one case."""
     algorithm = case.algorithm
     accounting = account(run(algorithm, case.data, seed=0).ledger)
     audit = replay(

@@ -40,7 +40,7 @@ Unit the reward function, neighbours within 1 at every state, central trust.
 
 - **sigma**: the noise of one release; **asked for**: what Theorem 5's formula asks for, at half of the delta.
 - **proof**: the verdict, and the total epsilon proved from the ledger at the claim's delta. For the published
-  algorithm that believes the sensitivity of the paper's own proof.
+  algorithm that uses the sensitivity of the paper's own proof.
 - **replay**: on r and r + 1, with {UPDATES} updates of {BATCH} steps; the kinds of what it finds. A leak
   under equal noise is an infinite loss.
 - **attack**: one number of what comes out, over {TRIALS} runs on r and on r + 1, as short: a bias of the
@@ -100,7 +100,7 @@ def section() -> str:
 
 
 def row(case: Case) -> list[str]:
-    """What the tool says of one case."""
+    """The tool's results on one case."""
     whole, short = case.whole, case.short
     found = account(run(whole, short.worst_pairs()[0].data, seed=0).ledger)
     audit = replay(short, short.worst_pairs()[:1], claim=short.claim, seed=0, replays=2)

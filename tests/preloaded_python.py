@@ -124,6 +124,8 @@ def execute(arguments: list[str]) -> None:
     elif arguments[0] == "-m":
         sys.argv[:] = arguments[1:]
         sys.path.insert(0, str(Path.cwd()))
+        if not hasattr(sys.modules.get(arguments[1]), "__path__"):  # a module; of a package __main__ is run
+            sys.modules.pop(arguments[1], None)
         runpy.run_module(arguments[1], run_name="__main__", alter_sys=True)
     else:
         sys.argv[:] = arguments

@@ -22,6 +22,7 @@ from dpaudit.accountants.composition.costs import mu_squared, pure_epsilon, rho
 from dpaudit.accountants.pairs.dominating_pairs import loss_terms
 from dpaudit.accountants.privacy_loss import GaussianTerm, PrivacyLoss
 from dpaudit.certificate.verdicts import leading_figure
+from dpaudit.claims.arguments import checked
 from dpaudit.claims.bounds import Bound
 from dpaudit.claims.guarantees import GDP, RDP, ZCDP, AnyGuarantee, ApproxDP, PureDP
 from dpaudit.claims.relations import Neighbouring
@@ -74,6 +75,7 @@ class Rescaled(Answer):
     fixed: tuple[str, ...]
 
 
+@checked("calibrate", prototype=AnyMechanism, target=AnyGuarantee, neighbouring=Neighbouring)
 def calibrate(
     prototype: AnyMechanism,
     target: AnyGuarantee,

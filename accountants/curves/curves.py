@@ -1,9 +1,15 @@
-"""Privacy profiles, delta(epsilon) and epsilon(delta), of what one unit is exposed to, by each accountant."""
+"""Privacy profiles, delta(epsilon) and epsilon(delta), of what one unit is exposed to, by each accountant.
+
+The accountants of Renyi divergences and of privacy losses are imported by what needs them: most ledgers of
+zero-concentrated noise are accounted for in less time than that takes.
+"""
+
+from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Protocol, TypeVar, assert_never
+from typing import TYPE_CHECKING, Protocol, TypeVar, assert_never
 
 from dpaudit.accountants.closed_forms import conversions
 from dpaudit.accountants.closed_forms.columns import quotients_up
@@ -12,15 +18,16 @@ from dpaudit.accountants.closed_forms.ranges import representable
 from dpaudit.accountants.closed_forms.rounding import Vector, sqrt_up
 from dpaudit.accountants.composition.composition import Composition, Exposure
 from dpaudit.accountants.composition.costs import mu_squared, pure_epsilon, rho
-from dpaudit.accountants.curves.rdp import RenyiProfile
-from dpaudit.accountants.pairs.adaptive_ranges import adaptive_terms
-from dpaudit.accountants.pairs.dominating_pairs import Losses, closer_by_divergences, losses
-from dpaudit.accountants.privacy_loss import Bracket, Composed, PrivacyLoss, Term
 from dpaudit.claims.bounds import Rigour
 from dpaudit.claims.guarantees import GDP, ZCDP, PureDP
 from dpaudit.errors import CannotBound
 from dpaudit.ledger.columnar import Kind
 from dpaudit.mechanisms import AnyMechanism, Exponential
+
+if TYPE_CHECKING:
+    from dpaudit.accountants.curves.rdp import RenyiProfile
+    from dpaudit.accountants.pairs.dominating_pairs import Losses
+    from dpaudit.accountants.privacy_loss import Bracket, PrivacyLoss, Term
 
 Given = TypeVar("Given")
 Found = TypeVar("Found")
@@ -127,6 +134,8 @@ class LossProfile:
 
     def bracket(self, delta: float) -> Bracket:
         """Proved bounds on both sides of the epsilon at `delta`."""
+        from dpaudit.accountants.privacy_loss import Bracket
+
         found = [exposure.epsilon(delta) for exposure in self.exposures]
         return Bracket(max(each.lower for each in found), max(each.upper for each in found))
 
@@ -149,6 +158,8 @@ def pure_profile(composition: Composition) -> ImpliedProfile:
 
 def rdp_profile(composition: Composition) -> RenyiProfile:
     """The run's Renyi divergences of all orders and the curve that follows from them."""
+    from dpaudit.accountants.curves.rdp import RenyiProfile
+
     return RenyiProfile.of(composition)
 
 
@@ -158,6 +169,8 @@ def pld_profile(composition: Composition) -> LossProfile | LeastProfile:
     Where divergences know a mechanism better than its pair (`closer_by_divergences`) the exact curve of the
     pairs may lie above theirs: then the smaller of both, under both names.
     """
+    from dpaudit.accountants.pairs.dominating_pairs import closer_by_divergences
+
     pairs = _pairs_profile(composition)
     if not any(map(closer_by_divergences, composition.others())):
         return pairs
@@ -169,6 +182,9 @@ def pld_profile(composition: Composition) -> LossProfile | LeastProfile:
 
 
 def _pairs_profile(composition: Composition) -> LossProfile:
+    from dpaudit.accountants.pairs.dominating_pairs import losses
+    from dpaudit.accountants.privacy_loss import Composed, PrivacyLoss
+
     exposures = composition.exposures()
     if len(exposures) > _MOST_EXPOSURES:
         what = f"{len(exposures)} ways to meet the parts of the splits"
@@ -186,6 +202,8 @@ def _pairs_profile(composition: Composition) -> LossProfile:
 
 def _terms(exposure: Exposure, losses_of: Mapping[AnyMechanism, Losses]) -> Iterator[tuple[Term, int]]:
     """The terms of all but the plain mechanisms; of equal choices of bounded range, all together."""
+    from dpaudit.accountants.pairs.adaptive_ranges import adaptive_terms
+
     others = exposure.others()
     choices = [m for m, count in others.items() if isinstance(m, Exponential) and count > 1]
     for mechanism, count in others.items():

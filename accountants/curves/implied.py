@@ -9,7 +9,6 @@ from dpaudit.accountants.closed_forms.conversions import ROUNDING, pure_to_gdp, 
 from dpaudit.accountants.closed_forms.ranges import representable
 from dpaudit.accountants.closed_forms.rounding import up
 from dpaudit.accountants.curves.curves import Additive, ImpliedProfile
-from dpaudit.accountants.privacy_loss import ApproxTerm, PrivacyLoss
 from dpaudit.certificate.verdicts import CLAIM_TOLERANCE
 from dpaudit.claims.bounds import Bound
 from dpaudit.claims.guarantees import GDP, RDP, ZCDP, AnyGuarantee, ApproxDP, PureDP
@@ -19,6 +18,8 @@ from dpaudit.errors import CannotBound
 def implied_curve(guarantee: AnyGuarantee) -> Callable[[float], float]:
     """delta(epsilon) that follows from the guarantee whatever the mechanism is, rounded up, nonincreasing."""
     if isinstance(guarantee, ApproxDP):
+        from dpaudit.accountants.privacy_loss import ApproxTerm, PrivacyLoss
+
         loss = PrivacyLoss.compose([(ApproxTerm(guarantee.epsilon, guarantee.delta), 1)])
         return lambda epsilon: loss.delta(epsilon).upper
     if isinstance(guarantee, RDP):

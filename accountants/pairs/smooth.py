@@ -53,6 +53,8 @@ def smooth_log_moment(t: float, alpha: float, beta: float, dimension: int) -> fl
     """Upper bound on t times the divergence of order 1 + t over all pairs; infinite past 1/(e^beta - 1)."""
     if beta > 700.0 or not math.expm1(beta) * t < 1.0 - 1e-9 or dimension > _MOST_DIMENSIONS:
         return math.inf
+    if alpha < 1.0 / _LARGEST_ALPHA:  # nothing is hidden
+        return math.inf
     alpha = min(alpha, _LARGEST_ALPHA)
     cumulant = _Pair(math.expm1(beta), alpha**-2.0, dimension).cumulant(t)
     return cumulant.value + cumulant.error
@@ -152,6 +154,8 @@ def _log_delta(
     # Past the largest loss, or at the pole, there is no saddle; any tilt gives a bound.
     settled = math.isfinite(point.log_delta) and point.c < 1e12
     c = point.c if settled else 0.5 / abs(k)
+    # Where all abscissae to the right lie past the pole, no line can be laid.
+    settled = settled and any(pair.cumulant(a).value < math.inf for a in (1.1 * c, c + 2.0 / point.sigma))
     cumulant = pair.cumulant(c)
     chernoff = chernoff_constant(cumulant.value + cumulant.error, c) - c * epsilon * (1.0 - 4.0 * UNIT)
     if chernoff <= max(enough, _VANISHING) or not settled:

@@ -6,7 +6,7 @@ import math
 import sys
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
@@ -29,6 +29,7 @@ from dpaudit.accountants.privacy_loss.terms import LARGEST_PARAMETER, DiscreteTe
 from dpaudit.errors import CannotBound, InvalidParameter
 
 SMALLEST_MU = 1e-150  # a smaller mu counts as this one: its square must not underflow
+SMALLEST_SAMPLED = 1e-40  # likewise a rate or parameter of sampled runs, unless there is one run alone
 MOST_COUNT = 1e12  # more runs than this of one term are not accounted for
 _EXACT_COUNT = 256  # up to so many a sum or product is computed as a fraction
 
@@ -125,7 +126,7 @@ class Collected:
     bounded_range: families.BoundedRangeFactor
     tables: tuple[Table, ...]
     least_delta: Bracket
-    raised: bool  # some mu was raised to `SMALLEST_MU`: upper bounds only
+    raised: bool  # some parameter was raised: upper bounds only
 
     @property
     def only_gaussian(self) -> bool:
@@ -213,6 +214,17 @@ class Collected:
         others = self.variance > 0.0 or self._pure or self.replaced_gaussian
         alone = not others and [part.count for part in self._sampled] == [1.0]
         return self._sampled[0] if alone else None
+
+    def lifted(self) -> Collected:
+        """The same with no sampled release below `SMALLEST_SAMPLED`: every delta grows with both numbers."""
+        least = SMALLEST_SAMPLED
+        gaussian, laplace = (
+            tuple((max(parameter, least), max(rate, least), count) for parameter, rate, count in rows)
+            for rows in (self.sampled_gaussian, self.sampled_laplace)
+        )
+        if (gaussian, laplace) == (self.sampled_gaussian, self.sampled_laplace):
+            return self
+        return replace(self, sampled_gaussian=gaussian, sampled_laplace=laplace, raised=True)
 
     def parts(self) -> tuple[Part, ...]:
         """Samples, tables and all else beside them as parts of a lattice; empty where none resolves them."""

@@ -69,6 +69,7 @@ class PrivacyLoss:
         if collected.only_atoms and atoms(response.counts, tables) <= MOST_ATOMS:
             listed = [lattice(response.parameters, response.counts, tables)]
             return cls("lattice", collected, listed, (), ())
+        collected = collected.lifted()
         return cls("contour", collected, (), collected.directions(), collected.parts())
 
     @property

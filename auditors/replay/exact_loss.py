@@ -26,7 +26,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import scipy
 
 from dpaudit.auditors.replay.likelihood import gaussian_share, releases_of
 from dpaudit.auditors.statistics import gaussian_pair
@@ -115,7 +114,7 @@ def _log_evidence(functionals: Sequence[Array]) -> float:
     table = np.stack(functionals)[:, None, :]  # [f, 1, n]
     stakes = _STAKES[None, :, None]
     wealth = np.logaddexp(np.log1p(-stakes), np.log(stakes) + table).sum(axis=-1)  # [f, stakes]
-    return float(scipy.special.logsumexp(wealth)) - math.log(wealth.size)
+    return float(np.logaddexp.reduce(wealth, axis=None)) - math.log(wealth.size)
 
 
 @dataclass(frozen=True)

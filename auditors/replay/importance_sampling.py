@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import scipy
 
 from dpaudit.auditors.replay.likelihood import log_ratio, queries_of
 from dpaudit.auditors.statistics.gaussian_pair import epsilon_below
@@ -99,7 +98,7 @@ class TiltedNoise(LiveNoise):
             ]
 
         ratios = [log_ratio(entries, moved(by), asked) if by else 0.0 for by in tilts.multiples]
-        return -float(scipy.special.logsumexp(ratios, b=np.asarray(tilts.shares)))
+        return -float(np.logaddexp.reduce(ratios + np.log(tilts.shares)))
 
 
 def shift(mechanism: AnyMechanism, direction: Array, multiple: float) -> Array:

@@ -36,11 +36,20 @@ _CORE_FOLDERS = {
 }
 
 
-class _Wrapped:
-    """An algorithm with its own name, claim and parameters, to be run while something is observed."""
+class Watch:
+    """Runs an algorithm and notes the first draw of randomness that does not come from a curator.
 
-    def __init__(self, algorithm: Callable[[Any, Curator], Any]) -> None:
+    It has the algorithm's own name, claim and parameters. `by_line` compares the states of the global
+    generators after every line of the algorithm's, slowly, so that the line that drew is found.
+    """
+
+    def __init__(self, algorithm: Callable[[Any, Curator], Any], *, by_line: bool = False) -> None:
         self._algorithm = algorithm
+        #: What was drawn from, and file and line, empty if not known; None if nothing was.
+        self.drawn: tuple[str, str] | None = None
+        self._by_line = by_line
+        self._before: Mapping[str, Any] = {}
+        self._last: dict[FrameType, str] = {}
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         """Itself: its notes are read after the run; the algorithm inside is a fresh copy already."""
@@ -50,61 +59,38 @@ class _Wrapped:
         """The algorithm's attribute."""
         return getattr(self._algorithm, name)
 
-
-class Watch(_Wrapped):
-    """Runs an algorithm and notes the first draw of randomness that does not come from a curator."""
-
-    #: What was drawn from, and file and line; None if nothing was.
-    drawn: tuple[str, str] | None = None
-
     def __call__(self, data: Any, curator: Curator) -> Any:
         """The algorithm's output."""
-        with _unused_states() as before, _calls_noted(self._note):
+        with _unused_states() as self._before, _calls_noted(self._note):
+            earlier = sys.gettrace()
             try:
+                sys.settrace(self._entered if self._by_line else earlier)
                 return self._algorithm(data, curator)
             finally:
-                changed = [name for name, state in _states().items() if state != before.get(name, state)]
-                if self.drawn is None and changed:
-                    self.drawn = changed[0], ""
+                sys.settrace(earlier)
+                self._last.clear()
+                self._compare("")
+
+    def _compare(self, where: str) -> None:
+        changed = (name for name, state in _states().items() if state != self._before.get(name, state))
+        if self.drawn is None and (name := next(changed, None)) is not None:
+            self.drawn = name, where
 
     def _note(self, frame: FrameType) -> None:
         where = _place(frame)
         if where is not None and self.drawn is None:
             self.drawn = "the operating system", where
 
-
-class Locate(_Wrapped):
-    """Runs an algorithm line by line to find the one after which a global generator's state has changed."""
-
-    #: File and line; empty if none of the algorithm's own.
-    where: str = ""
-
-    def __init__(self, algorithm: Callable[[Any, Curator], Any]) -> None:
-        super().__init__(algorithm)
-        self._before: Mapping[str, Any] = {}
-        self._last: dict[FrameType, str] = {}
-
-    def __call__(self, data: Any, curator: Curator) -> Any:
-        """The algorithm's output."""
-        with _unused_states() as self._before:
-            earlier = sys.gettrace()
-            sys.settrace(self._entered)
-            try:
-                return self._algorithm(data, curator)
-            finally:
-                sys.settrace(earlier)
-                self._last.clear()
-
     def _entered(self, frame: FrameType, event: str, argument: Any) -> Any:
         del event, argument
         file = frame.f_code.co_filename
         foreign = file.startswith((*_INSTALLED, "<")) or str(Path(file).parent) in _CORE_FOLDERS
-        return None if foreign or self.where else self._moved
+        return None if foreign or self.drawn else self._moved
 
     def _moved(self, frame: FrameType, event: str, argument: Any) -> Any:
         del argument
-        if not self.where and frame in self._last and _states() != self._before:
-            self.where = self._last[frame]
+        if frame in self._last and self.drawn is None:
+            self._compare(self._last[frame])
         if event == "line":
             self._last[frame] = f"{frame.f_code.co_filename}:{frame.f_lineno}"
         return self._moved
@@ -166,7 +152,7 @@ def _calls_noted(note: Callable[[FrameType], None]) -> Iterator[None]:
 def _replace_everywhere(old: Callable[[int], bytes], new: Callable[[int], bytes]) -> None:
     """Replace a function in all modules that name it, whatever the form of their import."""
     for module in list(sys.modules.values()):
-        if isinstance(module, ModuleType):
+        if issubclass(type(module), ModuleType):  # not what only pretends to be one, as libraries of cffi do
             names = object.__getattribute__(module, "__dict__")  # a module's own way may be to load it first
             for name in [name for name, value in list(names.items()) if value is old]:
                 names[name] = new

@@ -17,10 +17,6 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import cloudpickle
-from joblib import Parallel, delayed, parallel_config
-from joblib.externals.loky.process_executor import TerminatedWorkerError
-
 from dpaudit.auditors.sampling.trial import Side
 from dpaudit.errors import InvalidParameter, MissingExtra, UsageError, WorkersLost
 from dpaudit.interrupts import leave_to_parent
@@ -68,6 +64,9 @@ def compute(
             why="a handle on another library's object is not valid there",
             remedy="make that object inside the function that is audited, or run with one worker",
         ) from error
+    from joblib import Parallel, delayed, parallel_config
+    from joblib.externals.loky.process_executor import TerminatedWorkerError
+
     backend = {"backend": "loky", "n_jobs": workers} if cluster is None else {"backend": "dask", "n_jobs": -1}
     done = lost = 0
     with _cluster(cluster):
@@ -131,6 +130,8 @@ def _cluster(address: str | None) -> Iterator[None]:
 
 def _run(payload: bytes, first: int, trials: int) -> tuple[Array, str | None] | Exception:
     """A chunk's scores, or its error: joblib would raise the error that arrives first, not the first one."""
+    import cloudpickle
+
     leave_to_parent()
     try:
         # What an algorithm prints must not mix with the caller's output on stdout, which a worker may share.
@@ -149,6 +150,8 @@ def shipped(value: object) -> bytes:
     Closures and lambdas have no name to import them by, and the module of a script or a test cannot be
     imported from elsewhere: what it defines has to travel. Raises whatever pickling raises.
     """
+    import cloudpickle
+
     # The modules that define the value, its class and its attributes, as far as they are not installed.
     parts = [each for part in _parts(value, depth=3) for each in (part, type(part))]
     names = {name for part in parts if isinstance(name := getattr(part, "__module__", None), str)}

@@ -211,7 +211,7 @@ def event_for_mu(samples: Samples, error: float) -> ThresholdEvent:
     found = candidates(samples)
     n = len(samples) + 1
     p, q = (found.x + 0.5) / n, (found.y + 0.5) / n
-    quantile_p, quantile_q = (scipy.special.ndtri(np.minimum(share, 1 - 0.25 / n)) for share in (p, q))
+    quantile_p, quantile_q = scipy.special.ndtri(np.clip([p, q], None, 1 - 0.25 / n))
 
     def variance(share: Array, quantile: Array) -> Array:
         # The delta method: the variance of a proportion over the squared normal density.

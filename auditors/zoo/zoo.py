@@ -83,7 +83,7 @@ class Specimen:
         return self.guarantee.delta if isinstance(self.guarantee, ApproxDP) else 0.0
 
     @property
-    def innocent(self) -> bool:
+    def correct(self) -> bool:
         """Whether the pair is within the claim."""
         return self.pair_epsilon <= self.guarantee.epsilon
 
@@ -311,7 +311,7 @@ class ZooRow:
     @property
     def right(self) -> bool:
         """Whether it is refuted if the claim is false on the pair, and only then."""
-        return self.refuted is not self.specimen.innocent
+        return self.refuted is not self.specimen.correct
 
     def epsilon_lower(self, method: str) -> float | None:
         """The bound by one method; None where it was not used."""

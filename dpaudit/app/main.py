@@ -4,7 +4,6 @@ import difflib
 import importlib
 import shlex
 import sys
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import click
@@ -123,6 +122,8 @@ def _print_version(ctx: click.Context, parameter: click.Parameter, value: bool) 
     del parameter
     if not value or ctx.resilient_parsing:
         return
+    from importlib.metadata import PackageNotFoundError, version
+
     try:
         click.echo(f"dpaudit {version('dpaudit')}")
     except PackageNotFoundError:

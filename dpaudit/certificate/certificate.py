@@ -76,7 +76,6 @@ class Certificate(Model):
     audits: tuple[Audit, ...]
     numerics: Numerics
     not_checked: tuple[Condition, ...]
-    publishable: bool
     versions: dict[str, str]
     command: str
     statement: Statement
@@ -96,6 +95,22 @@ class Certificate(Model):
         """The releases that saw a secret random part of the records."""
         found = ((release.label, release.mechanism) for release in self.releases)
         return tuple(Sampled(label=label, rate=m.rate) for label, m in found if isinstance(m, PoissonSampled))
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def publishable(self) -> bool:
+        """Whether the run's output may be published; see `against_publishing`."""
+        return not self.against_publishing
+
+    @property
+    def against_publishing(self) -> tuple[str, ...]:
+        """Every reason for which the run's output must not be published."""
+        reasons = {
+            "its noise came from a known seed": self.numerics.seeded,
+            "its claim is not proved": not self.all_proved,
+            "an audit refuted its claim or its ledger": self.experiment is Experiment.REFUTED,
+        }
+        return tuple(reason for reason, holds in reasons.items() if holds)
 
     @property
     def all_proved(self) -> bool:
@@ -120,7 +135,6 @@ class Certificate(Model):
             (order != sorted(order), "its bounds are not in order, tightest first"),
             (about != meant, "its claim is about another unit, relation, trust model or view"),
             (numerics != follows, f"its numerics do not follow: they would be {follows.to_json()}"),
-            (self.publishable == numerics.seeded, "publishable must mean that the noise is not seeded"),
             (missing, f"not_checked lacks {', '.join(missing)}"),
             (proof is not self.proof, f"says {self.proof}, but its bounds and premises make it {proof}"),
         ]
@@ -236,7 +250,6 @@ def judge(
         audits=tuple(audits),
         numerics=numerics,
         not_checked=tuple(not_checked),
-        publishable=not numerics.seeded,
         versions=versions(),
         command=command,
         statement=statement,

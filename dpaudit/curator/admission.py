@@ -20,7 +20,7 @@ from dpaudit.ledger.ledger import Ledger
 from dpaudit.ledger.releases import Partition, Release
 from dpaudit.mechanisms import AnyMechanism, Array
 
-_CORE = str(Path(__file__).parent)
+_CORE = str(Path(__file__).parent) + os.sep
 
 
 class Filter(Protocol):
@@ -32,7 +32,7 @@ class Filter(Protocol):
 
     @property
     def budget(self) -> AnyGuarantee:
-        """The guarantee that the whole run is held to."""
+        """The guarantee of the whole run."""
 
     @property
     def neighbouring(self) -> Neighbouring:
@@ -189,6 +189,6 @@ def require_count(query: Array, count: int, label: str) -> None:
 def _call_site() -> str:
     """File and line of the nearest frame outside the core: where the algorithm released."""
     frame = inspect.currentframe()
-    while frame is not None and os.path.dirname(frame.f_code.co_filename) == _CORE:  # noqa: PTH120  (quick)
+    while frame is not None and frame.f_code.co_filename.startswith(_CORE):
         frame = frame.f_back
     return "" if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno}"

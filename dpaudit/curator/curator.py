@@ -345,7 +345,7 @@ class Curator(Admission):
         return self._streams[name]
 
     def user(self, index: int) -> UserCurator:
-        """The local curator of one user, held to the releases that the first user made.
+        """The local curator of one user, which must make the first user's releases.
 
         Raises:
             ScheduleBroken: as `Users.begin`.

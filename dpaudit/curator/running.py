@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
+from dpaudit.claims.arguments import checked
 from dpaudit.claims.claims import Claim
 from dpaudit.claims.relations import Neighbouring, TrustModel
 from dpaudit.curator.curator import Curator, Filter
@@ -35,6 +36,7 @@ class Run:
     ledger: Ledger
 
 
+@checked("run")
 def run(
     algorithm: Callable[[Any, Curator], Any],
     data: Any,

@@ -41,7 +41,7 @@ class Header(Model):
     A `schedule` is ``fixed`` if the sequence of releases is the same whatever the data; ``filtered`` if their
     number may depend on the data: then the `budget` the curator held is all that one run's ledger proves.
     Bounds and claim are about groups of `group_size` units; all may differ between neighbouring data sets.
-    Under local trust the ledger describes one user's randomizer; `users` is how many were held to it.
+    Under local trust the ledger describes one user's randomizer; `users` is how many it was used for.
     """
 
     schema_: Annotated[Literal["dpaudit.ledger/1"], Field(alias="schema")] = SCHEMA
@@ -137,13 +137,8 @@ class LedgerFacts:
             raise NotCertifiable(what, where=self.place, why=why)
 
 
-def encode(previous: str, record: dict[str, Any]) -> tuple[bytes, str]:
-    """One line of the file and its hash: the record's canonical JSON with the hash as last field."""
-    return with_hash(previous, canonical_bytes(record))
-
-
-def with_hash(previous: str, canonical: bytes) -> tuple[bytes, str]:
-    """As `encode`, for a record in its canonical JSON."""
+def encode(previous: str, canonical: bytes) -> tuple[bytes, str]:
+    """One line of the file and its hash: a record's canonical JSON with the hash as last field."""
     digest = chained(previous, canonical)
     return canonical[:-1] + f',"hash":"{digest}"}}\n'.encode(), digest
 

@@ -11,7 +11,7 @@ from typing import Any, Self
 from dpaudit.errors import LedgerTampered, RecordAfterFooter
 from dpaudit.ledger.file import LedgerStream
 from dpaudit.ledger.files import LedgerSink, replace_file
-from dpaudit.ledger.header import Header, LedgerFacts, Noise, canonical_bytes, encode, with_hash
+from dpaudit.ledger.header import Header, LedgerFacts, Noise, canonical_bytes, encode
 from dpaudit.ledger.releases import Release
 
 __all__ = ["Header", "Ledger", "LedgerFacts", "Noise", "encode"]
@@ -128,4 +128,4 @@ class Ledger(LedgerFacts):
         self._hash = digest
 
     def _line(self, previous: str, canonical: bytes) -> tuple[bytes, str]:
-        return with_hash(previous, canonical) if self.hashed else (canonical + b"\n", "")
+        return encode(previous, canonical) if self.hashed else (canonical + b"\n", "")

@@ -19,16 +19,10 @@ def canonical(digits: str) -> float | None:
         value = float(digits)
     except ValueError:
         return None
-    # Python's shortest digits are JSON's but for exponents and the ".0" of whole numbers.
-    shortest = repr(value)
-    if shortest == digits and "e" not in digits and digits[-2:] != ".0":
-        return value
-    if shortest == digits + ".0" and len(digits) <= 15:
-        return value
-    if "e" not in digits and "." not in digits:
+    if len(digits) > 15 and digits.isdigit():
         return None  # longer whole numbers are read as integers, which is left to the full reading
     try:
-        return value if rfc8785.dumps(value).decode() == digits else None
+        return value if _text(value) == digits else None
     except rfc8785.CanonicalizationError:
         return None
 

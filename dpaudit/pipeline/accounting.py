@@ -8,6 +8,7 @@ from typing import Literal, TypeAlias
 from dpaudit.accountants.accounting import Accounted
 from dpaudit.accountants.accounting import accounted as accounted_in_floats
 from dpaudit.certificate.verdicts import Accounting
+from dpaudit.claims.arguments import checked
 from dpaudit.claims.claims import Claim
 from dpaudit.errors import DpauditError, NotCertifiable, UsageError
 from dpaudit.ledger.file import LedgerStream
@@ -17,6 +18,7 @@ from dpaudit.ledger.ledger import Ledger, LedgerFacts
 Rigour: TypeAlias = Literal["float-pessimistic", "interval"]
 
 
+@checked("account", ledger=Ledger | LedgerStream)
 def account(
     ledger: Ledger | LedgerStream,
     claim: Claim | None = None,
@@ -80,6 +82,7 @@ class Verified:
         return None
 
 
+@checked("verify", claim=Claim | Callable)
 def verify(
     path: str | Path,
     claim: Claim | Callable[[Claim | None], Claim | None] | None = None,

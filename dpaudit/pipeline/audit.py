@@ -1,24 +1,28 @@
-"""Audit an algorithm by experiment, by whichever method."""
+"""Audit an algorithm by experiment, by whichever method; the parts of each are imported when it is used."""
+
+from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from dpaudit.accountants.curves.implied import implied_curve
-from dpaudit.auditors.replay.replay import replay
 from dpaudit.auditors.sampling.curatorless import Plain
-from dpaudit.auditors.sampling.one_run import Canaries, audit_in_one_run, coin_relation
-from dpaudit.auditors.sampling.sampling import SamplingPlan, SoFar, audit_by_sampling
-from dpaudit.auditors.sampling.scores import Score
-from dpaudit.auditors.sampling.trial import Auditable
-from dpaudit.auditors.statistics.claim_points import PrivacyCurve
-from dpaudit.auditors.statistics.classifier import Learner
 from dpaudit.certificate.verdicts import Audit
+from dpaudit.claims.arguments import checked, require_kind
 from dpaudit.claims.claims import Claim
 from dpaudit.claims.pairs import Pair
 from dpaudit.curator.curator import Filter
 from dpaudit.curator.running import terms
 from dpaudit.errors import UsageError
+
+if TYPE_CHECKING:
+    from dpaudit.auditors.sampling.one_run import Canaries
+    from dpaudit.auditors.sampling.sampling import SoFar
+    from dpaudit.auditors.sampling.scores import Score
+    from dpaudit.auditors.sampling.trial import Auditable
+    from dpaudit.auditors.statistics.claim_points import PrivacyCurve
+    from dpaudit.auditors.statistics.classifier import Learner
 
 Method: TypeAlias = Literal["replay", "sequential", "threshold", "gdp"]
 
@@ -29,6 +33,7 @@ SCORES: Final = (None, "exact", "logistic", "boosting")
 TRIALS: Final = {"replay": 100, "sequential": 5_000, "threshold": 5_000, "gdp": 5_000, "one-run": 1_000}
 
 
+@checked("audit", resume=str | Path)
 def audit(
     algorithm: Auditable,
     pairs: object = None,
@@ -65,7 +70,7 @@ def audit(
         confidence: of the bound and of the verdict.
         seed: of all noise.
         users: under local trust, how many users there are.
-        budget: a privacy filter, unspent, that each run is held to anew.
+        budget: a privacy filter, unspent, that each run may spend anew.
         score: of sampling audits, as all that follow: what of an output is compared; see `audit_by_sampling`.
         chunk: runs between two reports.
         workers: processes on this machine; left out, 1.
@@ -100,7 +105,11 @@ def audit(
             why = "an option that is ignored would look as if it had an effect"
             remedy = "leave it out, or use a sampling method: sequential, threshold or gdp"
             raise UsageError(f"{name} with the method replay", where=name, why=why, remedy=remedy)
+        from dpaudit.auditors.replay.replay import replay
+
         return replay(algorithm, found, seed=seed, run_options=run_options, replays=number, **judged)
+    from dpaudit.auditors.sampling.sampling import SamplingPlan, audit_by_sampling
+
     plan = SamplingPlan(
         trials=number,
         seed=seed,
@@ -113,6 +122,7 @@ def audit(
     return audit_by_sampling(algorithm, found, plan, progress=progress, **judged)
 
 
+@checked("one_run")
 def one_run(
     algorithm: Auditable,
     canaries: Canaries,
@@ -129,6 +139,9 @@ def one_run(
     `guesses` is how many coins are guessed; left out, a fifth of the canaries. All else is as in `audit`, but
     that a relation which the claim leaves open is adding or removing a unit.
     """
+    from dpaudit.auditors.sampling.one_run import Canaries, audit_in_one_run, coin_relation
+
+    require_kind(canaries, Canaries, "one_run(canaries=)")
     claim = claim if claim is not None else getattr(algorithm, "claim", None)
     relation = coin_relation(claim)
     claim = _about_run(algorithm, claim and claim.model_copy(update={"neighbouring": relation}))

@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any, ParamSpec, TypeAlias
 
 from dpaudit.accountants.accounting import Accounted
-from dpaudit.accountants.bridges.dp_accounting_check import second_opinion
 from dpaudit.accountants.curves.profile_points import profile_points
-from dpaudit.auditors.sampling.trial import Auditable
 from dpaudit.certificate.certificate import Certificate, judge
+from dpaudit.certificate.second_opinion import SecondOpinion
 from dpaudit.certificate.statement import NOTHING_STATED, Statement
 from dpaudit.certificate.verdicts import Audit
+from dpaudit.claims.arguments import checked
 from dpaudit.claims.bounds import Bound
 from dpaudit.claims.claims import Claim
 from dpaudit.claims.guarantees import ApproxDP
@@ -55,8 +55,9 @@ class Certified:
     certificate: Certificate
 
 
+@checked("certify")
 def certified(
-    algorithm: Auditable,
+    algorithm: Callable[..., Any],
     data: Any,
     *,
     claim: Claim | None = None,
@@ -70,6 +71,7 @@ def certified(
     path: str | Path | None = None,
     command: str | None = None,
     curves: bool = True,
+    opinion: bool = False,
     step: Callable[[str], AbstractContextManager[object]] = nullcontext,
     ran: Callable[[Run], object] | None = None,
 ) -> Certified:
@@ -89,7 +91,8 @@ def certified(
         statement: what its author states about the deployment.
         path: where the ledger is written as the run goes; left out, it stays in memory.
         command: what reproduces the certificate; left out, a call of `dpaudit.certify`.
-        curves: whether to compute the curve delta(epsilon) and to ask another library for its opinion.
+        curves: whether to compute the curve delta(epsilon).
+        opinion: whether to ask dp-accounting what it computes for the same releases, which takes it a second.
         step: the algorithm is run inside ``step("running it")`` and audited inside ``step("auditing it")``.
         ran: called between the two: the audit runs the algorithm again, which may change its output.
 
@@ -123,7 +126,7 @@ def certified(
             chosen = pairs_for(algorithm, pairs)
             audits = [auditor(algorithm, chosen, claim=claim, seed=seed or 0, users=users, budget=spare)]
     approximate: Sequence[Bound] = ()
-    if curves:
+    if curves or opinion:
         with suppress(CannotBound):
             approximate = tuple(found.bounds(COMPARED))
     certificate = judge(
@@ -132,7 +135,8 @@ def certified(
         audits,
         command=command or f"dpaudit.certify({name_of(algorithm)}, ...)",
         statement=statement,
-        **(_curves(found, made.ledger, approximate) if curves else {}),
+        profile=profile_points(made.ledger, found.accounting, found.composition) if curves else (),
+        second_opinion=_opinion(found, made.ledger, approximate) if opinion else None,
     )
     return Certified(made, found, approximate, certificate)
 
@@ -153,12 +157,11 @@ def _certificate_of(whole: Callable[_Parameters, Certified]) -> Callable[_Parame
 certify = _certificate_of(certified)
 
 
-def _curves(found: Accounted, ledger: Ledger, approximate: Sequence[Bound]) -> dict[str, Any]:
-    """The curve behind the proof, and what another library says of the same composition."""
+def _opinion(found: Accounted, ledger: Ledger, approximate: Sequence[Bound]) -> SecondOpinion:
+    """What another library computes for the same composition."""
+    from dpaudit.accountants.bridges.dp_accounting_check import second_opinion
+
     accounting = found.accounting
     guarantee = accounting.claim.guarantee if accounting.claim is not None else None
     compared = accounting.bounds if isinstance(guarantee, ApproxDP) else approximate
-    return {
-        "second_opinion": second_opinion(ledger, compared, found.composition),
-        "profile": profile_points(ledger, accounting, found.composition),
-    }
+    return second_opinion(ledger, compared, found.composition)

@@ -1,9 +1,11 @@
 """State one guarantee on every other scale."""
 
+import numbers
 from collections.abc import Sequence
 from typing import Final
 
 from dpaudit.accountants.curves.conversion_table import Conversion, conversions
+from dpaudit.claims.arguments import checked
 from dpaudit.claims.guarantees import RDP, AnyGuarantee, ApproxDP
 from dpaudit.errors import CannotBound, InvalidParameter
 
@@ -11,6 +13,7 @@ DELTAS: Final = (1e-5, 1e-6, 1e-9)
 ORDERS: Final = (2.0, 32.0)
 
 
+@checked("convert", guarantee=AnyGuarantee, deltas=[numbers.Real], orders=[numbers.Real])
 def convert(
     guarantee: AnyGuarantee, *, deltas: Sequence[float] = DELTAS, orders: Sequence[float] = ORDERS
 ) -> list[Conversion]:

@@ -84,6 +84,15 @@ def failing_pair(): raise RuntimeError("no such data")
 
 
 @pytest.fixture
+def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reports with empty pictures: drawing takes half a second, and other tests look at what is drawn."""
+    from dpaudit.app.report import chart
+
+    monkeypatch.setattr(chart, "specification", lambda picture: {"config": {}})
+    monkeypatch.setattr(chart, "svg", lambda *_: "<svg></svg>")
+
+
+@pytest.fixture
 def mine(tmp_path: Path) -> Callable[[str], str]:
     """The reference of an object in a user's module; ``own("sums")`` is ``.../mine.py:sums``."""
     path = tmp_path / "mine.py"

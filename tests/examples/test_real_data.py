@@ -91,7 +91,8 @@ def test_whose_line_it_is_is_never_guessed(tmp_path: Path) -> None:
         mended([slip], tmp_path / "m.csv")
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # obp's, of pandas
+# obp's own: names of pandas that are deprecated, and since Python 3.12 backslashes in its docstrings.
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore:.*invalid escape sequence:SyntaxWarning")
 def test_rounds_are_those_of_the_log_that_the_package_ships() -> None:
     import obp
 

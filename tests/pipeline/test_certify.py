@@ -55,7 +55,7 @@ def added(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
 @pytest.mark.parametrize("claim", [CLAIM, Claim(ApproxDP(epsilon=4.0, delta=1e-5), unit="row")])
 def test_a_run_is_composed_once(added: list[Any], claim: Claim) -> None:
-    certificate = dpaudit.certify(sums, DATA, claim=claim, pairs=(DATA, NEIGHBOUR), seed=0)
+    certificate = dpaudit.certify(sums, DATA, claim=claim, pairs=(DATA, NEIGHBOUR), seed=0, opinion=True)
     assert (certificate.proof, certificate.experiment) == ("PROVED", "NOT_REFUTED")
     assert certificate.profile
     assert certificate.second_opinion is not None

@@ -88,19 +88,26 @@ def reversed_pair(atoms: Atoms) -> Atoms:
     return [(q, p) for p, q in atoms]
 
 
+def loss(p: mp.mpf, q: mp.mpf) -> float:
+    """The logarithm of the ratio, by which atoms are grouped: any grouping is a post-processing."""
+    return float(mp.log(p / q)) if p > 0 and q > 0 else 0.0
+
+
 def composed(releases: list[tuple[Atoms, int]]) -> Atoms:
     """The atoms of all runs, those with nearly equal losses merged on the way: a post-processing."""
     with mp.workdps(40):
         laws: dict[int | None, tuple[mp.mpf, mp.mpf]] = {0: (mp.mpf(1), mp.mpf(1))}
         for atoms, count in releases:
+            steps = [loss(p, q) for p, q in atoms]
             for _ in range(count):
                 fresh: dict[int | None, tuple[mp.mpf, mp.mpf]] = defaultdict(lambda: (mp.mpf(0), mp.mpf(0)))
                 for p, q in laws.values():
-                    for one, other in atoms:
+                    start = loss(p, q)
+                    for (one, other), step in zip(atoms, steps, strict=True):
                         a, b = p * one, q * other
                         if a <= 0:
                             continue
-                        key = int(mp.floor(mp.log(a / b) * 64)) if b > 0 else None  # None: all is revealed
+                        key = math.floor((start + step) * 64) if b > 0 else None  # None: all is revealed
                         old = fresh[key]
                         fresh[key] = (old[0] + a, old[1] + b)
                 laws = dict(fresh)

@@ -116,7 +116,7 @@ def test_a_threshold_tested_on_the_scores_it_was_chosen_on_errs_too_often() -> N
 
 def test_the_largest_of_several_bounds_is_none_at_the_level_of_one() -> None:
     """Twenty trials in both directions, and the maximum of them all at 95%."""
-    trials, audits, n = 20, 400, 300
+    trials, audits, n = 20, 150, 300
 
     def largest(seed: int, error: float) -> float:
         found = []

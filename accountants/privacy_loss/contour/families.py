@@ -27,6 +27,7 @@ accuracy: by Euler's product, sinh z / z = prod over m >= 1 of (1 + z^2 / (m pi)
 of (-1)^(k+1) zeta(2 k) / k * (z / pi)^(2 k).
 """
 
+import functools
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -45,9 +46,17 @@ from dpaudit.accountants.privacy_loss.contour.factors import (
 )
 
 _NODES, _CELLS, _ROWS = 16384, 65536, 256
-_ORDERS = np.arange(1, 23)
-#: Coefficients of z^(2 k) in log(sinh z / z); what is left out for |z| <= 1 is below 1e-22 |z|^2.
-_SERIES = (-1.0) ** (_ORDERS + 1) * scipy.special.zeta(2.0 * _ORDERS) / _ORDERS / np.pi ** (2.0 * _ORDERS)
+
+
+@functools.cache
+def _series(derivative: int = 0) -> Vector:
+    """Coefficients of z^44 down to z^2 in log(sinh z / z), or in z or z^2 times its derivatives.
+
+    What is left out of it for |z| <= 1 is below 1e-22 |z|^2.
+    """
+    k = np.arange(22.0, 0.0, -1.0)
+    coefficients = (-1.0) ** (k + 1.0) * scipy.special.zeta(2.0 * k) / k / np.pi ** (2.0 * k)
+    return np.asarray(coefficients * (1.0, 2.0 * k, 2.0 * k * (2.0 * k - 1.0))[derivative])
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,9 +182,9 @@ class BoundedRangeFactor(ParameterFamily):
         e, a = self.parameters, (c + 0.5) * self.parameters
         small, large = np.minimum(a, 1.0), np.maximum(a, 1.0)
         falling = np.exp(-2.0 * large)
-        near = small * np.polyval((2.0 * _ORDERS * _SERIES)[::-1], small**2)
+        near = small * np.polyval(_series(1), small**2)
         slope = np.where(a <= 1.0, near, (1.0 + falling) / (1.0 - falling) - 1.0 / large)
-        near = np.polyval((2.0 * _ORDERS * (2.0 * _ORDERS - 1.0) * _SERIES)[::-1], small**2)
+        near = np.polyval(_series(2), small**2)
         curvature = np.where(a <= 1.0, near, 1.0 / large**2 - 4.0 * falling / (1.0 - falling) ** 2)
         error = 64.0 * UNIT * np.minimum(a, a * a)
         return _log_sinhc(a) - _log_sinhc(0.5 * e), e * slope, e * e * curvature, error
@@ -193,7 +202,7 @@ class BoundedRangeFactor(ParameterFamily):
             square = np.where(small, (a + 1j * b) ** 2, 0.0)
             # h(z) - h(a) with h(z) = sum of c_k z^(2 k).
             start = np.broadcast_to(np.minimum(a, 1.0) ** 2, square.shape)
-            difference = square * np.polyval(_SERIES[::-1], square) - start * np.polyval(_SERIES[::-1], start)
+            difference = square * np.polyval(_series(), square) - start * np.polyval(_series(), start)
             log_modulus = np.where(small, difference.real, log_modulus)
             phase = np.where(small, difference.imag, phase)
             error = np.where(small, 64.0 * UNIT * (a * a + b * b), error)
@@ -247,7 +256,7 @@ def _log_sinhc(x: Vector) -> Vector:
     """log(sinh x / x) for x > 0, to a few u relative."""
     square, large = np.minimum(x, 1.0) ** 2, np.maximum(x, 1.0)
     closed = large + np.log1p(-np.exp(-2.0 * large)) - np.log(2.0 * large)
-    return np.where(x <= 1.0, square * np.polyval(_SERIES[::-1], square), closed)
+    return np.where(x <= 1.0, square * np.polyval(_series(), square), closed)
 
 
 def _sech_squared(x: Vector) -> Vector:

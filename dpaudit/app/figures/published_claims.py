@@ -1,4 +1,4 @@
-"""What a paper says of its figure, judged from runs: means with their intervals, answers with their numbers.
+"""A paper's statements about its figure, judged from runs: means with intervals, answers with numbers.
 
 Which of two curves is better is answered only where a 95% confidence interval excludes 0. The interval is of
 the differences of runs with the same seed, and so on the same data or users.

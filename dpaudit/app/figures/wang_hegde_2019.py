@@ -295,7 +295,7 @@ def figure_2(session: Session, *, samples: int) -> Figure:
 def _privacy(curves: Sequence[Curve], samples: int) -> Iterator[Block]:
     yield Paragraph(
         f"What accounting proves of a run's ledger at delta = {DELTA:g}. For the published algorithm it "
-        "believes the sensitivity of the paper's proof at this alpha, and covers noisy values only: what "
+        "uses the sensitivity of the paper's proof at this alpha, and covers noisy values only: what "
         "line 24 returns is a leak whatever sigma is, and so is a path that is kept (docs/papers.md)."
     )
     rows = []

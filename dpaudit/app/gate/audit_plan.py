@@ -53,14 +53,10 @@ class Plan:
 
         The error that the gate allows is divided evenly among its targets.
         """
-        ranked = (own, getattr(gate.profile, profile), gate.audit, _DEFAULTS[profile])
-        method, seconds = _first(ranked, "method"), _first(ranked, "time_limit")
-        # A number of trials is meant for the method that is in force where it stands.
-        stated = (effort.trials for i, effort in enumerate(ranked) if _first(ranked[i:], "method") == method)
-        trials = next((number for number in stated if number is not None), TRIALS[profile, method])
+        effort: Any = effort_of(gate, profile, own)
         seed = seed if own.seed is None else _drawn(own.seed)
         error = (1 - gate_confidence(gate, profile)) / max(1, len(gate.targets))
-        return cls(method, trials, seconds, seed, 1 - error)
+        return cls(effort.method, effort.trials, effort.time_limit, seed, 1 - error)
 
     def audit(self, algorithm: Auditable, pairs: Sequence[Pair], /, **options: Any) -> Audit:
         """Audit an algorithm at this effort; what the time did not suffice for is inconclusive.
@@ -82,6 +78,17 @@ class Plan:
                 about="transcript" if self.method == "replay" else "final-output",
                 inconclusive=(f"the time limit of {self.seconds:g} seconds was over before it could tell",),
             )
+
+
+def effort_of(gate: Gate, profile: Profile, own: Effort) -> Effort:
+    """A target's whole effort: its own table's, else the profile's, else the gate's, else the defaults."""
+    ranked = (own, getattr(gate.profile, profile), gate.audit, _DEFAULTS[profile])
+    method = _first(ranked, "method")
+    # A number of trials is meant for the method that is in force where it stands.
+    stated = (effort.trials for i, effort in enumerate(ranked) if _first(ranked[i:], "method") == method)
+    trials = next((number for number in stated if number is not None), TRIALS[profile, method])
+    seconds, seed = _first(ranked, "time_limit"), _first(ranked, "seed")
+    return Effort.model_construct(method=method, trials=trials, time_limit=seconds, seed=seed)
 
 
 def gate_confidence(gate: Gate, profile: Profile) -> float:

@@ -6,13 +6,16 @@ import functools
 import inspect
 import operator
 import re
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from dpaudit.accountants.accounting import Accounted
 from dpaudit.app.gate.audit_plan import Plan, Profile, root_seed
+from dpaudit.app.gate.base import Held, held_to_base
 from dpaudit.app.gate.configuration import Configuration
 from dpaudit.app.gate.policy import not_checked, policy_findings, today, waiver_findings
 from dpaudit.app.gate.report import Checked, Finding, Place, Report, error_finding, waived
@@ -37,19 +40,40 @@ _PLACE = re.compile(r"(?P<file>[^:\n]+):(?P<line>[0-9]{1,9})(?::|$)")
 
 
 def run_gate(
-    configuration: Configuration, *, profile: Profile, seed: int | None, strict: bool, root: Path
+    configuration: Configuration,
+    *,
+    profile: Profile,
+    seed: int | None,
+    strict: bool,
+    root: Path,
+    base: str | None = None,
 ) -> Report:
     """Judge everything that a configuration names; the present folder is where its paths start.
 
     After an error in one check the others are still judged. Without `seed`, the configuration's is used;
-    with `strict`, an inconclusive check fails; places in the report are relative to `root`.
+    with `strict`, an inconclusive check fails; places in the report are relative to `root`. With `base`, the
+    rules are those of the merge base with that commit.
     """
-    gate = configuration.gate or Gate()
-    judge_one = _Judge(configuration, gate, profile, root_seed(gate, profile, seed), root)
+
+    def at(*key: str | int) -> Place:
+        return Place.of(configuration.path, configuration.line(*key), root)
+
+    with tempfile.TemporaryDirectory() as scratch:
+        held = Held(configuration.gate or Gate())
+        if base is not None:
+            held = held_to_base(configuration, base, profile=profile, scratch=Path(scratch), at=at)
+        return _judged(configuration, held, profile, seed, strict, root)
+
+
+def _judged(
+    configuration: Configuration, held: Held, profile: Profile, seed: int | None, strict: bool, root: Path
+) -> Report:
+    gate = held.gate
+    judge_one = _Judge(configuration, held, profile, root_seed(gate, profile, seed), root)
     checks = [judge_one.check(name, target) for name, target in gate.targets.items()]
     checks += [judge_one.check(name, ledger) for name, ledger in gate.ledgers.items()]
     valid = [waiver for waiver in gate.waivers if waiver.expires >= today()]
-    findings = tuple(waiver_findings(configuration, checks, judge_one.at))
+    findings = (*held.findings, *waiver_findings(configuration, checks, judge_one.at))
     covered = tuple(replace(check, findings=waived(check.findings, valid)) for check in checks)
     return Report(profile, judge_one.seed if gate.targets else None, covered, findings, strict)
 
@@ -58,9 +82,10 @@ class _Judge:
     """Judges one check after another, under one configuration."""
 
     def __init__(
-        self, configuration: Configuration, gate: Gate, profile: Profile, seed: int, root: Path
+        self, configuration: Configuration, held: Held, profile: Profile, seed: int, root: Path
     ) -> None:
-        self.configuration, self.gate, self.root = configuration, gate, root
+        self.configuration, self.gate, self.root = configuration, held.gate, root
+        self.baselines = held.baselines
         self.profile, self.seed = profile, seed
 
     def at(self, *key: str | int) -> Place:
@@ -114,7 +139,7 @@ class _Judge:
         certificate, accounting = found.certificate, found.accounted.accounting
         findings = [*proof_findings(name, accounting, lambda _: here, here)]
         findings += self._audit_findings(name, certificate.audits, here)
-        findings += policy_findings(self.gate, name, settings, accounted=found.accounted, at=self.at)
+        findings += self._policy_findings(name, settings, found.accounted)
         return replace(
             checked,
             findings=tuple(findings),
@@ -156,7 +181,7 @@ class _Judge:
         findings = [*proof_findings(name, accounting, place_of, first)]
         if verified.not_certifiable is not None:
             findings.append(Finding("inconclusive", name, verified.not_certifiable, first))
-        findings += policy_findings(self.gate, name, settings, accounted=verified.accounted, at=self.at)
+        findings += self._policy_findings(name, settings, verified.accounted)
         return replace(checked, findings=tuple(findings), proof=accounting.verdict)
 
     def _claim(self, table: str, name: str, settings: Check, own: Claim | None) -> Claim | None:
@@ -168,6 +193,11 @@ class _Judge:
         except DpauditError as error:
             error.where = self.configuration.place(table, name, "claim")
             raise
+
+    def _policy_findings(self, name: str, settings: Check, found: Accounted) -> Iterator[Finding]:
+        return policy_findings(
+            self.gate, name, settings, accounted=found, at=self.at, baselines=self.baselines
+        )
 
     def _definition(self, algorithm: Any, name: str) -> Place:
         """Where an algorithm is defined, if that is below the root; else where the configuration names it."""

@@ -52,13 +52,20 @@ class Configuration:
 def read_configuration(path: Path) -> Configuration:
     """Read a configuration file, or raise `ConfigurationError`."""
     try:
-        text = path.read_bytes().decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise _error(path, 1, (), f"not UTF-8 text: {error.reason}", "save it as UTF-8") from None
+        content = path.read_bytes()
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         remedy = "run in the folder that holds it, name it with --config, or make one with `dpaudit init`"
         raise _error(path, 1, (), f"cannot be read: {reason}", remedy) from None
+    return parse_configuration(path, content)
+
+
+def parse_configuration(path: Path, content: bytes) -> Configuration:
+    """A configuration file's content as `read_configuration` reads it; `path` names it in errors."""
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise _error(path, 1, (), f"not UTF-8 text: {error.reason}", "save it as UTF-8") from None
     try:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:

@@ -1,7 +1,7 @@
 """Findings of the policy, which hold for any claim, and of the waivers."""
 
 import datetime as dt
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from dpaudit.accountants.accounting import Accounted
@@ -21,9 +21,18 @@ At = Callable[..., Place]
 
 
 def policy_findings(
-    gate: Gate, name: str, check: Check, *, accounted: Accounted, at: At
+    gate: Gate,
+    name: str,
+    check: Check,
+    *,
+    accounted: Accounted,
+    at: At,
+    baselines: Mapping[str, Path],
 ) -> Iterator[Finding]:
-    """Hold one check's ledger against the policy; `at` gives the place of a key below ``[tool.dpaudit]``.
+    """Hold one check's ledger against the policy.
+
+    `at` gives the place of a key below ``[tool.dpaudit]``; `baselines` has the file of each baseline that is
+    not read from the path which the check names.
 
     Raises:
         ClaimMismatch, CertificateMismatch: the baseline is about something else, or contradicts its ledger.
@@ -49,7 +58,8 @@ def policy_findings(
             message = f"the noise was drawn by {sampler}, the policy allows {allowed}"
             yield Finding("allowed-samplers", name, message, at("policy", "allowed-samplers"))
     if check.baseline is not None:
-        message = _increase(accounted, Certificate.read(check.baseline), check.baseline)
+        file = baselines.get(check.baseline, Path(check.baseline))
+        message = _increase(accounted, Certificate.read(file), check.baseline, file.with_name(LEDGER))
         if message:
             yield Finding("fail-on-increase", name, message, at("policy", "fail-on-increase"))
 
@@ -74,8 +84,8 @@ def _above(accounted: Accounted, wanted: ApproxDP) -> str:
     return f"proved is {best}, the policy allows {figure(wanted)}"
 
 
-def _increase(accounted: Accounted, baseline: Certificate, path: str) -> str:
-    """How much more the ledger costs than its baseline did; empty where it costs no more."""
+def _increase(accounted: Accounted, baseline: Certificate, path: str, own: Path) -> str:
+    """How much more the ledger costs than its baseline, with the ledger `own`, did; empty if no more."""
     header = accounted.header
     theirs = (baseline.unit, baseline.neighbouring, baseline.trust_model)
     ours = (header.unit, header.neighbouring, header.trust_model)
@@ -84,7 +94,6 @@ def _increase(accounted: Accounted, baseline: Certificate, path: str) -> str:
         raise ClaimMismatch(what, where=path, remedy="certify the baseline anew")
     scale = baseline.claim.guarantee
     now, before = accounted.bounds(scale), list(baseline.bounds)
-    own = Path(path).with_name(LEDGER)
     if own.is_file():
         ledger = Ledger.read(own)
         baseline.require_ledger(ledger)

@@ -23,6 +23,11 @@ Waivable = Literal[
     "fail-on-increase",
 ]
 
+#: A change of the gate that the next ones may make: a finding's name, or FINDING:NAME for one check or key.
+AllowedChange = Annotated[
+    str, Field(pattern=r"^(policy-loosened|target-removed|waiver-added)(:[A-Za-z0-9][A-Za-z0-9._-]*)?$")
+]
+
 #: One line of text, as file names and references are.
 Line = Annotated[str, Field(min_length=1, max_length=1000, pattern=r"^[^\x00-\x1f\x7f]+$")]
 Name = Annotated[str, Field(max_length=100, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
@@ -134,13 +139,15 @@ class Policy(Settings):
     """What holds for every check, whatever it claims.
 
     Every ledger must be proved (max_epsilon, delta_at_most)-DP and cost no more than its check's baseline
-    certificate; no claim may have a larger delta (a number, or ``"1/n"`` with each check's n).
+    certificate; no claim may have a larger delta (a number, or ``"1/n"`` with each check's n). A later change
+    may make `allowed_changes` without failing `dpaudit gate --base`: a finding, or finding:NAME.
     """
 
     max_epsilon: NonNegative | None = None
     delta_at_most: Annotated[float | str, AfterValidator(_delta_or_1_over_n)] | None = None
     allowed_samplers: Annotated[list[Sampler], Field(min_length=1)] | None = None
     fail_on_increase: bool = False
+    allowed_changes: list[AllowedChange] = []
 
 
 class Waiver(Settings):

@@ -26,7 +26,7 @@ SAMPLING = ("sequential", "threshold", "gdp")
 
 @dataclass(frozen=True)
 class Settings:
-    """What the command line says of how runs are made; None for the options left out."""
+    """The command line's options about how runs are made; None for the options left out."""
 
     trials: int | None = None
     score: str | None = None

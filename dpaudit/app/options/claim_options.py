@@ -1,28 +1,32 @@
 """The options that state a claim, shared by every verb that judges one."""
 
+from __future__ import annotations
+
 import dataclasses
 import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
 
-from dpaudit.accountants.filters.filters import GDPFilter, ZCDPFilter
 from dpaudit.app.options.files import PATH
-from dpaudit.certificate.statement import NOTHING_STATED, Statement
 from dpaudit.claims.claims import Claim
 from dpaudit.claims.guarantees import GDP, ZCDP, AnyGuarantee, ApproxDP, PureDP
 from dpaudit.claims.relations import Neighbouring, TrustModel
-from dpaudit.curator.curator import Filter
 from dpaudit.errors import ClaimMismatch, UsageError
+
+if TYPE_CHECKING:
+    from dpaudit.certificate.statement import Statement
+    from dpaudit.curator.curator import Filter
 
 Verb: TypeAlias = Callable[..., None]
 
 
 @dataclass(frozen=True)
 class StatedClaim:
-    """What the command line says of the claim to judge; None for the options left out."""
+    """The command line's options about the claim to judge; None for the options left out."""
 
     epsilon: float | None = None
     delta: float | None = None
@@ -142,12 +146,20 @@ rigour_option = click.option(
     show_default=True,
     help="interval: judge the total by a proved enclosure alone.",
 )
+
+
+def _statement(_context: click.Context, _option: click.Parameter, path: Path | None) -> Statement:
+    from dpaudit.certificate.statement import NOTHING_STATED, Statement
+
+    return NOTHING_STATED if path is None else Statement.read(path)
+
+
 #: Read at once: what cannot be followed stops the verb before anything runs.
 statement_option = click.option(
     "--statement",
     type=PATH,
     metavar="FILE",
-    callback=lambda _context, _option, path: NOTHING_STATED if path is None else Statement.read(path),
+    callback=_statement,
     help="TOML: your statements about the deployment, for the reader; see docs/certificate.md.",
 )
 
@@ -173,6 +185,8 @@ claim_options = functools.partial(grouped, options=_OPTIONS, kind=StatedClaim, n
 
 def stated_budget(rho: float | None, mu: float | None, claim: Claim) -> Filter | None:
     """A whole budget, for one run, under the claim's relation."""
+    from dpaudit.accountants.filters.filters import GDPFilter, ZCDPFilter
+
     neighbouring = claim.neighbouring or Neighbouring.REPLACE_ONE
     if rho is not None and mu is not None:
         why = "a curator holds one budget"

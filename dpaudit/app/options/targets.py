@@ -151,7 +151,7 @@ def data_for(target: Target, pair: Pair | None) -> Any:
 
 
 def utility_of(target: Target, output: Any) -> dict[str, float | None]:
-    """What the algorithm says of its output's use, figure by figure; None for one that is not finite."""
+    """The algorithm's own measures of its output's use, figure by figure; None for one that is not finite."""
     if not hasattr(target.algorithm, "utility"):
         return {}
     with foreign_code(target.reference, "measuring its utility"):

@@ -79,10 +79,10 @@ def _summary(certificate: Certificate) -> Iterator[Block]:
     verdicts: list[tuple[str, str, Tone]] = [
         ("Proof, from the ledger of every release", _spaced(proof), _TONES[proof]),
         ("Experiment, which can refute but never prove", _spaced(experiment), _TONES[experiment]),
-        ("May this run's output be published?", "no: its noise can be subtracted", "bad"),
     ]
-    if certificate.publishable:
-        verdicts[-1] = (verdicts[-1][0], "yes", "good")
+    against = "; ".join(certificate.against_publishing)
+    answer: tuple[str, Tone] = (f"no: {against}", "bad") if against else ("yes", "good")
+    verdicts.append(("May this run's output be published?", *answer))
     yield Badges(verdicts)
     yield Paragraph(_plainly(certificate))
 
@@ -99,7 +99,7 @@ def _plainly(certificate: Certificate) -> str:
     if not certificate.all_proved:
         return f"Do not rely on this claim. {_why_not(certificate)}" + _odds(certificate)
     words = f"The claim of {claim} holds for this run, provided that everything under Not checked is true."
-    if not certificate.publishable:
+    if certificate.numerics.seeded:
         words += (
             " But the noise came from a seed that somebody chose: whoever knows the seed can subtract the "
             "noise, so this output must not be published."

@@ -22,7 +22,8 @@ def certificate_page(found: Certified, utility: Mapping[str, float | None]) -> l
     parts: list[RenderableType] = [line(f"{certificate.algorithm}: {certificate.claim}"), line()]
     parts += accounting_table(accounting)
     parts += [line(), *bullets(line("proof", certificate.proof), _total(accounting, found.approximate))]
-    parts.append(line("second opinion", *str(certificate.second_opinion).split(" ", 1)))
+    if certificate.second_opinion is not None:
+        parts.append(line("second opinion", *str(certificate.second_opinion).split(" ", 1)))
     parts += shortfalls(accounting) + premises(accounting.claim)
     for audit in certificate.audits:
         parts += audit_words(audit)

@@ -75,14 +75,30 @@ def bullets(head: Text | str, lines: Iterable[object]) -> list[RenderableType]:
     return [head if isinstance(head, Text) else line(head), table] if table.row_count else []
 
 
-def table(columns: Iterable[str], rows: Iterable[Iterable[object]], *, whole: Iterable[str] = ()) -> Table:
-    """A table whose `whole` columns and headings' words stay on one line if there is room; others wrap."""
+def table(
+    columns: Iterable[str], rows: Iterable[Iterable[object]], *, whole: Iterable[str] = (), spare: str = ""
+) -> Table:
+    """A table whose `whole` columns and all words stay on one line if there is room; others wrap.
+
+    The `spare` column is left out before a word is broken.
+    """
     # Below 78 columns none is kept from wrapping, else the others would vanish.
-    names, kept = list(columns), set(whole) if _columns() >= 78 else set()
-    cells = [[line("" if cell is None else cell) for cell in row] for row in rows]
-    natural = [max(map(cell_len, (name, *(row[i].plain for row in cells)))) for i, name in enumerate(names)]
-    words = [max(map(cell_len, name.split()), default=0) for name in names]
-    least = [width if name in kept else word for name, width, word in zip(names, natural, words, strict=True)]
+    names, given, kept = list(columns), [list(row) for row in rows], set(whole) if _columns() >= 78 else set()
+    cells = [[line("" if cell is None else cell) for cell in row] for row in given]
+    texts = [[name, *(row[i].plain for row in cells)] for i, name in enumerate(names)]
+    natural = [max(map(cell_len, text)) for text in texts]
+
+    def least_of(texts: Iterable[Sequence[str]]) -> list[int]:
+        words = [max(map(cell_len, " ".join(text).split()), default=0) for text in texts]
+        return [w if name in kept else word for name, w, word in zip(names, natural, words, strict=True)]
+
+    least = least_of(texts)
+    if sum(least) + 2 * (len(names) - 1) > _columns():
+        if spare in names:
+            out = names.index(spare)
+            narrower = ([cell for i, cell in enumerate(row) if i != out] for row in given)
+            return table(names[:out] + names[out + 1 :], narrower, whole=whole)
+        least = least_of([name] for name in names)
     gap = 3 if sum(least) + 3 * (len(names) - 1) <= _columns() else 2
     widths = _shared(natural, least, _columns() - gap * (len(names) - 1))
     result = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, collapse_padding=gap == 2)

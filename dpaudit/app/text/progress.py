@@ -5,11 +5,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Self
-
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
-from rich.progress import Progress as Bar
+from typing import Any, Self
 
 from dpaudit.app.text.streams import note, printable
 
@@ -31,8 +27,12 @@ class Progress:
         self._kept: int | None = None
         self._begun = self._said = time.monotonic()
         self._tenth = -1
-        self._bar: Bar | None = None
+        self._bar: Any = None  # rich's, which is slow to import
         if sys.stderr.isatty():
+            from rich.console import Console
+            from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+            from rich.progress import Progress as Bar
+
             detail = TextColumn("{task.fields[detail]}", markup=False)
             name = TextColumn("{task.description}", markup=False)
             columns = (MofNCompleteColumn(), name, BarColumn(), TimeRemainingColumn(), detail)
@@ -81,6 +81,9 @@ def progress_on(path: Path) -> Iterator[Callable[[int], None] | None]:
     if size < LONG or not sys.stderr.isatty():
         yield None
         return
+    from rich.console import Console
+    from rich.progress import Progress as Bar
+
     with Bar(console=Console(stderr=True, markup=False), transient=True) as bars:
         bar = bars.add_task(printable(path.name), total=size)
         yield lambda read: bars.advance(bar, read)

@@ -1,5 +1,6 @@
 """How an accounting, an audit and a ledger read as text."""
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -13,15 +14,19 @@ from dpaudit.claims.guarantees import RDP, AnyGuarantee, ApproxDP, figures
 from dpaudit.ledger.releases import Release
 from dpaudit.mechanisms import AnyMechanism
 
+_STEP = re.compile(r"_([0-9]+)\b")  # of a label: the number of a step
+_REPEATED = 3
+
 
 def accounting_table(accounting: Accounting) -> list[RenderableType]:
     """Every release with its mechanism, sensitivity, claimed and computed cost; and the total.
 
-    Of very many, those whose labels differ in a number alone share a row; those that fail have their own.
+    Steps whose labels differ in a number alone, and nothing else in any column, share a row; of very many
+    releases, all whose labels differ so. Those of many that fail have rows of their own.
     """
     overview, notes = accounting.overview, []
     if overview.total <= MOST_ROWS:
-        rows = [_account_row(release) for release in accounting.releases]
+        rows = _repeated_once([_account_row(release) for release in accounting.releases])
     else:
         groups = overview.groups[:MOST_ROWS]
         failing = not_proved(accounting)[:MOST_ROWS]
@@ -42,7 +47,30 @@ def accounting_table(accounting: Accounting) -> list[RenderableType]:
     elif accounting.bounds:
         rows.append(["total", "", "", "", bound_figure(accounting.bounds[0]), ""])
     columns = ("release", "mechanism", "sensitivity", "claimed", "computed", "verdict")
-    return [table(columns, rows, whole=("claimed", "computed", "verdict")), *map(line, notes)]
+    return [
+        table(columns, rows, whole=("claimed", "computed", "verdict"), spare="sensitivity"),
+        *map(line, notes),
+    ]
+
+
+def _repeated_once(rows: list[list[object]]) -> list[list[object]]:
+    """The rows, but where three or more differ only in one step's number: once, with range and count."""
+    steps: dict[tuple[str, ...], list[tuple[int, int]]] = {}
+    for at, (label, *rest) in enumerate(rows):
+        found = _STEP.findall(str(label))
+        if len(set(found)) == 1:
+            pattern = _STEP.sub("_#", str(label))
+            steps.setdefault((pattern, *map(str, rest)), []).append((at, int(found[0])))
+    shown = dict(enumerate(rows))
+    for (pattern, *_), places in steps.items():
+        numbers = sorted(number for _, number in places)
+        if len(places) >= _REPEATED and numbers == list(range(numbers[0], numbers[-1] + 1)):
+            first, *others = [at for at, _ in places]
+            span = f"_{numbers[0]}..{numbers[-1]}"
+            shown[first] = [f"{pattern.replace('_#', span)} ({len(numbers)})", *rows[first][1:]]
+            for at in others:
+                del shown[at]
+    return list(shown.values())
 
 
 def bound_words(accounting: Accounting) -> list[str]:

@@ -51,8 +51,8 @@ def show_zoo(*, trials: int, seed: int, confidence: float, output_format: str) -
 
 def _wrong(rows: Sequence[ZooRow], trials: int) -> list[str]:
     """Which verdicts are not right, and what that says."""
-    missed = ", ".join(row.name for row in rows if not row.right and not row.specimen.innocent)
-    blamed = ", ".join(row.name for row in rows if not row.right and row.specimen.innocent)
+    missed = ", ".join(row.name for row in rows if not row.right and not row.specimen.correct)
+    blamed = ", ".join(row.name for row in rows if not row.right and row.specimen.correct)
     why = f"What tells may be too rare for so few runs: --trials {ENOUGH_TRIALS} refuted every one"
     if trials >= ENOUGH_TRIALS:
         why = "That many runs refuted every one when this was written: an auditor has lost power"
@@ -84,7 +84,7 @@ def _json(row: ZooRow) -> dict[str, Any]:
         "source": row.specimen.source,
         "epsilon_claimed": row.specimen.guarantee.epsilon,
         "delta": row.specimen.delta,
-        "innocent": row.specimen.innocent,
+        "correct": row.specimen.correct,
         # Infinities have no place in JSON.
         "epsilon_truth": truth if math.isfinite(truth) else None,
         "refuted": row.refuted,

@@ -73,6 +73,11 @@ Exits 0 if the claim is proved and not refuted, 1 if not.
     help="Makes the noise repeatable; do not publish the output then. Also the audit's seed (default 0).",
 )
 @claim_options.statement_option
+@click.option(
+    "--second-opinion",
+    is_flag=True,
+    help="Also state what dp-accounting computes for the same releases; it changes no verdict.",
+)
 @click.option("--strict", is_flag=True, help="Exit 4 if the audit is inconclusive.")
 @output_format_option
 @traceback_option
@@ -92,6 +97,7 @@ def certify(
     budget_mu: float | None,
     seed: int | None,
     statement: Statement,
+    second_opinion: bool,
     strict: bool,
     output_format: str,
 ) -> None:
@@ -124,6 +130,7 @@ def certify(
             budget=claim_options.stated_budget(budget_rho, budget_mu, claim),
             rigour=rigour,
             statement=statement,
+            opinion=second_opinion,
             path=None if folder is None else folder / LEDGER,
             command=ctx.meta.get(COMMAND, f"dpaudit certify {target}"),
             step=functools.partial(foreign_code, target),
@@ -136,16 +143,21 @@ def certify(
         note(f"nothing to check: {reason}")
         ctx.exit(EXIT_NOTHING)
     certificate = found.certificate
-    files = "nothing was written; -o DIR keeps ledger, certificate and output"
     if folder is not None:
-        files = _files(folder, text[0], certificate)
-
+        certificate.write(folder / CERTIFICATE)
     utility = targets.utility_of(chosen, found.run.output)
     if output_format == "json":
         print_json({**certificate.to_json(), "utility": utility})
+    else:
+        print_text(*certificate_page(found, utility), line())
+    # Drawing the page takes longer than all the rest: whoever waits for the verdict has it by now.
+    files = "nothing was written; -o DIR keeps ledger, certificate and output"
+    if folder is not None:
+        files = _files(folder, text[0], certificate)
+    if output_format == "json":
         note(files)
     else:
-        print_text(*certificate_page(found, utility), line(), unwrapped(files))
+        print_text(unwrapped(files))
     if not certificate.all_proved or certificate.experiment is Experiment.REFUTED:
         ctx.exit(EXIT_NOT_PROVED)
     if strict and certificate.experiment is Experiment.INCONCLUSIVE:
@@ -153,18 +165,12 @@ def certify(
 
 
 def _files(folder: Path, text: str | NoJSON, certificate: Certificate) -> str:
-    """Write all but the ledger; say where everything is, and whether the output may go further."""
-    certificate.write(folder / CERTIFICATE)
+    """Write page and output; say where everything is, and whether the output may go further."""
     replace_file(folder / REPORT, report_text(certificate).encode())
     lines = [f"written: {folder / name}" for name in (LEDGER, CERTIFICATE, REPORT)]
     if isinstance(text, str):
         replace_file(folder / OUTPUT, text.encode())
-        reasons = {
-            "its noise came from a known seed": not certificate.publishable,
-            "its claim is not proved": not certificate.all_proved,
-            "an audit refuted what its ledger says": certificate.experiment is Experiment.REFUTED,
-        }
-        against = "; ".join(reason for reason, holds in reasons.items() if holds)
+        against = "; ".join(certificate.against_publishing)
         lines.append(f"written: {folder / OUTPUT}" + (f" (do not publish it: {against})" if against else ""))
     else:
         lines.append(f"not written: {folder / OUTPUT}: {text}, which cannot be written as JSON")

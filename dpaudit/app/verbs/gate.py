@@ -9,7 +9,7 @@ import click
 
 from dpaudit.app.gate.audit_plan import Profile
 from dpaudit.app.gate.checks import run_gate
-from dpaudit.app.gate.configuration import ConfigurationError, read_configuration
+from dpaudit.app.gate.configuration import read_configuration
 from dpaudit.app.gate.formats import FORMATS, markdown, text
 from dpaudit.app.gate.report import Finding, Place, Report
 from dpaudit.app.options.claim_options import SEED
@@ -45,6 +45,7 @@ def _parse_reports(
 Examples:
   dpaudit gate
   dpaudit gate --output-format github --report sarif=dpaudit.sarif
+  dpaudit gate --base origin/main
   dpaudit gate --profile nightly --strict
 
 `dpaudit init` writes a first configuration; docs/gate.md has all keys.
@@ -67,6 +68,11 @@ Exits 0 if every check passes, 1 if a finding is left that no waiver covers,
     default="pr",
     show_default=True,
     help="pr: minutes, always the same seeds. nightly: longer, a fresh seed each time.",
+)
+@click.option(
+    "--base",
+    metavar="REF",
+    help="Judge by the rules of the merge base with REF: what this change loosens, removes or waives fails.",
 )
 @click.option("--seed", type=SEED, help="Root seed of all audits, in place of the profile's.")
 @click.option(
@@ -93,6 +99,7 @@ def gate(
     *,
     config: Path,
     profile: Profile,
+    base: str | None,
     seed: int | None,
     output_format: str,
     reports: list[tuple[str, Path]],
@@ -102,7 +109,7 @@ def gate(
     """Judge every target and ledger that pyproject.toml names, and hold it against the policy."""
     root = _root()
     summary = _summary_file() if output_format == "github" else None
-    report = _judged(config, root, {"profile": profile, "seed": seed, "strict": strict})
+    report = _judged(config, root, {"profile": profile, "seed": seed, "strict": strict, "base": base})
     for kind, path in reports:
         replace_file(path, FORMATS[kind](report).encode())
     if output_format == "text":
@@ -123,12 +130,12 @@ def _judged(config: Path, root: Path, options: dict[str, Any]) -> Report:
     """The report; a configuration that cannot be followed is its only finding."""
     try:
         configuration = read_configuration(config)
-    except ConfigurationError as error:
+        with contextlib.chdir(configuration.path.parent):
+            return run_gate(configuration, root=root, **options)
+    except UsageError as error:
         note(f"error: {error}")
-        finding = Finding("input", "", str(error), Place.of(config, error.line, root))
+        finding = Finding("input", "", str(error), Place.of(config, getattr(error, "line", 1), root))
         return Report(options["profile"], None, (), (finding,), options["strict"])
-    with contextlib.chdir(configuration.path.parent):
-        return run_gate(configuration, root=root, **options)
 
 
 def _root() -> Path:

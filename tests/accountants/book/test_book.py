@@ -3,7 +3,6 @@ from __future__ import annotations
 import signal
 import sqlite3
 import subprocess
-import sys
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -283,14 +282,14 @@ with Book(sys.argv[1]) as book:
 """
 
 
-def _started(code: str, *arguments: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-c", code, *arguments]
+def _started(python: list[str], code: str, *arguments: str) -> subprocess.Popen[str]:
+    command = [*python, "-c", code, *arguments]
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
 
-def test_no_two_processes_have_the_same_budget(address: str) -> None:
+def test_no_two_processes_have_the_same_budget(address: str, python: list[str]) -> None:
     with opened(address) as book:
-        workers = [_started(RESERVING, address) for _ in range(4)]
+        workers = [_started(python, RESERVING, address) for _ in range(4)]
         for worker in workers:
             assert worker.stdout is not None
             assert worker.stdout.readline() == "ready\n"
@@ -302,9 +301,9 @@ def test_no_two_processes_have_the_same_budget(address: str) -> None:
 
 
 @pytest.mark.parametrize(("at", "kept"), [("before the commit", 0), ("after the commit", 1)])
-def test_a_crash_loses_nothing_and_leaks_nothing(address: str, at: str, kept: int) -> None:
+def test_a_crash_loses_nothing_and_leaks_nothing(address: str, python: list[str], at: str, kept: int) -> None:
     with opened(address) as book:
-        worker = _started(DYING, address, at)
+        worker = _started(python, DYING, address, at)
         worker.communicate(timeout=120)
         assert worker.returncode == -signal.SIGKILL
         account = book.account("patients")

@@ -259,9 +259,9 @@ def test_a_failure_of_theirs_is_no_opinion_and_no_failure(monkeypatch: pytest.Mo
 
 
 def test_its_limits_take_seconds() -> None:
-    begun = time.perf_counter()
+    begun = time.process_time()  # what else the machine does is not counted
     assert opinion_of(ledger_of((SAMPLED, 10_000)), 1e-9).agrees is True
-    assert time.perf_counter() - begun < 20.0  # 2.5 s where nothing else runs
+    assert time.process_time() - begun < 20.0  # it takes about 2.5 s
 
 
 def test_whether_it_agrees_is_computed_and_half_an_opinion_is_none() -> None:

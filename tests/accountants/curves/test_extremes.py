@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from fractions import Fraction
+from functools import cache
 from typing import Any
 
 import mpmath
@@ -50,6 +51,7 @@ def gaussian(variance: Fraction) -> Exact:
     """Balle and Wang 2018, Theorem 8, at mu^2."""
     mp = mpmath.mp
 
+    @cache
     def delta(epsilon: Any) -> Any:
         mu = mp.sqrt(mp.mpf(variance.numerator) / variance.denominator)
         x, y = ((mp.mpf(epsilon) / mu + sign * mu / 2) / mp.sqrt(2) for sign in (-1, 1))

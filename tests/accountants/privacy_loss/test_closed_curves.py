@@ -62,7 +62,7 @@ def test_one_run_is_exact_in_both_orders(
     loss, delta = PrivacyLoss.compose([(term, 1)]), 10.0**-exponent
     lower, upper = loss.epsilon(delta)
     assert loss.method == "single"
-    with mp.workdps(700):
+    with mp.workdps(350):
         orders = [True, False]
         assert max(truth(term, upper, mixture_first=order) for order in orders) <= delta
         if lower > 0.0:

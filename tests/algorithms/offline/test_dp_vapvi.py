@@ -130,7 +130,7 @@ def test_the_papers_own_experiment_fails_its_premise_and_is_refuted(split: bool)
     assert not premise.holds
     assert premise.left**2 == pytest.approx(7.0)
     audit = replay(
-        algorithm, algorithm.worst_pairs(), claim=algorithm.claim, replays=20, extreme_outputs=False
+        algorithm, algorithm.worst_pairs(), claim=algorithm.claim, replays=8, extreme_outputs=False
     )
     assert audit.verdict is Experiment.REFUTED
     assert "p-value" in audit.refuted_by  # what is released tells more than is claimed, by its exact loss

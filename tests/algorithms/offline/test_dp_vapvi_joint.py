@@ -206,7 +206,7 @@ def test_close_features_reach_the_ledger_too(kind: str, horizon: int, split: boo
 
 @pytest.mark.parametrize("split", [False, True])
 @pytest.mark.parametrize("kind", [*EXACT, *CLOSE, *ALONE])
-@pytest.mark.parametrize("height", [1.0, 1e-4, 1e-5])
+@pytest.mark.parametrize("height", [1.0, pytest.param(1e-4, marks=pytest.mark.nightly), 1e-5])
 def test_no_pair_of_trajectories_moves_all_releases_by_more_than_the_ledger_says(
     kind: str, split: bool, height: float
 ) -> None:

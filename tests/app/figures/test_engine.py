@@ -28,7 +28,7 @@ main(prog_name="dpaudit")
 
 
 @pytest.mark.parametrize("workers", ["1", "2"])
-def test_interrupted_it_keeps_its_runs_and_goes_on(tmp_path: Path, workers: str) -> None:
+def test_interrupted_it_keeps_its_runs_and_goes_on(python: list[str], tmp_path: Path, workers: str) -> None:
     arguments = ["reproduce", FIGURE, "-o", "out", "--workers", workers]
     arguments += ["--episodes", "100", "--episodes", "200", "--runs"]
     stopped = subprocess.run(
@@ -46,8 +46,11 @@ def test_interrupted_it_keeps_its_runs_and_goes_on(tmp_path: Path, workers: str)
     # Going on, with fewer runs asked for, it finds those that were finished, whichever they were.
     with (tmp_path / "out" / f"{FIGURE}-runs.csv").open() as file:
         runs = 1 + max(int(cell["seed"]) for cell in csv.DictReader(file))
-    program = [sys.executable, "-c", "from dpaudit.app.main import main; main(prog_name='dpaudit')"]
     again = subprocess.run(
-        [*program, *arguments, str(runs)], cwd=tmp_path, capture_output=True, text=True, check=True
+        [*python, "-m", "dpaudit.app.main", *arguments, str(runs)],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
     )
     assert again.stderr.startswith(f"4 of {10 * runs} runs")

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import csv
+import json
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
@@ -37,21 +38,20 @@ def test_data_picture_and_page(dpaudit: Any, tmp_path: Path, figure: str, curves
     assert page.count("no: line 24 leaks") == (10 if figure == "wang-hegde-2019-figure-1" else 2)
     assert page.count("| PROVED |") == (5 if figure == "wang-hegde-2019-figure-1" else 8)
     assert page.count("| NOT_PROVED |") == (0 if figure == "wang-hegde-2019-figure-1" else 2)
-    again = dpaudit("reproduce", figure, *SMALL, "-o", tmp_path)
+    again = dpaudit("reproduce", figure, *SMALL, "-o", tmp_path, "--output-format", "json")
     assert again.stderr.splitlines() == [f"{2 * curves} of {2 * curves} runs"]
-    assert (tmp_path / f"{figure}.md").read_text() == page
-
-
-def test_json(answer: Any, tmp_path: Path) -> None:
-    status, found = answer("reproduce", "wang-hegde-2019-figure-2", *SMALL, "-o", tmp_path)
-    assert status == 0
-    assert (found["runs"], found["samples"], len(found["returns"])) == (2, 100, 12)
-    assert {s["published"] for s in found["sentences"]} == {
-        "limited sub-optimality",
-        "similar performance",
-        "it outperforms both",
-        "both do not improve over the training",
-    }
+    assert (tmp_path / f"{figure}.md").read_text().replace(" --output-format json", "") == page
+    assert again.exit_code == 0
+    found = json.loads(again.stdout)
+    assert (found["runs"], found["samples"]) == (2, 100)
+    if figure == "wang-hegde-2019-figure-2":
+        assert len(found["returns"]) == 12
+        assert {s["published"] for s in found["sentences"]} == {
+            "limited sub-optimality",
+            "similar performance",
+            "it outperforms both",
+            "both do not improve over the training",
+        }
 
 
 def test_too_few_samples_are_refused(dpaudit: Any, tmp_path: Path) -> None:

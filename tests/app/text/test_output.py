@@ -75,3 +75,40 @@ def test_a_confidence_below_1_is_never_printed_as_1_and_one_thing_is_not_several
         assert below == float(assured(below)) < 1.0
     assert counted(1, "canary", "canaries") == "1 canary"
     assert counted(0, "canary", "canaries") == "0 canaries"
+
+
+def test_steps_that_differ_in_nothing_but_their_number_share_a_row() -> None:
+    from dpaudit.app.text.tables import _repeated_once
+
+    def rows(numbers: list[int], odd: int | None = None) -> list[list[object]]:
+        return [[f"Lambda_{i}, phi3_{i}", "gaussian", "rho 2" if i == odd else "rho 1"] for i in numbers]
+
+    assert _repeated_once(rows([3, 2, 1])) == [["Lambda_1..3, phi3_1..3 (3)", "gaussian", "rho 1"]]
+    for apart in (rows([1, 2]), rows([1, 2, 4]), rows([1, 1, 2]), rows([1, 2, 3], odd=3)):
+        assert _repeated_once(apart) == apart
+    others: list[list[object]] = [
+        ["a_1, b_2", "x"],
+        ["a_2, b_3", "x"],
+        ["a_3, b_4", "x"],
+        ["v2", "x"],
+        ["v3", "x"],
+        ["v4", "x"],
+    ]
+    assert _repeated_once(others) == others
+
+
+@pytest.mark.parametrize("columns", [60, 78, 80, 100])
+def test_a_spare_column_is_left_out_before_a_word_is_broken(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], columns: int
+) -> None:
+    from dpaudit.app.text.output import print_text, table
+
+    monkeypatch.setenv("COLUMNS", str(columns))
+    row = ["Lambda_1..20, phi3_1..20", "gaussian sigma=5.40361", "1.09731 l2", "rho 0.0206186", "PROVED"]
+    print_text(
+        table(["release", "mechanism", "sensitivity", "claimed", "verdict"], [row], spare="sensitivity")
+    )
+    shown = capsys.readouterr().out
+    assert all(word in shown for text in (row[0], row[1], row[4]) for word in text.split())
+    assert ("sensitivity" in shown) == (columns > 60)
+    assert max(map(len, shown.splitlines())) <= columns

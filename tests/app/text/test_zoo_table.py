@@ -61,13 +61,13 @@ def test_one_wrong_verdict_is_exit_code_1_and_named(
     small_zoo.clear()
     small_zoo.update(chosen)
     assert shown("text") == 1
-    said = "correct, and refuted: " if small_zoo[name].innocent else "broken, and not refuted: "
+    said = "correct, and refuted: " if small_zoo[name].correct else "broken, and not refuted: "
     assert f"{said}{name}." in " ".join(capsys.readouterr().out.split())
 
 
 def test_the_whole_zoo_has_every_mechanism_and_an_algorithm() -> None:
     assert len(zoo_table.ZOO) == 14
-    assert {name for name, specimen in zoo_table.ZOO.items() if specimen.innocent} == {
+    assert {name for name, specimen in zoo_table.ZOO.items() if specimen.correct} == {
         *("sparse-vector-1", "sparse-vector-2", "laplace", "randomized-response", "own-variance"),
         *("discrete-laplace", "discrete-gaussian"),
     }

@@ -11,6 +11,7 @@ import pytest
 
 from dpaudit import Certificate, Ledger
 
+pytestmark = pytest.mark.usefixtures("undrawn")
 Mine = Callable[[str], str]
 
 
@@ -75,6 +76,28 @@ def test_an_attribute_claim_worst_pairs_and_utility_are_used(
     assert found["utility"]["norm"] > 0
     _, again = answer("certify", mine("frozen"), "--data", tmp_path / "data.npy", "--seed", 5)
     assert again["utility"] == found["utility"]
+
+
+@pytest.mark.parametrize(
+    ("name", "rho", "options", "reason"),
+    [
+        ("sums", 0.5, (), ""),
+        ("sums", 0.5, ("--seed", 1), "its noise came from a known seed"),
+        ("sums", 0.1, (), "its claim is not proved"),
+        ("unclipped", 0.5, (), "an audit refuted its claim or its ledger"),
+    ],
+)
+def test_only_a_proved_unrefuted_unseeded_run_may_be_published(
+    dpaudit: Any, mine: Mine, tmp_path: Path, name: str, rho: float, options: tuple[Any, ...], reason: str
+) -> None:
+    pair = ("--pair", mine("pair"), "--rho", rho)
+    result = dpaudit("certify", mine(name), *pair, *options, "-o", tmp_path / "out")
+    found = json.loads((tmp_path / "out" / "certificate.json").read_text())
+    page = dpaudit("report", tmp_path / "out" / "certificate.json", "--format", "md").stdout
+    assert found["publishable"] == (not reason)
+    assert (f"do not publish it: {reason}" in " ".join(result.stdout.split())) == bool(reason)
+    answer = next(line for line in page.splitlines() if "be published?" in line)
+    assert answer.endswith(f"no: {reason}" if reason else "yes") or reason in answer, answer
 
 
 def test_a_release_that_costs_more_than_claimed_for_it(dpaudit: Any, mine: Mine) -> None:
@@ -206,7 +229,7 @@ def test_the_output_is_kept_and_says_whether_it_may_go_further(
     assert "do not publish it: its noise came from a known seed" in dpaudit(*command, "--seed", 1).stdout
     assert "its claim is not proved" in dpaudit(*command, "--rho", 0.01).stdout
     leaky = dpaudit("certify", mine("leaky"), "--pair", mine("pair"), "--rho", 1, "-o", tmp_path / "out")
-    assert "an audit refuted what its ledger says" in leaky.stdout
+    assert "an audit refuted its claim or its ledger" in leaky.stdout
     opaque = dpaudit("certify", mine("opaque"), "--pair", mine("pair"), "--rho", 1, "-o", tmp_path / "out")
     assert "not written" in opaque.stdout
     assert "output is a builtins.generator" in opaque.stdout

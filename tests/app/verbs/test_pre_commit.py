@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -27,12 +28,12 @@ def command(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.fixture
-def repository(tmp_path: Path) -> Path:
+def repository(tmp_path: Path, python: list[str]) -> Path:
     """A repository whose configuration names the hook, with dpaudit as it is here."""
     (hook,) = yaml.safe_load(MANIFEST.read_text())
     program, _, verb = hook["entry"].partition(" ")
     assert (program, verb) == ("dpaudit", "verify")
-    hook |= {"language": "system", "entry": f"{sys.executable} -m dpaudit.app.main {verb}"}
+    hook |= {"language": "system", "entry": f"{shlex.join(python)} -m dpaudit.app.main {verb}"}
     config = {"repos": [{"repo": "local", "hooks": [hook]}]}
     (tmp_path / ".pre-commit-config.yaml").write_text(yaml.safe_dump(config))
     assert command(tmp_path, "git", "init", "-q").returncode == 0

@@ -129,7 +129,7 @@ def test_a_refutation_comes_first() -> None:
 
 def test_a_seeded_run_is_not_to_be_published() -> None:
     made = words(certificate(noise={"seeded": True}))
-    assert "**no: its noise can be subtracted**" in made
+    assert "**no: its noise came from a known seed**" in made
     assert "must not be published" in made
 
 

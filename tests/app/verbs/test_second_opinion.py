@@ -1,4 +1,4 @@
-"""`certify` asks dp-accounting for a second opinion, and shows it wherever the two disagree."""
+"""`certify` asks dp-accounting for a second opinion where it is wanted, and shows where the two disagree."""
 
 from __future__ import annotations
 
@@ -13,12 +13,21 @@ from dpaudit import L2, Certificate, Gaussian, Neighbouring, Release
 from dpaudit.accountants import accounting
 from dpaudit.accountants.composition.composition import compose
 
+pytestmark = pytest.mark.usefixtures("undrawn")
 Mine = Callable[[str], str]
 CLAIMS = [("--rho", 0.125), ("--mu", 0.5), ("--epsilon", 2.3, "--delta", 1e-6)]
 
 
 def certified(mine: Mine, *claim: object) -> tuple[object, ...]:
-    return ("certify", mine("sums"), "--pair", mine("pair"), "--unit", "row", *claim)
+    return ("certify", mine("sums"), "--pair", mine("pair"), "--unit", "row", "--second-opinion", *claim)
+
+
+def test_it_is_asked_only_where_it_is_wanted(dpaudit: Any, answer: Any, mine: Mine) -> None:
+    asked = certified(mine, "--rho", 0.125)
+    unasked = [option for option in asked if option != "--second-opinion"]
+    assert "second opinion" in dpaudit(*asked).stdout
+    assert "second opinion" not in dpaudit(*unasked).stdout
+    assert "second_opinion" not in answer(*unasked)[1]
 
 
 @pytest.mark.parametrize("claim", CLAIMS)

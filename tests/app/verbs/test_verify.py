@@ -328,3 +328,12 @@ def test_rigour_interval_of_poisson_samples(
     assert bound["accountant"] == "contour"
     assert bound["at_least"] <= bound["epsilon"] <= bound["at_least"] * (1 + 1e-12)
     assert answer(*asked, "--epsilon", epsilon * (1 - 1e-6))[0] == 1
+
+
+def test_gaussian_noise_under_a_claim_of_pure_dp_hints_at_delta(dpaudit: Any, ledger_file: Any) -> None:
+    path = ledger_file(0.5)
+    pure = dpaudit("verify", path, "--epsilon", 4.89)
+    assert pure.exit_code == 1
+    assert "add --delta to claim (epsilon, delta)-DP" in pure.stderr
+    for options in (["--epsilon", 4.89, "--delta", 1e-6], ["--epsilon", 1, "--delta", 1e-6], ["--rho", 0.1]):
+        assert "--delta" not in dpaudit("verify", path, *options).stderr

@@ -147,6 +147,21 @@ def test_torchs_global_generator_is_compared_too(monkeypatch: pytest.MonkeyPatch
     assert faulty.drawn == again.drawn == ("torch's global generator", "")
 
 
+class Library:
+    """What stands among the modules without being one, as cffi's libraries do: it has no names."""
+
+    __slots__ = ()
+    __class__ = property(lambda self: ModuleType)
+
+
+def test_what_only_says_that_it_is_a_module_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "library", Library())
+    monkeypatch.setitem(sys.modules, "missing", None)
+    watch = Watch(lambda data, curator: os.urandom(1))
+    run(watch, None)
+    assert watch.drawn is not None
+
+
 class FakeTorch(ModuleType):
     """A library with a state, in place of torch, which only some machines have."""
 
@@ -213,3 +228,16 @@ def test_the_watch_leaves_profilers_generators_and_functions_as_they_were() -> N
         profile = sys.getprofile()
         run(Watch(algorithm), None)
     assert any(name == "noticed" for _, _, name in pstats.Stats(profile_of).stats)
+
+
+def test_what_only_pretends_to_be_a_module_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compiled libraries put objects into `sys.modules` that have no names to replace."""
+
+    class Pretended:
+        __slots__ = ()
+        __class__ = ModuleType
+
+    monkeypatch.setitem(sys.modules, "pretended_module", Pretended())
+    with pytest.raises(AttributeError):
+        object.__getattribute__(sys.modules["pretended_module"], "__dict__")
+    assert replay(released, [PAIR], replays=1).findings == ()

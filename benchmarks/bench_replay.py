@@ -1,0 +1,57 @@
+"""What replay costs beside the algorithm: for every run, for every release, and to watch its randomness.
+
+The bars: 1 ms a run and 50 microseconds a release.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+import pytest
+from pytest_benchmark.fixture import BenchmarkFixture
+
+from dpaudit import L2, Curator, Gaussian, Pair, run
+from dpaudit.auditors.replay.replay import replay
+from dpaudit.auditors.replay.rng_tripwire import Watch
+
+#: Of the processor: the bars hold on a busy machine too.
+pytestmark = pytest.mark.benchmark(timer=time.process_time)
+
+PAIR = Pair(np.array([0.0, 0.0]), np.array([0.0, 1.0]))
+NOISE = Gaussian(sigma=1.0, sensitivity=L2(1.0))
+
+
+class Releases:
+    """An algorithm that does nothing but release one number, time and again; it counts its runs."""
+
+    runs = 0
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+    def __call__(self, data: Any, curator: Curator) -> Any:
+        Releases.runs += 1
+        for _ in range(self.number):
+            curator.release(data[1], NOISE, label="number")
+
+
+@pytest.mark.parametrize("releases", [1, 10, 100])
+def test_overhead(benchmark: BenchmarkFixture, releases: int) -> None:
+    before = Releases.runs
+    benchmark.pedantic(replay, args=(Releases(releases), [PAIR]), rounds=3)
+    seconds = benchmark.stats.stats.min * 3 / (Releases.runs - before)
+    benchmark.extra_info["microseconds a run"] = 1e6 * seconds
+    assert seconds < 1e-3 + 50e-6 * releases
+
+
+def calling(data: Any, curator: Curator) -> int:
+    """An algorithm that makes a million calls."""
+    del data, curator
+    return sum(map(lambda i: -i, range(1_000_000)))  # noqa: C417  (calls are what it is for)
+
+
+@pytest.mark.parametrize("algorithm", [calling, Watch(calling)], ids=["plain", "watched"])
+def test_watching_costs_the_same_whatever_is_called(benchmark: BenchmarkFixture, algorithm: Any) -> None:
+    benchmark.pedantic(run, args=(algorithm, None), rounds=5)

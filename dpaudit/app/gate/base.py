@@ -1,0 +1,272 @@
+"""The gate of the merge base: a change is judged by the rules that stood before it.
+
+What the working tree's configuration loosens, removes or waives compared with the merge base is a finding;
+what it tightens or adds counts. Exceptions are in `policy.allowed-changes` of the merge base.
+"""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from dpaudit.app.gate.audit_plan import Profile, effort_of, gate_confidence
+from dpaudit.app.gate.configuration import Configuration, parse_configuration
+from dpaudit.app.gate.report import Finding, Place
+from dpaudit.app.gate.settings import ClaimSettings, Gate, Target, Waiver
+from dpaudit.errors import UsageError
+from dpaudit.pipeline.recheck import LEDGER
+
+
+@dataclass(frozen=True)
+class Held:
+    """The gate to judge by.
+
+    `findings` are about what the change loosened; `baselines` are the merge base's certificates, as files, by
+    the paths that the configuration gives them.
+    """
+
+    gate: Gate
+    findings: tuple[Finding, ...] = ()
+    baselines: Mapping[str, Path] = field(default_factory=dict)
+
+
+def held_to_base(
+    configuration: Configuration,
+    reference: str,
+    *,
+    profile: Profile,
+    scratch: Path,
+    at: Callable[..., Place],
+) -> Held:
+    """The gate of the working tree, with every loosened value as it is at the merge base with `reference`.
+
+    Args:
+        configuration: the working tree's.
+        reference: a branch, tag or commit.
+        profile: whose efforts are compared.
+        scratch: an empty folder, into which the baselines of the merge base are written.
+        at: the place of a key of the working tree's configuration.
+
+    Raises:
+        UsageError: there is no repository, no such reference or no merge base.
+        ConfigurationError: the configuration of the merge base cannot be followed.
+    """
+    folder, name = configuration.path.parent, configuration.path.name
+    commit = _merge_base(folder, reference)
+    working = configuration.gate or Gate()
+    content = _file_at(folder, commit, name)
+    if content is None:
+        return Held(working)
+    base = parse_configuration(folder / f"{name} at {commit[:12]}", content).gate
+    if base is None:
+        return Held(working)
+    comparison = _Comparison(base, working, profile, at)
+    gate = comparison.held()
+    checks = (*gate.targets.values(), *gate.ledgers.values())
+    paths = {check.baseline for check in checks if check.baseline is not None}
+    found = {path: file for path in paths if (file := _baseline_at(folder, commit, path, scratch))}
+    return Held(gate, tuple(comparison.findings), found)
+
+
+def _larger(before: Any, after: Any) -> bool:
+    return before is not None and (after is None or isinstance(after, str) or before < after)
+
+
+def _delta_larger(before: Any, after: Any) -> bool:
+    return isinstance(before, str) or _larger(before, after)
+
+
+def _smaller(before: Any, after: Any) -> bool:
+    return before is not None and (after is None or after < before)
+
+
+def _wider(before: Any, after: Any) -> bool:
+    return before is not None and (after is None or not set(after) <= set(before))
+
+
+def _dropped(before: bool, after: bool) -> bool:
+    return before and not after
+
+
+def _taken_up(before: bool, after: bool) -> bool:
+    return after and not before
+
+
+def _removed_or_changed(before: Any, _after: Any) -> bool:
+    return before is not None
+
+
+def _chosen(_before: Any, after: Any) -> bool:
+    return bool(after != "fresh")
+
+
+def _changed(_before: Any, _after: Any) -> bool:
+    return True
+
+
+def _claim_looser(before: ClaimSettings | None, after: ClaimSettings | None) -> bool:
+    """Whether a claim is no longer at least as strong; claims of different kinds are not compared."""
+    if before is None or after is None:
+        return True
+    numbers = {"epsilon", "delta", "rho", "mu"}
+    same_kind = all((getattr(before, n) is None) == (getattr(after, n) is None) for n in numbers)
+    weaker = any(_larger(getattr(before, n), getattr(after, n)) for n in numbers)
+    return not same_kind or weaker or before.model_dump(exclude=numbers) != after.model_dump(exclude=numbers)
+
+
+#: Whether a key's new value, which differs from the old one, asks for less. What `_changed` compares may ask
+#: for less, and is judged as it is now.
+_POLICY: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
+    "max_epsilon": _larger,
+    "delta_at_most": _delta_larger,
+    "allowed_samplers": _wider,
+    "fail_on_increase": _dropped,
+    "allowed_changes": _wider,
+}
+_CHECK: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
+    "claim": _claim_looser,
+    "n": _smaller,
+    "baseline": _removed_or_changed,
+    "allow_unhashed": _taken_up,
+    **dict.fromkeys(("ledger", "target", "data", "pair", "parameters", "users"), _changed),
+    "budget_rho": _larger,
+    "budget_mu": _larger,
+}
+_EFFORT: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
+    "method": _removed_or_changed,
+    "trials": _smaller,
+    "time_limit": _smaller,
+    "seed": _chosen,
+}
+
+
+class _Comparison:
+    """Compares the working gate with its base, key by key, and keeps the stricter of the two."""
+
+    def __init__(self, base: Gate, working: Gate, profile: Profile, at: Callable[..., Place]) -> None:
+        self._base, self._working, self._profile, self._at = base, working, profile, at
+        self._allowed = set(base.policy.allowed_changes)
+        self.findings: list[Finding] = []
+
+    def held(self) -> Gate:
+        """The working gate, with the base's value of each key that was loosened."""
+        base, working = self._base, self._working
+        kept: dict[str, Any] = {
+            "policy": self._table(base.policy, working.policy, _POLICY, ("policy",)),
+            "targets": self._checks("targets", base.targets, working.targets),
+            "ledgers": self._checks("ledgers", base.ledgers, working.ledgers),
+            "waivers": [waiver for i, waiver in enumerate(working.waivers) if self._stands(i, waiver)],
+        }
+        before, after = gate_confidence(base, self._profile), gate_confidence(working, self._profile)
+        if before < after and not self._loosened(("audit", "confidence"), before, after, "confidence"):
+            profile = getattr(working.profile, self._profile).model_copy(update={"confidence": before})
+            kept["profile"] = working.profile.model_copy(update={self._profile: profile})
+        return working.model_copy(update=kept)
+
+    def _checks(self, kind: str, base: Mapping[str, Any], working: Mapping[str, Any]) -> dict[str, Any]:
+        held = dict(working)
+        for name, old in base.items():
+            new = working.get(name)
+            if new is None:
+                message = f"[tool.dpaudit.{kind}] has {name} at the merge base, and no longer here"
+                self._finds("target-removed", name, message, (kind,), check=name)
+                continue
+            held[name] = self._table(old, new, _CHECK, (kind, name), check=name)
+            if isinstance(old, Target):
+                before = effort_of(self._base, self._profile, old.audit)
+                after = effort_of(self._working, self._profile, new.audit)
+                effort = self._table(before, after, _EFFORT, (kind, name, "audit"), check=name)
+                held[name] = held[name].model_copy(update={"audit": effort})
+        return held
+
+    def _table(
+        self,
+        old: Any,
+        new: Any,
+        looser: Mapping[str, Callable[[Any, Any], bool]],
+        key: tuple[str, ...],
+        *,
+        check: str = "",
+    ) -> Any:
+        """One table, with the base's value of each key that is loosened."""
+        kept: dict[str, Any] = {}
+        for name in looser.keys() & type(old).model_fields.keys():
+            before, after = getattr(old, name), getattr(new, name)
+            if before == after or not looser[name](before, after):
+                continue
+            allowed = self._loosened((*key, name.replace("_", "-")), before, after, check)
+            if not allowed and looser[name] is not _changed:
+                kept[name] = before
+        return new.model_copy(update=kept)
+
+    def _loosened(self, key: tuple[str, ...], before: Any, after: Any, check: str) -> bool:
+        message = f"{'.'.join(key)} is {_shown(before)} at the merge base, and {_shown(after)} here"
+        return self._finds("policy-loosened", check or key[-1], message, key, check=check)
+
+    def _stands(self, position: int, waiver: Waiver) -> bool:
+        """Whether a waiver counts: the base has it, until the same day or later, or allows new ones."""
+        known = {(old.check, old.finding): old.expires for old in self._base.waivers}
+        until = known.get((waiver.check, waiver.finding))
+        if until is not None and waiver.expires <= until:
+            return True
+        before = "the merge base has none" if until is None else f"at the merge base it ends on {until}"
+        message = f"a waiver of {waiver.finding} until {waiver.expires}; {before}"
+        return self._finds("waiver-added", waiver.check, message, ("waivers", position), check=waiver.check)
+
+    def _finds(self, rule: str, name: str, message: str, key: tuple[str | int, ...], *, check: str) -> bool:
+        """Note a change, and return whether the base allows it: by its rule, or by rule and name."""
+        allowed = not self._allowed.isdisjoint({rule, f"{rule}:{name}"})
+        words = f"{message}; allowed by allowed-changes at the merge base" if allowed else message
+        shown = "allowed-change" if allowed else rule
+        self.findings.append(Finding(shown, check, words, self._at(*key)))
+        return allowed
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, ClaimSettings):
+        return str({name: str(part) for name, part in value if part is not None})
+    return "not set" if value is None else str(value)
+
+
+def _baseline_at(folder: Path, commit: str, path: str, scratch: Path) -> Path | None:
+    """A certificate of the merge base with the ledger beside it, as files; None where it has none there."""
+    content = _file_at(folder, commit, path)
+    if content is None:
+        return None
+    own = scratch / str(len(list(scratch.iterdir())))
+    own.mkdir()
+    (own / Path(path).name).write_bytes(content)
+    ledger = _file_at(folder, commit, str(Path(path).with_name(LEDGER)))
+    if ledger is not None:
+        (own / LEDGER).write_bytes(ledger)
+    return own / Path(path).name
+
+
+def _merge_base(folder: Path, reference: str) -> str:
+    """The commit from which the working tree and `reference` went apart."""
+    remedy = "fetch it with its history: `git fetch --unshallow`, or fetch-depth: 0 in actions/checkout"
+    commit = _git(folder, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{reference}^{{commit}}")
+    if commit is None:
+        what = f"no commit is called {reference!r} in the repository of {folder}"
+        raise UsageError(what, where="--base", remedy=remedy)
+    found = _git(folder, "merge-base", commit.decode().strip(), "HEAD")
+    if found is None:
+        raise UsageError(f"{reference!r} and HEAD have no common commit", where="--base", remedy=remedy)
+    return found.decode().strip()
+
+
+def _file_at(folder: Path, commit: str, path: str) -> bytes | None:
+    """The content of a file, given from `folder`, at a commit; None where it has none."""
+    return _git(folder, "cat-file", "blob", f"{commit}:./{os.path.relpath(folder / path, folder)}")
+
+
+def _git(folder: Path, *arguments: str) -> bytes | None:
+    """What git prints; None where it fails."""
+    program = shutil.which("git")
+    if program is None:
+        raise UsageError("git is not installed", where="--base", remedy="install it, or leave --base out")
+    done = subprocess.run([program, "-C", str(folder), *arguments], capture_output=True, check=False)  # noqa: S603  (no shell)
+    return done.stdout if done.returncode == 0 else None

@@ -1,0 +1,114 @@
+"""Mechanisms with the largest and smallest parameters: a sound figure, or one of the project's errors."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import pytest
+
+from dpaudit import (
+    GDP,
+    L1,
+    L2,
+    RDP,
+    RKHS,
+    ZCDP,
+    ApproxDP,
+    Claim,
+    DiscreteGaussian,
+    DiscreteLaplace,
+    Exponential,
+    ExponentialKernel,
+    Frobenius,
+    Gaussian,
+    GaussianProcess,
+    Header,
+    Laplace,
+    Ledger,
+    OpaqueApproxDP,
+    OpaquePureDP,
+    OpaqueZCDP,
+    PoissonSampled,
+    PureDP,
+    RandomizedResponse,
+    Release,
+    SmoothGaussian,
+    SymmetricGaussian,
+    TreeAggregation,
+    account,
+)
+from dpaudit.accountants.privacy_loss import (
+    PrivacyLoss,
+    SampledGaussianTerm,
+    SampledLaplaceTerm,
+)
+from dpaudit.errors import DpauditError
+
+RATES = (1e-300, 1e-290, 1e-41, 1e-3, 1.0 - 1e-16)
+
+
+@pytest.mark.parametrize("term", [SampledGaussianTerm, SampledLaplaceTerm])
+@pytest.mark.parametrize(
+    ("parameter", "rate"), [(1.0, 1e-300), (1e-300, 1e-290), (1e-20, 1e-300), (400.0, 1e-41)]
+)
+@pytest.mark.parametrize("count", [2, 10**12])
+def test_runs_that_hardly_ever_draw_a_unit_have_a_sound_delta(
+    term: Any, rate: float, parameter: float, count: int
+) -> None:
+    several = PrivacyLoss.compose([(term(parameter, rate), count)])
+    one = PrivacyLoss.compose([(term(parameter, rate), 1)])
+    for epsilon in (0.0, 1.0, 1e6):
+        found = several.delta(epsilon)
+        assert found.lower <= found.upper <= count * 1e-36
+        assert found.upper >= one.delta(epsilon).lower
+    assert several.epsilon(1e-6).upper == 0.0
+
+
+SIZES = (1e-300, 1e-20, 1.0, 1e20, 1e300)
+MECHANISMS: list[Any] = [
+    *(Gaussian(sigma=s, sensitivity=L2(v)) for s, v in itertools.product(SIZES, SIZES)),
+    *(Laplace(scale=s, sensitivity=L1(v)) for s, v in itertools.product(SIZES, SIZES)),
+    *(DiscreteGaussian(sigma=s, sensitivity=L2(v)) for s, v in itertools.product(SIZES, (1.0, 2.0**60))),
+    *(DiscreteLaplace(scale=s, sensitivity=L1(v)) for s, v in itertools.product(SIZES, (1.0, 2.0**60))),
+    *(SymmetricGaussian(dimension=3, sigma=s, sensitivity=Frobenius(1.0)) for s in SIZES),
+    *(TreeAggregation(sigma=s, sensitivity=L2(1.0), steps=n) for s in SIZES for n in (1, 10**9)),
+    *(GaussianProcess(sigma=s, sensitivity=RKHS(1.0), kernel=ExponentialKernel(beta=1.0)) for s in SIZES),
+    *(RandomizedResponse(epsilon=e, categories=k) for e in SIZES for k in (2, 10**15)),
+    *(Exponential(epsilon=e) for e in SIZES),
+    *(OpaquePureDP(epsilon=e, justification="x") for e in SIZES),
+    *(OpaqueZCDP(rho=e, justification="x") for e in SIZES),
+    *(OpaqueApproxDP(epsilon=e, delta=d, justification="x") for e in SIZES for d in (1e-300, 1.0 - 2.0**-53)),
+    *(
+        SmoothGaussian(alpha=a, beta=b, dimension=n, epsilon=1.0, delta=1e-6)
+        for a, b, n in itertools.product((1e-300, 1.0, 1e300), (1e-300, 0.01, 1e300), (1, 10**15))
+    ),
+    *(
+        PoissonSampled(rate=rate, mechanism=noise)
+        for rate in RATES
+        for s in SIZES
+        for noise in (Gaussian(sigma=s, sensitivity=L2(1.0)), Laplace(scale=s, sensitivity=L1(1.0)))
+    ),
+]
+CLAIMS = [ZCDP(rho=1.0), GDP(mu=1.0), PureDP(epsilon=1.0), ApproxDP(epsilon=1.0, delta=1e-6)]
+CLAIMS.append(RDP(alpha=2.0, epsilon=1.0))
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_only_the_projects_own_errors_come_out(mechanism: Any) -> None:
+    relations = ("add-or-remove-one", "replace-one") if mechanism.kind == "poisson-sampled" else ("zero-out",)
+    for guarantee, relation, count in itertools.product(CLAIMS, relations, (1, 10**12)):
+        header = {"algorithm": "a", "unit": "row", "neighbouring": relation, "trust_model": "central"}
+        ledger = Ledger(Header.model_validate({**header, "claim": Claim(guarantee)}))
+        ledger.append(Release(label="r", mechanism=mechanism, count=count))
+        ledger.finish()
+        try:
+            found = account(ledger)
+        except DpauditError:
+            continue
+        assert all(figure >= 0.0 for bound in found.bounds for figure in [_leading(bound)])
+
+
+def _leading(bound: Any) -> float:
+    found = bound.row()
+    return next(float(found[name]) for name in ("rho", "mu", "epsilon") if name in found)

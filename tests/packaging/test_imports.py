@@ -1,0 +1,87 @@
+"""What people do many times a day does not wait for libraries that it does not need."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from dpaudit import L2, ZCDP, Claim, Gaussian, Header, Ledger, Neighbouring, Release
+
+#: No everyday command computes with these; each takes longer to import than a small ledger to verify.
+SLOW = {"altair", "cloudpickle", "dp_accounting", "flint", "gymnasium", "jinja2", "joblib", "matplotlib"} | {
+    *("minari", "pandas", "pyarrow", "scipy.stats", "sklearn", "sqlite3", "torch", "vl_convert")
+}
+#: What a ledger of Gaussian noise is verified without.
+SCIPY = {"scipy.fft", "scipy.integrate", "scipy.linalg", "scipy.optimize", "scipy.sparse", "scipy.special"}
+COMMAND = """import json, sys
+from dpaudit.app.main import main
+try:
+    main(sys.argv[1:], prog_name="dpaudit")
+finally:
+    print(json.dumps(sorted(sys.modules)), file=sys.stderr)
+"""
+
+
+def loaded(program: str, *arguments: object) -> set[str]:
+    """The modules in an interpreter of its own after a program that ends well."""
+    done = subprocess.run(
+        [sys.executable, "-c", program, *map(str, arguments)],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    found = set(json.loads(done.stderr.splitlines()[-1]))
+    return found | {name.partition(".")[0] for name in found}
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Path:
+    """A file of two releases."""
+    claim = Claim(ZCDP(rho=1.0), unit="row")
+    header = Header(algorithm="sums", unit="row", neighbouring=Neighbouring.REPLACE_ONE, claim=claim)
+    made = Ledger(header)
+    for name in ("a", "b"):
+        made.append(Release(label=name, mechanism=Gaussian(sigma=2.0, sensitivity=L2(1.0))))
+    made.finish()
+    return made.write(tmp_path / "ledger.jsonl")
+
+
+def test_the_package_by_itself_loads_nothing() -> None:
+    found = loaded("import dpaudit, json, sys; print(json.dumps(sorted(sys.modules)), file=sys.stderr)")
+    assert "dpaudit" in found
+    assert not {one for one in found if one.startswith("dpaudit.")}
+    assert found.isdisjoint({"click", "numpy", "pydantic", "rich", "scipy", *SLOW})
+
+
+def test_help_loads_no_library_that_computes() -> None:
+    assert loaded(COMMAND, "--help").isdisjoint({"numpy", "pydantic", "rich", "scipy", *SLOW})
+
+
+def test_verify_of_two_releases(ledger: Path) -> None:
+    found = loaded(COMMAND, "verify", ledger)
+    assert "dpaudit.accountants.accounting" in found
+    assert found.isdisjoint(SLOW | SCIPY)
+
+
+@pytest.mark.parametrize(
+    "command", ["convert --rho 0.5 --delta 1e-6", "calibrate gaussian --epsilon 1 --delta 1e-6"]
+)
+def test_convert_and_calibrate(command: str) -> None:
+    assert loaded(COMMAND, *command.split()).isdisjoint(SLOW)
+
+
+def test_certify(tmp_path: Path) -> None:
+    assert loaded(COMMAND, "certify", "dp-apvi").isdisjoint(SLOW)
+    with_page = loaded(COMMAND, "certify", "dp-apvi", "-o", tmp_path)
+    assert with_page.isdisjoint(SLOW - {"jinja2", "vl_convert", "altair", "pandas"})
+
+
+def test_the_second_opinion_loads_what_gives_it() -> None:
+    """The check itself: a library that is used is found."""
+    assert {"dp_accounting", "scipy.stats"} <= loaded(COMMAND, "certify", "dp-apvi", "--second-opinion")
