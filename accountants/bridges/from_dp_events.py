@@ -186,16 +186,25 @@ def _sampled(event: Any, relation: NeighboringRelation, moves: float, where: str
     if not kept or rate == 0:
         return None
     if len(kept) == 1 and kept[0][1] == 1 and isinstance(kept[0][0], Gaussian | Laplace):
-        return PoissonSampled(rate=rate, mechanism=kept[0][0])
+        return _on_a_sample(rate, kept[0][0], relation, moves)
     gaussian = [(one, count) for one, count in kept if isinstance(one, Gaussian)]
     if len(gaussian) == len(kept):
         # Gaussian noise on one and the same sample adds up as mu^2 (Dong, Roth, Su 2022, Corollary 3.3).
         square = sum(((Fraction(moves) / Fraction(one.sigma)) ** 2 * n for one, n in gaussian), Fraction(0))
         together = Gaussian(sigma=1.0, sensitivity=L2(sqrt_up(square)))
-        return PoissonSampled(rate=rate, mechanism=together)
+        return _on_a_sample(rate, together, relation, moves)
     why = "only Gaussian noise, or one Laplace release, on a sample is known here"
     remedy = "state its guarantee as an opaque release, with a justification"
     raise _no_mechanism(event, where, why, remedy)
+
+
+def _on_a_sample(
+    rate: float, noise: Gaussian | Laplace, relation: NeighboringRelation, moves: float
+) -> PoissonSampled:
+    """Under replace-one a unit's part is at most half as long as the largest change, of two opposite ones."""
+    opposite = relation.name == "REPLACE_ONE" and moves == 2.0
+    own = 0.5 * noise.sensitivity.value if opposite and isinstance(noise, Gaussian) else None
+    return PoissonSampled(rate=rate, mechanism=noise, contribution=own)
 
 
 def _tree(event: Any, relation: NeighboringRelation, moves: float, place: str) -> AnyMechanism:

@@ -456,3 +456,19 @@ def test_dp_accounting_is_loaded_only_when_it_is_asked() -> None:
         "assert 'dp_accounting' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_sample_under_replace_one_carries_the_bound_on_one_record() -> None:
+    """dp-accounting's records are one unit long: half of the largest change. Scales of `whole` say less."""
+    event = dp_event.PoissonSampledDpEvent(0.2, dp_event.GaussianDpEvent(0.5))
+    (release,) = from_dp_event(event, REPLACE).releases
+    assert release.mechanism == PoissonSampled(
+        rate=0.2, mechanism=Gaussian(sigma=0.5, sensitivity=L2(2.0)), contribution=1.0
+    )
+    composition = Composition(Neighbouring.REPLACE_ONE)
+    for _ in range(3):
+        composition.add(release)
+    assert bounds(composition, ApproxDP(epsilon=0.0, delta=0.15))[0].guarantee.epsilon < 1.54
+    (other,) = from_dp_event(event, REPLACE, whole=True).releases
+    assert isinstance(other.mechanism, PoissonSampled)
+    assert other.mechanism.contribution is None
