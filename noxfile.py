@@ -67,9 +67,11 @@ def docs(session: nox.Session) -> None:
 
 @nox.session
 def bench(session: nox.Session) -> None:
-    """How long things take: benchmarks/bench_*.py."""
+    """How long things take; runs are kept in .benchmarks: `-- --benchmark-compare` shows the last one."""
     session.install("-e", ".[bench]")
-    session.run("pytest", "benchmarks", "-o", "python_files=bench_*.py", *session.posargs)
+    files = ("benchmarks", "-o", "python_files=bench_*.py", "--benchmark-autosave")
+    session.run("pytest", *files, *session.posargs)
+    session.run("python", "benchmarks/everyday.py", "--check")
 
 
 @nox.session

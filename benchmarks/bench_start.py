@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import subprocess
+import importlib
 import sys
+from pathlib import Path
+from typing import Any
 
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
-HELP = "from dpaudit.app.main import main; main(['--help'])"
+sys.path.insert(0, str(Path(__file__).parent))
+everyday: Any = importlib.import_module("everyday")
 
 
-@pytest.mark.parametrize("statement", ["pass", "import dpaudit", HELP])
-def test_fresh_interpreter(benchmark: BenchmarkFixture, statement: str) -> None:
-    benchmark.pedantic(
-        subprocess.run,
-        args=([sys.executable, "-c", statement],),
-        kwargs={"check": True, "stdout": subprocess.DEVNULL},
-        rounds=5,
-    )
+@pytest.mark.parametrize("name", ["import scipy.stats", *everyday.COMMANDS])
+def test_fresh_interpreter(benchmark: BenchmarkFixture, name: str, tmp_path: Path) -> None:
+    benchmark.pedantic(everyday.commands(tmp_path)[name], rounds=5, warmup_rounds=1)

@@ -121,7 +121,9 @@ def main() -> int:
     if given.output == "-":
         sys.stdout.write(text)
     else:
-        Path(given.output).write_text(text, encoding="utf-8")
+        page, heading = Path(given.output), "\n## Everyday speed\n"  # a section that everyday.py writes
+        kept = page.read_text(encoding="utf-8").partition(heading)[2] if page.exists() else ""
+        page.write_text(text + (heading + kept if kept else ""), encoding="utf-8")
     return 1 if missed else 0
 
 

@@ -3,8 +3,8 @@
 A test that starts a program pays a second for the imports of numpy, scipy and dpaudit before the program does
 anything. ``python -IS preloaded_python.py run SOCKET`` takes the arguments that Python itself takes (``-c``,
 ``-m`` or a file) and has the same streams, working directory, environment and exit status. It does not pass
-signals on, and Python's own variables, such as PYTHONHASHSEED, are those of the server: what tests signals or
-the interpreter's start must use `sys.executable`.
+signals on, and of Python's own variables it follows PYTHONPATH and PYTHONWARNINGS=ignore alone: what tests
+signals or the interpreter's start must use `sys.executable`.
 """
 
 from __future__ import annotations
@@ -97,8 +97,8 @@ def become(arguments: list[str], environment: dict[str, str]) -> None:
     after = os.environ.get("PYTHONPATH", "")
     own, new = ([path for path in value.split(os.pathsep) if path] for value in (before, after))
     sys.path[:] = [*new, *(path for path in sys.path[1:] if path not in own)]
-    for option in filter(None, os.environ.get("PYTHONWARNINGS", "").split(",")):
-        warnings.simplefilter(option)  # type: ignore[arg-type]
+    if os.environ.get("PYTHONWARNINGS") == "ignore":
+        warnings.simplefilter("ignore")
     # Another copy of dpaudit is imported anew, and pytest rewrites what it imports itself.
     if after.partition(os.pathsep)[0] != before.partition(os.pathsep)[0] or arguments[:2] == ["-m", "pytest"]:
         for name in [name for name in sys.modules if name.partition(".")[0] == "dpaudit"]:

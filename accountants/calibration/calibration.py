@@ -11,12 +11,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import assert_never
 
-import scipy
-
 from dpaudit.accountants.calibration.check import Opinion, Terms, approximate, opinion, opinion_of_rho
 from dpaudit.accountants.closed_forms.conversions import zcdp_delta, zcdp_epsilon
 from dpaudit.accountants.closed_forms.ranges import positive
 from dpaudit.accountants.closed_forms.rounding import down, sqrt_down, sqrt_up, up
+from dpaudit.accountants.closed_forms.search import root
 from dpaudit.accountants.composition.composition import Composition, compose, compose_ledger
 from dpaudit.accountants.composition.costs import mu_squared, pure_epsilon, rho
 from dpaudit.accountants.pairs.dominating_pairs import loss_terms
@@ -185,8 +184,7 @@ def _smallest(
     while high - low > 0.5:
         middle = 0.5 * (low + high)
         low, high = (middle, high) if at(middle) > 0.0 else (low, middle)
-    root = scipy.optimize.brentq(at, low, high, xtol=resolution, rtol=4.0 * 2.0**-52)
-    factor, step = math.exp2(root), 0.25 * resolution
+    factor, step = math.exp2(root(at, low, high, resolution)), 0.25 * resolution
     while excess(factor) > 0.0:
         factor, step = factor * (1.0 + step), 2.0 * step
     return factor

@@ -6,13 +6,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import assert_never
 
-import scipy
-
 from dpaudit.accountants.bridges.dp_accounting_check import METHOD, Runs, enclose
 from dpaudit.accountants.closed_forms.conversions import rdp_epsilon, response_delta
 from dpaudit.accountants.closed_forms.gaussian import gaussian_delta
 from dpaudit.accountants.closed_forms.rounding import up
-from dpaudit.accountants.interval.interval import enclose_delta
+from dpaudit.accountants.closed_forms.search import minimum
 from dpaudit.accountants.pairs.dominating_pairs import loss_terms, renyi_terms
 from dpaudit.accountants.privacy_loss import GaussianTerm, PrivacyLoss, Term
 from dpaudit.accountants.privacy_loss.contour.planning import total_cumulant
@@ -79,9 +77,8 @@ def opinion_of_rho(rho: float, target: ApproxDP) -> Opinion:
         alpha = 1.0 + math.exp(log_t)
         return rdp_epsilon(alpha, up(Fraction(rho) * Fraction(alpha)), target.delta)
 
-    least = scipy.optimize.minimize_scalar
-    found = least(epsilon, bounds=(-30.0, 30.0), method="bounded", options={"xatol": 1e-9})
-    guarantee = ApproxDP(epsilon=epsilon(float(found.x)), delta=target.delta)
+    least = epsilon(minimum(epsilon, -30.0, 30.0, 1e-9))
+    guarantee = ApproxDP(epsilon=least, delta=target.delta)
     return Opinion("renyi", guarantee, guarantee.epsilon <= target.epsilon, proves=True)
 
 
@@ -118,6 +115,8 @@ def _by_dp_accounting(runs: Runs, neighbouring: Neighbouring, target: ApproxDP) 
 
 
 def _by_balls(terms: Terms, target: ApproxDP) -> Opinion:
+    from dpaudit.accountants.interval.interval import enclose_delta
+
     lower, upper, _ = enclose_delta(terms, target.epsilon)
     agrees, proves = upper <= target.delta * (1.0 + _RESOLVED), upper <= target.delta
     if not agrees and lower <= target.delta:

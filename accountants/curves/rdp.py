@@ -20,13 +20,11 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-import numpy as np
-import scipy
-
 from dpaudit.accountants.closed_forms import conversions
 from dpaudit.accountants.closed_forms.columns import Cost, gaussian_log_moment, laplace_log_moment
 from dpaudit.accountants.closed_forms.conversions import ROUNDING
 from dpaudit.accountants.closed_forms.ranges import above_one, nonnegative, probability
+from dpaudit.accountants.closed_forms.search import minimum
 from dpaudit.accountants.composition.composition import Composition
 from dpaudit.accountants.composition.costs import pure_epsilon
 from dpaudit.accountants.pairs.moments import LogMoment, failure_cost, log_moment
@@ -170,10 +168,8 @@ def _least(function: Callable[[float], float]) -> float:
         value = function(float(log_t))
         return value if math.isfinite(value) else _WALL * (4.0 * _EXTREME + log_t)
 
-    with np.errstate(over="ignore", invalid="ignore"):  # there steps by parabolas become golden sections
-        least = scipy.optimize.minimize_scalar
-        found = least(rising, bounds=_bracket(function), method="bounded", options={"xatol": 2e-6})
-    return float(found.fun) if found.fun < _WALL else math.inf
+    least = rising(minimum(rising, *_bracket(function), absolute=2e-6))
+    return least if least < _WALL else math.inf
 
 
 def _bracket(function: Callable[[float], float]) -> tuple[float, float]:

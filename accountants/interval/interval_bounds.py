@@ -5,11 +5,10 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Any, assert_never
 
-import scipy
-
 from dpaudit.accountants.accounting import Accounted, accounted
 from dpaudit.accountants.closed_forms.ranges import representable
 from dpaudit.accountants.closed_forms.rounding import sqrt_up, up
+from dpaudit.accountants.closed_forms.search import minimum
 from dpaudit.accountants.composition.composition import Composition, compose
 from dpaudit.accountants.composition.costs import mu_squared, pure_epsilon
 from dpaudit.accountants.curves.implied import held
@@ -96,10 +95,9 @@ def enclosed_zcdp_epsilon(rho: float, delta: float) -> float:
         log = math.log if number is float else (lambda x: x.log())
         return number(rho) * (1 + t) - (log(number(delta)) + log(1 + t)) / t - log(1 + 1 / t)
 
-    least = scipy.optimize.minimize_scalar
-    found = least(lambda log_t: at(log_t, float), bounds=(-30.0, 30.0), method="bounded")
+    best = minimum(lambda log_t: at(log_t, float), -30.0, 30.0, 1e-5)
     with flint().ctx.workprec(192):
-        return max(0.0, upper_end(at(float(found.x), ball)))
+        return max(0.0, upper_end(at(best, ball)))
 
 
 def _approximate(composition: Composition, delta: float) -> Bound:

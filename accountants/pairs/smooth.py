@@ -30,11 +30,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-import scipy
 
 from dpaudit.accountants.closed_forms.conversions import ROUNDING
 from dpaudit.accountants.closed_forms.gaussian import gaussian_log_delta
 from dpaudit.accountants.closed_forms.ranges import nonnegative, positive, probability
+from dpaudit.accountants.closed_forms.search import root
 from dpaudit.accountants.privacy_loss.contour.contour import lay
 from dpaudit.accountants.privacy_loss.contour.factors import UNIT, Along, Cumulant, Vector
 from dpaudit.accountants.privacy_loss.contour.planning import chernoff_constant, saddle_for_epsilon
@@ -132,7 +132,7 @@ def smooth_alpha(epsilon: float, delta: float, dimension: int, beta: float) -> f
             raise CannotBound(what, where="beta", remedy=remedy)
     while excess(low) <= 0.0 and low > -13.0:
         low -= 2.0
-    log_alpha = float(scipy.optimize.brentq(excess, low, high, xtol=1e-9)) if low > -13.0 else low
+    log_alpha = root(excess, low, high, 1e-9) if low > -13.0 else low
     step = 1e-8
     while True:  # the search looked at one pair; what is returned is verified over all
         alpha = math.exp(log_alpha)

@@ -5,8 +5,8 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
 import numpy as np
-import scipy
 
+from dpaudit.accountants.closed_forms.search import minimum, root
 from dpaudit.accountants.privacy_loss.contour import planning
 from dpaudit.accountants.privacy_loss.contour.contour import Contour, CurvePoint, lay
 from dpaudit.accountants.privacy_loss.contour.factors import UNIT, Factor
@@ -82,12 +82,12 @@ def _least(function: Callable[[float], float], start: float) -> float:
     """The least value found near a positive number; each value is a bound, so that any will do."""
 
     def at(log_c: float) -> float:
-        value = function(math.exp(max(-80.0, min(80.0, log_c))))
+        with np.errstate(over="ignore", invalid="ignore"):
+            value = function(math.exp(max(-80.0, min(80.0, log_c))))
         return value if math.isfinite(value) else 1e300
 
-    with np.errstate(over="ignore", invalid="ignore"):
-        brackets = (math.log(start), math.log(start) + 0.1)
-        return float(scipy.optimize.minimize_scalar(at, bracket=brackets, options={"xtol": 1e-6}).fun)
+    middle = math.log(start)
+    return at(minimum(at, middle - 3.0, middle + 3.0, 1e-6))
 
 
 def curve_epsilon(line: HasCurve, log_delta: float, highest: float) -> Bracket:
@@ -104,8 +104,7 @@ def curve_epsilon(line: HasCurve, log_delta: float, highest: float) -> Bracket:
             top = min(highest, 2.0 * top)
         # Bisection reaches the least doubles in some thousand steps.
         missed = excess(top) >= 0.0
-        root = scipy.optimize.brentq
-        guess = top if missed else root(excess, 0.0, top, xtol=1e-300, rtol=1e-13, maxiter=4000)
+        guess = top if missed else root(excess, 0.0, top, 1e-300, 1e-13)
     lower, upper = verified(line, guess, log_delta)
     return Bracket(lower, min(upper, highest))
 

@@ -68,12 +68,8 @@ class Runs:
             result = run(algorithm, data, noise=noise, transcript=transcript, **options)
         except Exception as error:  # noqa: BLE001  (an error on one side only is a finding, whatever it is)
             return Recording(None, transcript, error)
-        try:
-            # An algorithm may hand out the same object again, changed, from its next run.
-            output = copy.deepcopy(result.output)
-        except Exception:  # noqa: BLE001  (what cannot be copied is compared as it is)
-            output = result.output
-        return Recording(output, transcript, held=result.output)
+        # Copied: an algorithm may hand out the same object again, changed, from its next run.
+        return Recording(fresh(result.output), transcript, held=result.output)
 
     def replay(self, data: Any, recorded: Recording) -> Recording:
         """Run with every release forced to return what was recorded."""
@@ -155,12 +151,12 @@ class Runs:
         return None
 
 
-def fresh(algorithm: Callable[[Any, Curator], Any]) -> Callable[[Any, Curator], Any]:
-    """A copy of an algorithm, without what it may have kept from a run; itself, if it cannot be copied."""
+def fresh(value: Any) -> Any:
+    """A copy of an algorithm, without what it keeps from a run, or of an output; itself, if it has none."""
     try:
-        return copy.deepcopy(algorithm)
+        return copy.deepcopy(value)
     except Exception:  # noqa: BLE001  (whatever an object's own copying raises)
-        return algorithm
+        return value
 
 
 def repeat_difference(recorded: Recording, again: Recording) -> str | None:

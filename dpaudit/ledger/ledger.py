@@ -34,7 +34,7 @@ class Ledger(LedgerFacts):
         #: All releases as a tuple, made when it is asked for and kept until the next release.
         self._tuple: tuple[Release, ...] | None = None
         self._sink = sink
-        self._put(canonical_bytes(header.to_json()))
+        self._put(header.to_json())
 
     @property
     def releases(self) -> tuple[Release, ...]:
@@ -44,12 +44,7 @@ class Ledger(LedgerFacts):
         return self._tuple
 
     def __iter__(self) -> Iterator[Release]:
-        """The releases so far; of a ledger with a sink, they need never be in memory together.
-
-        Raises:
-            LedgerTampered: the sink's file is no longer the one that was written; other errors are those of
-                `read`.
-        """
+        """The releases so far; raises as `read`, and `LedgerTampered` if the sink's file was replaced."""
         if self._sink is not None and self._tuple is None:
             return self._read_back(self._sink)
         return iter(self.releases)
@@ -59,7 +54,7 @@ class Ledger(LedgerFacts):
         if self.complete:
             late, where = f"release {release.label!r} after the end of the ledger", self.place
             raise RecordAfterFooter(late, where=where, remedy="start a new run for a new release")
-        self._put(release.canonical())
+        self._put(release.to_json())
         self.number += 1
         if self._sink is None:
             self._releases.append(release)
@@ -68,7 +63,7 @@ class Ledger(LedgerFacts):
     def finish(self) -> None:
         """Write the footer. A ledger without it is readable, never certifiable."""
         if not self.complete:
-            self._put(canonical_bytes(self._footer()))
+            self._put(self._footer())
             if self._sink is not None:
                 self._sink.finish()
             self.complete = True
@@ -80,11 +75,11 @@ class Ledger(LedgerFacts):
 
     def lines(self) -> Iterator[bytes]:
         """The file's lines, each ending in a newline."""
-        header, footer = (canonical_bytes(record) for record in (self.header.to_json(), self._footer()))
-        releases = (release.canonical() for release in self)
+        releases = (release.to_json() for release in self)
+        footer = [self._footer()] if self.complete else []
         previous = ""
-        for canonical in chain([header], releases, [footer] if self.complete else []):
-            line, previous = self._line(previous, canonical)
+        for record in chain([self.header.to_json()], releases, footer):
+            line, previous = self._encoded(previous, record)
             yield line
 
     def write(self, path: str | Path) -> Path:
@@ -114,18 +109,18 @@ class Ledger(LedgerFacts):
             for line in stream:
                 yield line if isinstance(line, Release) else line.release()
             if stream.hash != self._hash:
-                what, where = "the file is not the one that this run wrote", str(sink.file_path)
-                why = "it was changed, or another run wrote to the same path"
-                raise LedgerTampered(what, where=where, why=why, remedy="give every run a path of its own")
+                what, why = "not the file that this run wrote", "another run wrote to the same path"
+                remedy = "give every run a path of its own"
+                raise LedgerTampered(what, where=str(sink.file_path), why=why, remedy=remedy)
 
     def _footer(self) -> dict[str, Any]:
         return {"record": "footer", "releases": self.number}
 
-    def _put(self, canonical: bytes) -> None:
-        line, digest = self._line(self._hash, canonical)
+    def _put(self, record: dict[str, Any]) -> None:
+        line, digest = self._encoded(self._hash, record)
         if self._sink is not None:
             self._sink.write(line)
         self._hash = digest
 
-    def _line(self, previous: str, canonical: bytes) -> tuple[bytes, str]:
-        return encode(previous, canonical) if self.hashed else (canonical + b"\n", "")
+    def _encoded(self, previous: str, record: dict[str, Any]) -> tuple[bytes, str]:
+        return encode(previous, record) if self.hashed else (canonical_bytes(record) + b"\n", "")

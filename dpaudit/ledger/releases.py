@@ -1,14 +1,11 @@
 """One line of the ledger: a noisy release, its mechanism and its place in the composition."""
 
-import functools
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
-from dpaudit.claims.guarantees import AnyGuarantee, Guarantee
-from dpaudit.ledger.header import canonical_bytes
-from dpaudit.ledger.numbers import canonical_json
-from dpaudit.mechanisms import AnyMechanism, Mechanism
+from dpaudit.claims.guarantees import Guarantee
+from dpaudit.mechanisms import Mechanism
 from dpaudit.models import Count, Model
 
 
@@ -42,23 +39,3 @@ class Release(Model):
     def to_json(self) -> dict[str, Any]:
         """The ledger's record of this release, without its hash."""
         return {"record": "release", **super().to_json()}
-
-    def canonical(self) -> bytes:
-        """The record's canonical JSON; raises `InvalidParameter` as `canonical_bytes`."""
-        try:
-            before, after = _around_label(self.mechanism, self.count, self.partition, self.claimed)
-            return before + canonical_json(self.label) + after
-        except (ValueError, TypeError, RecursionError):  # no JSON, or not hashable: the long way decides
-            return canonical_bytes(self.to_json())
-
-
-@functools.lru_cache(maxsize=1024, typed=True)
-def _around_label(
-    mechanism: AnyMechanism, count: int, partition: Partition | None, claimed: AnyGuarantee | None
-) -> tuple[bytes, bytes]:
-    """What stands in a record before and after its label: in many releases of a run, all but the label."""
-    release = Release(label="label", mechanism=mechanism, count=count, partition=partition, claimed=claimed)
-    record = release.to_json()
-    before = canonical_json({name: value for name, value in record.items() if name < "label"})
-    after = canonical_json({name: value for name, value in record.items() if name > "label"})
-    return before[:-1] + b',"label":', b"," + after[1:]

@@ -99,7 +99,7 @@ def test_a_file_that_another_run_wrote_is_not_taken_for_this_runs(tmp_path: Path
         return ledger
 
     first, second, third = written(RELEASE, RELEASE), written(OTHER), written(OTHER)
-    with pytest.raises(LedgerTampered, match="not the one that this run wrote"):
+    with pytest.raises(LedgerTampered, match="not the file that this run wrote"):
         list(first)
     # The same run again leaves the same file.
     assert second.releases == third.releases == (OTHER,)

@@ -147,21 +147,6 @@ def test_torchs_global_generator_is_compared_too(monkeypatch: pytest.MonkeyPatch
     assert faulty.drawn == again.drawn == ("torch's global generator", "")
 
 
-class Library:
-    """What stands among the modules without being one, as cffi's libraries do: it has no names."""
-
-    __slots__ = ()
-    __class__ = property(lambda self: ModuleType)
-
-
-def test_what_only_says_that_it_is_a_module_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "library", Library())
-    monkeypatch.setitem(sys.modules, "missing", None)
-    watch = Watch(lambda data, curator: os.urandom(1))
-    run(watch, None)
-    assert watch.drawn is not None
-
-
 class FakeTorch(ModuleType):
     """A library with a state, in place of torch, which only some machines have."""
 

@@ -1,0 +1,248 @@
+"""Everyday speed, as ratios: `python benchmarks/everyday.py [--write | --check] [--growth]`.
+
+Commands are compared with `import scipy.stats` in a fresh interpreter, parts with operations of numpy or json
+on as many numbers. What is compared takes turns in the same run, and the least of several rounds counts, in
+seconds of CPU, so that a busy machine changes a ratio little.
+
+--write puts the ratios into docs/benchmarks.md. --check exits with 1 if a ratio has grown by half over the
+one written there, after three more rounds for every ratio that seems to have. --growth writes
+docs/images/growth.svg: how time grows with trajectories, releases and recordings.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import json
+import math
+import os
+import re
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import dpaudit
+from dpaudit import L2, ZCDP, Claim, Curator, Gaussian, Pair
+from dpaudit.algorithms.environments.treatment import treatment_data
+from dpaudit.algorithms.offline.dp_apvi import DPAPVI
+
+ROOT = Path(__file__).parents[1]
+PAGE, PICTURE = ROOT / "docs" / "benchmarks.md", ROOT / "docs" / "images" / "growth.svg"
+HEADING = "\n## Everyday speed\n"
+ROUNDS, MORE, GROWN = 5, 3, 1.5
+LINES, REPLAYS, RELEASES = 10_000, 100, 20
+BASE = "import scipy.stats"
+FILE = "LEDGER"  # stands for the ledger of two releases
+MAIN = ("-m", "dpaudit.app.main")
+COMMANDS = {
+    "import dpaudit": ("-c", "import dpaudit"),
+    "dpaudit --help": (*MAIN, "--help"),
+    "dpaudit verify, two releases": (*MAIN, "verify", FILE),
+    "dpaudit calibrate gaussian": (*MAIN, "calibrate", "gaussian", "--epsilon", "1", "--delta", "1e-6"),
+    "dpaudit convert": (*MAIN, "convert", "--rho", "0.5", "--delta", "1e-6"),
+    "dpaudit certify dp-apvi": (*MAIN, "certify", "dp-apvi"),
+    "the same with -o: files and report": (*MAIN, "certify", "dp-apvi", "-o", "OUT"),
+}
+CLAIM = Claim(ZCDP(rho=1e6), unit="row", neighbouring="replace-one")
+NOISE = Gaussian(sigma=2.0, sensitivity=L2(2.0))
+
+
+def sums(data: np.ndarray, curator: Curator, number: int = RELEASES) -> Any:
+    """As many releases of a vector as asked for."""
+    return [curator.release(data.sum(axis=0), NOISE, label=f"sum {i}") for i in range(number)]
+
+
+def ledger(path: Path, number: int) -> Path:
+    """A ledger file of so many releases."""
+    data = np.zeros((2, 1))
+    dpaudit.run(lambda data, curator: sums(data, curator, number), data, claim=CLAIM, path=path)
+    return path
+
+
+def cpu(work: Callable[[], object]) -> float:
+    """Seconds of CPU in this process and its finished children."""
+
+    def spent() -> float:
+        children = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return time.process_time() + children.ru_utime + children.ru_stime
+
+    begun = spent()
+    work()
+    return spent() - begun
+
+
+def least(works: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, float]:
+    """The least of several rounds, in which all take turns."""
+    best = dict.fromkeys(works, math.inf)
+    for _ in range(rounds):
+        for name, work in works.items():
+            best[name] = min(best[name], cpu(work))
+    return best
+
+
+def commands(folder: Path) -> dict[str, Callable[[], object]]:
+    """Each command in a fresh interpreter; compiled modules are kept, as in an installation."""
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    environment |= {"PYTHONPYCACHEPREFIX": str(folder / "compiled"), "OMP_NUM_THREADS": "1"}
+    stands_for = {FILE: str(ledger(folder / "two.jsonl", 2)), "OUT": str(folder / "out")}
+
+    def started(arguments: tuple[str, ...]) -> Callable[[], object]:
+        command = [sys.executable, *(stands_for.get(word, word) for word in arguments)]
+        quiet: Any = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        return lambda: subprocess.run(command, check=True, env=environment, cwd=folder, **quiet)
+
+    return {name: started(arguments) for name, arguments in {BASE: ("-c", BASE), **COMMANDS}.items()}
+
+
+def parts(folder: Path) -> dict[str, tuple[Callable[[], object], Callable[[], object], float]]:
+    """Name -> the work, what it is compared with, and the number of such comparisons in one unit of work."""
+    data, other = np.zeros((100, 1000)), np.zeros((100, 1000))
+    other[0, 0] = 1.0
+    generator, path = np.random.default_rng(0), ledger(folder / "long.jsonl", LINES)
+    text = path.read_text(encoding="utf-8").splitlines()
+    run = lambda: dpaudit.run(sums, data, claim=CLAIM, seed=0)  # noqa: E731
+
+    def numpy_alone() -> None:
+        for _ in range(RELEASES):
+            data.sum(axis=0) + generator.normal(scale=2.0, size=1000)
+
+    def replayed() -> None:
+        dpaudit.audit(sums, Pair(data, other), claim=CLAIM, trials=REPLAYS)
+
+    return {
+        "one release of 1,000 numbers, over their sum and noise in numpy": (run, numpy_alone, 1.0),
+        "one replayed run, over the run itself": (replayed, run, 2.0 * REPLAYS),
+        "verify of one line, over json.loads": (
+            lambda: dpaudit.verify(path),
+            lambda: [json.loads(line) for line in text],
+            1.0,
+        ),
+    }
+
+
+def measured(rounds: int, wanted: frozenset[str] | None = None) -> dict[str, float]:
+    """All ratios, or those that are wanted."""
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch)
+        starts = {k: v for k, v in commands(folder).items() if wanted is None or k in wanted or k == BASE}
+        least(starts, 1)  # compiles
+        best = least(starts, rounds)
+        ratios = {name: seconds / best[BASE] for name, seconds in best.items() if name != BASE}
+        for name, (work, unit, number) in parts(folder).items():
+            if wanted is None or name in wanted:
+                best = least({"work": work, "unit": unit}, rounds)
+                ratios[name] = best["work"] / best["unit"] / number
+    return ratios
+
+
+def written() -> dict[str, float]:
+    """The ratios in docs/benchmarks.md."""
+    rows = re.findall(r"^\| (.+?) \| ([0-9.]+) \|$", PAGE.read_text().partition(HEADING)[2], re.MULTILINE)
+    return {name: float(ratio) for name, ratio in rows}
+
+
+def section(ratios: Mapping[str, float], slopes: Mapping[str, float]) -> str:
+    """The section of the page."""
+    lines = [
+        HEADING.strip("\n"),
+        "",
+        "Seconds of CPU as ratios: commands over `import scipy.stats` in a fresh interpreter, parts over",
+        "what they name. Made by `python benchmarks/everyday.py --write --growth`; `.ci/run` fails where a",
+        "ratio has grown by half.",
+        "",
+        "| what | ratio |",
+        "|---|---|",
+        *(f"| {name} | {ratio:.3g} |" for name, ratio in ratios.items()),
+        "",
+    ]
+    if slopes:
+        steep = ", ".join(f"{slope:.2f} over {name}" for name, slope in slopes.items())
+        lines += [f"![Seconds over size, both on logarithmic axes](images/{PICTURE.name})", ""]
+        lines += [f"Slopes between the two largest sizes, 1 being proportional: {steep}.", ""]
+    return "\n".join(lines)
+
+
+def growth() -> dict[str, list[tuple[int, float]]]:
+    """Size and seconds of CPU, line by line."""
+    _, mdp = treatment_data()
+    behaviour = np.full(mdp.rewards.shape, 1.0 / mdp.rewards.shape[-1])
+    algorithm = DPAPVI(mdp.rewards)
+    found: dict[str, list[tuple[int, float]]] = {}
+
+    def point(name: str, size: int, work: Callable[[], object]) -> None:
+        found.setdefault(name, []).append((size, least({"": work}, 1 if size >= 10**5 else 3)[""]))
+
+    for size in (10**3, 10**4, 10**5, 10**6):
+        data = mdp.sample_trajectories(size, behaviour, np.random.default_rng(0))
+        point("certify: trajectories", size, functools.partial(dpaudit.certify, algorithm, data, pairs=()))
+    rows, other = np.zeros((2, 1)), np.array([[1.0], [0.0]])
+    for size in (10, 10**2, 10**3, 10**4, 10**5):
+        many = functools.partial(sums, number=size)
+        point("certify: releases", size, functools.partial(dpaudit.certify, many, rows, claim=CLAIM))
+    for size in (10, 10**2, 10**3):
+        audit = functools.partial(dpaudit.audit, sums, Pair(rows, other), claim=CLAIM, trials=size)
+        point("replay: recordings", size, audit)
+    return found
+
+
+def draw(found: Mapping[str, list[tuple[int, float]]]) -> None:
+    """The picture of how time grows."""
+    from dpaudit.app.report.chart import _CONFIG, COLOURS, svg
+
+    rows = [
+        {"what": what, "size": size, "seconds": seconds}
+        for what, line in found.items()
+        for size, seconds in line
+    ]
+    logarithmic = {"type": "quantitative", "scale": {"type": "log"}}
+    axes = {name: {"field": name, **logarithmic} for name in ("size", "seconds")}
+    colour = {"field": "what", "type": "nominal", "title": None, "scale": {"range": list(COLOURS)}}
+    encoding = {"x": axes["size"], "y": axes["seconds"], "color": colour}
+    mark = {"type": "line", "point": True}
+    picture = {"data": {"values": rows}, "mark": mark, "encoding": encoding, "width": 560, "height": 280}
+    PICTURE.write_text(svg({**picture, "config": _CONFIG}, "white") + "\n")
+
+
+def main() -> int:
+    """Measure, print, and write or check."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    for option in ("--write", "--check", "--growth"):
+        parser.add_argument(option, action="store_true")
+    asked = parser.parse_args()
+    ratios = measured(ROUNDS)
+    before = written() if asked.check else {}
+    for _ in range(MORE):
+        slow = frozenset(name for name, ratio in before.items() if ratios.get(name, 0.0) > GROWN * ratio)
+        if slow:
+            again = measured(MORE, slow)
+            ratios |= {name: min(ratios[name], again[name]) for name in slow}
+    for name, ratio in ratios.items():
+        was = f", was {before[name]:.3g}" if name in before else ""
+        print(f"{ratio:10.3g}  {name}{was}")  # noqa: T201
+    slopes: dict[str, float] = {}
+    if asked.growth:
+        found = growth()
+        draw(found)
+        for name, line in found.items():
+            (first, less), (last, more) = line[-2:]
+            slopes[name] = math.log(more / less) / math.log(last / first)
+            points = ", ".join(f"{size:g}: {seconds:.3g} s" for size, seconds in line)
+            print(f"slope {slopes[name]:.2f}  {name}  {points}")  # noqa: T201
+    if asked.write:
+        page = PAGE.read_text().partition(HEADING)[0].rstrip("\n")
+        PAGE.write_text(f"{page}\n\n{section(ratios, slopes)}")
+    grown = [name for name, ratio in before.items() if ratios.get(name, math.inf) > GROWN * ratio]
+    for name in grown:
+        print(f"slower than half over the committed ratio: {name}")  # noqa: T201
+    return 1 if grown else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
