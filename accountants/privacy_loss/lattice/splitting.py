@@ -25,7 +25,6 @@ reappears at the top, where it only adds.
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -48,7 +47,6 @@ MOST_RUNS, MOST_PARTS = 4096, 8  # more runs, or more kinds of runs, are left to
 FEW_RUNS = 64  # up to so many runs the lattice comes before the contour, which is longest there
 MOST_SHIFT = 100.0  # largest parameter of a release whose density the nodes resolve
 LEAST_LOG_DELTA = -400.0  # a smaller delta is left to the contour
-_LEVELS = 8  # how many different m stand for those of all runs
 Spectrum: TypeAlias = NDArray[np.complex128]
 _SIX, _THREE = np.polynomial.legendre.leggauss(6), np.polynomial.legendre.leggauss(3)
 
@@ -254,7 +252,7 @@ def _gained(laws: Sequence[_Law], transforms: Sequence[Spectrum], tilt: float) -
     """The transform of what splitting all runs adds to delta at most, tilted, and a bound on its entries."""
     total, most, left = np.zeros_like(transforms[0]), 0.0, sum(int(law.count) for law in laws)
     for law in laws:
-        more = np.exp(law.largest_gains(left, tilt) - law.cumulant(tilt))
+        more = np.exp(law.largest_gains(left - 1, tilt) - law.cumulant(tilt))
         runs = [each.count - (each is law) for each in laws]
         others = math.prod(one**count for one, count in zip(transforms, runs, strict=True))
         total, most = total + _transform(more, left - 1) * others, most + float(more.sum())
@@ -285,19 +283,11 @@ class _Law:
         peak = float(logs.max())
         return peak + math.log(float(np.exp(logs - peak).sum()))
 
-    def largest_gains(self, left: int, tilt: float) -> Vector:
-        """Log of the sum over all runs of g*, tilted: m is left - 1 for the first of them, and so on.
-
-        From cell first - left + 1 on; [points + 2 (left - 1)].
-        """
-        total, runs = np.zeros(len(self.gains) + 2 * (left - 1)), int(self.count)
-        ends = np.unique(np.linspace(0, runs, min(runs, _LEVELS) + 1).astype(np.intp)).tolist()
-        for start, end in itertools.pairwise(ends):
-            reach = left - 1 - start
-            total[start : len(total) - start] += (end - start) * _sliding_maximum(self.gains, reach)
+    def largest_gains(self, reach: int, tilt: float) -> Vector:
+        """Log of all runs' g* for m = `reach`, tilted, from cell first - reach on; [points + 2 reach]."""
         with np.errstate(divide="ignore"):
-            logs: Vector = np.log(total)
-        return logs + tilt * self.step * (self.first - left + 1 + np.arange(len(total)))
+            logs: Vector = np.log(self.count * _sliding_maximum(self.gains, reach))
+        return logs + tilt * self.step * (self.first - reach + np.arange(len(logs)))
 
 
 def _sliding_maximum(values: Vector, reach: int) -> Vector:
