@@ -25,7 +25,7 @@ from dpaudit.claims.sensitivity import L2
 from dpaudit.errors import CannotBound
 from dpaudit.ledger.ledger import Header, Ledger
 from dpaudit.ledger.releases import Release
-from dpaudit.mechanisms import AnyMechanism, Gaussian, OpaquePureDP, OpaqueZCDP, dominating
+from dpaudit.mechanisms import AnyMechanism, Gaussian, OpaquePureDP, OpaqueZCDP, PoissonSampled, dominating
 
 
 def account_in_intervals(ledger: Ledger, claim: Claim | None = None) -> Accounting:
@@ -130,7 +130,12 @@ def _renyi(composition: Composition, alpha: float) -> Bound:
 def _exposed(composition: Composition) -> list[list[tuple[Term, int]]]:
     """The pairs of what one unit can be exposed to, for every way to meet the parts of the splits."""
     relation = composition.sampling_relation
-    return [loss_terms(exposure.items(), relation) for exposure in composition.exposures()]
+
+    def enclosed(one: AnyMechanism) -> AnyMechanism:  # no ball encloses a sample in which a unit is replaced
+        return one.model_copy(update={"contribution": None}) if isinstance(one, PoissonSampled) else one
+
+    runs = ([(enclosed(one), n) for one, n in exposure.items()] for exposure in composition.exposures())
+    return [loss_terms(each, relation) for each in runs]
 
 
 def _of_budget(header: Header, wanted: AnyGuarantee) -> Bound:

@@ -67,15 +67,22 @@ def contour_epsilon(
 
 def chernoff_log_delta(factors: Sequence[Factor], epsilon: float) -> float:
     """Chernoff's bound on log delta at the best abscissa: what Renyi divergences of all orders say."""
-    start = planning.saddle_for_epsilon(factors, epsilon).c
-    return min(0.0, _least(lambda c: planning.chernoff(factors, c) - c * epsilon, start) + 1e-14)
+
+    def at(c: float) -> float:
+        constant = planning.chernoff(factors, c)
+        return constant - c * epsilon + 4.0 * UNIT * (abs(constant) + c * epsilon)
+
+    return min(0.0, _least(at, planning.saddle_for_epsilon(factors, epsilon).c))
 
 
 def chernoff_epsilon(factors: Sequence[Factor], log_delta: float) -> float:
     """The least epsilon by Chernoff's bound at any abscissa."""
-    start = planning.saddle_for_delta(factors, log_delta).c
-    found = _least(lambda c: (planning.chernoff(factors, c) - log_delta) / c, start)
-    return max(0.0, found * (1.0 + 1e-14))
+
+    def at(c: float) -> float:
+        constant = planning.chernoff(factors, c)
+        return (constant - log_delta + 8.0 * UNIT * (abs(constant) - log_delta)) / c
+
+    return max(0.0, _least(at, planning.saddle_for_delta(factors, log_delta).c))
 
 
 def _least(function: Callable[[float], float], start: float) -> float:

@@ -39,7 +39,9 @@ def replaced_point(loss: Vector, mu: float, rate: float) -> Vector:
     size = np.abs(loss)
     half = 0.5 * (1.0 - rate) * -np.expm1(-size)
     moved = rate * np.exp(-0.5 * (size + mu * mu))
-    return np.copysign((size + np.log((half + np.hypot(half, moved)) / rate) + 0.5 * mu * mu) / mu, loss)
+    with np.errstate(divide="ignore"):
+        x = (size + np.log((half + np.hypot(half, moved)) / rate) + 0.5 * mu * mu) / mu
+    return np.copysign(np.where(size > 0.0, x, 0.0), loss)
 
 
 class ReplacedGaussianFactor(SampledGaussianFactor):

@@ -12,10 +12,11 @@ from dp_accounting import NeighboringRelation
 from dp_accounting.pld import privacy_loss_distribution as theirs
 from scipy.stats import norm
 
-from dpaudit import L1, L2, Gaussian, Laplace, Neighbouring, Release
+from dpaudit import L1, L2, ApproxDP, Gaussian, Laplace, Neighbouring, Release
 from dpaudit.accountants.composition.composition import compose
 from dpaudit.accountants.curves.curves import LossProfile, pld_profile, rdp_profile
 from dpaudit.accountants.interval.interval import enclose_delta
+from dpaudit.accountants.interval.interval_bounds import interval_bound
 from dpaudit.accountants.pairs.dominating_pairs import losses
 from dpaudit.accountants.privacy_loss import (
     GaussianTerm,
@@ -186,3 +187,16 @@ def test_balls_and_laplace_noise_have_no_such_amplification() -> None:
     noise = Laplace(scale=1.0, sensitivity=L1(2.0))
     bounded, plain = (PoissonSampled(rate=0.1, mechanism=noise, contribution=c) for c in (1.0, None))
     assert losses(bounded, REPLACE) == losses(plain, REPLACE)
+
+
+def test_in_balls_a_ledger_keeps_the_noise_alone() -> None:
+    found = compose([Release(label="r", mechanism=mechanism(0.01, 1.0, 1.0), count=10)], REPLACE)
+    bound = interval_bound(found, ApproxDP(epsilon=1.0, delta=1e-6)).guarantee
+    unsampled = PrivacyLoss.compose([(GaussianTerm(2.0), 10)]).epsilon(1e-6)
+    assert isinstance(bound, ApproxDP)
+    assert bound.epsilon == pytest.approx(unsampled.upper, rel=1e-9)
+
+
+def test_very_different_parts_are_computed_without_a_warning() -> None:
+    lower, upper = PrivacyLoss.compose([(ReplacedGaussianTerm(60.0, 0.3), 2)]).epsilon(1e-6)
+    assert 0.0 < lower <= upper < 2.0 * 60.0**2
