@@ -100,17 +100,7 @@ class Accounted:
 def account(
     ledger: Ledger | LedgerStream, claim: Claim | None = None, *, most_rows: int | None = None
 ) -> Accounting:
-    """Bound a ledger on a claim's scale, in total and release by release.
-
-    The ledger may be whole or not, in memory or a stream of a file, which is read to its end. The claim left
-    out is the ledger's own; if there is none, bounds are given as zCDP. All releases are judged, and the
-    accounts of at most `most_rows` are kept, those that fail first.
-
-    Raises:
-        ClaimMismatch: the claim is about another unit, relation or trust model.
-        NotCertifiable: the noise in this ledger was never drawn, or replayed.
-        CannotBound, LedgerFormat, IntegrityError: no accountant can bound it, or its stream cannot be read.
-    """
+    """As `dpaudit.account` at the rigour ``float-pessimistic``: bounds in total and release by release."""
     return accounted(ledger, claim, most_rows=most_rows).accounting
 
 

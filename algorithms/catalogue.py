@@ -33,9 +33,8 @@ BUILTIN_DATA: Mapping[str, Callable[[], BuiltinData]] = {
 def _apvi_options(values: Values) -> dict[str, Any]:
     rho, epsilon = values.get("rho"), values.get("epsilon")
     if rho is not None and epsilon is not None:
-        raise UsageError(
-            "rho and epsilon at once", where="-P", remedy="rho for Gaussian noise, epsilon for Laplace noise"
-        )
+        remedy = "rho for Gaussian noise, epsilon for Laplace noise"
+        raise UsageError("rho and epsilon at once", where="-P", remedy=remedy)
     return {
         "guarantee": ZCDP(rho=1.0 if rho is None else rho) if epsilon is None else PureDP(epsilon=epsilon),
         "failure_probability": values["failure_probability"],

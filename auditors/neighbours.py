@@ -38,9 +38,7 @@ def table_pairs(
     if not -len(data) <= row < len(data):
         raise InvalidParameter(f"row {row} of {len(data)}", where="row", remedy="name a row of the table")
     row %= len(data)
-    low, high = (
-        np.broadcast_to(np.asarray(bound, dtype=np.float64), data.shape[1]) for bound in (lower, upper)
-    )
+    low, high = (np.broadcast_to(np.asarray(bound, dtype=float), data.shape[1]) for bound in (lower, upper))
     if not (np.isfinite(low).all() and np.isfinite(high).all() and (low < high).all()):
         what = "bounds that are not finite, or not the lower below the upper"
         remedy = "give the public range of each column as lower and upper"

@@ -53,19 +53,13 @@ def replayed_loss(
 
 @dataclass(frozen=True)
 class WorstPair:
-    """The result of a search: a pair to be tested on fresh trials, and the pair's coordinates.
-
-    Attributes:
-        value: the objective there: the largest of many noisy figures, so biased upwards, and not a bound.
-        evaluations: how many pairs were tried.
-        trial_seed: the root seed of the trials that the search used, which no test may use again.
-    """
+    """The result of a search: a pair to be tested on fresh trials, and the pair's coordinates."""
 
     pair: Pair
-    value: float
+    value: float  # the objective there: the largest of many noisy figures, so biased upwards, and not a bound
     point: Array
-    evaluations: int
-    trial_seed: int
+    evaluations: int  # how many pairs were tried
+    trial_seed: int  # the root seed of the trials that the search used, which no test may use again
 
 
 def search_worst_pair(
@@ -93,9 +87,8 @@ def search_worst_pair(
     if not bounds or not all(np.isfinite(pair).all() and pair[0] < pair[1] for pair in bounds):
         raise InvalidParameter(f"bounds {bounds}", where="search_worst_pair", remedy="give (least, greatest)")
     if generations < 1 or population < 1:
-        raise InvalidParameter(
-            f"{generations} generations of {population}", where="search_worst_pair", remedy="give 1 or more"
-        )
+        what = f"{generations} generations of {population}"
+        raise InvalidParameter(what, where="search_worst_pair", remedy="give 1 or more")
     sequence = np.random.SeedSequence(require_seed(seed), spawn_key=(0x5EA7C4,))
     trial_seed = int(sequence.generate_state(1, np.uint64)[0])
     tried = 0

@@ -81,9 +81,7 @@ class Account:
         """Every reservation as it stands now."""
         notes = {event.reservation: event.note for event in reversed(self.events)}
         latest = {event.reservation: event for event in self.events}
-        return tuple(
-            Entry(name, _STATES[event.action], event.cost, notes[name]) for name, event in latest.items()
-        )
+        return tuple(Entry(name, _STATES[e.action], e.cost, notes[name]) for name, e in latest.items())
 
     @property
     def committed(self) -> Budget:
@@ -169,16 +167,13 @@ def require_words(words: str, what: str, *, where: str, empty: bool = False) -> 
     Raises `UsageError`: no words, or control characters, or bytes that are no UTF-8.
     """
     if any(unicodedata.category(one) in {"Cc", "Cs"} for one in words):
-        raise UsageError(
-            f"{what} {ascii(words)[:60]} holds control characters or invalid UTF-8",
-            where=where,
-            why="not every database can keep them, and a reader could not distinguish two such names",
-            remedy="write it in UTF-8, without line breaks and control characters",
-        )
+        found = f"{what} {ascii(words)[:60]} holds control characters or invalid UTF-8"
+        why = "not every database can keep them, and a reader could not distinguish two such names"
+        remedy = "write it in UTF-8, without line breaks and control characters"
+        raise UsageError(found, where=where, why=why, remedy=remedy)
     if not empty and not words.strip():
-        raise UsageError(
-            f"no {what}", where=where, why="without it the entry cannot be told from others", remedy="name it"
-        )
+        why = "without it the entry cannot be told from others"
+        raise UsageError(f"no {what}", where=where, why=why, remedy="name it")
     return words
 
 
@@ -214,11 +209,10 @@ def _events(rows: list[dict[str, Any]], budget: Budget, place: str) -> tuple[Eve
             raise BookFormat(f"a cost of {event.cost} against a budget of {budget}", where=at)
         if event.action == "cancel" and event.cost != nothing(budget):
             raise BookFormat(f"a cancellation that counts {event.cost}", where=at)
-        if (event.action == "reserve") == (event.reservation in unsettled) or (
-            event.action != "reserve" and not unsettled[event.reservation]
-        ):
+        made = event.action == "reserve"
+        if made == (event.reservation in unsettled) or not (made or unsettled[event.reservation]):
             raise BookFormat(f"{event.action!r} out of order for {event.reservation}", where=at)
-        unsettled[event.reservation] = event.action == "reserve"
+        unsettled[event.reservation] = made
         found.append(event)
     return tuple(found)
 

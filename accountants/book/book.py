@@ -29,10 +29,8 @@ class Book:
     released. `address` is a file for SQLite, or a URL such as ``postgresql://user@host/database``; `make`
     makes the book where there is none.
 
-    Raises:
-        BookUnavailable: the database does not answer.
-        UsageError: an address of another kind, a database of something else, or no book to be found.
-        MissingExtra: SQLAlchemy or a driver is not installed.
+    Raises `BookUnavailable` where the database does not answer, `UsageError` for an address of another kind,
+    a database of something else, or no book, `MissingExtra` where SQLAlchemy or a driver is not installed.
     """
 
     def __init__(self, address: str | Path, *, make: bool = True) -> None:
@@ -182,9 +180,7 @@ class Book:
     def _spent_already(self, account: Account, reservation: str, ledger: Ledger) -> bool:
         """Whether this very run was spent under this reservation: settled twice, it counts once."""
         run = _run_of(ledger)
-        spent = next(
-            (e.reservation for e in account.events if run is not None and e.ledger_hash == run), None
-        )
+        spent = next((e.reservation for e in account.events if run and e.ledger_hash == run), None)
         if spent not in {None, reservation}:
             what = f"this ledger was spent under reservation {spent}"
             where = f"reservation {reservation}"

@@ -36,9 +36,8 @@ class Tables:
         try:
             import sqlalchemy
         except ImportError:
-            raise MissingExtra(
-                "SQLAlchemy is not installed", where="book", remedy="pip install 'dpaudit[book]'"
-            ) from None
+            what, remedy = "SQLAlchemy is not installed", "pip install 'dpaudit[book]'"
+            raise MissingExtra(what, where="book", remedy=remedy) from None
         self._sql = sqlalchemy
         url = _url(address)
         self.shown = url.database or "" if url.drivername == "sqlite" else url.render_as_string()

@@ -26,10 +26,8 @@ def from_diffprivlib(
     `spent` is a ``BudgetAccountant``, or its ``spent_budget``: pairs (epsilon, delta). diffprivlib records
     neither relation nor unit.
 
-    Raises:
-        UsageError: this is no list of pairs.
-        InvalidParameter: an epsilon or delta outside its range.
-        CannotBound: a spend that promises nothing: delta 1, or an infinite epsilon.
+    Raises `UsageError`: this is no list of pairs; `InvalidParameter`: an epsilon or delta outside its range;
+    `CannotBound`: a spend that promises nothing: delta 1, or an infinite epsilon.
     """
     spends, remedy = getattr(spent, "spent_budget", spent), "give accountant.spent_budget"
     if not isinstance(spends, Sequence) or isinstance(spends, str | bytes):
@@ -37,10 +35,7 @@ def from_diffprivlib(
         raise UsageError(f"a {type(spent).__name__}", where="spent_budget", why=why, remedy=remedy)
     releases = releases_of(spends, "spent_budget", ("epsilon", "delta"), remedy, _mechanism)
     parameters = {"source": "diffprivlib", "taken on trust": list(TAKEN_ON_TRUST)}
-    relation = stated_relation(neighbouring)
-    return declared_ledger(
-        releases, algorithm=algorithm, unit=unit, neighbouring=relation, parameters=parameters
-    )
+    return declared_ledger(releases, algorithm, unit, stated_relation(neighbouring), parameters)
 
 
 def _mechanism(place: str, epsilon: Any, delta: Any) -> tuple[OpaquePureDP | OpaqueApproxDP, int]:

@@ -52,10 +52,8 @@ def from_opacus(
     holds it. Opacus' accountants know add-or-remove-one alone. The unit is one example of the data loader;
     name another only if each unit has one example.
 
-    Raises:
-        UsageError: this is no accountant's state, or it holds two.
-        ClaimMismatch: another relation.
-        InvalidParameter: a noise multiplier, sample rate or number of steps outside its range.
+    Raises `UsageError`: this is no accountant's state, or it holds two; `ClaimMismatch`: another relation;
+    `InvalidParameter`: a noise multiplier, sample rate or number of steps outside its range.
     """
     if neighbouring != Neighbouring.ADD_OR_REMOVE_ONE:
         what = f"Opacus' history for a ledger under {str(neighbouring)!r}"
@@ -75,10 +73,7 @@ def from_opacus(
     releases = releases_of(history, "history", _ENTRY, "give the history of accountant.state_dict()", _step)
     accountant = str(inner.get("mechanism", "not named"))
     parameters = {"source": "opacus", "accountant": accountant, "taken on trust": list(TAKEN_ON_TRUST)}
-    relation = Neighbouring.ADD_OR_REMOVE_ONE
-    return declared_ledger(
-        releases, algorithm=algorithm, unit=unit, neighbouring=relation, parameters=parameters
-    )
+    return declared_ledger(releases, algorithm, unit, Neighbouring.ADD_OR_REMOVE_ONE, parameters)
 
 
 def read_checkpoint(path: str | Path) -> Mapping[str, Any]:

@@ -88,9 +88,7 @@ def from_opendp(
         "d_in": up(Fraction(distance)),
         "taken on trust": list(TAKEN_ON_TRUST),
     }
-    return declared_ledger(
-        releases, algorithm=algorithm, unit=unit, neighbouring=relation, parameters=parameters
-    )
+    return declared_ledger(releases, algorithm, unit, relation, parameters)
 
 
 def _serialised(measurement: Any, mod: Any) -> Mapping[str, Any] | None:
@@ -216,9 +214,8 @@ def distance_of_neighbours(whole: Any, relation: Neighbouring, stated: Any) -> f
         raise InvalidParameter(f"d_in = {stated!r}", where="d_in", why=why, remedy=remedy)
     if str(whole.input_distance_type) in INTEGERS:
         if stated != int(stated):
-            raise InvalidParameter(
-                f"d_in = {stated!r}", where="d_in", why=f"{metric} counts", remedy="give a whole number"
-            )
+            why, remedy = f"{metric} counts", "give a whole number"
+            raise InvalidParameter(f"d_in = {stated!r}", where="d_in", why=why, remedy=remedy)
         return int(stated)
     rounded = up(Fraction(stated))
     if str(whole.input_distance_type) == "f32":  # the least one that is no smaller: OpenDP rounds to nearest
@@ -243,13 +240,11 @@ def _require_varying_size(whole: Any) -> None:
     size = next((size for size in sizes if size is not None), None)
     fixed = size is not None or "lengths" in str(domain).lower()  # so a frame's margins say it
     if fixed or (_promises_all(whole, 1) and not _promises_all(whole, 2)):
-        raise ClaimMismatch(
-            f"inputs of {'one size' if size is None else f'size {size}'} for a ledger under "
-            f"{str(Neighbouring.ADD_OR_REMOVE_ONE)!r}",
-            where="neighbouring",
-            why="nothing can be added to them or removed, so their measurement promises nothing of it",
-            remedy=f"give {str(Neighbouring.REPLACE_ONE)!r}, or measure inputs of any size",
-        )
+        of, relation = "one size" if size is None else f"size {size}", str(Neighbouring.ADD_OR_REMOVE_ONE)
+        why = "nothing can be added to them or removed, so their measurement promises nothing of it"
+        remedy = f"give {str(Neighbouring.REPLACE_ONE)!r}, or measure inputs of any size"
+        what = f"inputs of {of} for a ledger under {relation!r}"
+        raise ClaimMismatch(what, where="neighbouring", why=why, remedy=remedy)
 
 
 def _promises_all(whole: Any, distance: int) -> bool:

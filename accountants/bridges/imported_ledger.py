@@ -16,7 +16,6 @@ from dpaudit.mechanisms import AnyMechanism
 
 def declared_ledger(
     releases: Iterable[Release],
-    *,
     algorithm: str,
     unit: str,
     neighbouring: Neighbouring,
@@ -59,9 +58,8 @@ def releases_of(
     for position, entry in enumerate(entries):
         place = f"{name}[{position}]"
         if not isinstance(entry, list | tuple) or len(entry) != len(fields):
-            raise UsageError(
-                f"{str(entry)[:60]!r}", where=place, why=f"an entry is ({', '.join(fields)})", remedy=remedy
-            )
+            why = f"an entry is ({', '.join(fields)})"
+            raise UsageError(f"{str(entry)[:60]!r}", where=place, why=why, remedy=remedy)
         try:
             found, count = mechanism(place, *entry)
             yield Release(label=place, mechanism=found, count=count)

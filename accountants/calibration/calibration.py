@@ -139,13 +139,11 @@ def _least_factor(composition: Composition, target: AnyGuarantee, start: float) 
     while not (opinion := scale.opinion(factor)).agrees:
         if not opinion.proves or raise_by > _MOST_RAISE:
             bound, _ = scale.bound(factor)
-            raise CannotBound(
-                f"{bound.method} proves {target} with noise times {factor!r}, "
-                f"{opinion.method} makes it {opinion.guarantee}",
-                where="calibration",
-                why="one of the two accountants is wrong, or cannot resolve the difference",
-                remedy="ask for a larger delta, and report it if they disagree by much",
-            )
+            found = f"{bound.method} proves {target} with noise times {factor!r}"
+            what = f"{found}, {opinion.method} makes it {opinion.guarantee}"
+            why = "one of the two accountants is wrong, or cannot resolve the difference"
+            remedy = "ask for a larger delta, and report it if they disagree by much"
+            raise CannotBound(what, where="calibration", why=why, remedy=remedy)
         factor, raise_by = factor * (1.0 + raise_by), 4.0 * raise_by
     bound, used = scale.bound(factor)
     figure = leading_figure(target)
@@ -196,9 +194,8 @@ def split(budget: AnyGuarantee, weights: Sequence[float]) -> tuple[AnyGuarantee,
     Epsilon and rho add up, so each share is budget * weight / sum of weights; of GDP it is mu^2 that adds
     up. The weights are normalised exactly, in rational numbers, and each share is rounded down.
 
-    Raises:
-        InvalidParameter: no weights (one a release), or one that is not a finite number > 0.
-        CannotBound: a budget whose parts do not compose by adding up.
+    Raises `InvalidParameter`: no weights (one a release), or one that is not a finite number > 0;
+    `CannotBound`: a budget whose parts do not compose by adding up.
 
     >>> [share.rho for share in split(ZCDP(rho=1.0), [1, 1, 2])]
     [0.25, 0.25, 0.5]

@@ -164,9 +164,7 @@ def _apart(name: str, lower: float, upper: float) -> CannotBound:
 
 
 def _none(target: AnyGuarantee, why: str) -> CannotBound:
-    return CannotBound(
-        f"no second accountant can confirm {target} for these mechanisms",
-        where="calibration",
-        why=f"an answer that only one accountant has computed is not given ({why})",
-        remedy="ask for zCDP or a delta from 1e-9, or use Gaussian noise",
-    )
+    what = f"no second accountant can confirm {target} for these mechanisms"
+    why = f"an answer that only one accountant has computed is not given ({why})"
+    remedy = "ask for zCDP or a delta from 1e-9, or use Gaussian noise"
+    return CannotBound(what, where="calibration", why=why, remedy=remedy)

@@ -22,9 +22,8 @@ class _AdditiveFilter:
     """
 
     _scale: ClassVar[str]  # the budget's figure and scale, for messages
-    _cost: ClassVar[
-        Cost
-    ]  # what adds up; on the budget's scale, but for a mu, which is the root of what adds up
+    #: What adds up; on the budget's scale, but for a mu, which is the root of what adds up.
+    _cost: ClassVar[Cost]
 
     def __init__(self, budget: AnyGuarantee, neighbouring: Neighbouring) -> None:
         self.budget = budget

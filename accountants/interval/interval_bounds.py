@@ -5,7 +5,7 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Any, assert_never
 
-from dpaudit.accountants.accounting import Accounted, accounted
+from dpaudit.accountants.accounting import Accounted
 from dpaudit.accountants.closed_forms.ranges import representable
 from dpaudit.accountants.closed_forms.rounding import sqrt_up, up
 from dpaudit.accountants.closed_forms.search import minimum
@@ -17,24 +17,18 @@ from dpaudit.accountants.interval.interval import enclose_divergence, enclose_ep
 from dpaudit.accountants.pairs.dominating_pairs import loss_terms
 from dpaudit.accountants.privacy_loss import Term
 from dpaudit.certificate.conditions import Code, Condition
-from dpaudit.certificate.verdicts import Accounting, leading_figure
+from dpaudit.certificate.verdicts import leading_figure
 from dpaudit.claims.bounds import Bound
-from dpaudit.claims.claims import Claim
 from dpaudit.claims.guarantees import GDP, RDP, ZCDP, AnyGuarantee, ApproxDP, PureDP
 from dpaudit.claims.sensitivity import L2
 from dpaudit.errors import CannotBound
-from dpaudit.ledger.ledger import Header, Ledger
+from dpaudit.ledger.ledger import Header
 from dpaudit.ledger.releases import Release
 from dpaudit.mechanisms import AnyMechanism, Gaussian, OpaquePureDP, OpaqueZCDP, PoissonSampled, dominating
 
 
-def account_in_intervals(ledger: Ledger, claim: Claim | None = None) -> Accounting:
-    """As `account`, but the total is judged by its enclosure alone; `CannotBound` if none is known."""
-    return enclosed(accounted(ledger, claim)).accounting
-
-
 def enclosed(found: Accounted) -> Accounted:
-    """An accounting whose total is judged by its enclosure alone; raises as `account_in_intervals`."""
+    """An accounting whose total is judged by its enclosure alone; `CannotBound` if none is known."""
     accounting, header = found.accounting, found.header
     wanted: AnyGuarantee = ZCDP(rho=0.0) if accounting.claim is None else accounting.claim.guarantee
     bound = interval_bound(found.composition, wanted) if header.budget is None else _of_budget(header, wanted)

@@ -21,6 +21,9 @@ from dpaudit.claims.pairs import Pair
 from dpaudit.claims.relations import Neighbouring
 from dpaudit.errors import DataError, InvalidParameter
 
+#: Whom a claim on such data protects.
+TERMS = {"unit": "trajectory", "neighbouring": "replace-one", "trust_model": "central"}
+
 
 class Trajectory(NamedTuple):
     """One person's record."""
@@ -34,9 +37,8 @@ class Records:
     """Base of data sets: compared by content, like the arrays they hold, and so without a hash."""
 
     def __eq__(self, other: object) -> bool:
-        return type(self) is type(other) and all(
-            np.array_equal(value, getattr(other, name)) for name, value in vars(self).items()
-        )
+        same = (np.array_equal(value, getattr(other, name)) for name, value in vars(self).items())
+        return type(self) is type(other) and all(same)
 
     __hash__ = None  # type: ignore[assignment]
 

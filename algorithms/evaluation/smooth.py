@@ -25,6 +25,7 @@ from typing import Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 
+from dpaudit.algorithms.data.trajectories import TERMS
 from dpaudit.algorithms.public_parameters import Array, require_word
 from dpaudit.claims.claims import Claim, Premise
 from dpaudit.claims.guarantees import ApproxDP
@@ -119,10 +120,7 @@ class SmoothCalibration:
             source = "Balle, Gomrokchi and Precup (2016), Lemma 1, whose proof needs it"
             proved = Premise(name=name, left=left, relation="<=", right=noise.epsilon, source=source)
             premises = (*premises, proved)
-        unit, relation = "trajectory", "replace-one"
-        return Claim(
-            self.guarantee, unit=unit, neighbouring=relation, trust_model="central", premises=premises
-        )
+        return Claim(self.guarantee, **TERMS, premises=premises)
 
 
 @lru_cache(maxsize=256)

@@ -16,10 +16,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpaudit.algorithms import public_parameters as public
-from dpaudit.algorithms.data.trajectories import Trajectory, TrajectoryData
+from dpaudit.algorithms.data.trajectories import TERMS, Trajectory, TrajectoryData
 from dpaudit.algorithms.environments.tabular import TabularMDP
 from dpaudit.algorithms.offline import private_counts
-from dpaudit.algorithms.offline.offline import Policy, policy_utility, require_sizes
+from dpaudit.algorithms.offline.offline import Planner, Policy, require_sizes
 from dpaudit.claims.claims import Claim
 from dpaudit.claims.guarantees import ZCDP, PureDP
 from dpaudit.claims.pairs import Pair
@@ -132,7 +132,7 @@ def pessimistic_value_iteration(
 
 
 @dataclass(frozen=True)
-class DPAPVI:
+class DPAPVI(Planner):
     """Algorithm 1, frozen with its public parameters: a callable ``(data, curator) -> Policy``."""
 
     rewards: Array  # [H, S, A] in [0, 1], the public reward function; its shape gives H, S and A
@@ -155,7 +155,7 @@ class DPAPVI:
     @property
     def claim(self) -> Claim:
         """The paper's claim (Theorem 3.4; the pure one at the end of its section 3)."""
-        return Claim(self.guarantee, unit="trajectory", neighbouring="replace-one", trust_model="central")
+        return Claim(self.guarantee, **TERMS)
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -214,10 +214,6 @@ class DPAPVI:
             Pair(data(low), data(high), f"one trajectory, {how}", unit=0),
             Pair(data(*many, high), data(*many, low), f"the last of 51 trajectories, {how}", unit=50),
         )
-
-    def utility(self, output: Policy) -> dict[str, float]:
-        """The policy's suboptimality against the exact optimum, where the process is known."""
-        return policy_utility(self.mdp, output)
 
     def _noise(self) -> tuple[Gaussian | Laplace, ZCDP | PureDP, float]:
         """The mechanism of each table, its share of the budget, and E, twice the likely largest noise."""

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy.optimize import nnls
 
 from dpaudit.algorithms import public_parameters as public
-from dpaudit.algorithms.data.trajectories import Trajectory, TrajectoryData
+from dpaudit.algorithms.data.trajectories import TERMS, Trajectory, TrajectoryData
 from dpaudit.algorithms.environments.tabular import TabularMDP
 from dpaudit.algorithms.offline import vapvi
 from dpaudit.algorithms.offline.linear_calibration import (
@@ -27,7 +27,7 @@ from dpaudit.algorithms.offline.linear_calibration import (
     StepNoise,
 )
 from dpaudit.algorithms.offline.linear_sensitivity import Cost, Furthest, furthest
-from dpaudit.algorithms.offline.offline import Policy, policy_utility, require_sizes
+from dpaudit.algorithms.offline.offline import Planner, Policy, require_sizes
 from dpaudit.claims.claims import Claim, Premise
 from dpaudit.claims.guarantees import ZCDP
 from dpaudit.claims.pairs import Pair
@@ -43,7 +43,7 @@ _COPIES = {"sound": 500, "as-published": 4}
 
 
 @dataclass(frozen=True, eq=False)
-class DPVAPVI:
+class DPVAPVI(Planner):
     """Algorithm 2, frozen with its public parameters: a callable ``(data, curator) -> Policy``."""
 
     features: Array  # phi, [S, A, d], public
@@ -76,10 +76,7 @@ class DPVAPVI:
         name, source = "norm(phi(s, a)) for every (s, a)", "Qiao and Wang (2023), section 2, and Lemma D.1"
         left, right = self.noise.largest_norm, self.noise.norm
         norm = Premise(name=name, left=left, relation="<=", right=right, source=source)
-        unit, relation = "trajectory", "replace-one"
-        return Claim(
-            self.guarantee, unit=unit, neighbouring=relation, trust_model="central", premises=(norm,)
-        )
+        return Claim(self.guarantee, **TERMS, premises=(norm,))
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -168,10 +165,6 @@ class DPVAPVI:
             return [pair(0, "a trajectory")]
         second = pair(2 * copies - 1, "a trajectory of the second half", values=False)
         return [pair(0, "a trajectory of the first half", variances=False), second]
-
-    def utility(self, output: Policy) -> dict[str, float]:
-        """The policy's suboptimality against the exact optimum, where the process is known."""
-        return policy_utility(self.mdp, output)
 
     def _regression(
         self, curator: Curator, noise: RegressionNoise, records: Regression

@@ -235,9 +235,8 @@ class LinearCalibration:
         value_share = 1 / H if self.split else 2 / rest
         variances, values = self.moved
         value = self._joint(earned, self.rho * value_share, values[h], self.least_weight(h))
-        return StepNoise(
-            self._joint(moments, self.rho * variance_share, variances, 1.0) if left else None, value
-        )
+        variance = self._joint(moments, self.rho * variance_share, variances, 1.0) if left else None
+        return StepNoise(variance, value)
 
     def _joint(self, largest: tuple[float, ...], rho: float, moved: float, least: float) -> JointNoise:
         share = (1.0 - GRAM_SHARE) / len(largest)

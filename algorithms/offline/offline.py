@@ -18,14 +18,17 @@ class Policy(NamedTuple):
     values: NDArray[np.float64]  # [H+1, S], pessimistic values
 
 
-def policy_utility(mdp: TabularMDP | None, output: Policy) -> dict[str, float]:
-    """The policy's suboptimality against the exact optimum, where the process is known; else empty."""
-    if mdp is None:
-        return {}
-    return {
-        "suboptimality": mdp.suboptimality(output.actions),
-        "optimal value": float(mdp.initial @ mdp.optimal_values()[0]),
-    }
+class Planner:
+    """An offline algorithm, with the exact process where that is known."""
+
+    mdp: TabularMDP | None
+
+    def utility(self, output: Policy) -> dict[str, float]:
+        """The policy's suboptimality against the exact optimum, where the process is known; else empty."""
+        if self.mdp is None:
+            return {}
+        best = float(self.mdp.initial @ self.mdp.optimal_values()[0])
+        return {"suboptimality": self.mdp.suboptimality(output.actions), "optimal value": best}
 
 
 def require_sizes(data: TrajectoryData, sizes: tuple[int, ...]) -> None:

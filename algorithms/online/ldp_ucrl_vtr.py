@@ -43,7 +43,7 @@ from dpaudit.algorithms import public_parameters as public
 from dpaudit.algorithms.environments.linear_mixture import largest_value_norm, opposed
 from dpaudit.algorithms.environments.tabular import TabularMDP, uniform_mdp
 from dpaudit.algorithms.noise_calibration import sufficient_sigma
-from dpaudit.algorithms.online.online import UNIT, OnlineUsers, constant_user, online_users
+from dpaudit.algorithms.online.online import TERMS, OnlineUsers, constant_user, online_users
 from dpaudit.algorithms.online.optimism import least_value, regret_utility, require_users, solve_noisy
 from dpaudit.algorithms.online.value_targeted import MixtureModel, OnlinePolicies
 from dpaudit.claims.claims import Claim, Premise
@@ -71,10 +71,8 @@ class MixtureCalibration:
     def __post_init__(self) -> None:
         public.require_word(self.name, "calibration", get_args(MixtureCalibrationName))
         if self.guarantee.epsilon == 0.0:
-            why = "no finite noise gives it"
-            raise InvalidParameter(
-                "epsilon = 0", where="guarantee", why=why, remedy="give a positive epsilon"
-            )
+            why, remedy = "no finite noise gives it", "give a positive epsilon"
+            raise InvalidParameter("epsilon = 0", where="guarantee", why=why, remedy=remedy)
 
     @cached_property
     def sigma(self) -> float:
@@ -201,9 +199,7 @@ class LDPUCRLVTR:
         """Theorem 5.1, with what its proof assumes."""
         source = "Liao, He and Gu (2023), (3.1): V in [0, H]; line 6 clips above alone"
         premises = (least_value(clipped=self.model.clip_below, source=source), *self.noise.premises)
-        return Claim(
-            self.guarantee, unit=UNIT, neighbouring="replace-one", trust_model="local", premises=premises
-        )
+        return Claim(self.guarantee, **TERMS, trust_model="local", premises=premises)
 
     @property
     def parameters(self) -> dict[str, Any]:

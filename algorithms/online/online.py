@@ -21,7 +21,8 @@ from dpaudit.algorithms.environments.tabular import TabularMDP, cumulative
 from dpaudit.algorithms.public_parameters import public_size, set_read_only
 from dpaudit.errors import DataError, InvalidParameter
 
-UNIT = "user"
+#: Whom a claim on users protects.
+TERMS = {"unit": "user", "neighbouring": "replace-one"}
 
 
 class User(NamedTuple):
@@ -62,13 +63,12 @@ class OnlineUsers:
             raise DataError(what, where="seeds", remedy="give [n] whole numbers >= 0")
         for index, user in self.replaced.items():
             if not 0 <= index < seeds.size or not _fits(user, self.mdp):
-                raise DataError(
-                    f"user {index} does not answer as users of this process do",
-                    where="replaced",
-                    why="sensitivities rest on the ranges of states and rewards",
-                    remedy=f"replace one of {seeds.size} users; states 0..{self.mdp.n_states - 1}, "
-                    f"rewards in [0, 1], both of shape {self.mdp.rewards.shape}",
-                )
+                what = f"user {index} does not answer as users of this process do"
+                why = "sensitivities rest on the ranges of states and rewards"
+                states, shape = f"states 0..{self.mdp.n_states - 1}", self.mdp.rewards.shape
+                ranges = f"{states}, rewards in [0, 1], both of shape {shape}"
+                remedy = f"replace one of {seeds.size} users; {ranges}"
+                raise DataError(what, where="replaced", why=why, remedy=remedy)
         set_read_only(self, seeds=seeds.astype(np.uint64))
 
     def __len__(self) -> int:

@@ -47,7 +47,7 @@ import numpy as np
 from dpaudit.algorithms import public_parameters as public
 from dpaudit.algorithms.environments.tabular import TabularMDP, uniform_mdp
 from dpaudit.algorithms.online import lsvi
-from dpaudit.algorithms.online.online import UNIT, OnlineUsers, constant_user, online_users
+from dpaudit.algorithms.online.online import TERMS, OnlineUsers, constant_user, online_users
 from dpaudit.algorithms.online.optimism import least_value, regret_utility
 from dpaudit.claims.claims import Claim, Premise
 from dpaudit.claims.guarantees import ZCDP
@@ -237,9 +237,7 @@ class PrivateLSVIUCB:
         bounded = least_value(clipped=clipped, source=f"{paper}, Lemma 14; line 14 clips above alone")
         name, source = "norm(phi(x, a)) for every (x, a)", f"{paper}, Assumption 1"
         premises = bounded, Premise(name=name, left=self.model.norm, relation="<=", right=1.0, source=source)
-        return Claim(
-            self.guarantee, unit=UNIT, neighbouring="replace-one", trust_model="joint", premises=premises
-        )
+        return Claim(self.guarantee, **TERMS, trust_model="joint", premises=premises)
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -269,15 +267,12 @@ class PrivateLSVIUCB:
             what, remedy = f"{len(data)} users where K = {self.users}", "state as many users as may come"
             why = "a longer tree has more levels, so that each user would cost more"
             raise DataError(what, where="users", why=why, remedy=remedy)
-        noise, size = self.noise, self.model.dimension
-        grams = curator.stream(
-            noise.gram, "Lambda", (self.model.horizon, size, size), claimed=ZCDP(rho=self.guarantee.rho / 2.0)
-        )
+        noise, size, half = self.noise, self.model.dimension, ZCDP(rho=self.guarantee.rho / 2.0)
+        grams = curator.stream(noise.gram, "Lambda", (self.model.horizon, size, size), claimed=half)
 
         def released(step: int, target: Array) -> Array:
-            return curator.release(
-                target, noise.targets[step], label=f"y_{step + 1}", claimed=noise.target_share(step)
-            )
+            share = noise.target_share(step)
+            return curator.release(target, noise.targets[step], label=f"y_{step + 1}", claimed=share)
 
         stated: dict[str, Any] = {"ridge": self.ridge, "bonus": self.bonus, "updates": self.update_times}
         views = lsvi.learn(data, self.model, **stated, summed=grams.add, released=released)
@@ -294,9 +289,7 @@ class PrivateLSVIUCB:
         The first one is followed by others, whom only a release may reach.
         """
         mdp = self.mdp or uniform_mdp(np.full((self.model.horizon, *self.model.features.shape[:2]), 0.5))
-        users = online_users(
-            mdp, min(4, self.users), seed=0
-        )  # enough for an update to follow the changed one
+        users = online_users(mdp, min(4, self.users), seed=0)  # an update may follow the changed one
         first = self.model.features[:, 0]  # [S, d]
         apart = np.linalg.norm(first[:, None] - first[None], axis=2)
         one, other = (

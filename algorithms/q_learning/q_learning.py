@@ -95,11 +95,8 @@ class QLearning(ABC):
     def _claim(
         self, guarantee: ApproxDP, view: View = View.ALL_RELEASES, premises: tuple[Premise, ...] = ()
     ) -> Claim:
-        unit, pairs = line_world.UNIT, (line_world.NEIGHBOURS,)
-        relation = Neighbouring.REPLACE_ONE
-        return Claim(
-            guarantee, unit=unit, neighbouring=relation, view=view, premises=premises, assumptions=pairs
-        )
+        about = {"unit": line_world.UNIT, "neighbouring": Neighbouring.REPLACE_ONE, "view": view}
+        return Claim(guarantee, **about, premises=premises, assumptions=(line_world.NEIGHBOURS,))
 
     def _require_learning(self, nodes: int = 2) -> None:
         for name, share in (("exploration", self.exploration), ("discount", self.discount)):

@@ -219,10 +219,8 @@ def _unseen(value: Any) -> InvalidParameter:
 
 def _name(value: Any) -> bytes:
     module = getattr(value, "__module__", "") or ""
-    name = (
-        getattr(value, "__qualname__", None) or getattr(value, "__name__", None) or getattr(value, "name", "")
-    )
-    return f"{module}.{name}".encode()
+    names = (getattr(value, name, None) for name in ("__qualname__", "__name__", "name"))
+    return f"{module}.{next(filter(None, names), '')}".encode()
 
 
 def _hash(kind: str, *parts: bytes) -> bytes:

@@ -66,9 +66,8 @@ def entries(one: Any, other: Any, place: str) -> str | None:
     if one.tobytes() == other.tobytes():
         return None
     if one.dtype.names and _packed(one) == _packed(other):
-        raise NotComparable(
-            f"{place} has bytes between its fields that are uninitialised memory: return its fields"
-        )
+        what = "has bytes between its fields that are uninitialised memory: return its fields"
+        raise NotComparable(f"{place} {what}")
     return place
 
 

@@ -48,20 +48,13 @@ _MOST_SET = 1000
 
 @dataclass
 class ExtremeNoise(LiveNoise):
-    """Live noise with some outputs set to `setting`, one of `SETTINGS`.
+    """Live noise with some outputs set to `setting`, one of `SETTINGS`."""
 
-    Args:
-        seed: of the noise for the other outputs.
-        only: the position of the one question to set; None for all, up to `most`. Later ones are live: an
-            algorithm that asks until an output is positive would otherwise never end.
-        neighbour: the entries of a replay on the neighbour, for its queries.
-    """
-
-    seed: np.random.SeedSequence
+    seed: np.random.SeedSequence  # of the noise for the other outputs
     setting: str
-    only: int | None
-    neighbour: Sequence[Entry]
-    most: int
+    only: int | None  # the position of the one question to set; None for all, up to `most`
+    neighbour: Sequence[Entry]  # the entries of a replay on the neighbour, for its queries
+    most: int  # later ones are live: an algorithm that asks until an output is positive would never end
 
     def __post_init__(self) -> None:
         super().__init__(self.seed)

@@ -44,10 +44,8 @@ class Recording:
 class Runs:
     """How an algorithm is run on either side of a pair, with further arguments of `dpaudit.run` as options.
 
-    Attributes:
-        trust_model: under joint trust the changed user's own view, the one at the position `unit`, is not
-            compared; under local trust only one user's releases may move.
-        neighbouring: how many parts of a split one unit can touch.
+    Under joint trust the changed user's own view, the one at the position `unit`, is not compared; under
+    local trust only one user's releases may move. The relation says how many parts of a split a unit touches.
     """
 
     algorithm: Callable[[Any, Curator], Any]

@@ -126,9 +126,8 @@ def one_run(
     m, guesses = len(values), guess_in + guess_out
     about = f"about {m} canar{'y' if m == 1 else 'ies'}"
     if guess_in < 0 or guess_out < 0 or not 1 <= guesses <= m:
-        raise InvalidParameter(
-            f"{guess_in} and {guess_out} guesses {about}", where="one_run", remedy="guess 1 to all of them"
-        )
+        what = f"{guess_in} and {guess_out} guesses {about}"
+        raise InvalidParameter(what, where="one_run", remedy="guess 1 to all of them")
     order = np.argsort(values, kind="stable")
     correct = int(np.sum(coins[order[m - guess_in :]])) + int(np.sum(~coins[order[:guess_out]]))
     points = claimed_points(claim, curve, delta)
@@ -177,18 +176,13 @@ def _guesses_needed(ratio: float, points: ClaimedPoints, error: float) -> str:
 
 @dataclass(frozen=True)
 class Canaries:
-    """A `number` of records, m, each of which may be in the data or not, and is a unit of privacy of its own.
-
-    Attributes:
-        insert: from m booleans to the data set that holds exactly these canaries. For a claim under
-            replace-one, a canary that is out is replaced by another record.
-        score: from the algorithm's output to [m] numbers, each higher the more its canary looks as if
-            it had been in.
-    """
+    """A `number` of records, m, each in the data or not, and each a unit of privacy of its own."""
 
     number: int
+    #: From m booleans to the data set that holds exactly these canaries. For a claim under replace-one, a
+    #: canary that is out is replaced by another record.
     insert: Callable[[NDArray[np.bool_]], Any]
-    score: Callable[[Any], Any]
+    score: Callable[[Any], Any]  # from the output to [m] numbers, higher where a canary seems to be in
 
 
 def coin_relation(claim: Claim | None) -> Neighbouring:

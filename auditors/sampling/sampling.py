@@ -81,9 +81,8 @@ class SamplingPlan:
             remedy = f"ask for {FEWEST} trials or more, on at least one pair"
             raise InvalidParameter(what, where="trials", why=why, remedy=remedy)
         if self.time_limit is not None and not (self.time_limit > 0 and math.isfinite(self.time_limit)):
-            raise InvalidParameter(
-                f"{self.time_limit} seconds", where="time limit", remedy="give a positive number"
-            )
+            what = f"{self.time_limit} seconds"
+            raise InvalidParameter(what, where="time limit", remedy="give a positive number")
 
     def of_pair(self, index: int, remaining: int, begun: float) -> SamplingPlan:
         """The plan of one pair: its share of the time that is left, and a file of its own."""
@@ -111,21 +110,12 @@ def audit_by_sampling(
 ) -> Audit:
     """Run an algorithm on both sides of each pair and try to refute a claim by the outputs.
 
-    Args:
-        algorithm: any callable ``(data, curator) -> output``, or a `Plain`.
-        pairs: neighbouring pairs; the error is divided among them.
-        plan: how many runs, and where.
-        method: which test.
-        score: a score of the output; ``"logistic"`` or ``"boosting"`` to learn one from all the
-            output's numbers; ``"exact"`` for the log-likelihood ratio of the releases. By default the
-            output itself where it is one number, else logistic. Under joint trust a score gets the
-            tuple of all views but the changed user's own.
-        claim: what to refute; by default the algorithm's own.
-        curve: delta(epsilon) of the claimed guarantee; needed for zCDP, GDP and RDP.
-        delta: where to state the bound on epsilon; by default the claim's, or 1e-5.
-        confidence: of bound and verdict together, over all pairs.
-        run_options: further arguments of `dpaudit.run`.
-        progress: called after each chunk.
+    The arguments are those of `dpaudit.audit`, and `curve`: delta(epsilon) of the claimed guarantee, needed
+    for zCDP, GDP and RDP. The error is divided among the pairs; the confidence is of bound and verdict
+    together. A score is of the output; ``"logistic"`` and ``"boosting"`` learn one from all the output's
+    numbers, ``"exact"`` is the log-likelihood ratio of the releases. Left out it is the output itself where
+    that is one number, else logistic. Under joint trust it gets the tuple of all views but the changed user's
+    own.
 
     Ended early by Ctrl-C the audit is INCONCLUSIVE unless the runs refute the claim; but a test of a fixed
     number of runs that are kept gives no result then, since it can still be completed.

@@ -108,10 +108,8 @@ def remember_look(path: Path, trials: int, *, fixed: bool) -> None:
     """Record in a store that its first trials were evaluated, before anybody sees the result.
 
     The number is that of a side; of a sequential audit how many were planned. A test of a `fixed` number is
-    valid at one number, chosen before any result was seen.
-
-    Raises:
-        UsageError: such a test, of another number than was evaluated before; or the file is in use.
+    valid at one number, chosen before any result was seen: `UsageError` is raised for another number than was
+    evaluated before, and where the file is in use.
     """
     with closing(_connect(path)) as connection, _transaction(connection, path):
         # Written before it is read: of two processes that evaluate at once, the second sees the first's.
@@ -168,10 +166,8 @@ def _failures(path: Path) -> Iterator[None]:
             remedy = "wait until the other is done and give the same command again, or name another file"
         # SQLITE_ERROR is a statement that this file's tables do not support.
         elif code > sqlite3.SQLITE_ERROR and isinstance(error, sqlite3.OperationalError):
-            what, why = (
-                f"{error}",
-                "chunks that cannot be kept cannot be resumed; what was kept before is still there",
-            )
+            what = f"{error}"
+            why = "chunks that cannot be kept cannot be resumed; what was kept before is still there"
             remedy = "make room, check the permissions of file and folder, or name another file"
         else:
             raise _no_store(path) from error
@@ -179,9 +175,8 @@ def _failures(path: Path) -> Iterator[None]:
 
 
 def _no_store(path: Path) -> UsageError:
-    return UsageError(
-        "not a store of trials", where=str(path), remedy="name a new file, or one made by --resume"
-    )
+    remedy = "name a new file, or one made by --resume"
+    return UsageError("not a store of trials", where=str(path), remedy=remedy)
 
 
 def configuration_of(sides: tuple[Side, Side], chunk: int) -> dict[str, str]:

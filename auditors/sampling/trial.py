@@ -51,9 +51,8 @@ class Side:
     def scored(self, first: int, trials: int) -> tuple[Array, str | None]:
         """The same, and the structure of all these outputs; None where the caller gave a score.
 
-        Raises:
-            TrialFailed: the algorithm or the score raised; it names the trial.
-            ScoreShape: scores that are not numbers of one shape.
+        `TrialFailed`, which names the trial, is raised where the algorithm or the score raised, `ScoreShape`
+        for scores that are not numbers of one shape.
         """
         own = self.score is flatten
         with _global_generators_kept():

@@ -72,21 +72,12 @@ def run_trials(
     and the trials until then are returned. A fixed-sample test is valid only if that moment did not depend on
     the scores; a sequential one always.
 
-    Args:
-        algorithm: any callable ``(data, curator) -> output``, or a `Plain`.
-        pair: the neighbouring data sets.
-        trials: how many runs on each side.
-        seed: the root seed; trial i on side s is seeded by ``SeedSequence((seed, s, i))``.
-        score: from an output to a number or a vector; by default every number of the output.
-        batch: whether to use the algorithm's batch form; by default where it has one.
-        chunk: trials a worker runs before it reports; by default 250, and 10 000 in batch form.
-        workers: processes on this machine.
-        cluster: the address of a `distributed` scheduler, such as ``"tcp://10.0.0.1:8786"``.
-        progress: called after each chunk.
-        resume: a file that keeps finished chunks, and from which they are taken in a later run of the same
-            configuration.
-        fixed_size: whether to refuse a file whose trials were evaluated when they were fewer or more.
-        run_options: further arguments of `dpaudit.run` (unit, neighbouring, users, public_seed, ...).
+    The root seed seeds trial i on side s by ``SeedSequence((seed, s, i))``. A score is a number or a vector
+    of each output; left out, every number of it. The algorithm's batch form is used where it has one, or as
+    `batch` says. A worker runs a `chunk` of trials before it reports: 250, or 10 000 in batch form. `cluster`
+    is the address of a `distributed` scheduler, such as ``"tcp://10.0.0.1:8786"``. `resume` is a file that
+    keeps finished chunks for a later run of the same configuration; with `fixed_size` it is refused if its
+    trials were evaluated when they were fewer or more. `run_options` are further arguments of `dpaudit.run`.
 
     Raises:
         InvalidParameter: no trials, no chunk, a negative seed, or no batch form.
@@ -108,9 +99,8 @@ def run_trials(
     options = dict(run_options or {})
     how = (seed, score, batched, options)
     sides = Side(algorithm, pair.data, 0, *how), Side(algorithm, pair.neighbour, 1, *how)
-    plan = [
-        Chunk(first, side, min(size, trials - first)) for first in range(0, trials, size) for side in (0, 1)
-    ]
+    begins = range(0, trials, size)
+    plan = [Chunk(first, side, min(size, trials - first)) for first in begins for side in (0, 1)]
     scores, known = _Scores(trials, seed), None
     with ExitStack() as stack:
         try:

@@ -58,12 +58,10 @@ def compute(
     try:
         payloads = [shipped(side) for side in sides]
     except Exception as error:
-        raise UsageError(
-            f"cannot be sent to another process: {type(error).__name__}",
-            where="workers",
-            why="a handle on another library's object is not valid there",
-            remedy="make that object inside the function that is audited, or run with one worker",
-        ) from error
+        what = f"cannot be sent to another process: {type(error).__name__}"
+        why = "a handle on another library's object is not valid there"
+        remedy = "make that object inside the function that is audited, or run with one worker"
+        raise UsageError(what, where="workers", why=why, remedy=remedy) from error
     from joblib import Parallel, delayed, parallel_config
     from joblib.externals.loky.process_executor import TerminatedWorkerError
 
@@ -73,9 +71,7 @@ def compute(
         while done < len(chunks):
             with parallel_config(**backend):
                 parallel = Parallel(return_as="generator", max_nbytes=None)
-            tasks = (
-                delayed(_run)(payloads[chunk.side], chunk.first, chunk.trials) for chunk in chunks[done:]
-            )
+            tasks = (delayed(_run)(payloads[one.side], one.first, one.trials) for one in chunks[done:])
             try:
                 # Sending the first tasks may find the worker that is gone, too.
                 with _stopping(parallel(tasks)) as results:
@@ -87,9 +83,8 @@ def compute(
             except TerminatedWorkerError as error:
                 lost += 1
                 if lost > RETRIES:
-                    raise WorkersLost(
-                        f"workers died {lost} times in a row", where=f"trials {chunks[done].first} and on"
-                    ) from error
+                    what, where = f"workers died {lost} times in a row", f"trials {chunks[done].first} and on"
+                    raise WorkersLost(what, where=where) from error
 
 
 @contextmanager
@@ -112,18 +107,14 @@ def _cluster(address: str | None) -> Iterator[None]:
     try:
         from distributed import Client
     except ImportError as error:
-        raise MissingExtra(
-            "distributed is not installed", where="cluster", remedy="pip install 'dpaudit[dask]'"
-        ) from error
+        what, remedy = "distributed is not installed", "pip install 'dpaudit[dask]'"
+        raise MissingExtra(what, where="cluster", remedy=remedy) from error
     try:
         client = Client(address, timeout=_CONNECTING)  # type: ignore[no-untyped-call]  # it annotates nothing
     except (OSError, ValueError) as error:
-        raise UsageError(
-            f"no scheduler answers: {type(error).__name__}",
-            where=f"cluster {address}",
-            why="the trials are to run on its workers",
-            remedy="start one with `dask scheduler`, and give its address, such as tcp://10.0.0.1:8786",
-        ) from error
+        what, why = f"no scheduler answers: {type(error).__name__}", "the trials are to run on its workers"
+        remedy = "start one with `dask scheduler`, and give its address, such as tcp://10.0.0.1:8786"
+        raise UsageError(what, where=f"cluster {address}", why=why, remedy=remedy) from error
     with client:
         yield
 

@@ -82,12 +82,10 @@ def _classifier(learner: Learner, seed: int) -> Any:
         from sklearn.pipeline import make_pipeline
         from sklearn.preprocessing import StandardScaler
     except ImportError as error:
-        raise MissingExtra(
-            "learning a score needs scikit-learn",
-            where="classifier",
-            why="outputs of several numbers have no order until a score is learned",
-            remedy="pip install 'dpaudit[learn]', or give one score a run",
-        ) from error
+        what = "learning a score needs scikit-learn"
+        why = "outputs of several numbers have no order until a score is learned"
+        remedy = "pip install 'dpaudit[learn]', or give one score a run"
+        raise MissingExtra(what, where="classifier", why=why, remedy=remedy) from error
     if learner == "logistic":
         return make_pipeline(StandardScaler(), LogisticRegression(solver="newton-cholesky"))
     if learner == "boosting":

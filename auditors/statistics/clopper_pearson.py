@@ -118,9 +118,8 @@ def require_fraction(name: str, value: float, *, zero: bool = False) -> None:
     """Raise `InvalidParameter` for a number outside (0, 1), or outside [0, 1) where 0 is allowed."""
     if not (0 < value < 1 or (zero and value == 0)):
         interval = "[0, 1)" if zero else "(0, 1)"
-        raise InvalidParameter(
-            f"{name} {value} is not in {interval}", where=name, remedy=f"give a number in {interval}"
-        )
+        what, remedy = f"{name} {value} is not in {interval}", f"give a number in {interval}"
+        raise InvalidParameter(what, where=name, remedy=remedy)
 
 
 def _check(successes: int, trials: int, error: float) -> None:

@@ -59,9 +59,8 @@ def gaussian_trade_off(
             if needed is None
             else f"it takes at least {needed}, that is {-(-needed * len(samples) // n)} runs a side in all"
         )
-        inconclusive = (
-            f"{n} held-out runs a side can refute no mu above {largest:.4g}, whatever they show; {enough}",
-        )
+        at_most = f"{n} held-out runs a side can refute no mu above {largest:.4g}, whatever they show"
+        inconclusive = (f"{at_most}; {enough}",)
     return Audit(
         method="gdp",
         claim=claim,

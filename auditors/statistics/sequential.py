@@ -62,32 +62,21 @@ def _goal(confidence: float) -> float:
 
 @dataclass(frozen=True)
 class Sequential:
-    """A sequential audit at one moment; `update` gives the next, `audit` the result so far.
-
-    Attributes:
-        confidence: for all results of the audit together.
-        data: scores [n] so far; `neighbour` likewise.
-        begun: pairs before the present block; its bets follow from these alone.
-        wealth: [2, e], log wealth of both strategies at the block's beginning, claim by claim; `held` now.
-        settled: [e], the largest log wealth of both together at any evaluation before the present block;
-            `peak` at any evaluation so far.
-        bets: pairs that were bet on, under this score or earlier ones.
-        attack_grid: whether scores are not rounded.
-    """
+    """A sequential audit at one moment; `update` gives the next, `audit` the result so far."""
 
     claim: Claim | None
     points: ClaimedPoints
-    confidence: float
-    data: Array
-    neighbour: Array
-    begun: int
-    wealth: Array
-    settled: Array
-    held: Array
-    peak: Array
-    bets: int = 0
+    confidence: float  # for all results of the audit together
+    data: Array  # scores [n] so far
+    neighbour: Array  # likewise
+    begun: int  # pairs before the present block; its bets follow from these alone
+    wealth: Array  # [2, e], log wealth of both strategies at the block's beginning, claim by claim
+    settled: Array  # [e], the largest log wealth of both together at any evaluation before the block
+    held: Array  # [2, e], log wealth now
+    peak: Array  # [e], the largest at any evaluation so far
+    bets: int = 0  # pairs that were bet on, under this score or earlier ones
     seed: int = 0
-    attack_grid: bool = False
+    attack_grid: bool = False  # whether scores are not rounded
 
     @property
     def separate(self) -> bool:

@@ -48,14 +48,11 @@ def threshold(
 ) -> Audit:
     """Bound epsilon from below, and try to refute a claim, with one threshold on a score.
 
-    Args:
-        samples: scores [n], for instance log-likelihood ratios, or features [n, k] to learn one from.
-        claim: what to refute, if anything.
-        curve: delta(epsilon) of the claimed guarantee; needed for zCDP, GDP and RDP.
-        delta: where to state the bound on epsilon; by default the claim's, or 1e-5.
-        confidence: with at least this probability the bound holds and a true claim is not refuted.
-        learner: what learns a score from features.
-        attack_grid: do not round scores, so that a floating-point grid that differs can be found.
+    Samples are scores [n], for instance log-likelihood ratios, or features [n, k] from which the `learner`
+    learns one. The claimed guarantee's curve, delta(epsilon), is needed for zCDP, GDP and RDP; the bound is
+    stated at `delta`, by default the claim's, or 1e-5. With at least the confidence the bound holds and a
+    true claim is not refuted. With `attack_grid` scores are not rounded, so that a differing floating-point
+    grid can be found.
 
     The bound is the exact one of `two_proportions`, and never more than `largest_refutable_epsilon`, the best
     that Clopper-Pearson intervals can give. `InvalidParameter` is raised for a confidence out of range, or a

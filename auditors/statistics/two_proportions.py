@@ -40,20 +40,13 @@ _NUISANCE = 1e-3
 
 @dataclass(frozen=True)
 class Region:
-    """The counts at least as strong as the observed ones, as the staircase x >= start of y's group.
-
-    Attributes:
-        edges: [cells + 1] of q.
-        mass: [cells, groups], the probability of y's group at each cell's lower edge.
-        starts: [groups], the least x in the region, of x in 0..trials.
-        nuisance: the probability with which q lies outside the cells.
-    """
+    """The counts at least as strong as the observed ones, as the staircase x >= start of y's group."""
 
     trials: int
-    edges: Array
-    mass: Array
-    starts: Array
-    nuisance: float
+    edges: Array  # [cells + 1] of q
+    mass: Array  # [cells, groups], the probability of y's group at each cell's lower edge
+    starts: Array  # [groups], the least x in the region, of x in 0..trials
+    nuisance: float  # the probability with which q lies outside the cells
 
     def p_value(self, ceiling: Ceiling) -> float:
         """The largest probability of the region under any q and any p <= ceiling(q)."""

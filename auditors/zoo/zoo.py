@@ -50,19 +50,16 @@ QUERIES = 10
 class Specimen:
     """One mechanism of the zoo: what is audited, a pair on which its fault shows, its source and its fault.
 
-    Attributes:
-        pair_epsilon: the least epsilon that holds on the pair at the claim's delta, rounded up; the
-            mechanism's own may be larger.
-        score: from an output to a number or a vector that distinguishes the sides.
-        most_trials: a limit on the trials of a mechanism that is slow to run.
+    `pair_epsilon` is the least that holds on the pair at the claim's delta, rounded up; the mechanism's own
+    may be larger.
     """
 
     algorithm: Auditable
     pair: Pair
     pair_epsilon: float
     source: str
-    score: Score = flatten
-    most_trials: int | None = None
+    score: Score = flatten  # from an output to a number or a vector that distinguishes the sides
+    most_trials: int | None = None  # a limit on the trials of a mechanism that is slow to run
 
     @property
     def claim(self) -> Claim:

@@ -4,7 +4,8 @@ import difflib
 import importlib
 import shlex
 import sys
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import click
 
@@ -50,28 +51,44 @@ Example: dpaudit certify dp-apvi -o out && dpaudit verify out/ledger.jsonl
 """
 
 
-class Verbs(click.Group):
-    """A group whose verbs are imported when they are called."""
+def imported(module: str, name: str) -> click.Command:
+    """A command of a module in this folder; it, or each command of a group, takes ``--traceback``."""
+    command: click.Command = getattr(importlib.import_module(f"dpaudit.app.{module}"), name)
+    for one in getattr(command, "commands", {}).values() or [command]:
+        if all(parameter.name != "traceback" for parameter in one.params):
+            traceback_option(one)
+    return command
+
+
+class LazyGroup(click.Group):
+    """A group of commands that are imported when they are called: `get_command` imports one."""
+
+    listed: ClassVar[tuple[str, Mapping[str, str]]]  # the heading in the help, and each command's line there
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """The verbs, in the table's order."""
+        """The commands, in the table's order."""
         del ctx
-        return list(VERBS)
+        return list(self.listed[1])
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Print the table, importing nothing."""
+        del ctx
+        heading, lines = self.listed
+        with formatter.section(heading):
+            formatter.write_dl(list(lines.items()))
+
+
+class Verbs(LazyGroup):
+    """The verbs."""
+
+    listed = "Verbs", {verb: line for verb, (_, _, line) in VERBS.items()}
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import one verb."""
         del ctx
         if cmd_name not in VERBS:
             return None
-        module, name, _ = VERBS[cmd_name]
-        command: click.Command = getattr(importlib.import_module(f"dpaudit.app.{module}"), name)
-        return command
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Print the table, importing nothing."""
-        del ctx
-        with formatter.section("Verbs"):
-            formatter.write_dl([(verb, line) for verb, (_, _, line) in VERBS.items()])
+        return imported(*VERBS[cmd_name][:2])
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

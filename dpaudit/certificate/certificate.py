@@ -214,9 +214,8 @@ def judge(
 ) -> Certificate:
     """Put proof and experiment side by side, with the curve behind the proof and what its author states.
 
-    Raises:
-        NotCertifiable: the ledger is truncated, unhashed, noiseless or without releases, or nothing is
-            claimed, or the accounting was made from another ledger.
+    Raises `NotCertifiable`: the ledger is truncated, unhashed, noiseless or without releases, or nothing is
+    claimed, or the accounting was made from another ledger.
     """
     ledger.require_certifiable()
     where = f"ledger of {ledger.header.algorithm!r}"

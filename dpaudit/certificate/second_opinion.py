@@ -52,10 +52,8 @@ class SecondOpinion(Model):
     def _whole(self) -> Self:
         given = {figure is not None for figure in (self.delta, self.proved, self.epsilon, self.at_least)}
         if given != {self.none_because is None}:
-            raise CertificateFormat(
-                "a second opinion is either a delta with the figures of both, or a reason why there is none",
-                where="SecondOpinion",
-            )
+            whole = "a delta with the figures of both, or a reason why there is none"
+            raise CertificateFormat(f"a second opinion is either {whole}", where="SecondOpinion")
         return self
 
     def not_checked(self) -> list[Condition]:

@@ -60,8 +60,7 @@ class Claim(Model):
     def about(self, unit: str, neighbouring: Neighbouring, trust_model: TrustModel) -> Claim:
         """This claim, made about a ledger's unit, relation and trust model.
 
-        Raises:
-            ClaimMismatch: the claim names another unit, relation or trust model.
+        Raises `ClaimMismatch`: the claim names another unit, relation or trust model.
         """
         stated = {"unit": self.unit, "neighbouring": self.neighbouring, "trust_model": self.trust_model}
         meant = {"unit": unit, "neighbouring": neighbouring, "trust_model": trust_model}

@@ -97,9 +97,8 @@ def verify(
     `claim` is what to judge, or makes it of the claim that the file states; `allow_unhashed` also accounts
     for a file written by hand; `progress` is called with each number of bytes read; the rest as in `account`.
 
-    Raises:
-        DpauditError: as `account`, or the file cannot be read. A file that was cut short or edited is
-            reported first, whatever else is wrong with it.
+    Raises `DpauditError`: as `account`, or the file cannot be read. A file that was cut short or edited is
+    reported first, whatever else is wrong with it.
     """
     with LedgerStream(path, allow_unhashed=allow_unhashed, progress=progress) as ledger:
         try:

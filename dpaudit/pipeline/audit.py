@@ -153,8 +153,7 @@ def one_run(
 def pairs_for(algorithm: object, pairs: object) -> Sequence[Pair]:
     """The pairs that were given in whatever form; None stands for the algorithm's own worst pairs.
 
-    Raises:
-        UsageError: there are none, or something else was given.
+    Raises `UsageError`: there are none, or something else was given.
     """
     if pairs is None and hasattr(algorithm, "worst_pairs"):
         pairs = algorithm.worst_pairs()

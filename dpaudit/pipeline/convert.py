@@ -21,9 +21,8 @@ def convert(
 
     Epsilon is wanted at each of `deltas`, the Renyi divergence at each of `orders`.
 
-    Raises:
-        InvalidParameter: a delta or an order outside its range.
-        CannotBound: no bound is known for a figure as large.
+    Raises `InvalidParameter`: a delta or an order outside its range; `CannotBound`: no bound is known for a
+    figure as large.
     """
     require_points(deltas, orders)
     try:

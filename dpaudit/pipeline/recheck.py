@@ -26,10 +26,9 @@ def require_figures(certificate: Certificate, ledger: Ledger) -> Accounted:
     Larger figures than today's accountants find are no forgery: accountants become tighter. See `AS_STATED`
     for what no ledger contains.
 
-    Raises:
-        CertificateMismatch: a figure, of the total or of a release, is smaller than the one computed, or
-            rounded more carefully; a verdict is better; something is taken on trust and not said; or the
-            ledger cannot be accounted for at all.
+    Raises `CertificateMismatch`: a figure, of the total or of a release, is smaller than the one computed,
+    or rounded more carefully; a verdict is better; something is taken on trust and not said; or the ledger
+    cannot be accounted for at all.
     """
     where, maker = f"certificate of {certificate.algorithm!r}", certificate.versions.get("dpaudit")
     remedy = "" if maker == versions()["dpaudit"] else f"certify again: it says dpaudit {maker} made it"

@@ -300,9 +300,8 @@ def _rows(results: Results) -> list[Row]:
     for name in PANELS:
         if name == "b":
             for m, table in results.swept.items():
-                rows += [
-                    {"panel": name, "episodes": m, **row} for row in rows_of(table, "ridge", standard_error)
-                ]
+                found = rows_of(table, "ridge", standard_error)
+                rows += [{"panel": name, "episodes": m, **row} for row in found]
             continue
         table = results.excess if name == "d" else results.error
         found = rows_of(table, "episodes", standard_error, curves=shown[name])

@@ -20,7 +20,7 @@ from dpaudit.app.options.files import make_folder
 from dpaudit.app.report.blocks import Block, Grid, Heading, Paragraph, Picture, html_page, markdown
 from dpaudit.app.report.chart import png, svg
 from dpaudit.app.text import output
-from dpaudit.app.text.failures import EXIT_INTERRUPTED, traceback_option
+from dpaudit.app.text.failures import EXIT_INTERRUPTED
 from dpaudit.app.text.output import bullets, line, print_json, print_text, unwrapped, upper
 from dpaudit.app.text.progress import Progress
 from dpaudit.app.text.streams import note
@@ -67,9 +67,7 @@ class Session:
 
         `then` gives further points, which may follow from the finished ones; from points that are not
         measured it must make as many. Returns the finished points: the first, and the further ones.
-
-        Raises:
-            click.exceptions.Exit: interrupted; what is kept, and how to go on, has been printed.
+        Interrupted it exits, after printing what is kept and how to go on.
         """
         begun = cache.runs(first)
         progress = Progress(begun + cache.runs(then(first)), "runs")
@@ -173,7 +171,7 @@ def figure_command(
             number("--workers", 2, "Number of processes."),
             number("--seed", 0, "Seed of the first run.", least=0),
         )
-        for option in reversed((*common, *options, output.output_format_option, traceback_option)):
+        for option in reversed((*common, *options, output.output_format_option)):
             verb = option(verb)
         epilog = "\n".join(["\b\nExamples:", *(f"  {call}" for call in calls)]) + "\n"
         return click.command(name, help=compute.__doc__, epilog=epilog)(verb)

@@ -19,7 +19,7 @@ from dpaudit.algorithms.online.optimism import cumulative_regret
 from dpaudit.algorithms.online.value_targeted import MixtureModel, jia_widths, ucrl_vtr
 from dpaudit.app.figures.engine import Figure, Session, accounted, choice, figure_command, number
 from dpaudit.app.figures.picture import rows_of
-from dpaudit.app.figures.published_claims import Sentence, Table, larger
+from dpaudit.app.figures.published_claims import Sentence, Table, larger, table
 from dpaudit.app.figures.regrets import TUNING_SEEDS, RegretPoint, panels, sublinear, tuned, upward, worth
 from dpaudit.app.figures.run_cache import RunCache, bits, noise_seed
 from dpaudit.app.report.blocks import Block, Grid, Heading, Paragraph
@@ -106,11 +106,6 @@ def _run(points: Sequence[Point]) -> list[Point]:
 RUNS = RunCache(frozenset({"regret"}), _run, frozenset({"episode"}))
 
 
-def regrets(points: Sequence[Point]) -> Table[Curve]:
-    """Regret by curve, user and run."""
-    return Table({(p.curve, p.episode, p.seed): p.regret for p in points})
-
-
 def sentences(regret: Table[Curve]) -> list[Sentence]:
     """The paper's three sentences, each about one curve, or a curve and the one that it is compared with."""
     rivers = dict.fromkeys(curve.river for curve in regret.curves)
@@ -137,7 +132,7 @@ def sentences(regret: Table[Curve]) -> list[Sentence]:
 def figure_2(session: Session, *, calibration: str, users: int) -> Figure:
     """Draw the figure again: cumulative regret over users, with and without local privacy."""
     points, bonus = tuned(session, RUNS, Point, grids(calibration), users)
-    regret = regrets(points)
+    regret: Table[Curve] = table(points, "regret")
     rows = rows_of(regret, "episodes", upward, lambda curve: {"c": bonus[curve]})
     title = "cumulative regret of LDP-UCRL-VTR on two rivers"
     headings = dict.fromkeys(RIVERS, "cumulative regret")

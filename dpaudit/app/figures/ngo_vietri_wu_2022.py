@@ -22,7 +22,7 @@ from dpaudit.algorithms.online.online import online_users
 from dpaudit.algorithms.online.private_lsvi_ucb import LSVIConstants, PrivateLSVIUCB
 from dpaudit.app.figures.engine import Figure, Session, accounted, figure_command, number
 from dpaudit.app.figures.picture import rows_of
-from dpaudit.app.figures.published_claims import Appears, Sentence, Table, estimate, larger
+from dpaudit.app.figures.published_claims import Appears, Sentence, Table, estimate, larger, table
 from dpaudit.app.figures.regrets import TUNING_SEEDS, RegretPoint, panels, sublinear, tuned, upward, worth
 from dpaudit.app.figures.run_cache import RunCache, bits, noise_seed
 from dpaudit.app.report.blocks import Block, Grid, Heading, Paragraph
@@ -118,12 +118,6 @@ def _run(points: Sequence[Point]) -> list[Point]:
 RUNS = RunCache(frozenset({"regret", "updates"}), _run, frozenset({"episode"}))
 
 
-def tables(points: Sequence[Point]) -> dict[str, Table[Curve]]:
-    """Regret and updates by curve, user and run."""
-    at = {(point.curve, point.episode, point.seed): point for point in points}
-    return {name: Table({k: getattr(p, name) for k, p in at.items()}) for name in ("regret", "updates")}
-
-
 def sentences(found: Mapping[str, Table[Curve]], bonus: Mapping[Curve, float], users: int) -> list[Sentence]:
     """Each about one curve, or a curve and the one that it is compared with; `bonus` are factors of beta."""
     regret = found["regret"]
@@ -162,7 +156,7 @@ _users = number("--users", USERS, "K, the users of one run.", least=LEAST_USERS)
 def regret(session: Session, *, users: int) -> Figure:
     """Run the experiment: cumulative regret and policy updates over users, with and without joint privacy."""
     points, bonus = tuned(session, RUNS, Point, GRIDS, users)
-    found = tables(points)
+    found = {name: table(points, name) for name in ("regret", "updates")}
     judged = sentences(found, bonus, users)
     rows = [
         {"quantity": quantity, **row}

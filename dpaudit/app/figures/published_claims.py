@@ -5,9 +5,9 @@ the differences of runs with the same seed, and so on the same data or users.
 """
 
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Generic, Literal, TypeAlias, TypeVar
+from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
 import numpy as np
 import scipy
@@ -66,6 +66,11 @@ class Table(Generic[K]):
     def gap(self, curve: K, other: K, place: float | None = None) -> Estimate:
         """How far a curve lies above another one at a place, by default the last."""
         return estimate(self.at(curve, place) - self.at(other, place))
+
+
+def table(points: Iterable[Any], measured: str, place: str = "episode") -> Table[Any]:
+    """One number of finished points by curve, place and seed; each point has these as fields."""
+    return Table({(p.curve, getattr(p, place), p.seed): getattr(p, measured) for p in points})
 
 
 def estimate(values: Vector) -> Estimate:

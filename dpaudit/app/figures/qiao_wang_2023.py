@@ -1,7 +1,7 @@
 """Figure 1 of Qiao and Wang (2023): suboptimality of DP-VAPVI, VAPVI and PEVI against K, the episodes."""
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from itertools import pairwise, product
@@ -17,7 +17,15 @@ from dpaudit.algorithms.offline.vapvi import LinearConstants, pevi, theoretical_
 from dpaudit.app.figures import engine
 from dpaudit.app.figures.engine import Figure, Session, accounted, figure_command, premises
 from dpaudit.app.figures.picture import Row, interval, panel, rows_of
-from dpaudit.app.figures.published_claims import Appears, Estimate, Sentence, Table, above_zero, estimate
+from dpaudit.app.figures.published_claims import (
+    Appears,
+    Estimate,
+    Sentence,
+    Table,
+    above_zero,
+    estimate,
+    table,
+)
 from dpaudit.app.figures.run_cache import RunCache, bits, noise_seed
 from dpaudit.app.report.blocks import Block, Grid, Heading, Paragraph, Picture
 from dpaudit.app.report.chart import HEIGHT, WIDTH, specification
@@ -113,9 +121,7 @@ def run_point(point: Point) -> Point:
         policy = vapvi(data, phi, constants=constants)
     else:
         name: CalibrationName = "sound" if point.calibration == "sound" else "as-published"
-        algorithm = DPVAPVI(
-            phi, mdp.horizon, ZCDP(rho=curve.rho), calibration=name, constants=constants, mdp=mdp
-        )
+        algorithm = DPVAPVI(phi, mdp.horizon, ZCDP(rho=curve.rho), name, constants=constants, mdp=mdp)
         policy = run(algorithm, data, seed=noise_seed(point.seed, point.episodes, *bits(curve.rho))).output
     return replace(point, suboptimality=mdp.suboptimality(policy.actions))
 
@@ -130,12 +136,8 @@ def _run(points: Sequence[Point]) -> list[Point]:
     return list(map(run_point, points))
 
 
+_MEASURED = "suboptimality", "episodes"
 RUNS = RunCache(frozenset({"suboptimality"}), _run)
-
-
-def table(points: Iterable[Point]) -> Table[Curve]:
-    """Suboptimality by curve, K and run."""
-    return Table({(p.curve, p.episodes, p.seed): p.suboptimality for p in points})
 
 
 def of(found: Table[Curve], algorithm: str) -> list[Curve]:
@@ -233,8 +235,9 @@ def _compute(
     # PEVI is not part of the question at which K DP-VAPVI comes close to VAPVI.
     beyond = wanted(replace(drawn, pevi=()), ks=_further(ks[-1], largest) if scaling else [])
     points, more = session.finished(RUNS, wanted(drawn, ks=ks), lambda _: beyond)
-    found = table(points)
-    scaled = table(p for p in points + more if p.curve.algorithm != "pevi") if scaling else None
+    found: Table[Curve] = table(points, *_MEASURED)
+    rest = [p for p in points + more if p.curve.algorithm != "pevi"]
+    scaled: Table[Curve] | None = table(rest, *_MEASURED) if scaling else None
 
     mdp = process(drawn.instance)
     optimum = float(mdp.initial @ mdp.optimal_values()[0])

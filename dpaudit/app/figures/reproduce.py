@@ -1,12 +1,11 @@
 """`dpaudit reproduce`: papers' figures, each a command of its own that is loaded when it is called."""
 
 import difflib
-import importlib
 import re
 
 import click
 
-from dpaudit.app.text.failures import traceback_option
+from dpaudit.app.main import LazyGroup, imported
 from dpaudit.app.text.output import output_format_option, print_json, print_text, table
 from dpaudit.errors import UsageError
 
@@ -27,13 +26,10 @@ _EARLIER = "000-figure-1a 000-figure-1b 001-figure-1 002-figure-1 002-figure-2 0
 ALIASES = dict(zip(_EARLIER.split(), FIGURES, strict=True))
 
 
-class Figures(click.Group):
-    """A group whose figures are imported when they are drawn."""
+class Figures(LazyGroup):
+    """The figures."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        """The figures, in the table's order."""
-        del ctx
-        return list(FIGURES)
+    listed = "Figures", FIGURES
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import one figure's command, by its name or its alias; raises `UsageError` where there is none."""
@@ -46,14 +42,7 @@ class Figures(click.Group):
             what, remedy = f"no figure {cmd_name!r}{hint}", f"give one of {', '.join(FIGURES)}"
             raise UsageError(what, where="FIGURE", why="there is nothing to draw", remedy=remedy)
         paper, figure = (part.replace("-", "_") for part in parts.groups())
-        command: click.Command = getattr(importlib.import_module(f"dpaudit.app.figures.{paper}"), figure)
-        return command
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Print the table, importing nothing."""
-        del ctx
-        with formatter.section("Figures"):
-            formatter.write_dl(list(FIGURES.items()))
+        return imported(f"figures.{paper}", figure)
 
 
 @click.group(
@@ -70,7 +59,6 @@ The same command continues an interrupted figure where it stopped.
 """,
 )
 @output_format_option
-@traceback_option
 @click.pass_context
 def reproduce(ctx: click.Context, *, output_format: str) -> None:
     """Draw FIGURE of a paper again; without FIGURE, list the figures."""

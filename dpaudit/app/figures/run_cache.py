@@ -44,9 +44,7 @@ class RunCache(Generic[P]):
 
         Finished points are appended to the CSV file at `path`; points that it already holds are not computed
         again. `progress` gets the number of finished runs, at the beginning and after each run.
-
-        Raises:
-            UsageError: the file was not written by this function.
+        `UsageError` is raised where the file was not written by this function.
         """
         asked = self._by_key(wanted)
         kept = self._read(path, asked)

@@ -19,7 +19,7 @@ from dpaudit.algorithms.q_learning.perturbed_q import Perturbed, PerturbedQLearn
 from dpaudit.algorithms.q_learning.q_learning import NodeValues, QLearning
 from dpaudit.app.figures.engine import Figure, Session, accounted, figure_command, number
 from dpaudit.app.figures.picture import Row, named, panel, rows_of, spread
-from dpaudit.app.figures.published_claims import Sentence, Table, below, estimate, larger
+from dpaudit.app.figures.published_claims import Sentence, Table, below, estimate, larger, table
 from dpaudit.app.figures.run_cache import RunCache, bits, noise_seed
 from dpaudit.app.report.blocks import Block, Grid, Heading, Paragraph
 from dpaudit.app.report.chart import specification
@@ -172,8 +172,7 @@ class Returns(NamedTuple):
 
 def returns_of(points: Sequence[Point]) -> Returns:
     """Finished points of every curve, seed and place, by what they are."""
-    at = {(point.curve, point.samples, point.seed): point for point in points}
-    return Returns(*(Table({k: getattr(p, name) for k, p in at.items()}) for name in Returns._fields))
+    return Returns(*(table(points, name, "samples") for name in Returns._fields))
 
 
 def noise_sentences(returns: Returns) -> list[Sentence]:

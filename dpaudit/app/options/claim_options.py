@@ -37,10 +37,32 @@ class StatedClaim:
     trust_model: str | None = None
 
     def guarantee(self, prefix: str = "--") -> AnyGuarantee | None:
-        """The guarantee that was stated, if one was; raises as `stated_guarantee`."""
-        return stated_guarantee(
-            epsilon=self.epsilon, delta=self.delta, rho=self.rho, mu=self.mu, prefix=prefix
-        )
+        """The one guarantee that was stated, if one was; errors name each figure after `prefix`.
+
+        Raises `UsageError` for more than one, or a delta without its epsilon; `InvalidParameter` for a figure
+        outside its range.
+        """
+        stated = {"epsilon": self.epsilon, "rho": self.rho, "mu": self.mu}
+        names = [name for name, value in stated.items() if value is not None]
+        given = [prefix + name for name in names]
+        if len(given) > 1:
+            why = "they state different guarantees, and one claim has one"
+            remedy = f"give one of them; `dpaudit convert --{names[0]} ...` states it on the other scales"
+            raise UsageError(f"{' and '.join(given)} at once", where=" ".join(given), why=why, remedy=remedy)
+        if self.delta is not None and self.epsilon is None:
+            what = f"{prefix}delta " + (f"with {given[0]}" if given else f"without {prefix}epsilon")
+            why = "delta belongs to (epsilon, delta)-DP"
+            remedy = f"leave {prefix}delta out" if given else f"add {prefix}epsilon"
+            raise UsageError(what, where=f"{prefix}delta", why=why, remedy=remedy)
+        if self.rho is not None:
+            return ZCDP(rho=self.rho)
+        if self.mu is not None:
+            return GDP(mu=self.mu)
+        if self.epsilon is None:
+            return None
+        if self.delta is None:
+            return PureDP(epsilon=self.epsilon)
+        return ApproxDP(epsilon=self.epsilon, delta=self.delta)
 
     def required(self) -> AnyGuarantee:
         """The guarantee of a claim that is not stated by options; `UsageError` also if there is none."""
@@ -78,36 +100,6 @@ class StatedClaim:
                 raise ClaimMismatch(what, where="--" + name.replace("_", "-"), remedy=remedy)
         fields = {name: getattr(own, name) for name in type(own).model_fields}
         return Claim(**{**fields, **named, "guarantee": guarantee or own.guarantee})
-
-
-def stated_guarantee(
-    *, epsilon: float | None, delta: float | None, rho: float | None, mu: float | None, prefix: str = "--"
-) -> AnyGuarantee | None:
-    """One guarantee from the figures that state it, or None; errors name each figure after `prefix`.
-
-    Raises:
-        UsageError: more than one, or a delta without its epsilon.
-        InvalidParameter: a figure outside its range.
-    """
-    stated = {"epsilon": epsilon, "rho": rho, "mu": mu}
-    names = [name for name, value in stated.items() if value is not None]
-    given = [prefix + name for name in names]
-    if len(given) > 1:
-        why = "they state different guarantees, and one claim has one"
-        remedy = f"give one of them; `dpaudit convert --{names[0]} ...` states it on the other scales"
-        raise UsageError(f"{' and '.join(given)} at once", where=" ".join(given), why=why, remedy=remedy)
-    if delta is not None and epsilon is None:
-        what = f"{prefix}delta " + (f"with {given[0]}" if given else f"without {prefix}epsilon")
-        why = "delta belongs to (epsilon, delta)-DP"
-        remedy = f"leave {prefix}delta out" if given else f"add {prefix}epsilon"
-        raise UsageError(what, where=f"{prefix}delta", why=why, remedy=remedy)
-    if rho is not None:
-        return ZCDP(rho=rho)
-    if mu is not None:
-        return GDP(mu=mu)
-    if epsilon is None:
-        return None
-    return PureDP(epsilon=epsilon) if delta is None else ApproxDP(epsilon=epsilon, delta=delta)
 
 
 COUNT, SEED = click.IntRange(min=1), click.IntRange(min=0)
@@ -181,6 +173,12 @@ def grouped(verb: Verb, options: Sequence[Callable[[Verb], Verb]], kind: type[An
 
 #: Gives a verb the claim options; it receives them together, as ``stated``.
 claim_options = functools.partial(grouped, options=_OPTIONS, kind=StatedClaim, name="stated")
+
+
+def figure_options(**words: str) -> Callable[[Verb], Verb]:
+    """Give a verb the options of a guarantee's figures, with these words of help, as ``stated``."""
+    options = [click.option(f"--{name}", type=float, help=line) for name, line in words.items()]
+    return functools.partial(grouped, options=options, kind=StatedClaim, name="stated")
 
 
 def stated_budget(rho: float | None, mu: float | None, claim: Claim) -> Filter | None:

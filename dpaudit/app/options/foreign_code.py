@@ -23,8 +23,7 @@ _OWN_FOLDER = str(Path(__file__).resolve().parents[2])
 def foreign_code(reference: str, doing: str) -> Iterator[None]:
     """Report what goes wrong inside as a fault of `reference`; stdout stays free for the answer.
 
-    Raises:
-        UsageError: the code raised an exception of its own, or asked the interpreter to exit.
+    `UsageError` is raised where the code raised an exception of its own, or asked the interpreter to exit.
     """
     try:
         with contextlib.redirect_stdout(sys.stderr), _descriptor_redirected():
@@ -70,10 +69,7 @@ def load(reference: str, option: str, suits: Callable[[Any], bool] = callable) -
     """The object that ``path.py:name`` or ``package.module:name`` refers to.
 
     `option` is what it was given for. Where the name is not there, similar ones are suggested whose objects
-    `suits` accepts.
-
-    Raises:
-        UsageError: there is no such file, module or name, or importing it fails.
+    `suits` accepts. Raises `UsageError`: no such file, module or name, or importing it fails.
     """
     location, colon, name = reference.rpartition(":")
     if not colon or not location or not name:

@@ -195,10 +195,8 @@ def read_array(path: Path) -> NDArray[Any]:
     """Read ``.npy`` as it is, or ``.csv`` as a float64 matrix [rows, columns].
 
     A first line without any number holds the columns' names, and is left out.
-
-    Raises:
-        UsageError: another suffix.
-        DataError: not numbers, not finite ones, or lines of different lengths.
+    Raises `UsageError` for another suffix, `DataError` for what are not numbers, not finite ones, or lines of
+    different lengths.
     """
     suffix, where = path.suffix.lower(), f"--data {path}"
     if suffix not in {".npy", ".csv"}:

@@ -22,18 +22,13 @@ _MOST_STEPS = 48
 
 @dataclass(frozen=True)
 class Share:
-    """A release, or several whose labels differ in a number alone (``#`` in `label`).
-
-    Attributes:
-        share: of the sum of all releases' costs; None where they have none in common.
-        verdict: NOT_PROVED if any of their own claims is not; None where none has one.
-    """
+    """A release, or several whose labels differ in a number alone (``#`` in `label`)."""
 
     label: str
     number: int
     costliest: ReleaseAccount
-    share: float | None
-    verdict: Proof | None
+    share: float | None  # of the sum of all releases' costs; None where they have none in common
+    verdict: Proof | None  # NOT_PROVED if any of their own claims is not; None where none has one
 
 
 def shares(releases: Sequence[ReleaseAccount]) -> list[Share]:

@@ -161,9 +161,8 @@ def dp_audit(request: pytest.FixtureRequest) -> Callable[..., Audit]:
     if node.nodeid not in auditing:
         what = "dp_audit asked for while the test runs"
         why = "each audit's share of the error is fixed when all tests are collected"
-        error = UsageError(
-            what, where=node.nodeid, why=why, remedy="name dp_audit among the test's arguments"
-        )
+        remedy = "name dp_audit among the test's arguments"
+        error = UsageError(what, where=node.nodeid, why=why, remedy=remedy)
         pytest.fail(str(error), pytrace=False)
     claim = _claim(node)
     node.stash[_AUDITS] = 0

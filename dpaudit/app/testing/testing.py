@@ -13,6 +13,7 @@ from dpaudit.accountants.calibration.calibration import scale_ledger
 from dpaudit.algorithms.data.trajectories import TrajectoryData, trajectory_pairs
 from dpaudit.app.gate.audit_plan import TRIALS
 from dpaudit.app.options.claim_options import StatedClaim
+from dpaudit.app.text.audits import finding_words
 from dpaudit.app.text.output import lower, upper
 from dpaudit.app.text.tables import bound_figure, figure, shortfall, total_shortfall
 from dpaudit.auditors.neighbours import table_pairs
@@ -176,10 +177,7 @@ def audit_failure(found: Audit, *, allow_inconclusive: bool) -> str | None:
         )
     lines = [f"refuted{about}"]
     for finding in found.findings:
-        label = f" in {finding.label!r}" if finding.label else ""
-        place = f" ({finding.where})" if finding.where else ""
-        lines.append(f"  {finding.kind}{label}: {finding.detail}{place}")
-        lines.append(f"    would hold: {_MENDS[finding.kind]}")
+        lines += [f"  {finding_words(finding)}", f"    would hold: {_MENDS[finding.kind]}"]
     if found.epsilon_lower is not None and "epsilon" in found.refuted_by:
         claimed = "" if found.epsilon_claimed is None else f"claimed {found.epsilon_claimed:.6g}, "
         least = lower(found.epsilon_lower)

@@ -19,7 +19,7 @@ _Verb = TypeVar("_Verb", bound=Callable[..., Any])
 
 
 def traceback_option(verb: _Verb) -> _Verb:
-    """``--traceback``, on the command and on every verb."""
+    """``--traceback``, on the command and on every verb: `dpaudit.app.main.imported` adds it."""
     return click.option(
         "--traceback",
         is_flag=True,

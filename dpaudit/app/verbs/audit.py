@@ -13,7 +13,7 @@ from dpaudit.app.options.audit_options import METHODS, Settings, settings_option
 from dpaudit.app.options.claim_options import SEED, StatedClaim, claim_options, users_option
 from dpaudit.app.options.foreign_code import foreign_code
 from dpaudit.app.text.audits import audit_json, audit_page
-from dpaudit.app.text.failures import EXIT_INCONCLUSIVE, EXIT_NOT_PROVED, traceback_option
+from dpaudit.app.text.failures import EXIT_INCONCLUSIVE, EXIT_NOT_PROVED
 from dpaudit.app.text.output import line, lower, output_format_option, print_json, print_text
 from dpaudit.app.text.progress import Progress
 from dpaudit.auditors.sampling.curatorless import Plain
@@ -71,7 +71,6 @@ Exits 0 if not refuted, 1 if refuted. An audit can refute a claim, never prove o
 @click.option("--zoo", is_flag=True, help="Instead of TARGET, audit mechanisms with known faults.")
 @click.option("--strict", is_flag=True, help="Exit 4 if the audit is inconclusive.")
 @output_format_option
-@traceback_option
 @click.pass_context
 def audit(
     ctx: click.Context,
@@ -117,9 +116,8 @@ def audit(
         with foreign_code(target, "auditing it"):
             found = one_run(chosen.algorithm, canaries, guesses=settings.guesses, **shared)
     else:
-        pairs = targets.pairs_of(
-            chosen, None if pair_reference is None else targets.load_pair(pair_reference)
-        )
+        pair = None if pair_reference is None else targets.load_pair(pair_reference)
+        pairs = targets.pairs_of(chosen, pair)
         if not pairs:
             what = "no neighbouring data to audit on"
             why = "an audit compares two data sets that differ in one unit of privacy"

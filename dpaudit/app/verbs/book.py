@@ -1,6 +1,5 @@
 """`dpaudit book`: how much budget a data set has left over all runs."""
 
-import functools
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -8,10 +7,10 @@ from pathlib import Path
 import click
 
 from dpaudit.accountants.book import Book
-from dpaudit.app.options.claim_options import NEIGHBOURING, TRUST_MODEL, StatedClaim, grouped
+from dpaudit.app.options.claim_options import NEIGHBOURING, TRUST_MODEL, StatedClaim, figure_options
 from dpaudit.app.options.files import PATH
 from dpaudit.app.text.book_text import about, account_json, account_text
-from dpaudit.app.text.failures import EXIT_NOT_PROVED, traceback_option
+from dpaudit.app.text.failures import EXIT_NOT_PROVED
 from dpaudit.app.text.output import output_format_option, print_json, print_text, unwrapped
 from dpaudit.app.text.streams import note
 from dpaudit.claims.guarantees import AnyGuarantee, ApproxDP
@@ -34,12 +33,7 @@ _book_option = click.option(
 )
 
 
-_COST = (
-    click.option("--rho", type=float, help="rho, zCDP."),
-    click.option("--mu", type=float, help="mu, Gaussian DP."),
-    click.option("--epsilon", type=float, help="Pure epsilon."),
-)
-_cost_options = functools.partial(grouped, options=_COST, kind=StatedClaim, name="stated")
+_cost_options = figure_options(rho="rho, zCDP.", mu="mu, Gaussian DP.", epsilon="Pure epsilon.")
 
 
 @click.group(epilog="Example: dpaudit book open patients --rho 1 --unit patient --neighbouring replace-one")
@@ -70,7 +64,6 @@ def book() -> None:
     help="Who sees private data.",
 )
 @_book_option
-@traceback_option
 def open_account(*, dataset: str, stated: StatedClaim, address: str) -> None:
     """Give DATASET a budget, which cannot be changed later."""
     budget = _figure(stated)
@@ -85,7 +78,6 @@ def open_account(*, dataset: str, stated: StatedClaim, address: str) -> None:
 @_cost_options
 @click.option("--note", "words", default="", help="What the run is for.")
 @_book_option
-@traceback_option
 def reserve(*, dataset: str, stated: StatedClaim, words: str, address: str) -> None:
     """Reserve a run's cost before it starts; prints the reservation's name.
 
@@ -112,7 +104,6 @@ Examples:
     "--published", is_flag=True, help="The output is known already: enter the cost even if it does not fit."
 )
 @_book_option
-@traceback_option
 def spend(*, reservation: str, ledger: Path | None, published: bool, address: str) -> None:
     """Replace RESERVATION by the cost of its run, according to its LEDGER.
 
@@ -131,7 +122,6 @@ def spend(*, reservation: str, ledger: Path | None, published: bool, address: st
 @click.argument("reservation")
 @click.option("--note", "words", required=True, help="Why it is certain that nothing was released.")
 @_book_option
-@traceback_option
 def cancel(*, reservation: str, words: str, address: str) -> None:
     """Give RESERVATION back, if nothing was released under it."""
     with Book(address, make=False) as found:
@@ -147,7 +137,6 @@ def cancel(*, reservation: str, words: str, address: str) -> None:
 @click.option("--history", is_flag=True, help="List every event, not only how reservations stand.")
 @_book_option
 @output_format_option
-@traceback_option
 def show(
     *, dataset: str | None, deltas: tuple[float, ...], history: bool, address: str, output_format: str
 ) -> None:

@@ -1,6 +1,5 @@
 """`dpaudit calibrate`: the least noise that meets a target."""
 
-import functools
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,9 +9,8 @@ from rich.console import RenderableType
 
 from dpaudit import mechanisms
 from dpaudit.accountants.calibration.calibration import Calibrated, Rescaled, calibrate, scale_ledger
-from dpaudit.app.options.claim_options import COUNT, NEIGHBOURING, StatedClaim, grouped
+from dpaudit.app.options.claim_options import COUNT, NEIGHBOURING, StatedClaim, figure_options
 from dpaudit.app.text import output
-from dpaudit.app.text.failures import traceback_option
 from dpaudit.app.text.tables import bound_figure, figure, mechanism_words, times
 from dpaudit.claims.guarantees import figures
 from dpaudit.claims.relations import Neighbouring
@@ -37,14 +35,6 @@ PROTOTYPES: dict[str, Callable[[float, int], mechanisms.AnyMechanism]] = {
 }
 
 
-_TARGET = (
-    click.option("--epsilon", type=float, help="Target epsilon-DP; with --delta, (epsilon, delta)-DP."),
-    click.option("--delta", type=float, help="The delta of (epsilon, delta)-DP, with --epsilon."),
-    click.option("--rho", type=float, help="Target rho-zCDP."),
-    click.option("--mu", type=float, help="Target mu-GDP."),
-)
-
-
 @click.command(
     "calibrate",
     epilog="""\b
@@ -59,7 +49,12 @@ no answer is given. The noise that is printed meets the target to its last digit
 """,
 )
 @click.argument("subject", metavar="MECHANISM|LEDGER")
-@functools.partial(grouped, options=_TARGET, kind=StatedClaim, name="stated")
+@figure_options(
+    epsilon="Target epsilon-DP; with --delta, (epsilon, delta)-DP.",
+    delta="The delta of (epsilon, delta)-DP, with --epsilon.",
+    rho="Target rho-zCDP.",
+    mu="Target mu-GDP.",
+)
 @click.option("--count", type=COUNT, help="Number of runs that meet the target together.  [default: 1]")
 @click.option("--sensitivity", type=float, help="Sensitivity in the mechanism's own norm.  [default: 1]")
 @click.option("--rate", type=float, help="Each unit is in the sum with this probability (Poisson sampling).")
@@ -71,7 +66,6 @@ no answer is given. The noise that is printed meets the target to its last digit
 )
 @click.option("--allow-unhashed", is_flag=True, help="Take a LEDGER written by hand.")
 @output.output_format_option
-@traceback_option
 def calibrate_command(
     *, subject: str, stated: StatedClaim, allow_unhashed: bool, output_format: str, **described: Any
 ) -> None:
@@ -178,9 +172,8 @@ def _ledger_text(subject: str, found: Rescaled) -> list[RenderableType]:
         words = "stays as it is" if noise is None else f"{noise[0]} {noise[1]!r}"
         rows.append([times(release.label, release.count), release.mechanism.kind, words])
     left_out = len(found.releases) - output.MOST_ROWS
-    more = [output.line(f"... and {left_out} more releases; --output-format json lists them")] * (
-        left_out > 0
-    )
+    words = f"... and {left_out} more releases; --output-format json lists them"
+    more = [output.line(words)] if left_out > 0 else []
     return [
         output.unwrapped(subject),
         output.line(f"{found.target} with all noise times {found.factor!r}"),

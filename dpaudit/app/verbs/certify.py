@@ -11,7 +11,7 @@ from dpaudit.app.options import claim_options, targets
 from dpaudit.app.options.files import PATH, make_folder
 from dpaudit.app.options.foreign_code import foreign_code
 from dpaudit.app.text.certificates import certificate_page
-from dpaudit.app.text.failures import EXIT_INCONCLUSIVE, EXIT_NOT_PROVED, EXIT_NOTHING, traceback_option
+from dpaudit.app.text.failures import EXIT_INCONCLUSIVE, EXIT_NOT_PROVED, EXIT_NOTHING
 from dpaudit.app.text.output import line, output_format_option, print_json, print_text, unwrapped
 from dpaudit.app.text.output_file import NoJSON, output_text
 from dpaudit.app.text.streams import note
@@ -80,7 +80,6 @@ Exits 0 if the claim is proved and not refuted, 1 if not.
 )
 @click.option("--strict", is_flag=True, help="Exit 4 if the audit is inconclusive.")
 @output_format_option
-@traceback_option
 @click.pass_context
 def certify(
     ctx: click.Context,

@@ -1,7 +1,6 @@
 """`dpaudit convert`: one guarantee on every other scale."""
 
 import csv
-import functools
 import io
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,9 +9,8 @@ from typing import Any
 import click
 
 from dpaudit.accountants.curves.conversion_table import LARGEST, Conversion, largest_gaussian
-from dpaudit.app.options.claim_options import StatedClaim, grouped
+from dpaudit.app.options.claim_options import StatedClaim, figure_options
 from dpaudit.app.report.blocks import Block, Grid, latex, markdown
-from dpaudit.app.text.failures import traceback_option
 from dpaudit.app.text.output import line, lower, print_json, print_text, table, unwrapped, upper
 from dpaudit.app.text.streams import note
 from dpaudit.certificate.verdicts import leading_figure
@@ -23,15 +21,6 @@ from dpaudit.pipeline.convert import convert as conversions
 
 _SCALES = {"approx-dp": "epsilon", "zcdp": "rho", "gdp": "mu", "pure-dp": "epsilon", "rdp": "RDP epsilon"}
 _HEADER = ("guarantee", "delta", "figure", "slack", "method and source", "holds")
-
-
-_FROM = (
-    click.option("--rho", type=float, help="From rho-zCDP."),
-    click.option("--mu", type=float, help="From mu-GDP."),
-    click.option(
-        "--epsilon", type=float, help="From epsilon-DP; with --delta, what Gaussian noise meets the target."
-    ),
-)
 
 
 @click.command(
@@ -46,7 +35,11 @@ Figures are rounded to the safe side. The slack of a bound is by how much it
 exceeds, relatively, what no conversion that always holds can be below.
 """
 )
-@functools.partial(grouped, options=_FROM, kind=StatedClaim, name="stated")
+@figure_options(
+    rho="From rho-zCDP.",
+    mu="From mu-GDP.",
+    epsilon="From epsilon-DP; with --delta, what Gaussian noise meets the target.",
+)
 @click.option("--alpha", type=float, help="With --epsilon: from (alpha, epsilon)-Renyi DP.")
 @click.option(
     "--delta",
@@ -72,7 +65,6 @@ exceeds, relatively, what no conversion that always holds can be below.
     metavar="FILE",
     help="Also draw delta(epsilon), into an .svg, .png or .html file.",
 )
-@traceback_option
 def convert(
     *,
     stated: StatedClaim,

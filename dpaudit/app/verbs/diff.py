@@ -9,7 +9,7 @@ from rich.console import RenderableType
 from dpaudit.app.options.files import PATH, about_file
 from dpaudit.app.text import output
 from dpaudit.app.text.compared import Comparison, Grew, Side, claim_words, total_words
-from dpaudit.app.text.failures import EXIT_NOT_PROVED, traceback_option
+from dpaudit.app.text.failures import EXIT_NOT_PROVED
 from dpaudit.certificate.certificate import CERTIFICATE_SCHEMA, Certificate
 from dpaudit.claims.claims import Claim
 from dpaudit.claims.guarantees import AnyGuarantee
@@ -21,57 +21,6 @@ _EXITS = "Exits 0 if the budget did not grow, 1 if it grew or cannot be compared
 
 #: The JSON answer lists no more releases than this, those that grew most first.
 MOST_ROWS_OF_JSON = 10_000
-
-
-@click.command(epilog=f"Example: dpaudit diff main/certificate.json out/certificate.json\n\n{_EXITS}")
-@click.argument("base", type=PATH)
-@click.argument("head", type=PATH)
-@output.output_format_option
-@traceback_option
-@click.pass_context
-def diff(ctx: click.Context, *, base: Path, head: Path, output_format: str) -> None:
-    """Say which release made the budget grow from BASE to HEAD: certificates or ledgers."""
-    _answer(ctx, base, head, _read, output_format)
-
-
-@click.command(name="diff", epilog=f"Example: dpaudit ledger diff main.jsonl out/ledger.jsonl\n\n{_EXITS}")
-@click.argument("base", type=PATH)
-@click.argument("head", type=PATH)
-@output.output_format_option
-@traceback_option
-@click.pass_context
-def ledger_diff(ctx: click.Context, *, base: Path, head: Path, output_format: str) -> None:
-    """Say which release made the budget grow from BASE to HEAD."""
-    _answer(ctx, base, head, _ledger, output_format)
-
-
-def _answer(
-    ctx: click.Context,
-    base: Path,
-    head: Path,
-    read: Callable[[Path], Ledger | Certificate],
-    output_format: str,
-) -> None:
-    before, after = read(base), read(head)
-    # Ledgers are accounted for on one scale: the one that HEAD is claimed on, if it claims anything.
-    claim = after.claim or before.claim
-    wanted = None if claim is None else claim.guarantee
-    found = Comparison(_side(before, wanted, base), _side(after, wanted, head))
-    if output_format == "json":
-        answer = {
-            "base": str(base),
-            "head": str(head),
-            "grew": found.grew,
-            "terms": [{"name": n, "base": b, "head": h} for n, b, h in found.terms],
-            "claim": _pair(found, claim_words, found.claim_grew),
-            "total": _pair(found, total_words, found.total_grew),
-            "releases": [change.to_json() for change in found.changes()[:MOST_ROWS_OF_JSON]],
-        }
-        output.print_json(answer)
-    else:
-        output.print_text(*_text(found))
-    if found.grew is not False:
-        ctx.exit(EXIT_NOT_PROVED)
 
 
 def _read(path: Path) -> Ledger | Certificate:
@@ -132,12 +81,54 @@ def _text(found: Comparison) -> list[RenderableType]:
     columns = ("release", "", "base", "head", "growth")
     parts += [output.line(), output.table(columns, shown, whole=("", "base", "head", "growth"))]
     if len(changes) > output.MOST_ROWS:
-        parts.append(
-            output.line(f"... and {len(changes) - output.MOST_ROWS} more; --output-format json lists them")
-        )
+        left_out = len(changes) - output.MOST_ROWS
+        parts.append(output.line(f"... and {left_out} more; --output-format json lists them"))
     words = [f"{c.label}: {c.why}" for c in changes[: output.MOST_ROWS] if c.why]
     return [*parts, output.line(), *output.bullets("What changed in them", words)]
 
 
 def _signed(growth: float) -> str:
     return f"+{output.upper(growth)}" if growth > 0 else f"{growth:.6g}"
+
+
+def _command(read: Callable[[Path], Ledger | Certificate], words: str, example: str) -> click.Command:
+    @click.command("diff", help=words, epilog=f"Example: dpaudit {example}\n\n{_EXITS}")
+    @click.argument("base", type=PATH)
+    @click.argument("head", type=PATH)
+    @output.output_format_option
+    @click.pass_context
+    def compare(ctx: click.Context, *, base: Path, head: Path, output_format: str) -> None:
+        before, after = read(base), read(head)
+        # Ledgers are accounted for on one scale: the one that HEAD is claimed on, if it claims anything.
+        claim = after.claim or before.claim
+        wanted = None if claim is None else claim.guarantee
+        found = Comparison(_side(before, wanted, base), _side(after, wanted, head))
+        if output_format == "json":
+            answer = {
+                "base": str(base),
+                "head": str(head),
+                "grew": found.grew,
+                "terms": [{"name": n, "base": b, "head": h} for n, b, h in found.terms],
+                "claim": _pair(found, claim_words, found.claim_grew),
+                "total": _pair(found, total_words, found.total_grew),
+                "releases": [change.to_json() for change in found.changes()[:MOST_ROWS_OF_JSON]],
+            }
+            output.print_json(answer)
+        else:
+            output.print_text(*_text(found))
+        if found.grew is not False:
+            ctx.exit(EXIT_NOT_PROVED)
+
+    return compare
+
+
+diff = _command(
+    _read,
+    "Say which release made the budget grow from BASE to HEAD: certificates or ledgers.",
+    "diff main/certificate.json out/certificate.json",
+)
+ledger_diff = _command(
+    _ledger,
+    "Say which release made the budget grow from BASE to HEAD.",
+    "ledger diff main.jsonl out/ledger.jsonl",
+)

@@ -14,7 +14,7 @@ from dpaudit.app.gate.formats import FORMATS, markdown, text
 from dpaudit.app.gate.report import Finding, Place, Report
 from dpaudit.app.options.claim_options import SEED
 from dpaudit.app.options.files import PATH
-from dpaudit.app.text.failures import EXIT_INPUT, EXIT_NOTHING, traceback_option
+from dpaudit.app.text.failures import EXIT_INPUT, EXIT_NOTHING
 from dpaudit.app.text.output import print_text
 from dpaudit.app.text.streams import note
 from dpaudit.errors import UsageError
@@ -92,7 +92,6 @@ Exits 0 if every check passes, 1 if a finding is left that no waiver covers,
 )
 @click.option("--exit-zero", is_flag=True, help="Exit 0 whatever the verdicts; never hides 2 or 3.")
 @click.option("--strict", is_flag=True, help="Exit 4 if a check is inconclusive.")
-@traceback_option
 @click.pass_context
 def gate(
     ctx: click.Context,

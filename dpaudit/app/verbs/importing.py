@@ -10,7 +10,6 @@ from dpaudit.accountants.bridges.from_opacus import IN_CHECKPOINT, from_opacus, 
 from dpaudit.accountants.bridges.from_opendp import from_opendp
 from dpaudit.app.options.claim_options import COUNT, NEIGHBOURING
 from dpaudit.app.options.files import PATH, about_file, require_no_input
-from dpaudit.app.text.failures import traceback_option
 from dpaudit.app.text.output import counted, print_text, unwrapped
 from dpaudit.app.text.streams import note
 from dpaudit.claims.relations import Neighbouring
@@ -85,7 +84,6 @@ diffprivlib. See docs/importing.md.
     help="OpenDP: the distance between neighbouring inputs; default: that of one record.",
 )
 @click.option("--count", type=COUNT, help="OpenDP: how many times the measurement ran; default 1.")
-@traceback_option
 def import_ledger(
     *,
     source: Path,

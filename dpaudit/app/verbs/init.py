@@ -9,7 +9,6 @@ import click
 
 from dpaudit.app.gate.configuration import read_configuration
 from dpaudit.app.options.files import PATH
-from dpaudit.app.text.failures import traceback_option
 from dpaudit.app.text.output import line, print_text, unwrapped
 from dpaudit.errors import UsageError
 from dpaudit.ledger.files import replace_file, require_folder
@@ -23,7 +22,6 @@ ACTIONS: Final = _FILES.joinpath("init_workflow.yml").read_text(encoding="utf-8"
 
 @click.command(epilog="Example: dpaudit init && dpaudit gate")
 @click.argument("folder", type=PATH, default=Path())
-@traceback_option
 def init(folder: Path) -> None:
     """Write [tool.dpaudit] into FOLDER's pyproject.toml, and a GitHub workflow.
 

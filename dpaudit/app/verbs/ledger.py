@@ -7,7 +7,6 @@ from rich.console import RenderableType
 
 from dpaudit.app.options.files import PATH
 from dpaudit.app.text import output
-from dpaudit.app.text.failures import traceback_option
 from dpaudit.app.text.progress import progress_on
 from dpaudit.app.text.tables import release_rows
 from dpaudit.app.verbs.diff import ledger_diff
@@ -27,7 +26,6 @@ ledger.add_command(ledger_diff)
 @ledger.command(epilog="Example: dpaudit ledger show out/ledger.jsonl")
 @click.argument("file", type=PATH)
 @output.output_format_option
-@traceback_option
 def show(file: Path, *, output_format: str) -> None:
     """Print FILE's header and releases.
 
@@ -44,7 +42,6 @@ def show(file: Path, *, output_format: str) -> None:
 
 @ledger.command(epilog="Example: dpaudit ledger check out/ledger.jsonl")
 @click.argument("file", type=PATH)
-@traceback_option
 def check(file: Path) -> None:
     """Check FILE's format and hash chain.
 

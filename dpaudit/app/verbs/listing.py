@@ -6,7 +6,6 @@ import click
 
 from dpaudit.algorithms.catalogue import BUILTIN_DATA, CATALOGUE
 from dpaudit.app.main import VERBS
-from dpaudit.app.text.failures import traceback_option
 from dpaudit.app.text.output import line, output_format_option, print_json, print_text, table
 from dpaudit.mechanisms import AnyMechanism
 
@@ -18,7 +17,6 @@ _DATA = {
 
 @click.command("list", epilog="Example: dpaudit list")
 @output_format_option
-@traceback_option
 def listing(*, output_format: str) -> None:
     """Name every built-in algorithm with its parameters, data set, mechanism and verb."""
     parameters = {name: dict(builtin.parameters) for name, builtin in CATALOGUE.items()}

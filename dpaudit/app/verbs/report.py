@@ -6,7 +6,6 @@ from typing import Literal
 import click
 
 from dpaudit.app.options.files import PATH, require_no_input
-from dpaudit.app.text.failures import traceback_option
 from dpaudit.app.text.output import print_text, unwrapped
 from dpaudit.certificate.certificate import Certificate
 from dpaudit.ledger.files import replace_file
@@ -35,7 +34,6 @@ Examples:
     show_default=True,
     help="html: with pictures; md and latex: words and tables.",
 )
-@traceback_option
 def report(*, certificate: Path, path: Path | None, form: Format) -> None:
     """Say what CERTIFICATE says, on one page for people who did not make it.
 

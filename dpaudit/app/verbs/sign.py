@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from dpaudit.app.options.files import PATH, require_no_input
-from dpaudit.app.text.failures import EXIT_NOT_PROVED, traceback_option
+from dpaudit.app.text.failures import EXIT_NOT_PROVED
 from dpaudit.app.text.output import line, output_format_option, print_json, print_text, unwrapped
 from dpaudit.app.text.streams import note
 from dpaudit.certificate.certificate import Certificate
@@ -21,7 +21,6 @@ from dpaudit.pipeline.recheck import AS_STATED, LEDGER, require_figures
 
 @click.command(epilog="Example: dpaudit keygen signing-key")
 @click.argument("key", type=PATH)
-@traceback_option
 def keygen(key: Path) -> None:
     """Write a new Ed25519 key pair: KEY, for its owner alone, and KEY.pub, for everybody."""
     private, public = generate_keys(key)
@@ -35,7 +34,6 @@ def keygen(key: Path) -> None:
 @click.option(
     "-o", "--output", type=PATH, help="The envelope; if not given, CERTIFICATE's name with .dsse.json."
 )
-@traceback_option
 def sign(*, certificate: Path, key: Path, ledger: Path | None, output: Path | None) -> None:
     """Sign CERTIFICATE together with its ledger file: a DSSE envelope over an in-toto statement.
 
@@ -76,7 +74,6 @@ it), 3 if it is not valid: a wrong key, an edited envelope, another ledger, figu
     help="Hold it against the ledger too: the file's digest, every release, and the figures, computed again.",
 )
 @output_format_option
-@traceback_option
 @click.pass_context
 def verify_cert(
     ctx: click.Context, *, envelope: Path, key: Path, ledger: Path | None, output_format: str

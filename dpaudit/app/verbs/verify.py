@@ -9,7 +9,7 @@ from rich.console import RenderableType
 from dpaudit.app.options.claim_options import StatedClaim, claim_options, rigour_option
 from dpaudit.app.options.files import PATH, about_file
 from dpaudit.app.text.conditions import not_checked
-from dpaudit.app.text.failures import EXIT_INCONCLUSIVE, EXIT_NOT_PROVED, EXIT_NOTHING, traceback_option
+from dpaudit.app.text.failures import EXIT_INCONCLUSIVE, EXIT_NOT_PROVED, EXIT_NOTHING
 from dpaudit.app.text.output import bullets, line, output_format_option, print_json, print_text, unwrapped
 from dpaudit.app.text.progress import progress_on
 from dpaudit.app.text.streams import note
@@ -38,7 +38,6 @@ Exits 1 if the total or any release's own claim is not proved.
 @click.option("--exit-zero", is_flag=True, help="Exit 0 whatever the verdict; never hides 2 or 3.")
 @click.option("--strict", is_flag=True, help="Exit 4 for a ledger that can never be certified.")
 @output_format_option
-@traceback_option
 @click.pass_context
 def verify(
     ctx: click.Context,

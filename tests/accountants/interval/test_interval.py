@@ -8,10 +8,9 @@ from fractions import Fraction
 import mpmath
 import pytest
 
-from dpaudit import L1, L2, ZCDP, Claim, Gaussian, Header, Laplace, Ledger, Release
+from dpaudit import L1, L2, ZCDP, Claim, Gaussian, Header, Laplace, Ledger, Release, account
 from dpaudit.accountants.interval.interval import Enclosure, enclose_delta, enclose_epsilon
 from dpaudit.accountants.interval.interval_bounds import (
-    account_in_intervals,
     enclosed_rho,
     enclosed_zcdp_epsilon,
 )
@@ -218,13 +217,13 @@ def _ledger(*mechanisms: Gaussian | Laplace, claim: AnyGuarantee) -> Ledger:
 )
 def test_a_ledger_is_judged_by_its_enclosure(claim: AnyGuarantee, expected: Proof) -> None:
     ledger = _ledger(Gaussian(sigma=1.0, sensitivity=L2(1.0)), claim=claim)
-    found = account_in_intervals(ledger)
+    found = account(ledger, rigour="interval")
     assert found.verdict is expected
     assert [bound.rigour for bound in found.bounds] == ["interval"]
 
 
 def test_sums_are_exact() -> None:
     ledger = _ledger(*[Laplace(scale=3.0, sensitivity=L1(1.0))] * 3, claim=PureDP(epsilon=1.0))
-    (bound,) = account_in_intervals(ledger).bounds
+    (bound,) = account(ledger, rigour="interval").bounds
     third = Fraction(leading_figure(bound.guarantee))
     assert 1 <= third <= 1 + Fraction(1, 2**51)

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpaudit import L1, L2, ZCDP, Claim, Gaussian, Header, Laplace, Ledger, Release
+from dpaudit import L1, L2, ZCDP, Claim, Gaussian, Header, Laplace, Ledger, Release, account
 from dpaudit.accountants.composition.composition import compose_ledger
 from dpaudit.accountants.curves.rdp import RenyiProfile
 from dpaudit.accountants.interval import sampled_gaussian_balls, sampled_laplace_balls
@@ -25,7 +25,6 @@ from dpaudit.accountants.interval.interval import (
     enclose_divergence,
     enclose_epsilon,
 )
-from dpaudit.accountants.interval.interval_bounds import account_in_intervals
 from dpaudit.accountants.interval.sampled_balls import SampledBalls
 from dpaudit.accountants.interval.sampled_gaussian_balls import SampledGaussianBalls
 from dpaudit.accountants.interval.sampled_laplace_balls import SampledLaplaceBalls
@@ -431,7 +430,7 @@ def test_a_sampled_ledger_on_every_scale() -> None:
         (laplace, ZCDP(rho=1.0)),
         (laplace, RDP(alpha=2.5, epsilon=1.0)),
     ):
-        answer = account_in_intervals(ledger, Claim(guarantee))
+        answer = account(ledger, Claim(guarantee), rigour="interval")
         assert answer.verdict is Proof.PROVED
         (bound,) = answer.bounds
         assert bound.rigour == "interval"
@@ -448,7 +447,7 @@ def test_scales_without_an_enclosure_say_so() -> None:
     gaussian = sampled_ledger(Gaussian(sigma=1.0, sensitivity=L2(1.0)), rate=0.01, count=1000)
     for guarantee in (ZCDP(rho=1.0), PureDP(epsilon=1.0), GDP(mu=1.0)):
         with pytest.raises(CannotBound):
-            account_in_intervals(gaussian, Claim(guarantee))
+            account(gaussian, Claim(guarantee), rigour="interval")
 
 
 def test_what_would_take_too_long_is_refused_with_a_remedy() -> None:

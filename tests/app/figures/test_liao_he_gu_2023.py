@@ -17,10 +17,10 @@ from dpaudit.app.figures.liao_he_gu_2023 import (
     Point,
     algorithm_of,
     grids,
-    regrets,
     river,
     sentences,
 )
+from dpaudit.app.figures.published_claims import table
 from dpaudit.app.figures.regrets import TUNING_SEEDS, best_bonus, grid_points, line_points
 from dpaudit.errors import UsageError
 
@@ -99,7 +99,7 @@ def test_the_published_shape_is_recognised_and_its_opposite_is_not() -> None:
         ((1.2, 1.0, 1.1), ("no", "no", "no")),
         ((1.0, 1.0, 1.0), ("not told apart",) * 3),
     ):
-        found = sentences(regrets(drawn(dict(zip((PLAIN, small, large), powers, strict=True)))))
+        found = sentences(table(drawn(dict(zip((PLAIN, small, large), powers, strict=True))), "regret"))
         assert [s.published for s in found] == [kinds[0]] * 3 + [kinds[1]] * 2 + [kinds[2]]
         for kind, answer in zip(kinds, answers, strict=True):
             given = {s.appears for s in found if s.published == kind}
@@ -108,4 +108,4 @@ def test_the_published_shape_is_recognised_and_its_opposite_is_not() -> None:
 
 def test_of_a_single_run_nothing_is_told() -> None:
     cells = [cell for cell in drawn({PLAIN: 0.5}) if cell.seed == 0]
-    assert {s.appears for s in sentences(regrets(cells))} == {"not told apart"}
+    assert {s.appears for s in sentences(table(cells, "regret"))} == {"not told apart"}

@@ -20,9 +20,8 @@ from dpaudit.app.figures.ngo_vietri_wu_2022 import (
     jin_bonus,
     process,
     sentences,
-    tables,
 )
-from dpaudit.app.figures.published_claims import Sentence
+from dpaudit.app.figures.published_claims import Sentence, table
 from dpaudit.app.figures.regrets import TUNING_SEEDS, grid_points, line_points
 
 PLAIN, NOISY, FIXED = Curve("none", math.inf), Curve("doubling", 1.0), Curve("fixed", 1.0)
@@ -80,7 +79,8 @@ def drawn(powers: dict[Curve, float], updates: float) -> list[Point]:
 
 
 def judged(points: list[Point]) -> list[Sentence]:
-    return sentences(tables(points), {point.curve: point.bonus for point in points}, points[0].users)
+    found = {name: table(points, name) for name in ("regret", "updates")}
+    return sentences(found, {point.curve: point.bonus for point in points}, points[0].users)
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from dpaudit.app.figures.published_claims import Table, estimate
-from dpaudit.app.figures.qiao_wang_2023 import Curve, Point, reached, sentences, table
+from dpaudit.app.figures.published_claims import Table, estimate, table
+from dpaudit.app.figures.qiao_wang_2023 import Curve, Point, reached, sentences
 
 KS = (10, 100, 1000)
 OPTIMUM = 10.0
@@ -25,7 +25,9 @@ def planted(of: dict[Curve, Callable[[int], float]], runs: int = 4, spread: floa
             for c, value in of.items()
             for k in KS
             for seed in range(runs)
-        ]
+        ],
+        "suboptimality",
+        "episodes",
     )
 
 
