@@ -14,8 +14,9 @@ from dpaudit.errors import CannotBound
 from dpaudit.mechanisms import dominating
 
 MOST_MOVES = 1024  # noise that is moved further has its pair replaced by any of the same epsilon
-_TAIL = 38.0  # standard deviations beyond which there is less than 1e-300
+_TAIL = 38  # standard deviations beyond which there is less than 1e-300
 _MOST_OUTPUTS = 1 << 21  # to either side; of noise that is wider only its divergences are used
+_LEAST_VARIANCE = Fraction(1, 10**9)
 _MOST_ROWS = 1024  # to either side
 _LEAST = 1e-300  # to which probabilities are raised, so that none vanishes
 
@@ -73,8 +74,10 @@ def discrete_gaussian_term(pair: dominating.DiscreteGaussian) -> DiscreteTerm:
     raised to as much. Raises `CannotBound` where there are too many outputs.
     """
     variance, furthest = pair.sigma**2, math.ceil(_TAIL * pair.sigma)
-    if furthest > _MOST_OUTPUTS:
+    if furthest > _MOST_OUTPUTS or variance < _LEAST_VARIANCE:
         what = f"discrete Gaussian noise of sigma = {float(pair.sigma):g} has too many likely outputs"
+        if variance < _LEAST_VARIANCE:
+            what = f"discrete Gaussian noise of sigma = {float(pair.sigma):g} has too large privacy losses"
         remedy = "use the accountant of Renyi divergences, or claim zCDP"
         raise CannotBound(what, where="mechanism discrete-gaussian", remedy=remedy)
     apart = -(-furthest // _MOST_ROWS)

@@ -13,6 +13,7 @@ from dpaudit.accountants.privacy_loss.factors_from_terms import Collected, Compo
 from dpaudit.accountants.privacy_loss.lattice import splitting
 from dpaudit.accountants.privacy_loss.lattice.lattice import MOST_ATOMS, Lattice, atoms, lattice
 from dpaudit.accountants.privacy_loss.solve import (
+    FINAL,
     SEARCH,
     Bracket,
     chernoff_epsilon,
@@ -192,7 +193,8 @@ class PrivacyLoss:
             return contour_epsilon(factors, log_delta, ceiling)
         found = Bracket(0.0, ceiling)
         if not self._few:
-            found = contour_epsilon(factors, log_delta, ceiling, (SEARCH,))
+            efforts = (SEARCH, FINAL) if self._collected.tables else (SEARCH,)
+            found = contour_epsilon(factors, log_delta, ceiling, efforts)
         if _apart(found, RESOLVED):
             law = splitting.split(self._parts, log_delta, mixture_first=order == 0)
             found = found if law is None else _both(found, curve_epsilon(law, log_delta, found.upper))
@@ -200,7 +202,8 @@ class PrivacyLoss:
 
     @property
     def _few(self) -> bool:
-        return 0 < sum(part.count for part in self._parts) <= splitting.FEW_RUNS
+        few = 0 < sum(part.count for part in self._parts) <= splitting.FEW_RUNS
+        return few and not self._collected.tables
 
     def _unsampled(self) -> GaussianCurve | None:
         """The curve if nothing were sampled, which dominates; where all noise is Gaussian."""
