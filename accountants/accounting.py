@@ -57,7 +57,7 @@ def _of_total(profile: curves.ImpliedProfile) -> Bound:
     return Bound(guarantee=profile.guarantee, method=profile.method, rigour=profile.rigour)
 
 
-#: Of so many different mechanisms no tighter bound is sought than one that proves the claim.
+#: Of so many different mechanisms beside plain noise only a bound that proves the claim is sought.
 _MANY_DIFFERENT = 4096
 
 
@@ -149,8 +149,8 @@ def _total(header: Header, composition: Composition, wanted: AnyGuarantee | None
         return budget_bounds(budget, wanted or ZCDP(rho=0.0), header.group_size)
     if wanted is None:
         return _on_some_scale(composition)
-    # The costlier accountants compute with every mechanism many times over.
-    enough = leading_figure(wanted) if composition.distinct > _MANY_DIFFERENT else 0.0
+    # The costlier accountants compute with every mechanism many times over, unless it is in a column.
+    enough = leading_figure(wanted) if len(composition.others()) > _MANY_DIFFERENT else 0.0
     return bounds(composition, wanted, enough=enough)
 
 

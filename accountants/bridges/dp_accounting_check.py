@@ -202,20 +202,20 @@ def _losses(mechanism: AnyMechanism, neighbouring: Neighbouring, spacing: float)
 
         return rounded(up=True), rounded(up=False)
 
-    inner, sampled = mechanism, dict[str, Any]()
+    inner, sampled, own = mechanism, dict[str, Any](), None
     if isinstance(mechanism, PoissonSampled):
-        inner, sampled = mechanism.mechanism, {"sampling_prob": mechanism.rate}
+        inner, sampled, own = mechanism.mechanism, {"sampling_prob": mechanism.rate}, mechanism.contribution
     replaced = bool(sampled) and neighbouring is Neighbouring.REPLACE_ONE
     match inner:
         case ours.Gaussian() | ours.SymmetricGaussian() | ours.GaussianProcess() | ours.TreeAggregation():
             moved, sigma = inner.sensitivity.value, inner.sigma
             mu, times = moved / sigma, inner.levels if isinstance(inner, ours.TreeAggregation) else 1
-            if replaced:  # rows half the sensitivity long, one against its negative
-                moved *= 0.5
+            if replaced:  # rows so long, or half the sensitivity, one against its negative
+                moved = 0.5 * moved if own is None else own
                 sampled |= {"neighboring_relation": NeighboringRelation.REPLACE_ONE}
             sampled |= {"standard_deviation": sigma, "sensitivity": moved}
             gaussian = both(pld.from_gaussian_mechanism, (0.5 * mu + 10.0) * mu, dots=True, **sampled)
-            return _Losses(*gaussian, times=times, same=not replaced)
+            return _Losses(*gaussian, times=times, same=not replaced or own is not None)
         case ours.Laplace() if not replaced:
             make, moved, scale = pld.from_laplace_mechanism, inner.sensitivity.value, inner.scale
             return _Losses(
@@ -230,7 +230,8 @@ def _losses(mechanism: AnyMechanism, neighbouring: Neighbouring, spacing: float)
                 mu, outcomes = moves / inner.sigma, 20.0 * inner.sigma
                 largest = max(outcomes * spacing, (0.5 * mu + 10.0) * mu)
                 make = pld.from_discrete_gaussian_mechanism
-                return _Losses(*both(make, largest, sigma=inner.sigma, sensitivity=moves), same=False)
+                found = both(make, largest, sigma=inner.sigma, sensitivity=moves)
+                return _Losses(*found, same=inner.dominating_pair().squared == 1)
             make, scale = pld.from_discrete_laplace_mechanism, inner.scale
             found = both(make, moves / scale, parameter=1.0 / scale, sensitivity=moves)
             return _Losses(*found, same=moves <= MOST_MOVES)

@@ -22,7 +22,7 @@ from dpaudit.claims.sensitivity import L1, L2
 from dpaudit.errors import CannotBound, ClaimMismatch, InputError, InvalidParameter
 from dpaudit.ledger.ledger import Header, Ledger
 from dpaudit.ledger.releases import Release
-from dpaudit.mechanisms import AnyMechanism, Gaussian, Laplace, OpaqueZCDP, PoissonSampled
+from dpaudit.mechanisms import AnyMechanism, Gaussian, Laplace, OpaquePureDP, OpaqueZCDP, PoissonSampled
 
 if TYPE_CHECKING:
     from dp_accounting.dp_event import DpEvent
@@ -57,6 +57,8 @@ def from_dp_event(
     for leaf, count, where in _leaves(event, 1, "event"):
         try:
             mechanism = _mechanism(leaf, relation, moves, where)
+            if isinstance(mechanism, ours.RandomizedResponse) and own is Neighbouring.ZERO_OUT:
+                mechanism = _against_uniform(mechanism, where)
         except InputError as error:
             raise named(where, error) from None
         if mechanism is not None:
@@ -161,6 +163,18 @@ def _answer(event: Any, relation: NeighboringRelation, place: str) -> AnyMechani
     return ours.RandomizedResponse(epsilon=math.log1p(grown) * (1.0 + 4e-16), categories=k)
 
 
+def _against_uniform(answer: ours.RandomizedResponse, where: str) -> OpaquePureDP:
+    """Randomized response where a unit's answer is replaced by a uniform one, as under ``REPLACE_SPECIAL``.
+
+    With r = k / (e^epsilon + k - 1) the probability that an answer is drawn anew, the true one has
+    (1 - r + r / k) k = r e^epsilon times its uniform probability and every other one r times.
+    """
+    e, k = answer.epsilon, answer.categories
+    raised = math.log(k) - math.log1p((k - 1) * math.exp(-e))  # the logarithm of r e^epsilon
+    largest = max(raised, e - raised) + 4e-15 * (1.0 + e + raised)
+    return OpaquePureDP(epsilon=largest, justification=f"randomized against uniform answers, {where}")
+
+
 def _sampled(event: Any, relation: NeighboringRelation, moves: float, where: str) -> AnyMechanism | None:
     """A Poisson sample: of Gaussian noise, also several on one sample, which are one; or of Laplace noise."""
     rate = event.sampling_probability
@@ -172,16 +186,25 @@ def _sampled(event: Any, relation: NeighboringRelation, moves: float, where: str
     if not kept or rate == 0:
         return None
     if len(kept) == 1 and kept[0][1] == 1 and isinstance(kept[0][0], Gaussian | Laplace):
-        return PoissonSampled(rate=rate, mechanism=kept[0][0])
+        return _on_a_sample(rate, kept[0][0], relation, moves)
     gaussian = [(one, count) for one, count in kept if isinstance(one, Gaussian)]
     if len(gaussian) == len(kept):
         # Gaussian noise on one and the same sample adds up as mu^2 (Dong, Roth, Su 2022, Corollary 3.3).
         square = sum(((Fraction(moves) / Fraction(one.sigma)) ** 2 * n for one, n in gaussian), Fraction(0))
         together = Gaussian(sigma=1.0, sensitivity=L2(sqrt_up(square)))
-        return PoissonSampled(rate=rate, mechanism=together)
+        return _on_a_sample(rate, together, relation, moves)
     why = "only Gaussian noise, or one Laplace release, on a sample is known here"
     remedy = "state its guarantee as an opaque release, with a justification"
     raise _no_mechanism(event, where, why, remedy)
+
+
+def _on_a_sample(
+    rate: float, noise: Gaussian | Laplace, relation: NeighboringRelation, moves: float
+) -> PoissonSampled:
+    """Under replace-one a unit's part is at most half as long as the largest change, of two opposite ones."""
+    opposite = relation.name == "REPLACE_ONE" and moves == 2.0
+    own = 0.5 * noise.sensitivity.value if opposite and isinstance(noise, Gaussian) else None
+    return PoissonSampled(rate=rate, mechanism=noise, contribution=own)
 
 
 def _tree(event: Any, relation: NeighboringRelation, moves: float, place: str) -> AnyMechanism:

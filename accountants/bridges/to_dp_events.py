@@ -121,7 +121,9 @@ def _event(mechanism: AnyMechanism, pair: dominating.Pair, where: str) -> tuple[
             grown = math.exp(pair.epsilon) if pair.epsilon <= 709.0 else math.inf
             replaced = pair.categories / (grown + pair.categories - 1) * (1.0 - 4e-15)
             return dp_event.RandomizedResponseDpEvent(representable(replaced), pair.categories), 1
-        case dominating.ZCDP() | dominating.BoundedRange() | dominating.Pure() | dominating.Table():
+        case dominating.ZCDP() | dominating.DiscreteGaussian() | dominating.BoundedRange():
+            return dp_event.ZCDpEvent(rho(mechanism)), 1
+        case dominating.Pure() | dominating.Table():
             try:
                 return dp_event.ZCDpEvent(rho(mechanism)), 1
             except CannotBound:

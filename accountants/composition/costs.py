@@ -13,6 +13,7 @@ from dpaudit.mechanisms import AnyMechanism, dominating
 _REMEDIES = {
     dominating.Gaussian: "claim zCDP, GDP or (epsilon, delta)-DP, or use Laplace noise",
     dominating.ZCDP: "claim zCDP or (epsilon, delta)-DP",
+    dominating.DiscreteGaussian: "claim zCDP or (epsilon, delta)-DP",
     dominating.Sampled: "use an accountant that bounds the mixture, rdp or pld, or Laplace noise",
     dominating.Table: "use an accountant of privacy losses, which composes tables",
     dominating.Smooth: "claim (epsilon, delta)-DP, which the accountants for smooth sensitivity bound",
@@ -50,11 +51,11 @@ def _pure(mechanism: AnyMechanism, scale: str) -> float:
             return largest_loss(pair)
         case dominating.Gaussian(mu=0) | dominating.Sampled(inner=dominating.Gaussian(mu=0)):
             return 0.0
-        case dominating.ZCDP(rho=0):
+        case dominating.ZCDP(rho=0) | dominating.DiscreteGaussian(rho=0):
             return 0.0
         case dominating.Gaussian() | dominating.Sampled() | dominating.ZCDP() | dominating.Table():
             pass
-        case dominating.Smooth() | dominating.Approx():
+        case dominating.Smooth() | dominating.Approx() | dominating.DiscreteGaussian():
             pass
         case _:
             assert_never(pair)
@@ -76,7 +77,7 @@ def rho(mechanism: AnyMechanism) -> float:
     match pair:
         case dominating.Gaussian():
             return finite(up(pair.mu_squared / 2), mechanism)
-        case dominating.ZCDP():
+        case dominating.ZCDP() | dominating.DiscreteGaussian():
             return finite(up(pair.rho), mechanism)
         case dominating.Laplace():
             return laplace_to_zcdp(pure_epsilon(mechanism))
@@ -100,6 +101,20 @@ def mu_squared(mechanism: AnyMechanism) -> float:
     if isinstance(pair, dominating.Gaussian):
         return finite(up(pair.mu_squared), mechanism)
     return finite(up(Fraction(pure_to_gdp(_pure(mechanism, "GDP"))) ** 2), mechanism)
+
+
+def replaced_part(pair: dominating.Sampled) -> float | None:
+    """The bound on a replaced unit's own part, over the scale of Gaussian noise; None where it is no help.
+
+    Two such parts may be twice the bound apart. Where the sensitivity says that they are closer and most
+    units are sampled, the noise alone may protect more.
+    """
+    own, rate, moved = pair.contribution, pair.rate, pair.inner
+    if own is None or not isinstance(moved, dominating.Gaussian) or not 0 < rate < 1 or moved.mu == 0:
+        return None
+    far = moved.mu >= 2 * own * (1 - Fraction(1, 10**9))
+    part = up(own)
+    return part if (far or rate <= 0.5) and 1e-150 <= part <= 1e3 else None
 
 
 def infinite_mass(table: dominating.Table) -> float:

@@ -44,6 +44,9 @@ class BallFactors:
         def rows(column: str) -> list[tuple[Any, ...]]:
             return list(zip(*getattr(columns, column), strict=True))
 
+        if rows("replaced_gaussian"):
+            what = "no enclosure of a sample in which a unit is replaced is known"
+            raise CannotBound(what, where="rigour interval", remedy="ask for rigour float-pessimistic")
         approximate, gaussian, laplace = map(rows, ("approximate", "sampled_gaussian", "sampled_laplace"))
         certain = [(mu, count) for mu, rate, count in gaussian if rate == 1.0]
         variance = sum((count * Fraction(mu) ** 2 for mu, count in rows("gaussian") + certain), Fraction(0))

@@ -24,7 +24,7 @@ from dpaudit.claims.sensitivity import L2
 from dpaudit.errors import CannotBound
 from dpaudit.ledger.ledger import Header
 from dpaudit.ledger.releases import Release
-from dpaudit.mechanisms import AnyMechanism, Gaussian, OpaquePureDP, OpaqueZCDP, dominating
+from dpaudit.mechanisms import AnyMechanism, Gaussian, OpaquePureDP, OpaqueZCDP, PoissonSampled, dominating
 
 
 def enclosed(found: Accounted) -> Accounted:
@@ -61,7 +61,7 @@ def enclosed_rho(mechanism: AnyMechanism) -> float:
     match pair := mechanism.dominating_pair():
         case dominating.Gaussian():
             return up(pair.mu_squared / 2)
-        case dominating.ZCDP():
+        case dominating.ZCDP() | dominating.DiscreteGaussian():
             return up(pair.rho)
         case dominating.BoundedRange():
             return up(Fraction(pair.epsilon) ** 2 / 8)
@@ -124,7 +124,12 @@ def _renyi(composition: Composition, alpha: float) -> Bound:
 def _exposed(composition: Composition) -> list[list[tuple[Term, int]]]:
     """The pairs of what one unit can be exposed to, for every way to meet the parts of the splits."""
     relation = composition.sampling_relation
-    return [loss_terms(exposure.items(), relation) for exposure in composition.exposures()]
+
+    def enclosed(one: AnyMechanism) -> AnyMechanism:  # no ball encloses a sample in which a unit is replaced
+        return one.model_copy(update={"contribution": None}) if isinstance(one, PoissonSampled) else one
+
+    runs = ([(enclosed(one), n) for one, n in exposure.items()] for exposure in composition.exposures())
+    return [loss_terms(each, relation) for each in runs]
 
 
 def _of_budget(header: Header, wanted: AnyGuarantee) -> Bound:

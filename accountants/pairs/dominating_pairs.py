@@ -10,9 +10,14 @@ from fractions import Fraction
 from typing import TypeAlias, assert_never
 
 from dpaudit.accountants.closed_forms.rounding import sqrt_up, up
-from dpaudit.accountants.composition.costs import finite, pure_epsilon, rho
+from dpaudit.accountants.composition.costs import finite, pure_epsilon, replaced_part, rho
 from dpaudit.accountants.pairs.smooth import smooth_delta
-from dpaudit.accountants.pairs.tables import discrete_laplace_term, response_term, table_term
+from dpaudit.accountants.pairs.tables import (
+    discrete_gaussian_term,
+    discrete_laplace_term,
+    response_term,
+    table_term,
+)
 from dpaudit.accountants.privacy_loss import terms
 from dpaudit.accountants.privacy_loss.terms import ApproxTerm, GaussianTerm, PureTerm, Term
 from dpaudit.claims.relations import Neighbouring
@@ -24,6 +29,10 @@ Losses: TypeAlias = Sequence[tuple[Term, int]]
 
 #: What one unit's data is exposed to: mechanisms, each with how often it runs.
 Runs: TypeAlias = Iterable[tuple[AnyMechanism, int]]
+
+
+#: Pairs whose Renyi divergences are bounded by rho more simply than by the losses, or only so.
+_KNOWN_BY_RHO = dominating.BoundedRange | dominating.ZCDP | dominating.DiscreteGaussian
 
 
 def losses(mechanism: AnyMechanism, neighbouring: Neighbouring) -> Losses:
@@ -42,7 +51,7 @@ def losses(mechanism: AnyMechanism, neighbouring: Neighbouring) -> Losses:
     criterion (Shaked and Shanthikumar 2007, Theorem 3.A.44). The other order of the pair is its mirror
     image; a smaller total is a split with one part dropped.
 
-    Discrete Laplace, randomized response, a table: see `dpaudit.accountants.pairs.tables`. Exponential: the
+    Integer noise, randomized response, a table: see `dpaudit.accountants.pairs.tables`. Exponential: the
     supremum over all choices of its bounded range. Sampled: see `_sampled`. Smooth noise: its exact delta at
     its own epsilon. Raises `CannotBound`: the mechanism has no dominating pair here.
     """
@@ -54,6 +63,10 @@ def losses(mechanism: AnyMechanism, neighbouring: Neighbouring) -> Losses:
             return [(terms.LaplaceTerm(finite(up(epsilon), mechanism)), 1)]
         case dominating.DiscreteLaplace():
             return [(term, 1) for term in discrete_laplace_term(pair)]
+        case dominating.DiscreteGaussian(squared=squared) if squared <= 3:
+            # So many entries move at most, each by one, and all of them dominate fewer. At 4 one entry may
+            # move by 2 instead, and none is the worst.
+            return [(discrete_gaussian_term(pair), squared)] if squared else []
         case dominating.Response():
             return [(response_term(pair), 1)]
         case dominating.BoundedRange(epsilon=range_):
@@ -69,7 +82,7 @@ def losses(mechanism: AnyMechanism, neighbouring: Neighbouring) -> Losses:
         case dominating.Smooth():
             delta = smooth_delta(pair.epsilon, pair.alpha, pair.beta, pair.dimension)
             return [(ApproxTerm(pair.epsilon, delta), 1)]
-        case dominating.ZCDP(rho=cost):
+        case dominating.ZCDP(rho=cost) | dominating.DiscreteGaussian(rho=cost):
             if cost == 0:
                 return []
             what = f"no dominating pair of a {mechanism.kind} mechanism is known"
@@ -104,7 +117,7 @@ def renyi_terms(runs: Runs, neighbouring: Neighbouring) -> list[tuple[Term, int]
     """
     found: list[tuple[Term, int]] = []
     for mechanism, count in runs:
-        if isinstance(mechanism.dominating_pair(), dominating.BoundedRange | dominating.ZCDP):
+        if isinstance(mechanism.dominating_pair(), _KNOWN_BY_RHO):
             found.append((GaussianTerm(sqrt_up(2 * Fraction(rho(mechanism)))), count))
         else:
             found += loss_terms([(mechanism, count)], neighbouring)
@@ -118,15 +131,20 @@ def _sampled(pair: dominating.Sampled, mechanism: AnyMechanism, neighbouring: Ne
     without the unit's row: the mixture (1 - rate) P0 + rate P1 against P0, whatever the others' sample,
     by joint convexity; and the inner dominating pair carries over (Zhu, Dong and Wang 2022, Theorem 11).
 
-    Where a unit is replaced, both outputs are mixtures with the same P0. Their sampled parts are within
-    the inner sensitivity of each other, so the inner pair dominates, without amplification; Laplace
-    noise keeps the amplified pure epsilon (Balle, Barthe and Gaboardi 2018, section 4).
+    Where a unit is replaced, both outputs are mixtures with the same P0. With Gaussian noise and a bound on
+    each unit's own part, `ReplacedGaussianTerm` (for Schuchardt et al. 2024 the same pair): it also covers a
+    unit that enters or leaves. Without the bound, the sampled parts are within the inner sensitivity of each
+    other, so that the inner pair dominates, without amplification; Laplace noise keeps the amplified pure
+    epsilon (Balle, Barthe and Gaboardi 2018, section 4).
     """
     replaced = neighbouring is Neighbouring.REPLACE_ONE
     match pair.inner:
         case dominating.Gaussian(mu=exact):
             mu = finite(up(exact), mechanism)
-            return GaussianTerm(mu) if replaced else terms.SampledGaussianTerm(mu, pair.rate)
+            if not replaced:
+                return terms.SampledGaussianTerm(mu, pair.rate)
+            own = replaced_part(pair)
+            return GaussianTerm(mu) if own is None else terms.ReplacedGaussianTerm(own, pair.rate)
         case dominating.Laplace(epsilon=epsilon):
             if replaced:
                 return PureTerm(pure_epsilon(mechanism))

@@ -15,11 +15,16 @@ import numpy as np
 from dpaudit.accountants.closed_forms.columns import additive
 from dpaudit.accountants.closed_forms.conversions import ROUNDING, UNDERFLOW
 from dpaudit.accountants.closed_forms.rounding import up
-from dpaudit.accountants.composition.costs import finite, infinite_mass, pure_epsilon, rho
+from dpaudit.accountants.composition.costs import finite, infinite_mass, pure_epsilon, replaced_part, rho
 from dpaudit.accountants.pairs.smooth import smooth_log_moment
+from dpaudit.accountants.privacy_loss.contour.replaced_gaussian import ReplacedGaussianFactor
 from dpaudit.accountants.privacy_loss.contour.sampled_gaussian import SampledGaussianFactor
 from dpaudit.accountants.privacy_loss.contour.sampled_laplace import SampledLaplaceFactor
-from dpaudit.accountants.privacy_loss.terms import SampledGaussianTerm, SampledLaplaceTerm
+from dpaudit.accountants.privacy_loss.terms import (
+    ReplacedGaussianTerm,
+    SampledGaussianTerm,
+    SampledLaplaceTerm,
+)
 from dpaudit.claims.relations import Neighbouring
 from dpaudit.errors import CannotBound
 from dpaudit.mechanisms import AnyMechanism, dominating
@@ -49,7 +54,7 @@ def _normal(mechanism: AnyMechanism, neighbouring: Neighbouring, *, mixture_firs
     """As `log_moment`; an upper bound only if it is not below the normal doubles."""
     pair = mechanism.dominating_pair()
     match pair:
-        case dominating.Gaussian() | dominating.ZCDP():
+        case dominating.Gaussian() | dominating.ZCDP() | dominating.DiscreteGaussian():
             return _quadratic(rho(mechanism))
         case dominating.Laplace():
             epsilon = pure_epsilon(mechanism)
@@ -172,6 +177,10 @@ def _sampled(
         whole = finite(up(inner.epsilon), mechanism)
         SampledLaplaceTerm(whole, rate)  # refuses what cannot be computed
         return _by_quadrature(SampledLaplaceFactor(whole, rate, 1.0, mixture_first))
+    own = replaced_part(pair) if replaced else None
+    if own is not None:
+        ReplacedGaussianTerm(own, rate)  # as above
+        return _by_quadrature(ReplacedGaussianFactor(own, rate, 1.0, mixture_first=True))
     if inner.mu == 0 or replaced or rate == 1.0:
         return _quadratic(finite(up(inner.mu_squared / 2), mechanism))
     mu = finite(up(inner.mu), mechanism)

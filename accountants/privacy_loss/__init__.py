@@ -10,6 +10,7 @@ from dpaudit.accountants.privacy_loss.terms import GaussianTerm as GaussianTerm
 from dpaudit.accountants.privacy_loss.terms import LaplaceTerm as LaplaceTerm
 from dpaudit.accountants.privacy_loss.terms import PureTerm as PureTerm
 from dpaudit.accountants.privacy_loss.terms import RandomizedResponseTerm as RandomizedResponseTerm
+from dpaudit.accountants.privacy_loss.terms import ReplacedGaussianTerm as ReplacedGaussianTerm
 from dpaudit.accountants.privacy_loss.terms import SampledGaussianTerm as SampledGaussianTerm
 from dpaudit.accountants.privacy_loss.terms import SampledLaplaceTerm as SampledLaplaceTerm
 from dpaudit.accountants.privacy_loss.terms import Term as Term

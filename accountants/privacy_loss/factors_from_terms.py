@@ -18,6 +18,7 @@ from dpaudit.accountants.closed_forms.rounding import sum_up, up
 from dpaudit.accountants.privacy_loss.contour import families
 from dpaudit.accountants.privacy_loss.contour.compress import compressed
 from dpaudit.accountants.privacy_loss.contour.factors import UNIT, Factor, GaussianFactor, Vector
+from dpaudit.accountants.privacy_loss.contour.replaced_gaussian import ReplacedGaussianFactor
 from dpaudit.accountants.privacy_loss.contour.sampled import log_mixture
 from dpaudit.accountants.privacy_loss.contour.sampled_gaussian import SampledGaussianFactor
 from dpaudit.accountants.privacy_loss.contour.sampled_laplace import SampledLaplaceFactor
@@ -40,6 +41,7 @@ _LARGEST: dict[str, tuple[float, ...]] = {
     "bounded_range": (LARGEST_PARAMETER,),
     "approximate": (LARGEST_PARAMETER, 1.0),
     "sampled_gaussian": (1e3, 1.0),
+    "replaced_gaussian": (1e3, 1.0),
     "sampled_laplace": (500.0, 1.0),
 }
 
@@ -54,6 +56,7 @@ class Composed:
     bounded_range: tuple[ArrayLike, ArrayLike] = ((), ())  # epsilon, count
     approximate: tuple[ArrayLike, ArrayLike, ArrayLike] = ((), (), ())  # epsilon, delta, count
     sampled_gaussian: tuple[ArrayLike, ArrayLike, ArrayLike] = ((), (), ())  # mu, rate, count
+    replaced_gaussian: tuple[ArrayLike, ArrayLike, ArrayLike] = ((), (), ())  # mu, rate, count
     sampled_laplace: tuple[ArrayLike, ArrayLike, ArrayLike] = ((), (), ())  # epsilon, rate, count
     tables: tuple[tuple[DiscreteTerm, int], ...] = ()
 
@@ -81,6 +84,9 @@ class Composed:
         (laplace, laplace_count), (l_loss, l_rate, l_count) = columns["laplace"], columns["sampled_laplace"]
         always = s_rate == 1.0
         mu, mu_count = np.append(mu, s_mu[always]), np.append(mu_count, s_count[always])
+        r_mu, r_rate, r_count = columns["replaced_gaussian"]
+        always = r_rate == 1.0
+        mu, mu_count = np.append(mu, 2.0 * r_mu[always]), np.append(mu_count, r_count[always])
         raised = bool(np.any((mu > 0.0) & (mu < SMALLEST_MU) & (mu_count > 0.0)))
         mu = np.where(mu > 0.0, np.maximum(mu, SMALLEST_MU), 0.0)
         always = l_rate == 1.0
@@ -98,6 +104,7 @@ class Composed:
             families.LaplaceFactor(*_grouped(laplace, laplace_count)),
             families.ResponseFactor(*pure),
             _rows_of(s_mu, s_rate, s_count),
+            _rows_of(r_mu, r_rate, r_count),
             _rows_of(l_loss, l_rate, l_count),
             families.BoundedRangeFactor(*_grouped(*columns["bounded_range"])),
             tables,
@@ -114,6 +121,7 @@ class Collected:
     laplace: families.LaplaceFactor
     response: families.ResponseFactor
     sampled_gaussian: tuple[tuple[float, float, float], ...]  # mu, rate, count
+    replaced_gaussian: tuple[tuple[float, float, float], ...]  # mu, rate, count
     sampled_laplace: tuple[tuple[float, float, float], ...]  # epsilon, rate, count
     bounded_range: families.BoundedRangeFactor
     tables: tuple[Table, ...]
@@ -123,13 +131,13 @@ class Collected:
     @property
     def only_gaussian(self) -> bool:
         """Nothing but Gaussians, or nothing at all."""
-        return not (self._pure or self._sampled)
+        return not (self._pure or self._sampled or self.replaced_gaussian)
 
     @property
     def only_atoms(self) -> bool:
         """Nothing but randomized response and tables."""
         continuous = len(self.laplace.counts) or len(self.bounded_range.counts)
-        return not (self.variance or continuous or self._sampled)
+        return not (self.variance or continuous or self._sampled or self.replaced_gaussian)
 
     @property
     def _pure(self) -> bool:
@@ -146,6 +154,11 @@ class Collected:
         """An upper bound on the loss in every order of the pair: the sum of the pure epsilons."""
         return max(self.ceilings)
 
+    @property
+    def both_ways_pure(self) -> bool:
+        """Whether no loss lies below -ceiling either; of a table's losses nothing is known there."""
+        return self.ceiling < math.inf and not self.tables
+
     @cached_property
     def ceilings(self) -> tuple[float, ...]:
         """An upper bound on the loss for each of `orders`.
@@ -158,7 +171,7 @@ class Collected:
         tables = [t.count * max(0.0, float(t.losses[-1])) * (1.0 + 4.0 * UNIT) for t in self.tables]
         gaussian = [(math.inf, rate, count) for _, rate, count in self.sampled_gaussian]
         for mixture_first in self.orders:
-            unbounded = self.variance > 0.0 or (mixture_first and gaussian)
+            unbounded = self.variance > 0.0 or self.replaced_gaussian or (mixture_first and gaussian)
             total = math.inf if unbounded else sum_up([*map(_weighted_sum_up, pure), *tables])
             sign = 1.0 if mixture_first else -1.0
             for epsilon, rate, count in () if unbounded else (*gaussian, *self.sampled_laplace):
@@ -177,7 +190,7 @@ class Collected:
         the unit.
         """
         most = min(1.0, math.nextafter((1.0 if self.tables else 0.5) * self.ceiling, math.inf))
-        if self.variance > 0.0 or self._pure:
+        if self.variance > 0.0 or self._pure or self.replaced_gaussian:
             return most
         return min(most, sum_up(part.count * part.rate for part in self._sampled) * (1.0 + 1e-15))
 
@@ -186,8 +199,9 @@ class Collected:
         """The variance if nothing were sampled, where all noise is Gaussian: that dominates (convexity)."""
         if self._pure or self.sampled_laplace:
             return None
-        whole = (count * mu * mu * (1.0 + 1e-14) for mu, _, count in self.sampled_gaussian)
-        return self.variance + sum_up(whole)
+        replaced = ((2.0 * mu, rate, count) for mu, rate, count in self.replaced_gaussian)
+        moved = (*self.sampled_gaussian, *replaced)
+        return self.variance + sum_up(count * mu * mu * (1.0 + 1e-14) for mu, _, count in moved)
 
     @property
     def _sampled(self) -> list[Part]:
@@ -197,7 +211,8 @@ class Collected:
     @property
     def single_run(self) -> Part | None:
         """The one sampled run, where there is nothing else."""
-        alone = self.variance == 0.0 and not self._pure and [part.count for part in self._sampled] == [1.0]
+        others = self.variance > 0.0 or self._pure or self.replaced_gaussian
+        alone = not others and [part.count for part in self._sampled] == [1.0]
         return self._sampled[0] if alone else None
 
     def lifted(self) -> Collected:
@@ -212,9 +227,11 @@ class Collected:
         return replace(self, sampled_gaussian=gaussian, sampled_laplace=laplace, raised=True)
 
     def parts(self) -> tuple[Part, ...]:
-        """Sampled releases and all others as parts of a lattice; empty where no lattice can resolve them."""
+        """Samples, tables and all else beside them as parts of a lattice; empty where none resolves them."""
         parts, few = self._sampled, slice(MOST_PARTS + 1)
-        if not parts or len(self.bounded_range.counts) or self.tables:
+        parts += [Part("replaced", mu, 1.0, n, replaced=q) for mu, q, n in self.replaced_gaussian]
+        parts += [Part("table", float(t.losses[-1]), 1.0, t.count, t) for t in self.tables[few]]
+        if not parts or len(self.bounded_range.counts):
             return ()
         for e, count in zip(self.laplace.parameters[few], self.laplace.counts[few], strict=True):
             parts.append(Part("laplace", float(e), 1.0, float(count)))
@@ -230,6 +247,7 @@ class Collected:
         shared += compressed(self.laplace) + compressed(self.response)
         shared += [self.bounded_range] if len(self.bounded_range.counts) else []
         shared += table_factors(self.tables)
+        shared += [ReplacedGaussianFactor(*row, mixture_first=True) for row in self.replaced_gaussian]
         found = []
         for order in self.orders:
             gaussian = [SampledGaussianFactor(*row, order) for row in self.sampled_gaussian]

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Self
 
+from dpaudit.accountants.closed_forms import conversions
 from dpaudit.accountants.closed_forms.ranges import nonnegative, probability
 from dpaudit.accountants.privacy_loss.closed_curves import GaussianCurve, SampledRun
 from dpaudit.accountants.privacy_loss.contour.factors import UNIT, Factor
@@ -12,8 +13,11 @@ from dpaudit.accountants.privacy_loss.factors_from_terms import Collected, Compo
 from dpaudit.accountants.privacy_loss.lattice import splitting
 from dpaudit.accountants.privacy_loss.lattice.lattice import MOST_ATOMS, Lattice, atoms, lattice
 from dpaudit.accountants.privacy_loss.solve import (
+    FINAL,
     SEARCH,
     Bracket,
+    chernoff_epsilon,
+    chernoff_log_delta,
     contour_epsilon,
     contour_log_delta,
     curve_epsilon,
@@ -22,7 +26,7 @@ from dpaudit.accountants.privacy_loss.terms import Term
 from dpaudit.errors import CannotBound
 
 RESOLVED = 1e-6  # a contour whose bounds are closer than this, relative, is not compared with a lattice
-LOOSE = 0.3  # a lattice whose bounds are further apart than this is compared with the contour
+LOOSE = 1e-2  # a lattice whose bounds are further apart than this is compared with the contour
 
 Method = Literal["gaussian", "single", "lattice", "contour"]
 
@@ -88,6 +92,8 @@ class PrivacyLoss:
             lower = math.nextafter(math.exp(log_delta.lower) * (1.0 - 16.0 * UNIT), 0.0)
             upper = math.nextafter(math.exp(log_delta.upper) * (1.0 + 16.0 * UNIT), 2.0)
             upper = min(upper, self._collected.most_delta)
+            if self._collected.both_ways_pure:
+                upper = min(upper, conversions.response_delta(self.ceiling, epsilon))
             lower = 0.0 if self._collected.raised else min(lower, upper)
         if self.least_delta.upper == 0.0:
             return Bracket(lower, upper)
@@ -129,7 +135,7 @@ class PrivacyLoss:
             return Bracket(point.log_lower, min(0.0, point.log_upper))
         factors, ceiling = self._directions[order], self._collected.ceilings[order]
         if not self._parts:
-            return contour_log_delta(factors, epsilon, ceiling)
+            return self._clipped(contour_log_delta(factors, epsilon, ceiling), factors, epsilon)
         found = Bracket(-math.inf, 0.0)
         if not self._few:
             found = contour_log_delta(factors, epsilon, ceiling, SEARCH)
@@ -138,7 +144,14 @@ class PrivacyLoss:
             found = _both(found, lattices)
         if found.upper - found.lower > 1e-3:
             found = _both(found, contour_log_delta(factors, epsilon, ceiling, SEARCH))
-        return found
+        return self._clipped(found, factors, epsilon)
+
+    @staticmethod
+    def _clipped(found: Bracket, factors: Sequence[Factor], epsilon: float) -> Bracket:
+        """Loose bounds on log delta, the upper one at most what Renyi divergences prove."""
+        if found.upper - found.lower <= 1e-3:
+            return found
+        return _both(found, Bracket(-math.inf, chernoff_log_delta(factors, epsilon)))
 
     def _epsilon(self, delta: float) -> Bracket:
         if delta >= 1.0 or delta >= self._collected.most_delta:
@@ -152,13 +165,18 @@ class PrivacyLoss:
             idle = any(ceiling <= other.lower for other in found)
             found.append(Bracket(0.0, ceiling) if idle else self._order_epsilon(order, log_delta))
         least = max(b.lower for b in found)
-        for order, factors in enumerate(self._directions if self._parts else ()):
-            # A loose lattice is compared with the contour, in orders that may be the larger.
-            if _apart(found[order], LOOSE) and found[order].upper > least:
+        for order, factors in enumerate(self._directions):
+            # A loose bracket is compared with what else there is, in orders that may be the larger.
+            if not _apart(found[order], RESOLVED) or found[order].upper <= least:
+                continue
+            found[order] = _both(found[order], Bracket(0.0, chernoff_epsilon(factors, log_delta)))
+            if self._parts and _apart(found[order], LOOSE):
                 contour = contour_epsilon(factors, log_delta, self._collected.ceilings[order])
                 found[order] = _both(found[order], contour)
         lower, upper = max(b.lower for b in found), max(b.upper for b in found)
         upper, whole = min(self.ceiling, upper), self._unsampled()
+        if self._collected.both_ways_pure:
+            upper = min(upper, conversions.response_epsilon(self.ceiling, delta))
         if whole is not None and _apart(Bracket(lower, upper), LOOSE):
             upper = min(upper, whole.epsilon(log_delta).upper)
         if not math.isfinite(upper):
@@ -175,7 +193,8 @@ class PrivacyLoss:
             return contour_epsilon(factors, log_delta, ceiling)
         found = Bracket(0.0, ceiling)
         if not self._few:
-            found = contour_epsilon(factors, log_delta, ceiling, (SEARCH,))
+            efforts = (SEARCH, FINAL) if self._collected.tables else (SEARCH,)
+            found = contour_epsilon(factors, log_delta, ceiling, efforts)
         if _apart(found, RESOLVED):
             law = splitting.split(self._parts, log_delta, mixture_first=order == 0)
             found = found if law is None else _both(found, curve_epsilon(law, log_delta, found.upper))
@@ -183,7 +202,8 @@ class PrivacyLoss:
 
     @property
     def _few(self) -> bool:
-        return 0 < sum(part.count for part in self._parts) <= splitting.FEW_RUNS
+        few = 0 < sum(part.count for part in self._parts) <= splitting.FEW_RUNS
+        return few and not self._collected.tables
 
     def _unsampled(self) -> GaussianCurve | None:
         """The curve if nothing were sampled, which dominates; where all noise is Gaussian."""

@@ -4,7 +4,9 @@ import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
-from dpaudit.accountants.closed_forms.search import root
+import numpy as np
+
+from dpaudit.accountants.closed_forms.search import minimum, root
 from dpaudit.accountants.privacy_loss.contour import planning
 from dpaudit.accountants.privacy_loss.contour.contour import Contour, CurvePoint, lay
 from dpaudit.accountants.privacy_loss.contour.factors import UNIT, Factor
@@ -61,6 +63,38 @@ def contour_epsilon(
             proved = contour_log_delta(factors, below, ceiling).lower >= log_delta * (1.0 - 1e-14)
             lower = below if proved else 0.0
     return Bracket(lower, upper)
+
+
+def chernoff_log_delta(factors: Sequence[Factor], epsilon: float) -> float:
+    """Chernoff's bound on log delta at the best abscissa: what Renyi divergences of all orders say."""
+
+    def at(c: float) -> float:
+        constant = planning.chernoff(factors, c)
+        return constant - c * epsilon + 4.0 * UNIT * (abs(constant) + c * epsilon)
+
+    return min(0.0, _least(at, planning.saddle_for_epsilon(factors, epsilon).c))
+
+
+def chernoff_epsilon(factors: Sequence[Factor], log_delta: float) -> float:
+    """The least epsilon by Chernoff's bound at any abscissa."""
+
+    def at(c: float) -> float:
+        constant = planning.chernoff(factors, c)
+        return (constant - log_delta + 8.0 * UNIT * (abs(constant) - log_delta)) / c
+
+    return max(0.0, _least(at, planning.saddle_for_delta(factors, log_delta).c))
+
+
+def _least(function: Callable[[float], float], start: float) -> float:
+    """The least value found near a positive number; each value is a bound, so that any will do."""
+
+    def at(log_c: float) -> float:
+        with np.errstate(over="ignore", invalid="ignore"):
+            value = function(math.exp(max(-80.0, min(80.0, log_c))))
+        return value if math.isfinite(value) else 1e300
+
+    middle = math.log(start)
+    return at(minimum(at, middle - 3.0, middle + 3.0, 1e-6))
 
 
 def curve_epsilon(line: HasCurve, log_delta: float, highest: float) -> Bracket:

@@ -30,8 +30,8 @@ class Bound(Model):
         rigour: how far rounding is controlled.
         confidence: for lower bounds, the probability with which it holds.
         at_least: for upper bounds, a leading figure below which the same method could not have gone:
-            the exact composition of the worst pairs lies between the two. Left out where the method
-            does not enclose it.
+            the exact composition of the dominating pairs lies between the two. The mechanism itself
+            may be more private than its pair. Left out where the method does not enclose the pairs.
     """
 
     direction: Literal["upper", "lower"] = "upper"

@@ -37,7 +37,10 @@ def bounded(
             remedy=f"declare a sensitivity of {implied}, and calibrate the noise to it",
         )
     clipped = declared.model_copy(update={"basis": "clipped", "value": max(declared.value, implied)})
-    return mechanism.with_sensitivity(clipped), declared.norm
+    held = mechanism.with_sensitivity(clipped)
+    if isinstance(held, PoissonSampled):
+        held = held.model_copy(update={"contribution": bound})
+    return held, declared.norm
 
 
 def doubles(value: ArrayLike, where: str) -> Array:

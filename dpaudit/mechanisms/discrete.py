@@ -51,9 +51,10 @@ class DiscreteGaussian(FixedNoise, IntegerNoise):
     kind: Literal["discrete-gaussian"] = "discrete-gaussian"
     sigma: Positive
 
-    def dominating_pair(self) -> dominating.ZCDP:
-        """Its Renyi divergences are at most the continuous ones."""
-        return dominating.ZCDP(self.ratio(self.sigma) ** 2 / 2)
+    def dominating_pair(self) -> dominating.DiscreteGaussian:
+        """Between vectors of integers the squared distance is an integer too."""
+        squared = math.floor(Fraction(self.sensitivity.value) ** 2)
+        return dominating.DiscreteGaussian(Fraction(self.sigma), squared, self.ratio(self.sigma) ** 2 / 2)
 
     def sample(self, value: Array | OnGrid, randomness: Randomness) -> Array:
         """`value`, integers of any shape, plus integer noise of the same shape."""

@@ -51,6 +51,15 @@ class DiscreteLaplace:
 
 
 @dataclass(frozen=True, slots=True)
+class DiscreteGaussian:
+    """Discrete Gaussian noise on integers whose moves, squared, add up to at most `squared`."""
+
+    sigma: Fraction
+    squared: int
+    rho: Fraction
+
+
+@dataclass(frozen=True, slots=True)
 class Response:
     """Randomized response among `categories`."""
 
@@ -108,16 +117,21 @@ class Smooth:
 
 @dataclass(frozen=True, slots=True)
 class Sampled:
-    """`inner` on a Poisson sample: the mixture (1 - rate) Q + rate P against Q, for its P and Q."""
+    """`inner` on a Poisson sample: the mixture (1 - rate) Q + rate P against Q, for its P and Q.
+
+    `contribution` bounds a unit's own part of the sum, as a multiple of the noise's scale; None: unknown.
+    """
 
     inner: Gaussian | Laplace
     rate: float
+    contribution: Fraction | None = None
 
 
 Pair: TypeAlias = (
     Gaussian
     | Laplace
     | DiscreteLaplace
+    | DiscreteGaussian
     | Response
     | BoundedRange
     | Pure

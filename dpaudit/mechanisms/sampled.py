@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from fractions import Fraction
 from typing import Annotated, Literal, Self
 
 import numpy as np
@@ -25,7 +26,10 @@ class PoissonSampled(BaseMechanism):
     Obligation: who was sampled stays secret; the inner sensitivity bounds the change of the sum when
     one sampled unit is taken out as well as when it changes. Pure epsilon becomes
     log(1 + rate (e^epsilon - 1)) (Balle, Barthe and Gaboardi 2018, Theorem 8 and section 4; the same
-    holds under replace-one, as the sum without the unit is within epsilon of both).
+    holds under replace-one, as the sum without the unit is within epsilon of both). A replaced unit is
+    hidden in the sample only if its own part of the sum is bounded too: `contribution`, in the inner norm,
+    which rests on the same basis as the sensitivity. A bound on the change alone cannot be amplified, as a
+    unit whose part is far from every other shows that it was sampled.
     """
 
     released_by = "release_sum"
@@ -35,6 +39,7 @@ class PoissonSampled(BaseMechanism):
     kind: Literal["poisson-sampled"] = "poisson-sampled"
     rate: Annotated[Positive, Field(le=1)]
     mechanism: Inner
+    contribution: Positive | None = None
 
     @property
     def sensitivity(self) -> Sensitivity:
@@ -53,7 +58,9 @@ class PoissonSampled(BaseMechanism):
 
     def dominating_pair(self) -> dominating.Sampled:
         """The inner pair, sampled."""
-        return dominating.Sampled(self.mechanism.dominating_pair(), self.rate)
+        _, scale = self.mechanism.noise or ("", 1.0)
+        own = None if self.contribution is None else Fraction(self.contribution) / Fraction(scale)
+        return dominating.Sampled(self.mechanism.dominating_pair(), self.rate, own)
 
     def with_noise(self, value: float) -> Self:
         """With other noise inside."""

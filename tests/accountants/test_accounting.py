@@ -94,6 +94,20 @@ def test_approximate_claims_are_judged_by_the_exact_gaussian_curve() -> None:
     assert verdict(ApproxDP(epsilon=0.5, delta=1e-12), LAPLACE) is Proof.PROVED
 
 
+def test_ten_thousand_different_releases_have_a_tight_total() -> None:
+    """Their sum is nearly normal: Gaussian noise of the same mean loss has their epsilon within 1%."""
+    scales = [50.0 + 0.01 * step for step in range(10_000)]
+    releases = [Laplace(scale=scale, sensitivity=L1(1.0)) for scale in scales]
+    found = account(ledger(*releases), Claim(ApproxDP(epsilon=9.0, delta=1e-6))).bounds
+    methods = {bound.method: bound.guarantee for bound in found}
+    assert found[0].method == "pld"
+    # The mean loss of Laplace noise is e + e^-e - 1 and that of Gaussian noise mu^2 / 2.
+    mu = math.sqrt(math.fsum(2.0 * (1.0 / b + math.expm1(-1.0 / b)) for b in scales))
+    exact = methods["pld"].epsilon
+    assert gaussian_delta(exact * 0.99, mu) > 1e-6 > gaussian_delta(exact * 1.01, mu)
+    assert exact < 0.95 * methods["zcdp"].epsilon < 0.9 * methods["gdp"].epsilon
+
+
 def test_a_scale_without_a_bound_proves_nothing() -> None:
     accounting = account(ledger(GAUSSIAN, claimed=PureDP(epsilon=9.0)), Claim(PureDP(epsilon=1e9)))
     assert accounting.bounds == ()

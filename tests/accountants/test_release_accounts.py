@@ -32,6 +32,7 @@ from dpaudit.certificate.verdicts import leading_figure
 from dpaudit.errors import CannotBound
 from dpaudit.ledger.file import LedgerStream
 from dpaudit.ledger.ledger import Header
+from dpaudit.mechanisms import DiscreteLaplace
 
 HEADER = Header(
     algorithm="a",
@@ -186,7 +187,7 @@ def test_plain_releases_of_a_stream_cost_groups_what_groups_pay(tmp_path: Path, 
 def test_of_very_many_different_releases_no_more_is_computed_than_proves_the_claim() -> None:
     made = Ledger(HEADER.model_copy(update={"claim": None}))
     for i in range(5000):
-        made.append(claimed("x", Gaussian(sigma=100.0 + i / 5000, sensitivity=L2(1.0))))
+        made.append(claimed("x", DiscreteLaplace(scale=100.0 + i / 5000, sensitivity=L1(1.0))))
     made.finish()
     found = account(made, Claim(ApproxDP(epsilon=10.0, delta=1e-6)))
     assert (found.verdict, [bound.method for bound in found.bounds]) == (Proof.PROVED, ["gdp"])

@@ -223,6 +223,7 @@ def test_a_sampled_sum_is_clipped_sampled_and_noised() -> None:
     inner = result.ledger.releases[0].mechanism
     assert isinstance(inner, PoissonSampled)
     assert inner.sensitivity.basis == "clipped"
+    assert inner.contribution == 1.0
     small = PoissonSampled(rate=0.25, mechanism=Gaussian(sigma=1.0, sensitivity=L2(1.9)))
     with pytest.raises(SensitivityTooSmall):
         do(lambda c: c.release_sum(rows, bound=1.0, mechanism=small, label="s"))

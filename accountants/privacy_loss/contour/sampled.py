@@ -96,12 +96,11 @@ class SampledFactor(ABC):
         log_modulus, phase, error = polar(away.real, away.imag, 4.0 * (error + 2.0 * rule.relative_error))
         return Along(self.count * log_modulus, self.count * phase, self.count * error)
 
-    def weigh(self, c: float, point: Vector, u: Vector, log_base: Vector, relative: float) -> Rule:
+    def weigh(self, c: float, point: Vector, log_ratio: Vector, log_base: Vector, relative: float) -> Rule:
         """Tilt a rule whose untilted weights exp(log_base) [points] add up to 1.
 
         A small log M(c) keeps its relative accuracy as log1p of the sum of base * (r^a - 1).
         """
-        log_ratio = log_mixture(u, self.rate)
         tilt = self.exponent(c) * log_ratio
         log_weight = log_base + tilt
         peak = max(0.0, float(log_weight.max()))

@@ -48,9 +48,9 @@ class SampledGaussianFactor(SampledFactor):
         capped = (high - low) / step > MOST_POINTS
         step = max(step, (high - low) / MOST_POINTS)
         x: Vector = step * np.arange(math.floor(low / step), math.ceil(high / step) + 1, dtype=np.float64)
-        log_base = -0.5 * x * x + math.log(step / math.sqrt(2.0 * math.pi))
+        log_base = self._log_base(x) + math.log(step / math.sqrt(2.0 * math.pi))
         relative = 1.0 if capped else 8.0 * (math.exp(-34.0) + math.exp(-46.0)) / self.count
-        return self.weigh(c, x, self._loss(x), log_base, relative)
+        return self.weigh(c, x, self._log_ratio(x), log_base, relative)
 
     def log_decays(self, c: float, lower: Vector, upper: Vector) -> tuple[Vector, ...]:
         """The three bounds on each interval."""
@@ -64,6 +64,14 @@ class SampledGaussianFactor(SampledFactor):
 
     def _log_ratio(self, x: Vector) -> Vector:
         return log_mixture(self._loss(x), self.rate)
+
+    def _log_base(self, x: Vector) -> Vector:
+        return -0.5 * x * x
+
+    def _least(self, a: float, edge: Vector) -> Vector:
+        """Log of the least r^a on each cell: r increases, so that it is at one end."""
+        ratio = a * self._log_ratio(edge)
+        return np.minimum(ratio[:-1], ratio[1:])
 
     def _posterior(self, x: Vector) -> Vector:
         """w(x) = q e^u / r(x), in [0, 1]."""
@@ -79,12 +87,16 @@ class SampledGaussianFactor(SampledFactor):
             high = a * mu + math.sqrt(2.0 * (level + likely))
         else:
             high = max(0.5 * mu, math.sqrt(2.0 * level))
+        return low, high, self._step(c, end, cosine=a <= 0.0)
+
+    def _step(self, c: float, end: float, *, cosine: bool) -> float:
+        """The largest step for one of several strips; `cosine` where a ratio is in the denominator."""
+        mu, step = self.parameter, 0.0
         widest = min(6.0, 0.499 * math.pi / mu)
-        step = 0.0
         for d in (widest * share for share in (1.0, 0.5, 0.25, 0.1, 0.03, 0.01)):
-            growth = 0.5 * d * d + end * mu * d - (0.0 if a > 0.0 else c * math.log(math.cos(mu * d)))
+            growth = 0.5 * d * d + end * mu * d - (c * math.log(math.cos(mu * d)) if cosine else 0.0)
             step = max(step, 2.0 * math.pi * d / (34.0 + math.log(self.count) + growth))
-        return low, high, step
+        return step
 
     def _near(self, a: float, rule: Rule, log_total: float, lower: Vector, upper: Vector) -> Vector:
         """Log of the first bound over lower <= t <= upper, with log M(c) <= `log_total`."""
@@ -92,8 +104,7 @@ class SampledGaussianFactor(SampledFactor):
         spread = math.sqrt(float(rule.weight @ (rule.point - mean) ** 2))
         edge = mean + spread * np.linspace(-2.8, 2.8, _PAIRED + 1)  # [cells + 1]
         ratio = self._log_ratio(edge)
-        # r increases, so that r^a is least at one end of each cell.
-        least = np.minimum(a * ratio[:-1], a * ratio[1:]) - log_total
+        least = self._least(a, edge) - log_total
         log_mass, _ = _log_normal_mass(edge[:-1], edge[1:])
         mass = np.exp(log_mass + least - 1e-8 - 1e-11 * (np.abs(least) + np.abs(log_mass)))
         first, second = np.triu_indices(_PAIRED, 1)  # [pairs]

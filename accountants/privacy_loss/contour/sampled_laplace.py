@@ -46,7 +46,7 @@ class SampledLaplaceFactor(SampledFactor):
         x = np.concatenate([[-1.0], x, [e + 1.0]])
         log_base = np.concatenate([[-math.log(2.0)], log_base, [-math.log(2.0) - e]])
         relative = 1.0 if capped else 8.0 * math.exp(-34.0) / self.count
-        return self.weigh(c, x, np.clip(2.0 * x - e, -e, e), log_base, relative)
+        return self.weigh(c, x, log_mixture(np.clip(2.0 * x - e, -e, e), self.rate), log_base, relative)
 
     def log_decays(self, c: float, lower: Vector, upper: Vector) -> tuple[Vector, ...]:
         """The two bounds of the module's docstring on each interval."""

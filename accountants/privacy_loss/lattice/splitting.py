@@ -2,15 +2,19 @@
 
 Quadrature. Losses are l = log(1 - q + q e^u), or -l, with u = mu x - mu^2 / 2 of a normal x, or of the
 Laplace or the randomized-response pair. On each interval between lattice points, cut to a width of at most
-1/16 (and 1/16 mu), six Gauss-Legendre nodes integrate densities that are analytic within several times that
-width: relative errors below 1e-12. Weights are raised by 1e-11.
+1/16 (and 1/16 mu), six Gauss-Legendre nodes - three at a 32nd of that width - integrate densities that are
+analytic within several times that width: relative errors below 1e-12. Weights are raised by 1e-11.
 
 Splitting. A loss L between two neighbouring lattice points a < b = a + h is moved to b with probability
 theta = (1 - e^(a - L)) / (1 - e^-h), else to a. Both P and Q are kept (Q has e^-L of P), so that merging
 turns the split pair back into the true one: it dominates. Moving more to b, raising a loss to a higher one
 or to infinity only increases every delta, so that all rounding goes that way.
 
-Lower bound. Of n runs none moves by more than h: delta(epsilon) is at least delta(epsilon + n h) there.
+Lower bounds. Of n runs none moves by more than h: delta(epsilon) is at least delta(epsilon + n h) there. And
+splitting one loss L in [a, b] adds to its delta(x), for x in [a, b] only, at most theta (1 - e^(L - b)): let
+g(x) be the sum of these in the cell of x. Where k others were split before, and m = n - 1 - k not yet, those
+are within m h of their split ones, so that the whole delta(epsilon) gains at most E g*(epsilon - S): S the
+sum of all n - 1 split, g* the largest g of the cells within m. Over all runs that is of second order in h.
 
 Convolution. By the fast Fourier transform of the laws tilted by e^(c L), c > 0: their errors are then
 relative to e^(K(c) - c epsilon). With |phi| <= 1 and n runs, the l2 error of the tilted law is below
@@ -19,18 +23,23 @@ cyclic: what lies above the window is bounded by Chernoff's inequality and added
 reappears at the top, where it only adds.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
+from typing import Literal, TypeAlias
 
 import numpy as np
 import scipy
+from numpy.typing import NDArray
 
 from dpaudit.accountants.privacy_loss.contour.contour import CurvePoint
 from dpaudit.accountants.privacy_loss.contour.factors import UNIT, Vector, safe_log
+from dpaudit.accountants.privacy_loss.contour.replaced_gaussian import replaced_loss, replaced_point
 from dpaudit.accountants.privacy_loss.contour.sampled import log_mixture
+from dpaudit.accountants.privacy_loss.contour.tables import Table
 from dpaudit.accountants.privacy_loss.solve import Bracket
 
 _POINTS, _COARSE = 1 << 18, 1 << 14  # lattice points of the window
@@ -38,23 +47,26 @@ MOST_RUNS, MOST_PARTS = 4096, 8  # more runs, or more kinds of runs, are left to
 FEW_RUNS = 64  # up to so many runs the lattice comes before the contour, which is longest there
 MOST_SHIFT = 100.0  # largest parameter of a release whose density the nodes resolve
 LEAST_LOG_DELTA = -400.0  # a smaller delta is left to the contour
-_NODE, _WEIGHT = np.polynomial.legendre.leggauss(6)
+Spectrum: TypeAlias = NDArray[np.complex128]
+_SIX, _THREE = np.polynomial.legendre.leggauss(6), np.polynomial.legendre.leggauss(3)
 
 
 @dataclass(frozen=True)
 class Part:
-    """`count` runs of one release: its family and parameter, sampled at `rate` (1: always)."""
+    """`count` runs of one release: its family and parameter, sampled at `rate` (1: always), or its table."""
 
-    family: Literal["gaussian", "laplace", "response"]
+    family: Literal["gaussian", "laplace", "response", "table", "replaced"]
     parameter: float
     rate: float
     count: float  # a whole number
+    table: Table | None = None
+    replaced: float | None = None  # the rate of a sample in which a unit is replaced; `rate` is then 1
 
 
 def resolved(parts: Sequence[Part]) -> bool:
     """Whether the lattice and its nodes resolve these parts, in a second or so."""
     runs = sum(part.count for part in parts)
-    shifts = (part.parameter for part in parts)
+    shifts = (part.parameter for part in parts if part.table is None)
     return 0 < len(parts) <= MOST_PARTS and runs <= MOST_RUNS and all(1e-6 < e <= MOST_SHIFT for e in shifts)
 
 
@@ -66,28 +78,46 @@ class Split:
     step: float
     lowest: int
     weight: Vector
+    added: Vector  # tilted like the weights: what splitting adds to delta in each cell; [points]
     log_total: float  # log of the sum of untilted weights times e^(tilt loss)
+    total_error: float  # by which that may be too large
     runs: int
     infinite: float  # delta of what was made infinite or lies above the window
-    stray: float  # tilted, relative: what reappears at the top
+    stray: float  # tilted, relative: the delta, at most 1 / (e tilt) of it, of what reappears at the top
     raised: float  # probability that a loss was raised to the least one that is told apart
     rounding: float  # of the tilted law: its l2 norm, relative
+    added_rounding: float  # of each of `added`
 
     def curve(self, epsilon: float) -> CurvePoint:
         """Bounds on log delta(epsilon), epsilon >= 0."""
+        if epsilon < self.lowest * self.step:  # sums over the whole window would be beyond the doubles' range
+            inside = self.curve(self.lowest * self.step)
+            return CurvePoint(inside.log_lower, inside.log_estimate, 0.0, inside.slope)
         slack = self.runs * 64.0 * UNIT * (1.0 + abs(epsilon) + len(self.weight) * self.step)
-        moved = self.runs * self.step + slack
         estimate, slope = self._sum(epsilon)
-        high, low = self._sum(epsilon - slack)[0], self._sum(epsilon + moved)[0]
+        high = self._sum(epsilon - slack)[0]
         steps = min(float(len(self.weight)), 80.0 / (self.tilt * self.step))
         summing = 16.0 * UNIT * (steps + 16.0)
         high = high * (1.0 + summing) + self.rounding * self._norm + math.exp(-80.0)
-        low = low * (1.0 - summing) - self.rounding * self._norm - self.stray
         scale = self.log_total - self.tilt * epsilon
         upper = float(np.logaddexp(safe_log(high) + scale + self.tilt * slack, safe_log(self.infinite)))
-        lower = safe_log(low) + scale - self.tilt * moved
-        lower = safe_log(math.exp(min(lower, 0.0)) - self.raised)
-        return CurvePoint(lower, safe_log(estimate) + scale, min(0.0, upper), slope)
+        # Every run's weights were raised by 1e-11 and their total by `total_error`.
+        lowest, summing = -math.inf, summing + 2e-11 * self.runs + 2.0 * self.total_error
+        for moved, added in ((slack, self._added(epsilon, slack)), (self.runs * self.step + slack, 0.0)):
+            low = self._sum(epsilon + moved)[0] * (1.0 - summing) - self.rounding * self._norm - self.stray
+            lowest = max(lowest, safe_log(low * math.exp(-self.tilt * moved) - added) + scale)
+        lower = safe_log(math.exp(min(lowest, 0.0)) - self.raised)
+        # Where rounding hides the sum, as at the left end of the window, its upper bound is the estimate.
+        middle = safe_log(estimate) + scale if lower > -math.inf else upper
+        return CurvePoint(lower, middle, min(0.0, upper), max(slope, 1.0))
+
+    def _added(self, epsilon: float, slack: float) -> float:
+        """What splitting adds to delta(epsilon) at most, over e^(log_total - tilt epsilon)."""
+        first, last = (math.floor((epsilon + by) / self.step) - self.lowest for by in (-slack, slack))
+        if first < 0 or last >= len(self.added):
+            return math.inf
+        largest = max(float(self.added[first : last + 1].max()), 0.0) + self.added_rounding
+        return largest * math.exp(self.tilt * (self.step + 2.0 * slack)) * (1.0 + 1e-9)
 
     def _sum(self, epsilon: float) -> tuple[float, float]:
         """delta(epsilon) over e^(log_total - tilt epsilon), and its slope."""
@@ -172,16 +202,14 @@ def split(
     if not 1e-12 * (most - least) / _POINTS < step < math.inf:
         return None
 
-    transform = np.ones(_POINTS // 2 + 1, dtype=np.complex128)
-    laws, log_total, first, last = [], 0.0, 0, 0
+    laws, transforms, log_total, first, last = [], [], 0.0, 0, 0
     for part, (low, high), rough in zip(parts, ends, coarse, strict=True):
         # Losses that are negligible after tilting are raised to a common one, which shortens the lattice.
         negligible_loss = min(rough.cumulant(tilt) - 33.0 - math.log(runs), tilt * high - 33.0) / tilt
         law = _law(part, step, (max(low, negligible_loss), high), mixture_first=mixture_first)
-        single, count, size = law.cumulant(tilt), int(part.count), len(law.weight)
+        single, count, size = law.cumulant(tilt), int(part.count), int(np.flatnonzero(law.weight)[-1]) + 1
         weight = np.exp(law.logs(tilt) - single)
-        own = np.fft.rfft(np.bincount(np.arange(size) % _POINTS, weight, _POINTS))
-        transform *= own if count == 1 else own**part.count
+        transforms.append(_transform(weight, 0))
         first, last = first + law.first * count, last + (law.first + size) * count
         log_total += part.count * single
         laws.append(law)
@@ -192,19 +220,44 @@ def split(
         steepest = int(np.argmin(cumulants - tilts * top))
         logs = [_total(laws, c) - c * top for c in tilts[max(0, steepest - 1) : steepest + 2].tolist()]
         above = math.exp(min(0.0, min(logs) + 1e-9))
+    gained, most_gained = _gained(laws, transforms, tilt)
+    total = math.prod(own**law.count for own, law in zip(transforms, laws, strict=True))
+    total_error = runs * 1e-12 * (1.0 + tilt * (highest - lowest))
+    rounding = (runs + 1.0) * (10.0 * math.log2(_POINTS) + 40.0) * UNIT
     stray = 0.0 if lowest == least else math.exp(min(0.0, tilt * begin * step - log_total))
     return Split(
         tilt=tilt,
         step=step,
         lowest=begin,
-        weight=np.roll(np.fft.irfft(transform, _POINTS), first - begin),
-        log_total=log_total + runs * 1e-12 * (1.0 + tilt * (highest - lowest)),
+        weight=np.roll(np.fft.irfft(total, _POINTS), first - begin),
+        added=np.roll(np.fft.irfft(gained, _POINTS), first - begin),
+        log_total=log_total + total_error,
+        total_error=total_error,
         runs=runs,
         infinite=above + sum(law.count * law.infinite for law in laws),
-        stray=math.exp(-32.0) + stray,
+        stray=(math.exp(-32.0) + stray) * min(1.0, 0.37 / tilt),
         raised=math.exp(negligible),
-        rounding=(runs + 1.0) * (10.0 * math.log2(_POINTS) + 40.0) * UNIT,
+        rounding=rounding,
+        added_rounding=rounding * most_gained,
     )
+
+
+def _transform(weight: Vector, before: int) -> Spectrum:
+    """The discrete transform of weights that begin so many points before the first, cyclically."""
+    place = (np.arange(len(weight)) - before) % _POINTS
+    return np.fft.rfft(np.bincount(place, weight, _POINTS))
+
+
+def _gained(laws: Sequence[_Law], transforms: Sequence[Spectrum], tilt: float) -> tuple[Spectrum, float]:
+    """The transform of what splitting all runs adds to delta at most, tilted, and a bound on its entries."""
+    total, most, left = np.zeros_like(transforms[0]), 0.0, sum(int(law.count) for law in laws)
+    for law in laws:
+        more = np.exp(law.largest_gains(left - 1, tilt) - law.cumulant(tilt))
+        runs = [each.count - (each is law) for each in laws]
+        others = math.prod(one**count for one, count in zip(transforms, runs, strict=True))
+        total, most = total + _transform(more, left - 1) * others, most + float(more.sum())
+        left -= int(law.count)
+    return total, most
 
 
 @dataclass(frozen=True, eq=False)
@@ -215,6 +268,7 @@ class _Law:
     step: float
     first: int
     weight: Vector
+    gains: Vector  # g of the cells from each point to the next
     infinite: float  # the weight of what was made infinite
 
     def logs(self, tilt: float) -> Vector:
@@ -229,6 +283,21 @@ class _Law:
         peak = float(logs.max())
         return peak + math.log(float(np.exp(logs - peak).sum()))
 
+    def largest_gains(self, reach: int, tilt: float) -> Vector:
+        """Log of all runs' g* for m = `reach`, tilted, from cell first - reach on; [points + 2 reach]."""
+        with np.errstate(divide="ignore"):
+            logs: Vector = np.log(self.count * _sliding_maximum(self.gains, reach))
+        return logs + tilt * self.step * (self.first - reach + np.arange(len(logs)))
+
+
+def _sliding_maximum(values: Vector, reach: int) -> Vector:
+    """The largest of all values within `reach`, beyond either end too."""
+    largest, width, wanted = np.pad(values, 2 * reach), 1, 2 * reach + 1
+    while width < wanted:
+        by = min(width, wanted - width)
+        largest, width = np.maximum(largest[:-by], largest[by:]), width + by
+    return largest
+
 
 def _total(laws: Sequence[_Law], tilt: float) -> float:
     return math.fsum(law.count * law.cumulant(tilt) for law in laws)
@@ -239,6 +308,14 @@ def _ends(part: Part, log_share: float, *, mixture_first: bool) -> tuple[float, 
     e, rate = part.parameter, part.rate
     first = mixture_first or rate == 1.0
     low, high = -e, e
+    if part.table is not None:
+        losses, p, share = part.table.losses, part.table.probabilities, math.exp(log_share)
+        low = float(losses[np.argmax(np.cumsum(p) > share)])
+        high = float(losses[::-1][np.argmax(np.cumsum(p[::-1]) > share)])
+    if part.replaced is not None:
+        x = math.sqrt(2.0 * max(1.0, -log_share))
+        likely = e + math.sqrt(2.0 * max(1.0, math.log(part.replaced) - log_share))
+        low, high = replaced_loss(np.array([-x, max(x, likely)]), e, part.replaced).tolist()
     if part.family == "gaussian":
         # Of a standard normal beyond x there is less than e^(-x^2 / 2); under P it has moved by e at most.
         x = math.sqrt(2.0 * max(1.0, -log_share))
@@ -266,7 +343,9 @@ def _law(part: Part, step: float, ends: tuple[float, float], *, mixture_first: b
     share, index, size = np.clip(share, 0.0, 1.0), (cell - first).astype(np.intp), last - first + 1
     split_up = np.bincount(index, weight * (1.0 - share), size).astype(np.float64)
     split_up += np.bincount(index + 1, weight * share, size)
-    return _Law(part.count, step, first, split_up, infinite)
+    gain = weight * share * (8.0 * UNIT * (1.0 + np.abs(loss)) - np.expm1(loss - (cell + 1.0) * step))
+    gains = np.bincount(index, gain, size).astype(np.float64)
+    return _Law(part.count, step, first, split_up, gains, infinite)
 
 
 def _nodes(
@@ -274,6 +353,8 @@ def _nodes(
 ) -> tuple[Vector, Vector]:
     """Points u, and the logarithms of their weights under the law of the pair's second distribution."""
     e = part.parameter
+    if part.table is not None:
+        return part.table.losses, np.log(part.table.probabilities) - part.table.losses
     if part.family == "response":
         u = np.array([-e, e])
         return u, -np.logaddexp(0.0, u)
@@ -286,20 +367,33 @@ def _nodes(
         edges = np.concatenate([np.log(odds[odds > 0.0]), far])
     if part.family == "laplace":
         cuts = np.linspace(-e, e, math.ceil(32.0 * e) + 2)
-        u, log_length = _legendre(np.concatenate([edges, cuts]), e)
+        u, log_length = _legendre(np.concatenate([edges, cuts]), e, 0.0625)
         atoms = [-math.log(2.0), -math.log(2.0) - e]
         return np.append(u, [-e, e]), np.append(log_length - 0.5 * (u + e) - math.log(4.0), atoms)
     furthest = 38.0 + e  # beyond 38 standard deviations there is less than 1e-300
-    cuts = np.linspace(-furthest, furthest, math.ceil(32.0 * furthest * max(1.0, e)))
-    x, log_length = _legendre(np.concatenate([edges / e + 0.5 * e, cuts]), furthest)
+    steepness = max(1.0, e)
+    cuts = np.linspace(-furthest, furthest, math.ceil(32.0 * furthest * steepness) + 1)
+    at = edges / e + 0.5 * e if part.replaced is None else replaced_point(edges, e, part.replaced)
+    x, log_length = _legendre(np.concatenate([at, cuts]), furthest, 0.0625 / steepness)
+    if part.replaced is not None:
+        u = replaced_loss(x, e, part.replaced)
+        mixed = log_mixture(e * x - 0.5 * e * e, part.replaced)
+        return u, log_length - 0.5 * x * x - 0.5 * math.log(2.0 * math.pi) + mixed - u
     return e * x - 0.5 * e * e, log_length - 0.5 * x * x - 0.5 * math.log(2.0 * math.pi)
 
 
-def _legendre(edges: Vector, furthest: float) -> tuple[Vector, Vector]:
-    """Nodes in every interval between neighbouring edges within +-furthest, and their log weights."""
+def _legendre(edges: Vector, furthest: float, widest: float) -> tuple[Vector, Vector]:
+    """Nodes in every interval between neighbouring edges within +-furthest, and their log weights.
+
+    An interval that is a 32nd as wide as the density allows has three nodes, a wider one six.
+    """
     edges = np.unique(edges[np.abs(edges) <= furthest])
     half, middle = 0.5 * np.diff(edges)[:, None], 0.5 * (edges[1:] + edges[:-1])[:, None]
-    return (middle + half * _NODE).ravel(), (np.log(half) + np.log(_WEIGHT)).ravel()
+    narrow, nodes, logs = half[:, 0] <= widest / 64.0, [], []
+    for (node, weight), some in ((_SIX, ~narrow), (_THREE, narrow)):
+        nodes.append((middle[some] + half[some] * node).ravel())
+        logs.append((np.log(half[some]) + np.log(weight)).ravel())
+    return np.concatenate(nodes), np.concatenate(logs)
 
 
 def _running(ratio: float, values: Vector) -> Vector:

@@ -175,9 +175,9 @@ def _guarantee(certificate: Certificate, pictures: Mapping[str, Block]) -> Itera
     if certificate.bounds:
         words = "The total, bounded from above by every accountant of the claim's scale, tightest first."
         yield Paragraph(words)
-        columns = ("at most", "accountant", "rigour", "no less than")
+        columns = ("at most", "accountant", "rigour", "dominating pairs: at least")
         rows = [[bound_figure(b), b.method, b.rigour, _lower(b.at_least)] for b in certificate.bounds]
-        yield _filled(columns, rows, numbers=("no less than",))
+        yield _filled(columns, rows, numbers=("dominating pairs: at least",))
     else:
         yield Paragraph("No accountant has a finite bound on the claim's scale.")
     if certificate.second_opinion is not None:

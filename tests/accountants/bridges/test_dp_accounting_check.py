@@ -137,7 +137,7 @@ def test_a_wrong_figure_of_theirs_is_reported_too(monkeypatch: pytest.MonkeyPatc
 
 
 LOOSER: list[tuple[AnyMechanism, int, str]] = [
-    (DiscreteGaussian(sigma=2.0, sensitivity=L2(1.0)), 10, "replace-one"),
+    (DiscreteGaussian(sigma=4.0, sensitivity=L2(2.0)), 10, "replace-one"),
     (PoissonSampled(rate=0.1, mechanism=GAUSSIAN), 5, "replace-one"),
 ]
 
@@ -164,6 +164,7 @@ def test_where_our_pair_is_larger_only_a_figure_of_ours_below_theirs_contradicts
         OpaqueApproxDP(epsilon=0.5, delta=1e-8, justification="x"),
         Exponential(epsilon=0.5),
         DiscreteLaplace(scale=2.0, sensitivity=L1(1.0)),
+        DiscreteGaussian(sigma=2.0, sensitivity=L2(1.0)),
         TreeAggregation(sigma=4.0, steps=100, sensitivity=L2(1.0)),
         PoissonSampled(rate=0.1, mechanism=Laplace(scale=1.0, sensitivity=L1(1.0))),
         Gaussian(sigma=1.0, sensitivity=L2(0.0)),

@@ -140,11 +140,26 @@ def test_sampled_gaussian() -> None:
 
 
 def test_discrete_gaussian_by_its_rho() -> None:
-    discrete = DiscreteGaussian(sigma=1.0, sensitivity=L2(1.0))
-    assert calibrate(discrete, ZCDP(rho=0.5), count=4).value == pytest.approx(2.0, rel=1e-14)
+    discrete = DiscreteGaussian(sigma=1.0, sensitivity=L2(2.0))
+    assert calibrate(discrete, ZCDP(rho=0.5), count=4).value == pytest.approx(4.0, rel=1e-14)
     found = calibrate(discrete, ApproxDP(epsilon=5.22154, delta=1e-6))
-    assert found.value == pytest.approx(1.0, abs=1e-5)
+    assert found.value == pytest.approx(2.0, abs=1e-5)
     assert (found.bound.method, found.opinion.method) == ("zcdp", "renyi")
+
+
+def test_discrete_gaussian_by_the_one_integer_that_moves() -> None:
+    found = calibrate(DiscreteGaussian(sigma=1.0, sensitivity=L2(1.0)), ApproxDP(epsilon=5.0, delta=1e-6))
+
+    def delta(sigma: float) -> float:
+        outputs = range(-40, 41)
+        weights = [math.exp(-0.5 * (k / sigma) ** 2) for k in outputs]
+        losses = [(1 - 2 * k) / (2.0 * sigma**2) for k in outputs]
+        above = (w * -math.expm1(min(5.0 - x, 0.0)) for w, x in zip(weights, losses, strict=True))
+        return math.fsum(above) / math.fsum(weights)
+
+    assert delta(found.value) <= 1e-6 * (1.0 + 1e-9)
+    assert delta(0.9999 * found.value) > 1e-6
+    assert found.value < 1.0
 
 
 @pytest.mark.parametrize(

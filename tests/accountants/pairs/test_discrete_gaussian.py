@@ -1,0 +1,121 @@
+"""Discrete Gaussian noise on integers against convolutions of its own law, in mpmath or by direct sums."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import defaultdict
+from typing import Any
+
+import mpmath as mp
+import numpy as np
+import pytest
+
+from dpaudit import L2, Neighbouring
+from dpaudit.accountants.composition.costs import rho
+from dpaudit.accountants.pairs.dominating_pairs import losses
+from dpaudit.accountants.privacy_loss import PrivacyLoss
+from dpaudit.errors import CannotBound
+from dpaudit.mechanisms import DiscreteGaussian
+
+RELATION = Neighbouring.ADD_OR_REMOVE_ONE
+
+
+def noise(sigma: float, sensitivity: float = 1.0) -> DiscreteGaussian:
+    return DiscreteGaussian(sigma=sigma, sensitivity=L2(sensitivity))
+
+
+def composed(mechanism: DiscreteGaussian, count: int = 1) -> PrivacyLoss:
+    return PrivacyLoss.compose((term, n * count) for term, n in losses(mechanism, RELATION))
+
+
+def law(sigma: float, shift: int = 1, furthest: int = 24) -> dict[int, Any]:
+    """Losses in units of 1 / (2 sigma^2), with their probabilities."""
+    weights = {
+        k: mp.exp(-(mp.mpf(k) ** 2) / (2 * mp.mpf(sigma) ** 2)) for k in range(-furthest, furthest + 1)
+    }
+    total = mp.fsum(weights.values())
+    return {shift * shift - 2 * k * shift: p / total for k, p in weights.items()}
+
+
+def convolved(*laws: dict[int, Any]) -> dict[int, Any]:
+    total: dict[int, Any] = {0: mp.mpf(1)}
+    for one in laws:
+        longer: dict[int, Any] = defaultdict(mp.mpf)
+        for (loss, p), (more, q) in itertools.product(total.items(), one.items()):
+            longer[loss + more] += p * q
+        total = longer
+    return total
+
+
+def delta_of(total: dict[int, Any], epsilon: float, sigma: float) -> Any:
+    unit = 1 / (2 * mp.mpf(sigma) ** 2)
+    return mp.fsum(-p * mp.expm1(epsilon - unit * loss) for loss, p in total.items() if unit * loss > epsilon)
+
+
+@pytest.mark.parametrize(("sigma", "count"), [(2.0, 20), (0.5, 4), (1.0, 7), (1.5, 1)])
+def test_runs_are_composed_exactly(sigma: float, count: int) -> None:
+    found = composed(noise(sigma), count)
+    with mp.workdps(40):
+        exact = convolved(*[law(sigma)] * count)
+        for delta in (1e-3, 1e-6):
+            lower, upper = found.epsilon(delta)
+            assert delta_of(exact, upper, sigma) <= delta <= delta_of(exact, lower, sigma)
+            assert upper - lower <= 1e-9 * upper
+
+
+def test_twenty_runs_of_sigma_2() -> None:
+    assert composed(noise(2.0), 20).epsilon(1e-6).upper == pytest.approx(12.60123, abs=1e-5)
+
+
+@pytest.mark.parametrize("sigma", [0.6, 2.0])
+@pytest.mark.parametrize(("sensitivity", "moves"), [(1.0, 1), (1.4, 1), (1.415, 2), (1.99, 3)])
+def test_so_many_integers_as_the_squared_distance_move_by_one(
+    sigma: float, sensitivity: float, moves: int
+) -> None:
+    mechanism = noise(sigma, sensitivity)
+    [(_, times)] = losses(mechanism, RELATION)
+    assert times == moves
+    with mp.workdps(40):
+        for fewer in range(1, moves + 1):
+            exact = convolved(*[law(sigma)] * fewer)
+            for epsilon in (0.0, 0.3, 1.7):
+                assert composed(mechanism).delta(epsilon).upper >= delta_of(exact, epsilon, sigma)
+
+
+def test_from_a_distance_of_two_on_no_move_is_the_worst() -> None:
+    """One integer may move by 2, or four by one: each is the worse somewhere, so that rho alone is known."""
+    with mp.workdps(40):
+        one, four = law(1.0, shift=2, furthest=12), convolved(*[law(1.0, furthest=12)] * 4)
+        differences = [delta_of(one, at, 1.0) - delta_of(four, at, 1.0) for at in np.linspace(0.0, 9.0, 91)]
+    assert min(differences) < -1e-4
+    assert max(differences) > 1e-4
+    assert losses(noise(1.0, 0.9), RELATION) == []
+    with pytest.raises(CannotBound, match="no dominating pair"):
+        losses(noise(1.0, 2.0), RELATION)
+
+
+@pytest.mark.parametrize("sigma", [10.0, 26.9, 27.0, 100.0, 3000.0])
+def test_wide_noise_in_rows_of_several_outputs_is_never_below_the_truth(sigma: float) -> None:
+    found = composed(noise(sigma))
+    k = np.arange(-math.ceil(12.0 * sigma), math.ceil(12.0 * sigma) + 1, dtype=np.float64)
+    weight = np.exp(-0.5 * (k / sigma) ** 2)
+    weight /= weight.sum()
+    loss = (1.0 - 2.0 * k) / (2.0 * sigma**2)
+    for share in (0.0, 1.0, 3.0, 4.5):
+        epsilon = share / sigma
+        above = loss > epsilon
+        truth = float(weight[above] @ -np.expm1(epsilon - loss[above]))
+        upper = found.delta(epsilon).upper
+        assert truth * (1.0 - 1e-9) <= upper <= truth * 1.02
+
+
+def test_more_noise_never_costs_more() -> None:
+    found = [composed(noise(sigma), 30).epsilon(1e-6).upper for sigma in (8.0, 20.0, 26.9, 27.0, 35.0, 80.0)]
+    assert found == sorted(found, reverse=True)
+
+
+def test_past_what_is_computed_only_rho_is_left() -> None:
+    with pytest.raises(CannotBound, match="too many likely outputs"):
+        losses(noise(1e6), RELATION)
+    assert rho(noise(1e6)) == pytest.approx(5e-13)

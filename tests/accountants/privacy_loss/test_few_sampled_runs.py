@@ -1,0 +1,99 @@
+"""Two sampled runs against the integral of one run's closed form; brackets of up to thirty."""
+
+from __future__ import annotations
+
+import mpmath as mp
+import pytest
+
+from dpaudit.accountants.privacy_loss import PrivacyLoss, SampledGaussianTerm, SampledLaplaceTerm
+from dpaudit.accountants.privacy_loss.lattice.splitting import Split
+
+Sampled = SampledGaussianTerm | SampledLaplaceTerm
+
+
+def alone(term: Sampled, x: mp.mpf) -> mp.mpf:
+    """The curve of the noise alone at any real x: for x < 0 by delta(x) = 1 - e^x + e^x delta(-x)."""
+    if x < 0:
+        return 1 - mp.exp(x) + mp.exp(x) * alone(term, -x)
+    if isinstance(term, SampledLaplaceTerm):
+        return max(-mp.expm1((x - term.epsilon) / 2), mp.mpf(0))
+    mu = mp.mpf(term.mu)
+    return mp.ncdf(mu / 2 - x / mu) - mp.exp(x) * mp.ncdf(-mu / 2 - x / mu)
+
+
+def one_run(term: Sampled, x: mp.mpf, *, mixture_first: bool) -> mp.mpf:
+    """One sampled run's curve at any real x, by joint convexity with equality."""
+    q, gained = mp.mpf(term.rate), mp.expm1(x)
+    weight = q if mixture_first else q - (1 - q) * gained
+    if weight <= 0:
+        return mp.mpf(0)
+    inner = 1 + gained / weight
+    return -gained if inner <= 0 else weight * alone(term, mp.log(inner))
+
+
+def two_runs(term: Sampled, epsilon: float, *, mixture_first: bool) -> mp.mpf:
+    """The first run's loss is integrated over; u is the noise's own loss, `bare` its law without the unit."""
+    q, e = mp.mpf(term.rate), mp.mpf(epsilon)
+
+    def rest(u: mp.mpf) -> mp.mpf:
+        ratio = 1 - q + q * mp.exp(u)
+        sign = 1 if mixture_first else -1
+        share = ratio if mixture_first else mp.mpf(1)
+        return share * one_run(term, e - sign * mp.log(ratio), mixture_first=mixture_first)
+
+    if isinstance(term, SampledLaplaceTerm):
+        m, sign = mp.mpf(term.epsilon), 1 if mixture_first else -1
+        # The other run's curve has kinks at its own extreme losses.
+        odds = [(mp.exp(sign * e) / (1 - q + q * mp.exp(u)) - 1 + q) / q for u in (-m, m)]
+        kinks = [mp.log(one) for one in odds if mp.exp(-m) < one < mp.exp(m)]
+        breaks = sorted([*mp.linspace(-m, m, 3), *kinks])
+        between = mp.quad(lambda u: rest(u) * mp.exp(-(u + m) / 2) / 4, breaks)
+        return rest(-m) / 2 + rest(m) * mp.exp(-m) / 2 + between
+    mu = mp.mpf(term.mu)
+    # Where the first run's loss leaves the other that of a likely u, the integrand changes within rate.
+    odds = [(mp.exp(e) / (1 - q + q * mp.exp(u)) - 1 + q) / q for u in range(-9, 10, 3)]
+    turns = [mp.log(one) / mu + mu / 2 for one in odds if one > 0]
+    panels = sorted(x for x in [*mp.linspace(-10, 12, 12), *turns] if abs(x) <= 12)
+    return mp.quad(lambda x: rest(mu * x - mu**2 / 2) * mp.npdf(x), panels)
+
+
+TERMS: list[Sampled] = [
+    SampledGaussianTerm(1.0, 0.01),
+    SampledGaussianTerm(0.5, 0.3),
+    SampledLaplaceTerm(1.0, 0.01),
+    SampledLaplaceTerm(2.0, 0.4),
+]
+
+
+def misses(term: Sampled, delta: float) -> list[str]:
+    """Which ends of the brackets at one delta are on the wrong side of two runs' truth."""
+    loss = PrivacyLoss.compose([(term, 2)])
+    lower, upper = loss.epsilon(delta)
+    epsilon = 0.5 * (lower + upper)
+    with mp.workdps(20):
+        below, truth, above = (
+            max(two_runs(term, x, mixture_first=order) for order in (True, False))
+            for x in (lower, epsilon, upper)
+        )
+    found, names = loss.delta(epsilon), ("delta's lower end", "delta's upper end", "lower end", "upper end")
+    wrong = (found.lower > truth, found.upper < truth, lower > 0.0 and below < delta, above > delta)
+    return [name for name, is_wrong in zip(names, wrong, strict=True) if is_wrong]
+
+
+@pytest.mark.parametrize("term", TERMS)
+@pytest.mark.parametrize("delta", [1e-3, 1e-10])
+def test_two_runs_lie_in_the_bracket(term: Sampled, delta: float) -> None:
+    assert not misses(term, delta)
+
+
+def test_a_lower_end_that_forgets_what_splitting_adds_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Split, "_added", lambda *_: 0.0)
+    assert "delta's lower end" in misses(SampledGaussianTerm(0.5, 0.3), 1e-3)
+
+
+@pytest.mark.parametrize("term", [SampledGaussianTerm(1.0, 0.01), SampledLaplaceTerm(1.0, 0.01)])
+@pytest.mark.parametrize("count", [1, 2, 3, 10, 30])
+@pytest.mark.parametrize("delta", [1e-3, 1e-6, 1e-12])
+def test_up_to_thirty_runs_are_enclosed_within_a_millionth(term: Sampled, count: int, delta: float) -> None:
+    lower, upper = PrivacyLoss.compose([(term, count)]).epsilon(delta)
+    assert 0.0 < upper - lower <= (1e-6 if delta > 1e-9 else 3e-5)
