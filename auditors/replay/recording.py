@@ -88,16 +88,12 @@ class Runs:
         entries = recorded.entries
         size = max((float(np.abs(entry.query).sum()) for entry in entries), default=0.0) if rounding else 0.0
         moves = list(movements(entries, other.entries))
-        findings = [
-            _sensitivity(
-                move.entry,
-                f"the query moves by {move.measured:.6g} {move.measure}, declared are {move.declared:.6g}",
-                move.declared,
-                move.measured,
-            )
-            for move in moves
-            if not move.measured <= move.declared * (1 + SENSITIVITY_TOLERANCE) + rounding * size
-        ]
+        findings = []
+        for move in moves:
+            if not move.measured <= move.declared * (1 + SENSITIVITY_TOLERANCE) + rounding * size:
+                far = f"by {move.measured:.6g} {move.measure}, declared are {move.declared:.6g}"
+                detail = f"the query moves {far}"
+                findings.append(_sensitivity(move.entry, detail, move.declared, move.measured))
         moved = [move.entry for move in moves if move.measured > SENSITIVITY_TOLERANCE * move.declared]
         findings += _parts(moved, self.neighbouring)
         users = {entry.user: entry for entry in moved}
@@ -205,11 +201,5 @@ def _parts(moved: Sequence[Entry], neighbouring: Neighbouring) -> list[Finding]:
 
 
 def _sensitivity(entry: Entry, detail: str, declared: float, measured: float) -> Finding:
-    return Finding(
-        kind="sensitivity",
-        label=entry.release.label,
-        detail=detail,
-        where=entry.where,
-        declared=declared,
-        measured=measured,
-    )
+    place = {"label": entry.release.label, "where": entry.where}
+    return Finding(kind="sensitivity", detail=detail, declared=declared, measured=measured, **place)

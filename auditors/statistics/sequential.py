@@ -180,11 +180,8 @@ class Sequential:
             p_value = float(np.exp(-max(0.0, self.peak[at])))
             needed = min(betting.pairs_needed(*point, self.confidence) for point in self.points.pairs)
             if n < needed:
-                reason = (
-                    f"{n} pairs of runs can refute no point of the claim, whatever they show; "
-                    f"it takes at least {needed}"
-                )
-                inconclusive = (reason,)
+                none = f"{n} pairs of runs can refute no point of the claim, whatever they show"
+                inconclusive = (f"{none}; it takes at least {needed}",)
         return Audit(
             method="sequential",
             claim=self.claim,

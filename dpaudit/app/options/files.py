@@ -4,11 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-import click
-
 from dpaudit.errors import DpauditError, UsageError
-
-PATH = click.Path(path_type=Path)
 
 
 @contextmanager
