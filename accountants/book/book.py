@@ -178,8 +178,7 @@ class Book:
         run = _run_of(ledger)
         spent = next((e.reservation for e in account.events if run and e.ledger_hash == run), None)
         if spent not in {None, reservation}:
-            what = f"this ledger was spent under reservation {spent}"
-            where = f"reservation {reservation}"
+            what, where = f"this ledger was spent under reservation {spent}", f"reservation {reservation}"
             remedy = "give the ledger of this reservation's own run"
             raise UsageError(what, where=where, why="one run is spent once", remedy=remedy)
         return spent is not None

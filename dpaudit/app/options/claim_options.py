@@ -185,8 +185,7 @@ def stated_budget(rho: float | None, mu: float | None, claim: Claim) -> Filter |
 
     neighbouring = claim.neighbouring or Neighbouring.REPLACE_ONE
     if rho is not None and mu is not None:
-        why = "a curator holds one budget"
-        remedy = "give one of them"
+        why, remedy = "a curator holds one budget", "give one of them"
         raise UsageError("--budget-rho and --budget-mu at once", where="--budget-rho", why=why, remedy=remedy)
     if mu is not None:
         return GDPFilter(mu, neighbouring)

@@ -201,8 +201,7 @@ def read_array(path: Path) -> NDArray[Any]:
     """
     suffix, where = path.suffix.lower(), f"--data {path}"
     if suffix not in {".npy", ".csv"}:
-        why = "the suffix says how to read it"
-        remedy = "give .npy or .csv, or let --pair return the data"
+        why, remedy = "the suffix says how to read it", "give .npy or .csv, or let --pair return the data"
         raise UsageError(f"a data file ending in {suffix!r}", where=where, why=why, remedy=remedy)
     try:
         array = np.load(path, allow_pickle=False) if suffix == ".npy" else _read_csv(path)

@@ -184,6 +184,5 @@ def _require_zoo_options(ctx: click.Context, target: str | None) -> None:
             remedy = "leave it out: --trials, --seed, --confidence and --output-format go with --zoo"
             raise UsageError(f"{option} with --zoo", where=option, why=why, remedy=remedy)
     if target is not None:
-        why = "the zoo has mechanisms of its own"
-        remedy = "give one of them"
+        why, remedy = "the zoo has mechanisms of its own", "give one of them"
         raise UsageError(f"--zoo and TARGET {target} at once", where="--zoo", why=why, remedy=remedy)

@@ -103,8 +103,7 @@ def _prototype(kind: str, given: dict[str, Any]) -> mechanisms.AnyMechanism:
         remedy = "give --steps with tree-aggregation, and nowhere else"
         raise UsageError(what, where="--steps", why=why, remedy=remedy)
     if kind in {"randomized-response", "exponential"} and "sensitivity" in given:
-        why = "its epsilon is for the whole mechanism already"
-        remedy = "leave --sensitivity out"
+        why, remedy = "its epsilon is for the whole mechanism already", "leave --sensitivity out"
         raise UsageError(f"--sensitivity with {kind}", where="--sensitivity", why=why, remedy=remedy)
     prototype = PROTOTYPES[kind](given.get("sensitivity", 1.0), given.get("steps", 1))
     if "rate" not in given:

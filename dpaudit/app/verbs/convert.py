@@ -96,8 +96,7 @@ def convert(
 def _given(stated: StatedClaim, alpha: float | None) -> AnyGuarantee:
     given = stated.guarantee()
     if given is None:
-        why = "there is nothing to state on other scales"
-        remedy = "give one of --rho, --mu and --epsilon"
+        why, remedy = "there is nothing to state on other scales", "give one of --rho, --mu and --epsilon"
         raise UsageError("no guarantee to convert", where="dpaudit convert", why=why, remedy=remedy)
     if alpha is None:
         return given
