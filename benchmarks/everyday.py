@@ -21,6 +21,7 @@ import resource
 import subprocess
 import sys
 import tempfile
+import textwrap
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -165,7 +166,8 @@ def section(ratios: Mapping[str, float], slopes: Mapping[str, float]) -> str:
     if slopes:
         steep = ", ".join(f"{slope:.2f} over {name}" for name, slope in slopes.items())
         lines += [f"![Seconds over size, both on logarithmic axes](images/{PICTURE.name})", ""]
-        lines += [f"Slopes between the two largest sizes, 1 being proportional: {steep}.", ""]
+        words = f"Slopes between the two largest sizes, 1 being proportional: {steep}."
+        lines += [*textwrap.wrap(words, 110), ""]
     return "\n".join(lines)
 
 
