@@ -35,17 +35,10 @@ def replayed_loss(
     known as 0. Each pair's bound holds with 95%, the largest of them all with no stated confidence: replay
     the pair that is found with a seed of its own, and more often. The arguments are those of `replay`.
     """
+    how: Any = {"delta": delta, "replays": replays, "run_options": run_options, "extreme_outputs": False}
 
     def objective(pair: Pair, seed: int) -> float:
-        audit = replay(
-            algorithm,
-            [pair],
-            seed=seed,
-            replays=replays,
-            delta=delta,
-            run_options=run_options,
-            extreme_outputs=False,
-        )
+        audit = replay(algorithm, [pair], seed=seed, **how)
         return LARGEST_EPSILON if audit.findings else audit.epsilon_lower or 0.0
 
     return objective

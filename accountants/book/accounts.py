@@ -130,8 +130,7 @@ def require_budget(guarantee: AnyGuarantee, where: str) -> Budget:
     """
     if isinstance(guarantee, PureDP | ZCDP | GDP):
         if math.copysign(1.0, leading_figure(guarantee)) < 0:
-            what = f"a figure of {leading_figure(guarantee)}"
-            why = "nothing costs less than nothing"
+            what, why = f"a figure of {leading_figure(guarantee)}", "nothing costs less than nothing"
             raise InvalidParameter(what, where=where, why=why, remedy="give 0, or more")
         return guarantee
     why = "what is left of it after a run depends on how the run is composed with all others"

@@ -73,8 +73,7 @@ class Book:
         require_words(unit, "unit of privacy", where=f"account {dataset!r}")
         with self._tables.writing() as connection:
             if self._tables.account(connection, dataset) is not None:
-                what = f"{dataset!r} has an account already"
-                where = self._tables.shown
+                what, where = f"{dataset!r} has an account already", self._tables.shown
                 why = "a budget that can be changed later limits nothing"
                 raise UsageError(what, where=where, why=why, remedy="look at it with `dpaudit book show`")
             row = {"dataset": dataset, "schema": accounts.SCHEMA, "budget": cost_text(kept), "unit": unit}
@@ -133,8 +132,7 @@ class Book:
         Raises `UsageError`: no such reservation, it is settled already, or the note is empty.
         """
         if not note.strip():
-            what = "a cancellation without a reason"
-            where = f"reservation {reservation}"
+            what, where = "a cancellation without a reason", f"reservation {reservation}"
             why = "budget may come back only if it is certain that nothing was released"
             raise UsageError(what, where=where, why=why, remedy="say how that is known")
         require_words(note, "note", where=f"reservation {reservation}")
@@ -150,8 +148,7 @@ class Book:
         row = self._tables.account(connection, dataset)
         if row is None:
             known = ", ".join(self._tables.datasets(connection)) or "none"
-            what = f"no account {dataset!r}; there are: {known}"
-            where = self._tables.shown
+            what, where = f"no account {dataset!r}; there are: {known}", self._tables.shown
             why = "a data set without an account has no budget"
             raise UsageError(what, where=where, why=why, remedy="open one with `dpaudit book open`")
         events = self._tables.events(connection, dataset)
@@ -171,10 +168,9 @@ class Book:
         """What an unsettled reservation counts."""
         entry = next(entry for entry in account.entries if entry.reservation == reservation)
         if entry.state != "reserved":
-            what = f"{entry.state} already"
-            where = f"reservation {reservation}"
-            why = "a run is settled once"
-            raise UsageError(what, where=where, why=why, remedy="reserve again for another run")
+            where, why = f"reservation {reservation}", "a run is settled once"
+            remedy = "reserve again for another run"
+            raise UsageError(f"{entry.state} already", where=where, why=why, remedy=remedy)
         return entry.cost
 
     def _spent_already(self, account: Account, reservation: str, ledger: Ledger) -> bool:
@@ -182,8 +178,7 @@ class Book:
         run = _run_of(ledger)
         spent = next((e.reservation for e in account.events if run and e.ledger_hash == run), None)
         if spent not in {None, reservation}:
-            what = f"this ledger was spent under reservation {spent}"
-            where = f"reservation {reservation}"
+            what, where = f"this ledger was spent under reservation {spent}", f"reservation {reservation}"
             remedy = "give the ledger of this reservation's own run"
             raise UsageError(what, where=where, why="one run is spent once", remedy=remedy)
         return spent is not None
@@ -227,13 +222,10 @@ def _cost_of(ledger: Ledger, account: Account) -> Budget:
     ledger.require_certifiable()
     place = f"ledger of {ledger.header.algorithm!r}"
     if ledger.header.noise.seeded:
-        raise NotCertifiable(
-            "a run whose noise came from a known seed",
-            where=place,
-            why="anyone who knows the seed can subtract the noise, so no figure covers its output, and its "
-            "ledger does not differ from that of another run with a seed",
-            remedy=_UNKNOWN_COST.format(instead="run it again without a seed"),
-        )
+        covered = "anyone who knows the seed can subtract the noise, so no figure covers its output"
+        why = f"{covered}, and its ledger does not differ from that of another run with a seed"
+        remedy = _UNKNOWN_COST.format(instead="run it again without a seed")
+        raise NotCertifiable("a run whose noise came from a known seed", where=place, why=why, remedy=remedy)
     failing = [str(premise) for premise in getattr(ledger.claim, "premises", ()) if not premise.holds]
     if failing:
         why = "without it nothing bounds what the run cost: the figure of its releases may be too small"
@@ -264,10 +256,7 @@ def _refusal(account: Account, wanted: Budget, *, reserved: Budget | None = None
     remedy = "add noise, release less, or do not run it: a budget can be spent only once"
     if reserved is not None:
         remedy = "do not publish the run's output; if it is known already, enter the cost as published"
-    return BudgetExceeded(
-        f"{wanted}{instead} is refused: {account.committed} of {account.budget} is reserved or spent, "
-        f"{account.remaining} is left",
-        where=f"account {account.dataset!r}",
-        why="past the budget the data set's guarantee no longer holds",
-        remedy=remedy,
-    )
+    spent = f"{account.committed} of {account.budget} is reserved or spent, {account.remaining} is left"
+    why = "past the budget the data set's guarantee no longer holds"
+    where = f"account {account.dataset!r}"
+    return BudgetExceeded(f"{wanted}{instead} is refused: {spent}", where=where, why=why, remedy=remedy)

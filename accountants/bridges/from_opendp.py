@@ -192,8 +192,7 @@ def distance_of_neighbours(whole: Any, relation: Neighbouring, stated: Any) -> f
     """
     metric = str(whole.input_metric.type).partition("<")[0].rpartition("::")[2]  # no path, no parameters
     if metric in _BY_CHANGES and relation is Neighbouring.ADD_OR_REMOVE_ONE:
-        what = f"a measurement under {metric} for a ledger under {str(relation)!r}"
-        where = "neighbouring"
+        what, where = f"a measurement under {metric} for a ledger under {str(relation)!r}", "neighbouring"
         why = "its inputs are as large as each other: nothing is added or removed"
         raise ClaimMismatch(what, where=where, why=why, remedy=f"give {str(Neighbouring.REPLACE_ONE)!r}")
     if metric in _BY_RECORDS and relation is Neighbouring.ADD_OR_REMOVE_ONE:

@@ -63,8 +63,7 @@ def require_constructors(tree: Any, version: str) -> None:
     `CannotBound`: parts that only Polars can read.
     """
     if name_of(tree) is None:
-        what = "no serialised measurement"
-        remedy = "give what opendp.mod.serialize(measurement) returned"
+        what, remedy = "no serialised measurement", "give what opendp.mod.serialize(measurement) returned"
         raise UsageError(what, where="measurement", why="it names no constructor", remedy=remedy)
     _require(tree, version, "measurement", 0)
 

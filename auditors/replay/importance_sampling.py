@@ -7,10 +7,9 @@ pilot, the recording's likelihood under the mixture is known exactly, and so is 
 (Owen and Zhou 2000: the deterministic mixture).
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 
@@ -34,7 +33,7 @@ class Tilts:
     shares: tuple[float, ...] = (1.0,)
 
     @classmethod
-    def toward(cls, mu: float, delta: float) -> Tilts:
+    def toward(cls, mu: float, delta: float) -> Self:
         """Multiples that make the loss of a Gaussian pair `mu` apart about its epsilon at `delta`."""
         if not 0.0 < mu < 1e6:
             return cls()

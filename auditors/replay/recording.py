@@ -88,18 +88,15 @@ class Runs:
         entries = recorded.entries
         size = max((float(np.abs(entry.query).sum()) for entry in entries), default=0.0) if rounding else 0.0
         moves = list(movements(entries, other.entries))
-        findings = [
-            _sensitivity(
-                move.entry,
-                f"the query moves by {move.measured:.6g} {move.measure}, declared are {move.declared:.6g}",
-                move.declared,
-                move.measured,
-            )
-            for move in moves
+        findings = []
+        for move in moves:
             # The other side's query has a last place up to twice as large.
-            if not move.measured - 3 * float(off_by(move.entry.query).sum()) - rounding * size
-            <= move.declared * (1 + SENSITIVITY_TOLERANCE)
-        ]
+            least = move.measured - 3 * float(off_by(move.entry.query).sum()) - rounding * size
+            if not least <= move.declared * (1 + SENSITIVITY_TOLERANCE):
+                far = f"by {move.measured:.6g} {move.measure}, declared are {move.declared:.6g}"
+                findings.append(
+                    _sensitivity(move.entry, f"the query moves {far}", move.declared, move.measured)
+                )
         moved = [move.entry for move in moves if move.measured > SENSITIVITY_TOLERANCE * move.declared]
         findings += _parts(moved, self.neighbouring)
         users = {entry.user: entry for entry in moved}
@@ -207,11 +204,5 @@ def _parts(moved: Sequence[Entry], neighbouring: Neighbouring) -> list[Finding]:
 
 
 def _sensitivity(entry: Entry, detail: str, declared: float, measured: float) -> Finding:
-    return Finding(
-        kind="sensitivity",
-        label=entry.release.label,
-        detail=detail,
-        where=entry.where,
-        declared=declared,
-        measured=measured,
-    )
+    place = {"label": entry.release.label, "where": entry.where}
+    return Finding(kind="sensitivity", detail=detail, declared=declared, measured=measured, **place)

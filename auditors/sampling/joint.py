@@ -44,8 +44,7 @@ def all_but_own(
     `UsageError` is raised where the pair does not name the changed user, `ScoreShape` for other outputs.
     """
     if pair.unit is None:
-        what = "the pair does not name the changed user"
-        where = f"pair {pair.description!r}"
+        what, where = "the pair does not name the changed user", f"pair {pair.description!r}"
         why = "under joint trust the changed user's own view is not compared"
         raise UsageError(what, where=where, why=why, remedy="return Pair(data, neighbour, unit=POSITION)")
 

@@ -220,14 +220,5 @@ def audit_in_one_run(
     options = {"neighbouring": relation, **(run_options or {})}
     side = Side(algorithm, canaries.insert(coins), 0, seed, canaries.score, options=options)
     scores: Array = np.atleast_1d(side.chunk(0, 1)[0])
-    return one_run(
-        scores,
-        coins,
-        guess_in=(guessed + 1) // 2,
-        guess_out=guessed // 2,
-        claim=claim,
-        curve=curve,
-        delta=delta,
-        confidence=confidence,
-        seed=seed,
-    )
+    judged: Any = {"claim": claim, "curve": curve, "delta": delta, "confidence": confidence, "seed": seed}
+    return one_run(scores, coins, guess_in=(guessed + 1) // 2, guess_out=guessed // 2, **judged)

@@ -262,21 +262,9 @@ class _PairAudit:
         elif spares_own_view(self.test.arguments["claim"]):
             chosen = all_but_own(algorithm, self.pair, chosen, seed=plan.seed, options=options)
             batch = False
-        runs = run_trials(
-            algorithm,
-            self.pair,
-            plan.trials,
-            seed=plan.seed,
-            score=chosen,
-            batch=batch,
-            chunk=plan.chunk,
-            workers=plan.workers,
-            cluster=plan.cluster,
-            progress=self._progress,
-            resume=plan.resume,
-            fixed_size=self._feed is None,
-            run_options=options,
-        )
+        how = {name: getattr(plan, name) for name in ("seed", "chunk", "workers", "cluster", "resume")}
+        how |= {"score": chosen, "batch": batch, "progress": self._progress, "run_options": options}
+        runs = run_trials(algorithm, self.pair, plan.trials, fixed_size=self._feed is None, **how)
         self.done = len(runs)
         self.interrupted = not runs.complete and self._ended is None
         if self.interrupted and (self.can_go_on or len(runs) < FEWEST):

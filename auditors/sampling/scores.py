@@ -48,8 +48,7 @@ def flatten_batch(outputs: Any, trials: int) -> Array:
     parts = _leaves(outputs)
     for part in parts:
         if part.ndim == 0 or part.shape[0] != trials:
-            what = f"an array of shape {part.shape} in a batch of {trials} trials"
-            where = "batch"
+            what, where = f"an array of shape {part.shape} in a batch of {trials} trials", "batch"
             raise ScoreShape(what, where=where, remedy="return arrays whose first axis runs over the trials")
     if len(parts) == 1 and parts[0].ndim == 1:
         return parts[0]

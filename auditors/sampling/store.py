@@ -96,11 +96,8 @@ class Store:
         differing = [name for name in configuration if found.get(name) != configuration[name]]
         if differing:
             # Digests of data and algorithm tell a reader nothing; plain figures do.
-            details = [
-                f"{name} ({found.get(name)} there, {here} here)" if len(here) < 64 else name
-                for name, here in configuration.items()
-                if name in differing
-            ]
+            here = {name: configuration[name] for name in differing}
+            details = [f"{k} ({found.get(k)} there, {v} here)" if len(v) < 64 else k for k, v in here.items()]
             raise StoreMismatch(f"differs in {', '.join(details)}", where=str(self._path))
 
 
@@ -124,15 +121,13 @@ def _require_one_size(path: Path, looks: Sequence[int], trials: int) -> None:
     if not others:
         return
     again = f"ask for {others[0]} trials again, with the same result; or " if len(looks) == 1 else ""
-    raise UsageError(
-        f"its runs were evaluated when they were {' and '.join(map(str, others))} a side, "
-        f"and would be evaluated again at {trials}",
-        where=str(path),
-        why="a test of a fixed number of runs is valid at one number, chosen before any result was seen: "
-        "evaluating again and again with more runs refutes any true claim sooner or later",
-        remedy=f"{again}audit by the method sequential, which is valid whenever you stop; or name a new file "
-        "and another seed, for new runs",
-    )
+    before = f"its runs were evaluated when they were {' and '.join(map(str, others))} a side"
+    valid = "a test of a fixed number of runs is valid at one number, chosen before any result was seen"
+    why = f"{valid}: evaluating again and again with more runs refutes any true claim sooner or later"
+    instead = "audit by the method sequential, which is valid whenever you stop"
+    remedy = f"{again}{instead}; or name a new file and another seed, for new runs"
+    what = f"{before}, and would be evaluated again at {trials}"
+    raise UsageError(what, where=str(path), why=why, remedy=remedy)
 
 
 def _connect(path: Path) -> sqlite3.Connection:

@@ -59,8 +59,7 @@ class Bets:
 
     def log_wealth(self, x: Array, y: Array) -> Array:
         """Log of the product of E over runs with counts x and y [bins, ...] on the two sides, [e, ...]."""
-        gained: Array = np.log(self.data) @ x + np.log(self.neighbour) @ y
-        return gained
+        return np.asarray(np.log(self.data) @ x + np.log(self.neighbour) @ y)
 
 
 def both_directions(one: Bets, other: Bets) -> Bets:
@@ -104,8 +103,7 @@ def log_ratio(scores: Array, data: Array, neighbour: Array) -> Array:
         hessian = (features * (weight * odds * (1 - odds))[:, None]).T @ features + np.diag(ridge)
         step = np.linalg.solve(hessian, gradient)
         weights = weights + step / max(1.0, float(np.abs(step).max()))
-    ratio: Array = features @ weights
-    return ratio
+    return np.asarray(features @ weights)
 
 
 def soft_tests(ratio: Array, epsilons: Array) -> Array:
@@ -115,8 +113,7 @@ def soft_tests(ratio: Array, epsilons: Array) -> Array:
     bottom, top = (scipy.special.expit(epsilons[:, None] + end)[..., None] for end in (low, high))
     # 1 - expit keeps its digits where expit is all but 1.
     width = np.maximum(top - bottom, 1e-15)
-    test: Array = np.clip((scipy.special.expit(ratio) - bottom) / width, 0.0, 1.0)
-    return test
+    return np.asarray(np.clip((scipy.special.expit(ratio) - bottom) / width, 0.0, 1.0))
 
 
 def best_bets(p: Array, q: Array, phi: Array, epsilons: Array, deltas: Array) -> tuple[Bets, Array]:

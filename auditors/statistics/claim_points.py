@@ -41,8 +41,7 @@ class ClaimedPoints:
     def ceiling(self, q: Array) -> Array:
         """The largest probability of an event that the claim allows beside q, [n] -> [n]."""
         lines = np.exp(np.minimum(self.epsilons, 700.0)) * q[..., None] + self.deltas
-        highest: Array = np.min(lines, axis=-1)
-        return highest
+        return np.asarray(np.min(lines, axis=-1))
 
 
 def claimed_points(claim: Claim | None, curve: PrivacyCurve | None, delta: float | None) -> ClaimedPoints:
@@ -84,8 +83,7 @@ def claimed_points(claim: Claim | None, curve: PrivacyCurve | None, delta: float
         epsilons, deltas = np.append(epsilons, stated), np.append(deltas, at)
     useful = deltas < 1
     if not useful.any():
-        what = f"a claim of {guarantee} has delta = 1 at every epsilon up to {top:g}"
-        where = "claim"
+        what, where = f"a claim of {guarantee} has delta = 1 at every epsilon up to {top:g}", "claim"
         why = "with a delta of 1 everything may be revealed, so that no outcome could refute the claim"
         raise InvalidParameter(what, where=where, why=why, remedy="claim less: a smaller mu, rho or epsilon")
     return ClaimedPoints(epsilons[useful], deltas[useful], at, stated)

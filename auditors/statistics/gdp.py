@@ -54,11 +54,10 @@ def gaussian_trade_off(
     if claim is not None and isinstance(claim.guarantee, GDP) and claim.guarantee.mu >= largest:
         claimed = claim.guarantee.mu
         needed = least_enough(lambda tested: _largest_refutable_mu(tested, error) > claimed, 2, 2**40)
-        enough = (
-            "no feasible number of runs could refute the claim"
-            if needed is None
-            else f"it takes at least {needed}, that is {-(-needed * len(samples) // n)} runs a side in all"
-        )
+        enough = "no feasible number of runs could refute the claim"
+        if needed is not None:
+            runs = -(-needed * len(samples) // n)
+            enough = f"it takes at least {needed}, that is {runs} runs a side in all"
         at_most = f"{n} held-out runs a side can refute no mu above {largest:.4g}, whatever they show"
         inconclusive = (f"{at_most}; {enough}",)
     return Audit(

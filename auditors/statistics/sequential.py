@@ -23,12 +23,11 @@ References:
     P. Gruenwald, R. de Heide, W. Koolen. Safe testing. JRSS-B 2024.
 """
 
-from __future__ import annotations
-
 import io
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 
@@ -92,7 +91,7 @@ class Sequential:
             return _GRID
         return np.unique(np.append(_GRID, self.points.epsilons))
 
-    def update(self, data: Array, neighbour: Array) -> Sequential:
+    def update(self, data: Array, neighbour: Array) -> Self:
         """The audit after further pairs of runs, [m] scores on either side; the wealth is evaluated, too.
 
         `DataError` is raised for scores of differing shapes, features instead of scores, or a NaN.
@@ -135,7 +134,7 @@ class Sequential:
         grown = replace(self, data=first, neighbour=second, begun=begun, bets=bets)
         return replace(grown, wealth=wealth, settled=settled, held=held, peak=peak)
 
-    def rescored(self, data: Array, neighbour: Array) -> Sequential:
+    def rescored(self, data: Array, neighbour: Array) -> Self:
         """The audit continued with another score and the same wealth.
 
         The new scores are of past runs [n] on either side that the score was not learned from, at least
@@ -180,11 +179,8 @@ class Sequential:
             p_value = float(np.exp(-max(0.0, self.peak[at])))
             needed = min(betting.pairs_needed(*point, self.confidence) for point in self.points.pairs)
             if n < needed:
-                reason = (
-                    f"{n} pairs of runs can refute no point of the claim, whatever they show; "
-                    f"it takes at least {needed}"
-                )
-                inconclusive = (reason,)
+                none = f"{n} pairs of runs can refute no point of the claim, whatever they show"
+                inconclusive = (f"{none}; it takes at least {needed}",)
         return Audit(
             method="sequential",
             claim=self.claim,
@@ -221,7 +217,7 @@ class Sequential:
         return file.getvalue()
 
     @classmethod
-    def from_bytes(cls, content: bytes) -> Sequential:
+    def from_bytes(cls, content: bytes) -> Self:
         """The state that `to_bytes` wrote."""
         with np.load(io.BytesIO(content), allow_pickle=False) as archive:
             stated = json.loads(str(archive["state"]))

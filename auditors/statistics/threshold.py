@@ -113,11 +113,9 @@ def out_of_reach(points: ClaimedPoints, tested: int, trials: int, confidence: fl
     if any(epsilon < largest_refutable_epsilon(tested, delta, confidence) for epsilon, delta in points.pairs):
         return ()
     needed = min(trials_needed(epsilon, delta, confidence) for epsilon, delta in points.pairs)
-    reason = (
-        f"{tested} held-out runs a side can refute no point of the claim, whatever they show; "
-        f"it takes at least {needed}, that is {-(-needed * trials // tested)} runs a side in all"
-    )
-    return (reason,)
+    none = f"{tested} held-out runs a side can refute no point of the claim, whatever they show"
+    runs = -(-needed * trials // tested)
+    return (f"{none}; it takes at least {needed}, that is {runs} runs a side in all",)
 
 
 @dataclass(frozen=True)

@@ -163,8 +163,7 @@ def sparse_vector_3_log_ratio(outputs: Array) -> Array:
         yes = position < QUERIES
         density = -0.5 * np.abs(value - query) - math.log(4.0)
         sides.append(np.where(yes, below[position, at] + density, below[QUERIES, -1]))
-    ratio: Array = sides[0] - sides[1]
-    return ratio
+    return np.asarray(sides[0] - sides[1])
 
 
 def noisy_maximum(data: Array, generator: Generator, trials: int) -> Any:

@@ -1,7 +1,5 @@
 """The certificate: claim, proof and experiment side by side, with everything that was not checked."""
 
-from __future__ import annotations
-
 import itertools
 import json
 from collections.abc import Sequence
@@ -172,7 +170,7 @@ class Certificate(Model):
         return replace_file(path, text.encode() + b"\n")
 
     @classmethod
-    def read(cls, path: str | Path) -> Certificate:
+    def read(cls, path: str | Path) -> Self:
         """Read a certificate and hold what it states against what follows from its content.
 
         Whether its figures follow from its ledger only the ledger can tell: see `require_ledger`. Raises
@@ -182,14 +180,13 @@ class Certificate(Model):
             record = strictly_parsed(Path(path).read_bytes())
         except (OSError, ValueError, RecursionError) as error:
             reason = error.strerror if isinstance(error, OSError) and error.strerror else error
-            what = f"cannot be read: {reason}"
-            why = "only a certificate's own file says what was proved"
+            what, why = f"cannot be read: {reason}", "only a certificate's own file says what was proved"
             remedy = "name a certificate.json that `dpaudit certify -o` wrote, not a ledger"
             raise CertificateFormat(what, where=str(path), why=why, remedy=remedy) from None
         return cls.from_record(record, where=str(path))
 
     @classmethod
-    def from_record(cls, record: Any, *, where: str) -> Certificate:
+    def from_record(cls, record: Any, *, where: str) -> Self:
         """As `read`, of a parsed file."""
         if not isinstance(record, dict):
             raise CertificateFormat(f"a {type(record).__name__} where a certificate should be", where=where)

@@ -28,8 +28,7 @@ class CurvePoints(Model):
         for (epsilon, delta), (further, less) in itertools.pairwise(self.points):
             if further <= epsilon or less > delta:
                 what = f"({further!r}, {less!r}) after ({epsilon!r}, {delta!r})"
-                where = f"curve by {self.method}"
-                why = "delta never grows with epsilon"
+                where, why = f"curve by {self.method}", "delta never grows with epsilon"
                 raise InvalidParameter(what, where=where, why=why, remedy="order the points by epsilon")
         return self
 

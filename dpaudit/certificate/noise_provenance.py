@@ -1,10 +1,9 @@
 """How noise was drawn, how figures are compared, by which versions, and what follows for the reader."""
 
-from __future__ import annotations
-
 import platform
 from collections.abc import Iterable
 from importlib.metadata import PackageNotFoundError, version
+from typing import Self
 
 from dpaudit.certificate.conditions import Code, Condition
 from dpaudit.certificate.verdicts import CLAIM_TOLERANCE
@@ -27,7 +26,7 @@ class Numerics(Model):
     claim_tolerance: float = CLAIM_TOLERANCE
 
     @classmethod
-    def of(cls, sampler: Sampler, mechanisms: Iterable[AnyMechanism], *, seeded: bool) -> Numerics:
+    def of(cls, sampler: Sampler, mechanisms: Iterable[AnyMechanism], *, seeded: bool) -> Self:
         """What a sampler makes of a run's mechanisms."""
         if sampler == FLOATING_POINT_SAMPLER:
             in_floats = not all(m.integer_noise for m in mechanisms)

@@ -111,8 +111,7 @@ def read_signed(envelope: str | Path, key: str | Path) -> tuple[Certificate, str
     try:
         text = Path(envelope).read_bytes()
     except OSError as error:
-        what = f"cannot be read: {error.strerror}"
-        why = "there is no signature to check"
+        what, why = f"cannot be read: {error.strerror}", "there is no signature to check"
         raise UsageError(what, where=where, why=why, remedy=f"name {_OURS}") from None
     try:
         found = _parsed(_Envelope, text)

@@ -1,11 +1,9 @@
 """What only the people behind a deployment can state: none of it is checked, all of it is shown."""
 
-from __future__ import annotations
-
 import difflib
 import tomllib
 from pathlib import Path
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final, Literal, Self
 
 from pydantic import Field, StringConstraints
 
@@ -66,7 +64,7 @@ class Statement(Model):
         return [Condition(code=Code.ASSUMED, text=text) for text in stated]
 
     @classmethod
-    def read(cls, path: str | Path) -> Statement:
+    def read(cls, path: str | Path) -> Self:
         """Read a TOML file with these fields and no others; anything else raises `UsageError`."""
         why = "a certificate would say that nothing was stated"
         try:

@@ -1,9 +1,7 @@
 """A claim: a guarantee, for whom and against whom, and the premises its theorem needs."""
 
-from __future__ import annotations
-
 import operator
-from typing import Literal
+from typing import Literal, Self
 
 from dpaudit.claims.guarantees import AnyGuarantee, Guarantee
 from dpaudit.claims.relations import Neighbouring, TrustModel, View
@@ -57,7 +55,7 @@ class Claim(Model):
             fields["guarantee"] = guarantee
         super().__init__(**fields)
 
-    def about(self, unit: str, neighbouring: Neighbouring, trust_model: TrustModel) -> Claim:
+    def about(self, unit: str, neighbouring: Neighbouring, trust_model: TrustModel) -> Self:
         """This claim, made about a ledger's unit, relation and trust model.
 
         Raises `ClaimMismatch`: the claim names another unit, relation or trust model.

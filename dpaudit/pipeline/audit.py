@@ -110,13 +110,8 @@ def audit(
         return replay(algorithm, found, seed=seed, run_options=run_options, replays=number, **judged)
     from dpaudit.auditors.sampling.sampling import SamplingPlan, audit_by_sampling
 
-    plan = SamplingPlan(
-        trials=number,
-        seed=seed,
-        workers=1 if workers is None else workers,
-        stop_when_refuted=stop_when_refuted,
-        **sampling,
-    )
+    sampling |= {"workers": 1 if workers is None else workers, "stop_when_refuted": stop_when_refuted}
+    plan = SamplingPlan(number, seed, **sampling)
     options = _run_options(algorithm, claim, run_options)
     judged |= {"method": method, "score": score, "curve": _curve(claim), "run_options": options}
     return audit_by_sampling(algorithm, found, plan, progress=progress, **judged)

@@ -103,8 +103,7 @@ def certified(
         Exception: whatever the algorithm raises.
     """
     if claim is None and getattr(algorithm, "claim", None) is None:
-        what = "nothing is claimed"
-        why = "a certificate states whether a claim is proved"
+        what, why = "nothing is claimed", "a certificate states whether a claim is proved"
         remedy = "pass claim=, or give the algorithm a `claim` attribute"
         raise NotCertifiable(what, where=f"certify({name_of(algorithm)})", why=why, remedy=remedy)
     # A budget is spent by each run anew.

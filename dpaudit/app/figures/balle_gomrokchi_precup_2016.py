@@ -18,10 +18,11 @@ from dpaudit.algorithms.data.episodes import FirstVisits
 from dpaudit.algorithms.environments.chain import LARGEST_RETURN, Chain
 from dpaudit.algorithms.evaluation.least_squares import DPLSL, DPLSW, lsl, lsl_excess, lsw, lsw_excess
 from dpaudit.algorithms.evaluation.smooth import CalibrationName
-from dpaudit.app.figures.engine import Figure, Session, accounted, figure_command, numbers, premises
+from dpaudit.app.figures.engine import Figure, Session, accounted, figure_command, premises
 from dpaudit.app.figures.picture import Row, named, rows_of, standard_error
 from dpaudit.app.figures.published_claims import Appears, Estimate, Sentence, Table, above_zero, estimate
 from dpaudit.app.figures.run_cache import RunCache
+from dpaudit.app.options.option import COUNT, option
 from dpaudit.app.report.blocks import Block, Grid, Heading, Paragraph
 from dpaudit.app.report.chart import chart_of, colour, specification
 from dpaudit.claims.guarantees import ApproxDP
@@ -145,14 +146,8 @@ def algorithm_of(asked: Asked) -> DPLSW | DPLSL:
     """The private algorithm, with the chain's first visits as its data."""
     name: CalibrationName = "exact" if asked.calibration == "exact" else "lemma"
     make = partial(_LSL, ridge=asked.ridge) if asked.algorithm == "dp-lsl" else _LSW
-    return make(
-        features=CHAIN.features(asked.aggregate),
-        discount=CHAIN.discount,
-        largest_return=LARGEST_RETURN,
-        guarantee=GUARANTEE,
-        calibration=name,
-        values=CHAIN.values(),
-    )
+    public = CHAIN.features(asked.aggregate), CHAIN.discount, LARGEST_RETURN
+    return make(*public, guarantee=GUARANTEE, calibration=name, values=CHAIN.values())
 
 
 class _OnVisits:
@@ -347,9 +342,10 @@ _words = (
     f"A batch size m; repeatable; default {BATCHES[0]} to {BATCHES[-1]}. The least and the largest make the "
     "panel over lambda."
 )
+_episodes = option("--episodes", COUNT, _words, multiple=True, metavar="N")
 
 
-@figure_command("balle-gomrokchi-precup-2016-figure-1", numbers("--episodes", _words), runs=20)
+@figure_command("balle-gomrokchi-precup-2016-figure-1", _episodes, runs=20)
 def figure_1(session: Session, *, episodes: tuple[int, ...]) -> Figure:
     """Draw the figure again: policy evaluation, with the published noise and with the least enough."""
     batches = sorted(set(episodes)) or list(BATCHES)

@@ -7,7 +7,7 @@ from dataclasses import asdict, astuple, dataclass
 from functools import partial
 from itertools import groupby
 from pathlib import Path
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeVar
 
 import click
 
@@ -17,6 +17,7 @@ from dpaudit.app.figures.published_claims import Sentence, overview
 from dpaudit.app.figures.run_cache import RunCache
 from dpaudit.app.main import COMMAND
 from dpaudit.app.options.files import make_folder
+from dpaudit.app.options.option import COUNT, PATH, SEED, Decorator, option
 from dpaudit.app.report.blocks import Block, Grid, Heading, Paragraph, Picture, html_page, markdown
 from dpaudit.app.report.chart import png, svg
 from dpaudit.app.text import output
@@ -31,7 +32,6 @@ from dpaudit.errors import UsageError
 from dpaudit.ledger.files import replace_file
 
 P = TypeVar("P")
-_Option: TypeAlias = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
 @dataclass(frozen=True)
@@ -140,7 +140,7 @@ class Figure:
 
 
 def figure_command(
-    name: str, *options: _Option, runs: int, examples: Sequence[str] = ("",)
+    name: str, *options: Decorator, runs: int, examples: Sequence[str] = ("",)
 ) -> Callable[[Callable[..., Figure]], click.Command]:
     """Make a figure's command from the function that computes it from its `Session` and its own `options`.
 
@@ -163,35 +163,19 @@ def figure_command(
             figure.answer(session, figure.write(session), output_format)
 
         verb: Callable[..., Any] = command
-        kind = click.Path(path_type=Path)
         words = "Folder for data (CSV), pictures (SVG, PNG), page (Markdown, HTML) and every run."
-        common: tuple[_Option, ...] = (
-            click.option("-o", "--output", "folder", type=kind, metavar="DIR", help=words),
-            number("--runs", runs, "Runs per point, with consecutive seeds."),
-            number("--workers", 2, "Number of processes."),
-            number("--seed", 0, "Seed of the first run.", least=0),
+        common = (
+            option("-o --output folder", PATH, words, metavar="DIR"),
+            option("--runs", COUNT, "Runs per point, with consecutive seeds.", default=runs),
+            option("--workers", COUNT, "Number of processes.", default=2),
+            option("--seed", SEED, "Seed of the first run.", default=0),
         )
-        for option in reversed((*common, *options, output.output_format_option)):
-            verb = option(verb)
+        for each in reversed((*common, *options, output.output_format_option)):
+            verb = each(verb)
         epilog = "\n".join(["\b\nExamples:", *(f"  {call}" for call in calls)]) + "\n"
         return click.command(name, help=compute.__doc__, epilog=epilog)(verb)
 
     return decorated
-
-
-def number(name: str, default: int, words: str, *, least: int = 1) -> _Option:
-    """An option for a whole number, `least` or more."""
-    return click.option(name, type=click.IntRange(least), default=default, show_default=True, help=words)
-
-
-def numbers(name: str, words: str) -> _Option:
-    """An option for positive whole numbers, which may be given several times."""
-    return click.option(name, type=click.IntRange(1), multiple=True, metavar="N", help=words)
-
-
-def choice(name: str, among: Sequence[str], words: str) -> _Option:
-    """An option for one of several words, by default the first."""
-    return click.option(name, type=click.Choice(among), default=among[0], show_default=True, help=words)
 
 
 def accounted(algorithm: Any, data: Any) -> tuple[Accounting, str]:

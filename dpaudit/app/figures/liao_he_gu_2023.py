@@ -10,6 +10,8 @@ from functools import cache
 from itertools import pairwise
 from typing import TypeAlias
 
+import click
+
 from dpaudit.algorithms.environments.linear_mixture import one_hot_mixture
 from dpaudit.algorithms.environments.riverswim import figure_river
 from dpaudit.algorithms.environments.tabular import TabularMDP
@@ -17,17 +19,19 @@ from dpaudit.algorithms.online.ldp_ucrl_vtr import LDPUCRLVTR, MixtureCalibratio
 from dpaudit.algorithms.online.online import online_users
 from dpaudit.algorithms.online.optimism import cumulative_regret
 from dpaudit.algorithms.online.value_targeted import MixtureModel, jia_widths, ucrl_vtr
-from dpaudit.app.figures.engine import Figure, Session, accounted, choice, figure_command, number
+from dpaudit.app.figures.engine import Figure, Session, accounted, figure_command
 from dpaudit.app.figures.picture import rows_of
 from dpaudit.app.figures.published_claims import Sentence, Table, larger, table
 from dpaudit.app.figures.regrets import TUNING_SEEDS, RegretPoint, panels, sublinear, tuned, upward, worth
 from dpaudit.app.figures.run_cache import RunCache, bits, noise_seed
+from dpaudit.app.options.option import option
 from dpaudit.app.report.blocks import Block, Grid, Heading, Paragraph
 from dpaudit.app.report.chart import specification
 from dpaudit.claims.guarantees import ApproxDP
 from dpaudit.curator.running import run
 
 N_STATES = 3
+NOISES = ("published-noise", "exact")
 RIVERS = ("homogeneous", "inhomogeneous")
 #: delta and alpha of section 6.2, and its number of users.
 DELTA, ALPHA, USERS = 0.1, 0.01, 10_000
@@ -124,8 +128,8 @@ def sentences(regret: Table[Curve]) -> list[Sentence]:
 
 @figure_command(
     "liao-he-gu-2023-figure-2",
-    choice("--calibration", ["published-noise", "exact"], "How the noise is calibrated."),
-    number("--users", USERS, "K, the users of one run.", least=2),
+    option("--calibration", NOISES, "How the noise is calibrated.", default=NOISES[0]),
+    option("--users", click.IntRange(2), "K, the users of one run.", default=USERS),
     runs=10,
     examples=("--calibration exact",),
 )

@@ -14,17 +14,19 @@ from dataclasses import dataclass, replace
 from functools import cache
 from itertools import pairwise
 
+import click
 import numpy as np
 
 from dpaudit.algorithms.environments.linear_mdp import LinearMDP, random_linear_mdp
 from dpaudit.algorithms.online.lsvi import LinearModel, lsvi_ucb, views_regret
 from dpaudit.algorithms.online.online import online_users
 from dpaudit.algorithms.online.private_lsvi_ucb import LSVIConstants, PrivateLSVIUCB
-from dpaudit.app.figures.engine import Figure, Session, accounted, figure_command, number
+from dpaudit.app.figures.engine import Figure, Session, accounted, figure_command
 from dpaudit.app.figures.picture import rows_of
 from dpaudit.app.figures.published_claims import Appears, Sentence, Table, estimate, larger, table
 from dpaudit.app.figures.regrets import TUNING_SEEDS, RegretPoint, panels, sublinear, tuned, upward, worth
 from dpaudit.app.figures.run_cache import RunCache, bits, noise_seed
+from dpaudit.app.options.option import option
 from dpaudit.app.report.blocks import Block, Grid, Heading, Paragraph
 from dpaudit.app.report.chart import specification
 from dpaudit.claims.guarantees import ZCDP
@@ -149,7 +151,7 @@ def sentences(found: Mapping[str, Table[Curve]], bonus: Mapping[Curve, float], u
     return [*judged, Sentence(published, str(PUBLISHED), "no", f"a user loses {least:.4g} to {most:.4g}")]
 
 
-_users = number("--users", USERS, "K, the users of one run.", least=LEAST_USERS)
+_users = option("--users", click.IntRange(LEAST_USERS), "K, the users of one run.", default=USERS)
 
 
 @figure_command("ngo-vietri-wu-2022-regret", _users, runs=10)

@@ -7,14 +7,12 @@ from functools import cache, partial
 from itertools import pairwise, product
 from typing import Any
 
-import click
 import numpy as np
 
 from dpaudit.algorithms.environments.linear_mdp import LinearMDP, appendix_f_behaviour, appendix_f_mdp
 from dpaudit.algorithms.offline.dp_vapvi import DPVAPVI
 from dpaudit.algorithms.offline.linear_calibration import CalibrationName
 from dpaudit.algorithms.offline.vapvi import LinearConstants, pevi, theoretical_bonus, vapvi
-from dpaudit.app.figures import engine
 from dpaudit.app.figures.engine import Figure, Session, accounted, figure_command, premises
 from dpaudit.app.figures.picture import Row, interval, panel, rows_of
 from dpaudit.app.figures.published_claims import (
@@ -27,6 +25,7 @@ from dpaudit.app.figures.published_claims import (
     table,
 )
 from dpaudit.app.figures.run_cache import RunCache, bits, noise_seed
+from dpaudit.app.options.option import COUNT, option
 from dpaudit.app.report.blocks import Block, Grid, Heading, Paragraph, Picture
 from dpaudit.app.report.chart import HEIGHT, WIDTH, specification
 from dpaudit.claims.guarantees import ZCDP
@@ -338,12 +337,15 @@ def _grid(found: Table[Curve], columns: dict[Curve, list[Estimate]]) -> Grid:
     return Grid(("K", *map(str, columns)), [tuple(map(str, line)) for line in lines])
 
 
+_EACH = f"A value of K; repeatable; default {EPISODES[0]} to {EPISODES[-1]}."
 _options = (
-    engine.choice("--calibration", ["sound", "as-published"], "How the noise is calibrated."),
-    engine.choice("--features", ["normalised", "raw"], "raw: as in the paper's own experiment."),
-    engine.numbers("--episodes", f"A value of K; repeatable; default {EPISODES[0]} to {EPISODES[-1]}."),
-    click.option("--scaling", is_flag=True, help="Also run larger K than the figure has."),
-    engine.number("--largest", 100_000, "Largest K of the scaling run."),
+    option("--calibration", ["sound", "as-published"], "How the noise is calibrated.", default="sound"),
+    option(
+        "--features", ["normalised", "raw"], "raw: as in the paper's own experiment.", default="normalised"
+    ),
+    option("--episodes", COUNT, _EACH, multiple=True, metavar="N"),
+    option("--scaling", bool, "Also run larger K than the figure has."),
+    option("--largest", COUNT, "Largest K of the scaling run.", default=100_000),
 )
 
 figure_1a, figure_1b = (

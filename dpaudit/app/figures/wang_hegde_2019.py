@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
+import click
 import numpy as np
 
 from dpaudit.algorithms.environments.line_world import HORIZON, episode_returns, greedy_return, middle_rewards
@@ -17,10 +18,11 @@ from dpaudit.algorithms.q_learning.evaluated_policy import EvaluatedPolicy
 from dpaudit.algorithms.q_learning.functional_q import FunctionalCalibration, FunctionalQLearning
 from dpaudit.algorithms.q_learning.perturbed_q import Perturbed, PerturbedQLearning
 from dpaudit.algorithms.q_learning.q_learning import NodeValues, QLearning
-from dpaudit.app.figures.engine import Figure, Session, accounted, figure_command, number
+from dpaudit.app.figures.engine import Figure, Session, accounted, figure_command
 from dpaudit.app.figures.picture import Row, named, panel, rows_of, spread
 from dpaudit.app.figures.published_claims import Sentence, Table, below, estimate, larger, table
 from dpaudit.app.figures.run_cache import RunCache, bits, noise_seed
+from dpaudit.app.options.option import option
 from dpaudit.app.report.blocks import Block, Grid, Heading, Paragraph
 from dpaudit.app.report.chart import specification
 from dpaudit.claims.guarantees import ApproxDP
@@ -275,7 +277,7 @@ def _figure(
     )
 
 
-_samples = number("--samples", SAMPLES, "T, the samples of one run.", least=10 * POINTS)
+_samples = option("--samples", click.IntRange(10 * POINTS), "T, the samples of one run.", default=SAMPLES)
 
 
 @figure_command("wang-hegde-2019-figure-1", _samples, runs=10)

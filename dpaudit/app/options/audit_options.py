@@ -8,8 +8,9 @@ from typing import Any
 
 import click
 
-from dpaudit.app.options.claim_options import COUNT, grouped
+from dpaudit.app.options.claim_options import grouped
 from dpaudit.app.options.foreign_code import foreign_code, load
+from dpaudit.app.options.option import COUNT, FILE, option
 from dpaudit.auditors.sampling.one_run import Canaries
 from dpaudit.errors import UsageError
 from dpaudit.pipeline.audit import TRIALS
@@ -52,8 +53,7 @@ class Settings:
                 remedy = f"leave it out, or use --method {' or '.join(methods)}"
                 raise UsageError(f"{option} with --method {method}", where=option, why=why, remedy=remedy)
         if self.dask is not None and self.workers is not None:
-            why = "the cluster sets the number of workers"
-            remedy = "give one of them"
+            why, remedy = "the cluster sets the number of workers", "give one of them"
             raise UsageError("--dask and --workers at once", where="--workers", why=why, remedy=remedy)
 
     def scored(self) -> Any:
@@ -75,19 +75,16 @@ class Settings:
         """Call what ``--canaries`` names with their number."""
         number = self.number("one-run")
         if self.canaries is None:
-            raise UsageError(
-                "no canaries",
-                where="--method one-run",
-                why="a one-run audit guesses which of them were in the data",
-                remedy="add --canaries MODULE:CALLABLE, which is called with their number and returns "
-                "dpaudit.auditors.sampling.one_run.Canaries",
-            )
+            why, kind = "a one-run audit guesses which of them were in the data", "one_run.Canaries"
+            called = "--canaries MODULE:CALLABLE, which is called with their number and returns"
+            remedy = f"add {called} dpaudit.auditors.sampling.{kind}"
+            raise UsageError("no canaries", where="--method one-run", why=why, remedy=remedy)
         make = _callable(self.canaries, "--canaries", "it is called with the number of canaries")
         with foreign_code(self.canaries, "making the canaries"):
             made = make(number)
         if not isinstance(made, Canaries) or made.number != number:
-            what = f"{made.number} canaries" if isinstance(made, Canaries) else f"a {type(made).__name__}"
-            what = f"{self.canaries} returned {what}, asked for {number}"
+            found = f"{made.number} canaries" if isinstance(made, Canaries) else f"a {type(made).__name__}"
+            what = f"{self.canaries} returned {found}, asked for {number}"
             remedy = "return dpaudit.auditors.sampling.one_run.Canaries(number, insert, score)"
             raise UsageError(what, where="--canaries", remedy=remedy)
         return made
@@ -110,53 +107,46 @@ def _callable(reference: str, option: str, why: str) -> Callable[..., Any]:
 
 
 _OPTIONS = (
-    click.option(
+    option(
         "--trials",
-        type=COUNT,
-        metavar="N",
-        help="Runs on each side of a pair, default 5000; of replay, recordings in each direction, 100; of "
+        COUNT,
+        "Runs on each side of a pair, default 5000; of replay, recordings in each direction, 100; of "
         "one-run, canaries, 1000.",
+        metavar="N",
     ),
-    click.option(
+    option(
         "--score",
-        metavar="SCORE",
-        help="How runs are compared. path.py:NAME: by a number or a vector of each output. logistic, "
+        str,
+        "How runs are compared. path.py:NAME: by a number or a vector of each output. logistic, "
         "boosting: learned from the numbers of the output (extra `learn`). exact: the log-likelihood ratio "
         "of all releases. Default: the output, if it is one number, else logistic.",
+        metavar="SCORE",
     ),
-    click.option("--workers", type=COUNT, help="Processes on this machine; default 1."),
-    click.option("--dask", metavar="ADDRESS", help="Run on a cluster: tcp://HOST:8786 (extra `dask`)."),
-    click.option(
-        "--chunk", type=COUNT, help="Runs between two reports; default 250, or 10000 in batch form."
-    ),
-    click.option(
+    option("--workers", COUNT, "Processes on this machine; default 1."),
+    option("--dask", str, "Run on a cluster: tcp://HOST:8786 (extra `dask`).", metavar="ADDRESS"),
+    option("--chunk", COUNT, "Runs between two reports; default 250, or 10000 in batch form."),
+    option(
         "--time-limit",
-        type=click.FloatRange(min=0, min_open=True),
+        click.FloatRange(min=0, min_open=True),
+        "Start no new chunk of runs after this time.",
         metavar="SECONDS",
-        help="Start no new chunk of runs after this time.",
     ),
-    click.option(
+    option(
         "--resume",
-        type=click.Path(dir_okay=False, path_type=Path),
+        FILE,
+        "Keep finished runs in this SQLite file, and go on from those it holds.",
         metavar="FILE",
-        help="Keep finished runs in this SQLite file, and go on from those it holds.",
     ),
-    click.option(
-        "--stop-when-refuted",
-        is_flag=True,
-        default=None,
-        help="End a sequential audit as soon as the claim is refuted.",
+    option(
+        "--stop-when-refuted", bool, "End a sequential audit as soon as the claim is refuted.", default=None
     ),
-    click.option(
+    option(
         "--canaries",
+        str,
+        "For one-run: called with their number, returns dpaudit.auditors.sampling.one_run.Canaries.",
         metavar="MODULE:CALLABLE",
-        help="For one-run: called with their number, returns dpaudit.auditors.sampling.one_run.Canaries.",
     ),
-    click.option(
-        "--guesses",
-        type=COUNT,
-        help="For one-run: how many coins are guessed; default a fifth of the canaries.",
-    ),
+    option("--guesses", COUNT, "For one-run: how many coins are guessed; default a fifth of the canaries."),
 )
 
 

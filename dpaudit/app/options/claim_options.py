@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
 
-from dpaudit.app.options.files import PATH
+from dpaudit.app.options.option import COUNT, PATH, option
 from dpaudit.claims.claims import Claim
 from dpaudit.claims.guarantees import GDP, ZCDP, AnyGuarantee, ApproxDP, PureDP
 from dpaudit.claims.relations import Neighbouring, TrustModel
@@ -102,41 +102,39 @@ class StatedClaim:
         return Claim(**{**fields, **named, "guarantee": guarantee or own.guarantee})
 
 
-COUNT, SEED = click.IntRange(min=1), click.IntRange(min=0)
 NEIGHBOURING = click.Choice([str(relation) for relation in Neighbouring])
 TRUST_MODEL = click.Choice([str(model) for model in TrustModel])
 
 _OPTIONS = (
-    click.option("--epsilon", type=float, help="Claim epsilon-DP; with --delta, (epsilon, delta)-DP."),
-    click.option("--delta", type=float, help="The delta of (epsilon, delta)-DP, with --epsilon."),
-    click.option("--rho", type=float, help="Claim rho-zCDP."),
-    click.option("--mu", type=float, help="Claim mu-GDP."),
-    click.option("--unit", help="Unit of privacy: trajectory, user, row, ..."),
-    click.option(
+    option("--epsilon", float, "Claim epsilon-DP; with --delta, (epsilon, delta)-DP."),
+    option("--delta", float, "The delta of (epsilon, delta)-DP, with --epsilon."),
+    option("--rho", float, "Claim rho-zCDP."),
+    option("--mu", float, "Claim mu-GDP."),
+    option("--unit", str, "Unit of privacy: trajectory, user, row, ..."),
+    option(
         "--neighbouring",
-        type=NEIGHBOURING,
-        help="How neighbouring data sets differ: a unit added or removed, replaced, or set to zero.",
+        NEIGHBOURING,
+        "How neighbouring data sets differ: a unit added or removed, replaced, or set to zero.",
     ),
-    click.option(
+    option(
         "--trust-model",
-        type=TRUST_MODEL,
-        help="Who sees private data: a central curator; each user alone (local); or a curator whose "
+        TRUST_MODEL,
+        "Who sees private data: a central curator; each user alone (local); or a curator whose "
         "answers each user sees beside their own (joint).",
     ),
 )
 
-users_option = click.option(
+users_option = option(
     "--users",
-    type=COUNT,
+    COUNT,
+    "Under local trust: the number of users; the ledger describes any one of them.",
     metavar="N",
-    help="Under local trust: the number of users; the ledger describes any one of them.",
 )
-rigour_option = click.option(
+rigour_option = option(
     "--rigour",
-    type=click.Choice(["float-pessimistic", "interval"]),
+    ["float-pessimistic", "interval"],
+    "interval: judge the total by a proved enclosure alone.",
     default="float-pessimistic",
-    show_default=True,
-    help="interval: judge the total by a proved enclosure alone.",
 )
 
 
@@ -147,12 +145,12 @@ def _statement(_context: click.Context, _option: click.Parameter, path: Path | N
 
 
 #: Read at once: what cannot be followed stops the verb before anything runs.
-statement_option = click.option(
+statement_option = option(
     "--statement",
-    type=PATH,
+    PATH,
+    "TOML: your statements about the deployment, for the reader; see docs/certificate.md.",
     metavar="FILE",
     callback=_statement,
-    help="TOML: your statements about the deployment, for the reader; see docs/certificate.md.",
 )
 
 
@@ -166,8 +164,8 @@ def grouped(verb: Verb, options: Sequence[Callable[[Verb], Verb]], kind: type[An
         verb(*args, **{name: kind(**fields)}, **given)
 
     decorated: Verb = with_them
-    for option in reversed(options):
-        decorated = option(decorated)
+    for each in reversed(options):
+        decorated = each(decorated)
     return decorated
 
 
@@ -187,8 +185,7 @@ def stated_budget(rho: float | None, mu: float | None, claim: Claim) -> Filter |
 
     neighbouring = claim.neighbouring or Neighbouring.REPLACE_ONE
     if rho is not None and mu is not None:
-        why = "a curator holds one budget"
-        remedy = "give one of them"
+        why, remedy = "a curator holds one budget", "give one of them"
         raise UsageError("--budget-rho and --budget-mu at once", where="--budget-rho", why=why, remedy=remedy)
     if mu is not None:
         return GDPFilter(mu, neighbouring)

@@ -4,11 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-import click
-
 from dpaudit.errors import DpauditError, UsageError
-
-PATH = click.Path(path_type=Path)
 
 
 @contextmanager
@@ -27,8 +23,7 @@ def make_folder(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        what = f"cannot be made a folder: {error.strerror}"
-        remedy = "name another folder"
+        what, remedy = f"cannot be made a folder: {error.strerror}", "name another folder"
         raise UsageError(what, where=f"-o {folder}", why="nothing could be kept", remedy=remedy) from None
 
 

@@ -32,8 +32,7 @@ def foreign_code(reference: str, doing: str) -> Iterator[None]:
         raise
     except BaseException as error:  # also what is no Exception: SystemExit, a framework's cancellation
         text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-        what = f"{text} while {doing}"
-        why = "an algorithm that fails cannot be judged"
+        what, why = f"{text} while {doing}", "an algorithm that fails cannot be judged"
         remedy = "correct it; --traceback shows where it failed"
         raise UsageError(what, where=f"{reference} ({_place(error)})", why=why, remedy=remedy) from error
 
@@ -73,8 +72,7 @@ def load(reference: str, option: str, suits: Callable[[Any], bool] = callable) -
     """
     location, colon, name = reference.rpartition(":")
     if not colon or not location or not name:
-        why = "a file or module holds many objects"
-        remedy = "write path.py:NAME or package.module:NAME"
+        why, remedy = "a file or module holds many objects", "write path.py:NAME or package.module:NAME"
         raise UsageError(f"{option} {reference!r} names no object", where=option, why=why, remedy=remedy)
     is_file = location.endswith(".py") or "/" in location
     module = _from_file(location, reference, option) if is_file else _by_name(location, reference, option)
@@ -123,8 +121,7 @@ def _by_name(location: str, reference: str, option: str) -> ModuleType:
         cause = error.__cause__
         missing = cause.name if isinstance(cause, ModuleNotFoundError) else None
         if missing is not None and (location == missing or location.startswith(f"{missing}.")):
-            what = f"no module named {missing!r}"
-            why = "there is nothing to run"
+            what, why = f"no module named {missing!r}", "there is nothing to run"
             remedy = "run from the folder that holds it, or install it; a file is named with its .py"
             raise UsageError(what, where=f"{option} {reference}", why=why, remedy=remedy) from None
         raise

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from dpaudit.algorithms.catalogue import CATALOGUE
 from dpaudit.app.options.foreign_code import foreign_code, load
+from dpaudit.app.options.option import option
 from dpaudit.auditors.sampling.curatorless import Plain
 from dpaudit.claims.claims import Claim
 from dpaudit.claims.pairs import Pair
@@ -175,19 +176,19 @@ def parse_parameters(_ctx: click.Context, _option: click.Parameter, given: tuple
     return parameters
 
 
-parameter_option = click.option(
-    "-P",
-    "parameters",
+parameter_option = option(
+    "-P parameters",
+    str,
+    "A parameter of a built-in algorithm; repeatable.",
     metavar="NAME=VALUE",
     multiple=True,
     callback=parse_parameters,
-    help="A parameter of a built-in algorithm; repeatable.",
 )
-pair_option = click.option(
-    "--pair",
-    "pair_reference",
+pair_option = option(
+    "--pair pair_reference",
+    str,
+    "Returns (data, neighbour); default: the algorithm's own worst pairs.",
     metavar="MODULE:CALLABLE",
-    help="Returns (data, neighbour); default: the algorithm's own worst pairs.",
 )
 
 
@@ -200,8 +201,7 @@ def read_array(path: Path) -> NDArray[Any]:
     """
     suffix, where = path.suffix.lower(), f"--data {path}"
     if suffix not in {".npy", ".csv"}:
-        why = "the suffix says how to read it"
-        remedy = "give .npy or .csv, or let --pair return the data"
+        why, remedy = "the suffix says how to read it", "give .npy or .csv, or let --pair return the data"
         raise UsageError(f"a data file ending in {suffix!r}", where=where, why=why, remedy=remedy)
     try:
         array = np.load(path, allow_pickle=False) if suffix == ".npy" else _read_csv(path)

@@ -1,12 +1,10 @@
 """What changed in privacy between two runs: terms, claim, total, and each release's share in it."""
 
-from __future__ import annotations
-
 import itertools
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from dpaudit.app.text.tables import bound_figure, figure
 from dpaudit.certificate.certificate import Certificate
@@ -32,14 +30,14 @@ class Side:
     releases: Sequence[ReleaseAccount]
 
     @classmethod
-    def of_certificate(cls, certificate: Certificate) -> Side:
+    def of_certificate(cls, certificate: Certificate) -> Self:
         """What a certificate says."""
         total = next(iter(certificate.bounds), None)
         terms = _terms(certificate, certificate.view)
         return cls(terms, certificate.claim.guarantee, total, certificate.releases)
 
     @classmethod
-    def of_ledger(cls, header: Header, accounting: Accounting) -> Side:
+    def of_ledger(cls, header: Header, accounting: Accounting) -> Self:
         """What accounting makes of a ledger."""
         claimed = None if header.claim is None else header.claim.guarantee
         view = View.ALL_RELEASES if accounting.claim is None else accounting.claim.view

@@ -10,8 +10,9 @@ from click.core import ParameterSource
 
 from dpaudit.app.options import targets
 from dpaudit.app.options.audit_options import METHODS, Settings, settings_options
-from dpaudit.app.options.claim_options import SEED, StatedClaim, claim_options, users_option
+from dpaudit.app.options.claim_options import StatedClaim, claim_options, users_option
 from dpaudit.app.options.foreign_code import foreign_code
+from dpaudit.app.options.option import SEED, option
 from dpaudit.app.text.audits import audit_json, audit_page
 from dpaudit.app.text.failures import EXIT_INCONCLUSIVE, EXIT_NOT_PROVED
 from dpaudit.app.text.output import line, lower, output_format_option, print_json, print_text
@@ -43,33 +44,32 @@ Exits 0 if not refuted, 1 if refuted. An audit can refute a claim, never prove o
 """
 )
 @click.argument("target", required=False)
-@click.option(
+@option(
     "--method",
-    type=click.Choice(list(METHODS)),
-    help="; ".join(f"{name}: {what}" for name, what in METHODS.items())
+    list(METHODS),
+    "; ".join(f"{name}: {what}" for name, what in METHODS.items())
     + ". Default: replay, or sequential for what draws its own noise.",
 )
 @targets.pair_option
-@click.option(
+@option(
     "--plain",
-    is_flag=True,
-    help="TARGET draws its own noise: (data, numpy generator) -> output. A curatorless.Plain and "
+    bool,
+    "TARGET draws its own noise: (data, numpy generator) -> output. A curatorless.Plain and "
     "an OpenDP measurement are detected automatically.",
 )
 @targets.parameter_option
 @claim_options
 @users_option
-@click.option(
+@option(
     "--confidence",
-    type=click.FloatRange(min=0, max=1, min_open=True, max_open=True),
+    click.FloatRange(min=0, max=1, min_open=True, max_open=True),
+    "Confidence level of the bound and of the verdict.",
     default=0.95,
-    show_default=True,
-    help="Confidence level of the bound and of the verdict.",
 )
 @settings_options
-@click.option("--seed", type=SEED, default=0, show_default=True, help="Root seed of the trials.")
-@click.option("--zoo", is_flag=True, help="Instead of TARGET, audit mechanisms with known faults.")
-@click.option("--strict", is_flag=True, help="Exit 4 if the audit is inconclusive.")
+@option("--seed", SEED, "Root seed of the trials.", default=0)
+@option("--zoo", bool, "Instead of TARGET, audit mechanisms with known faults.")
+@option("--strict", bool, "Exit 4 if the audit is inconclusive.")
 @output_format_option
 @click.pass_context
 def audit(
@@ -184,6 +184,5 @@ def _require_zoo_options(ctx: click.Context, target: str | None) -> None:
             remedy = "leave it out: --trials, --seed, --confidence and --output-format go with --zoo"
             raise UsageError(f"{option} with --zoo", where=option, why=why, remedy=remedy)
     if target is not None:
-        why = "the zoo has mechanisms of its own"
-        remedy = "give one of them"
+        why, remedy = "the zoo has mechanisms of its own", "give one of them"
         raise UsageError(f"--zoo and TARGET {target} at once", where="--zoo", why=why, remedy=remedy)

@@ -8,7 +8,7 @@ import click
 
 from dpaudit.accountants.book import Book
 from dpaudit.app.options.claim_options import NEIGHBOURING, TRUST_MODEL, StatedClaim, figure_options
-from dpaudit.app.options.files import PATH
+from dpaudit.app.options.option import PATH, option
 from dpaudit.app.text.book_text import about, account_json, account_text
 from dpaudit.app.text.failures import EXIT_NOT_PROVED
 from dpaudit.app.text.output import output_format_option, print_json, print_text, unwrapped
@@ -23,13 +23,12 @@ DEFAULT_BOOK = "dpaudit-book.sqlite"
 #: Where budgets are shown as (epsilon, delta), unless other deltas are asked for.
 DEFAULT_DELTAS = (1e-6,)
 
-_book_option = click.option(
-    "--book",
-    "address",
+_book_option = option(
+    "--book address",
+    str,
+    "A file, or postgresql://user@host/database (or set DPAUDIT_BOOK).",
     envvar="DPAUDIT_BOOK",
     default=DEFAULT_BOOK,
-    show_default=True,
-    help="A file, or postgresql://user@host/database (or set DPAUDIT_BOOK).",
 )
 
 
@@ -48,21 +47,14 @@ def book() -> None:
 @book.command("open", epilog="Example: dpaudit book open patients --rho 1 --unit patient")
 @click.argument("dataset")
 @_cost_options
-@click.option("--unit", required=True, help="Unit of privacy: trajectory, user, row, ...")
-@click.option(
+@option("--unit", str, "Unit of privacy: trajectory, user, row, ...", required=True)
+@option(
     "--neighbouring",
-    type=NEIGHBOURING,
+    NEIGHBOURING,
+    "How neighbouring data sets differ.",
     default=str(Neighbouring.REPLACE_ONE),
-    show_default=True,
-    help="How neighbouring data sets differ.",
 )
-@click.option(
-    "--trust-model",
-    type=TRUST_MODEL,
-    default=str(TrustModel.CENTRAL),
-    show_default=True,
-    help="Who sees private data.",
-)
+@option("--trust-model", TRUST_MODEL, "Who sees private data.", default=str(TrustModel.CENTRAL))
 @_book_option
 def open_account(*, dataset: str, stated: StatedClaim, address: str) -> None:
     """Give DATASET a budget, which cannot be changed later."""
@@ -76,7 +68,7 @@ def open_account(*, dataset: str, stated: StatedClaim, address: str) -> None:
 @book.command(epilog="Example: dpaudit book reserve patients --rho 0.1 --note 'mortality by ward'")
 @click.argument("dataset")
 @_cost_options
-@click.option("--note", "words", default="", help="What the run is for.")
+@option("--note words", str, "What the run is for.", default="", show_default=False)
 @_book_option
 def reserve(*, dataset: str, stated: StatedClaim, words: str, address: str) -> None:
     """Reserve a run's cost before it starts; prints the reservation's name.
@@ -100,9 +92,7 @@ Examples:
 )
 @click.argument("reservation")
 @click.argument("ledger", required=False, type=PATH)
-@click.option(
-    "--published", is_flag=True, help="The output is known already: enter the cost even if it does not fit."
-)
+@option("--published", bool, "The output is known already: enter the cost even if it does not fit.")
 @_book_option
 def spend(*, reservation: str, ledger: Path | None, published: bool, address: str) -> None:
     """Replace RESERVATION by the cost of its run, according to its LEDGER.
@@ -120,7 +110,7 @@ def spend(*, reservation: str, ledger: Path | None, published: bool, address: st
 
 @book.command(epilog="Example: dpaudit book cancel 1f0c3a9e --note 'the run never started'")
 @click.argument("reservation")
-@click.option("--note", "words", required=True, help="Why it is certain that nothing was released.")
+@option("--note words", str, "Why it is certain that nothing was released.", required=True)
 @_book_option
 def cancel(*, reservation: str, words: str, address: str) -> None:
     """Give RESERVATION back, if nothing was released under it."""
@@ -131,10 +121,8 @@ def cancel(*, reservation: str, words: str, address: str) -> None:
 
 @book.command(epilog="Example: dpaudit book show patients --delta 1e-6")
 @click.argument("dataset", required=False)
-@click.option(
-    "--delta", "deltas", type=float, multiple=True, help="Repeatable; show (epsilon, delta) there too."
-)
-@click.option("--history", is_flag=True, help="List every event, not only how reservations stand.")
+@option("--delta deltas", float, "Repeatable; show (epsilon, delta) there too.", multiple=True)
+@option("--history", bool, "List every event, not only how reservations stand.")
 @_book_option
 @output_format_option
 def show(

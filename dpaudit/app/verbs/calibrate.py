@@ -9,7 +9,8 @@ from rich.console import RenderableType
 
 from dpaudit import mechanisms
 from dpaudit.accountants.calibration.calibration import Calibrated, Rescaled, calibrate, scale_ledger
-from dpaudit.app.options.claim_options import COUNT, NEIGHBOURING, StatedClaim, figure_options
+from dpaudit.app.options.claim_options import NEIGHBOURING, StatedClaim, figure_options
+from dpaudit.app.options.option import COUNT, option
 from dpaudit.app.text import output
 from dpaudit.app.text.tables import bound_figure, figure, mechanism_words, times
 from dpaudit.claims.guarantees import figures
@@ -55,16 +56,16 @@ no answer is given. The noise that is printed meets the target to its last digit
     rho="Target rho-zCDP.",
     mu="Target mu-GDP.",
 )
-@click.option("--count", type=COUNT, help="Number of runs that meet the target together.  [default: 1]")
-@click.option("--sensitivity", type=float, help="Sensitivity in the mechanism's own norm.  [default: 1]")
-@click.option("--rate", type=float, help="Each unit is in the sum with this probability (Poisson sampling).")
-@click.option("--steps", type=COUNT, help="Number of items, for tree-aggregation.")
-@click.option(
+@option("--count", COUNT, "Number of runs that meet the target together.  [default: 1]")
+@option("--sensitivity", float, "Sensitivity in the mechanism's own norm.  [default: 1]")
+@option("--rate", float, "Each unit is in the sum with this probability (Poisson sampling).")
+@option("--steps", COUNT, "Number of items, for tree-aggregation.")
+@option(
     "--neighbouring",
-    type=NEIGHBOURING,
-    help="How neighbouring data sets differ; used with --rate only.  [default: add-or-remove-one]",
+    NEIGHBOURING,
+    "How neighbouring data sets differ; used with --rate only.  [default: add-or-remove-one]",
 )
-@click.option("--allow-unhashed", is_flag=True, help="Take a LEDGER written by hand.")
+@option("--allow-unhashed", bool, "Take a LEDGER written by hand.")
 @output.output_format_option
 def calibrate_command(
     *, subject: str, stated: StatedClaim, allow_unhashed: bool, output_format: str, **described: Any
@@ -102,8 +103,7 @@ def _prototype(kind: str, given: dict[str, Any]) -> mechanisms.AnyMechanism:
         remedy = "give --steps with tree-aggregation, and nowhere else"
         raise UsageError(what, where="--steps", why=why, remedy=remedy)
     if kind in {"randomized-response", "exponential"} and "sensitivity" in given:
-        why = "its epsilon is for the whole mechanism already"
-        remedy = "leave --sensitivity out"
+        why, remedy = "its epsilon is for the whole mechanism already", "leave --sensitivity out"
         raise UsageError(f"--sensitivity with {kind}", where="--sensitivity", why=why, remedy=remedy)
     prototype = PROTOTYPES[kind](given.get("sensitivity", 1.0), given.get("steps", 1))
     if "rate" not in given:

@@ -8,8 +8,9 @@ import click
 
 from dpaudit.app.main import COMMAND
 from dpaudit.app.options import claim_options, targets
-from dpaudit.app.options.files import PATH, make_folder
+from dpaudit.app.options.files import make_folder
 from dpaudit.app.options.foreign_code import foreign_code
+from dpaudit.app.options.option import PATH, SEED, option
 from dpaudit.app.text.certificates import certificate_page
 from dpaudit.app.text.failures import EXIT_INCONCLUSIVE, EXIT_NOT_PROVED, EXIT_NOTHING
 from dpaudit.app.text.output import line, output_format_option, print_json, print_text, unwrapped
@@ -40,45 +41,42 @@ Exits 0 if the claim is proved and not refuted, 1 if not.
 """
 )
 @click.argument("target")
-@click.option(
-    "-o",
-    "--output",
-    "folder",
-    type=PATH,
-    metavar="DIR",
-    help=f"Write {LEDGER}, {CERTIFICATE}, {REPORT} and the algorithm's {OUTPUT} there, replacing earlier "
+@option(
+    "-o --output folder",
+    PATH,
+    f"Write {LEDGER}, {CERTIFICATE}, {REPORT} and the algorithm's {OUTPUT} there, replacing earlier "
     "ones; without it nothing is written.",
+    metavar="DIR",
 )
-@click.option(
-    "--data",
-    "data_file",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+@option(
+    "--data data_file",
+    click.Path(exists=True, dir_okay=False, path_type=Path),
+    "Your own data: the format of a built-in algorithm, else .npy or .csv.",
     metavar="FILE",
-    help="Your own data: the format of a built-in algorithm, else .npy or .csv.",
 )
 @targets.parameter_option
 @claim_options.claim_options
 @claim_options.users_option
 @claim_options.rigour_option
 @targets.pair_option
-@click.option(
+@option(
     "--budget-rho",
-    type=float,
-    help="Hold the run to rho-zCDP by a filter: its number of releases may then depend on the data.",
+    float,
+    "Hold the run to rho-zCDP by a filter: its number of releases may then depend on the data.",
 )
-@click.option("--budget-mu", type=float, help="As --budget-rho, to mu-GDP.")
-@click.option(
+@option("--budget-mu", float, "As --budget-rho, to mu-GDP.")
+@option(
     "--seed",
-    type=claim_options.SEED,
-    help="Makes the noise repeatable; do not publish the output then. Also the audit's seed (default 0).",
+    SEED,
+    "Makes the noise repeatable; do not publish the output then. Also the audit's seed (default 0).",
 )
 @claim_options.statement_option
-@click.option(
+@option(
     "--second-opinion",
-    is_flag=True,
-    help="Also state what dp-accounting computes for the same releases; it changes no verdict.",
+    bool,
+    "Also state what dp-accounting computes for the same releases; it changes no verdict.",
 )
-@click.option("--strict", is_flag=True, help="Exit 4 if the audit is inconclusive.")
+@option("--strict", bool, "Exit 4 if the audit is inconclusive.")
 @output_format_option
 @click.pass_context
 def certify(

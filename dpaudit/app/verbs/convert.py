@@ -10,6 +10,7 @@ import click
 
 from dpaudit.accountants.curves.conversion_table import LARGEST, Conversion, largest_gaussian
 from dpaudit.app.options.claim_options import StatedClaim, figure_options
+from dpaudit.app.options.option import FILE, option
 from dpaudit.app.report.blocks import Block, Grid, latex, markdown
 from dpaudit.app.text.output import line, lower, print_json, print_text, table, unwrapped, upper
 from dpaudit.app.text.streams import note
@@ -40,31 +41,18 @@ exceeds, relatively, what no conversion that always holds can be below.
     mu="From mu-GDP.",
     epsilon="From epsilon-DP; with --delta, what Gaussian noise meets the target.",
 )
-@click.option("--alpha", type=float, help="With --epsilon: from (alpha, epsilon)-Renyi DP.")
-@click.option(
-    "--delta",
-    "deltas",
-    type=float,
-    multiple=True,
-    help="Repeatable; default 1e-5, 1e-6 and 1e-9 where one is needed.",
+@option("--alpha", float, "With --epsilon: from (alpha, epsilon)-Renyi DP.")
+@option(
+    "--delta deltas", float, "Repeatable; default 1e-5, 1e-6 and 1e-9 where one is needed.", multiple=True
 )
-@click.option(
-    "--order", "orders", type=float, multiple=True, help="To Renyi DP of this order; default 2 and 32."
-)
-@click.option(
+@option("--order orders", float, "To Renyi DP of this order; default 2 and 32.", multiple=True)
+@option(
     "--output-format",
-    type=click.Choice(["text", "json", "csv", "markdown", "latex"]),
+    ["text", "json", "csv", "markdown", "latex"],
+    "json and csv: every digit.",
     default="text",
-    show_default=True,
-    help="json and csv: every digit.",
 )
-@click.option(
-    "--plot",
-    "picture",
-    type=click.Path(dir_okay=False, path_type=Path),
-    metavar="FILE",
-    help="Also draw delta(epsilon), into an .svg, .png or .html file.",
-)
+@option("--plot picture", FILE, "Also draw delta(epsilon), into an .svg, .png or .html file.", metavar="FILE")
 def convert(
     *,
     stated: StatedClaim,
@@ -108,8 +96,7 @@ def convert(
 def _given(stated: StatedClaim, alpha: float | None) -> AnyGuarantee:
     given = stated.guarantee()
     if given is None:
-        why = "there is nothing to state on other scales"
-        remedy = "give one of --rho, --mu and --epsilon"
+        why, remedy = "there is nothing to state on other scales", "give one of --rho, --mu and --epsilon"
         raise UsageError("no guarantee to convert", where="dpaudit convert", why=why, remedy=remedy)
     if alpha is None:
         return given

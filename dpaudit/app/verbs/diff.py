@@ -6,7 +6,8 @@ from pathlib import Path
 import click
 from rich.console import RenderableType
 
-from dpaudit.app.options.files import PATH, about_file
+from dpaudit.app.options.files import about_file
+from dpaudit.app.options.option import PATH
 from dpaudit.app.text import output
 from dpaudit.app.text.compared import Comparison, Grew, Side, claim_words, total_words
 from dpaudit.app.text.failures import EXIT_NOT_PROVED

@@ -12,8 +12,7 @@ from dpaudit.app.gate.checks import run_gate
 from dpaudit.app.gate.configuration import read_configuration
 from dpaudit.app.gate.formats import FORMATS, markdown, text
 from dpaudit.app.gate.report import Finding, Place, Report
-from dpaudit.app.options.claim_options import SEED
-from dpaudit.app.options.files import PATH
+from dpaudit.app.options.option import PATH, SEED, option
 from dpaudit.app.text.failures import EXIT_INPUT, EXIT_NOTHING
 from dpaudit.app.text.output import print_text
 from dpaudit.app.text.streams import note
@@ -54,44 +53,42 @@ Exits 0 if every check passes, 1 if a finding is left that no waiver covers,
 5 if there is nothing to check.
 """
 )
-@click.option(
+@option(
     "--config",
-    type=PATH,
+    PATH,
+    "The file with [tool.dpaudit]; the paths in it start from its folder.",
     default=Path("pyproject.toml"),
-    show_default=True,
     metavar="FILE",
-    help="The file with [tool.dpaudit]; the paths in it start from its folder.",
 )
-@click.option(
+@option(
     "--profile",
-    type=click.Choice(["pr", "nightly"]),
+    ["pr", "nightly"],
+    "pr: minutes, always the same seeds. nightly: longer, a fresh seed each time.",
     default="pr",
-    show_default=True,
-    help="pr: minutes, always the same seeds. nightly: longer, a fresh seed each time.",
 )
-@click.option(
+@option(
     "--base",
+    str,
+    "Judge by the rules of the merge base with REF: what this change loosens, removes or waives fails.",
     metavar="REF",
-    help="Judge by the rules of the merge base with REF: what this change loosens, removes or waives fails.",
 )
-@click.option("--seed", type=SEED, help="Root seed of all audits, in place of the profile's.")
-@click.option(
+@option("--seed", SEED, "Root seed of all audits, in place of the profile's.")
+@option(
     "--output-format",
-    type=click.Choice(["text", *FORMATS]),
+    ["text", *FORMATS],
+    f"The format of stdout. github: annotations, and a job summary in the file that ${_SUMMARY} names.",
     default="text",
-    show_default=True,
-    help=f"The format of stdout. github: annotations, and a job summary in the file that ${_SUMMARY} names.",
 )
-@click.option(
-    "--report",
-    "reports",
+@option(
+    "--report reports",
+    str,
+    "Also write the report to FILE in one of these formats; repeatable.",
     multiple=True,
     metavar="FORMAT=FILE",
     callback=_parse_reports,
-    help="Also write the report to FILE in one of these formats; repeatable.",
 )
-@click.option("--exit-zero", is_flag=True, help="Exit 0 whatever the verdicts; never hides 2 or 3.")
-@click.option("--strict", is_flag=True, help="Exit 4 if a check is inconclusive.")
+@option("--exit-zero", bool, "Exit 0 whatever the verdicts; never hides 2 or 3.")
+@option("--strict", bool, "Exit 4 if a check is inconclusive.")
 @click.pass_context
 def gate(
     ctx: click.Context,

@@ -8,8 +8,9 @@ import click
 from dpaudit.accountants.bridges.from_diffprivlib import from_diffprivlib
 from dpaudit.accountants.bridges.from_opacus import IN_CHECKPOINT, from_opacus, read_checkpoint
 from dpaudit.accountants.bridges.from_opendp import from_opendp
-from dpaudit.app.options.claim_options import COUNT, NEIGHBOURING
-from dpaudit.app.options.files import PATH, about_file, require_no_input
+from dpaudit.app.options.claim_options import NEIGHBOURING
+from dpaudit.app.options.files import about_file, require_no_input
+from dpaudit.app.options.option import COUNT, FILE, PATH, option
 from dpaudit.app.text.output import counted, print_text, unwrapped
 from dpaudit.app.text.streams import note
 from dpaudit.claims.relations import Neighbouring
@@ -58,32 +59,16 @@ diffprivlib. See docs/importing.md.
 """
 )
 @click.argument("source", type=PATH)
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(dir_okay=False, path_type=Path),
-    required=True,
-    metavar="LEDGER",
-    help="The ledger file to write.",
-)
-@click.option(
-    "--from",
-    "library",
-    type=click.Choice(LIBRARIES),
-    help="The library that wrote SOURCE; default: detected from the content.",
-)
-@click.option("--unit", required=True, help="Unit of privacy; the source does not name it.")
-@click.option(
+@option("-o --output", FILE, "The ledger file to write.", required=True, metavar="LEDGER")
+@option("--from library", LIBRARIES, "The library that wrote SOURCE; default: detected from the content.")
+@option("--unit", str, "Unit of privacy; the source does not name it.", required=True)
+@option(
     "--neighbouring",
-    type=NEIGHBOURING,
-    help="How neighbouring data sets differ; Opacus uses add-or-remove-one, the others state none.",
+    NEIGHBOURING,
+    "How neighbouring data sets differ; Opacus uses add-or-remove-one, the others state none.",
 )
-@click.option(
-    "--d-in",
-    type=_Number(),
-    help="OpenDP: the distance between neighbouring inputs; default: that of one record.",
-)
-@click.option("--count", type=COUNT, help="OpenDP: how many times the measurement ran; default 1.")
+@option("--d-in", _Number(), "OpenDP: the distance between neighbouring inputs; default: that of one record.")
+@option("--count", COUNT, "OpenDP: how many times the measurement ran; default 1.")
 def import_ledger(
     *,
     source: Path,

@@ -8,7 +8,7 @@ from typing import Final
 import click
 
 from dpaudit.app.gate.configuration import read_configuration
-from dpaudit.app.options.files import PATH
+from dpaudit.app.options.option import PATH
 from dpaudit.app.text.output import line, print_text, unwrapped
 from dpaudit.errors import UsageError
 from dpaudit.ledger.files import replace_file, require_folder

@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 from rich.console import RenderableType
 
-from dpaudit.app.options.files import PATH
+from dpaudit.app.options.option import PATH
 from dpaudit.app.text import output
 from dpaudit.app.text.progress import progress_on
 from dpaudit.app.text.tables import release_rows

@@ -5,7 +5,8 @@ from typing import Literal
 
 import click
 
-from dpaudit.app.options.files import PATH, require_no_input
+from dpaudit.app.options.files import require_no_input
+from dpaudit.app.options.option import PATH, option
 from dpaudit.app.text.output import print_text, unwrapped
 from dpaudit.certificate.certificate import Certificate
 from dpaudit.ledger.files import replace_file
@@ -23,16 +24,12 @@ Examples:
 """
 )
 @click.argument("certificate", type=PATH)
-@click.option(
-    "-o", "--output", "path", type=PATH, metavar="FILE", help="Where the report goes; left out, to stdout."
-)
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["html", "md", "latex"]),
+@option("-o --output path", PATH, "Where the report goes; left out, to stdout.", metavar="FILE")
+@option(
+    "--format form",
+    ["html", "md", "latex"],
+    "html: with pictures; md and latex: words and tables.",
     default="html",
-    show_default=True,
-    help="html: with pictures; md and latex: words and tables.",
 )
 def report(*, certificate: Path, path: Path | None, form: Format) -> None:
     """Say what CERTIFICATE says, on one page for people who did not make it.

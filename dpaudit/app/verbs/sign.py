@@ -5,7 +5,8 @@ from pathlib import Path
 
 import click
 
-from dpaudit.app.options.files import PATH, require_no_input
+from dpaudit.app.options.files import require_no_input
+from dpaudit.app.options.option import PATH, option
 from dpaudit.app.text.failures import EXIT_NOT_PROVED
 from dpaudit.app.text.output import line, output_format_option, print_json, print_text, unwrapped
 from dpaudit.app.text.streams import note
@@ -29,11 +30,9 @@ def keygen(key: Path) -> None:
 
 @click.command(epilog="Example: dpaudit sign out/certificate.json --key signing-key")
 @click.argument("certificate", type=PATH)
-@click.option("--key", type=PATH, required=True, help="The private key's PEM file.")
-@click.option("--ledger", type=PATH, help="Its ledger, if not ledger.jsonl beside the certificate.")
-@click.option(
-    "-o", "--output", type=PATH, help="The envelope; if not given, CERTIFICATE's name with .dsse.json."
-)
+@option("--key", PATH, "The private key's PEM file.", required=True)
+@option("--ledger", PATH, "Its ledger, if not ledger.jsonl beside the certificate.")
+@option("-o --output", PATH, "The envelope; if not given, CERTIFICATE's name with .dsse.json.")
 def sign(*, certificate: Path, key: Path, ledger: Path | None, output: Path | None) -> None:
     """Sign CERTIFICATE together with its ledger file: a DSSE envelope over an in-toto statement.
 
@@ -67,11 +66,11 @@ it), 3 if it is not valid: a wrong key, an edited envelope, another ledger, figu
 """
 )
 @click.argument("envelope", type=PATH)
-@click.option("--key", type=PATH, required=True, help="The public key that is trusted.")
-@click.option(
+@option("--key", PATH, "The public key that is trusted.", required=True)
+@option(
     "--ledger",
-    type=PATH,
-    help="Hold it against the ledger too: the file's digest, every release, and the figures, computed again.",
+    PATH,
+    "Hold it against the ledger too: the file's digest, every release, and the figures, computed again.",
 )
 @output_format_option
 @click.pass_context

@@ -7,7 +7,8 @@ import click
 from rich.console import RenderableType
 
 from dpaudit.app.options.claim_options import StatedClaim, claim_options, rigour_option
-from dpaudit.app.options.files import PATH, about_file
+from dpaudit.app.options.files import about_file
+from dpaudit.app.options.option import PATH, option
 from dpaudit.app.text.conditions import not_checked
 from dpaudit.app.text.failures import EXIT_INCONCLUSIVE, EXIT_NOT_PROVED, EXIT_NOTHING
 from dpaudit.app.text.output import bullets, line, output_format_option, print_json, print_text, unwrapped
@@ -34,9 +35,9 @@ Exits 1 if the total or any release's own claim is not proved.
 @click.argument("ledgers", metavar="LEDGER...", nargs=-1, required=True, type=PATH)
 @claim_options
 @rigour_option
-@click.option("--allow-unhashed", is_flag=True, help="Account for files written by hand; never certifiable.")
-@click.option("--exit-zero", is_flag=True, help="Exit 0 whatever the verdict; never hides 2 or 3.")
-@click.option("--strict", is_flag=True, help="Exit 4 for a ledger that can never be certified.")
+@option("--allow-unhashed", bool, "Account for files written by hand; never certifiable.")
+@option("--exit-zero", bool, "Exit 0 whatever the verdict; never hides 2 or 3.")
+@option("--strict", bool, "Exit 4 for a ledger that can never be certified.")
 @output_format_option
 @click.pass_context
 def verify(
@@ -52,17 +53,11 @@ def verify(
 ) -> None:
     """Bound each LEDGER's releases and judge the claim given, else the ledger's own."""
     stated.guarantee()  # a contradiction among the options is no ledger's fault
+    how: Any = {"rigour": rigour, "allow_unhashed": allow_unhashed, "most_rows": MOST_ROWS_OF_JSON}
     judged = []
     for path in ledgers:
         with progress_on(path) as progress, about_file(path):
-            found = verify_ledger(
-                path,
-                stated.claim,
-                rigour=rigour,
-                allow_unhashed=allow_unhashed,
-                most_rows=MOST_ROWS_OF_JSON,
-                progress=progress,
-            )
+            found = verify_ledger(path, stated.claim, progress=progress, **how)
         judged.append((path, found))
     if output_format == "json":
         answers = [_answer(*one) for one in judged]

@@ -1,0 +1,25 @@
+"""One option of a command, and the types that several have."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import click
+
+COUNT, SEED = click.IntRange(min=1), click.IntRange(min=0)
+PATH, FILE = click.Path(path_type=Path), click.Path(dir_okay=False, path_type=Path)
+
+Decorator: TypeAlias = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+
+def option(names: str, kind: Any, words: str, **more: Any) -> Decorator:
+    """An option with these names, apart by spaces, of a type, or one of several words; bool is a flag.
+
+    `words` are its help, in which a default is shown; `more` are click's own arguments.
+    """
+    if kind is bool:
+        more["is_flag"] = True
+    else:
+        more["type"] = click.Choice(kind) if isinstance(kind, list | tuple) else kind
+        more.setdefault("show_default", more.get("default") is not None)
+    return click.option(*names.split(), help=words, **more)
