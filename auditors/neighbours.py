@@ -24,10 +24,8 @@ def table_pairs(
 ) -> Iterator[Pair]:
     """Pairs in which one row of a table [n, d] is changed as the relation allows.
 
-    Add-or-remove-one: the row dropped, doubled, and rows of extreme values added. Replace-one: the row
-    replaced by another one of the table (a duplicate), by extreme values (all low, all high, and by turns),
-    by the values next to the bounds on either side, and the extremes by each other. Zero-out: the row,
-    and rows of extreme values, against zeros.
+    The row is dropped and doubled, or replaced by another one's duplicate, or set to zero; and so are rows of
+    extreme values: all low, all high, by turns, and next to the bounds.
 
     The table is [n, d] with finite values and n of at least 1; `lower` and `upper` are the public range of a
     record's values, one number or [d] each.

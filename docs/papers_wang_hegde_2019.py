@@ -21,7 +21,7 @@ from dpaudit.algorithms.q_learning.functional_q import (
 )
 from dpaudit.algorithms.q_learning.perturbed_q import Perturbed, PerturbedQLearning
 from dpaudit.algorithms.q_learning.q_learning import LearnedQ, ReLUNetwork
-from dpaudit.auditors.replay.movement import movements
+from dpaudit.auditors.replay.recording import movements
 from dpaudit.auditors.replay.replay import replay
 from dpaudit.certificate.verdicts import leading_figure
 from dpaudit.claims.guarantees import ApproxDP

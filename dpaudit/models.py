@@ -4,7 +4,7 @@ import difflib
 import math
 import numbers
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated, Any, ClassVar
 
 import pydantic
@@ -127,7 +127,7 @@ def explain(error: ValidationError, model: type[BaseModel]) -> InputError:
     if kind == "union_tag_invalid":
         tag, tags = context.get("tag"), str(context.get("expected_tags")).split(",")
         known = [name.strip(" '") for name in tags]
-        remedy = f"{_near(str(tag), known)}known kinds: {', '.join(known)}"
+        remedy = f"{did_you_mean(str(tag), known)}known kinds: {', '.join(known)}"
         return UnknownKind(f"unknown kind {tag!r}", where=place, remedy=remedy)
     if kind == "literal_error" and path and path[-1] == "norm":
         return NormMismatch(f"sensitivity norm: {message}, got {first.get('input')!r}", where=place)
@@ -138,15 +138,16 @@ def explain(error: ValidationError, model: type[BaseModel]) -> InputError:
         remedy = "leave it out, or correct its name"
         if len(path) == 1:
             known = list(model.model_fields)
-            remedy = f"{_near(path[0], known)}known fields: {', '.join(known)}"
+            remedy = f"{did_you_mean(path[0], known)}known fields: {', '.join(known)}"
         why = "a misspelled field would have to be guessed"
         return InvalidParameter(f"unknown field {path[-1]!r}", where=place, why=why, remedy=remedy)
     shown = "" if kind == "value_error" else f" (got {_short(first.get('input'))})"
     return InvalidParameter(f"{message}{shown}", where=place)
 
 
-def _near(name: str, known: list[str]) -> str:
-    near = difflib.get_close_matches(name, known, n=1)
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """The known name nearest to one that is unknown, as the beginning of a remedy; empty if none is near."""
+    near = difflib.get_close_matches(name, list(known), n=1)
     return f"did you mean {near[0]!r}? " if near else ""
 
 

@@ -150,11 +150,9 @@ def trajectory_pairs(
 ) -> Iterator[Pair]:
     """Pairs in which one trajectory is changed as the relation allows; those equal to the data are left out.
 
-    Replace-one: the trajectory replaced by another one's duplicate, by those that stay in one corner of
-    the state-action space, by one that visits as many cells as it can, by itself with the rewards
-    reversed, and by itself with the last step alone changed. Add-or-remove-one: the trajectory
-    dropped, doubled, and each of the corner trajectories added. Raises `InvalidParameter` if there is no
-    such trajectory, or the relation is zero-out, which has no meaning for trajectories.
+    Replace-one: by another one's duplicate, by those at the corners of the state-action space, by one that
+    visits as many cells as it can, and by itself with one thing changed. Raises `InvalidParameter` if there
+    is no such trajectory, or the relation is zero-out, which has no meaning for trajectories.
     """
     if not -len(data) <= index < len(data):
         raise InvalidParameter(f"trajectory {index} of {len(data)}", where="trajectory_pairs")

@@ -8,7 +8,7 @@ COLT) with rare updates (Wang, Zhou and Gu 2021, NeurIPS).
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, get_args
+from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -81,46 +81,27 @@ class LinearModel:
         return policy
 
 
-class UpdateTimes(Protocol):
-    """When the policy is updated."""
-
-    def due(self, k: int, made: int, growth: Array, /) -> bool:
-        """Whether before user k, from 1, after `made` updates.
-
-        `growth` is log det of every step's matrix over that of the last update, [H].
-        """
+#: When the policy is updated: whether before user k, from 1, after so many updates, where log det of every
+#: step's matrix has grown so much since the last one, [H].
+UpdateTimes: TypeAlias = Callable[[int, int, Array], bool]
 
 
-@dataclass(frozen=True)
-class Doubling:
+def doubling(factor: float = 2.0, most: int | None = None) -> UpdateTimes:
     """Line 8: an update where a determinant has grown by a factor C, as long as there are updates left."""
 
-    factor: float = 2.0
-    most: int | None = None
+    def due(_k: int, made: int, growth: Array) -> bool:
+        return (most is None or made < most) and bool(growth.max() >= math.log(factor))
 
-    def due(self, k: int, made: int, growth: Array, /) -> bool:
-        """Whether an update is due, as in `UpdateTimes`."""
-        del k
-        return (self.most is None or made < self.most) and bool(growth.max() >= math.log(self.factor))
+    return due
 
 
-@dataclass(frozen=True)
-class FixedTimes:
+def fixed_times(users: int, most: int) -> UpdateTimes:
     """Updates after each of ``most`` + 1 batches of users but the last, whatever is seen."""
-
-    users: int
-    most: int
-
-    def __post_init__(self) -> None:
-        if public.public_size(self.most, "updates") >= public.public_size(self.users, "users"):
-            what = f"{self.most} updates for {self.users} users"
-            why = "an update follows a batch of users and serves another"
-            raise InvalidParameter(what, where="updates", why=why, remedy="give fewer updates than users")
-
-    def due(self, k: int, made: int, growth: Array, /) -> bool:
-        """Whether an update is due, as in `UpdateTimes`."""
-        del growth
-        return made < self.most and k == 1 + math.ceil((made + 1) * self.users / (self.most + 1))
+    if public.public_size(most, "updates") >= public.public_size(users, "users"):
+        what = f"{most} updates for {users} users"
+        why = "an update follows a batch of users and serves another"
+        raise InvalidParameter(what, where="updates", why=why, remedy="give fewer updates than users")
+    return lambda k, made, _: made < most and k == 1 + math.ceil((made + 1) * users / (most + 1))
 
 
 def learn(
@@ -158,7 +139,7 @@ def learn(
     made, ended = 0, False
     seen = []
     for k, user in enumerate(users, start=1):
-        if not ended and updates.due(k, made, volumes - reference):  # line 8
+        if not ended and updates(k, made, volumes - reference):  # line 8
             try:
                 policy = model.plan(grams, bonus, target)
             except BudgetExceeded:
@@ -194,7 +175,7 @@ def lsvi_ucb(
         return total
 
     public.require_positive(ridge, "ridge")
-    stated: dict[str, Any] = {"ridge": ridge, "bonus": bonus, "updates": updates or Doubling()}
+    stated: dict[str, Any] = {"ridge": ridge, "bonus": bonus, "updates": updates or doubling()}
     return learn(users, model, **stated, summed=summed, released=lambda _, target: target)
 
 

@@ -227,8 +227,8 @@ class PrivateLSVIUCB:
     def update_times(self) -> lsvi.UpdateTimes:
         """When the policy is updated."""
         if self.fixed_updates is not None:
-            return lsvi.FixedTimes(self.users, self.fixed_updates)
-        return lsvi.Doubling(self.constants.growth, self.noise.updates)
+            return lsvi.fixed_times(self.users, self.fixed_updates)
+        return lsvi.doubling(self.constants.growth, self.noise.updates)
 
     @property
     def claim(self) -> Claim:

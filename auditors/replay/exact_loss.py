@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 
 from dpaudit.auditors.replay.likelihood import gaussian_share, releases_of
-from dpaudit.auditors.replay.movement import off_by
+from dpaudit.auditors.replay.recording import off_by
 from dpaudit.auditors.statistics import gaussian_pair
 from dpaudit.auditors.statistics.gaussian_pair import LARGEST_EPSILON, epsilon_below
 from dpaudit.certificate.verdicts import CLAIM_TOLERANCE

@@ -1,7 +1,7 @@
-"""One run of an algorithm with all its questions, and how two runs differ."""
+"""One run of an algorithm with all its questions, how two runs differ, and how far queries moved."""
 
 import copy
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 
 from dpaudit.auditors.comparison.output_comparison import NotComparable, first_difference
-from dpaudit.auditors.replay.movement import movements, off_by
+from dpaudit.auditors.replay.likelihood import releases_of
 from dpaudit.certificate.verdicts import Finding
 from dpaudit.claims.relations import Neighbouring, TrustModel
 from dpaudit.curator.curator import Curator
 from dpaudit.curator.noise import Entry, NoiseSource, ReplayDiverged, ReplayedNoise, Transcript
 from dpaudit.curator.running import run
 from dpaudit.curator.views import UserViews
+from dpaudit.mechanisms import Answer, Array
 
 #: A measured sensitivity may exceed the declared one by this relative amount: distances are rounded.
 SENSITIVITY_TOLERANCE = 1e-9
@@ -206,3 +207,46 @@ def _parts(moved: Sequence[Entry], neighbouring: Neighbouring) -> list[Finding]:
 def _sensitivity(entry: Entry, detail: str, declared: float, measured: float) -> Finding:
     place = {"label": entry.release.label, "where": entry.where}
     return Finding(kind="sensitivity", detail=detail, declared=declared, measured=measured, **place)
+
+
+@dataclass(frozen=True)
+class Movement:
+    """One release's move: how far its query moved and how far it may, by which measure, in words.
+
+    `entry` is the last recorded entry of the release.
+    """
+
+    entry: Entry
+    measured: float
+    declared: float
+    measure: str
+
+
+def movements(recorded: Sequence[Entry], other: Sequence[Entry]) -> Iterator[Movement]:
+    """The move of every release that both runs made; all items of one stream make one move."""
+    made = recorded[: len(other)]
+    for group in releases_of(made):
+        one, two = ([side[at] for at in group] for side in (made, other))
+        last, release = one[-1], one[0].release
+        parts = zip(_repetitions(one, release.count), _repetitions(two, release.count), strict=True)
+        with np.errstate(over="ignore"):  # the distance of two finite queries may exceed every double
+            each = [release.mechanism.moves(*part) for part in parts]
+        # Of repetitions, the one that moved most.
+        for moves in zip(*each, strict=True):
+            yield Movement(last, *max(moves, key=lambda move: move.measured))
+
+
+def off_by(query: Array) -> Array:
+    """How far the exact values may be, entry by entry, of which a query holds the nearest doubles."""
+    return np.asarray(np.spacing(np.abs(query)) / 2)
+
+
+def _repetitions(entries: Sequence[Entry], count: int) -> list[Sequence[Answer]]:
+    """The entries, repetition by repetition: with `count` > 1, along the first axis of the only one."""
+    if count == 1:
+        return [entries]
+    entry = entries[0]
+    return [
+        [Answer(query=np.asarray(query), output=np.asarray(output))]
+        for query, output in zip(entry.query, entry.output, strict=True)
+    ]

@@ -1,6 +1,5 @@
 """What only the people behind a deployment can state: none of it is checked, all of it is shown."""
 
-import difflib
 import tomllib
 from pathlib import Path
 from typing import Annotated, Final, Literal, Self
@@ -9,7 +8,7 @@ from pydantic import Field, StringConstraints
 
 from dpaudit.certificate.conditions import Code, Condition
 from dpaudit.errors import InputError, UsageError
-from dpaudit.models import Model
+from dpaudit.models import Model, did_you_mean
 
 NOT_STATED: Final = "not stated"
 
@@ -73,9 +72,7 @@ class Statement(Model):
             raise UsageError(f"cannot be read: {error}", where=str(path), why=why) from None
         for name in record:
             if name not in cls.model_fields:
-                near = difflib.get_close_matches(name, cls.model_fields, n=1)
-                remedy = f"did you mean {near[0]!r}? " if near else ""
-                remedy += f"known fields: {', '.join(cls.model_fields)}"
+                remedy = f"{did_you_mean(name, cls.model_fields)}known fields: {', '.join(cls.model_fields)}"
                 raise UsageError(f"unknown field {name!r}", where=str(path), why=why, remedy=remedy)
         try:
             return cls(**record)

@@ -14,7 +14,7 @@ from dpaudit.accountants.accounting import account
 from dpaudit.accountants.filters.filters import GDPFilter, ZCDPFilter
 from dpaudit.algorithms.environments.linear_mdp import LinearMDP, one_hot_features, random_linear_mdp
 from dpaudit.algorithms.environments.tabular import TabularMDP, random_mdp
-from dpaudit.algorithms.online.lsvi import Doubling, FixedTimes, LinearModel, Seen, lsvi_ucb, views_regret
+from dpaudit.algorithms.online.lsvi import LinearModel, Seen, doubling, fixed_times, lsvi_ucb, views_regret
 from dpaudit.algorithms.online.online import OnlineUsers, User, constant_user, online_users
 from dpaudit.algorithms.online.private_lsvi_ucb import (
     LSVICalibration,
@@ -363,7 +363,7 @@ def test_without_noise_it_is_lsvi_ucb(values: Any) -> None:
         model,
         ridge=algorithm.ridge,
         bonus=algorithm.bonus,
-        updates=Doubling(2.0, algorithm.noise.updates),
+        updates=doubling(2.0, algorithm.noise.updates),
     )
     for one, other in zip(private.views, plain.views, strict=True):
         assert one.updates == other.updates
@@ -488,10 +488,10 @@ def test_lsvi_ucb_finds_the_best_of_all_policies(seed: int) -> None:
 
 def test_fixed_times_are_as_many_as_stated_and_evenly_apart() -> None:
     for users, most in ((10, 1), (10, 9), (1000, 16), (7, 3)):
-        times = FixedTimes(users, most)
+        times = fixed_times(users, most)
         due = []
         for k in range(1, users + 1):
-            if times.due(k, len(due), np.zeros(1)):
+            if times(k, len(due), np.zeros(1)):
                 due.append(k)
         assert len(due) == most
         assert due[0] > 1

@@ -19,7 +19,7 @@ from dpaudit.algorithms.environments.line_world import RewardFunction, greedy_re
 from dpaudit.algorithms.q_learning.dp_q_learning import DPQLearning
 from dpaudit.algorithms.q_learning.perturbed_q import PerturbedQLearning
 from dpaudit.algorithms.q_learning.q_learning import NodeValues
-from dpaudit.auditors.replay.movement import movements
+from dpaudit.auditors.replay.recording import movements
 from dpaudit.auditors.replay.replay import replay
 from dpaudit.auditors.sampling.trials import run_trials
 from dpaudit.auditors.statistics.samples import Samples
