@@ -20,6 +20,9 @@ MOST_LINES, MOST_FILES, MOST_ROOMS = 38_000, 14, 15
 NEW = {
     "a gate held to its merge base": "dpaudit/app/gate/base.py",
     "exact noise": "dpaudit/noise/",
+    "replaced units in Poisson samples": "accountants/privacy_loss/contour/replaced_gaussian.py",
+    "arguments of a wrong type refused": "dpaudit/claims/arguments.py",
+    "a start without scipy's optimisers": "accountants/closed_forms/search.py",
 }
 
 WALK = """
