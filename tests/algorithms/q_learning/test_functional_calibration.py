@@ -13,9 +13,8 @@ from scipy import stats
 from dpaudit.accountants.closed_forms.gaussian import gaussian_epsilon
 from dpaudit.algorithms.q_learning.functional_q import FunctionalCalibration, path_tail
 from dpaudit.claims.guarantees import ApproxDP
-from dpaudit.claims.sensitivity import RKHS
 from dpaudit.errors import InvalidParameter
-from dpaudit.mechanisms import ExponentialKernel, GaussianProcess, Path
+from dpaudit.noise.paths import FloatPath
 
 PAPER = FunctionalCalibration()
 #: Chance of a false alarm of each statistical test.
@@ -72,10 +71,10 @@ def test_bad_numbers_are_refused(options: dict[str, Any]) -> None:
 def test_the_tail_of_a_paths_maximum(sigma: float, excess: float) -> None:
     """With sigma^2 in the exponent the bound holds; as printed it is refuted where sigma is above 1."""
     beta, runs = 1e-3, 20_000
-    mechanism = GaussianProcess(sigma=sigma, kernel=ExponentialKernel(beta=beta), sensitivity=RKHS(1.0))
-    path, generator = Path(mechanism, (runs,)), np.random.default_rng(5)
+    generator = np.random.default_rng(5)
+    path, nothing = FloatPath(generator, sigma, beta, (runs,)), np.zeros(runs)
     points = generator.permutation(np.linspace(0.0, 1.0, 65))
-    highest = np.max([path.noise(float(point), generator) for point in points], axis=0)
+    highest = np.max([path.at(float(point), nothing) for point in points], axis=0)
     level = 8.68 * math.sqrt(beta) * sigma + excess
     passed = int((highest >= level).sum())
     bound = path_tail(level, sigma, beta)
