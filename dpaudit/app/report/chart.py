@@ -6,6 +6,7 @@ dashes. The style sheet of a page selects them by their values, and lightens the
 
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, TypeAlias
 
 from dpaudit.app.text.streams import all_printable
@@ -66,8 +67,20 @@ def chart_of(rows: Iterable[Mapping[str, Any]]) -> Any:
 
 def specification(chart: Any) -> dict[str, Any]:
     """An Altair chart as Vega-Lite, its data inside and in the one style."""
+    from altair.utils import schemapi
+
     # Half of a surrogate pair would kill vl-convert, and us with it.
-    return {**all_printable(chart.to_dict()), "config": _CONFIG}
+    return {**all_printable(chart.to_dict(validate=schemapi.DEBUG_MODE)), "config": _CONFIG}
+
+
+def unvalidated() -> AbstractContextManager[None]:
+    """Charts made inside are not held against Vega-Lite's schema, which takes half of a report's time.
+
+    For charts that tests hold against it.
+    """
+    from altair.utils import schemapi
+
+    return schemapi.debug_mode(False)
 
 
 def svg(picture: dict[str, Any], background: str | None = None) -> str:
