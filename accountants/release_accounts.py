@@ -6,6 +6,7 @@ which of them are kept to be shown is limited, and those that fail come first.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 import re
@@ -219,6 +220,9 @@ def _account(release: Release, proved: AnyGuarantee) -> ReleaseAccount:
 def _shown(judged: _Judged) -> ReleaseAccount:
     if isinstance(judged, ReleaseAccount):
         return judged
-    pure = judged.release.claim_kind == "pure-dp"
-    proved = PureDP(epsilon=judged.figure) if pure else ZCDP(rho=judged.figure)
-    return _account(judged.release.release(), proved)
+    return _account(judged.release.release(), _proved(judged.release.claim_kind == "pure-dp", judged.figure))
+
+
+@functools.lru_cache(maxsize=1024)
+def _proved(pure: bool, figure: float) -> AnyGuarantee:  # noqa: FBT001  (no caller but the one above)
+    return PureDP(epsilon=figure) if pure else ZCDP(rho=figure)

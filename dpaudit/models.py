@@ -28,6 +28,8 @@ def _countable(value: int) -> int:
 
 def _plain(value: object) -> object:
     """A numpy number as Python's own; anything else unchanged, for pydantic to refuse."""
+    if type(value) is float or type(value) is int:
+        return value
     if isinstance(value, numbers.Real):
         item = getattr(value, "item", None)
         return value if item is None else item()

@@ -4,6 +4,7 @@ A ledger of a million lines is held in them: a validated model costs some kiloby
 tuple of numbers a hundred bytes and none.
 """
 
+import functools
 from typing import Literal, NamedTuple
 
 from dpaudit.claims.guarantees import ZCDP, AnyGuarantee, PureDP, leading_figure
@@ -26,8 +27,9 @@ class PlainNoise(NamedTuple):
     sensitivity: float
     scale: float
 
+    @functools.lru_cache(maxsize=1024)  # noqa: B019  (keeps numbers alone)
     def mechanism(self) -> Gaussian | Laplace:
-        """The mechanism with these numbers."""
+        """The mechanism with these numbers; most lines of a ledger share theirs with others."""
         if self.kind == "gaussian":
             return Gaussian(sigma=self.scale, sensitivity=L2(self.sensitivity, self.basis))
         return Laplace(scale=self.scale, sensitivity=L1(self.sensitivity, self.basis))
