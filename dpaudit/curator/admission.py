@@ -4,6 +4,7 @@ import functools
 import inspect
 import itertools
 import os
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Protocol, TypedDict, Unpack
@@ -72,6 +73,9 @@ class Admission(NeverCopied):
         self._noise = noise if noise is not None else LiveNoise()
         self._budget = budget
         self._transcript = transcript
+        self._process = os.getpid()
+        #: Internal: held while what all releases, or all answers of one, share is changed.
+        self.lock = threading.RLock()
         #: Under local trust, whose releases these are.
         self._user: int | None = None
         #: Numbers the run's releases; the curators of all users share it.
@@ -103,12 +107,15 @@ class Admission(NeverCopied):
 
     def charge(self, release: Release) -> None:
         """Internal: charge the budget for a release, then write it; nothing is written where this raises."""
-        if self._budget is not None:
-            self._budget.spend(release)
-        self.ledger.append(release)
+        self._require_own_process(release)
+        with self.lock:
+            if self._budget is not None:
+                self._budget.spend(release)
+            self.ledger.append(release)
 
     def ask(self, question: Question) -> Array:
         """Internal: the answer to a question about an admitted release, kept for an auditor."""
+        self._require_own_process(question.release)
         # Copied: a view would hand out the array that it is a view of.
         output = self._noise.answer(question).copy()
         if self._transcript is not None:
@@ -125,6 +132,14 @@ class Admission(NeverCopied):
                 )
             )
         return output
+
+    def _require_own_process(self, release: Release) -> None:
+        """Raise `ScheduleBroken` in the child of a fork, which has a copy of the ledger and of all noise."""
+        if os.getpid() != self._process:
+            what = f"release {release.label!r} in another process than the run's"
+            why = "the run's own ledger and budget would not hold it"
+            remedy = "compute in other processes, and release in the one that began the run"
+            raise ScheduleBroken(what, where="curator", why=why, remedy=remedy)
 
 
 def new_release(

@@ -16,11 +16,12 @@ from dpaudit.errors import InvalidParameter, ScheduleBroken
 from dpaudit.ledger.releases import Release
 from dpaudit.mechanisms import Array, GaussianProcess, Tree, TreeAggregation
 from dpaudit.mechanisms.matrices import require_symmetric
+from dpaudit.noise.bits import NeverCopied
 from dpaudit.noise.paths import Path
 from dpaudit.noise.randomness import Randomness
 
 
-class Stream:
+class Stream(NeverCopied):
     """A stream of items of one shape and its noisy prefix sums; made by `Curator.stream`."""
 
     def __init__(
@@ -49,28 +50,29 @@ class Stream:
             raise InvalidParameter(what, where=where, remedy=remedy)
         if self._mechanism.norm == "frobenius":
             require_symmetric(query, where)
-        if self._tree.taken == self._mechanism.steps:
-            what = f"item {self._tree.taken + 1} of a stream of {self._mechanism.steps} steps"
-            why = "a longer tree has more levels, so an item would cost more than the ledger says"
-            remedy = "give the mechanism as many steps as the stream may take"
-            raise ScheduleBroken(what, where=where, why=why, remedy=remedy)
-        self._tree.push(query)
+        with self._admission.lock:
+            if self._tree.taken == self._mechanism.steps:
+                what = f"item {self._tree.taken + 1} of a stream of {self._mechanism.steps} steps"
+                why = "a longer tree has more levels, so an item would cost more than the ledger says"
+                remedy = "give the mechanism as many steps as the stream may take"
+                raise ScheduleBroken(what, where=where, why=why, remedy=remedy)
+            self._tree.push(query)
 
-        def draw(randomness: Randomness) -> Array:
-            return self._tree.noisy(randomness)
+            def draw(randomness: Randomness) -> Array:
+                return self._tree.noisy(randomness)
 
-        question = Question(
-            self._release,
-            self._number,
-            query,
-            self._tree.exact(),
-            draw,
-            at=np.array(float(self._tree.taken)),
-        )
-        return self._admission.ask(question)
+            question = Question(
+                self._release,
+                self._number,
+                query,
+                self._tree.exact(),
+                draw,
+                at=np.array(float(self._tree.taken)),
+            )
+            return self._admission.ask(question)
 
 
-class NoisyFunction:
+class NoisyFunction(NeverCopied):
     """A function with a Gaussian-process path added, drawn where it is called; made by `Curator.function`.
 
     The private function `mean` of one point must not change while this object lives. Every component of its
@@ -104,9 +106,10 @@ class NoisyFunction:
         """
         asked = as_query(points, self._release.label)
         flat = [float(point) for point in asked.ravel().tolist()]
-        new = list(dict.fromkeys(point for point in flat if point not in self._answers))
-        if new:
-            self._answers.update(zip(new, self._draw(new), strict=True))
+        with self._admission.lock:
+            new = list(dict.fromkeys(point for point in flat if point not in self._answers))
+            if new:
+                self._answers.update(zip(new, self._draw(new), strict=True))
         values = [self._answers[point] for point in flat]
         return np.array(values, dtype=np.float64).reshape(asked.shape + self._shape)
 

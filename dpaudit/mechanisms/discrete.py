@@ -16,6 +16,7 @@ from dpaudit.mechanisms import dominating
 from dpaudit.mechanisms.additive import LaplaceNoise
 from dpaudit.mechanisms.base import Array, FixedNoise, ValueMechanism, residual
 from dpaudit.models import Positive
+from dpaudit.noise.contributions import holding_whole
 from dpaudit.noise.grid import OnGrid
 from dpaudit.noise.randomness import Randomness
 
@@ -52,9 +53,12 @@ class DiscreteGaussian(FixedNoise, IntegerNoise):
     sigma: Positive
 
     def dominating_pair(self) -> dominating.DiscreteGaussian:
-        """Between vectors of integers the squared distance is an integer too."""
-        squared = math.floor(Fraction(self.sensitivity.value) ** 2)
-        return dominating.DiscreteGaussian(Fraction(self.sigma), squared, self.ratio(self.sigma) ** 2 / 2)
+        """Between vectors of integers the squared distance is an integer too.
+
+        A sensitivity of `math.sqrt(3)`, a double just below the root, is taken to mean it.
+        """
+        sigma, squared = Fraction(self.sigma), Fraction(holding_whole(self.sensitivity.value)) ** 2
+        return dominating.DiscreteGaussian(sigma, math.floor(squared), squared / (2 * sigma**2))
 
     def sample(self, value: Array | OnGrid, randomness: Randomness) -> Array:
         """`value`, integers of any shape, plus integer noise of the same shape."""

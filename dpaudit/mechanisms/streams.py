@@ -22,7 +22,7 @@ from dpaudit.mechanisms.base import (
 from dpaudit.mechanisms.matrices import symmetric_log_density
 from dpaudit.models import Count
 from dpaudit.noise.grid import OnGrid
-from dpaudit.noise.randomness import Randomness
+from dpaudit.noise.randomness import OF_NOISE, Randomness
 
 
 class TreeAggregation(GaussianNoise):
@@ -106,6 +106,7 @@ class Tree:
         self._totals: list[Array | OnGrid] = []
         self._noisy: list[Array] = []
         self._item = np.zeros(shape)
+        self._answered = 0
         self.taken = 0
 
     def push(self, item: Array) -> None:
@@ -133,11 +134,19 @@ class Tree:
         """The sum of the items so far, with noise: drawn for the node just closed, kept for the others.
 
         To be called once after each `push`. It is a sum of noisy nodes, and so a function of them alone.
+
+        Raises:
+            InvalidParameter: the item is too large for the noise, or noise for an earlier one was refused.
         """
+        if self._answered != self.taken - 1:
+            why = "a later sum needs a node that was never drawn"
+            what, remedy = f"item {self.taken} after one without an answer", "start another stream"
+            raise InvalidParameter(what, where=OF_NOISE, why=why, remedy=remedy)
         level = self._closed_level()
         total = randomness.total(self._item, *self._totals[:level])
         self._totals[level : level + 1] = [total]
         self._noisy[level : level + 1] = [self._mechanism.sample_node(total, randomness)]
+        self._answered += 1
         return sum((self._noisy[level] for level in self._levels()), np.zeros(self._shape))
 
     def _closed_level(self) -> int:

@@ -25,7 +25,16 @@ import scipy
 from numpy.typing import NDArray
 
 from dpaudit.noise.bits import Bits
-from dpaudit.noise.grid import Array, OnGrid, grid, nearest_double, split
+from dpaudit.noise.grid import (
+    Array,
+    OnGrid,
+    digits_of,
+    fits_grid,
+    grid,
+    nearest_double,
+    require_in_reach,
+    split,
+)
 from dpaudit.noise.reals import WORD, Ball, Uniform, exact, flint, floor
 
 #: The assumed relative error of a quantile, and a little more for the products and sums made from it.
@@ -168,7 +177,7 @@ def symmetric(bits: Bits, value: Array | OnGrid, sigma: float, where: str) -> On
 
     An entry off the diagonal has variance sigma^2/2; it is rounded to the same grid. As `gaussian`.
     """
-    at = _Position.of(value, grid(sigma, where), where)
+    at = Position.of(value, grid(sigma, where), where)
     rows, columns = np.triu_indices(at.whole.shape[-1])
     scale = Scale.of(sigma, at.exponent)
     places = np.arange(at.whole.size).reshape(at.whole.shape)
@@ -183,13 +192,13 @@ def symmetric(bits: Bits, value: Array | OnGrid, sigma: float, where: str) -> On
 
 
 def _rounded(bits: Bits, law: Law, value: Array | OnGrid, scale: float, where: str) -> OnGrid:
-    at = _Position.of(value, grid(scale, where), where)
+    at = Position.of(value, grid(scale, where), where)
     moved = at.moved(bits, law, Scale.of(scale, at.exponent))
     return OnGrid(at.whole + moved.reshape(at.whole.shape), at.exponent)
 
 
 @dataclass(frozen=True)
-class _Position:
+class Position:
     """Values as (whole + rest) 2^exponent, entry by entry.
 
     `rest` is known to 2^-53; `digits`, where it is not None, holds it exactly, in steps of 2^-`below`.
@@ -202,8 +211,12 @@ class _Position:
     below: int = 0
 
     @classmethod
-    def of(cls, value: Array | OnGrid, exponent: int, where: str) -> _Position:
+    def of(cls, value: Array | OnGrid, exponent: int, where: str) -> Position:
         """Split values; raises `InvalidParameter` where one is too large for the grid."""
+        if exponent > 0 and not isinstance(value, OnGrid):
+            require_in_reach(value, exponent, where)
+            # A number far below a coarse grid is released like any other: an error would reveal it.
+            value = value if fits_grid(value, exponent) else digits_of(value)
         below = 0 if not isinstance(value, OnGrid) else exponent - value.exponent
         if not isinstance(value, OnGrid) or below <= _DIGITS_IN_REST:
             return cls(*split(value, exponent, where), exponent)
@@ -220,12 +233,15 @@ class _Position:
         flat = self.rest.ravel() if entries is None else self.rest.ravel()[entries]
 
         def exactly(i: int) -> Ball:
-            if self.digits is None:
-                return exact(float(flat[i])) + exact(0.5)
-            place = i if entries is None else int(entries[i])
-            return exact(Fraction(int(self.digits.ravel()[place]), 1 << self.below)) + exact(0.5)
+            return self.offset(i if entries is None else int(entries[i]))
 
         return floors(bits, law, scale, 0.5 + flat, exactly)
+
+    def offset(self, place: int) -> Ball:
+        """rest + 1/2 at a flat position."""
+        if self.digits is None:
+            return exact(float(self.rest.ravel()[place])) + exact(0.5)
+        return exact(Fraction(int(self.digits.ravel()[place]), 1 << self.below)) + exact(0.5)
 
 
 def nearest_doubles(bits: Bits, value: Array, scale: float) -> Array:

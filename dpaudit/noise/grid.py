@@ -85,6 +85,21 @@ def nearest_double(m: int, exponent: int) -> float:
         return math.copysign(math.inf, m)
 
 
+def digits_of(value: Array) -> OnGrid:
+    """Doubles as integers on the grid of their last digit."""
+    mantissas, exponents = np.frexp(value)
+    least = int(exponents.min(initial=1024)) - 53
+    digits = [
+        m << (x - 53 - least)
+        for m, x in zip(
+            (mantissas * 2.0**53).astype(np.int64).ravel().tolist(), exponents.ravel().tolist(), strict=True
+        )
+    ]
+    integers = np.empty(len(digits), dtype=object)
+    integers[:] = digits
+    return OnGrid(integers.reshape(value.shape), least)
+
+
 def split(value: Array | OnGrid, exponent: int, where: str = "split") -> tuple[NDArray[np.int64], Array]:
     """Write every entry as (whole + rest) 2^`exponent`, exactly: an integer and a double in [-1/2, 1/2].
 
@@ -110,7 +125,7 @@ def split(value: Array | OnGrid, exponent: int, where: str = "split") -> tuple[N
     else:
         require_in_reach(value, exponent, where)
         scaled = value * 2.0**-exponent
-        kept = exponent <= 0 or bool((scaled * 2.0**exponent == value).all())
+        kept = exponent <= 0 or fits_grid(value, exponent)
         # Exact: the rest is a multiple of the last place of `scaled`, and no larger than 1/2.
         whole = np.rint(scaled)
         rest = scaled - whole
@@ -119,6 +134,11 @@ def split(value: Array | OnGrid, exponent: int, where: str = "split") -> tuple[N
         remedy = "round the values first, to a public number of digits"
         raise InvalidParameter(what, where=where, why="it could not be added exactly", remedy=remedy)
     return whole.astype(np.int64), rest
+
+
+def fits_grid(value: Array, exponent: int) -> bool:
+    """Whether doubles divided by 2^`exponent`, which is above 0, are doubles: none loses its last digits."""
+    return bool((value * 2.0**-exponent * 2.0**exponent == value).all())
 
 
 def require_in_reach(value: Array, exponent: int, where: str) -> None:

@@ -14,8 +14,8 @@ import numpy as np
 from sortedcontainers import SortedDict
 
 from dpaudit.noise.bits import Bits
-from dpaudit.noise.continuous import NORMAL
-from dpaudit.noise.grid import Array, OnGrid, grid, split
+from dpaudit.noise.continuous import NORMAL, Position
+from dpaudit.noise.grid import Array, OnGrid, grid
 from dpaudit.noise.reals import GUARD, WORD, Ball, Uniform, exact, flint, floor
 
 _Value = TypeVar("_Value")
@@ -114,7 +114,7 @@ class ExactPath(Path[int]):
 
     def at(self, point: float, value: Array) -> Array:
         """As `Path.at`."""
-        whole, rest = split(value, self._grid, self._where)
+        placed = Position.of(value, self._grid, self._where)
         if point not in self._drawn:
             left, right = self._neighbours(point)
             self._drawn[point] = len(self._points)
@@ -124,21 +124,21 @@ class ExactPath(Path[int]):
             ]
             self._points.append((point, left, right, uniforms))
         while True:
-            moved = [self._rounded(rest, place, self._drawn[point]) for place in range(rest.size)]
+            moved = [self._rounded(placed, place, self._drawn[point]) for place in range(value.size)]
             if None not in moved:
                 break
             self._digits *= 2
             self._values.clear()
-        noisy = whole + np.array(moved, dtype=np.int64).reshape(whole.shape)
+        noisy = placed.whole + np.array(moved, dtype=np.int64).reshape(value.shape)
         return OnGrid(noisy, self._grid).to_doubles()
 
-    def _rounded(self, rest: Array, place: int, number: int) -> int | None:
+    def _rounded(self, placed: Position, place: int, number: int) -> int | None:
         with flint().ctx.workprec(self._digits + GUARD):
             for known in range(len(self._values), number + 1):
                 self._values.append(self._draw(*self._points[known]))
             steps = exact(float(np.ldexp(self._sigma, -self._grid)))
             noise = steps * self._values[number][place]
-            return floor(exact(float(rest.ravel()[place])) + exact(0.5) + noise)
+            return floor(placed.offset(place) + noise)
 
     def _draw(
         self, point: float, left: float | None, right: float | None, uniforms: list[tuple[int, Uniform]]

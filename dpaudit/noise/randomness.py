@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from dpaudit.noise import choice, continuous, discrete, rational
 from dpaudit.noise.bits import Bits, NeverCopied, OperatingSystemBits, SeededBits
-from dpaudit.noise.grid import Array, OnGrid, to_doubles
+from dpaudit.noise.grid import Array, OnGrid, digits_of, to_doubles
 from dpaudit.noise.paths import ExactPath, FloatPath, Path
 
 #: What a ledger may name as having drawn its noise.
@@ -228,25 +228,10 @@ class SeededRandomness(Randomness):
 
 def exact_sum(values: Sequence[Array | OnGrid]) -> OnGrid:
     """The sum of values of one shape: Python integers on the coarsest grid that holds all of them."""
-    parts = [value if isinstance(value, OnGrid) else _digits(value) for value in values]
+    parts = [value if isinstance(value, OnGrid) else digits_of(value) for value in values]
     finest = min(part.exponent for part in parts)
     total = sum(part.integers.astype(object) << (part.exponent - finest) for part in parts)
     return OnGrid(np.asarray(total, dtype=object), finest)
-
-
-def _digits(value: Array) -> OnGrid:
-    """Doubles as integers on the grid of their last digit."""
-    mantissas, exponents = np.frexp(value)
-    least = int(exponents.min(initial=1024)) - 53
-    digits = [
-        m << (x - 53 - least)
-        for m, x in zip(
-            (mantissas * 2.0**53).astype(np.int64).ravel().tolist(), exponents.ravel().tolist(), strict=True
-        )
-    ]
-    integers = np.empty(len(digits), dtype=object)
-    integers[:] = digits
-    return OnGrid(integers.reshape(value.shape), least)
 
 
 def _drawn(count: int, draw: Callable[[], int]) -> NDArray[np.object_]:
@@ -259,7 +244,7 @@ def _added(value: Array | OnGrid, draw: Callable[[int], NDArray[Any]]) -> Array:
     """Integers plus integer noise, as integers; rounding the sum to doubles is post-processing."""
     if not isinstance(value, OnGrid):
         small = bool((np.abs(value) < 2.0**62).all())
-        value = OnGrid(value.astype(np.int64), 0) if small else _digits(value)
+        value = OnGrid(value.astype(np.int64), 0) if small else digits_of(value)
     noise = draw(value.integers.size).reshape(value.integers.shape)
     if noise.dtype != object and value.exponent == 0:
         return OnGrid(value.integers + noise, 0).to_doubles()

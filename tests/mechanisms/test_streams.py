@@ -9,7 +9,7 @@ from scipy import stats
 from dpaudit.claims.sensitivity import L2, Frobenius
 from dpaudit.errors import InvalidParameter
 from dpaudit.mechanisms import Array, Tree, TreeAggregation
-from dpaudit.noise.randomness import SeededRandomness
+from dpaudit.noise.randomness import Randomness, SeededRandomness
 
 ALARM = 1e-6
 
@@ -68,6 +68,20 @@ def test_an_item_sits_in_at_most_levels_nodes(steps: int) -> None:
 def test_levels_are_exact_where_floating_logarithms_are_not() -> None:
     assert TreeAggregation(sigma=1.0, steps=2**60 - 1, sensitivity=L2(1)).levels == 60
     assert TreeAggregation(sigma=1.0, steps=2**60, sensitivity=L2(1)).levels == 61
+
+
+def test_after_an_item_without_an_answer_there_is_no_wrong_sum() -> None:
+    """The sixth item's node would be the second's, in the sum of seven: 1 + 2 + 4 where 7 items are 7."""
+    tree, exact = Tree(TreeAggregation(sigma=1e-3, sensitivity=L2(1.0), steps=8), ()), Randomness.live()
+    for item in (1.0, 1.0, 1.0, 1.0, 1.0):
+        tree.push(np.array(item))
+        assert tree.noisy(exact) == pytest.approx(tree.taken, abs=0.1)
+    tree.push(np.array(1e300))
+    with pytest.raises(InvalidParameter, match="or more under noise"):
+        tree.noisy(exact)
+    tree.push(np.array(1.0))
+    with pytest.raises(InvalidParameter, match="item 7 after one without an answer"):
+        tree.noisy(exact)
 
 
 def test_memory_grows_with_the_logarithm() -> None:

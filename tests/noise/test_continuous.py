@@ -245,6 +245,14 @@ def test_values_on_another_grid_are_added_exactly() -> None:
                 assert u[0] <= normal_below(ends[1])
 
 
+@pytest.mark.parametrize("draw", DRAW.values())
+def test_a_value_far_below_a_coarse_grid_is_no_error(draw: Callable[..., OnGrid]) -> None:
+    """An error would tell it from 0, which it moves to another cell in 2^-1000 of all draws."""
+    for value, scale in ((5e-324, 2.0**34), (-1e-310, 1e11), (1e-290, 1e30), (1e-300, 1e300)):
+        near, zero = (draw(Scripted(list(WORDS)), np.array([v]), scale, "x") for v in (value, 0.0))
+        assert near.integers == zero.integers
+
+
 def test_a_private_scale_is_rounded_to_the_nearest_double() -> None:
     bits = Scripted([], seed=6)
     found = continuous.nearest_doubles(bits, np.array([0.1, -1e5, 1e-300]), 0.7)

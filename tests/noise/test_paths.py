@@ -53,6 +53,15 @@ def test_a_repeated_point_has_the_same_noise_on_any_mean() -> None:
     assert np.array_equal(path.at(0.25, np.ones(2)), first + 1.0)
 
 
+def test_a_value_far_below_a_coarse_grid_is_no_error() -> None:
+    for value in (5e-324, -1e-310):
+        found = [
+            ExactPath(SeededBits(np.random.default_rng(4)), 1e30, 1.0, (1,)).at(0.5, np.array([mean]))
+            for mean in (value, 0.0)
+        ]
+        assert found[0] == found[1]
+
+
 def test_components_have_the_covariance_of_the_kernel() -> None:
     """5 standard errors of a mean of products are 0.12 at most: about 1e-6 an entry."""
     path = ExactPath(SeededBits(np.random.default_rng(3)), 2.0, 1.0, (4000,))

@@ -69,7 +69,10 @@ def test_twenty_runs_of_sigma_2() -> None:
 
 
 @pytest.mark.parametrize("sigma", [0.6, 2.0])
-@pytest.mark.parametrize(("sensitivity", "moves"), [(1.0, 1), (1.4, 1), (1.415, 2), (1.99, 3)])
+@pytest.mark.parametrize(
+    ("sensitivity", "moves"),
+    [(1.0, 1), (1.4, 1), (1.415, 2), (math.sqrt(2), 2), (math.sqrt(3), 3), (1.99, 3)],
+)
 def test_so_many_integers_as_the_squared_distance_move_by_one(
     sigma: float, sensitivity: float, moves: int
 ) -> None:
