@@ -177,7 +177,7 @@ def flow_difference(recorded: Recording, other: Recording) -> str | None:
         return f"one side raises {' and the other '.join(raised)}"
     made, expected = len(other.entries), len(recorded.entries)
     if made != expected:
-        return f"{made} releases where {expected} were recorded"
+        return f"the number of releases is {made}, where {expected} were recorded"
     return None
 
 
