@@ -94,7 +94,7 @@ class Runs:
             # The other side's query has a last place up to twice as large.
             least = move.measured - 3 * float(off_by(move.entry.query).sum()) - rounding * size
             if not least <= move.declared * (1 + SENSITIVITY_TOLERANCE):
-                far = f"by {move.measured:.6g} {move.measure}, declared are {move.declared:.6g}"
+                far = f"by {move.measured:.6g} {move.measure}; the ledger declares {move.declared:.6g}"
                 findings.append(
                     _sensitivity(move.entry, f"the query moves {far}", move.declared, move.measured)
                 )
@@ -178,7 +178,7 @@ def flow_difference(recorded: Recording, other: Recording) -> str | None:
         return f"one side raises {' and the other '.join(raised)}"
     made, expected = len(other.entries), len(recorded.entries)
     if made != expected:
-        return f"{made} releases where {expected} were recorded"
+        return f"the number of releases is {made}, where {expected} were recorded"
     return None
 
 

@@ -35,6 +35,9 @@ from dpaudit.errors import InvalidParameter
 #: queries that are computed from such outputs are rounded as coarsely.
 ROUNDING = 2.0**-48
 
+#: A billion replays of the shortest algorithm take days.
+MOST_REPLAYS = 10**9
+
 LIMITS = (
     Condition(code=Code.REPLAYED_OUTPUTS),
     Condition(code=Code.ALL_RELEASES),
@@ -82,11 +85,12 @@ def replay(
     Raises:
         Exception: whatever the algorithm raises on both data sets of a pair, after the same releases;
             raised on one of them alone it is a ``control-flow`` finding.
-        InvalidParameter: `replays` below 1, or `delta` or `confidence` out of range.
+        InvalidParameter: `replays` below 1 or above 10^9, or `delta` or `confidence` out of range.
     """
-    if replays < 1 or not 0.0 < confidence < 1.0 or not (delta is None or 0.0 <= delta < 1.0):
+    known = 1 <= replays <= MOST_REPLAYS and 0.0 < confidence < 1.0 and (delta is None or 0.0 <= delta < 1.0)
+    if not known:
         what = f"{replays} replays, confidence {confidence}, delta {delta}"
-        remedy = "at least 1 replay, a confidence in (0, 1), a delta in [0, 1)"
+        remedy = f"give 1 to {MOST_REPLAYS} replays, a confidence in (0, 1), a delta in [0, 1)"
         raise InvalidParameter(what, where="replay", remedy=remedy)
     options = {"claim": claim, **(run_options or {})}
     claim = claim if claim is not None else getattr(algorithm, "claim", None)
@@ -160,7 +164,7 @@ class _Audited:
     def direction(self, pair: Pair, seed: np.random.SeedSequence) -> None:
         """Audit one pair in one direction."""
         runs = replace(self.runs, unit=pair.unit)
-        pilot_seed, extreme_seed, *seeds = seed.spawn(2 + self.replays)
+        pilot_seed, extreme_seed = seed.spawn(2)
         pilot = self._watched(runs, pair.data, pilot_seed)
         before = len(self.findings)
         try:
@@ -175,7 +179,7 @@ class _Audited:
                 for noise in extremes(extreme_seed, pilot.entries, other.entries):
                     with np.errstate(all="ignore"):  # overflow is expected there
                         self._record_and_compare(runs, pair, noise, noise.circumstance, ROUNDING)
-            self._losses(runs, pilot, other, pair, seeds)
+            self._losses(runs, pilot, other, pair, seed)
         except likelihood.NoDensity as error:
             self.reasons.append(f"the exact loss is not known: {error}")
 
@@ -239,17 +243,17 @@ class _Audited:
         pilot: Recording,
         other: Recording,
         pair: Pair,
-        seeds: Sequence[np.random.SeedSequence],
+        seed: np.random.SeedSequence,
     ) -> None:
         """The losses of recordings shifted to where the loss is large, each replayed on the neighbour."""
         differences = exact_loss.query_differences(pilot.entries, other.entries)
         shares = likelihood.gaussian_share(pilot.entries, differences)
         mu = float(np.sqrt(sum(share for share, _ in shares)))
         tilts = Tilts.toward(mu, self.target_delta)
-        losses, log_weights = np.zeros(len(seeds)), np.zeros(len(seeds))
+        losses, log_weights = np.zeros(self.replays), np.zeros(self.replays)
         same = True
-        for i, seed in enumerate(seeds):
-            noise_seed, choice = seed.spawn(2)
+        for i in range(self.replays):
+            noise_seed, choice = seed.spawn(1)[0].spawn(2)
             multiple = np.random.default_rng(choice).choice(tilts.multiples, p=tilts.shares)
             noise = TiltedNoise(noise_seed, differences, pilot.entries, float(multiple))
             recorded, replayed = self._record_and_compare(runs, pair, noise)

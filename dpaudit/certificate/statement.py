@@ -69,7 +69,9 @@ class Statement(Model):
         try:
             record = tomllib.loads(Path(path).read_text(encoding="utf-8"))
         except (OSError, ValueError, RecursionError) as error:
-            raise UsageError(f"cannot be read: {error}", where=str(path), why=why) from None
+            reason = getattr(error, "strerror", None) or str(error)
+            remedy = "give a TOML file with the fields that docs/certificate.md lists"
+            raise UsageError(f"cannot be read: {reason}", where=str(path), why=why, remedy=remedy) from None
         for name in record:
             if name not in cls.model_fields:
                 remedy = f"{did_you_mean(name, cls.model_fields)}known fields: {', '.join(cls.model_fields)}"

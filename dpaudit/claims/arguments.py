@@ -18,13 +18,18 @@ _Returned = TypeVar("_Returned")
 _WHOLE: Final = ("trials", "replays", "guesses", "seed", "users", "count", "chunk", "workers")
 #: What parameters of these names must be, in every function.
 _KINDS: Final[dict[str, Any]] = {
-    "algorithm": Callable,
+    **dict.fromkeys(("algorithm", "auditor"), Callable),
     "claim": Claim,
     "path": str | Path,
     **dict.fromkeys(("confidence", "delta", "time_limit"), numbers.Real),
     **dict.fromkeys((*_WHOLE, "most_rows", "group_size"), numbers.Integral),
 }
-_WORDS: Final = {Collection: "a list", numbers.Real: "a number", numbers.Integral: "a whole number >= 0"}
+_WORDS: Final = {
+    Callable: "a function",
+    Collection: "a list",
+    numbers.Real: "a number",
+    numbers.Integral: "a whole number >= 0",
+}
 
 
 def checked(

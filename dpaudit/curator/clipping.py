@@ -1,8 +1,11 @@
 """What bounding every unit's contribution makes of a mechanism's sensitivity."""
 
+import numbers
+
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dpaudit.claims.arguments import require_kind
 from dpaudit.claims.relations import Neighbouring
 from dpaudit.claims.sensitivity import Norm
 from dpaudit.errors import InvalidParameter, SensitivityTooSmall
@@ -24,10 +27,12 @@ def bounded(
     if not isinstance(mechanism, Calibrated | PoissonSampled):
         why = "it is not calibrated to a sensitivity, so clipping contributions bounds nothing"
         remedy = "use a mechanism that carries a sensitivity"
-        raise InvalidParameter(f"a {mechanism.kind} mechanism for a sum", where=where, why=why, remedy=remedy)
+        what = f"a {getattr(mechanism, 'kind', type(mechanism).__name__)} mechanism for a sum"
+        raise InvalidParameter(what, where=where, why=why, remedy=remedy)
     declared = mechanism.sensitivity
+    require_kind(bound, numbers.Real, f"{where}, bound=")
     if not np.isfinite(bound) or bound <= 0:
-        raise InvalidParameter(f"contribution bound {bound}", where=where)
+        raise InvalidParameter(f"contribution bound {bound}", where=where, remedy="give a number above 0")
     implied = neighbouring.sum_sensitivity(bound, declared.norm, acute=acute)
     if declared.value < implied * (1 - 1e-12):
         raise SensitivityTooSmall(

@@ -152,7 +152,7 @@ class Curator(Admission):
             SensitivityTooSmall: the declared sensitivity is below what the bound implies.
             InvalidParameter: the bound is not positive.
         """
-        bound = holding_whole(bound) if mechanism.integer_noise else bound
+        bound = holding_whole(bound) if getattr(mechanism, "integer_noise", False) else bound
         clipped, norm = self._bounded(mechanism, bound, acute=nonnegative, label=label)
         exponent = grid_of_bound(bound, _grid(mechanism), f"release {label!r}")
         rows = clip_rows(

@@ -151,7 +151,7 @@ def require_in_reach(value: Array, exponent: int, where: str) -> None:
 def _too_large(exponent: int, where: str) -> InvalidParameter:
     what = f"a value of 2^{LOG2_MOST_STEPS + exponent} or more under noise on the grid 2^{exponent}"
     why = "the noisy value has more digits than can be released"
-    remedy = "release smaller values, or more noise: the grid is 2^-32 to 2^-33 of its scale"
+    remedy = "clip the data, or add more noise: values must stay below about 2^30 times the noise's scale"
     return InvalidParameter(what, where=where, why=why, remedy=remedy)
 
 

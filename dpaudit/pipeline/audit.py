@@ -13,7 +13,7 @@ from dpaudit.claims.arguments import checked, require_kind
 from dpaudit.claims.claims import Claim
 from dpaudit.claims.pairs import Pair
 from dpaudit.curator.curator import Filter
-from dpaudit.curator.running import terms
+from dpaudit.curator.running import name_of, terms
 from dpaudit.errors import UsageError
 
 if TYPE_CHECKING:
@@ -158,9 +158,13 @@ def pairs_for(algorithm: object, pairs: object) -> Sequence[Pair]:
         return [Pair(*pairs)]
     found = list(pairs) if isinstance(pairs, Iterable) else []
     if not found or not all(isinstance(pair, Pair) for pair in found):
-        what = "no pairs of neighbouring data" if not found else f"pairs of type {type(found[0]).__name__}"
+        odd = next((one for one in found if not isinstance(one, Pair)), pairs)
+        none = pairs is None or (isinstance(pairs, Iterable) and not found)
+        what = "no pairs of neighbouring data" if none else f"{type(odd).__name__} in place of pairs"
         why = "an audit compares two data sets that differ in one unit of privacy"
         remedy = "give a Pair, the tuple (data, neighbour), or several pairs"
+        if callable(pairs):
+            remedy = f"did you mean {name_of(pairs)}()? {remedy}"
         raise UsageError(what, where="pairs", why=why, remedy=remedy)
     return found
 

@@ -13,7 +13,7 @@ import pytest
 import dpaudit
 from dpaudit import L2, ZCDP, ApproxDP, Claim, Gaussian, Pair
 from dpaudit.auditors.sampling.one_run import Canaries
-from dpaudit.errors import InputError, InvalidParameter
+from dpaudit.errors import InputError, InvalidParameter, UsageError
 
 CLAIM = Claim(ZCDP(rho=0.5))
 PAIR = Pair(np.zeros(1), np.ones(1))
@@ -67,7 +67,12 @@ REFUSED: dict[str, list[Any]] = {
     "canaries": ODD,
     "algorithm": [5, "x", 0.5, {}, object(), True],
     "path": [5, 0.5, {}, object()],
+    "auditor": [5, "replay", object()],
 }
+
+
+def make_pair() -> Pair:
+    return PAIR
 
 
 def cases() -> list[tuple[str, str, Any]]:
@@ -100,11 +105,19 @@ def test_an_algorithms_own_claim_is_checked_too(name: str, claim: Any) -> None:
         function(with_claim(claim), data, **given)
 
 
+@pytest.mark.parametrize("replays", [0, 10**10, 10**400])
+def test_so_few_or_many_replays_are_refused_at_once(replays: int) -> None:
+    with pytest.raises(InvalidParameter, match="1 to 1000000000 replays"):
+        dpaudit.audit(algorithm, PAIR, claim=CLAIM, trials=replays)
+
+
 def test_what_was_probably_meant_is_named() -> None:
     with pytest.raises(InvalidParameter, match=r"did you mean Claim\(ZCDP\(rho=0.5\)\)\?"):
         dpaudit.audit(algorithm, PAIR, claim=ZCDP(rho=0.5))  # type: ignore[arg-type]
     with pytest.raises(InvalidParameter, match=r"did you mean 100\?"):
         dpaudit.audit(algorithm, PAIR, claim=CLAIM, trials="100")  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match=r"function in place of pairs[^?]*did you mean make_pair\(\)\?"):
+        dpaudit.audit(algorithm, make_pair, claim=CLAIM)
     with pytest.raises(InvalidParameter, match="did you mean the claim's guarantee"):
         dpaudit.convert(CLAIM)  # type: ignore[arg-type]
     with pytest.raises(InvalidParameter, match=r"did you mean <Neighbouring.REPLACE_ONE"):

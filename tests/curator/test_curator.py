@@ -170,8 +170,8 @@ def test_the_smallest_bounds_imply_no_zero_sensitivity() -> None:
             held.release_sum(np.ones((1, 1)), bound=bound, mechanism=noise, label="x", nonnegative=True)
 
 
-@pytest.mark.parametrize("bound", [0.0, -1.0, np.nan, np.inf, 1e308])
-def test_a_bound_is_positive_and_finite(bound: float) -> None:
+@pytest.mark.parametrize("bound", [0.0, -1.0, np.nan, np.inf, 1e308, "1", None])
+def test_a_bound_is_positive_and_finite(bound: Any) -> None:
     with pytest.raises((InvalidParameter, SensitivityTooSmall)):
         curator().release_sum(np.ones((1, 1)), bound=bound, mechanism=NOISE, label="x")
 

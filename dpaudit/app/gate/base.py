@@ -247,14 +247,16 @@ def _baseline_at(folder: Path, commit: str, path: str, scratch: Path) -> Path | 
 
 def _merge_base(folder: Path, reference: str) -> str:
     """The commit from which the working tree and `reference` went apart."""
+    why = "the rules of a change are those of its merge base"
     remedy = "fetch it with its history: `git fetch --unshallow`, or fetch-depth: 0 in actions/checkout"
     commit = _git(folder, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{reference}^{{commit}}")
     if commit is None:
         what = f"no commit is called {reference!r} in the repository of {folder}"
-        raise UsageError(what, where="--base", remedy=remedy)
+        raise UsageError(what, where="--base", why=why, remedy=remedy)
     found = _git(folder, "merge-base", commit.decode().strip(), "HEAD")
     if found is None:
-        raise UsageError(f"{reference!r} and HEAD have no common commit", where="--base", remedy=remedy)
+        what = f"{reference!r} and HEAD have no common commit"
+        raise UsageError(what, where="--base", why=why, remedy=remedy)
     return found.decode().strip()
 
 

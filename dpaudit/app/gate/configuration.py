@@ -200,7 +200,9 @@ def _toml_line(message: str, text: str) -> int:
 
 
 def _error(path: Path, line: int, key: _Key, what: str, remedy: str) -> ConfigurationError:
-    error = ConfigurationError(what, where=_place(path, line, key), remedy=f"{remedy}; see docs/gate.md")
+    why = "nothing is checked where the configuration cannot be followed"
+    remedy += "; see docs/gate.md"
+    error = ConfigurationError(what, where=_place(path, line, key), why=why, remedy=remedy)
     error.line = line
     return error
 

@@ -44,10 +44,13 @@ def _text_lines(findings: list[Finding]) -> list[str]:
     for finding in findings:
         check = f"{finding.check}: " if finding.check else ""
         waiver = f" [until {finding.waiver.expires}: {finding.waiver.reason}]" if finding.waiver else ""
-        first, _, rest = finding.message.partition("\n")
-        more = "".join(f"; {part.strip()}" for part in rest.split("\n") if part.strip())
-        lines.append(f"{finding.place}: {finding.rule}: {check}{first}{more}{waiver}")
+        lines.append(f"{finding.place}: {finding.rule}: {check}{_one_line(finding.message)}{waiver}")
     return lines
+
+
+def _one_line(message: str) -> str:
+    """The lines of a message, with semicolons between them."""
+    return "; ".join(" ".join(part.split()) for part in message.split("\n") if part.strip())
 
 
 #: GitHub refuses a job summary of more than 1 MiB, and with it the whole of it.
@@ -108,7 +111,8 @@ def _item(finding: Finding) -> str:
     check = f" {_cell(finding.check)}:" if finding.check else ""
     waiver = finding.waiver
     waived = f" *waived until {waiver.expires}: {_cell(waiver.reason)}*" if waiver else ""
-    return f"- **{finding.rule}**{check} {_cell(finding.message)} ({_cell(str(finding.place))}){waived}"
+    message = _cell(_one_line(finding.message))
+    return f"- **{finding.rule}**{check} {message} ({_cell(str(finding.place))}){waived}"
 
 
 def _cell(text: str) -> str:

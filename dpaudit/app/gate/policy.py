@@ -59,7 +59,8 @@ def policy_findings(
             yield Finding("allowed-samplers", name, message, at("policy", "allowed-samplers"))
     if check.baseline is not None:
         file = baselines.get(check.baseline, Path(check.baseline))
-        message = _increase(accounted, Certificate.read(file), check.baseline, file.with_name(LEDGER))
+        named = check.baseline + (" of the merge base" if check.baseline in baselines else "")
+        message = _increase(accounted, Certificate.read(file), named, file.with_name(LEDGER))
         if message:
             yield Finding("fail-on-increase", name, message, at("policy", "fail-on-increase"))
 

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from dpaudit.algorithms.catalogue import CATALOGUE
 from dpaudit.app.options.foreign_code import foreign_code, load
 from dpaudit.app.options.option import option
+from dpaudit.app.text.output import counted
 from dpaudit.auditors.sampling.curatorless import Plain
 from dpaudit.claims.claims import Claim
 from dpaudit.claims.pairs import Pair
@@ -210,8 +211,9 @@ def read_array(path: Path) -> NDArray[Any]:
     except (OSError, ValueError, EOFError, csv.Error) as error:
         raise DataError(f"cannot be read: {error}", where=where, remedy="give a file of numbers") from None
     if array.dtype.kind not in "biuf" or not array.size:
-        what = f"an array of shape {array.shape} and type {array.dtype}"
-        raise DataError(what, where=where, remedy="give at least one record, in numbers")
+        what = f"an array of shape {array.shape} and type {array.dtype}" if array.size else "holds no record"
+        why = "there are no numbers to run on"
+        raise DataError(what, where=where, why=why, remedy="give at least one record, in numbers")
     if not np.isfinite(array).all():
         why = "they pass through noise unchanged and so reveal the data"
         raise DataError("holds NaN or infinity", where=where, why=why, remedy="clip or fill them before")
@@ -230,12 +232,12 @@ def _read_csv(path: Path) -> NDArray[np.float64]:
             if not cells and not file.read().strip():
                 break  # an empty line at the end
             if not cells or len(present) < len(cells):
-                what = "an empty line" if not cells else "a cell that is empty or no number"
+                what = "an empty line" if not cells else "a cell that is empty or not a number"
                 why = "a missing number cannot be assigned to a record"
-                remedy = "give a number in every cell; a first line of names has names alone"
+                remedy = "give a number in every cell; a first line of column names must not hold numbers"
                 raise DataError(what, where=place, why=why, remedy=remedy)
             if rows and len(present) != len(rows[0]):
-                what = f"{len(present)} cells, where the first record has {len(rows[0])}"
+                what = f"{counted(len(present), 'cell', 'cells')}, where the first record has {len(rows[0])}"
                 why = "every record has one number in every column"
                 raise DataError(what, where=place, why=why, remedy="complete the line")
             rows.append(present)

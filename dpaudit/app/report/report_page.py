@@ -81,7 +81,8 @@ def _summary(certificate: Certificate) -> Iterator[Block]:
         ("Experiment, which can refute but never prove", _spaced(experiment), _TONES[experiment]),
     ]
     against = "; ".join(certificate.against_publishing)
-    answer: tuple[str, Tone] = (f"no: {against}", "bad") if against else ("yes", "good")
+    provided = "yes, if everything under Not checked is true"
+    answer: tuple[str, Tone] = (f"no: {against}", "bad") if against else (provided, "good")
     verdicts.append(("May this run's output be published?", *answer))
     yield Badges(verdicts)
     yield Paragraph(_plainly(certificate))

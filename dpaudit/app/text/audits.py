@@ -26,7 +26,7 @@ def audit_words(audit: Audit) -> list[RenderableType]:
     """The audit's verdict, its seed, its findings and why it could not tell, where that is so."""
     parts: list[RenderableType] = [audit_line(audit)]
     if audit.epsilon_lower is not None:
-        parts.append(line(f"epsilon >= {lower(audit.epsilon_lower)} at delta {audit.delta}"))
+        parts.append(line(f"epsilon >= {lower(audit.epsilon_lower)} at delta {audit.delta:g}"))
     return [*parts, *bullets("Findings", map(finding_words, audit.findings)), *_inconclusive(audit)]
 
 

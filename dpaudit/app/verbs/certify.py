@@ -51,7 +51,8 @@ Exits 0 if the claim is proved and not refuted, 1 if not.
 @option(
     "--data data_file",
     click.Path(exists=True, dir_okay=False, path_type=Path),
-    "Your own data: the format of a built-in algorithm, else .npy or .csv.",
+    "Your own data: the format of a built-in algorithm, else .npy or .csv; left out, built-in data, or the "
+    "first data set of --pair.",
     metavar="FILE",
 )
 @targets.parameter_option

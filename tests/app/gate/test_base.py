@@ -228,6 +228,8 @@ def test_an_edited_baseline_is_not_believed(
     status, report = gate(after, "--base", "main", quick=False)
     rules = sorted(rule for rule, _, _ in findings(report))
     assert (status, rules) == (1, ["fail-on-increase", "policy-loosened"])
+    messages = [finding["message"] for check in report["checks"] for finding in check["findings"]]
+    assert any("the baseline kept/certificate.json of the merge base costs" in words for words in messages)
 
 
 @pytest.mark.parametrize("reference", ["nowhere", "--help", "", "HEAD:mine.py"])

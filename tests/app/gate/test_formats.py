@@ -228,11 +228,12 @@ def test_a_configuration_that_cannot_be_followed_is_reported_in_every_format(
     configure("[tool.dpaudit.policy]\nmax-epsilom = 1.0")
     shown = {
         kind: dpaudit("gate", "--output-format", kind)
-        for kind in ("github", "sarif", "junit", "gitlab", "json")
+        for kind in ("github", "sarif", "junit", "gitlab", "json", "text", "markdown")
     }
     assert {result.exit_code for result in shown.values()} == {2}
     assert shown["github"].stdout.startswith("::error file=pyproject.toml,line=2,title=dpaudit input::")
     assert all("did you mean" in result.stdout for result in shown.values())
+    assert all("; why: " in " ".join(shown[kind].stdout.split()) for kind in ("text", "markdown"))
     log = json.loads(shown["sarif"].stdout)
     VALIDATOR.validate(log)
     assert log["runs"][0]["invocations"][0]["executionSuccessful"] is False

@@ -120,7 +120,7 @@ def test_an_audit_refutes_the_fault_and_not_its_twin(session: Any) -> None:
     result.stdout.fnmatch_lines(
         [
             "refuted: 0.125-zCDP per row (replace-one, central)",
-            "  sensitivity in 'sums': the query moves by * l2, declared are 2 (*.py:11)",
+            "  sensitivity in 'sums': the query moves by * l2; the ledger declares 2 (*.py:11)",
             "    would hold: clip every unit's contribution*",
             "  audit by replay, 3 trials, seed *, error 2.5e-07",  # two tests; the first audit takes half
         ]
