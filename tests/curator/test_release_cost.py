@@ -61,7 +61,8 @@ def test_calls_grow_linearly_and_memory_not_at_all_where_lines_go_to_a_file(
             peaks.append(tracemalloc.get_traced_memory()[1])
         finally:
             tracemalloc.stop()
-    assert peaks[1] < peaks[0] + 10_000  # three bytes a release; its line alone has two hundred
+    # Seven bytes a release, for a block of random bits more or less; its line alone has two hundred.
+    assert peaks[1] < peaks[0] + 20_000
 
 
 LABELS = st.text(st.characters(codec="utf-8"), min_size=1)
