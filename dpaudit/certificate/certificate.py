@@ -212,7 +212,7 @@ def judge(
     """Put proof and experiment side by side, with the curve behind the proof and what its author states.
 
     Raises `NotCertifiable`: the ledger is truncated, unhashed, noiseless or without releases, or nothing is
-    claimed, or the accounting was made from another ledger.
+    claimed, or the accounting was made from another ledger, or a release is not on its sampler's grid.
     """
     ledger.require_certifiable()
     where = f"ledger of {ledger.header.algorithm!r}"
@@ -230,6 +230,10 @@ def judge(
     if missing := left_out(accounting.claim, ledger.claim):
         raise NotCertifiable(missing, where=where, why=_STAYS, remedy="claim these too")
     noise = ledger.header.noise
+    if noise.on_grid and (stray := [r.label for r in ledger.releases if r.grid != r.mechanism.grid]):
+        what = f"release {stray[0]!r} lacks the grid of the sampler that the header names"
+        why = "a line without it is one of noise in floating point, which can reveal more"
+        raise NotCertifiable(what, where=where, why=why, remedy="certify ledgers as runs write them")
     numerics = Numerics.of(noise.sampler, (r.mechanism for r in ledger.releases), seeded=noise.seeded)
     not_checked = verdicts.left_on_trust(accounting.not_checked, audits)
     limits = _limits(numerics, audits, second_opinion, statement)

@@ -239,6 +239,14 @@ def test_the_warning_about_floating_point_follows_the_mechanisms() -> None:
             assert (Condition(code=Code.FLOATING_POINT_NOISE) in made.not_checked) is rough
 
 
+def test_an_exact_sampler_does_not_silence_the_warning_for_a_line_off_its_grid() -> None:
+    forged = Ledger(ledger(GAUSSIAN).header)
+    forged.append(Release(label="off", mechanism=GAUSSIAN))
+    forged.finish()
+    with pytest.raises(NotCertifiable, match="release 'off' lacks the grid"):
+        certificate(forged)
+
+
 def test_the_warning_stays_for_a_sampler_of_the_authors_own() -> None:
     """It draws from a numpy generator, whatever draws the other releases."""
     own = OpaquePureDP(epsilon=0.1, justification="Theorem 1")
@@ -314,7 +322,8 @@ def test_sampling_is_read_off_the_releases() -> None:
 def test_another_part_of_a_split_is_another_release() -> None:
     made = ledger(GAUSSIAN)
     parts = Ledger(made.header)
-    parts.append(Release(label="half", mechanism=GAUSSIAN, partition=Partition(part="first")))
+    part = Partition(part="first")
+    parts.append(Release(label="half", mechanism=GAUSSIAN, partition=part, grid=GAUSSIAN.grid))
     parts.finish()
     found = certificate(parts)
     assert found.releases[0].partition == Partition(part="first")
