@@ -158,13 +158,12 @@ def pairs_for(algorithm: object, pairs: object) -> Sequence[Pair]:
         return [Pair(*pairs)]
     found = list(pairs) if isinstance(pairs, Iterable) else []
     if not found or not all(isinstance(pair, Pair) for pair in found):
-        odd = next((one for one in found if not isinstance(one, Pair)), pairs)
         none = pairs is None or (isinstance(pairs, Iterable) and not found)
-        what = "no pairs of neighbouring data" if none else f"{type(odd).__name__} in place of pairs"
+        odd = found[0] if found else pairs
+        what = "no pairs of neighbouring data" if none else f"pairs of type {type(odd).__name__}"
         why = "an audit compares two data sets that differ in one unit of privacy"
-        remedy = "give a Pair, the tuple (data, neighbour), or several pairs"
-        if callable(pairs):
-            remedy = f"did you mean {name_of(pairs)}()? {remedy}"
+        meant = f"did you mean {name_of(pairs)}()? " if callable(pairs) else ""
+        remedy = f"{meant}give a Pair, the tuple (data, neighbour), or several pairs"
         raise UsageError(what, where="pairs", why=why, remedy=remedy)
     return found
 

@@ -116,7 +116,7 @@ def test_what_was_probably_meant_is_named() -> None:
         dpaudit.audit(algorithm, PAIR, claim=ZCDP(rho=0.5))  # type: ignore[arg-type]
     with pytest.raises(InvalidParameter, match=r"did you mean 100\?"):
         dpaudit.audit(algorithm, PAIR, claim=CLAIM, trials="100")  # type: ignore[arg-type]
-    with pytest.raises(UsageError, match=r"function in place of pairs[^?]*did you mean make_pair\(\)\?"):
+    with pytest.raises(UsageError, match=r"pairs of type function[^?]*did you mean make_pair\(\)\?"):
         dpaudit.audit(algorithm, make_pair, claim=CLAIM)
     with pytest.raises(InvalidParameter, match="did you mean the claim's guarantee"):
         dpaudit.convert(CLAIM)  # type: ignore[arg-type]
