@@ -21,6 +21,7 @@ NEW = {
     "a gate held to its merge base": "dpaudit/app/gate/base.py",
     "exact noise": "dpaudit/noise/",
     "replaced units in Poisson samples": "accountants/privacy_loss/contour/replaced_gaussian.py",
+    "discrete Gaussian noise composed exactly": "accountants/pairs/discrete_gaussian.py",
     "arguments of a wrong type refused": "dpaudit/claims/arguments.py",
     "a start without scipy's optimisers": "accountants/closed_forms/search.py",
 }
