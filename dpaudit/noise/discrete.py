@@ -14,12 +14,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpaudit.errors import InvalidParameter
 from dpaudit.noise.bits import Bits
 from dpaudit.noise.continuous import LAPLACE, NORMAL, Scale, floors
 from dpaudit.noise.reals import WORD, Ball, Uniform, exact, flint, floor
 
 #: Below this sigma a table of the distribution decides; above it, a normal number rounded is seldom rejected.
 _TABLE_BELOW = 4.0
+#: Wider noise could exceed every double, however improbably.
+_WIDEST = 2.0**1000
 #: What a table leaves out to either side is as likely as about 2^-60.
 _REACH = 9.0
 
@@ -45,6 +48,13 @@ def discrete_gaussian(bits: Bits, count: int, sigma: float) -> NDArray[Any]:
     """Integers with probability proportional to exp(-k^2/(2 sigma^2)): [count]."""
     if sigma < _TABLE_BELOW:
         return _by_table(bits, count, sigma)
+    if sigma > _WIDEST:
+        remedy = "give the values in a larger unit"
+        raise InvalidParameter(
+            f"discrete Gaussian noise of sigma {sigma}, which may exceed every double",
+            where="sigma",
+            remedy=remedy,
+        )
     found: list[NDArray[Any]] = []
     missing = count
     while missing:

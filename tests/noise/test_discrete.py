@@ -12,6 +12,7 @@ from flint import ctx
 from mpmath import mpf
 from scipy import stats
 
+from dpaudit.errors import InvalidParameter
 from dpaudit.noise import continuous, discrete
 from dpaudit.noise.bits import SeededBits
 from dpaudit.noise.continuous import LAPLACE, Scale
@@ -173,3 +174,11 @@ def test_no_draws_are_no_draws() -> None:
     for sigma in (1.0, 9.0):
         assert discrete.discrete_gaussian(Scripted([]), 0, sigma).shape == (0,)
         assert discrete.discrete_laplace(Scripted([]), 0, sigma).shape == (0,)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_noise_that_may_exceed_every_double_is_refused_and_the_widest_is_drawn(seed: int) -> None:
+    bits = SeededBits(np.random.default_rng(seed))
+    with pytest.raises(InvalidParameter, match="exceed every double"):
+        discrete.discrete_gaussian(bits, 3, 1.7e308)
+    assert len(discrete.discrete_gaussian(bits, 3, 2.0**1000)) == 3
