@@ -117,6 +117,12 @@ class FunctionalCalibration:
         return GaussianProcess(sigma=self.sigma, kernel=kernel, sensitivity=moved)
 
 
+def path_tail(level: float, sigma: float, beta: float) -> float:
+    """A bound on P(max over [0, 1] of a path >= level): Lemma 8 with the sigma^2 that its exponent lacks."""
+    excess = level - MAXIMUM * math.sqrt(beta) * sigma
+    return math.exp(-excess * excess / (2.0 * sigma * sigma)) if excess > 0.0 else 1.0
+
+
 @dataclass(frozen=True, eq=False)
 class FunctionalQLearning(q_learning.QLearning):
     """Algorithm 1, frozen with its public parameters: ``(RewardFunction, curator) -> LearnedQ``."""

@@ -62,18 +62,12 @@ def run_gate(
         held = Held(configuration.gate or Gate())
         if base is not None:
             held = held_to_base(configuration, base, profile=profile, scratch=Path(scratch), at=at)
-        return _judged(configuration, held, profile, seed, strict, root)
-
-
-def _judged(
-    configuration: Configuration, held: Held, profile: Profile, seed: int | None, strict: bool, root: Path
-) -> Report:
-    gate = held.gate
-    judge_one = _Judge(configuration, held, profile, root_seed(gate, profile, seed), root)
-    checks = [judge_one.check(name, target) for name, target in gate.targets.items()]
-    checks += [judge_one.check(name, ledger) for name, ledger in gate.ledgers.items()]
+        gate = held.gate
+        judge_one = _Judge(configuration, held, profile, root_seed(gate, profile, seed), root)
+        checks = [judge_one.check(name, target) for name, target in gate.targets.items()]
+        checks += [judge_one.check(name, ledger) for name, ledger in gate.ledgers.items()]
     valid = [waiver for waiver in gate.waivers if waiver.expires >= today()]
-    findings = (*held.findings, *waiver_findings(configuration, checks, judge_one.at))
+    findings = (*held.findings, *waiver_findings(configuration, checks, at))
     covered = tuple(replace(check, findings=waived(check.findings, valid)) for check in checks)
     return Report(profile, judge_one.seed if gate.targets else None, covered, findings, strict)
 

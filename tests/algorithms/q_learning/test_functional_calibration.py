@@ -11,7 +11,7 @@ import pytest
 from scipy import stats
 
 from dpaudit.accountants.closed_forms.gaussian import gaussian_epsilon
-from dpaudit.algorithms.q_learning.functional_q import MAXIMUM, FunctionalCalibration
+from dpaudit.algorithms.q_learning.functional_q import FunctionalCalibration, path_tail
 from dpaudit.claims.guarantees import ApproxDP
 from dpaudit.errors import InvalidParameter
 from dpaudit.noise.paths import FloatPath
@@ -65,12 +65,6 @@ def test_both_premises_fail_there_and_can_hold() -> None:
 def test_bad_numbers_are_refused(options: dict[str, Any]) -> None:
     with pytest.raises(InvalidParameter):
         FunctionalCalibration(**options)
-
-
-def path_tail(level: float, sigma: float, beta: float) -> float:
-    """A bound on P(max over [0, 1] of a path >= level): Lemma 8 with the sigma^2 that its exponent lacks."""
-    excess = level - MAXIMUM * math.sqrt(beta) * sigma
-    return math.exp(-excess * excess / (2.0 * sigma * sigma)) if excess > 0.0 else 1.0
 
 
 @pytest.mark.parametrize(("sigma", "excess"), [(3.0, 3.0), (3.0, 6.0), (0.5, 0.6), (1.0, 1.5)])
