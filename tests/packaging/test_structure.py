@@ -26,6 +26,9 @@ NEW = {
     "a start without scipy's optimisers": "accountants/closed_forms/search.py",
 }
 
+#: The same where it stands in a file that the first version had: what it is, the file, and how many lines.
+GROWN: dict[str, tuple[str, int]] = {}
+
 WALK = """
 import sys
 import dpaudit.app.main, dpaudit.app.verbs.certify
@@ -65,8 +68,9 @@ def test_the_product_is_no_longer_than_it_was_agreed_to_be() -> None:
         name = path.relative_to(ROOT)
         new = next((what for what, where in NEW.items() if name.as_posix().startswith(where)), None)
         lines[new or name.parts[0]] += len(path.read_bytes().splitlines())
-    old = sum(lines[folder] for folder in PRODUCT)
+    old = sum(lines[folder] for folder in PRODUCT) - sum(more for _, more in GROWN.values())
     print(f"\nlines: {sum(lines.values())}: {lines}; of the first version's capability {old}")
+    print(f"new capability in files that it had: {GROWN}")
     assert old <= MOST_LINES
 
 
