@@ -176,6 +176,14 @@ class ScheduleBroken(InputError):
     default_remedy = "make the same releases in the same order, whatever the data"
 
 
+class TargetDied(InputError):
+    """A target's process ended without a result, or took more than it was allowed."""
+
+    code = "DPA502"
+    default_why = "a run that is not complete proves nothing: its ledger may lack releases"
+    default_remedy = "let the algorithm return its output; --in-process runs it under a debugger"
+
+
 class TrialFailed(InputError):
     """An algorithm raised in one trial of an audit.
 

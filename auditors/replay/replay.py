@@ -30,6 +30,7 @@ from dpaudit.claims.relations import Neighbouring, TrustModel
 from dpaudit.curator.curator import Curator
 from dpaudit.curator.noise import LiveNoise, NoiseSource
 from dpaudit.errors import InvalidParameter
+from dpaudit.processes.hosted import Hosted
 
 #: At extreme outputs a query may exceed its sensitivity by this much of its own size besides: later
 #: queries that are computed from such outputs are rounded as coarsely.
@@ -131,6 +132,13 @@ def replay(
     )
 
 
+def _watch(algorithm: Any, *, by_line: bool = False) -> Any:
+    """The algorithm inside a `Watch`, which is in the process where the algorithm runs."""
+    if isinstance(algorithm, Hosted):
+        return algorithm.inside(Watch, by_line=by_line)
+    return Watch(fresh(algorithm), by_line=by_line)
+
+
 @dataclass
 class _Audited:
     """The results so far; `target_delta` is the delta at which recordings should be most informative."""
@@ -204,12 +212,12 @@ class _Audited:
 
     def _watched(self, runs: Runs, data: Any, seed: np.random.SeedSequence) -> Recording:
         """The first recording, during which randomness that is not the curator's is detected."""
-        watch = Watch(fresh(runs.algorithm))
+        watch = _watch(runs.algorithm)
         pilot = replace(runs, algorithm=watch).record(data, LiveNoise(seed))
         if watch.drawn is not None:
             source, where = watch.drawn
             if not where:
-                watch = Watch(fresh(runs.algorithm), by_line=True)
+                watch = _watch(runs.algorithm, by_line=True)
                 replace(runs, algorithm=watch).record(data, LiveNoise(seed))
                 source, where = watch.drawn or (source, where)
             detail = f"randomness was drawn from {source}, which no ledger accounts for"

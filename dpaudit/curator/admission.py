@@ -6,6 +6,7 @@ import itertools
 import os
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Protocol, TypedDict, Unpack
 
@@ -22,7 +23,7 @@ from dpaudit.ledger.releases import Partition, Release
 from dpaudit.mechanisms import AnyMechanism, Array
 from dpaudit.noise.bits import NeverCopied
 
-_CORE = str(Path(__file__).parent) + os.sep
+_CORE = tuple(str(Path(__file__).parents[1] / name) + os.sep for name in ("curator", "processes"))
 
 
 class Stated(TypedDict, total=False):
@@ -81,6 +82,11 @@ class Admission(NeverCopied):
         #: Numbers the run's releases; the curators of all users share it.
         self._numbers: Iterator[int] = itertools.count()
 
+    @property
+    def keeps_transcript(self) -> bool:
+        """Whether questions and answers are kept for an auditor."""
+        return self._transcript is not None
+
     def for_user(self) -> tuple[NoiseSource, Transcript | None, Iterator[int]]:
         """Internal: the noise, transcript and numbering that every user's local curator shares."""
         return self._noise, self._transcript, self._numbers
@@ -116,6 +122,8 @@ class Admission(NeverCopied):
     def ask(self, question: Question) -> Array:
         """Internal: the answer to a question about an admitted release, kept for an auditor."""
         self._require_own_process(question.release)
+        if self._user is not None:
+            question = replace(question, user=self._user)
         # Copied: a view would hand out the array that it is a view of.
         output = self._noise.answer(question).copy()
         if self._transcript is not None:
@@ -124,11 +132,11 @@ class Admission(NeverCopied):
                     release=question.release,
                     query=question.query,
                     output=output.copy(),
-                    where=_call_site(),
+                    where=call_site() if question.where is None else question.where,
                     number=question.number,
                     at=question.at,
                     scale=question.scale,
-                    user=self._user,
+                    user=question.user,
                 )
             )
         return output
@@ -217,7 +225,7 @@ def require_count(query: Array, count: int, label: str) -> None:
         raise InvalidParameter(what, where=f"release {label!r}", why=why, remedy=remedy)
 
 
-def _call_site() -> str:
+def call_site() -> str:
     """File and line of the nearest frame outside the core: where the algorithm released."""
     frame = inspect.currentframe()
     while frame is not None and frame.f_code.co_filename.startswith(_CORE):

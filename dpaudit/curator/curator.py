@@ -65,7 +65,7 @@ class Curator(Admission):
         public_seed: int = 0,
     ) -> None:
         super().__init__(ledger, noise, budget=budget, transcript=transcript)
-        self._public_seed = public_seed
+        self.public_seed = public_seed
         self._streams: dict[str, np.random.Generator] = {}
         self._users = Users(ledger)
 
@@ -369,7 +369,7 @@ class Curator(Admission):
         """
         if name not in self._streams:
             words = hashlib.sha256(name.encode()).digest()
-            entropy = [self._public_seed, *np.frombuffer(words, dtype=np.uint32).tolist()]
+            entropy = [self.public_seed, *np.frombuffer(words, dtype=np.uint32).tolist()]
             self._streams[name] = np.random.default_rng(np.random.SeedSequence(entropy))
         return self._streams[name]
 

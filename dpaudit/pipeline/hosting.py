@@ -1,0 +1,131 @@
+"""Put an algorithm, its data and its pairs into a process of their own, so that this one runs no code of it.
+
+What is held here are names: of the algorithm, of data, of pairs. They are called and compared as if they were
+what they name.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Final
+
+from dpaudit.certificate.process import IN_PROCESS, Process
+from dpaudit.claims.claims import Claim
+from dpaudit.claims.pairs import Pair
+from dpaudit.curator.running import name_of
+from dpaudit.processes.host import AVAILABLE, Host, Limits, Served
+from dpaudit.processes.hosted import Hosted, HostedData
+
+#: Set to run every target in the process that judges it, as a debugger needs.
+IN_PROCESS_VARIABLE: Final = "DPAUDIT_IN_PROCESS"
+
+_DATA, _STAND_IN = "data", "stand-in"
+
+
+def in_process_by_default() -> bool:
+    """Whether targets run in this process unless said otherwise."""
+    return not AVAILABLE or os.environ.get(IN_PROCESS_VARIABLE, "") not in {"", "0"}
+
+
+@dataclass(frozen=True)
+class Target:
+    """An algorithm with its data and pairs, here or in a process of its own.
+
+    Attributes:
+        replayed: the algorithm that audits run, with `pairs`.
+        process: how the certified run is made.
+    """
+
+    algorithm: Callable[..., Any]
+    data: Any
+    pairs: Sequence[Pair]
+    replayed: Callable[..., Any]
+    process: Process = IN_PROCESS
+
+
+def served(
+    algorithm: Callable[..., Any], data: Any, pairs: Sequence[Pair] = (), *, own_pairs: bool = False
+) -> Served:
+    """A target as its own process holds it.
+
+    `own_pairs` is whether the pairs are the algorithm's own, a function of public parameters alone. What a
+    certificate may repeat is told in plain values.
+    """
+    held = {_DATA: data}
+    told = []
+    for number, pair in enumerate(pairs):
+        names = f"pair {number}", f"neighbour {number}"
+        held |= dict(zip(names, (pair.data, pair.neighbour), strict=True))
+        told.append({"names": names, "description": pair.description, "unit": pair.unit})
+    stand_in = getattr(algorithm, "stand_in", False)
+    source = None
+    if callable(stand_in):
+        held[_STAND_IN], source = stand_in(), "its algorithm's stand_in()"
+    elif stand_in is not None and pairs:
+        held[_STAND_IN] = pairs[0].neighbour
+        source = (
+            "the neighbour in the algorithm's own pair" if own_pairs else "the neighbour in the given pair"
+        )
+    claim: Claim | None = getattr(algorithm, "claim", None)
+    about = {
+        "name": name_of(algorithm),
+        "claim": None if claim is None else claim.to_json(),
+        "parameters": dict(getattr(algorithm, "parameters", {})),
+        "users": {name: getattr(each, "n_users", None) for name, each in held.items()},
+        "pairs": told,
+        "stand-in": source,
+    }
+    return Served(algorithm, held, about)
+
+
+def target_in(host: Host) -> Target:
+    """The names of what a host holds."""
+    about = host.about
+
+    def data(name: str) -> HostedData:
+        return HostedData(name, about["users"][name])
+
+    claim = None if about["claim"] is None else Claim(**about["claim"])
+    twin = None if about["stand-in"] is None else _STAND_IN
+    algorithm = Hosted(host, about["name"], claim, about["parameters"], twin=twin, with_utility=True)
+    pairs = [
+        Pair(data(pair["names"][0]), data(pair["names"][1]), pair["description"], unit=pair["unit"])
+        for pair in about["pairs"]
+    ]
+    return Target(algorithm, data(_DATA), pairs, algorithm.alone(), _process(host))
+
+
+def _process(host: Host) -> Process:
+    source = host.about["stand-in"]
+    return Process(kind="worker" if source is None else "twin", stand_in=source)
+
+
+@contextmanager
+def hosting(
+    algorithm: Callable[..., Any],
+    data: Any,
+    pairs: Sequence[Pair],
+    *,
+    own_pairs: bool = False,
+    in_process: bool | None,
+    limits: Limits,
+) -> Iterator[Target]:
+    """A target in a fork of this process, for as long as the context lasts.
+
+    `in_process` keeps it here; None does as `in_process_by_default` says. An algorithm that comes with
+    dpaudit is no foreign code: its certified run has a process of its own, its audits have not.
+    """
+    here = in_process_by_default() if in_process is None else in_process
+    if isinstance(algorithm, Hosted):
+        yield Target(algorithm, data, pairs, algorithm.alone(), _process(algorithm.host))
+    elif here:
+        yield Target(algorithm, data, pairs, algorithm)
+    else:
+        with Host(lambda: served(algorithm, data, pairs, own_pairs=own_pairs), limits) as host:
+            target = target_in(host)
+            if type(algorithm).__module__.startswith("dpaudit.algorithms."):
+                target = Target(target.algorithm, target.data, pairs, algorithm, target.process)
+            yield target
