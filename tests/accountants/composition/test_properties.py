@@ -39,6 +39,7 @@ from dpaudit.mechanisms import (
     Tabulated,
     TreeAggregation,
 )
+from tests.sweeps import sweep
 
 ADD = Neighbouring.ADD_OR_REMOVE_ONE
 LADDER = [1e-3, 1e-6, 1e-9, 1e-15, 1e-30]
@@ -300,7 +301,7 @@ def test_directions_are_compared_after_composing_and_agree_with_dp_accounting() 
     assert ours.guarantee.epsilon == pytest.approx(theirs, rel=2e-3)
 
 
-@pytest.mark.parametrize("relation", list(Neighbouring))
+@sweep("relation", list(Neighbouring), everyday=(0,))
 @pytest.mark.parametrize("by", ["position", "values"])
 def test_partitions_lie_between_the_dearest_part_and_the_sum(relation: Neighbouring, by: str) -> None:
     parts = [
