@@ -49,6 +49,17 @@ EXAMPLES: dict[str, dict[str, Any]] = {
         "rate": 0.01,
         "mechanism": {"kind": "laplace", "scale": 2.0, "sensitivity": _of("l1")},
     },
+    "fixed-size-sampled": {
+        "size": 10,
+        "units": 1000,
+        "mechanism": {"kind": "gaussian", "sigma": 2.0, "sensitivity": _of("l2")},
+    },
+    "truncated-poisson-sampled": {
+        "rate": 0.01,
+        "most": 30,
+        "units": 1000,
+        "mechanism": {"kind": "gaussian", "sigma": 2.0, "sensitivity": _of("l2")},
+    },
     "pure-dp": {"epsilon": 0.5, "justification": _WHY},
     "approx-dp": {"epsilon": 0.5, "delta": 1e-7, "justification": _WHY},
     "zcdp": {"rho": 0.125, "justification": _WHY},

@@ -67,6 +67,7 @@ if TYPE_CHECKING:
     from dpaudit.mechanisms import DiscreteLaplace as DiscreteLaplace
     from dpaudit.mechanisms import Exponential as Exponential
     from dpaudit.mechanisms import ExponentialKernel as ExponentialKernel
+    from dpaudit.mechanisms import FixedSizeSampled as FixedSizeSampled
     from dpaudit.mechanisms import Gaussian as Gaussian
     from dpaudit.mechanisms import GaussianProcess as GaussianProcess
     from dpaudit.mechanisms import Laplace as Laplace
@@ -79,6 +80,7 @@ if TYPE_CHECKING:
     from dpaudit.mechanisms import SymmetricGaussian as SymmetricGaussian
     from dpaudit.mechanisms import Tabulated as Tabulated
     from dpaudit.mechanisms import TreeAggregation as TreeAggregation
+    from dpaudit.mechanisms import TruncatedPoissonSampled as TruncatedPoissonSampled
     from dpaudit.pipeline.accounting import account as account
     from dpaudit.pipeline.accounting import verify as verify
     from dpaudit.pipeline.audit import audit as audit
@@ -106,9 +108,10 @@ _NAMES = {
     "ledger.ledger": "Header Ledger",
     "ledger.releases": "Partition Release",
     "mechanisms": (
-        "DiscreteGaussian DiscreteLaplace Exponential ExponentialKernel Gaussian GaussianProcess Laplace "
+        "DiscreteGaussian DiscreteLaplace Exponential ExponentialKernel FixedSizeSampled Gaussian "
+        "GaussianProcess Laplace "
         "OpaqueApproxDP OpaquePureDP OpaqueZCDP PoissonSampled RandomizedResponse SmoothGaussian "
-        "SymmetricGaussian Tabulated TreeAggregation"
+        "SymmetricGaussian Tabulated TreeAggregation TruncatedPoissonSampled"
     ),
     "pipeline.accounting": "account verify",
     "pipeline.audit": "audit one_run",

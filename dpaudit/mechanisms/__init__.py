@@ -19,11 +19,12 @@ from dpaudit.mechanisms.base import (
     ValueMechanism,
     distance,
 )
+from dpaudit.mechanisms.batches import FixedSizeSampled, TruncatedPoissonSampled
 from dpaudit.mechanisms.discrete import DiscreteGaussian, DiscreteLaplace
 from dpaudit.mechanisms.functions import ExponentialKernel, GaussianProcess
 from dpaudit.mechanisms.matrices import SymmetricGaussian
 from dpaudit.mechanisms.opaque import OpaqueApproxDP, OpaquePureDP, OpaqueZCDP, Tabulated
-from dpaudit.mechanisms.sampled import PoissonSampled
+from dpaudit.mechanisms.sampled import OnSample, PoissonSampled
 from dpaudit.mechanisms.selection import Exponential, RandomizedResponse
 from dpaudit.mechanisms.smooth import SmoothGaussian
 from dpaudit.mechanisms.streams import Tree, TreeAggregation
@@ -43,6 +44,8 @@ AnyMechanism: TypeAlias = (
     | Exponential
     | SmoothGaussian
     | PoissonSampled
+    | FixedSizeSampled
+    | TruncatedPoissonSampled
     | OpaqueMechanism
 )
 
@@ -59,11 +62,13 @@ __all__ = [
     "DiscreteLaplace",
     "Exponential",
     "ExponentialKernel",
+    "FixedSizeSampled",
     "Gaussian",
     "GaussianNoise",
     "GaussianProcess",
     "Laplace",
     "Mechanism",
+    "OnSample",
     "OpaqueApproxDP",
     "OpaqueMechanism",
     "OpaquePureDP",
@@ -76,6 +81,7 @@ __all__ = [
     "Tabulated",
     "Tree",
     "TreeAggregation",
+    "TruncatedPoissonSampled",
     "ValueMechanism",
     "distance",
 ]

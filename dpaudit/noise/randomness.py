@@ -84,6 +84,10 @@ class Randomness(NeverCopied, ABC):
         """Coins that are True with probability `rate`: [count]."""
 
     @abstractmethod
+    def subset(self, count: int, size: int) -> NDArray[np.bool_]:
+        """True for `size` of `count`, every choice of so many equally likely: [count]."""
+
+    @abstractmethod
     def responses(self, value: Array, epsilon: float, categories: int) -> Array:
         """Every category kept with probability e^epsilon/(e^epsilon + categories - 1), else another."""
 
@@ -143,6 +147,10 @@ class ExactRandomness(Randomness):
     def coins(self, count: int, rate: float) -> NDArray[np.bool_]:
         """As `Randomness.coins`."""
         return choice.sampled(self._bits, count, rate)
+
+    def subset(self, count: int, size: int) -> NDArray[np.bool_]:
+        """As `Randomness.subset`."""
+        return choice.subset(self._bits, count, size)
 
     def responses(self, value: Array, epsilon: float, categories: int) -> Array:
         """As `Randomness.responses`."""
@@ -210,6 +218,10 @@ class SeededRandomness(Randomness):
     def coins(self, count: int, rate: float) -> NDArray[np.bool_]:
         """As `Randomness.coins`."""
         return self._generator.random(count) < rate
+
+    def subset(self, count: int, size: int) -> NDArray[np.bool_]:
+        """As `Randomness.subset`."""
+        return choice.subset(self._bits, count, size)
 
     def responses(self, value: Array, epsilon: float, categories: int) -> Array:
         """As `Randomness.responses`."""

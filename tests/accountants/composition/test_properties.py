@@ -28,6 +28,7 @@ from dpaudit.mechanisms import (
     DiscreteLaplace,
     Exponential,
     ExponentialKernel,
+    FixedSizeSampled,
     GaussianProcess,
     OpaqueApproxDP,
     OpaquePureDP,
@@ -38,6 +39,7 @@ from dpaudit.mechanisms import (
     SymmetricGaussian,
     Tabulated,
     TreeAggregation,
+    TruncatedPoissonSampled,
 )
 from tests.sweeps import sweep
 
@@ -58,6 +60,10 @@ MECHANISMS: dict[str, AnyMechanism] = {
         Exponential(epsilon=0.5),
         SmoothGaussian(alpha=12.0, beta=0.01, dimension=3, epsilon=0.5, delta=1e-8),
         PoissonSampled(rate=0.1, mechanism=Gaussian(sigma=1.0, sensitivity=L2(1.0))),
+        FixedSizeSampled(size=1, units=10, mechanism=Gaussian(sigma=1.0, sensitivity=L2(1.0))),
+        TruncatedPoissonSampled(
+            rate=0.1, most=3, units=10, mechanism=Gaussian(sigma=1.0, sensitivity=L2(2.0)), contribution=1.0
+        ),
         OpaquePureDP(epsilon=0.5, justification="x"),
         OpaqueApproxDP(epsilon=0.5, delta=1e-9, justification="x"),
         OpaqueZCDP(rho=0.1, justification="x"),
