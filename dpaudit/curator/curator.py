@@ -30,6 +30,7 @@ from dpaudit.mechanisms import (
     Array,
     Exponential,
     GaussianProcess,
+    MatrixMechanism,
     OpaqueMechanism,
     PoissonSampled,
     SmoothGaussian,
@@ -280,7 +281,7 @@ class Curator(Admission):
 
     def stream(
         self,
-        mechanism: TreeAggregation,
+        mechanism: TreeAggregation | MatrixMechanism,
         label: str,
         shape: tuple[int, ...] = (),
         **stated: Unpack[Stated],

@@ -19,6 +19,8 @@ from dpaudit.mechanisms.base import (
     ValueMechanism,
     distance,
 )
+from dpaudit.mechanisms.correlated.matrix import MatrixMechanism
+from dpaudit.mechanisms.correlated.strategies import BufferedToeplitz, LowerTriangular, Toeplitz
 from dpaudit.mechanisms.discrete import DiscreteGaussian, DiscreteLaplace
 from dpaudit.mechanisms.functions import ExponentialKernel, GaussianProcess
 from dpaudit.mechanisms.matrices import SymmetricGaussian
@@ -26,7 +28,7 @@ from dpaudit.mechanisms.opaque import OpaqueApproxDP, OpaquePureDP, OpaqueZCDP, 
 from dpaudit.mechanisms.sampled import PoissonSampled
 from dpaudit.mechanisms.selection import Exponential, RandomizedResponse
 from dpaudit.mechanisms.smooth import SmoothGaussian
-from dpaudit.mechanisms.streams import Tree, TreeAggregation
+from dpaudit.mechanisms.streams import RunningSums, StreamMechanism, Tree, TreeAggregation
 
 OpaqueMechanism: TypeAlias = OpaquePureDP | OpaqueApproxDP | OpaqueZCDP | Tabulated
 
@@ -38,6 +40,7 @@ AnyMechanism: TypeAlias = (
     | DiscreteLaplace
     | SymmetricGaussian
     | TreeAggregation
+    | MatrixMechanism
     | GaussianProcess
     | RandomizedResponse
     | Exponential
@@ -54,6 +57,7 @@ __all__ = [
     "Answer",
     "AnyMechanism",
     "Array",
+    "BufferedToeplitz",
     "Calibrated",
     "DiscreteGaussian",
     "DiscreteLaplace",
@@ -63,6 +67,8 @@ __all__ = [
     "GaussianNoise",
     "GaussianProcess",
     "Laplace",
+    "LowerTriangular",
+    "MatrixMechanism",
     "Mechanism",
     "OpaqueApproxDP",
     "OpaqueMechanism",
@@ -71,9 +77,12 @@ __all__ = [
     "PoissonSampled",
     "Queries",
     "RandomizedResponse",
+    "RunningSums",
     "SmoothGaussian",
+    "StreamMechanism",
     "SymmetricGaussian",
     "Tabulated",
+    "Toeplitz",
     "Tree",
     "TreeAggregation",
     "ValueMechanism",
