@@ -1,7 +1,7 @@
 """Prefix sums of a stream, by a binary tree of noisy partial sums."""
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import ClassVar, Literal, Protocol
 
 import numpy as np
@@ -52,6 +52,18 @@ class StreamMechanism(GaussianNoise):
     @abstractmethod
     def running(self, shape: tuple[int, ...]) -> RunningSums:
         """A stream of items of this shape, before its first item."""
+
+    def answering(self) -> Callable[..., Array]:
+        """A stream of its own, which takes each item in turn."""
+        streams: list[RunningSums] = []
+
+        def answer(item: Array, randomness: Randomness) -> Array:
+            sums = streams[0] if streams else self.running(item.shape)
+            streams[:] = [sums]
+            sums.push(item)
+            return sums.noisy(randomness)
+
+        return answer
 
     @abstractmethod
     def noise_in(self, outputs: Array, items: Array) -> Array:

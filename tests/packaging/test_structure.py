@@ -35,6 +35,7 @@ GROWN: dict[str, tuple[str, int]] = {
     "correlated noise by its names": ("dpaudit/__init__.py", 5),
     "participations as a condition": ("dpaudit/certificate/conditions.py", 2),
     "participations in words": ("dpaudit/app/text/conditions.py", 4),
+    "questions that another process can answer": ("dpaudit/curator and dpaudit/mechanisms", 36),
 }
 
 WALK = """
