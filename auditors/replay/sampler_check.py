@@ -80,7 +80,7 @@ def _p_value(counts: Array, probabilities: Array) -> float:
 def _table(mechanism: AnyMechanism, question: Question, randomness: Randomness) -> tuple[Array, Array] | None:
     """The number of draws in each bin, and each bin's probability; None where no density is known."""
     query = question.query
-    opens = isinstance(mechanism, mechanisms.TreeAggregation | mechanisms.GaussianProcess)
+    opens = isinstance(mechanism, mechanisms.StreamMechanism | mechanisms.GaussianProcess)
     if not (query.size or opens):
         return None
     match mechanism:
@@ -103,6 +103,8 @@ def _table(mechanism: AnyMechanism, question: Question, randomness: Randomness) 
         case mechanisms.TreeAggregation():
             shape = (DRAWS, 1, 1) if mechanism.norm == "frobenius" else (DRAWS,)
             return _gaussian_bins(mechanism.sample_node(np.zeros(shape), randomness) / mechanism.sigma)
+        case mechanisms.MatrixMechanism():
+            return _gaussian_bins(_correlated(mechanism, randomness))
         case mechanisms.GaussianProcess():
             path = mechanism.path((SLOW_DRAWS,), randomness)
             return _gaussian_bins(path.at(0.0, np.zeros(SLOW_DRAWS)) / mechanism.sigma)
@@ -130,6 +132,21 @@ def _noise(
     copies = -(-least // question.query.size)
     values = np.repeat(question.query[np.newaxis], copies, axis=0)
     return mechanism.sample(values, randomness) - values
+
+
+def _correlated(mechanism: mechanisms.MatrixMechanism, randomness: Randomness) -> Array:
+    """The noise of a stream's first steps, added up: standard normal, if it is correlated as stated.
+
+    Over as many steps as there are bands, but at most 8: neighbouring steps' noise is part of what is seen.
+    """
+    steps = min(mechanism.steps, mechanism.strategy.bands(mechanism.steps) + 1, 8)
+    sums = mechanism.running((DRAWS,))
+    outputs = []
+    for _ in range(steps):
+        sums.push(np.zeros(DRAWS))
+        outputs.append(sums.noisy(randomness))
+    noise = mechanism.noise_in(np.stack(outputs), np.zeros((steps, DRAWS)))
+    return np.asarray(noise.sum(axis=0) / (math.sqrt(steps) * mechanism.sigma))
 
 
 def _equal_bins(levels: Array) -> tuple[Array, Array]:

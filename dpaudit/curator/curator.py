@@ -31,6 +31,7 @@ from dpaudit.mechanisms import (
     Exponential,
     GaussianProcess,
     OnSample,
+    MatrixMechanism,
     OpaqueMechanism,
     SmoothGaussian,
     TreeAggregation,
@@ -283,7 +284,7 @@ class Curator(Admission):
 
     def stream(
         self,
-        mechanism: TreeAggregation,
+        mechanism: TreeAggregation | MatrixMechanism,
         label: str,
         shape: tuple[int, ...] = (),
         **stated: Unpack[Stated],

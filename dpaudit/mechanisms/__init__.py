@@ -20,6 +20,8 @@ from dpaudit.mechanisms.base import (
     distance,
 )
 from dpaudit.mechanisms.batches import FixedSizeSampled, TruncatedPoissonSampled
+from dpaudit.mechanisms.correlated.matrix import MatrixMechanism
+from dpaudit.mechanisms.correlated.strategies import BufferedToeplitz, LowerTriangular, Toeplitz
 from dpaudit.mechanisms.discrete import DiscreteGaussian, DiscreteLaplace
 from dpaudit.mechanisms.functions import ExponentialKernel, GaussianProcess
 from dpaudit.mechanisms.matrices import SymmetricGaussian
@@ -27,7 +29,7 @@ from dpaudit.mechanisms.opaque import OpaqueApproxDP, OpaquePureDP, OpaqueZCDP, 
 from dpaudit.mechanisms.sampled import OnSample, PoissonSampled
 from dpaudit.mechanisms.selection import Exponential, RandomizedResponse
 from dpaudit.mechanisms.smooth import SmoothGaussian
-from dpaudit.mechanisms.streams import Tree, TreeAggregation
+from dpaudit.mechanisms.streams import RunningSums, StreamMechanism, Tree, TreeAggregation
 
 OpaqueMechanism: TypeAlias = OpaquePureDP | OpaqueApproxDP | OpaqueZCDP | Tabulated
 
@@ -39,6 +41,7 @@ AnyMechanism: TypeAlias = (
     | DiscreteLaplace
     | SymmetricGaussian
     | TreeAggregation
+    | MatrixMechanism
     | GaussianProcess
     | RandomizedResponse
     | Exponential
@@ -57,6 +60,7 @@ __all__ = [
     "Answer",
     "AnyMechanism",
     "Array",
+    "BufferedToeplitz",
     "Calibrated",
     "DiscreteGaussian",
     "DiscreteLaplace",
@@ -67,6 +71,8 @@ __all__ = [
     "GaussianNoise",
     "GaussianProcess",
     "Laplace",
+    "LowerTriangular",
+    "MatrixMechanism",
     "Mechanism",
     "OnSample",
     "OpaqueApproxDP",
@@ -76,9 +82,12 @@ __all__ = [
     "PoissonSampled",
     "Queries",
     "RandomizedResponse",
+    "RunningSums",
     "SmoothGaussian",
+    "StreamMechanism",
     "SymmetricGaussian",
     "Tabulated",
+    "Toeplitz",
     "Tree",
     "TreeAggregation",
     "TruncatedPoissonSampled",

@@ -72,6 +72,10 @@ class Randomness(NeverCopied, ABC):
         """The sum of values of one shape, as exact as the noise that it is to get."""
 
     @abstractmethod
+    def weighted(self, weights: Sequence[float], values: Sequence[Array]) -> Array | OnGrid:
+        """The weighted sum of one or more values of one shape, as exact as the noise that it is to get."""
+
+    @abstractmethod
     def discrete_gaussian(self, value: Array | OnGrid, sigma: float) -> Array:
         """The integers plus integers with probability proportional to exp(-k^2/(2 sigma^2))."""
 
@@ -135,6 +139,10 @@ class ExactRandomness(Randomness):
     def total(self, first: Array | OnGrid, *others: Array | OnGrid) -> OnGrid:
         """As `Randomness.total`: without rounding."""
         return exact_sum([first, *others])
+
+    def weighted(self, weights: Sequence[float], values: Sequence[Array]) -> OnGrid:
+        """As `Randomness.weighted`: without rounding."""
+        return exact_sum([_times(weight, value) for weight, value in zip(weights, values, strict=True)])
 
     def discrete_gaussian(self, value: Array | OnGrid, sigma: float) -> Array:
         """As `Randomness.discrete_gaussian`."""
@@ -205,6 +213,10 @@ class SeededRandomness(Randomness):
         first = to_doubles(first)
         return np.asarray(first + sum((to_doubles(other) for other in others), np.zeros(first.shape)))
 
+    def weighted(self, weights: Sequence[float], values: Sequence[Array]) -> Array:
+        """As `Randomness.weighted`: in floating point."""
+        return np.tensordot(np.asarray(weights), np.stack(values), axes=1)
+
     def discrete_gaussian(self, value: Array | OnGrid, sigma: float) -> Array:
         """As `Randomness.discrete_gaussian`."""
         variance = Fraction(sigma) ** 2
@@ -244,6 +256,13 @@ def exact_sum(values: Sequence[Array | OnGrid]) -> OnGrid:
     finest = min(part.exponent for part in parts)
     total = sum(part.integers.astype(object) << (part.exponent - finest) for part in parts)
     return OnGrid(np.asarray(total, dtype=object), finest)
+
+
+def _times(weight: float, value: Array) -> OnGrid:
+    """A double times an array of them, exactly."""
+    digits, factor = digits_of(value), digits_of(np.array([weight]))
+    product = np.asarray(digits.integers * int(factor.integers[0]), dtype=object)
+    return OnGrid(product.reshape(value.shape), digits.exponent + factor.exponent)
 
 
 def _drawn(count: int, draw: Callable[[], int]) -> NDArray[np.object_]:

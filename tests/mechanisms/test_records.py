@@ -32,6 +32,15 @@ RECORDS: list[dict[str, Any]] = [
     {"kind": "tree-aggregation", "sigma": 2.0, "steps": 100, "sensitivity": sensitivity("l2")},
     {"kind": "tree-aggregation", "sigma": 2.0, "steps": 100, "sensitivity": sensitivity("frobenius")},
     {
+        "kind": "matrix",
+        "sigma": 2.0,
+        "steps": 100,
+        "strategy": {"kind": "toeplitz", "coefficients": [1.0, 0.5, 0.375]},
+        "participations": 4,
+        "separation": 25,
+        "sensitivity": sensitivity("l2"),
+    },
+    {
         "kind": "gaussian-process",
         "sigma": 2.0,
         "kernel": {"kind": "exponential", "beta": 3.0},
