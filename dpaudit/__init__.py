@@ -75,6 +75,7 @@ if TYPE_CHECKING:
     from dpaudit.mechanisms import OpaqueZCDP as OpaqueZCDP
     from dpaudit.mechanisms import PoissonSampled as PoissonSampled
     from dpaudit.mechanisms import RandomizedResponse as RandomizedResponse
+    from dpaudit.mechanisms import ReportNoisyMax as ReportNoisyMax
     from dpaudit.mechanisms import SmoothGaussian as SmoothGaussian
     from dpaudit.mechanisms import SymmetricGaussian as SymmetricGaussian
     from dpaudit.mechanisms import Tabulated as Tabulated
@@ -107,8 +108,8 @@ _NAMES = {
     "ledger.releases": "Partition Release",
     "mechanisms": (
         "DiscreteGaussian DiscreteLaplace Exponential ExponentialKernel Gaussian GaussianProcess Laplace "
-        "OpaqueApproxDP OpaquePureDP OpaqueZCDP PoissonSampled RandomizedResponse SmoothGaussian "
-        "SymmetricGaussian Tabulated TreeAggregation"
+        "OpaqueApproxDP OpaquePureDP OpaqueZCDP PoissonSampled RandomizedResponse ReportNoisyMax "
+        "SmoothGaussian SymmetricGaussian Tabulated TreeAggregation"
     ),
     "pipeline.accounting": "account verify",
     "pipeline.audit": "audit one_run",

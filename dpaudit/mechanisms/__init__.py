@@ -24,7 +24,8 @@ from dpaudit.mechanisms.functions import ExponentialKernel, GaussianProcess
 from dpaudit.mechanisms.matrices import SymmetricGaussian
 from dpaudit.mechanisms.opaque import OpaqueApproxDP, OpaquePureDP, OpaqueZCDP, Tabulated
 from dpaudit.mechanisms.sampled import PoissonSampled
-from dpaudit.mechanisms.selection import Exponential, RandomizedResponse
+from dpaudit.mechanisms.selecting.noisy_max import ReportNoisyMax
+from dpaudit.mechanisms.selection import Choice, Exponential, RandomizedResponse
 from dpaudit.mechanisms.smooth import SmoothGaussian
 from dpaudit.mechanisms.streams import Tree, TreeAggregation
 
@@ -41,6 +42,7 @@ AnyMechanism: TypeAlias = (
     | GaussianProcess
     | RandomizedResponse
     | Exponential
+    | ReportNoisyMax
     | SmoothGaussian
     | PoissonSampled
     | OpaqueMechanism
@@ -55,6 +57,7 @@ __all__ = [
     "AnyMechanism",
     "Array",
     "Calibrated",
+    "Choice",
     "DiscreteGaussian",
     "DiscreteLaplace",
     "Exponential",
@@ -71,6 +74,7 @@ __all__ = [
     "PoissonSampled",
     "Queries",
     "RandomizedResponse",
+    "ReportNoisyMax",
     "SmoothGaussian",
     "SymmetricGaussian",
     "Tabulated",

@@ -22,12 +22,18 @@ NEW = {
     "exact noise": "dpaudit/noise/",
     "replaced units in Poisson samples": "accountants/privacy_loss/contour/replaced_gaussian.py",
     "discrete Gaussian noise composed exactly": "accountants/pairs/discrete_gaussian.py",
+    "report noisy max": "dpaudit/mechanisms/selecting/",
     "arguments of a wrong type refused": "dpaudit/claims/arguments.py",
     "a start without scipy's optimisers": "accountants/closed_forms/search.py",
 }
 
 #: The same where it stands in a file that the first version had: what it is, the file, and how many lines.
-GROWN: dict[str, tuple[str, int]] = {}
+GROWN: dict[str, tuple[str, int]] = {
+    "report noisy max beside the exponential mechanism": (
+        "dpaudit/mechanisms/selection.py",
+        27,
+    ),
+}
 
 WALK = """
 import sys
