@@ -2,7 +2,7 @@
 
 import math
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Annotated, Literal, Self
 
@@ -138,6 +138,10 @@ class Choice(BaseMechanism):
         self, log_weights: Array, randomness: Randomness, exactly: tuple[Array, Fraction] | None = None
     ) -> Array:
         """The chosen index, of shape (); `exactly` as in `Randomness.choose`."""
+
+    def answering(self) -> Callable[..., Array]:
+        """A choice by the weights, or exactly by the scores and their factor."""
+        return lambda weights, scores, factor, randomness: self.sample(weights, randomness, (scores, factor))
 
     @abstractmethod
     def log_probability(self, index: int, log_weights: Array) -> float | None:

@@ -105,12 +105,12 @@ def noisy_max(law: Any) -> Callable[[Any, Curator], Any]:
     return lambda data, curator: curator.select([1, 2, 0, -30], mechanism, label="x", score_sensitivity=1.0)
 
 
-def weights_off(name: str) -> Callable[[pytest.MonkeyPatch], None]:
-    """Of the seeded sampler alone: the exact one is held to the law as well, and either is reported."""
-    true = getattr(SeededRandomness, name)
+def weights_off(name: str, of: Any = SeededRandomness) -> Callable[[pytest.MonkeyPatch], None]:
+    """Of one sampler alone: both are held to the law, and either is reported."""
+    true = getattr(of, name)
 
     def plant(patch: pytest.MonkeyPatch) -> None:
-        patch.setattr(SeededRandomness, name, lambda self, w, exactly=None: true(self, 1.2 * w))
+        patch.setattr(of, name, lambda self, w, exactly=None: true(self, 1.2 * w))
 
     return plant
 
@@ -178,6 +178,8 @@ EXACT_FAULTS = [
     scale_off("symmetric"),
     exact_response_off,
     exact_choice_off,
+    weights_off("permute_and_flip", ExactRandomness),
+    weights_off("noisy_max", ExactRandomness),
     scale_off("scaled_by_data"),
     scale_off("gaussian"),
     exact_path_off,
