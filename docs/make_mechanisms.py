@@ -52,6 +52,7 @@ EXAMPLES: dict[str, dict[str, Any]] = {
     },
     "randomized-response": {"epsilon": 0.5, "categories": 2},
     "exponential": {"epsilon": 0.5},
+    "report-noisy-max": {"epsilon": 0.5, "noise_law": "exponential"},
     "smooth-gaussian": {"alpha": 12.0, "beta": 0.05, "dimension": 2, "epsilon": 1.0, "delta": 0.1},
     "poisson-sampled": {
         "rate": 0.01,

@@ -79,6 +79,7 @@ if TYPE_CHECKING:
     from dpaudit.mechanisms import OpaqueZCDP as OpaqueZCDP
     from dpaudit.mechanisms import PoissonSampled as PoissonSampled
     from dpaudit.mechanisms import RandomizedResponse as RandomizedResponse
+    from dpaudit.mechanisms import ReportNoisyMax as ReportNoisyMax
     from dpaudit.mechanisms import SmoothGaussian as SmoothGaussian
     from dpaudit.mechanisms import SymmetricGaussian as SymmetricGaussian
     from dpaudit.mechanisms import Tabulated as Tabulated
@@ -114,8 +115,8 @@ _NAMES = {
     "mechanisms": (
         "BufferedToeplitz DiscreteGaussian DiscreteLaplace Exponential ExponentialKernel FixedSizeSampled "
         "Gaussian GaussianProcess Laplace LowerTriangular MatrixMechanism OpaqueApproxDP OpaquePureDP "
-        "OpaqueZCDP PoissonSampled RandomizedResponse SmoothGaussian SymmetricGaussian Tabulated Toeplitz "
-        "TreeAggregation TruncatedPoissonSampled"
+        "OpaqueZCDP PoissonSampled RandomizedResponse ReportNoisyMax SmoothGaussian SymmetricGaussian "
+        "Tabulated Toeplitz TreeAggregation TruncatedPoissonSampled"
     ),
     "pipeline.accounting": "account verify",
     "pipeline.audit": "audit one_run",

@@ -30,9 +30,10 @@ from dpaudit.mechanisms import (
     Array,
     Exponential,
     GaussianProcess,
-    OnSample,
     MatrixMechanism,
+    OnSample,
     OpaqueMechanism,
+    ReportNoisyMax,
     SmoothGaussian,
     TreeAggregation,
     ValueMechanism,
@@ -256,18 +257,21 @@ class Curator(Admission):
     def select(
         self,
         scores: ArrayLike,
-        mechanism: Exponential,
+        mechanism: Exponential | ReportNoisyMax,
         *,
         label: str,
         score_sensitivity: float,
+        monotone: bool = False,
         **stated: Unpack[Stated],
     ) -> int:
         """Choose one of finitely many candidates, better scores more likely.
 
         Args:
             scores: [k], private; larger is better. Who the k candidates are is public.
-            mechanism: the exponential mechanism.
+            mechanism: the exponential mechanism, or report noisy max.
             score_sensitivity: the largest change of any one score between neighbours, as declared.
+            monotone: whether one unit moves all scores in one direction, as counts under add-or-remove; then
+                the same epsilon needs half the noise.
             label: as in `release`.
             **stated: partition and claimed, as in `release`.
 
@@ -275,10 +279,10 @@ class Curator(Admission):
             The index of the chosen candidate.
         """
         given = as_query(scores, label)
-        weights = mechanism.log_weights(given, score_sensitivity)
+        weights = mechanism.log_weights(given, score_sensitivity, monotone=monotone)
         release = self.line(label, mechanism, **stated)
         best = np.array(float(np.argmax(weights)))
-        exactly = given, mechanism.factor(score_sensitivity)
+        exactly = given, mechanism.factor(score_sensitivity, monotone=monotone)
         chosen = self._answer(release, weights, mechanism.answering(), weights, *exactly, exact=best)
         return int(chosen)
 

@@ -27,7 +27,8 @@ from dpaudit.mechanisms.functions import ExponentialKernel, GaussianProcess
 from dpaudit.mechanisms.matrices import SymmetricGaussian
 from dpaudit.mechanisms.opaque import OpaqueApproxDP, OpaquePureDP, OpaqueZCDP, Tabulated
 from dpaudit.mechanisms.sampled import OnSample, PoissonSampled
-from dpaudit.mechanisms.selection import Exponential, RandomizedResponse
+from dpaudit.mechanisms.selecting.noisy_max import ReportNoisyMax
+from dpaudit.mechanisms.selection import Choice, Exponential, RandomizedResponse
 from dpaudit.mechanisms.smooth import SmoothGaussian
 from dpaudit.mechanisms.streams import RunningSums, StreamMechanism, Tree, TreeAggregation
 
@@ -45,6 +46,7 @@ AnyMechanism: TypeAlias = (
     | GaussianProcess
     | RandomizedResponse
     | Exponential
+    | ReportNoisyMax
     | SmoothGaussian
     | PoissonSampled
     | FixedSizeSampled
@@ -62,6 +64,7 @@ __all__ = [
     "Array",
     "BufferedToeplitz",
     "Calibrated",
+    "Choice",
     "DiscreteGaussian",
     "DiscreteLaplace",
     "Exponential",
@@ -82,6 +85,7 @@ __all__ = [
     "PoissonSampled",
     "Queries",
     "RandomizedResponse",
+    "ReportNoisyMax",
     "RunningSums",
     "SmoothGaussian",
     "StreamMechanism",

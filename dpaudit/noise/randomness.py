@@ -102,6 +102,14 @@ class Randomness(NeverCopied, ABC):
         `exactly` are numbers [k] and a factor whose product the log weights are up to rounding.
         """
 
+    @abstractmethod
+    def permute_and_flip(self, log_weights: Array, exactly: tuple[Array, Fraction] | None = None) -> int:
+        """The index where a log weight plus exponential noise of scale 1 is largest; as `choose`."""
+
+    @abstractmethod
+    def noisy_max(self, log_weights: Array, exactly: tuple[Array, Fraction] | None = None) -> int:
+        """The index where a log weight plus Laplace noise of scale 1 is largest; as `choose`."""
+
 
 class ExactRandomness(Randomness):
     """Noise as real numbers would be, rounded on a public grid; every decision is made on fair bits."""
@@ -167,6 +175,14 @@ class ExactRandomness(Randomness):
     def choose(self, log_weights: Array, exactly: tuple[Array, Fraction] | None = None) -> int:
         """As `Randomness.choose`."""
         return choice.choose(self._bits, *(exactly or (log_weights, Fraction(1))))
+
+    def permute_and_flip(self, log_weights: Array, exactly: tuple[Array, Fraction] | None = None) -> int:
+        """As `Randomness.permute_and_flip`."""
+        return choice.permute_and_flip(self._bits, *(exactly or (log_weights, Fraction(1))))
+
+    def noisy_max(self, log_weights: Array, exactly: tuple[Array, Fraction] | None = None) -> int:
+        """As `Randomness.noisy_max`."""
+        return choice.noisy_max(self._bits, *(exactly or (log_weights, Fraction(1))))
 
 
 class SeededRandomness(Randomness):
@@ -248,6 +264,16 @@ class SeededRandomness(Randomness):
         cumulative = np.cumsum(np.exp(log_weights - log_weights.max()))
         cumulative /= cumulative[-1]
         return int(np.searchsorted(cumulative, self._generator.random(), side="right"))
+
+    def permute_and_flip(self, log_weights: Array, exactly: tuple[Array, Fraction] | None = None) -> int:
+        """As `Randomness.permute_and_flip`."""
+        del exactly
+        return int(np.argmax(log_weights + self._generator.exponential(1.0, log_weights.shape)))
+
+    def noisy_max(self, log_weights: Array, exactly: tuple[Array, Fraction] | None = None) -> int:
+        """As `Randomness.noisy_max`."""
+        del exactly
+        return int(np.argmax(log_weights + self._generator.laplace(0.0, 1.0, log_weights.shape)))
 
 
 def exact_sum(values: Sequence[Array | OnGrid]) -> OnGrid:

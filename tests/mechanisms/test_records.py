@@ -28,6 +28,8 @@ RECORDS: list[dict[str, Any]] = [
     {"kind": "discrete-laplace", "scale": 2.0, "sensitivity": sensitivity("l1")},
     {"kind": "randomized-response", "epsilon": 1.0, "categories": 3},
     {"kind": "exponential", "epsilon": 1.0},
+    {"kind": "report-noisy-max", "epsilon": 1.0, "noise_law": "exponential"},
+    {"kind": "report-noisy-max", "epsilon": 1.0, "noise_law": "laplace"},
     {"kind": "symmetric-gaussian", "sigma": 2.0, "dimension": 4, "sensitivity": sensitivity("frobenius")},
     {"kind": "tree-aggregation", "sigma": 2.0, "steps": 100, "sensitivity": sensitivity("l2")},
     {"kind": "tree-aggregation", "sigma": 2.0, "steps": 100, "sensitivity": sensitivity("frobenius")},

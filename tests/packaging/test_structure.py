@@ -22,6 +22,7 @@ NEW = {
     "exact noise": "dpaudit/noise/",
     "replaced units in Poisson samples": "accountants/privacy_loss/contour/replaced_gaussian.py",
     "discrete Gaussian noise composed exactly": "accountants/pairs/discrete_gaussian.py",
+    "report noisy max": "dpaudit/mechanisms/selecting/",
     "arguments of a wrong type refused": "dpaudit/claims/arguments.py",
     "correlated noise": "dpaudit/mechanisms/correlated/",
     "a start without scipy's optimisers": "accountants/closed_forms/search.py",
@@ -41,6 +42,7 @@ GROWN: dict[str, tuple[str, int]] = {
     "questions that another process can answer": ("dpaudit/curator and dpaudit/mechanisms", 36),
     "the same in pytest's reports": ("dpaudit/app/testing/pytest_plugin.py", 34),
     "the releases that grew over a baseline": ("dpaudit/app/gate/policy.py", 24),
+    "report noisy max, monotone scores": ("dpaudit/mechanisms, curator, auditors/replay, ...", 38),
 }
 
 WALK = """
