@@ -1,7 +1,6 @@
 """Admission: how every release is charged, written to the ledger, answered, and kept for an auditor."""
 
 import functools
-import inspect
 import itertools
 import os
 import threading
@@ -19,11 +18,13 @@ from dpaudit.curator.clipping import doubles
 from dpaudit.curator.noise import Entry, LiveNoise, NoiseSource, Question, Transcript
 from dpaudit.errors import InvalidParameter, ScheduleBroken
 from dpaudit.ledger.ledger import Ledger
+from dpaudit.ledger.places import released_at
 from dpaudit.ledger.releases import Partition, Release
 from dpaudit.mechanisms import AnyMechanism, Array
 from dpaudit.noise.bits import NeverCopied
 
-_CORE = tuple(str(Path(__file__).parents[1] / name) + os.sep for name in ("curator", "processes"))
+#: The folders whose frames are none of the algorithm's.
+CORE = tuple(str(Path(__file__).parents[1] / name) + os.sep for name in ("curator", "processes"))
 
 
 class Stated(TypedDict, total=False):
@@ -82,16 +83,11 @@ class Admission(NeverCopied):
         #: Numbers the run's releases; the curators of all users share it.
         self._numbers: Iterator[int] = itertools.count()
 
-    @property
-    def keeps_transcript(self) -> bool:
-        """Whether questions and answers are kept for an auditor."""
-        return self._transcript is not None
-
     def for_user(self) -> tuple[NoiseSource, Transcript | None, Iterator[int]]:
         """Internal: the noise, transcript and numbering that every user's local curator shares."""
         return self._noise, self._transcript, self._numbers
 
-    def admit(self, release: Release) -> int:
+    def admit(self, release: Release, where: str | None = None) -> int:
         """Internal: charge and write a release before it is sampled.
 
         The ledger never holds less than came out.
@@ -104,20 +100,24 @@ class Admission(NeverCopied):
             where = f"ledger of {self.ledger.header.algorithm!r}"
             why = "under local trust every release belongs to one user"
             raise ScheduleBroken(what, where=where, why=why, remedy="release through curator.user(index)")
-        self.charge(release)
+        self.charge(release, where)
         return next(self._numbers)
 
     def line(self, label: str, mechanism: AnyMechanism, count: int = 1, **stated: Unpack[Stated]) -> Release:
         """Internal: as `new_release`, with the grid where this run's noise comes out on grids."""
         return new_release(label, mechanism, count, on_grid=self.ledger.header.noise.on_grid, **stated)
 
-    def charge(self, release: Release) -> None:
-        """Internal: charge the budget for a release, then write it; nothing is written where this raises."""
+    def charge(self, release: Release, where: str | None = None) -> None:
+        """Internal: charge the budget for a release, then write it; nothing is written where this raises.
+
+        `where` is its place in the algorithm's code, where that runs elsewhere.
+        """
         self._require_own_process(release)
         with self.lock:
             if self._budget is not None:
                 self._budget.spend(release)
             self.ledger.append(release)
+            self.ledger.places.note(release.label, released_at(CORE) if where is None else where)
 
     def ask(self, question: Question) -> Array:
         """Internal: the answer to a question about an admitted release, kept for an auditor."""
@@ -132,7 +132,7 @@ class Admission(NeverCopied):
                     release=question.release,
                     query=question.query,
                     output=output.copy(),
-                    where=call_site() if question.where is None else question.where,
+                    where=released_at(CORE) if question.where is None else question.where,
                     number=question.number,
                     at=question.at,
                     scale=question.scale,
@@ -223,11 +223,3 @@ def require_count(query: Array, count: int, label: str) -> None:
         why = "the ledger would account for another number of repetitions than were made"
         remedy = "let the first axis run over the repetitions"
         raise InvalidParameter(what, where=f"release {label!r}", why=why, remedy=remedy)
-
-
-def call_site() -> str:
-    """File and line of the nearest frame outside the core: where the algorithm released."""
-    frame = inspect.currentframe()
-    while frame is not None and frame.f_code.co_filename.startswith(_CORE):
-        frame = frame.f_back
-    return "" if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno}"

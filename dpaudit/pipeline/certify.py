@@ -5,9 +5,9 @@
 
 import copy
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ParamSpec, TypeAlias
 
@@ -51,7 +51,7 @@ class Certified:
 
     `run` has the output as the audit left it; `approximate` is the total on the scale of `COMPARED`, tightest
     first, empty where it has no bound there. `parted` is how the run on the data differed from its twin's,
-    for the data's holder alone.
+    for the data's holder alone; `utility`, where it is asked for, the algorithm's own measures of its output.
     """
 
     run: Run
@@ -59,6 +59,7 @@ class Certified:
     approximate: Sequence[Bound]
     certificate: Certificate
     parted: tuple[Finding, ...] = ()
+    utility: Mapping[str, float] = field(default_factory=dict)
 
 
 @checked("certify")
@@ -78,6 +79,7 @@ def certified(
     command: str | None = None,
     curves: bool = True,
     opinion: bool = False,
+    utility: bool = False,
     in_process: bool | None = None,
     limits: Limits = NO_LIMITS,
     step: Callable[[str], AbstractContextManager[object]] = nullcontext,
@@ -101,6 +103,7 @@ def certified(
         command: what reproduces the certificate; left out, a call of `dpaudit.certify`.
         curves: whether to compute the curve delta(epsilon).
         opinion: whether to ask dp-accounting what it computes for the same releases, which takes it a second.
+        utility: whether to measure what the output is good for, as the algorithm does that itself.
         in_process: whether to run the algorithm in this process, as a debugger needs; left out, it has a
             process of its own, a twin where it has pairs or a ``stand_in()``, and each replay one of its own.
         limits: on the time and memory of every run in a process of its own.
@@ -128,7 +131,7 @@ def certified(
     spare = copy.deepcopy(budget)
     audits: list[Audit] = []
     with hosting(
-        algorithm, data, chosen, own_pairs=own_pairs, in_process=in_process, limits=limits
+        algorithm, data, chosen, own_pairs=own_pairs, utility=utility, in_process=in_process, limits=limits
     ) as target:
         with step("running it"):
             made = run(
@@ -139,6 +142,12 @@ def certified(
             what = f"{name_of(algorithm)} released nothing through its curator"
             why, remedy = "its output is unaccounted for", "release through the curator"
             raise NothingReleased(what, where="the run's ledger", why=why, remedy=remedy)
+        figures: Mapping[str, float] = {}
+        if isinstance(target.algorithm, Hosted):
+            figures = target.algorithm.measured
+        elif utility and hasattr(algorithm, "utility"):
+            with step("measuring its utility"):
+                figures = {str(name): float(value) for name, value in algorithm.utility(made.output).items()}
         if ran is not None:
             ran(made)
         if target.pairs:
@@ -161,7 +170,7 @@ def certified(
         second_opinion=_opinion(found, made.ledger, approximate) if opinion else None,
         process=target.process,
     )
-    return Certified(made, found, approximate, certificate, parted)
+    return Certified(made, found, approximate, certificate, parted, figures)
 
 
 _Parameters = ParamSpec("_Parameters")

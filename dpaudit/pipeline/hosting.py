@@ -81,8 +81,8 @@ def served(
     return Served(algorithm, held, about)
 
 
-def target_in(host: Host) -> Target:
-    """The names of what a host holds."""
+def target_in(host: Host, *, utility: bool = False) -> Target:
+    """The names of what a host holds; `utility` is whether runs measure what their output is good for."""
     about = host.about
 
     def data(name: str) -> HostedData:
@@ -90,7 +90,7 @@ def target_in(host: Host) -> Target:
 
     claim = None if about["claim"] is None else Claim(**about["claim"])
     twin = None if about["stand-in"] is None else _STAND_IN
-    algorithm = Hosted(host, about["name"], claim, about["parameters"], twin=twin, with_utility=True)
+    algorithm = Hosted(host, about["name"], claim, about["parameters"], twin=twin, with_utility=utility)
     pairs = [
         Pair(data(pair["names"][0]), data(pair["names"][1]), pair["description"], unit=pair["unit"])
         for pair in about["pairs"]
@@ -110,6 +110,7 @@ def hosting(
     pairs: Sequence[Pair],
     *,
     own_pairs: bool = False,
+    utility: bool = False,
     in_process: bool | None,
     limits: Limits,
 ) -> Iterator[Target]:
@@ -125,7 +126,7 @@ def hosting(
         yield Target(algorithm, data, pairs, algorithm)
     else:
         with Host(lambda: served(algorithm, data, pairs, own_pairs=own_pairs), limits) as host:
-            target = target_in(host)
+            target = target_in(host, utility=utility)
             if type(algorithm).__module__.startswith("dpaudit.algorithms."):
                 target = Target(target.algorithm, target.data, pairs, algorithm, target.process)
             yield target

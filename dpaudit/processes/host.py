@@ -185,7 +185,9 @@ def died(what: str, status: int) -> TargetDied:
 def again(found: Mapping[str, Any]) -> Exception:
     """What a target raised, as it is raised here: one of our errors as itself."""
     if found["own"] is not None:
-        return rebuilt(found["own"])
+        error = rebuilt(found["own"])
+        error.raised_at = found["place"]
+        return error
     return TargetRaised(found["kind"], found["text"], found["place"], found["traceback"])
 
 

@@ -52,7 +52,7 @@ class Hosted:
         twin: the name of the public stand-in data; None where there is no twin.
         around: what the algorithm is wrapped in there, with its options; its ``drawn`` comes back.
         findings: how the worker differed from its twin, for the data's holder alone.
-        utility: of the last output, where it was asked for.
+        measured: the algorithm's own measures of the last output's use, where `with_utility` asks for them.
     """
 
     host: Host
@@ -64,7 +64,7 @@ class Hosted:
     with_utility: bool = False
     drawn: Any = None
     findings: list[Finding] = field(default_factory=list)
-    utility: Mapping[str, float] = field(default_factory=dict)
+    measured: Mapping[str, float] = field(default_factory=dict)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         """Itself: a run leaves nothing behind in the algorithm's process."""
@@ -86,7 +86,6 @@ class Hosted:
             "header": _without(curator.ledger.header.to_json(), "record"),
             "public_seed": curator.public_seed,
             "seed": getattr(noise, "sampler_seed", 0),
-            "places": curator.keeps_transcript,
             "around": self.around,
             "utility": False,
             "data": data.name,
@@ -97,7 +96,7 @@ class Hosted:
             runs.append(self.host.start(order if self.twin else order | with_utility))
             if self.twin is None:
                 return _Alone(self, curator).follow(runs[0])
-            runs.append(self.host.start(order | with_utility | {"data": self.twin, "places": False}))
+            runs.append(self.host.start(order | with_utility | {"data": self.twin}))
             return _Lockstep(self, curator, runs[0]).follow(runs[1])
         finally:
             for run in runs:
@@ -144,7 +143,7 @@ class _Alone:
             admission = self._user[1]
         if asked["release"] is not None:
             release = Release(**_without(asked["release"], "record"))
-            known = release, admission.admit(release), release.mechanism.answering()
+            known = release, admission.admit(release, asked["where"]), release.mechanism.answering()
             if not asked["given"]:  # the first question of a stream or a function has no value
                 self._open[number] = known
         else:
@@ -169,7 +168,7 @@ class _Alone:
         output = run.receive() if unplain is None else Unplain(unplain)
         beside = run.receive()
         run.finished()
-        self._hosted.drawn, self._hosted.utility = beside["notes"], beside["utility"]
+        self._hosted.drawn, self._hosted.measured = beside["notes"], beside["utility"]
         return output
 
     def _again(self, found: Mapping[str, Any]) -> Exception:

@@ -17,7 +17,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from enum import Enum
 from fractions import Fraction
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import numpy as np
 from pydantic import BaseModel
@@ -47,11 +47,15 @@ class BrokenFrame(IntegrityError):
 
 @dataclass(frozen=True)
 class Portrait:
-    """What an object holds, under the name of its type; it is compared and written, never made again."""
+    """What an object holds, under the name of its type; it is compared and written, never made again.
+
+    Its parts are what a dataclass, a model or a named tuple declares (``fields``); a value of which it is a
+    subclass, with its attributes (``value``); or the state that pickle would write.
+    """
 
     kind: str
     parts: Mapping[str, Any]
-    fields: bool  #: whether the parts are what a dataclass, model or named tuple declares
+    form: Literal["fields", "value", "state"]
 
 
 def frame(value: Any, place: str = "value") -> bytes:
@@ -104,7 +108,7 @@ def _written(value: Any, arrays: list[bytes], place: str, depth: int) -> Any:
         each = names or range(len(values))
         return [_written(v, arrays, f"{place}[{n!r}]", depth + 1) for v, n in zip(values, each, strict=True)]
 
-    if isinstance(value, np.ndarray | np.generic) and value.dtype.kind in _KINDS:
+    if (type(value) is np.ndarray or isinstance(value, np.generic)) and value.dtype.kind in _KINDS:
         return _array("s" if isinstance(value, np.generic) else "a", np.asarray(value), arrays)
     match value:
         case OnGrid():
@@ -117,7 +121,7 @@ def _written(value: Any, arrays: list[bytes], place: str, depth: int) -> Any:
         case UserViews():
             return ["v", inner(value.views)]
         case Portrait():
-            return ["p", value.kind, list(value.parts), inner(list(value.parts.values())), value.fields]
+            return ["p", value.kind, list(value.parts), inner(list(value.parts.values())), value.form]
     exact: dict[type, str] = {list: "l", tuple: "t", set: "S", frozenset: "F"}
     if type(value) in (list, tuple):
         return [exact[type(value)], inner(value)]
@@ -145,24 +149,25 @@ def portrait(value: Any, place: str) -> Portrait:
     """
     kind = f"{type(value).__module__}.{type(value).__qualname__}"
     if isinstance(value, Enum):
-        return Portrait(kind, {"name": value.name}, fields=False)
+        return Portrait(kind, {"value": value.value, "name": value.name}, "value")
     if isinstance(value, BaseModel):
         parts = {name: getattr(value, name) for name in type(value).model_fields}
-        return Portrait(kind, {**parts, **(value.__pydantic_extra__ or {})}, fields=True)
+        return Portrait(kind, {**parts, **(value.__pydantic_extra__ or {})}, "fields")
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         parts = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
-        return Portrait(kind, {**parts, **_beside(value, parts)}, fields=True)
+        return Portrait(kind, {**parts, **_beside(value, parts)}, "fields")
     if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return Portrait(kind, dict(zip(value._fields, value, strict=True)), fields=True)
+        return Portrait(kind, dict(zip(value._fields, value, strict=True)), "fields")
     if isinstance(value, np.ndarray):
-        parts = {"entries": value.ravel().tolist(), "shape": value.shape}
-        return Portrait(kind, {**parts, **_beside(value, {})}, fields=False)
+        plain_array = np.asarray(value)
+        entries = plain_array.tolist() if value.dtype.hasobject else plain_array
+        return Portrait(kind, {"value": entries, "shape": value.shape, **_beside(value, {})}, "value")
     if isinstance(value, str | bytes | int | float):
         plain: Any = next(each for each in (str, bytes, int, float) if isinstance(value, each))
-        return Portrait(kind, {"value": plain(value), **_beside(value, {})}, fields=False)
+        return Portrait(kind, {"value": plain(value), **_beside(value, {})}, "value")
     if isinstance(value, Mapping | list | tuple | AbstractSet):
-        held: dict[str, Any] = {"items": dict(value) if isinstance(value, Mapping) else list(value)}
-        return Portrait(kind, {**held, **_beside(value, {})}, fields=isinstance(value, Mapping))
+        held: dict[str, Any] = {"value": dict(value) if isinstance(value, Mapping) else list(value)}
+        return Portrait(kind, {**held, **_beside(value, {})}, "value")
     return _reduced(value, kind, place)
 
 
@@ -184,7 +189,7 @@ def _reduced(value: Any, kind: str, place: str) -> Portrait:
         "items": list(items or ()),
         "pairs": [list(pair) for pair in pairs or ()],
     }
-    return Portrait(kind, parts, fields=False)
+    return Portrait(kind, parts, "state")
 
 
 def _beside(value: Any, parts: Mapping[str, Any]) -> dict[str, Any]:
@@ -227,8 +232,8 @@ def _read(value: Any, body: memoryview, at: list[int]) -> Any:
         case "v":
             return UserViews(tuple(inner(rest[0])))
         case "p":
-            kind, names, parts, fields = rest
-            return Portrait(str(kind), dict(zip(names, inner(parts), strict=True)), bool(fields))
+            kind, names, parts, form = rest
+            return Portrait(str(kind), dict(zip(names, inner(parts), strict=True)), form)
         case "l":
             return inner(rest[0])
         case "t":

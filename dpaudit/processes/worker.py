@@ -10,6 +10,7 @@ import contextlib
 import importlib
 import os
 import socket
+import sys
 import threading
 import traceback
 from collections.abc import Callable
@@ -19,11 +20,12 @@ from typing import Any, Final
 import numpy as np
 
 from dpaudit import errors
-from dpaudit.curator.admission import call_site
+from dpaudit.curator.admission import CORE
 from dpaudit.curator.curator import Curator
 from dpaudit.curator.noise import LiveNoise, Question
 from dpaudit.errors import DpauditError, ScheduleBroken
 from dpaudit.ledger.ledger import Ledger, Noise
+from dpaudit.ledger.places import released_at
 from dpaudit.mechanisms import Array
 from dpaudit.mechanisms.opaque import Opaque
 from dpaudit.processes.wire import NotPlain, frame, receive, send
@@ -42,10 +44,9 @@ class AskedNoise:
     questions is part of what the holder compares.
     """
 
-    def __init__(self, channel: socket.socket, description: Noise, seed: int, *, places: bool) -> None:
+    def __init__(self, channel: socket.socket, description: Noise, seed: int) -> None:
         self.description = description
         self._channel = channel
-        self._places = places
         self._thread, self._process = threading.get_ident(), os.getpid()
         self._seed = seed
         self._own: LiveNoise | None = None
@@ -70,7 +71,7 @@ class AskedNoise:
             "at": question.at,
             "scale": question.scale,
             "user": question.user,
-            "where": (call_site() if self._places else "") if question.where is None else question.where,
+            "where": released_at(CORE),
         }
         try:
             send(self._channel, ("ask", asked))
@@ -138,7 +139,7 @@ def _outcome(
     ledger: Ledger,
     channel: socket.socket,
 ) -> bytes:
-    noise = AskedNoise(channel, ledger.header.noise, order["seed"], places=order["places"])
+    noise = AskedNoise(channel, ledger.header.noise, order["seed"])
     curator = Curator(ledger, noise, public_seed=order["public_seed"])
     around = order["around"]
     if around is not None:
@@ -169,5 +170,15 @@ def raised(error: BaseException) -> dict[str, Any]:
         "text": str(error),
         "place": place,
         "traceback": "".join(traceback.format_exception(error)),
-        "own": written(error) if isinstance(error, DpauditError) else None,
+        # The words of one of our errors that the target made itself are the target's.
+        "own": written(error) if isinstance(error, DpauditError) and _is_ours(error) else None,
     }
+
+
+def _is_ours(error: BaseException) -> bool:
+    """Whether an error was raised in dpaudit's code, or in Python's library on its behalf."""
+    found = error.__traceback__
+    while found is not None and found.tb_next is not None:
+        found = found.tb_next
+    module = "" if found is None else str(found.tb_frame.f_globals.get("__name__", ""))
+    return module.partition(".")[0] in {"dpaudit", *sys.stdlib_module_names}

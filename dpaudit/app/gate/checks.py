@@ -1,14 +1,11 @@
 """Judging what a configuration names: targets are run, accounted for and audited, ledgers accounted for."""
 
 import collections
-import contextlib
 import functools
-import inspect
 import operator
-import re
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,26 +14,27 @@ from dpaudit.accountants.accounting import Accounted
 from dpaudit.app.gate.audit_plan import Plan, Profile, root_seed
 from dpaudit.app.gate.base import Held, held_to_base
 from dpaudit.app.gate.configuration import Configuration
+from dpaudit.app.gate.places import Places, claim_in_source, definition, place_in
 from dpaudit.app.gate.policy import not_checked, policy_findings, today, waiver_findings
 from dpaudit.app.gate.report import Checked, Finding, Place, Report, error_finding, waived
 from dpaudit.app.gate.settings import Check, Gate, LedgerFile, Target
 from dpaudit.app.options.claim_options import stated_budget
 from dpaudit.app.options.foreign_code import foreign_code
-from dpaudit.app.options.targets import data_for, load_pair, load_target, pairs_of
+from dpaudit.app.options.processes import DEFAULT, Opened, Processes, open_target
 from dpaudit.app.text.output import counted, lower
 from dpaudit.app.text.tables import bound_figure, figure, not_proved, shortfall, total_shortfall
+from dpaudit.certificate import verdicts
 from dpaudit.certificate.verdicts import Accounting, Audit, Experiment
 from dpaudit.claims.claims import Claim
 from dpaudit.errors import DpauditError, UsageError
 from dpaudit.ledger.file import LedgerStream
+from dpaudit.ledger.ledger import Ledger
 from dpaudit.ledger.releases import Release
 from dpaudit.pipeline.accounting import verify
 from dpaudit.pipeline.certify import NothingReleased, certified
 
 #: At most this many failing releases of a check are shown, and then the number of the others.
 MOST_RELEASES = 20
-
-_PLACE = re.compile(r"(?P<file>[^:\n]+):(?P<line>[0-9]{1,9})(?::|$)")
 
 
 def run_gate(
@@ -47,12 +45,13 @@ def run_gate(
     strict: bool,
     root: Path,
     base: str | None = None,
+    where: Processes = DEFAULT,
 ) -> Report:
     """Judge everything that a configuration names; the present folder is where its paths start.
 
     After an error in one check the others are still judged. Without `seed`, the configuration's is used;
     with `strict`, an inconclusive check fails; places in the report are relative to `root`. With `base`, the
-    rules are those of the merge base with that commit.
+    rules are those of the merge base with that commit; `where` is where targets run.
     """
 
     def at(*key: str | int) -> Place:
@@ -63,7 +62,7 @@ def run_gate(
         if base is not None:
             held = held_to_base(configuration, base, profile=profile, scratch=Path(scratch), at=at)
         gate = held.gate
-        judge_one = _Judge(configuration, held, profile, root_seed(gate, profile, seed), root)
+        judge_one = _Judge(configuration, held, profile, root_seed(gate, profile, seed), root, where)
         checks = [judge_one.check(name, target) for name, target in gate.targets.items()]
         checks += [judge_one.check(name, ledger) for name, ledger in gate.ledgers.items()]
     valid = [waiver for waiver in gate.waivers if waiver.expires >= today()]
@@ -76,11 +75,17 @@ class _Judge:
     """Judges one check after another, under one configuration."""
 
     def __init__(
-        self, configuration: Configuration, held: Held, profile: Profile, seed: int, root: Path
+        self,
+        configuration: Configuration,
+        held: Held,
+        profile: Profile,
+        seed: int,
+        root: Path,
+        where: Processes,
     ) -> None:
         self.configuration, self.gate, self.root = configuration, held.gate, root
         self.baselines = held.baselines
-        self.profile, self.seed = profile, seed
+        self.profile, self.seed, self.where = profile, seed, where
 
     def at(self, *key: str | int) -> Place:
         """The place of a key of the configuration."""
@@ -100,40 +105,52 @@ class _Judge:
         return replace(found, seconds=time.perf_counter() - begun)
 
     def _target(self, name: str, settings: Target) -> Checked:
-        data_file = None if settings.data is None else Path(settings.data)
-        chosen = load_target(settings.target, data_file=data_file, parameters=settings.parameters)
+        with open_target(
+            settings.target,
+            data_file=None if settings.data is None else Path(settings.data),
+            parameters=settings.parameters,
+            pair=settings.pair,
+            processes=self.where,
+            tell=functools.partial(self._lines, settings.target),
+        ) as chosen:
+            return self._opened(name, settings, chosen)
+
+    def _opened(self, name: str, settings: Target, chosen: Opened) -> Checked:
         claim = self._claim("targets", name, settings, chosen.claim)
         if claim is None:
             what = "nothing is claimed"
             why = "the gate checks claims, and this target has none"
             remedy = 'add claim = { rho = ... }, or { epsilon = ..., delta = ... }, with unit = "..."'
             raise UsageError(what, where=self.configuration.place("targets", name), why=why, remedy=remedy)
-        pair = None if settings.pair is None else load_pair(settings.pair)
         plan = Plan.of(self.gate, self.profile, settings.audit, self.seed)
         checked = Checked(name, "target", settings.target, claim=str(claim))
+        places = self._places(name, settings, chosen.told)
         try:
             found = certified(
                 chosen.algorithm,
-                data_for(chosen, pair),
+                chosen.data,
                 claim=claim,
-                pairs=pairs_of(chosen, pair),
+                pairs=chosen.pairs,
                 seed=plan.seed,
                 users=settings.users,
                 budget=stated_budget(settings.budget_rho, settings.budget_mu, claim),
                 auditor=plan.audit,
                 command=f"dpaudit gate --profile {self.profile}",
                 curves=False,
+                in_process=self.where.in_process,
+                limits=self.where.limits,
                 step=functools.partial(foreign_code, settings.target),
             )
         except NothingReleased:
-            here = self._definition(chosen.algorithm, name)
             reason = f"{settings.target} released nothing through its curator"
-            return replace(checked, findings=(Finding("nothing-to-check", name, reason, here),))
-        here = self._definition(chosen.algorithm, name)
-        certificate, accounting = found.certificate, found.accounted.accounting
-        findings = [*proof_findings(name, accounting, lambda _: here, here)]
-        findings += self._audit_findings(name, certificate.audits, here)
-        findings += self._policy_findings(name, settings, found.accounted)
+            return replace(checked, findings=(Finding("nothing-to-check", name, reason, places.whole),))
+        certificate, accounting, ledger = found.certificate, found.accounted.accounting, found.run.ledger
+        made = ledger.places
+        places = replace(places, release=lambda label: place_in(made.of(label), self.root) or places.whole)
+        findings = [*proof_findings(name, accounting, places)]
+        findings += self._audit_findings(name, certificate.audits, places.whole)
+        findings += self._parted(name, found.parted, places.whole)
+        findings += self._policy_findings(name, settings, found.accounted, places, lambda: ledger)
         return replace(
             checked,
             findings=tuple(findings),
@@ -167,16 +184,20 @@ class _Judge:
             reason = "no claim, in total or for any release" if overview.total else "no releases"
             finding = Finding("nothing-to-check", name, f"{settings.ledger}: {reason}", first)
             return replace(checked, findings=(finding,))
+        ledger = functools.partial(Ledger.read, settings.ledger, allow_unhashed=settings.allow_unhashed)
         lines = lines_of_failing(settings, accounting) if overview.failed else []
-
-        def place_of(position: int) -> Place:
-            return Place.of(settings.ledger, lines[position], self.root)
-
-        findings = [*proof_findings(name, accounting, place_of, first)]
+        failing = iter([Place.of(settings.ledger, line, self.root) for line in lines])
+        findings = [*proof_findings(name, accounting, Places(first, first, lambda _: next(failing)))]
         if verified.not_certifiable is not None:
             findings.append(Finding("inconclusive", name, verified.not_certifiable, first))
-        findings += self._policy_findings(name, settings, verified.accounted)
+        places = Places(first, first, functools.partial(self._line_of, settings))
+        findings += self._policy_findings(name, settings, verified.accounted, places, ledger)
         return replace(checked, findings=tuple(findings), proof=accounting.verdict)
+
+    def _line_of(self, settings: LedgerFile, label: str) -> Place:
+        """The line of a ledger's first release under a label."""
+        lines = (line for line, release in numbered(settings) if release.label == label)
+        return Place.of(settings.ledger, next(lines, 1), self.root)
 
     def _claim(self, table: str, name: str, settings: Check, own: Claim | None) -> Claim | None:
         """The configuration's claim, completed by the target's or ledger's own; else that."""
@@ -188,23 +209,37 @@ class _Judge:
             error.where = self.configuration.place(table, name, "claim")
             raise
 
-    def _policy_findings(self, name: str, settings: Check, found: Accounted) -> Iterator[Finding]:
-        return policy_findings(
-            self.gate, name, settings, accounted=found, at=self.at, baselines=self.baselines
+    def _policy_findings(
+        self, name: str, settings: Check, found: Accounted, places: Places, ledger: Callable[[], Ledger]
+    ) -> Iterator[Finding]:
+        yield from policy_findings(
+            self.gate,
+            name,
+            settings,
+            accounted=found,
+            ledger=ledger,
+            places=places,
+            baselines=self.baselines,
         )
 
-    def _definition(self, algorithm: Any, name: str) -> Place:
-        """Where an algorithm is defined, if that is below the root; else where the configuration names it."""
-        while isinstance(algorithm, functools.partial):
-            algorithm = algorithm.func
-        plain = inspect.unwrap(algorithm)
-        defined = plain if inspect.isroutine(plain) else type(plain)
-        with contextlib.suppress(OSError, TypeError):
-            file = inspect.getsourcefile(defined)
-            _, line = inspect.getsourcelines(defined)
-            if file is not None and Path(file).absolute().is_relative_to(self.root):
-                return Place.of(file, line, self.root)
-        return self.at("targets", name, "target")
+    def _lines(self, reference: str, algorithm: Any) -> dict[str, Any]:
+        """Where an algorithm is defined and claimed: file and line, or None; asked in its process."""
+        found = definition(algorithm, self.root), claim_in_source(reference, algorithm, self.root)
+        here, claim = (None if place is None else (place.file, place.line) for place in found)
+        return {"definition": here, "claim": claim}
+
+    def _places(self, name: str, settings: Target, lines: Mapping[str, Any]) -> Places:
+        """The lines of a target; those of its releases are known once it has run."""
+        here, claim = (None if lines[of] is None else Place(*lines[of]) for of in ("definition", "claim"))
+        whole = here or self.at("targets", name, "target")
+        if settings.claim is not None:
+            return Places(whole, here or self.at("targets", name, "claim"), lambda _: whole)
+        return Places(whole, claim or whole, lambda _: whole)
+
+    def _parted(self, name: str, parted: Sequence[verdicts.Finding], here: Place) -> Iterator[Finding]:
+        for one in parted:
+            place = place_in(one.where, self.root) or here
+            yield Finding("refuted", name, f"{one.kind}: {one.detail}", place)
 
     def _audit_findings(self, name: str, audits: Sequence[Audit], here: Place) -> Iterator[Finding]:
         if not audits:
@@ -213,7 +248,7 @@ class _Judge:
         for audit in audits:
             for finding in audit.findings:
                 label = f" in {finding.label!r}" if finding.label else ""
-                place = self._place_in(finding.where) or here
+                place = place_in(finding.where, self.root) or here
                 yield Finding("refuted", name, f"{finding.kind}{label}: {finding.detail}", place)
             if audit.verdict is Experiment.REFUTED and set(audit.refuted_by) != {"findings"}:
                 yield Finding("refuted", name, _audit_words(audit), here)
@@ -222,14 +257,8 @@ class _Judge:
 
     def _place_of(self, error: DpauditError) -> Place | None:
         """Where an error says that it is, if that is a line of a file here."""
-        return self._place_in(error.where) or self._place_in(error.where.rpartition("(")[2].rstrip(")"))
-
-    def _place_in(self, text: str) -> Place | None:
-        found = _PLACE.match(text)
-        if found is None or not Path(found["file"]).is_file():
-            return None
-        place = Place.of(found["file"], int(found["line"]), self.root)
-        return None if Path(place.file).is_absolute() else place
+        said = (error.raised_at, error.where, error.where.rpartition("(")[2].rstrip(")"))
+        return next((place for text in said if (place := place_in(text, self.root))), None)
 
 
 def _cost(accounting: Accounting) -> str:
@@ -249,23 +278,21 @@ def _audit_words(audit: Audit) -> str:
     return words
 
 
-def proof_findings(
-    name: str, accounting: Accounting, place_of: Callable[[int], Place], first: Place
-) -> Iterator[Finding]:
-    """Failing releases, the n-th of them at `place_of(n)`, then the total, at `first`."""
+def proof_findings(name: str, accounting: Accounting, places: Places) -> Iterator[Finding]:
+    """Failing releases, each at its line, then the total, at the claim's."""
     failing = not_proved(accounting)[:MOST_RELEASES]
-    for position, release in enumerate(failing):
+    for release in failing:
         if release.claimed is not None:
             words = f"release {release.label!r}: {shortfall(release.proved, release.claimed)}"
-            yield Finding("release-not-proved", name, words, place_of(position))
+            yield Finding("release-not-proved", name, words, places.release(release.label))
     more = accounting.overview.failed - len(failing)
     if more > 0:
-        yield Finding("release-not-proved", name, f"and {more} more releases", first)
+        yield Finding("release-not-proved", name, f"and {more} more releases", places.whole)
     total = total_shortfall(accounting)
     if accounting.claim is not None and total:
         lines = [f"premise fails: {premise}" for premise in accounting.claim.premises if not premise.holds]
         lines += total
-        yield Finding("not-proved", name, "\n".join(lines), first)
+        yield Finding("not-proved", name, "\n".join(lines), places.claim)
 
 
 def lines_of_failing(settings: LedgerFile, accounting: Accounting) -> list[int]:
@@ -277,11 +304,17 @@ def lines_of_failing(settings: LedgerFile, accounting: Accounting) -> list[int]:
     looks = operator.attrgetter("label", "mechanism", "count", "claimed")
     wanted = collections.deque(map(looks, not_proved(accounting)))
     lines: list[int] = []
+    for line, release in numbered(settings):
+        if not wanted:
+            break
+        if looks(release) == wanted[0]:
+            lines.append(line)
+            wanted.popleft()
+    return lines
+
+
+def numbered(settings: LedgerFile) -> Iterator[tuple[int, Release]]:
+    """A ledger file's releases with their lines."""
     with LedgerStream(settings.ledger, allow_unhashed=settings.allow_unhashed) as ledger:
         for line, read in enumerate(ledger, start=2):  # the header is the first
-            if not wanted:
-                break
-            if looks(read if isinstance(read, Release) else read.release()) == wanted[0]:
-                lines.append(line)
-                wanted.popleft()
-    return lines
+            yield line, read if isinstance(read, Release) else read.release()
