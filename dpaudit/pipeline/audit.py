@@ -15,7 +15,6 @@ from dpaudit.claims.pairs import Pair
 from dpaudit.curator.curator import Filter
 from dpaudit.curator.running import name_of, terms
 from dpaudit.errors import UsageError
-from dpaudit.pipeline.hosting import hosting
 from dpaudit.processes.host import NO_LIMITS, Limits
 
 if TYPE_CHECKING:
@@ -114,9 +113,8 @@ def audit(
             raise UsageError(f"{name} with the method replay", where=name, why=why, remedy=remedy)
         from dpaudit.auditors.replay.replay import replay
 
-        with hosting(algorithm, None, found, in_process=in_process, limits=limits) as target:
-            algorithm, found = target.replayed, target.pairs
-            return replay(algorithm, found, seed=seed, run_options=run_options, replays=number, **judged)
+        judged |= {"run_options": run_options, "in_process": in_process, "limits": limits}
+        return replay(algorithm, found, seed=seed, replays=number, **judged)
     from dpaudit.auditors.sampling.sampling import SamplingPlan, audit_by_sampling
 
     sampling |= {"workers": 1 if workers is None else workers, "stop_when_refuted": stop_when_refuted}

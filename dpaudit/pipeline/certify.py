@@ -23,14 +23,14 @@ from dpaudit.claims.claims import Claim
 from dpaudit.claims.guarantees import ApproxDP
 from dpaudit.claims.pairs import Pair
 from dpaudit.curator.curator import Filter
-from dpaudit.curator.running import Run, name_of, run
+from dpaudit.curator.running import Run, name_of, run, terms
 from dpaudit.errors import CannotBound, NotCertifiable
 from dpaudit.ledger.ledger import Ledger
 from dpaudit.pipeline.accounting import Rigour, accounted
 from dpaudit.pipeline.audit import audit, pairs_for
-from dpaudit.pipeline.hosting import hosting
 from dpaudit.processes.host import NO_LIMITS, Limits
 from dpaudit.processes.hosted import Hosted
+from dpaudit.processes.hosting import hosting
 
 #: The total is also stated as (epsilon, delta)-DP at this delta, for comparison across scales.
 COMPARED = ApproxDP(epsilon=0.0, delta=1e-6)
@@ -80,6 +80,7 @@ def certified(
     curves: bool = True,
     opinion: bool = False,
     utility: bool = False,
+    own_pairs: bool = False,
     in_process: bool | None = None,
     limits: Limits = NO_LIMITS,
     step: Callable[[str], AbstractContextManager[object]] = nullcontext,
@@ -104,6 +105,7 @@ def certified(
         curves: whether to compute the curve delta(epsilon).
         opinion: whether to ask dp-accounting what it computes for the same releases, which takes it a second.
         utility: whether to measure what the output is good for, as the algorithm does that itself.
+        own_pairs: whether the pairs are the algorithm's own, which are functions of public parameters alone.
         in_process: whether to run the algorithm in this process, as a debugger needs; left out, it has a
             process of its own, a twin where it has pairs or a ``stand_in()``, and each replay one of its own.
         limits: on the time and memory of every run in a process of its own.
@@ -120,7 +122,7 @@ def certified(
         what, why = "nothing is claimed", "a certificate states whether a claim is proved"
         remedy = "pass claim=, or give the algorithm a `claim` attribute"
         raise NotCertifiable(what, where=f"certify({name_of(algorithm)})", why=why, remedy=remedy)
-    own_pairs = pairs is None
+    own_pairs = own_pairs or pairs is None
     if pairs is None and not hasattr(algorithm, "worst_pairs"):
         pairs = ()
     chosen: Sequence[Pair] = ()
@@ -130,9 +132,9 @@ def certified(
     # A budget is spent by each run anew.
     spare = copy.deepcopy(budget)
     audits: list[Audit] = []
-    with hosting(
-        algorithm, data, chosen, own_pairs=own_pairs, utility=utility, in_process=in_process, limits=limits
-    ) as target:
+    trust = terms(claim or getattr(algorithm, "claim", None))[2]
+    about: Any = {"own_pairs": own_pairs, "utility": utility, "trust_model": trust}
+    with hosting(algorithm, data, chosen, in_process=in_process, limits=limits, **about) as target:
         with step("running it"):
             made = run(
                 target.algorithm, target.data, claim=claim, seed=seed, users=users, budget=budget, path=path

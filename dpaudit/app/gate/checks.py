@@ -131,6 +131,7 @@ class _Judge:
                 chosen.data,
                 claim=claim,
                 pairs=chosen.pairs,
+                own_pairs=chosen.own_pairs,
                 seed=plan.seed,
                 users=settings.users,
                 budget=stated_budget(settings.budget_rho, settings.budget_mu, claim),

@@ -17,8 +17,8 @@ from dpaudit.app.options.option import option
 from dpaudit.auditors.sampling.curatorless import Plain
 from dpaudit.claims.claims import Claim
 from dpaudit.claims.pairs import Pair
-from dpaudit.pipeline.hosting import in_process_by_default, served, target_in
 from dpaudit.processes.host import NO_LIMITS, Host, Limits, Served
+from dpaudit.processes.hosting import in_process_by_default, served, target_in
 
 _MEGABYTE = 2**20
 
@@ -38,15 +38,17 @@ DEFAULT = Processes()
 class Opened:
     """A target, its data and its pairs, here or by the names that they have in its process.
 
-    `told` is what was asked about the algorithm, where it is; `plain` is whether it draws its own noise.
+    `own_pairs` is whether the pairs are a built-in algorithm's own; `told` is what was asked about the
+    algorithm, where it is; `plain` is whether it draws its own noise.
     """
 
     algorithm: Callable[..., Any]
     data: Any
-    pairs: Sequence[Pair] | None
+    pairs: Sequence[Pair]
     claim: Claim | None
     plain: bool
     told: Mapping[str, Any]
+    own_pairs: bool = False
 
 
 _Verb = TypeVar("_Verb", bound=Callable[..., Any])
@@ -126,7 +128,8 @@ def open_target(
     if here or (reference in CATALOGUE and pair is None):
         chosen, data, pairs = make()
         is_plain = isinstance(chosen.algorithm, Plain)
-        yield Opened(chosen.algorithm, data, pairs, chosen.claim, is_plain, tell(chosen.algorithm))
+        told = tell(chosen.algorithm)
+        yield Opened(chosen.algorithm, data, pairs, chosen.claim, is_plain, told, own_pairs=pair is None)
         return
     with foreign_code(reference, "starting it"):
         host = Host(prepare, processes.limits)

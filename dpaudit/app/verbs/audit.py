@@ -104,10 +104,11 @@ def audit(
     if target is None:
         remedy = "name a built-in algorithm, path.py:NAME or package.module:NAME, or give --zoo"
         raise UsageError("nothing to audit", where="TARGET", why="there is nothing to run", remedy=remedy)
+    _require_no_pair(method, pair_reference)
     chosen = _opened(ctx, target, method, pair_reference, parameters, where, plain=plain)
     method = method or ("sequential" if chosen.plain else "replay")
     settings.require_used(method)
-    _require_sensible(method, pair_reference, settings, chosen)
+    _require_no_exact_ratio(settings, chosen)
     shared: dict[str, Any] = {"delta": None, "confidence": confidence, "seed": seed, "users": users}
     if stated.epsilon is None:  # then --delta says where the bound on epsilon is stated
         shared["delta"], stated = stated.delta, replace(stated, delta=None)
@@ -159,7 +160,7 @@ def _on_pairs(
     target: str, chosen: Opened, method: Method, settings: Settings, shared: dict[str, Any]
 ) -> Audit:
     sampling: dict[str, Any] = {}
-    pairs = chosen.pairs or ()
+    pairs = chosen.pairs
     total = settings.number(method) * len(pairs)
     with contextlib.ExitStack() as stack:
         if method != "replay":
@@ -182,12 +183,16 @@ def _show(progress: Progress, so_far: SoFar) -> None:
     progress(so_far.pair * so_far.trials + so_far.done, ", ".join(words))
 
 
-def _require_sensible(method: str, pair: str | None, settings: Settings, target: Opened) -> None:
-    """Refuse a pair that one run would ignore, and an exact ratio of releases that no curator saw."""
+def _require_no_pair(method: str | None, pair: str | None) -> None:
+    """Refuse a pair that one run would ignore."""
     if method == "one-run" and pair is not None:
         why = "one run compares its canaries, and no two data sets"
         remedy = "leave it out: --canaries says what is inserted"
         raise UsageError("--pair with --method one-run", where="--pair", why=why, remedy=remedy)
+
+
+def _require_no_exact_ratio(settings: Settings, target: Opened) -> None:
+    """Refuse an exact ratio of releases that no curator saw."""
     if settings.score == "exact" and target.plain:
         why = "a likelihood ratio needs the densities of all releases, and these go through no curator"
         remedy = "give a score of the output, or have one learned: logistic, boosting"

@@ -130,6 +130,7 @@ def certify(
             chosen.data,
             claim=claim,
             pairs=chosen.pairs,
+            own_pairs=chosen.own_pairs,
             seed=seed,
             users=users,
             budget=claim_options.stated_budget(budget_rho, budget_mu, claim),

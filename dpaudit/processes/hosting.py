@@ -9,15 +9,17 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from dpaudit.certificate.process import IN_PROCESS, Process
 from dpaudit.claims.claims import Claim
 from dpaudit.claims.pairs import Pair
+from dpaudit.claims.relations import TrustModel
 from dpaudit.curator.running import name_of
 from dpaudit.processes.host import AVAILABLE, Host, Limits, Served
 from dpaudit.processes.hosted import Hosted, HostedData
+from dpaudit.processes.wire import NotPlain, frame
 
 #: Set to run every target in the process that judges it, as a debugger needs.
 IN_PROCESS_VARIABLE: Final = "DPAUDIT_IN_PROCESS"
@@ -39,7 +41,7 @@ class Target:
         process: how the certified run is made.
     """
 
-    algorithm: Callable[..., Any]
+    algorithm: Any
     data: Any
     pairs: Sequence[Pair]
     replayed: Callable[..., Any]
@@ -51,19 +53,23 @@ def served(
 ) -> Served:
     """A target as its own process holds it.
 
-    `own_pairs` is whether the pairs are the algorithm's own, a function of public parameters alone. What a
-    certificate may repeat is told in plain values.
+    An algorithm's ``stand_in(users)`` makes public data for a twin, for as many users as `data` say that they
+    have, or None; without one, a twin gets the first pair's neighbour. ``stand_in = None`` says that no
+    public data will do. `own_pairs` is whether the pairs are the algorithm's own, a function of public
+    parameters alone. What a certificate may repeat is told in plain values.
     """
     held = {_DATA: data}
     told = []
     for number, pair in enumerate(pairs):
-        names = f"pair {number}", f"neighbour {number}"
-        held |= dict(zip(names, (pair.data, pair.neighbour), strict=True))
+        name = f"pair {number}"
+        names = name, name if _same(pair) else f"neighbour {number}"
+        held |= {names[1]: pair.neighbour, names[0]: pair.data}
         told.append({"names": names, "description": pair.description, "unit": pair.unit})
     stand_in = getattr(algorithm, "stand_in", False)
     source = None
     if callable(stand_in):
-        held[_STAND_IN], source = stand_in(), "its algorithm's stand_in()"
+        held[_STAND_IN] = stand_in(getattr(data, "n_users", None))
+        source = "made by the algorithm's stand_in"
     elif stand_in is not None and pairs:
         held[_STAND_IN] = pairs[0].neighbour
         source = (
@@ -79,6 +85,14 @@ def served(
         "stand-in": source,
     }
     return Served(algorithm, held, about)
+
+
+def _same(pair: Pair) -> bool:
+    """Whether both data sets of a pair are known to be the same."""
+    try:
+        return frame(pair.data) == frame(pair.neighbour)
+    except NotPlain:
+        return False
 
 
 def target_in(host: Host, *, utility: bool = False) -> Target:
@@ -111,22 +125,31 @@ def hosting(
     *,
     own_pairs: bool = False,
     utility: bool = False,
+    trust_model: TrustModel = TrustModel.CENTRAL,
     in_process: bool | None,
     limits: Limits,
 ) -> Iterator[Target]:
     """A target in a fork of this process, for as long as the context lasts.
 
     `in_process` keeps it here; None does as `in_process_by_default` says. An algorithm that comes with
-    dpaudit is no foreign code: its certified run has a process of its own, its audits have not.
+    dpaudit is no foreign code: its certified run has a process of its own, its audits have not. Under joint
+    trust every user is shown a view of their own data, which no twin has: there is none then.
     """
     here = in_process_by_default() if in_process is None else in_process
+    own = type(algorithm).__module__.startswith("dpaudit.algorithms.")
     if isinstance(algorithm, Hosted):
-        yield Target(algorithm, data, pairs, algorithm.alone(), _process(algorithm.host))
-    elif here:
+        yield _for(trust_model, Target(algorithm, data, pairs, algorithm.alone(), _process(algorithm.host)))
+    elif here or (own and data is None):
         yield Target(algorithm, data, pairs, algorithm)
     else:
         with Host(lambda: served(algorithm, data, pairs, own_pairs=own_pairs), limits) as host:
             target = target_in(host, utility=utility)
-            if type(algorithm).__module__.startswith("dpaudit.algorithms."):
-                target = Target(target.algorithm, target.data, pairs, algorithm, target.process)
-            yield target
+            if own:
+                target = replace(target, pairs=pairs, replayed=algorithm)
+            yield _for(trust_model, target)
+
+
+def _for(trust_model: TrustModel, target: Target) -> Target:
+    if trust_model is not TrustModel.JOINT or target.process.kind != "twin":
+        return target
+    return replace(target, algorithm=replace(target.algorithm, twin=None), process=Process(kind="worker"))
