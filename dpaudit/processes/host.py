@@ -208,6 +208,8 @@ def _flush() -> None:
 def _serve(prepare: Callable[[], Served], control: socket.socket, limits: Limits) -> None:
     """Serve until the other end is closed; never returns."""
     running: set[int] = set()
+    #: Of processes that ended by themselves, the status that was not 0.
+    ended: dict[int, int] = {}
     try:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         try:
@@ -228,7 +230,9 @@ def _serve(prepare: Callable[[], Served], control: socket.socket, limits: Limits
                 if ledger is None or stated != order["header"]:  # made once for all runs that are alike
                     stated = order["header"]
                     ledger = Ledger(Header(**stated))
-                running -= {pid for pid in running if os.waitpid(pid, os.WNOHANG)[0]}
+                reaped = {pid: os.waitpid(pid, os.WNOHANG) for pid in running}
+                ended |= {pid: status for pid, (done, status) in reaped.items() if done and status}
+                running -= {pid for pid, (done, _) in reaped.items() if done}
                 pid = _fork()
                 if pid == 0:
                     control.close()
@@ -238,10 +242,13 @@ def _serve(prepare: Callable[[], Served], control: socket.socket, limits: Limits
                 send(control, pid)
             else:
                 pid, kill = rest
-                if kill:
-                    os.kill(pid, signal.SIGKILL)
-                running.discard(pid)
-                send(control, os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+                status = ended.pop(pid, 0)
+                if pid in running:
+                    if kill:
+                        os.kill(pid, signal.SIGKILL)
+                    running.discard(pid)
+                    status = os.waitpid(pid, 0)[1]
+                send(control, os.waitstatus_to_exitcode(status))
     except (EOFError, OSError):
         pass
     finally:

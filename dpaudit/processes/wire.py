@@ -29,9 +29,23 @@ from dpaudit.noise.grid import OnGrid
 _LENGTH: Final = struct.Struct("<QI")
 #: The largest frame: what is longer comes from a fault, or would fill the memory.
 MOST_BYTES: Final = 2**40
+_PART: Final = 2**20
 #: The kinds of numpy types that are sent: booleans, numbers, dates, strings.
 _KINDS: Final = frozenset("biufcmMSU")
 _DEPTH: Final = 100
+_HEAP_TYPE: Final = 1 << 9  # Py_TPFLAGS_HEAPTYPE: a class made at run time, whose attributes any code may set
+
+
+#: What reading bytes raises that nobody wrote as a frame.
+_UNREADABLE: Final = (
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    RecursionError,
+    SyntaxError,
+    TypeError,
+    ValueError,
+)
 
 
 class NotPlain(TypeError):
@@ -78,18 +92,19 @@ def receive(channel: socket.socket) -> Any:
     text, body = _exactly(channel, header), memoryview(_exactly(channel, size))
     try:
         return _read(json.loads(text), body, [0])
-    except (ValueError, TypeError, KeyError, IndexError, RecursionError) as error:
+    except _UNREADABLE as error:
         raise BrokenFrame(f"a frame that cannot be read: {error}", where="a process's channel") from None
 
 
 def _exactly(channel: socket.socket, size: int) -> bytearray:
-    found = bytearray(size)
-    view, done = memoryview(found), 0
-    while done < size:
-        number = channel.recv_into(view[done:])
+    """So many bytes; memory is taken as they come, whatever the frame says of its length."""
+    found = bytearray()
+    while len(found) < size:
+        part = bytearray(min(size - len(found), _PART))
+        number = channel.recv_into(part)
         if number == 0:
             raise EOFError
-        done += number
+        found += memoryview(part)[:number]
     return found
 
 
@@ -173,6 +188,8 @@ def portrait(value: Any, place: str) -> Portrait:
 
 def _reduced(value: Any, kind: str, place: str) -> Portrait:
     refused = NotPlain(f"{place} is a {kind}")
+    if isinstance(value, type) and not value.__flags__ & _HEAP_TYPE:
+        return Portrait(kind, {"value": f"{value.__module__}.{value.__qualname__}"}, "value")
     if isinstance(value, type) or callable(getattr(type(value), "__get__", None)):
         raise refused
     try:
@@ -215,7 +232,7 @@ def _read(value: Any, body: memoryview, at: list[int]) -> Any:
         case "a" | "s":
             kind, shape, size = rest
             dtype = np.dtype(kind)
-            if dtype.kind not in _KINDS or not 0 <= size <= len(body) - at[0]:
+            if dtype.kind not in _KINDS or not 0 <= size <= len(body) - at[0] or min(shape, default=0) < 0:
                 raise ValueError("an array that the frame does not hold")
             data = body[at[0] : at[0] + size]
             at[0] += size
