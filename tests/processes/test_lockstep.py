@@ -228,7 +228,7 @@ def everything(data: Any, curator: Curator) -> Any:
             data,
             bound=1.0,
             label="sampled",
-            mechanism=PoissonSampled(rate=0.5, mechanism=NOISE, contribution=L2(1.0)),
+            mechanism=PoissonSampled(rate=0.5, mechanism=NOISE, contribution=1.0),
         ),
         curator.release_counts(
             np.zeros((4, 1), int), shape=(3,), bound=1.0, mechanism=counts, label="counts"
