@@ -1,7 +1,7 @@
 """Choosing one of finitely many: randomized response and the exponential mechanism."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Annotated, Literal, Self
 
@@ -141,6 +141,10 @@ class Exponential(BaseMechanism):
     ) -> Array:
         """The chosen index, of shape (); `exactly` as in `Randomness.choose`."""
         return np.array(float(randomness.choose(log_weights, exactly)))
+
+    def answering(self) -> Callable[..., Array]:
+        """A choice by the weights, or exactly by the scores and their factor."""
+        return lambda weights, scores, factor, randomness: self.sample(weights, randomness, (scores, factor))
 
     def factor(self, score_sensitivity: float) -> Fraction:
         """epsilon/(2 score_sensitivity): what a score is multiplied by, without rounding."""

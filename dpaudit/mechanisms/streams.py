@@ -1,6 +1,6 @@
 """Prefix sums of a stream, by a binary tree of noisy partial sums."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -58,6 +58,18 @@ class TreeAggregation(GaussianNoise):
     def sample_node(self, node: Array | OnGrid, randomness: Randomness) -> Array:
         """A node's sum, of an item's shape, plus its noise."""
         return (randomness.symmetric if self.norm == "frobenius" else randomness.gaussian)(node, self.sigma)
+
+    def answering(self) -> Callable[..., Array]:
+        """A tree of its own, which takes each item in turn."""
+        trees: list[Tree] = []
+
+        def answer(item: Array, randomness: Randomness) -> Array:
+            tree = trees[0] if trees else Tree(self, item.shape)
+            trees[:] = [tree]
+            tree.push(item)
+            return tree.noisy(randomness)
+
+        return answer
 
     def log_density(self, outputs: Array, items: Array) -> float:
         """Log density of the noisy prefix sums after 1, ..., t items [t, ...], given the items [t, ...]."""

@@ -33,6 +33,7 @@ NEW = {
 GROWN: dict[str, tuple[str, int]] = {
     "the same in pytest's reports": ("dpaudit/app/testing/pytest_plugin.py", 34),
     "the releases that grew over a baseline": ("dpaudit/app/gate/policy.py", 24),
+    "questions that another process can answer": ("dpaudit/curator and dpaudit/mechanisms", 36),
 }
 
 WALK = """
