@@ -26,11 +26,14 @@ NEW = {
     "a start without scipy's optimisers": "accountants/closed_forms/search.py",
     "findings at the line of the claim": "dpaudit/app/gate/places.py",
     "releases at their line": "dpaudit/ledger/places.py",
+    "one writer for an output folder": "dpaudit/ledger/lock.py",
     "a target's own words kept out of reports": "dpaudit/app/text/target_text.py",
 }
 
 #: The same where it stands in a file that the first version had: what it is, the file, and how many lines.
 GROWN: dict[str, tuple[str, int]] = {
+    "a ledger read back from the disk": ("dpaudit/ledger/ledger.py", 6),
+    "files written under a lock, the certificate last": ("dpaudit/app/verbs/certify.py", 6),
     "the same in pytest's reports": ("dpaudit/app/testing/pytest_plugin.py", 34),
     "the releases that grew over a baseline": ("dpaudit/app/gate/policy.py", 24),
     "questions that another process can answer": ("dpaudit/curator and dpaudit/mechanisms", 36),
