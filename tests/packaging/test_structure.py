@@ -27,11 +27,15 @@ NEW = {
     "findings at the line of the claim": "dpaudit/app/gate/places.py",
     "releases at their line": "dpaudit/ledger/places.py",
     "one writer for an output folder": "dpaudit/ledger/lock.py",
+    "answers to NIST SP 800-226": "dpaudit/app/report/evaluation.py",
+    "drafts for the OpenDP registry": "dpaudit/app/report/registry.py",
     "a target's own words kept out of reports": "dpaudit/app/text/target_text.py",
 }
 
 #: The same where it stands in a file that the first version had: what it is, the file, and how many lines.
 GROWN: dict[str, tuple[str, int]] = {
+    "reports whose figures are computed again": ("dpaudit/app/verbs/report.py", 53),
+    "what a page says of figures that were not": ("dpaudit/app/report/report_page.py", 8),
     "a ledger read back from the disk": ("dpaudit/ledger/ledger.py", 6),
     "files written under a lock, the certificate last": ("dpaudit/app/verbs/certify.py", 6),
     "the same in pytest's reports": ("dpaudit/app/testing/pytest_plugin.py", 34),

@@ -169,7 +169,7 @@ def _files(folder: Path, text: str | NoJSON, found: Certified) -> str:
     The certificate comes last: where it stands, everything else does, and the ledger is the one it names.
     """
     certificate = found.certificate
-    replace_file(folder / REPORT, report_text(certificate).encode())
+    replace_file(folder / REPORT, report_text(certificate, found.approximate).encode())
     lines = [f"written: {folder / name}" for name in (LEDGER, CERTIFICATE, REPORT)]
     if isinstance(text, str):
         replace_file(folder / OUTPUT, text.encode())
