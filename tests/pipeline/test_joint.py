@@ -18,6 +18,7 @@ from click.testing import CliRunner
 
 from dpaudit import audit
 from dpaudit.app.main import main
+from tests.sweeps import sweep
 
 ROOT = Path(__file__).parents[2]
 METHODS = ("replay", "threshold", "sequential")
@@ -34,7 +35,7 @@ def module(path: Path) -> Any:
     return loaded
 
 
-@pytest.mark.parametrize("method", METHODS)
+@sweep("method", METHODS, everyday=(0, 1))
 def test_called_from_python(billboard: Path, method: Any) -> None:
     own = module(billboard)
     for algorithm, verdict in ((own.honest, "NOT_REFUTED"), (own.leaking, "REFUTED")):

@@ -321,8 +321,10 @@ def _best_on_its_own_scores(samples: Samples, case: Case, seed: int) -> Audit:
     )
 
 
+@pytest.mark.nightly
 def test_the_planted_fault_errs_over_nominal_and_ours_does_not() -> None:
-    # It errs in some 8% of all audits: it takes thousands to tell that from 5%.
+    # It errs in some 8% of all audits: it takes thousands to tell that from 5%. Every day test_peer_mistakes
+    # finds the same fault in both directions, where it errs more often.
     assert failures(_best_on_its_own_scores, CASES["P = Q"], 200, 2500) > allowed(2500)
     assert failures(_threshold, CASES["P = Q"], 200, 100) <= allowed(100)
 

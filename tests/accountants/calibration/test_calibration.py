@@ -340,6 +340,7 @@ def test_where_no_second_accountant_can_tell_there_is_no_answer(monkeypatch: pyt
     assert "the balls are too wide" in str(refused.value)
 
 
+@pytest.mark.nightly
 def test_so_rare_a_sample_is_confirmed() -> None:
     prototype = PoissonSampled(rate=1e-9, mechanism=Gaussian(sigma=1.0, sensitivity=L2(1.0)))
     assert calibrate(prototype, ApproxDP(epsilon=1.0, delta=1e-6), count=10**6).opinion.method == "interval"

@@ -123,7 +123,7 @@ def test_the_table_is_a_pair() -> None:
         assert losses[-1] <= epsilon * runs * (1.0 + 1e-12)
 
 
-@pytest.mark.parametrize(("epsilon", "count", "before"), [(0.1, 100, 2.4001989), (0.01, 1000, 0.699756)])
+@sweep("epsilon, count, before", [(0.1, 100, 2.4001989), (0.01, 1000, 0.699756)], everyday=(0,))
 def test_it_is_below_the_divergences_where_these_were_the_best(
     epsilon: float, count: int, before: float
 ) -> None:

@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 from dpaudit.algorithms.catalogue import CATALOGUE
+from tests.sweeps import sweep
 
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
 
@@ -312,7 +313,7 @@ def test_a_trial_that_raises_is_named_with_what_repeats_it(dpaudit: Any, own: Ow
     assert "private record" not in result.stderr
 
 
-@pytest.mark.parametrize("workers", [1, 2])
+@sweep("workers", [1, 2], everyday=(1,))
 def test_a_run_cut_off_and_resumed_says_bit_for_bit_the_same(
     dpaudit: Any, own: Own, tmp_path: Path, workers: int
 ) -> None:

@@ -92,9 +92,9 @@ BARS = {"sparse-vector-4": 1.23, "sparse-vector-5": 6.24, "sparse-vector-6": 1.0
 
 
 @pytest.mark.parametrize("name", list(BARS))
-def test_ten_thousand_runs_say_more_than_is_known(name: str) -> None:
+def test_ten_thousand_runs_say_more_than_is_known(name: str, nightly: bool) -> None:
     specimen, bounds = ZOO[name], []
-    for seed in range(5):
+    for seed in range(5 if nightly else 1):
         scores = run_trials(specimen.algorithm, specimen.pair, 10_000, seed=seed, score=specimen.score)
         audit = threshold(Samples(scores.data, scores.neighbour, seed), claim=specimen.claim)
         assert audit.verdict is Experiment.REFUTED
@@ -232,10 +232,10 @@ TESTED = [name for name in ZOO if name not in {"sparse-vector-3", "laplace-on-th
 
 
 @pytest.mark.parametrize("name", TESTED)
-def test_samplers_draw_what_the_figures_are_about(name: str) -> None:
+def test_samplers_draw_what_the_figures_are_about(name: str, nightly: bool) -> None:
     specimen = ZOO[name]
     event, exact = events(name)
-    for batch, trials in ((True, 100_000), (False, 500)):
+    for batch, trials in ((True, 100_000 if nightly else 10_000), (False, 500)):
         scores = run_trials(
             specimen.algorithm, specimen.pair, trials, seed=4, score=specimen.score, batch=batch
         )
