@@ -45,6 +45,7 @@ def test_a_scalar_release_makes_few_calls(python_calls: Count) -> None:
     assert (many - few) / 100 < 200
 
 
+@pytest.mark.nightly
 def test_calls_grow_linearly_and_memory_not_at_all_where_lines_go_to_a_file(
     python_calls: Count, tmp_path: Path
 ) -> None:

@@ -43,7 +43,7 @@ def test_called_from_python(billboard: Path, method: Any) -> None:
         assert found.verdict == verdict
 
 
-@pytest.mark.parametrize("method", METHODS)
+@sweep("method", METHODS, everyday=(0, 1))
 def test_by_the_verb(billboard: Path, method: str) -> None:
     for name, status in (("honest", 0), ("leaking", 1)):
         options = ["--pair", f"{billboard}:pair", "--method", method, "--trials", str(TRIALS[method]), *CLAIM]

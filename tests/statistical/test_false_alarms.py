@@ -201,7 +201,7 @@ def trade_off_failures(mechanism: str, runs: int, audits: int) -> int:
     return failures(audited, CASES[mechanism], runs, audits)
 
 
-@pytest.mark.parametrize("mechanism", list(TRADE_OFFS))
+@sweep("mechanism", list(TRADE_OFFS), everyday=(0, 2))
 def test_few_false_alarms_about_mu(mechanism: str) -> None:
     assert trade_off_failures(mechanism, 200, 8) <= allowed(8)
 

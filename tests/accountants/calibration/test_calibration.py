@@ -249,6 +249,7 @@ def test_a_ledger_is_scaled_by_one_factor() -> None:
     assert (less.bound.method, less.opinion.method) == ("gaussian", "contour")
 
 
+@pytest.mark.nightly
 def test_parts_of_a_split_and_mixes_are_scaled_together() -> None:
     parts = [
         Release(

@@ -153,6 +153,7 @@ def test_an_approximate_guarantee_is_chained() -> None:
         for_group(OpaqueApproxDP(epsilon=20.0, delta=1e-6, justification="x"), 4)
 
 
+@pytest.mark.nightly
 def test_smooth_noise_covers_every_chain() -> None:
     smooth = SmoothGaussian(alpha=10.0, beta=0.1, dimension=2, epsilon=1.0, delta=1e-6)
     grouped, _ = for_group(smooth, 3)

@@ -282,6 +282,7 @@ def tiled(pair: Pair, copies: int) -> Pair:
     return Pair(many, many.replace(0, pair.neighbour[0]))
 
 
+@pytest.mark.nightly
 @sweep("seed", range(2), everyday=(0,))
 def test_among_many_records_live_runs_lose_what_the_ledger_says(seed: int) -> None:
     # Nothing is forced: values come to their largest because all records earn all they can.

@@ -9,12 +9,13 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from dpaudit.app.figures.qiao_wang_2023 import PANELS
+from tests.sweeps import sweep
 
 FIGURE, OTHER = "qiao-wang-2023-figure-1a", "qiao-wang-2023-figure-1b"
 SMALL = ("--episodes", 5, "--episodes", 20, "--runs", 2, "--workers", 1)
 
 
-@pytest.mark.parametrize("figure", list(PANELS))
+@sweep("figure", list(PANELS), everyday=(0,))
 def test_data_picture_and_page(dpaudit: Any, tmp_path: Path, figure: str) -> None:
     result = dpaudit("reproduce", figure, "-o", tmp_path / "out", *SMALL)
     assert result.exit_code == 0, result.stderr
@@ -70,6 +71,7 @@ def test_the_papers_own_experiment_says_that_its_claim_fails(dpaudit: Any, tmp_p
     assert "raw, as in the paper's own experiment" in page
 
 
+@pytest.mark.nightly
 def test_a_scaling_run_goes_beyond_the_figure(answer: Any, tmp_path: Path) -> None:
     code, found = answer("reproduce", FIGURE, "-o", tmp_path, *SMALL, "--scaling", "--largest", 100)
     assert code == 0

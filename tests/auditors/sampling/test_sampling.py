@@ -143,6 +143,7 @@ def test_an_array_of_one_number_is_that_number(method: Any) -> None:
     assert found == expected
 
 
+@pytest.mark.nightly
 def test_looks_come_at_the_same_moments_however_the_runs_come() -> None:
     generator = np.random.default_rng(0)
     data, neighbour = generator.laplace(size=3000), 1.5 + generator.laplace(size=3000)
@@ -188,6 +189,7 @@ def test_evidence_of_a_learned_score_never_shrinks_when_an_audit_is_extended(
         assert bounds == sorted(bounds)
 
 
+@pytest.mark.nightly
 def test_an_audit_with_a_learned_score_says_the_same_extended_or_not(tmp_path: Any) -> None:
     def told(data: Any, generator: np.random.Generator, trials: int) -> Any:
         return data + generator.laplace(scale=0.9, size=(trials, 2))

@@ -43,6 +43,7 @@ def test_yardstick(n: int, bar: float, nightly: bool) -> None:
     assert max(bounds) < 4.377
 
 
+@pytest.mark.nightly
 def test_a_million_scores_are_tested_in_arrays(python_calls: Any) -> None:
     samples = gaussian(1.0, 1_000_000, 0)
     assert 3.0 < threshold(samples, delta=1e-5).epsilon_lower < 4.377

@@ -16,6 +16,7 @@ from dpaudit.auditors.statistics.samples import Samples
 from dpaudit.auditors.statistics.threshold import threshold
 from dpaudit.auditors.zoo.zoo import ZOO, Specimen
 from dpaudit.certificate.verdicts import Experiment
+from tests.sweeps import sweep
 
 # (scale of the threshold's noise, scale of each query's noise, whether the first yes ends it)
 SPARSE_VECTORS = {
@@ -91,7 +92,7 @@ def test_sparse_vector_6_on_any_pair_is_below_half_its_queries_and_comes_near() 
 BARS = {"sparse-vector-4": 1.23, "sparse-vector-5": 6.24, "sparse-vector-6": 1.08, "noisy-maximum": 1.64}
 
 
-@pytest.mark.parametrize("name", list(BARS))
+@sweep("name", list(BARS), everyday=(1, 2, 3))
 def test_ten_thousand_runs_say_more_than_is_known(name: str, nightly: bool) -> None:
     specimen, bounds = ZOO[name], []
     for seed in range(5 if nightly else 1):
