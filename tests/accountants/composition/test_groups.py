@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dpaudit import (
@@ -100,7 +100,6 @@ def square(mechanism: Any, units: int) -> Fraction:
     return (Fraction(mechanism.sensitivity.value) * units / scale) ** 2
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
 @given(RELEASES, st.sampled_from(list(Neighbouring)), st.integers(1, 3))
 def test_totals_are_those_of_the_worst_placement(
     releases: list[Release], relation: Neighbouring, size: int
