@@ -15,12 +15,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpaudit.claims.guarantees import AnyGuarantee
-from dpaudit.claims.relations import TrustModel
+from dpaudit.claims.relations import Neighbouring, TrustModel
 from dpaudit.claims.sensitivity import Norm
 from dpaudit.curator.admission import Admission, Filter, Stated, as_query, require_count
 from dpaudit.curator.clipping import bounded, doubles
 from dpaudit.curator.local import Users, UserSchedule
-from dpaudit.curator.noise import NoiseSource, Question, Transcript
+from dpaudit.curator.noise import Given, NoiseSource, Question, Transcript
 from dpaudit.curator.streams import NoisyFunction, Stream
 from dpaudit.errors import InvalidParameter, ScheduleBroken
 from dpaudit.ledger.ledger import Ledger
@@ -30,8 +30,10 @@ from dpaudit.mechanisms import (
     Array,
     Exponential,
     GaussianProcess,
+    MatrixMechanism,
+    OnSample,
     OpaqueMechanism,
-    PoissonSampled,
+    ReportNoisyMax,
     SmoothGaussian,
     TreeAggregation,
     ValueMechanism,
@@ -117,7 +119,7 @@ class Curator(Admission):
             require_in_reach(query, release.grid, where)
         if self.ledger.header.trust_model is TrustModel.LOCAL:
             mechanism.require_single(query, count, where)
-        return self._answer(release, query, lambda randomness: mechanism.sample(exactly, randomness))
+        return self._answer(release, query, mechanism.answering(), exactly)
 
     def release_sum(
         self,
@@ -141,7 +143,8 @@ class Curator(Admission):
             contributions: [n, ...], one row per unit of privacy.
             bound: the norm to which a row is scaled down, in the mechanism's norm.
             mechanism: its sensitivity must be at least what `bound` implies under the ledger's relation;
-                a `PoissonSampled` one draws the sample itself; for integer noise rows are rounded towards 0.
+                one on a sample draws it itself, and one whose samples have a bounded size is held to the
+                sensitivity of replacing a unit; for integer noise rows are rounded towards 0.
             nonnegative: clip entries at 0 from below too; two non-negative contributions have a
                 non-negative inner product, so that the replace-one L2 sensitivity is sqrt(2) times the
                 bound, not twice.
@@ -150,27 +153,31 @@ class Curator(Admission):
 
         Raises:
             SensitivityTooSmall: the declared sensitivity is below what the bound implies.
-            InvalidParameter: the bound is not positive.
+            InvalidParameter: the bound is not positive, or the mechanism has another number of units.
         """
-        bound = holding_whole(bound) if getattr(mechanism, "integer_noise", False) else bound
+        integers = getattr(getattr(mechanism, "mechanism", mechanism), "integer_noise", False)
+        bound = holding_whole(bound) if integers else bound
         clipped, norm = self._bounded(mechanism, bound, acute=nonnegative, label=label)
         exponent = grid_of_bound(bound, _grid(mechanism), f"release {label!r}")
         rows = clip_rows(
             doubles(contributions, f"release {label!r}"),
             bound,
             norm,
-            max(exponent, 0) if mechanism.integer_noise else exponent,
+            max(exponent, 0) if integers else exponent,
             nonnegative=nonnegative,
         )
         summed = total(rows)
-        if isinstance(clipped, PoissonSampled):
+        if isinstance(clipped, OnSample):
             sampled = clipped
+            known = self.ledger.header.neighbouring is not Neighbouring.ADD_OR_REMOVE_ONE
+            sampled.require_units(len(rows.integers), f"release {label!r}", known=known)
             query = as_query(summed.to_doubles(), label)
             return self._answer(
                 self.line(label, sampled, **stated),
                 query,
-                lambda randomness: sampled.sample(rows, randomness),
-                exact=sampled.rate * query,
+                sampled.answering(),
+                rows,
+                exact=sampled.most_likely * query,
             )
         return self.release(summed, clipped, label=label, **stated)
 
@@ -250,18 +257,21 @@ class Curator(Admission):
     def select(
         self,
         scores: ArrayLike,
-        mechanism: Exponential,
+        mechanism: Exponential | ReportNoisyMax,
         *,
         label: str,
         score_sensitivity: float,
+        monotone: bool = False,
         **stated: Unpack[Stated],
     ) -> int:
         """Choose one of finitely many candidates, better scores more likely.
 
         Args:
             scores: [k], private; larger is better. Who the k candidates are is public.
-            mechanism: the exponential mechanism.
+            mechanism: the exponential mechanism, or report noisy max.
             score_sensitivity: the largest change of any one score between neighbours, as declared.
+            monotone: whether one unit moves all scores in one direction, as counts under add-or-remove; then
+                the same epsilon needs half the noise.
             label: as in `release`.
             **stated: partition and claimed, as in `release`.
 
@@ -269,18 +279,16 @@ class Curator(Admission):
             The index of the chosen candidate.
         """
         given = as_query(scores, label)
-        weights = mechanism.log_weights(given, score_sensitivity)
-        exactly = given, mechanism.factor(score_sensitivity)
+        weights = mechanism.log_weights(given, score_sensitivity, monotone=monotone)
         release = self.line(label, mechanism, **stated)
         best = np.array(float(np.argmax(weights)))
-        chosen = self._answer(
-            release, weights, lambda randomness: mechanism.sample(weights, randomness, exactly), exact=best
-        )
+        exactly = given, mechanism.factor(score_sensitivity, monotone=monotone)
+        chosen = self._answer(release, weights, mechanism.answering(), weights, *exactly, exact=best)
         return int(chosen)
 
     def stream(
         self,
-        mechanism: TreeAggregation,
+        mechanism: TreeAggregation | MatrixMechanism,
         label: str,
         shape: tuple[int, ...] = (),
         **stated: Unpack[Stated],
@@ -332,7 +340,9 @@ class Curator(Admission):
         return self._answer(
             self.line(label, mechanism, **stated),
             query,
-            lambda randomness: mechanism.sample(query, local_scale, randomness),
+            mechanism.answering(),
+            query,
+            float(local_scale),
             scale=float(local_scale),
         )
 
@@ -355,11 +365,11 @@ class Curator(Admission):
             **stated: partition and claimed, as in `release`.
         """
         query = as_query(value, label)
-        return self._answer(
-            self.line(label, mechanism, **stated),
-            query,
-            lambda randomness: np.array(sampler(query.copy(), randomness.generator), dtype=np.float64),
-        )
+
+        def drawn(value: Array, randomness: Randomness) -> Array:
+            return np.array(sampler(value.copy(), randomness.generator), dtype=np.float64)
+
+        return self._answer(self.line(label, mechanism, **stated), query, drawn, query)
 
     def public(self, name: str) -> np.random.Generator:
         """The public random stream of that name, for exploration, splits, initial weights; never for noise.
@@ -393,15 +403,14 @@ class Curator(Admission):
         self,
         release: Release,
         query: Array,
-        draw: Callable[[Randomness], Array],
-        *,
+        answering: Callable[..., Array],
+        *given: Given,
         exact: Array | None = None,
         scale: float | None = None,
     ) -> Array:
         number = self.admit(release)
-        return self.ask(
-            Question(release, number, query, query if exact is None else exact, draw, scale=scale)
-        )
+        exact = query if exact is None else exact
+        return self.ask(Question(release, number, query, exact, answering, given, scale=scale))
 
 
 class UserCurator(Curator):

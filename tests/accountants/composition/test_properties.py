@@ -28,16 +28,19 @@ from dpaudit.mechanisms import (
     DiscreteLaplace,
     Exponential,
     ExponentialKernel,
+    FixedSizeSampled,
     GaussianProcess,
     OpaqueApproxDP,
     OpaquePureDP,
     OpaqueZCDP,
     PoissonSampled,
     RandomizedResponse,
+    ReportNoisyMax,
     SmoothGaussian,
     SymmetricGaussian,
     Tabulated,
     TreeAggregation,
+    TruncatedPoissonSampled,
 )
 from tests.sweeps import sweep
 
@@ -56,8 +59,13 @@ MECHANISMS: dict[str, AnyMechanism] = {
         GaussianProcess(sigma=2.0, kernel=ExponentialKernel(beta=1.0), sensitivity=RKHS(1.0)),
         RandomizedResponse(epsilon=0.5),
         Exponential(epsilon=0.5),
+        ReportNoisyMax(epsilon=0.5),
         SmoothGaussian(alpha=12.0, beta=0.01, dimension=3, epsilon=0.5, delta=1e-8),
         PoissonSampled(rate=0.1, mechanism=Gaussian(sigma=1.0, sensitivity=L2(1.0))),
+        FixedSizeSampled(size=1, units=10, mechanism=Gaussian(sigma=1.0, sensitivity=L2(1.0))),
+        TruncatedPoissonSampled(
+            rate=0.1, most=3, units=10, mechanism=Gaussian(sigma=1.0, sensitivity=L2(2.0)), contribution=1.0
+        ),
         OpaquePureDP(epsilon=0.5, justification="x"),
         OpaqueApproxDP(epsilon=0.5, delta=1e-9, justification="x"),
         OpaqueZCDP(rho=0.1, justification="x"),

@@ -14,6 +14,7 @@ from scipy.stats import norm
 
 from dpaudit import L1, L2, ApproxDP, Gaussian, Laplace, Neighbouring, Release
 from dpaudit.accountants.composition.composition import compose
+from dpaudit.accountants.composition.costs import pure_epsilon
 from dpaudit.accountants.curves.curves import LossProfile, pld_profile, rdp_profile
 from dpaudit.accountants.interval.interval import enclose_delta
 from dpaudit.accountants.interval.interval_bounds import interval_bound
@@ -21,6 +22,7 @@ from dpaudit.accountants.pairs.dominating_pairs import losses
 from dpaudit.accountants.privacy_loss import (
     GaussianTerm,
     PrivacyLoss,
+    PureTerm,
     ReplacedGaussianTerm,
     SampledGaussianTerm,
 )
@@ -183,12 +185,20 @@ def test_divergences_are_amplified_too_and_never_below_the_exact_curve() -> None
         assert exact <= renyi <= 1.5 * exact
 
 
-def test_balls_and_laplace_noise_have_no_such_amplification() -> None:
+def test_balls_have_no_such_amplification() -> None:
     with pytest.raises(CannotBound, match="unit is replaced"):
         enclose_delta([(ReplacedGaussianTerm(1.0, 0.1), 1)], 1.0)
+
+
+def test_a_bound_on_the_part_amplifies_laplace_noise_more() -> None:
     noise = Laplace(scale=1.0, sensitivity=L1(2.0))
     bounded, plain = (PoissonSampled(rate=0.1, mechanism=noise, contribution=c) for c in (1.0, None))
-    assert losses(bounded, REPLACE) == losses(plain, REPLACE)
+    known, unknown = (
+        PrivacyLoss.compose([(term, 100) for term, _ in losses(one, REPLACE)]).epsilon(1e-6).upper
+        for one in (bounded, plain)
+    )
+    pure = PrivacyLoss.compose([(PureTerm(pure_epsilon(plain)), 100)]).epsilon(1e-6).upper
+    assert known < 0.9 * unknown < 0.9 * pure
 
 
 def test_in_balls_a_ledger_keeps_the_noise_alone() -> None:

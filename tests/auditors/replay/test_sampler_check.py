@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -24,6 +25,7 @@ from dpaudit import (
     Laplace,
     Pair,
     RandomizedResponse,
+    ReportNoisyMax,
     SmoothGaussian,
     SymmetricGaussian,
     TreeAggregation,
@@ -104,6 +106,21 @@ def function_off(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(paths.FloatPath, "at", lambda self, *a: OFF * true(self, *a))
 
 
+def noisy_max(law: Any) -> Callable[[Any, Curator], Any]:
+    mechanism = ReportNoisyMax(epsilon=1.0, noise_law=law)
+    return lambda data, curator: curator.select([1, 2, 0, -30], mechanism, label="x", score_sensitivity=1.0)
+
+
+def weights_off(name: str, of: Any = SeededRandomness) -> Callable[[pytest.MonkeyPatch], None]:
+    """Of one sampler alone: both are held to the law, and either is reported."""
+    true = getattr(of, name)
+
+    def plant(patch: pytest.MonkeyPatch) -> None:
+        patch.setattr(of, name, lambda self, w, exactly=None: true(self, 1.2 * w))
+
+    return plant
+
+
 CASES = [
     (value(Laplace(scale=3.0, sensitivity=L1(1.0))), scaled(Laplace, "sample")),
     (value(DiscreteGaussian(sigma=3.0, sensitivity=L2(1.0))), scaled(DiscreteGaussian, "sample")),
@@ -114,6 +131,8 @@ CASES = [
     ),
     (value(RandomizedResponse(epsilon=1.0)), response_off),
     (choice, choice_off),
+    (noisy_max("exponential"), weights_off("permute_and_flip")),
+    (noisy_max("laplace"), weights_off("noisy_max")),
     (smooth, smooth_off),
     (stream, scaled(streams.TreeAggregation, "sample_node")),
     (function, function_off),
@@ -130,7 +149,7 @@ def test_the_true_sampler_passes_and_one_five_percent_off_does_not(
     plant(monkeypatch)
     (finding,) = replay(algorithm, [PAIR], replays=1).findings
     assert (finding.kind, finding.label) == ("sampler", "x")
-    assert finding.where.startswith(__file__)
+    assert finding.where.startswith(os.path.relpath(__file__))
 
 
 def scale_off(name: str) -> Callable[[pytest.MonkeyPatch], None]:
@@ -165,6 +184,8 @@ EXACT_FAULTS = [
     scale_off("symmetric"),
     exact_response_off,
     exact_choice_off,
+    weights_off("permute_and_flip", ExactRandomness),
+    weights_off("noisy_max", ExactRandomness),
     scale_off("scaled_by_data"),
     scale_off("gaussian"),
     exact_path_off,
