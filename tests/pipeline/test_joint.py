@@ -85,6 +85,7 @@ def test_billboard(dp_audit, name, method, trials):
 """
 
 
+@pytest.mark.nightly
 def test_by_pytest(billboard: Path, python: list[str], tmp_path: Path) -> None:
     (tmp_path / "test_session.py").write_text(SESSION)
     environment = {name: value for name, value in os.environ.items() if name != "PYTEST_ADDOPTS"}

@@ -126,6 +126,7 @@ def test_near_the_largest_loss_a_proof_takes_an_estimate_s_place() -> None:
     assert found.value > 1.0
 
 
+@pytest.mark.nightly
 def test_sampled_gaussian() -> None:
     # q = .01, sigma = 1, 1e3 steps: epsilon 2.12451517112 at 1e-6, by adding or removing one.
     sampled = PoissonSampled(rate=0.01, mechanism=GAUSSIAN)

@@ -168,7 +168,7 @@ def test_beside_one_other_release_by_quadrature(
             assert float(abs(enclosed.mid() - ball(float(truth)))) <= float(enclosed.rad()) + 1e-15
 
 
-@pytest.mark.parametrize("term", [SampledGaussianTerm(1.0, 0.05), SampledLaplaceTerm(1.5, 0.05)])
+@sweep("term", [SampledGaussianTerm(1.0, 0.05), SampledLaplaceTerm(1.5, 0.05)], everyday=(1,))
 @sweep("order", [0, 1], everyday=(0,))
 @sweep("c", [0.3, 5.0], everyday=(0,))
 def test_moments_by_quadrature(term: Any, order: int, c: float) -> None:

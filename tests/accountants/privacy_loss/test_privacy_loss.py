@@ -574,6 +574,7 @@ def test_sampled_noise_far_below_the_shift(mu: float, rate: float, delta: float)
         assert lower == 0.0 or one_sampled_gaussian(mu, rate, lower) >= mp.mpf(delta) * (1 - mp.mpf(10) ** -9)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("mu", "rate", "count"),
     [

@@ -255,6 +255,7 @@ def test_no_variances_whatever_make_values_move_more_than_declared(
     assert 0.0 < largest <= 1.0 + 1e-9
 
 
+@pytest.mark.nightly
 def test_what_is_not_reached() -> None:
     # One state has one value: a trajectory against one with no reward moves by that reward alone.
     for phi in ALONE.values():

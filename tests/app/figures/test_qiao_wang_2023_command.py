@@ -51,6 +51,7 @@ def test_data_picture_and_page(dpaudit: Any, tmp_path: Path, figure: str) -> Non
     assert "| 1 | PROVED | 1 | 0 of 39 |" in page
 
 
+@pytest.mark.nightly
 def test_the_page_needs_no_network_and_no_script(dpaudit: Any, tmp_path: Path) -> None:
     dpaudit("reproduce", OTHER, "-o", tmp_path, *SMALL)
     text = (tmp_path / f"{OTHER}.html").read_text()
@@ -96,6 +97,7 @@ def test_the_same_seed_gives_the_same_data_and_another_one_others(dpaudit: Any, 
     assert texts[0] == texts[1] != texts[2]
 
 
+@pytest.mark.nightly
 def test_more_runs_reuse_those_there_are(dpaudit: Any, tmp_path: Path) -> None:
     assert dpaudit("reproduce", OTHER, "-o", tmp_path, *SMALL).exit_code == 0
     result = dpaudit("reproduce", OTHER, "-o", tmp_path, *SMALL, "--runs", 3)

@@ -418,6 +418,7 @@ def test_the_examples_are_targets(answer: Answer, name: str) -> None:
     assert (status, found["verdict"]) == (0, "NOT_REFUTED")
 
 
+@pytest.mark.nightly
 def test_built_in_algorithms_bring_their_pairs(answer: Answer) -> None:
     options = ("--method", "threshold", "--trials", 60, *SURE)
     status, found = answer("audit", "dp-apvi", *options)

@@ -261,7 +261,7 @@ GUILTY = [
 ]
 
 
-@pytest.mark.parametrize("pair", [PAIR, Pair(PAIR.neighbour, PAIR.data)], ids=["forth", "back"])
+@sweep("pair", [PAIR, Pair(PAIR.neighbour, PAIR.data)], ids=["forth", "back"], everyday=(0,))
 @pytest.mark.parametrize(("algorithm", "kind"), GUILTY, ids=lambda x: getattr(x, "__name__", x))
 def test_every_planted_fault_is_found(algorithm: Callable[..., Any], kind: str, pair: Pair) -> None:
     audit = replay(algorithm, [pair], replays=1)
