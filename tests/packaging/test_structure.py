@@ -11,6 +11,8 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[2]
 PRODUCT = ("dpaudit", "accountants", "auditors", "algorithms")
 MOST_LINES, MOST_FILES, MOST_ROOMS = 38_000, 14, 15
@@ -104,6 +106,7 @@ def test_no_folder_holds_more_files_than_a_reader_can_survey() -> None:
     assert {str(folder): number for folder, number in files.items() if number > MOST_FILES} == {}
 
 
+@pytest.mark.nightly
 def test_certify_walks_through_few_rooms(tmp_path: Path) -> None:
     """From the target to the verdict: the files that the verb and the pipeline call, in the order they do."""
     done = subprocess.run(

@@ -192,6 +192,7 @@ def test_a_claim_past_all_curves_still_has_a_report() -> None:
     assert "not drawn" not in report_text(made, (), "md")
 
 
+@pytest.mark.nightly
 def test_pure_noise_and_a_filter_have_pictures() -> None:
     laplace = Release(label="counts", mechanism=Laplace(scale=2.0, sensitivity=L1(1.0)))
     assert "course" in charts(certificate(laplace, laplace, claim=PureDP(epsilon=1.0)))
