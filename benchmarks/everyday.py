@@ -42,10 +42,12 @@ LINES, REPLAYS, RELEASES = 10_000, 100, 20
 BASE = "import scipy.stats"
 FILE = "LEDGER"  # stands for the ledger of two releases
 MAIN = ("-m", "dpaudit.app.main")
+REVIEWED = ["epsilon", "gaussian", "--sigma", "1.1", "--rate", "0.01", "--steps", "10000", "--delta", "1e-5"]
 COMMANDS = {
     "import dpaudit": ("-c", "import dpaudit"),
     "dpaudit --help": (*MAIN, "--help"),
     "dpaudit verify, two releases": (*MAIN, "verify", FILE),
+    "dpaudit epsilon, sampled gaussian": (*MAIN, *REVIEWED),
     "dpaudit calibrate gaussian": (*MAIN, "calibrate", "gaussian", "--epsilon", "1", "--delta", "1e-6"),
     "dpaudit convert": (*MAIN, "convert", "--rho", "0.5", "--delta", "1e-6"),
     "dpaudit certify dp-apvi": (*MAIN, "certify", "dp-apvi"),
@@ -196,20 +198,16 @@ def growth() -> dict[str, list[tuple[int, float]]]:
 
 def draw(found: Mapping[str, list[tuple[int, float]]]) -> None:
     """The picture of how time grows."""
-    from dpaudit.app.report.chart import _CONFIG, COLOURS, svg
+    from dpaudit.app.report.chart import axis, colour, marks, specification, svg
 
     rows = [
         {"what": what, "size": size, "seconds": seconds}
         for what, line in found.items()
         for size, seconds in line
     ]
-    logarithmic = {"type": "quantitative", "scale": {"type": "log"}}
-    axes = {name: {"field": name, **logarithmic} for name in ("size", "seconds")}
-    colour = {"field": "what", "type": "nominal", "title": None, "scale": {"range": list(COLOURS)}}
-    encoding = {"x": axes["size"], "y": axes["seconds"], "color": colour}
-    mark = {"type": "line", "point": True}
-    picture = {"data": {"values": rows}, "mark": mark, "encoding": encoding, "width": 560, "height": 280}
-    PICTURE.write_text(svg({**picture, "config": _CONFIG}, "white") + "\n")
+    x, y = (axis(name, name, {"type": "log"}) for name in ("size", "seconds"))
+    lines = marks(rows, "line", {"x": x, "y": y, "color": colour(list(found), "what")}, point=True)
+    PICTURE.write_text(svg(specification({**lines, "width": 560, "height": 280}), "white") + "\n")
 
 
 def main() -> int:

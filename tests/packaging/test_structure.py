@@ -23,6 +23,10 @@ NEW = {
     "replaced units in Poisson samples": "accountants/privacy_loss/contour/replaced_gaussian.py",
     "discrete Gaussian noise composed exactly": "accountants/pairs/discrete_gaussian.py",
     "report noisy max": "dpaudit/mechanisms/selecting/",
+    "which epsilon a noise has": "dpaudit/pipeline/epsilon.py",
+    "the same as a verb": "dpaudit/app/verbs/planning/epsilon.py",
+    "mechanisms from plain numbers": "dpaudit/mechanisms/described.py",
+    "the same as options and plans": "dpaudit/app/options/mechanism_options.py",
     "arguments of a wrong type refused": "dpaudit/claims/arguments.py",
     "correlated noise": "dpaudit/mechanisms/correlated/",
     "a start without scipy's optimisers": "accountants/closed_forms/search.py",
@@ -33,6 +37,7 @@ NEW = {
 
 #: The same where it stands in a file that the first version had: what it is, the file, and how many lines.
 GROWN: dict[str, tuple[str, int]] = {
+    "a start without scipy's special functions": ("accountants/closed_forms/gaussian.py, contour, ...", 16),
     "streams of several mechanisms": ("dpaudit/mechanisms/streams.py", 42),
     "a test of correlated noise": ("auditors/replay/sampler_check.py", 17),
     "correlated noise in the union": ("dpaudit/mechanisms/__init__.py", 9),
