@@ -23,6 +23,7 @@ NEW = {
     "replaced units in Poisson samples": "accountants/privacy_loss/contour/replaced_gaussian.py",
     "discrete Gaussian noise composed exactly": "accountants/pairs/discrete_gaussian.py",
     "report noisy max": "dpaudit/mechanisms/selecting/",
+    "tables in a notebook": "dpaudit/notebook.py",
     "which epsilon a noise has": "dpaudit/pipeline/epsilon.py",
     "the same as a verb": "dpaudit/app/verbs/planning/epsilon.py",
     "mechanisms from plain numbers": "dpaudit/mechanisms/described.py",
@@ -37,6 +38,9 @@ NEW = {
 
 #: The same where it stands in a file that the first version had: what it is, the file, and how many lines.
 GROWN: dict[str, tuple[str, int]] = {
+    "what the tables hold": ("dpaudit/certificate, dpaudit/ledger/ledger.py", 55),
+    "signatures without validators": ("dpaudit/models.py", 34),
+    "what was meant by a curator's method": ("dpaudit/curator/curator.py", 20),
     "a start without scipy's special functions": ("accountants/closed_forms/gaussian.py, contour, ...", 16),
     "streams of several mechanisms": ("dpaudit/mechanisms/streams.py", 42),
     "a test of correlated noise": ("auditors/replay/sampler_check.py", 17),
