@@ -166,6 +166,12 @@ class Certificate(Model):
         if missing := left_out(self.claim, ledger.claim):
             raise CertificateMismatch(missing, where=where, why=_STAYS)
 
+    def _repr_html_(self) -> str:
+        facts = {"claim": self.claim, "proof": self.proof, "experiment": self.experiment}
+        title, found = f"Certificate of {self.algorithm}", (self.bounds, self.releases, self.not_checked)
+        shown = verdicts.proof_as_html(title, facts, *found)
+        return shown + "".join(audit._repr_html_() for audit in self.audits)
+
     def write(self, path: str | Path) -> Path:
         """Write the certificate as JSON, whole or not at all."""
         text = json.dumps(self.to_json(), indent=2, ensure_ascii=False, allow_nan=False)
