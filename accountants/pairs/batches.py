@@ -40,7 +40,8 @@ from dpaudit.accountants.privacy_loss.contour.sampled import log_mixture
 from dpaudit.claims.relations import Neighbouring
 from dpaudit.mechanisms import dominating
 
-_GROUPS = 24  # of numbers of drawn units past the largest sample
+_GROUPS = 17  # of numbers of drawn units past the largest sample
+_MOST_ROWS = 8192  # more are replaced by fewer
 _LEAST_RATE = 1e-40  # a smaller one counts as this
 _BINOMIAL = 1e-9  # relative error allowed to the binomial distribution's tail
 
@@ -61,18 +62,16 @@ def batch_losses(pair: dominating.Batch, *, replaced: bool, mixture_first: bool 
     if pair.most is None:
         return drawn(own, pair.rate)
     others = pair.units - 1 if replaced else pair.units
-    parts, left = [], 1.0
-    tail = _tail(pair.most, others, pair.rate) * (1.0 + _BINOMIAL)
-    if tail < 1.0:
-        parts.append((1.0 - tail, drawn(own, pair.rate)))
-        left = tail
+    tail = min(1.0, _tail(pair.most, others, pair.rate) * (1.0 + _BINOMIAL))
+    parts, left = [(1.0 - tail, drawn(own, pair.rate))], tail
     if replaced:  # then the number of the others is known
         for weight, rate in _crowded(pair.most, others, pair.rate):
             parts.append((weight, drawn(change, rate)))
             left -= weight
     # What is left over may be any number of units: the rate itself covers all.
     parts.append((max(left, 0.0), drawn(change, pair.rate)))
-    return _weighted(parts)
+    rows = sum(len(one.loss) for _, one in parts)
+    return _summed(parts) if replaced and rows > _MOST_ROWS else _weighted(parts)
 
 
 def swapped(pair: dominating.Batch, relation: Neighbouring) -> bool:
@@ -182,6 +181,15 @@ def _weighted(parts: Sequence[tuple[float, Losses]]) -> Losses:
     )
 
 
+def _summed(parts: Sequence[tuple[float, Losses]]) -> Losses:
+    """The same of many symmetric pairs, on the losses of the first and the last of them."""
+    ends = (parts[0][1], parts[-1][1])
+    points = np.unique(np.concatenate([[0.0], *(one.loss[one.loss > 0.0] for one in ends)]))
+    return symmetric(
+        points, sum((weight * one.delta(points) for weight, one in parts), np.zeros(len(points)))
+    )
+
+
 def _tail(least: int, trials: int, rate: float) -> float:
     """P(Binomial(trials, rate) >= least)."""
     if least > trials:
@@ -191,10 +199,10 @@ def _tail(least: int, trials: int, rate: float) -> float:
 
 def _crowded(most: int, others: int, rate: float) -> list[tuple[float, float]]:
     """Groups of the numbers k >= most of drawn units: lower bounds on their weights, and the unit's rates."""
-    width = max(1.0, math.sqrt(others * rate * (1.0 - rate)) / 4.0)
-    start = max(float(most), others * rate - 8.0 * width)
-    edges = [most, *(math.ceil(start + i * width) for i in range(_GROUPS * 3))]
-    edges = sorted({edge for edge in edges if most <= edge <= others})
+    spread = math.sqrt(others * rate * (1.0 - rate))
+    start = max(float(most), others * rate - 4.0 * spread)
+    steps = (start + 0.5 * i * spread for i in range(_GROUPS))
+    edges = sorted({most, *(math.ceil(edge) for edge in steps if edge <= others)})
     tails = [*(_tail(edge, others, rate) for edge in edges), 0.0]
     found = []
     for edge, here, beyond in zip(edges, tails, tails[1:], strict=False):
