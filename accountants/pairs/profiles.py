@@ -37,7 +37,7 @@ from dpaudit.accountants.privacy_loss.terms import (
 from dpaudit.errors import CannotBound
 from dpaudit.mechanisms import dominating
 
-_FINE, _COARSE = 1536, 256  # points of a curve in its bulk, and in its tail
+_FINE, _COARSE = 1024, 160  # points of a curve in its bulk, and in its tail
 _RAISED = 1e-12  # by which values of a curve are raised, relative: more than their rounding
 _LEAST = 1e-300  # to which masses are raised
 
