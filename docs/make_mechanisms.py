@@ -37,6 +37,14 @@ EXAMPLES: dict[str, dict[str, Any]] = {
     "discrete-laplace": {"scale": 2.0, "sensitivity": _of("l1")},
     "symmetric-gaussian": {"sigma": 2.0, "dimension": 3, "sensitivity": _of("frobenius")},
     "tree-aggregation": {"sigma": 2.0, "steps": 100, "sensitivity": _of("l2")},
+    "matrix": {
+        "sigma": 2.0,
+        "steps": 100,
+        "strategy": {"kind": "toeplitz", "coefficients": [1.0, 0.5, 0.375, 0.3125]},
+        "participations": 4,
+        "separation": 25,
+        "sensitivity": _of("l2"),
+    },
     "gaussian-process": {
         "sigma": 2.0,
         "kernel": {"kind": "exponential", "beta": 3.0},
@@ -44,6 +52,7 @@ EXAMPLES: dict[str, dict[str, Any]] = {
     },
     "randomized-response": {"epsilon": 0.5, "categories": 2},
     "exponential": {"epsilon": 0.5},
+    "report-noisy-max": {"epsilon": 0.5, "noise_law": "exponential"},
     "smooth-gaussian": {"alpha": 12.0, "beta": 0.05, "dimension": 2, "epsilon": 1.0, "delta": 0.1},
     "poisson-sampled": {
         "rate": 0.01,

@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from dpaudit.ledger.ledger import Ledger as Ledger
     from dpaudit.ledger.releases import Partition as Partition
     from dpaudit.ledger.releases import Release as Release
+    from dpaudit.mechanisms import BufferedToeplitz as BufferedToeplitz
     from dpaudit.mechanisms import DiscreteGaussian as DiscreteGaussian
     from dpaudit.mechanisms import DiscreteLaplace as DiscreteLaplace
     from dpaudit.mechanisms import Exponential as Exponential
@@ -71,14 +72,18 @@ if TYPE_CHECKING:
     from dpaudit.mechanisms import Gaussian as Gaussian
     from dpaudit.mechanisms import GaussianProcess as GaussianProcess
     from dpaudit.mechanisms import Laplace as Laplace
+    from dpaudit.mechanisms import LowerTriangular as LowerTriangular
+    from dpaudit.mechanisms import MatrixMechanism as MatrixMechanism
     from dpaudit.mechanisms import OpaqueApproxDP as OpaqueApproxDP
     from dpaudit.mechanisms import OpaquePureDP as OpaquePureDP
     from dpaudit.mechanisms import OpaqueZCDP as OpaqueZCDP
     from dpaudit.mechanisms import PoissonSampled as PoissonSampled
     from dpaudit.mechanisms import RandomizedResponse as RandomizedResponse
+    from dpaudit.mechanisms import ReportNoisyMax as ReportNoisyMax
     from dpaudit.mechanisms import SmoothGaussian as SmoothGaussian
     from dpaudit.mechanisms import SymmetricGaussian as SymmetricGaussian
     from dpaudit.mechanisms import Tabulated as Tabulated
+    from dpaudit.mechanisms import Toeplitz as Toeplitz
     from dpaudit.mechanisms import TreeAggregation as TreeAggregation
     from dpaudit.mechanisms import TruncatedPoissonSampled as TruncatedPoissonSampled
     from dpaudit.pipeline.accounting import account as account
@@ -108,10 +113,10 @@ _NAMES = {
     "ledger.ledger": "Header Ledger",
     "ledger.releases": "Partition Release",
     "mechanisms": (
-        "DiscreteGaussian DiscreteLaplace Exponential ExponentialKernel FixedSizeSampled Gaussian "
-        "GaussianProcess Laplace "
-        "OpaqueApproxDP OpaquePureDP OpaqueZCDP PoissonSampled RandomizedResponse SmoothGaussian "
-        "SymmetricGaussian Tabulated TreeAggregation TruncatedPoissonSampled"
+        "BufferedToeplitz DiscreteGaussian DiscreteLaplace Exponential ExponentialKernel FixedSizeSampled "
+        "Gaussian GaussianProcess Laplace LowerTriangular MatrixMechanism OpaqueApproxDP OpaquePureDP "
+        "OpaqueZCDP PoissonSampled RandomizedResponse ReportNoisyMax SmoothGaussian SymmetricGaussian "
+        "Tabulated Toeplitz TreeAggregation TruncatedPoissonSampled"
     ),
     "pipeline.accounting": "account verify",
     "pipeline.audit": "audit one_run",

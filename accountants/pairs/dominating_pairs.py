@@ -5,7 +5,7 @@ not (Zhu, Dong and Wang 2022, Theorem 10). Parameters are rational quotients of 
 rounded up: every family here is monotone in its parameter.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 from fractions import Fraction
 from typing import TypeAlias, assert_never
 
@@ -29,7 +29,7 @@ from dpaudit.mechanisms import AnyMechanism, dominating
 Losses: TypeAlias = Sequence[tuple[Term, int]]
 
 #: What one unit's data is exposed to: mechanisms, each with how often it runs.
-Runs: TypeAlias = Iterable[tuple[AnyMechanism, int]]
+Runs: TypeAlias = Collection[tuple[AnyMechanism, int]]
 
 
 _ADDED = Neighbouring.ADD_OR_REMOVE_ONE

@@ -80,7 +80,7 @@ def _p_value(counts: Array, probabilities: Array) -> float:
 def _table(mechanism: AnyMechanism, question: Question, randomness: Randomness) -> tuple[Array, Array] | None:
     """The number of draws in each bin, and each bin's probability; None where no density is known."""
     query = question.query
-    opens = isinstance(mechanism, mechanisms.TreeAggregation | mechanisms.GaussianProcess)
+    opens = isinstance(mechanism, mechanisms.StreamMechanism | mechanisms.GaussianProcess)
     if not (query.size or opens):
         return None
     match mechanism:
@@ -103,6 +103,8 @@ def _table(mechanism: AnyMechanism, question: Question, randomness: Randomness) 
         case mechanisms.TreeAggregation():
             shape = (DRAWS, 1, 1) if mechanism.norm == "frobenius" else (DRAWS,)
             return _gaussian_bins(mechanism.sample_node(np.zeros(shape), randomness) / mechanism.sigma)
+        case mechanisms.MatrixMechanism():
+            return _gaussian_bins(_correlated(mechanism, randomness))
         case mechanisms.GaussianProcess():
             path = mechanism.path((SLOW_DRAWS,), randomness)
             return _gaussian_bins(path.at(0.0, np.zeros(SLOW_DRAWS)) / mechanism.sigma)
@@ -113,10 +115,13 @@ def _table(mechanism: AnyMechanism, question: Question, randomness: Randomness) 
             same = float(kept.sum())
             keep = 1.0 / (1.0 + (mechanism.categories - 1) * math.exp(-mechanism.epsilon))
             return np.array([same, kept.size - same]), np.array([keep, 1.0 - keep])
-        case mechanisms.Exponential():
+        case mechanisms.Choice():
+            if mechanism.log_probability(0, query) is None:
+                return None
+            logs = [mechanism.log_probability(index, query) for index in range(query.size)]
             chosen = np.array([question.draw(randomness) for _ in range(CHOICES)]).astype(np.int64)
-            weights = np.exp(query - query.max())
-            return np.bincount(chosen, minlength=query.size).astype(np.float64), weights / weights.sum()
+            shares = np.exp(np.array(logs, dtype=np.float64))
+            return np.bincount(chosen, minlength=query.size).astype(np.float64), shares / shares.sum()
         case mechanisms.ValueMechanism() if query.size == 1 and not mechanism.integer_noise:
             return _by_density(mechanism, query, _noise(question, mechanism, randomness, DRAWS))
         case _:
@@ -130,6 +135,21 @@ def _noise(
     copies = -(-least // question.query.size)
     values = np.repeat(question.query[np.newaxis], copies, axis=0)
     return mechanism.sample(values, randomness) - values
+
+
+def _correlated(mechanism: mechanisms.MatrixMechanism, randomness: Randomness) -> Array:
+    """The noise of a stream's first steps, added up: standard normal, if it is correlated as stated.
+
+    Over as many steps as there are bands, but at most 8: neighbouring steps' noise is part of what is seen.
+    """
+    steps = min(mechanism.steps, mechanism.strategy.bands(mechanism.steps) + 1, 8)
+    sums = mechanism.running((DRAWS,))
+    outputs = []
+    for _ in range(steps):
+        sums.push(np.zeros(DRAWS))
+        outputs.append(sums.noisy(randomness))
+    noise = mechanism.noise_in(np.stack(outputs), np.zeros((steps, DRAWS)))
+    return np.asarray(noise.sum(axis=0) / (math.sqrt(steps) * mechanism.sigma))
 
 
 def _equal_bins(levels: Array) -> tuple[Array, Array]:

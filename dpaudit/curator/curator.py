@@ -20,7 +20,7 @@ from dpaudit.claims.sensitivity import Norm
 from dpaudit.curator.admission import Admission, Filter, Stated, as_query, require_count
 from dpaudit.curator.clipping import bounded, doubles
 from dpaudit.curator.local import Users, UserSchedule
-from dpaudit.curator.noise import NoiseSource, Question, Transcript
+from dpaudit.curator.noise import Given, NoiseSource, Question, Transcript
 from dpaudit.curator.streams import NoisyFunction, Stream
 from dpaudit.errors import InvalidParameter, ScheduleBroken
 from dpaudit.ledger.ledger import Ledger
@@ -30,8 +30,10 @@ from dpaudit.mechanisms import (
     Array,
     Exponential,
     GaussianProcess,
+    MatrixMechanism,
     OnSample,
     OpaqueMechanism,
+    ReportNoisyMax,
     SmoothGaussian,
     TreeAggregation,
     ValueMechanism,
@@ -117,7 +119,7 @@ class Curator(Admission):
             require_in_reach(query, release.grid, where)
         if self.ledger.header.trust_model is TrustModel.LOCAL:
             mechanism.require_single(query, count, where)
-        return self._answer(release, query, lambda randomness: mechanism.sample(exactly, randomness))
+        return self._answer(release, query, mechanism.answering(), exactly)
 
     def release_sum(
         self,
@@ -173,7 +175,8 @@ class Curator(Admission):
             return self._answer(
                 self.line(label, sampled, **stated),
                 query,
-                lambda randomness: sampled.sample(rows, randomness),
+                sampled.answering(),
+                rows,
                 exact=sampled.most_likely * query,
             )
         return self.release(summed, clipped, label=label, **stated)
@@ -254,18 +257,21 @@ class Curator(Admission):
     def select(
         self,
         scores: ArrayLike,
-        mechanism: Exponential,
+        mechanism: Exponential | ReportNoisyMax,
         *,
         label: str,
         score_sensitivity: float,
+        monotone: bool = False,
         **stated: Unpack[Stated],
     ) -> int:
         """Choose one of finitely many candidates, better scores more likely.
 
         Args:
             scores: [k], private; larger is better. Who the k candidates are is public.
-            mechanism: the exponential mechanism.
+            mechanism: the exponential mechanism, or report noisy max.
             score_sensitivity: the largest change of any one score between neighbours, as declared.
+            monotone: whether one unit moves all scores in one direction, as counts under add-or-remove; then
+                the same epsilon needs half the noise.
             label: as in `release`.
             **stated: partition and claimed, as in `release`.
 
@@ -273,18 +279,16 @@ class Curator(Admission):
             The index of the chosen candidate.
         """
         given = as_query(scores, label)
-        weights = mechanism.log_weights(given, score_sensitivity)
-        exactly = given, mechanism.factor(score_sensitivity)
+        weights = mechanism.log_weights(given, score_sensitivity, monotone=monotone)
         release = self.line(label, mechanism, **stated)
         best = np.array(float(np.argmax(weights)))
-        chosen = self._answer(
-            release, weights, lambda randomness: mechanism.sample(weights, randomness, exactly), exact=best
-        )
+        exactly = given, mechanism.factor(score_sensitivity, monotone=monotone)
+        chosen = self._answer(release, weights, mechanism.answering(), weights, *exactly, exact=best)
         return int(chosen)
 
     def stream(
         self,
-        mechanism: TreeAggregation,
+        mechanism: TreeAggregation | MatrixMechanism,
         label: str,
         shape: tuple[int, ...] = (),
         **stated: Unpack[Stated],
@@ -336,7 +340,9 @@ class Curator(Admission):
         return self._answer(
             self.line(label, mechanism, **stated),
             query,
-            lambda randomness: mechanism.sample(query, local_scale, randomness),
+            mechanism.answering(),
+            query,
+            float(local_scale),
             scale=float(local_scale),
         )
 
@@ -359,11 +365,11 @@ class Curator(Admission):
             **stated: partition and claimed, as in `release`.
         """
         query = as_query(value, label)
-        return self._answer(
-            self.line(label, mechanism, **stated),
-            query,
-            lambda randomness: np.array(sampler(query.copy(), randomness.generator), dtype=np.float64),
-        )
+
+        def drawn(value: Array, randomness: Randomness) -> Array:
+            return np.array(sampler(value.copy(), randomness.generator), dtype=np.float64)
+
+        return self._answer(self.line(label, mechanism, **stated), query, drawn, query)
 
     def public(self, name: str) -> np.random.Generator:
         """The public random stream of that name, for exploration, splits, initial weights; never for noise.
@@ -397,15 +403,14 @@ class Curator(Admission):
         self,
         release: Release,
         query: Array,
-        draw: Callable[[Randomness], Array],
-        *,
+        answering: Callable[..., Array],
+        *given: Given,
         exact: Array | None = None,
         scale: float | None = None,
     ) -> Array:
         number = self.admit(release)
-        return self.ask(
-            Question(release, number, query, query if exact is None else exact, draw, scale=scale)
-        )
+        exact = query if exact is None else exact
+        return self.ask(Question(release, number, query, exact, answering, given, scale=scale))
 
 
 class UserCurator(Curator):

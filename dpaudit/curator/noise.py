@@ -2,7 +2,8 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol
+from fractions import Fraction
+from typing import Protocol, TypeAlias
 
 import numpy as np
 
@@ -11,7 +12,11 @@ from dpaudit.ledger.ledger import Noise
 from dpaudit.ledger.releases import Release
 from dpaudit.mechanisms import Answer, Array
 from dpaudit.noise.bits import NeverCopied
+from dpaudit.noise.grid import OnGrid
 from dpaudit.noise.randomness import OF_NOISE, Randomness
+
+#: What a question hands to whoever draws its answer: plain values, which another process can be sent.
+Given: TypeAlias = Array | OnGrid | float | Fraction
 
 
 @dataclass(frozen=True)
@@ -24,7 +29,8 @@ class Question:
             share it.
         query: what the data say: the value, the item, the log weights, the function's values.
         exact: the answer without noise.
-        draw: the answer with noise.
+        answering: what draws the answers of this release, from `given` and randomness.
+        given: the values that noise is added to, or that a choice is made by; empty where nothing is drawn.
         at: what is public about the question: the step of a stream, the points of a function.
         scale: a noise scale that the data chose; private like the query.
     """
@@ -33,9 +39,14 @@ class Question:
     number: int
     query: Array
     exact: Array
-    draw: Callable[[Randomness], Array]
+    answering: Callable[..., Array]
+    given: tuple[Given, ...] = ()
     at: Array | None = None
     scale: float | None = None
+
+    def draw(self, randomness: Randomness) -> Array:
+        """The answer with noise."""
+        return self.answering(*self.given, randomness) if self.given else self.query.copy()
 
 
 class NoiseSource(Protocol):

@@ -5,7 +5,6 @@ replayed by itself.
 """
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,24 +13,23 @@ from dpaudit.curator.admission import Admission, as_query
 from dpaudit.curator.noise import Question
 from dpaudit.errors import InvalidParameter, ScheduleBroken
 from dpaudit.ledger.releases import Release
-from dpaudit.mechanisms import Array, GaussianProcess, Tree, TreeAggregation
+from dpaudit.mechanisms import Array, GaussianProcess, StreamMechanism
 from dpaudit.mechanisms.matrices import require_symmetric
 from dpaudit.noise.bits import NeverCopied
-from dpaudit.noise.paths import Path
-from dpaudit.noise.randomness import Randomness
 
 
 class Stream(NeverCopied):
     """A stream of items of one shape and its noisy prefix sums; made by `Curator.stream`."""
 
     def __init__(
-        self, admission: Admission, release: Release, mechanism: TreeAggregation, shape: tuple[int, ...]
+        self, admission: Admission, release: Release, mechanism: StreamMechanism, shape: tuple[int, ...]
     ) -> None:
         self._admission = admission
         self._release = release
         self._mechanism = mechanism
         self._shape = shape
-        self._tree = Tree(mechanism, shape)
+        self._sums = mechanism.running(shape)  # of the items without noise
+        self._answering = mechanism.answering()
         self._number = _admitted(admission, release)
 
     def add(self, item: ArrayLike) -> Array:
@@ -51,23 +49,20 @@ class Stream(NeverCopied):
         if self._mechanism.norm == "frobenius":
             require_symmetric(query, where)
         with self._admission.lock:
-            if self._tree.taken == self._mechanism.steps:
-                what = f"item {self._tree.taken + 1} of a stream of {self._mechanism.steps} steps"
-                why = "a longer tree has more levels, so an item would cost more than the ledger says"
+            if self._sums.taken == self._mechanism.steps:
+                what = f"item {self._sums.taken + 1} of a stream of {self._mechanism.steps} steps"
+                why = "in a longer stream an item would cost more than the ledger says"
                 remedy = "give the mechanism as many steps as the stream may take"
                 raise ScheduleBroken(what, where=where, why=why, remedy=remedy)
-            self._tree.push(query)
-
-            def draw(randomness: Randomness) -> Array:
-                return self._tree.noisy(randomness)
-
+            self._sums.push(query)
             question = Question(
                 self._release,
                 self._number,
                 query,
-                self._tree.exact(),
-                draw,
-                at=np.array(float(self._tree.taken)),
+                self._sums.exact(),
+                self._answering,
+                (query,),
+                at=np.array(float(self._sums.taken)),
             )
             return self._admission.ask(question)
 
@@ -91,8 +86,7 @@ class NoisyFunction(NeverCopied):
         self._release = release
         self._mean = mean
         self._shape = shape
-        self._mechanism = mechanism
-        self._path: Path[Any] | None = None  # made by the source of the first value's noise
+        self._answering = mechanism.answering()
         self._number = _admitted(admission, release)
         self._answers: dict[float, Array] = {}
 
@@ -116,14 +110,8 @@ class NoisyFunction(NeverCopied):
     def _draw(self, points: list[float]) -> Array:
         """The answers at new points: [n, *shape]."""
         query = np.array([self._value(point) for point in points])
-
-        def draw(randomness: Randomness) -> Array:
-            if self._path is None:
-                self._path = self._mechanism.path(self._shape, randomness)
-            noisy = (self._path.at(point, value) for point, value in zip(points, query, strict=True))
-            return np.array(list(noisy))
-
-        question = Question(self._release, self._number, query, query, draw, at=np.array(points))
+        at = np.array(points)
+        question = Question(self._release, self._number, query, query, self._answering, (at, query), at=at)
         return self._admission.ask(question)
 
     def _value(self, point: float) -> Array:
@@ -140,5 +128,5 @@ def _admitted(admission: Admission, release: Release) -> int:
     """Admit a release and record an empty answer, so that a release without queries is replayed too."""
     number = admission.admit(release)
     nothing = np.empty(0)
-    admission.ask(Question(release, number, nothing, nothing, lambda _: nothing.copy()))
+    admission.ask(Question(release, number, nothing, nothing, release.mechanism.answering()))
     return number

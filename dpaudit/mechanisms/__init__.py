@@ -20,14 +20,17 @@ from dpaudit.mechanisms.base import (
     distance,
 )
 from dpaudit.mechanisms.batches import FixedSizeSampled, TruncatedPoissonSampled
+from dpaudit.mechanisms.correlated.matrix import MatrixMechanism
+from dpaudit.mechanisms.correlated.strategies import BufferedToeplitz, LowerTriangular, Toeplitz
 from dpaudit.mechanisms.discrete import DiscreteGaussian, DiscreteLaplace
 from dpaudit.mechanisms.functions import ExponentialKernel, GaussianProcess
 from dpaudit.mechanisms.matrices import SymmetricGaussian
 from dpaudit.mechanisms.opaque import OpaqueApproxDP, OpaquePureDP, OpaqueZCDP, Tabulated
 from dpaudit.mechanisms.sampled import OnSample, PoissonSampled
-from dpaudit.mechanisms.selection import Exponential, RandomizedResponse
+from dpaudit.mechanisms.selecting.noisy_max import ReportNoisyMax
+from dpaudit.mechanisms.selection import Choice, Exponential, RandomizedResponse
 from dpaudit.mechanisms.smooth import SmoothGaussian
-from dpaudit.mechanisms.streams import Tree, TreeAggregation
+from dpaudit.mechanisms.streams import RunningSums, StreamMechanism, Tree, TreeAggregation
 
 OpaqueMechanism: TypeAlias = OpaquePureDP | OpaqueApproxDP | OpaqueZCDP | Tabulated
 
@@ -39,9 +42,11 @@ AnyMechanism: TypeAlias = (
     | DiscreteLaplace
     | SymmetricGaussian
     | TreeAggregation
+    | MatrixMechanism
     | GaussianProcess
     | RandomizedResponse
     | Exponential
+    | ReportNoisyMax
     | SmoothGaussian
     | PoissonSampled
     | FixedSizeSampled
@@ -57,7 +62,9 @@ __all__ = [
     "Answer",
     "AnyMechanism",
     "Array",
+    "BufferedToeplitz",
     "Calibrated",
+    "Choice",
     "DiscreteGaussian",
     "DiscreteLaplace",
     "Exponential",
@@ -67,6 +74,8 @@ __all__ = [
     "GaussianNoise",
     "GaussianProcess",
     "Laplace",
+    "LowerTriangular",
+    "MatrixMechanism",
     "Mechanism",
     "OnSample",
     "OpaqueApproxDP",
@@ -76,9 +85,13 @@ __all__ = [
     "PoissonSampled",
     "Queries",
     "RandomizedResponse",
+    "ReportNoisyMax",
+    "RunningSums",
     "SmoothGaussian",
+    "StreamMechanism",
     "SymmetricGaussian",
     "Tabulated",
+    "Toeplitz",
     "Tree",
     "TreeAggregation",
     "TruncatedPoissonSampled",

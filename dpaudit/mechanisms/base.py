@@ -76,6 +76,14 @@ class BaseMechanism(Model):
     def dominating_pair(self) -> dominating.Pair:
         """What one run costs at most."""
 
+    def answering(self) -> Callable[..., Array]:
+        """What draws the outputs of one release, question after question: ``(*given, randomness) -> output``.
+
+        A mechanism that draws defines `sample`, or keeps a state of its own between the questions. Of one
+        that is known by its guarantee alone, what is given is the output that the caller's sampler drew.
+        """
+        return getattr(self, "sample", _as_drawn)
+
     @property
     def declared_sensitivity(self) -> Sensitivity | None:
         """The sensitivity that the noise is calibrated to; None where there is none."""
@@ -135,6 +143,10 @@ class BaseMechanism(Model):
         """The possible output that is nearest to a value; None where the possible outputs are not known."""
         del query
         return value
+
+
+def _as_drawn(drawn: Array, _: Randomness) -> Array:
+    return drawn.copy()
 
 
 class ValueMechanism(BaseMechanism):

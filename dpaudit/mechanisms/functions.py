@@ -1,7 +1,7 @@
 """Noise for a whole function: a Gaussian-process path, drawn only where it is looked at."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -82,6 +82,18 @@ class GaussianProcess(GaussianNoise):
     def path(self, shape: tuple[int, ...], randomness: Randomness) -> Path[Any]:
         """A path with independent components of `shape`, drawn where it is looked at."""
         return randomness.path(self.sigma, self.kernel.beta, shape)
+
+    def answering(self) -> Callable[..., Array]:
+        """A path of its own, which is drawn on from one question to the next."""
+        paths: list[Path[Any]] = []
+
+        def answer(points: Array, values: Array, randomness: Randomness) -> Array:
+            path = paths[0] if paths else self.path(values.shape[1:], randomness)
+            paths[:] = [path]
+            at = zip(points.tolist(), values, strict=True)
+            return np.array([path.at(point, value) for point, value in at])
+
+        return answer
 
     def log_density(self, outputs: Array, means: Array, points: Array) -> float:
         """Log density of the noisy values [n, ...] at distinct points [n], given the function's own."""

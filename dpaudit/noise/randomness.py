@@ -72,6 +72,10 @@ class Randomness(NeverCopied, ABC):
         """The sum of values of one shape, as exact as the noise that it is to get."""
 
     @abstractmethod
+    def weighted(self, weights: Sequence[float], values: Sequence[Array]) -> Array | OnGrid:
+        """The weighted sum of one or more values of one shape, as exact as the noise that it is to get."""
+
+    @abstractmethod
     def discrete_gaussian(self, value: Array | OnGrid, sigma: float) -> Array:
         """The integers plus integers with probability proportional to exp(-k^2/(2 sigma^2))."""
 
@@ -97,6 +101,14 @@ class Randomness(NeverCopied, ABC):
 
         `exactly` are numbers [k] and a factor whose product the log weights are up to rounding.
         """
+
+    @abstractmethod
+    def permute_and_flip(self, log_weights: Array, exactly: tuple[Array, Fraction] | None = None) -> int:
+        """The index where a log weight plus exponential noise of scale 1 is largest; as `choose`."""
+
+    @abstractmethod
+    def noisy_max(self, log_weights: Array, exactly: tuple[Array, Fraction] | None = None) -> int:
+        """The index where a log weight plus Laplace noise of scale 1 is largest; as `choose`."""
 
 
 class ExactRandomness(Randomness):
@@ -136,6 +148,10 @@ class ExactRandomness(Randomness):
         """As `Randomness.total`: without rounding."""
         return exact_sum([first, *others])
 
+    def weighted(self, weights: Sequence[float], values: Sequence[Array]) -> OnGrid:
+        """As `Randomness.weighted`: without rounding."""
+        return exact_sum([_times(weight, value) for weight, value in zip(weights, values, strict=True)])
+
     def discrete_gaussian(self, value: Array | OnGrid, sigma: float) -> Array:
         """As `Randomness.discrete_gaussian`."""
         return _added(value, lambda count: discrete.discrete_gaussian(self._bits, count, sigma))
@@ -159,6 +175,14 @@ class ExactRandomness(Randomness):
     def choose(self, log_weights: Array, exactly: tuple[Array, Fraction] | None = None) -> int:
         """As `Randomness.choose`."""
         return choice.choose(self._bits, *(exactly or (log_weights, Fraction(1))))
+
+    def permute_and_flip(self, log_weights: Array, exactly: tuple[Array, Fraction] | None = None) -> int:
+        """As `Randomness.permute_and_flip`."""
+        return choice.permute_and_flip(self._bits, *(exactly or (log_weights, Fraction(1))))
+
+    def noisy_max(self, log_weights: Array, exactly: tuple[Array, Fraction] | None = None) -> int:
+        """As `Randomness.noisy_max`."""
+        return choice.noisy_max(self._bits, *(exactly or (log_weights, Fraction(1))))
 
 
 class SeededRandomness(Randomness):
@@ -205,6 +229,10 @@ class SeededRandomness(Randomness):
         first = to_doubles(first)
         return np.asarray(first + sum((to_doubles(other) for other in others), np.zeros(first.shape)))
 
+    def weighted(self, weights: Sequence[float], values: Sequence[Array]) -> Array:
+        """As `Randomness.weighted`: in floating point."""
+        return np.tensordot(np.asarray(weights), np.stack(values), axes=1)
+
     def discrete_gaussian(self, value: Array | OnGrid, sigma: float) -> Array:
         """As `Randomness.discrete_gaussian`."""
         variance = Fraction(sigma) ** 2
@@ -237,6 +265,16 @@ class SeededRandomness(Randomness):
         cumulative /= cumulative[-1]
         return int(np.searchsorted(cumulative, self._generator.random(), side="right"))
 
+    def permute_and_flip(self, log_weights: Array, exactly: tuple[Array, Fraction] | None = None) -> int:
+        """As `Randomness.permute_and_flip`."""
+        del exactly
+        return int(np.argmax(log_weights + self._generator.exponential(1.0, log_weights.shape)))
+
+    def noisy_max(self, log_weights: Array, exactly: tuple[Array, Fraction] | None = None) -> int:
+        """As `Randomness.noisy_max`."""
+        del exactly
+        return int(np.argmax(log_weights + self._generator.laplace(0.0, 1.0, log_weights.shape)))
+
 
 def exact_sum(values: Sequence[Array | OnGrid]) -> OnGrid:
     """The sum of values of one shape: Python integers on the coarsest grid that holds all of them."""
@@ -244,6 +282,13 @@ def exact_sum(values: Sequence[Array | OnGrid]) -> OnGrid:
     finest = min(part.exponent for part in parts)
     total = sum(part.integers.astype(object) << (part.exponent - finest) for part in parts)
     return OnGrid(np.asarray(total, dtype=object), finest)
+
+
+def _times(weight: float, value: Array) -> OnGrid:
+    """A double times an array of them, exactly."""
+    digits, factor = digits_of(value), digits_of(np.array([weight]))
+    product = np.asarray(digits.integers * int(factor.integers[0]), dtype=object)
+    return OnGrid(product.reshape(value.shape), digits.exponent + factor.exponent)
 
 
 def _drawn(count: int, draw: Callable[[], int]) -> NDArray[np.object_]:

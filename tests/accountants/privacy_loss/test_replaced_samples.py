@@ -33,6 +33,7 @@ from dpaudit.accountants.privacy_loss.contour.replaced_gaussian import (
 )
 from dpaudit.errors import CannotBound
 from dpaudit.mechanisms import PoissonSampled
+from tests.sweeps import sweep
 
 REPLACE = Neighbouring.REPLACE_ONE
 RUNS = [(1.0, 0.01), (2.0, 0.2), (0.3, 0.9), (6.0, 1e-4), (0.05, 0.5)]
@@ -57,8 +58,8 @@ def one_run(mu: float, rate: float, epsilon: float) -> mp.mpf:
     return (1 - q) * plain + q * up - grown * ((1 - q) * plain + q * down)
 
 
-@pytest.mark.parametrize(("mu", "rate"), RUNS)
-@pytest.mark.parametrize("epsilon", [0.0, 0.1, 1.0])
+@sweep("mu, rate", RUNS, everyday=(0, 3, 4))
+@sweep("epsilon", [0.0, 0.1, 1.0], everyday=(0, 2))
 def test_one_run_is_enclosed(mu: float, rate: float, epsilon: float) -> None:
     found = PrivacyLoss.compose([(ReplacedGaussianTerm(mu, rate), 1)]).delta(epsilon)
     with mp.workdps(40):
@@ -80,7 +81,7 @@ def test_the_loss_and_its_point_are_each_others_inverse(mu: float, rate: float) 
     assert np.allclose(back[told_apart], x[told_apart], rtol=1e-6, atol=1e-6)
 
 
-@pytest.mark.parametrize("epsilon", [-0.5, 0.0, 0.3, 1.0, 2.5])
+@sweep("epsilon", [-0.5, 0.0, 0.3, 1.0, 2.5], everyday=(0, 3))
 def test_no_other_two_parts_within_the_bound_cost_more(epsilon: float) -> None:
     """Any two vectors in the plane, by a sum over a grid."""
     mu, rate, source = 1.3, 0.2, np.random.default_rng(5)
@@ -104,9 +105,10 @@ def test_no_other_two_parts_within_the_bound_cost_more(epsilon: float) -> None:
     assert delta(np.array([0.0, 1.1 * mu]), np.array([0.0, -1.1 * mu])) > worst + 1e-3
 
 
-@pytest.mark.parametrize(
-    ("rate", "sigma", "count", "delta", "most"),
+@sweep(
+    "rate, sigma, count, delta, most",
     [(0.01, 1.0, 1000, 1e-6, 3.2143), (0.2, 0.5, 3, 0.15, 1.5399), (0.05, 2.0, 50, 1e-5, math.inf)],
+    everyday=(0, 2),
 )
 def test_runs_agree_with_dp_accounting(
     rate: float, sigma: float, count: int, delta: float, most: float
@@ -127,8 +129,8 @@ def test_runs_agree_with_dp_accounting(
     assert upper - lower <= 1e-3 * upper
 
 
-@pytest.mark.parametrize(("mu", "rate"), [(1.0, 0.01), (0.5, 0.3)])
-@pytest.mark.parametrize("c", [0.3, 4.0])
+@sweep("mu, rate", [(1.0, 0.01), (0.5, 0.3)], everyday=(1,))
+@sweep("c", [0.3, 4.0], everyday=(1,))
 def test_the_factor_is_the_moment_and_decays_as_proved(mu: float, rate: float, c: float) -> None:
     factor = ReplacedGaussianFactor(mu, rate, 1.0, mixture_first=True)
     t = np.array([0.0, 2.0, 4.0, 6.0])
