@@ -86,6 +86,8 @@ def symmetric(epsilon: Vector, delta: Vector) -> Losses:
     `epsilon` increases from 0. Raises `CannotBound`: rounding is in the way.
     """
     delta = np.minimum.accumulate(np.minimum(delta * (1.0 + _RAISED), 1.0))
+    apart = np.append(np.diff(epsilon), 1.0) > 0.0
+    epsilon, delta = epsilon[apart], delta[apart]
     corners, slopes = _convex(epsilon, delta)
     # The piece from -loss to loss has the slope (1 - delta) / (1 + e^loss): none after it is steeper.
     log_middle = np.log1p(-delta[corners]) - np.logaddexp(0.0, epsilon[corners])
@@ -182,13 +184,18 @@ def _of(points: Vector, delta: Callable[[float], float]) -> Losses:
     return symmetric(points, np.array([delta(x) for x in points.tolist()]))
 
 
-def _gaussian(mu: float) -> Losses:
-    """Points are closest where the losses of most runs lie, mu^2 / 2 and 8 standard deviations mu."""
-    if not 0.0 < mu <= 1e3:
-        raise CannotBound(f"mu = {mu!r} is not in (0, 1000] under sampling", where="mu", remedy="add noise")
+def gaussian_points(mu: float) -> Vector:
+    """Standard deviations: closest where most losses lie, mu / 2 and 8 more; to where 1e-300 is left."""
     bulk = 0.5 * mu + 8.0
-    x = np.append(np.linspace(0.0, bulk, _FINE), np.linspace(bulk, 0.5 * mu + 38.0, _COARSE)[1:])
-    return _of(mu * x, lambda epsilon: math.exp(gaussian_log_delta(epsilon, mu)))
+    return np.append(np.linspace(0.0, bulk, _FINE), np.linspace(bulk, mu + 38.0, _COARSE)[1:])
+
+
+def _gaussian(mu: float) -> Losses:
+    if mu == 0.0:
+        return _response(0.0, 0.0)
+    if mu > 1e3:
+        raise CannotBound(f"mu = {mu!r} is above 1000 under sampling", where="mu", remedy="add noise")
+    return _of(mu * gaussian_points(mu), lambda epsilon: math.exp(gaussian_log_delta(epsilon, mu)))
 
 
 def _response(epsilon: float, delta: float) -> Losses:

@@ -18,7 +18,7 @@ from dpaudit import L1, L2, Gaussian, Laplace, Neighbouring, Release
 from dpaudit.accountants.composition.composition import compose
 from dpaudit.accountants.composition.costs import pure_epsilon
 from dpaudit.accountants.curves.curves import LossProfile, pld_profile
-from dpaudit.accountants.pairs.batches import _tail, batch_losses
+from dpaudit.accountants.pairs.batches import _opposite, _tail, batch_losses
 from dpaudit.accountants.pairs.dominating_pairs import losses
 from dpaudit.accountants.pairs.profiles import inner_losses
 from dpaudit.accountants.privacy_loss import PrivacyLoss, SampledGaussianTerm
@@ -302,3 +302,40 @@ def test_parts_whose_sizes_the_values_decide_are_refused() -> None:
     compose([by_values.model_copy(update={"partition": Partition(part="a")})], REPLACE)
     with pytest.raises(CannotBound, match="groups of 2"):
         pld_profile(compose([by_values], ADD, 2))
+
+
+@pytest.mark.parametrize(("mu", "rate"), [(1.0, 0.01), (0.3, 0.5), (4.0, 1e-4)])
+def test_the_curve_of_two_opposite_parts(mu: float, rate: float) -> None:
+    """P(x > edge) - e^epsilon Q(x > edge), the loss being epsilon at the edge; solved in w = e^(mu x)."""
+    epsilon = np.array([0.0, 1e-4, 0.01, 0.3, 1.0, 3.0])
+    bound = _opposite(mu, rate).delta(epsilon)
+    with mp.workdps(50):
+        m, q = mp.mpf(mu), mp.mpf(rate)
+        for at, found in zip(epsilon.tolist(), bound.tolist(), strict=True):
+            grown, a = mp.exp(at), q * mp.exp(-m * m / 2)
+            linear = (1 - q) * (grown - 1)
+            edge = mp.log((linear + mp.sqrt(linear**2 + 4 * a * a * grown)) / (2 * a)) / m
+            plain, up, down = (mp.ncdf(-edge + shift) for shift in (0, m, -m))
+            exact = (1 - q) * plain + q * up - grown * ((1 - q) * plain + q * down)
+            assert exact <= found <= exact * (1 + mp.mpf(1e-3)) + mp.mpf(1e-13)
+
+
+@pytest.mark.parametrize(
+    ("units", "rate", "most", "sigma", "count", "theirs"),
+    [(4, 0.5, 2, 1.0, 3, 15.3101), (1000, 0.05, 60, 1.0, 1000, 29.80), (1000, 0.05, 80, 2.0, 1000, 8.2973)],
+)
+def test_truncated_samples_cost_no_more_than_by_dp_accounting(
+    units: int, rate: float, most: int, sigma: float, count: int, theirs: float
+) -> None:
+    """Its figures at 1e-6, of the privacy-loss accountant under REPLACE_ONE, rounded up."""
+    mechanism = TruncatedPoissonSampled(
+        rate=rate,
+        most=most,
+        units=units,
+        mechanism=Gaussian(sigma=sigma, sensitivity=L2(2.0)),
+        contribution=1.0,
+    )
+    profile = pld_profile(compose([Release(label="r", mechanism=mechanism, count=count)], REPLACE))
+    assert isinstance(profile, LossProfile)
+    lower, upper = profile.bracket(1e-6)
+    assert 0.1 * upper < lower < upper <= theirs
