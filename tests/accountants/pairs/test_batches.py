@@ -185,7 +185,9 @@ def test_the_curve_of_fixed_size_is_the_theorems(mu: float, rate: float) -> None
             assert truth <= bound <= truth * (1 + mp.mpf(1e-3))
 
 
-@pytest.mark.parametrize(("mu", "rate", "count"), [(1.0, 0.02, 40), (2.0, 0.1, 7)])
+@pytest.mark.parametrize(
+    ("mu", "rate", "count"), [(1.0, 0.02, 40), pytest.param(2.0, 0.1, 7, marks=pytest.mark.nightly)]
+)
 def test_runs_agree_with_dp_accounting_on_the_same_curve(mu: float, rate: float, count: int) -> None:
     """Its distribution is made of the theorem's curve at a lattice; its own Renyi bound is looser."""
     spacing = 2e-3
@@ -322,7 +324,11 @@ def test_the_curve_of_two_opposite_parts(mu: float, rate: float) -> None:
 
 @pytest.mark.parametrize(
     ("units", "rate", "most", "sigma", "count", "theirs"),
-    [(4, 0.5, 2, 1.0, 3, 15.3101), (1000, 0.05, 60, 1.0, 1000, 29.80), (1000, 0.05, 80, 2.0, 1000, 8.2973)],
+    [
+        (4, 0.5, 2, 1.0, 3, 15.3101),
+        pytest.param(1000, 0.05, 60, 1.0, 1000, 29.80, marks=pytest.mark.nightly),
+        pytest.param(1000, 0.05, 80, 2.0, 1000, 8.2973, marks=pytest.mark.nightly),
+    ],
 )
 def test_truncated_samples_cost_no_more_than_by_dp_accounting(
     units: int, rate: float, most: int, sigma: float, count: int, theirs: float
