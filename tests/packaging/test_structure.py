@@ -30,6 +30,9 @@ NEW = {
     "the same as a verb": "dpaudit/app/verbs/planning/epsilon.py",
     "mechanisms from plain numbers": "dpaudit/mechanisms/described.py",
     "the same as options and plans": "dpaudit/app/options/mechanism_options.py",
+    "samples of fixed and of bounded size": "dpaudit/mechanisms/batches.py",
+    "what is proved of them": "accountants/pairs/batches.py",
+    "any proved profile as a term": "accountants/pairs/profiles.py",
     "arguments of a wrong type refused": "dpaudit/claims/arguments.py",
     "correlated noise": "dpaudit/mechanisms/correlated/",
     "a start without scipy's optimisers": "accountants/closed_forms/search.py",
@@ -60,6 +63,9 @@ GROWN: dict[str, tuple[str, int]] = {
     "questions that another process can answer": ("dpaudit/curator and dpaudit/mechanisms", 36),
     "the same in pytest's reports": ("dpaudit/app/testing/pytest_plugin.py", 34),
     "the releases that grew over a baseline": ("dpaudit/app/gate/policy.py", 24),
+    "samples of any mechanism": ("dpaudit/mechanisms/sampled.py, dominating.py, __init__.py", 93),
+    "their cost in every accountant": ("accountants", 120),
+    "their runtime and certificates": ("dpaudit/curator, certificate and __init__.py", 11),
     "report noisy max, monotone scores": ("dpaudit/mechanisms, curator, auditors/replay, ...", 38),
 }
 
