@@ -57,6 +57,17 @@ EXAMPLES: dict[str, dict[str, Any]] = {
         "rate": 0.01,
         "mechanism": {"kind": "laplace", "scale": 2.0, "sensitivity": _of("l1")},
     },
+    "sampled-matrix": {
+        "rate": 0.01,
+        "mechanism": {
+            "kind": "matrix",
+            "sigma": 2.0,
+            "steps": 100,
+            "strategy": {"kind": "toeplitz", "coefficients": [1.0, 0.5, 0.375, 0.3125]},
+            "separation": 25,
+            "sensitivity": _of("l2"),
+        },
+    },
     "pure-dp": {"epsilon": 0.5, "justification": _WHY},
     "approx-dp": {"epsilon": 0.5, "delta": 1e-7, "justification": _WHY},
     "zcdp": {"rho": 0.125, "justification": _WHY},
@@ -147,7 +158,7 @@ def _section(kind: str, mechanism: type[Any]) -> Iterator[str]:
     norms = getattr(mechanism, "norms", ())
     if norms:
         yield f"- Sensitivity in: {', '.join(f'`{norm}`' for norm in norms)}\n"
-    if kind in {"pure-dp", "approx-dp", "zcdp", "tabulated"}:
+    if mechanism.released_by == "release_opaque":
         yield "- Drawn by: the algorithm itself; its distribution is not tested\n"
     elif mechanism.drawn_exactly:
         yield "- Drawn by: an [exact sampler](noise.md), from fair bits; in seeded runs by numpy\n"

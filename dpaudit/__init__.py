@@ -78,6 +78,7 @@ if TYPE_CHECKING:
     from dpaudit.mechanisms import OpaqueZCDP as OpaqueZCDP
     from dpaudit.mechanisms import PoissonSampled as PoissonSampled
     from dpaudit.mechanisms import RandomizedResponse as RandomizedResponse
+    from dpaudit.mechanisms import SampledMatrix as SampledMatrix
     from dpaudit.mechanisms import SmoothGaussian as SmoothGaussian
     from dpaudit.mechanisms import SymmetricGaussian as SymmetricGaussian
     from dpaudit.mechanisms import Tabulated as Tabulated
@@ -112,7 +113,7 @@ _NAMES = {
     "mechanisms": (
         "BufferedToeplitz DiscreteGaussian DiscreteLaplace Exponential ExponentialKernel Gaussian "
         "GaussianProcess Laplace LowerTriangular MatrixMechanism OpaqueApproxDP OpaquePureDP OpaqueZCDP "
-        "PoissonSampled RandomizedResponse SmoothGaussian SymmetricGaussian Tabulated Toeplitz "
+        "PoissonSampled RandomizedResponse SampledMatrix SmoothGaussian SymmetricGaussian Tabulated Toeplitz "
         "TreeAggregation"
     ),
     "pipeline.accounting": "account verify",

@@ -24,7 +24,15 @@ from dpaudit.claims.sensitivity import L2
 from dpaudit.errors import CannotBound
 from dpaudit.ledger.ledger import Header
 from dpaudit.ledger.releases import Release
-from dpaudit.mechanisms import AnyMechanism, Gaussian, OpaquePureDP, OpaqueZCDP, PoissonSampled, dominating
+from dpaudit.mechanisms import (
+    AnyMechanism,
+    Gaussian,
+    OpaquePureDP,
+    OpaqueZCDP,
+    PoissonSampled,
+    SampledMatrix,
+    dominating,
+)
 
 
 def enclosed(found: Accounted) -> Accounted:
@@ -126,7 +134,8 @@ def _exposed(composition: Composition) -> list[list[tuple[Term, int]]]:
     relation = composition.sampling_relation
 
     def enclosed(one: AnyMechanism) -> AnyMechanism:  # no ball encloses a sample in which a unit is replaced
-        return one.model_copy(update={"contribution": None}) if isinstance(one, PoissonSampled) else one
+        sampled = isinstance(one, PoissonSampled | SampledMatrix)
+        return one.model_copy(update={"contribution": None}) if sampled else one
 
     runs = ([(enclosed(one), n) for one, n in exposure.items()] for exposure in composition.exposures())
     return [loss_terms(each, relation) for each in runs]

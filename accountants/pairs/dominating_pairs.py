@@ -74,7 +74,7 @@ def losses(mechanism: AnyMechanism, neighbouring: Neighbouring) -> Losses:
         case dominating.Pure(epsilon=pure):
             return [(PureTerm(pure), 1)]
         case dominating.Sampled():
-            return [(_sampled(pair, mechanism, neighbouring), 1)]
+            return [(_sampled(pair, mechanism, neighbouring), pair.times)]
         case dominating.Approx(epsilon=approximate, delta=delta):
             return [(ApproxTerm(approximate, delta), 1)]
         case dominating.Table():

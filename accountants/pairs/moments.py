@@ -71,7 +71,8 @@ def _normal(mechanism: AnyMechanism, neighbouring: Neighbouring, *, mixture_firs
         case dominating.Smooth():
             return lambda t: smooth_log_moment(t, pair.alpha, pair.beta, pair.dimension)
         case dominating.Sampled():
-            return _sampled(pair, mechanism, neighbouring, mixture_first=mixture_first)
+            one = _sampled(pair, mechanism, neighbouring, mixture_first=mixture_first)
+            return one if pair.times == 1 else lambda t: pair.times * one(t) * (1.0 + ROUNDING)
         case dominating.Table():
             return lambda t: _tabulated(pair, t)
         case _:

@@ -19,6 +19,7 @@ from dpaudit.mechanisms.base import (
     ValueMechanism,
     distance,
 )
+from dpaudit.mechanisms.correlated.amplified import SampledMatrix
 from dpaudit.mechanisms.correlated.matrix import MatrixMechanism
 from dpaudit.mechanisms.correlated.strategies import BufferedToeplitz, LowerTriangular, Toeplitz
 from dpaudit.mechanisms.discrete import DiscreteGaussian, DiscreteLaplace
@@ -46,6 +47,7 @@ AnyMechanism: TypeAlias = (
     | Exponential
     | SmoothGaussian
     | PoissonSampled
+    | SampledMatrix
     | OpaqueMechanism
 )
 
@@ -78,6 +80,7 @@ __all__ = [
     "Queries",
     "RandomizedResponse",
     "RunningSums",
+    "SampledMatrix",
     "SmoothGaussian",
     "StreamMechanism",
     "SymmetricGaussian",

@@ -119,12 +119,14 @@ class Smooth:
 class Sampled:
     """`inner` on a Poisson sample: the mixture (1 - rate) Q + rate P against Q, for its P and Q.
 
-    `contribution` bounds a unit's own part of the sum, as a multiple of the noise's scale; None: unknown.
+    That is one run, of `times` composed. `contribution` bounds a unit's own part of the sum, as a multiple of
+    the noise's scale; None: unknown.
     """
 
     inner: Gaussian | Laplace
     rate: float
     contribution: Fraction | None = None
+    times: int = 1
 
 
 Pair: TypeAlias = (
