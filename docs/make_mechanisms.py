@@ -52,6 +52,7 @@ EXAMPLES: dict[str, dict[str, Any]] = {
     },
     "randomized-response": {"epsilon": 0.5, "categories": 2},
     "exponential": {"epsilon": 0.5},
+    "report-noisy-max": {"epsilon": 0.5, "noise_law": "exponential"},
     "smooth-gaussian": {"alpha": 12.0, "beta": 0.05, "dimension": 2, "epsilon": 1.0, "delta": 0.1},
     "poisson-sampled": {
         "rate": 0.01,
@@ -67,6 +68,17 @@ EXAMPLES: dict[str, dict[str, Any]] = {
             "separation": 25,
             "sensitivity": _of("l2"),
         },
+    },
+    "fixed-size-sampled": {
+        "size": 10,
+        "units": 1000,
+        "mechanism": {"kind": "gaussian", "sigma": 2.0, "sensitivity": _of("l2")},
+    },
+    "truncated-poisson-sampled": {
+        "rate": 0.01,
+        "most": 30,
+        "units": 1000,
+        "mechanism": {"kind": "gaussian", "sigma": 2.0, "sensitivity": _of("l2")},
     },
     "pure-dp": {"epsilon": 0.5, "justification": _WHY},
     "approx-dp": {"epsilon": 0.5, "delta": 1e-7, "justification": _WHY},

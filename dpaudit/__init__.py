@@ -68,6 +68,7 @@ if TYPE_CHECKING:
     from dpaudit.mechanisms import DiscreteLaplace as DiscreteLaplace
     from dpaudit.mechanisms import Exponential as Exponential
     from dpaudit.mechanisms import ExponentialKernel as ExponentialKernel
+    from dpaudit.mechanisms import FixedSizeSampled as FixedSizeSampled
     from dpaudit.mechanisms import Gaussian as Gaussian
     from dpaudit.mechanisms import GaussianProcess as GaussianProcess
     from dpaudit.mechanisms import Laplace as Laplace
@@ -78,12 +79,14 @@ if TYPE_CHECKING:
     from dpaudit.mechanisms import OpaqueZCDP as OpaqueZCDP
     from dpaudit.mechanisms import PoissonSampled as PoissonSampled
     from dpaudit.mechanisms import RandomizedResponse as RandomizedResponse
+    from dpaudit.mechanisms import ReportNoisyMax as ReportNoisyMax
     from dpaudit.mechanisms import SampledMatrix as SampledMatrix
     from dpaudit.mechanisms import SmoothGaussian as SmoothGaussian
     from dpaudit.mechanisms import SymmetricGaussian as SymmetricGaussian
     from dpaudit.mechanisms import Tabulated as Tabulated
     from dpaudit.mechanisms import Toeplitz as Toeplitz
     from dpaudit.mechanisms import TreeAggregation as TreeAggregation
+    from dpaudit.mechanisms import TruncatedPoissonSampled as TruncatedPoissonSampled
     from dpaudit.pipeline.accounting import account as account
     from dpaudit.pipeline.accounting import verify as verify
     from dpaudit.pipeline.audit import audit as audit
@@ -111,10 +114,10 @@ _NAMES = {
     "ledger.ledger": "Header Ledger",
     "ledger.releases": "Partition Release",
     "mechanisms": (
-        "BufferedToeplitz DiscreteGaussian DiscreteLaplace Exponential ExponentialKernel Gaussian "
-        "GaussianProcess Laplace LowerTriangular MatrixMechanism OpaqueApproxDP OpaquePureDP OpaqueZCDP "
-        "PoissonSampled RandomizedResponse SampledMatrix SmoothGaussian SymmetricGaussian Tabulated Toeplitz "
-        "TreeAggregation"
+        "BufferedToeplitz DiscreteGaussian DiscreteLaplace Exponential ExponentialKernel FixedSizeSampled "
+        "Gaussian GaussianProcess Laplace LowerTriangular MatrixMechanism OpaqueApproxDP OpaquePureDP "
+        "OpaqueZCDP PoissonSampled RandomizedResponse ReportNoisyMax SampledMatrix SmoothGaussian "
+        "SymmetricGaussian Tabulated Toeplitz TreeAggregation TruncatedPoissonSampled"
     ),
     "pipeline.accounting": "account verify",
     "pipeline.audit": "audit one_run",

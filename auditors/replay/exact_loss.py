@@ -36,7 +36,7 @@ from dpaudit.claims.claims import Claim
 from dpaudit.claims.guarantees import GDP, RDP, ZCDP, AnyGuarantee, ApproxDP, PureDP
 from dpaudit.claims.relations import View
 from dpaudit.curator.noise import Entry
-from dpaudit.mechanisms import Array, DiscreteLaplace, Exponential, Laplace, RandomizedResponse
+from dpaudit.mechanisms import Array, Choice, DiscreteLaplace, Laplace, RandomizedResponse
 
 #: Where a bound on epsilon is stated if the claim names no delta.
 DEFAULT_DELTA = 1e-5
@@ -240,11 +240,10 @@ def _largest_loss(entry: Entry, twin: Entry) -> float:
                 return float(np.abs(query_differences([entry], [twin])[0] / mechanism.scale).sum())
         case RandomizedResponse():
             return float(np.count_nonzero(entry.query - twin.query)) * mechanism.epsilon
-        case Exponential():
-            indices = [np.array(float(index)) for index in range(entry.query.size)]
-            return max(
-                mechanism.log_density(index, entry.query) - mechanism.log_density(index, twin.query)
-                for index in indices
-            )
+        case Choice():
+            # Of the candidate that gains most; another one may have a larger loss.
+            index = np.array(float(np.argmax(entry.query - twin.query)))
+            sides = [mechanism.log_density(index, one.query) for one in (entry, twin)]
+            return 0.0 if sides[0] is None or sides[1] is None else sides[0] - sides[1]
         case _:
             return 0.0

@@ -115,10 +115,13 @@ def _table(mechanism: AnyMechanism, question: Question, randomness: Randomness) 
             same = float(kept.sum())
             keep = 1.0 / (1.0 + (mechanism.categories - 1) * math.exp(-mechanism.epsilon))
             return np.array([same, kept.size - same]), np.array([keep, 1.0 - keep])
-        case mechanisms.Exponential():
+        case mechanisms.Choice():
+            if mechanism.log_probability(0, query) is None:
+                return None
+            logs = [mechanism.log_probability(index, query) for index in range(query.size)]
             chosen = np.array([question.draw(randomness) for _ in range(CHOICES)]).astype(np.int64)
-            weights = np.exp(query - query.max())
-            return np.bincount(chosen, minlength=query.size).astype(np.float64), weights / weights.sum()
+            shares = np.exp(np.array(logs, dtype=np.float64))
+            return np.bincount(chosen, minlength=query.size).astype(np.float64), shares / shares.sum()
         case mechanisms.ValueMechanism() if query.size == 1 and not mechanism.integer_noise:
             return _by_density(mechanism, query, _noise(question, mechanism, randomness, DRAWS))
         case _:

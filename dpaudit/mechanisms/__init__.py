@@ -19,6 +19,7 @@ from dpaudit.mechanisms.base import (
     ValueMechanism,
     distance,
 )
+from dpaudit.mechanisms.batches import FixedSizeSampled, TruncatedPoissonSampled
 from dpaudit.mechanisms.correlated.amplified import SampledMatrix
 from dpaudit.mechanisms.correlated.matrix import MatrixMechanism
 from dpaudit.mechanisms.correlated.strategies import BufferedToeplitz, LowerTriangular, Toeplitz
@@ -26,12 +27,16 @@ from dpaudit.mechanisms.discrete import DiscreteGaussian, DiscreteLaplace
 from dpaudit.mechanisms.functions import ExponentialKernel, GaussianProcess
 from dpaudit.mechanisms.matrices import SymmetricGaussian
 from dpaudit.mechanisms.opaque import OpaqueApproxDP, OpaquePureDP, OpaqueZCDP, Tabulated
-from dpaudit.mechanisms.sampled import PoissonSampled
-from dpaudit.mechanisms.selection import Exponential, RandomizedResponse
+from dpaudit.mechanisms.sampled import OnSample, PoissonSampled
+from dpaudit.mechanisms.selecting.noisy_max import ReportNoisyMax
+from dpaudit.mechanisms.selection import Choice, Exponential, RandomizedResponse
 from dpaudit.mechanisms.smooth import SmoothGaussian
 from dpaudit.mechanisms.streams import RunningSums, StreamMechanism, Tree, TreeAggregation
 
 OpaqueMechanism: TypeAlias = OpaquePureDP | OpaqueApproxDP | OpaqueZCDP | Tabulated
+
+#: Those on a secret sample of the units: a unit that is added and one that is removed are two pairs.
+AnySampled: TypeAlias = OnSample | SampledMatrix
 
 #: Every mechanism that a ledger may name.
 AnyMechanism: TypeAlias = (
@@ -45,8 +50,11 @@ AnyMechanism: TypeAlias = (
     | GaussianProcess
     | RandomizedResponse
     | Exponential
+    | ReportNoisyMax
     | SmoothGaussian
     | PoissonSampled
+    | FixedSizeSampled
+    | TruncatedPoissonSampled
     | SampledMatrix
     | OpaqueMechanism
 )
@@ -58,13 +66,16 @@ Mechanism = Annotated[AnyMechanism, Field(discriminator="kind")]
 __all__ = [
     "Answer",
     "AnyMechanism",
+    "AnySampled",
     "Array",
     "BufferedToeplitz",
     "Calibrated",
+    "Choice",
     "DiscreteGaussian",
     "DiscreteLaplace",
     "Exponential",
     "ExponentialKernel",
+    "FixedSizeSampled",
     "Gaussian",
     "GaussianNoise",
     "GaussianProcess",
@@ -72,6 +83,7 @@ __all__ = [
     "LowerTriangular",
     "MatrixMechanism",
     "Mechanism",
+    "OnSample",
     "OpaqueApproxDP",
     "OpaqueMechanism",
     "OpaquePureDP",
@@ -79,6 +91,7 @@ __all__ = [
     "PoissonSampled",
     "Queries",
     "RandomizedResponse",
+    "ReportNoisyMax",
     "RunningSums",
     "SampledMatrix",
     "SmoothGaussian",
@@ -88,6 +101,7 @@ __all__ = [
     "Toeplitz",
     "Tree",
     "TreeAggregation",
+    "TruncatedPoissonSampled",
     "ValueMechanism",
     "distance",
 ]

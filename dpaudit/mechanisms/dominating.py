@@ -129,7 +129,8 @@ class Sampled:
     times: int = 1
 
 
-Pair: TypeAlias = (
+#: Pairs of mechanisms that may run on a sample.
+Inner: TypeAlias = (
     Gaussian
     | Laplace
     | DiscreteLaplace
@@ -141,5 +142,24 @@ Pair: TypeAlias = (
     | ZCDP
     | Table
     | Smooth
-    | Sampled
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """A mechanism on a secret sample that holds a given unit with probability `rate` at most.
+
+    `change` dominates two samples of which one holds another unit in a unit's place, `own` those of which
+    one lacks it; each in both orders. Where `fixed`, all samples are of one size. Where `most` is given, a
+    Poisson sample of `units` is cut to so many.
+    """
+
+    change: Inner
+    own: Inner
+    rate: float
+    fixed: bool = False
+    most: int | None = None
+    units: int = 0
+
+
+Pair: TypeAlias = Inner | Sampled | Batch

@@ -1,6 +1,7 @@
 """Choosing one of finitely many: randomized response and the exponential mechanism."""
 
 import math
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Annotated, Literal, Self
@@ -93,33 +94,25 @@ class RandomizedResponse(ValueMechanism):
         return bool(((value == np.rint(value)) & (value >= 0) & (value < self.categories)).all())
 
 
-class Exponential(BaseMechanism):
-    """An index i drawn with probability proportional to exp(w_i), w the candidates' log weights.
-
-    Obligation: between neighbouring data sets the change of the log weights varies by at most epsilon
-    over the candidates; then the choice has bounded range epsilon and is epsilon-DP as a whole, and
-    epsilon^2/8-zCDP (McSherry and Talwar 2007; Durfee and Rogers 2019; Cesar and Rogers 2021). Scores
-    of sensitivity s meet it with w = epsilon score/(2 s).
-    """
+class Choice(BaseMechanism):
+    """A choice of one candidate by noise on log weights: `epsilon` bounds how far their changes vary."""
 
     released_by = "select"
     noise_field = "epsilon"
     condition = "score-sensitivity"
     drawn_exactly = True
 
-    kind: Literal["exponential"] = "exponential"
     epsilon: Positive
-
-    def dominating_pair(self) -> dominating.BoundedRange:
-        """The bounded range."""
-        return dominating.BoundedRange(self.epsilon)
 
     def for_group(self, size: int, times: Times) -> tuple[Self, int]:
         """The range times the size."""
         return self.model_copy(update={"epsilon": times(self.epsilon, size)}), 1
 
-    def log_weights(self, scores: Array, score_sensitivity: float) -> Array:
+    def log_weights(self, scores: Array, score_sensitivity: float, *, monotone: bool = False) -> Array:
         """epsilon score/(2 score_sensitivity) of each candidate: [k]; larger scores are better.
+
+        Twice as much where `monotone`: where all scores change in one direction, their changes vary by no
+        more than one of them.
 
         Raises:
             InvalidParameter: no candidates, another shape, or a quotient that is not finite.
@@ -131,42 +124,75 @@ class Exponential(BaseMechanism):
         if not 0.0 < score_sensitivity < math.inf:
             raise InvalidParameter(f"score_sensitivity = {score_sensitivity}", where="score_sensitivity")
         with np.errstate(over="ignore", invalid="ignore"):
-            weights = scores * (0.5 * self.epsilon / score_sensitivity)
+            weights = scores * ((1.0 if monotone else 0.5) * self.epsilon / score_sensitivity)
         if not np.isfinite(weights).all():
             raise InvalidParameter("a score that is not finite, or too large", where="scores")
         return np.asarray(weights, dtype=np.float64)
 
+    def factor(self, score_sensitivity: float, *, monotone: bool = False) -> Fraction:
+        """What `log_weights` multiplies a score by, without rounding."""
+        return Fraction(self.epsilon) / ((1 if monotone else 2) * Fraction(score_sensitivity))
+
+    @abstractmethod
     def sample(
         self, log_weights: Array, randomness: Randomness, exactly: tuple[Array, Fraction] | None = None
     ) -> Array:
         """The chosen index, of shape (); `exactly` as in `Randomness.choose`."""
-        return np.array(float(randomness.choose(log_weights, exactly)))
 
     def answering(self) -> Callable[..., Array]:
         """A choice by the weights, or exactly by the scores and their factor."""
         return lambda weights, scores, factor, randomness: self.sample(weights, randomness, (scores, factor))
 
-    def factor(self, score_sensitivity: float) -> Fraction:
-        """epsilon/(2 score_sensitivity): what a score is multiplied by, without rounding."""
-        return Fraction(self.epsilon) / (2 * Fraction(score_sensitivity))
+    @abstractmethod
+    def log_probability(self, index: int, log_weights: Array) -> float | None:
+        """Log probability of an index among the candidates; None where it cannot be computed."""
 
-    def log_density(self, output: Array, log_weights: Array) -> float:
-        """Log probability of the index `output`, given the log weights [k]."""
+    def log_density(self, output: Array, log_weights: Array) -> float | None:
+        """Log probability of the index `output`, given the log weights [k]; None: not known."""
         index = float(output)
         if not (index.is_integer() and 0 <= index < log_weights.size):
             return -math.inf
-        shifted = log_weights - log_weights.max()
-        return float(shifted[int(index)] - np.log(np.exp(shifted).sum()))
+        return self.log_probability(int(index), log_weights)
 
     def moves(self, one: Sequence[Answer], other: Sequence[Answer]) -> Sequence[Move]:
         """By how much the changes of the log weights vary."""
         spread = float(np.ptp(one[0].query - other[0].query))
         return [Move(spread, self.epsilon, "in the range of log weights")]
 
-    def log_likelihood(self, answers: Sequence[Answer], queries: Queries) -> float:
+    def log_likelihood(self, answers: Sequence[Answer], queries: Queries) -> float | None:
         """`log_density` of the chosen index."""
         return self.log_density(answers[0].output, queries[0][0])
 
     def nearest_output(self, value: Array, query: Array) -> Array:
         """An index."""
         return np.clip(value, 0, query.size - 1)
+
+
+class Exponential(Choice):
+    """An index i drawn with probability proportional to exp(w_i), w the candidates' log weights.
+
+    It is also where w_i plus independent Gumbel noise of scale 1 is largest.
+
+    Obligation: between neighbouring data sets the change of the log weights varies by at most epsilon
+    over the candidates; then the choice has bounded range epsilon and is epsilon-DP as a whole, and
+    epsilon^2/8-zCDP (McSherry and Talwar 2007; Durfee and Rogers 2019; Cesar and Rogers 2021). Scores
+    of sensitivity s meet it with w = epsilon score/(2 s), and with w = epsilon score/s if one unit moves
+    all of them in one direction.
+    """
+
+    kind: Literal["exponential"] = "exponential"
+
+    def dominating_pair(self) -> dominating.BoundedRange:
+        """The bounded range."""
+        return dominating.BoundedRange(self.epsilon)
+
+    def sample(
+        self, log_weights: Array, randomness: Randomness, exactly: tuple[Array, Fraction] | None = None
+    ) -> Array:
+        """As `Choice.sample`."""
+        return np.array(float(randomness.choose(log_weights, exactly)))
+
+    def log_probability(self, index: int, log_weights: Array) -> float:
+        """As `Choice.log_probability`."""
+        shifted = log_weights - log_weights.max()
+        return float(shifted[index] - np.log(np.exp(shifted).sum()))

@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.noise.bits import Bits
+from dpaudit.noise.continuous import LAPLACE, MARGIN
 from dpaudit.noise.grid import Array
-from dpaudit.noise.reals import WORD, Ball, Uniform, exact, flint, floor
+from dpaudit.noise.reals import GUARD, WORD, Ball, Uniform, exact, flint, floor
 
 #: How far shares in doubles may be off, of up to `_MOST_IN_DOUBLES` candidates: log weights are at most 746
 #: apart and 2^-51 off relatively, exponentials 2^-45, and each sum of two adds 2^-53.
@@ -39,6 +40,18 @@ def coins(bits: Bits, count: int, probability: Callable[[], Ball]) -> NDArray[np
 def sampled(bits: Bits, count: int, rate: float) -> NDArray[np.bool_]:
     """Coins with the probability that the double `rate` in [0, 1] is."""
     return coins(bits, count, functools.partial(exact, rate))
+
+
+def subset(bits: Bits, count: int, size: int) -> NDArray[np.bool_]:
+    """True for `size` of `count`, every choice of so many equally likely: [count]; Floyd's method."""
+    fewer = min(size, count - size)
+    found: set[int] = set()
+    for last in range(count - fewer, count):
+        one = bits.below(last + 1)
+        found.add(last if one in found else one)
+    chosen = np.zeros(count, dtype=np.bool_)
+    chosen[list(found)] = True
+    return chosen if fewer == size else ~chosen
 
 
 def responses(bits: Bits, value: Array, epsilon: float, categories: int) -> Array:
@@ -86,3 +99,58 @@ def choose(bits: Bits, scores: Array, factor: Fraction) -> int:
         return possible[0] if len(possible) == 1 else None
 
     return int(uniform.decide(decision))
+
+
+def permute_and_flip(bits: Bits, scores: Array, factor: Fraction) -> int:
+    """The index of the first of scores [k], in random order, whose coin of exp(factor (score - best)) shows.
+
+    All coins are thrown, and one of those that show is drawn, all alike: the first in random order is that.
+    """
+    words = bits.words(len(scores))
+    best = float(scores.max())
+    with np.errstate(over="ignore", under="ignore"):
+        chances = np.exp(np.maximum((scores - best) * float(factor), -746.0))
+    uniform = words * 2.0**-WORD
+    shows = (uniform < chances - _SHARE_MARGIN) | (scores == best)
+    undecided = ~shows & (uniform <= chances + _SHARE_MARGIN)
+    for i in np.flatnonzero(undecided).tolist():
+        chance = functools.partial(_chance, float(scores[i]), best, factor)
+        shows[i] = Uniform(bits, int(words[i])).below(chance)
+    showing = np.flatnonzero(shows)
+    return int(showing[bits.below(len(showing))])
+
+
+def _chance(score: float, best: float, factor: Fraction) -> Ball:
+    return ((exact(score) - exact(best)) * exact(factor)).exp()
+
+
+def noisy_max(bits: Bits, scores: Array, factor: Fraction) -> int:
+    """The index where factor scores[i] plus independent Laplace noise of scale 1 is largest; scores [k]."""
+    words = bits.words(len(scores))
+    signs = np.where(words >> np.uint64(WORD - 1), -1.0, 1.0)
+    rest = words & np.uint64(2 ** (WORD - 1) - 1)
+    # A sign, and the first 63 bits of a number u in [0, 1/2), as for `continuous.floors`.
+    u = np.maximum(rest.view(np.int64) * 2.0**-WORD, 2.0**-WORD)
+    away = -LAPLACE.quantile(u)
+    best = float(scores.max())
+    with np.errstate(over="ignore"):
+        weights = (scores - best) * float(factor)
+    error = 2.0**-WORD / u + 2.0**-49 + MARGIN * away - 2.0**-50 * weights
+    error[u < 2.0**-44] = np.inf
+    value = weights + signs * away
+    lowest = np.where(np.isfinite(error), value - error, -np.inf)
+    leading = np.flatnonzero(~(value + error < lowest.max())).tolist()
+    uniforms = [Uniform(bits, int(rest[i])) for i in leading]
+    width = WORD
+    while len(leading) > 1:
+        width *= 2
+        with flint().ctx.workprec(width + GUARD):
+            balls = []
+            for i, uniform in zip(leading, uniforms, strict=True):
+                uniform.extend(width)
+                weight = (exact(float(scores[i])) - exact(best)) * exact(factor)
+                balls.append(weight - int(signs[i]) * LAPLACE.ball(uniform.ball()))
+            first = max(range(len(balls)), key=lambda i: float(balls[i].mid()))
+            if all(balls[first] > ball for i, ball in enumerate(balls) if i != first):
+                return int(leading[first])
+    return int(leading[0])

@@ -88,6 +88,10 @@ class Randomness(NeverCopied, ABC):
         """Coins that are True with probability `rate`: [count]."""
 
     @abstractmethod
+    def subset(self, count: int, size: int) -> NDArray[np.bool_]:
+        """True for `size` of `count`, every choice of so many equally likely: [count]."""
+
+    @abstractmethod
     def responses(self, value: Array, epsilon: float, categories: int) -> Array:
         """Every category kept with probability e^epsilon/(e^epsilon + categories - 1), else another."""
 
@@ -97,6 +101,14 @@ class Randomness(NeverCopied, ABC):
 
         `exactly` are numbers [k] and a factor whose product the log weights are up to rounding.
         """
+
+    @abstractmethod
+    def permute_and_flip(self, log_weights: Array, exactly: tuple[Array, Fraction] | None = None) -> int:
+        """The index where a log weight plus exponential noise of scale 1 is largest; as `choose`."""
+
+    @abstractmethod
+    def noisy_max(self, log_weights: Array, exactly: tuple[Array, Fraction] | None = None) -> int:
+        """The index where a log weight plus Laplace noise of scale 1 is largest; as `choose`."""
 
 
 class ExactRandomness(Randomness):
@@ -152,6 +164,10 @@ class ExactRandomness(Randomness):
         """As `Randomness.coins`."""
         return choice.sampled(self._bits, count, rate)
 
+    def subset(self, count: int, size: int) -> NDArray[np.bool_]:
+        """As `Randomness.subset`."""
+        return choice.subset(self._bits, count, size)
+
     def responses(self, value: Array, epsilon: float, categories: int) -> Array:
         """As `Randomness.responses`."""
         return choice.responses(self._bits, value, epsilon, categories)
@@ -159,6 +175,14 @@ class ExactRandomness(Randomness):
     def choose(self, log_weights: Array, exactly: tuple[Array, Fraction] | None = None) -> int:
         """As `Randomness.choose`."""
         return choice.choose(self._bits, *(exactly or (log_weights, Fraction(1))))
+
+    def permute_and_flip(self, log_weights: Array, exactly: tuple[Array, Fraction] | None = None) -> int:
+        """As `Randomness.permute_and_flip`."""
+        return choice.permute_and_flip(self._bits, *(exactly or (log_weights, Fraction(1))))
+
+    def noisy_max(self, log_weights: Array, exactly: tuple[Array, Fraction] | None = None) -> int:
+        """As `Randomness.noisy_max`."""
+        return choice.noisy_max(self._bits, *(exactly or (log_weights, Fraction(1))))
 
 
 class SeededRandomness(Randomness):
@@ -223,6 +247,10 @@ class SeededRandomness(Randomness):
         """As `Randomness.coins`."""
         return self._generator.random(count) < rate
 
+    def subset(self, count: int, size: int) -> NDArray[np.bool_]:
+        """As `Randomness.subset`."""
+        return choice.subset(self._bits, count, size)
+
     def responses(self, value: Array, epsilon: float, categories: int) -> Array:
         """As `Randomness.responses`."""
         keep = 1.0 / (1.0 + (categories - 1) * math.exp(-epsilon))
@@ -236,6 +264,16 @@ class SeededRandomness(Randomness):
         cumulative = np.cumsum(np.exp(log_weights - log_weights.max()))
         cumulative /= cumulative[-1]
         return int(np.searchsorted(cumulative, self._generator.random(), side="right"))
+
+    def permute_and_flip(self, log_weights: Array, exactly: tuple[Array, Fraction] | None = None) -> int:
+        """As `Randomness.permute_and_flip`."""
+        del exactly
+        return int(np.argmax(log_weights + self._generator.exponential(1.0, log_weights.shape)))
+
+    def noisy_max(self, log_weights: Array, exactly: tuple[Array, Fraction] | None = None) -> int:
+        """As `Randomness.noisy_max`."""
+        del exactly
+        return int(np.argmax(log_weights + self._generator.laplace(0.0, 1.0, log_weights.shape)))
 
 
 def exact_sum(values: Sequence[Array | OnGrid]) -> OnGrid:

@@ -33,6 +33,7 @@ from dpaudit import (
     PureDP,
     RandomizedResponse,
     Release,
+    ReportNoisyMax,
     SmoothGaussian,
     SymmetricGaussian,
     TreeAggregation,
@@ -44,14 +45,13 @@ from dpaudit.accountants.privacy_loss import (
     SampledLaplaceTerm,
 )
 from dpaudit.errors import DpauditError
+from tests.sweeps import sweep
 
 RATES = (1e-300, 1e-290, 1e-41, 1e-3, 1.0 - 1e-16)
 
 
 @pytest.mark.parametrize("term", [SampledGaussianTerm, SampledLaplaceTerm])
-@pytest.mark.parametrize(
-    ("parameter", "rate"), [(1.0, 1e-300), (1e-300, 1e-290), (1e-20, 1e-300), (400.0, 1e-41)]
-)
+@sweep("parameter, rate", [(1.0, 1e-300), (1e-300, 1e-290), (1e-20, 1e-300), (400.0, 1e-41)], everyday=(1,))
 @pytest.mark.parametrize("count", [2, 10**12])
 def test_runs_that_hardly_ever_draw_a_unit_have_a_sound_delta(
     term: Any, rate: float, parameter: float, count: int
@@ -76,6 +76,7 @@ MECHANISMS: list[Any] = [
     *(GaussianProcess(sigma=s, sensitivity=RKHS(1.0), kernel=ExponentialKernel(beta=1.0)) for s in SIZES),
     *(RandomizedResponse(epsilon=e, categories=k) for e in SIZES for k in (2, 10**15)),
     *(Exponential(epsilon=e) for e in SIZES),
+    *(ReportNoisyMax(epsilon=e) for e in SIZES),
     *(OpaquePureDP(epsilon=e, justification="x") for e in SIZES),
     *(OpaqueZCDP(rho=e, justification="x") for e in SIZES),
     *(OpaqueApproxDP(epsilon=e, delta=d, justification="x") for e in SIZES for d in (1e-300, 1.0 - 2.0**-53)),
@@ -94,7 +95,7 @@ CLAIMS = [ZCDP(rho=1.0), GDP(mu=1.0), PureDP(epsilon=1.0), ApproxDP(epsilon=1.0,
 CLAIMS.append(RDP(alpha=2.0, epsilon=1.0))
 
 
-@pytest.mark.parametrize("mechanism", MECHANISMS)
+@sweep("mechanism", MECHANISMS, everyday=[*range(0, 100, 2), *range(100, len(MECHANISMS), 6)])
 def test_only_the_projects_own_errors_come_out(mechanism: Any) -> None:
     relations = ("add-or-remove-one", "replace-one") if mechanism.kind == "poisson-sampled" else ("zero-out",)
     for guarantee, relation, count in itertools.product(CLAIMS, relations, (1, 10**12)):

@@ -26,6 +26,7 @@ from dpaudit import (
     OpaqueZCDP,
     PoissonSampled,
     RandomizedResponse,
+    ReportNoisyMax,
     Run,
     SmoothGaussian,
     SymmetricGaussian,
@@ -84,6 +85,7 @@ def test_a_value_the_theorem_does_not_speak_of(mechanism: AnyMechanism, value: A
         (PROCESS, "curator.function"),
         (SMOOTH, "curator.release_smooth"),
         (Exponential(epsilon=1.0), "curator.select"),
+        (ReportNoisyMax(epsilon=1.0), "curator.select"),
         (PoissonSampled(rate=0.5, mechanism=Laplace(scale=1.0, sensitivity=L1(1))), "curator.release_sum"),
         (OpaqueZCDP(rho=1.0, justification="x"), "curator.release_opaque"),
     ],
@@ -103,14 +105,17 @@ def test_integers_stay_integers() -> None:
     assert np.array_equal(output, np.rint(output))
 
 
-def select(scores: Any, epsilon: float = 1.0, sensitivity: float = 1.0) -> Callable[[Curator], int]:
-    mechanism = Exponential(epsilon=epsilon)
+def select(
+    scores: Any, epsilon: float = 1.0, sensitivity: float = 1.0, kind: Any = Exponential
+) -> Callable[[Curator], int]:
+    mechanism = kind(epsilon=epsilon)
     return lambda curator: curator.select(scores, mechanism, label="s", score_sensitivity=sensitivity)
 
 
-def test_selection_prefers_the_best() -> None:
-    assert exactly(select([1, 5, 2])) == 1
-    chosen = do(select([1, 5, 2], epsilon=1e3)).output
+@pytest.mark.parametrize("kind", [Exponential, ReportNoisyMax])
+def test_selection_prefers_the_best(kind: Any) -> None:
+    assert exactly(select([1, 5, 2], kind=kind)) == 1
+    chosen = do(select([1, 5, 2], epsilon=1e3, kind=kind)).output
     assert chosen == 1
     assert type(chosen) is int
 
@@ -120,8 +125,9 @@ def test_selection_prefers_the_best() -> None:
     [([], 1.0), ([[1.0]], 1.0), ([math.inf], 1.0), ([1.0], 0.0), ([1.0], math.nan), ([1e300], 1e-300)],
 )
 def test_selection_refuses_what_has_no_meaning(scores: Any, sensitivity: float) -> None:
-    with pytest.raises(InvalidParameter):
-        do(select(scores, sensitivity=sensitivity))
+    for kind in (Exponential, ReportNoisyMax):
+        with pytest.raises(InvalidParameter):
+            do(select(scores, sensitivity=sensitivity, kind=kind))
 
 
 def test_a_stream_is_one_release_of_exact_sums_and_ends_with_its_steps() -> None:

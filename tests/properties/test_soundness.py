@@ -33,6 +33,7 @@ from dpaudit.mechanisms import (
     OpaqueZCDP,
     PoissonSampled,
     RandomizedResponse,
+    ReportNoisyMax,
     SmoothGaussian,
     SymmetricGaussian,
     Tabulated,
@@ -187,6 +188,10 @@ def pair_of(mechanism: Any) -> Atoms:
         case Exponential():
             # Two outputs, their losses 7/10 of the range above 0 and 3/10 below.
             return range_atoms(mechanism.epsilon, mp.mpf(7) / 10)
+        case ReportNoisyMax():
+            # Two candidates with equal log weights, which move by half of epsilon in opposite directions.
+            less = mp.exp(-mp.mpf(mechanism.epsilon)) / 2
+            return [(mp.mpf(1) / 2, 1 - less), (mp.mpf(1) / 2, less)]
         case OpaquePureDP():
             return response_atoms(mechanism.epsilon, 2)
         case OpaqueApproxDP():
@@ -250,6 +255,7 @@ KINDS: dict[str, st.SearchStrategy[Any]] = {
     ),
     "randomized-response": st.builds(RandomizedResponse, epsilon=EPSILON, categories=st.integers(2, 9)),
     "exponential": EPSILON.map(lambda epsilon: Exponential(epsilon=epsilon)),
+    "report-noisy-max": EPSILON.map(lambda epsilon: ReportNoisyMax(epsilon=epsilon)),
     "pure-dp": EPSILON.map(lambda epsilon: OpaquePureDP(epsilon=epsilon, justification="a theorem")),
     "approx-dp": st.builds(
         lambda epsilon, delta: OpaqueApproxDP(epsilon=epsilon, delta=delta, justification="a theorem"),

@@ -33,6 +33,7 @@ PROTOTYPES: dict[str, Callable[[float, int], mechanisms.AnyMechanism]] = {
     ),
     "randomized-response": lambda _, __: mechanisms.RandomizedResponse(epsilon=1.0),
     "exponential": lambda _, __: mechanisms.Exponential(epsilon=1.0),
+    "report-noisy-max": lambda _, __: mechanisms.ReportNoisyMax(epsilon=1.0),
 }
 
 

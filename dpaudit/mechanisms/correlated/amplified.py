@@ -46,6 +46,11 @@ class SampledMatrix(BaseMechanism):
         return self
 
     @property
+    def most_likely(self) -> float:
+        """The probability that a unit is in the sample of its turn."""
+        return self.rate
+
+    @property
     def sensitivity(self) -> Sensitivity:
         """The inner mechanism's: that of an item."""
         return self.mechanism.sensitivity

@@ -44,6 +44,7 @@ from dpaudit.mechanisms import (
     OpaqueZCDP,
     PoissonSampled,
     RandomizedResponse,
+    ReportNoisyMax,
     SmoothGaussian,
     Tabulated,
 )
@@ -132,6 +133,7 @@ def test_sensitivities_scale_and_the_figures_follow(size: int) -> None:
         LAPLACE,
         DiscreteLaplace(scale=2.0, sensitivity=L1(1.0)),
         Exponential(epsilon=0.5),
+        ReportNoisyMax(epsilon=0.5),
         OpaquePureDP(epsilon=0.5, justification="x"),
         RandomizedResponse(epsilon=0.5),
     ):

@@ -1,0 +1,1 @@
+"""Mechanisms that compare noisy numbers and release only which is larger."""
