@@ -69,6 +69,20 @@ EXAMPLES: dict[str, dict[str, Any]] = {
             "sensitivity": _of("l2"),
         },
     },
+    "mixture-of-gaussians": {
+        "sigma": 2.0,
+        "sensitivities": [0.0, 1.0, 2.0],
+        "probabilities": [0.9, 0.07, 0.03],
+    },
+    "sampled-records": {
+        "rate": 0.01,
+        "records": 3,
+        "mechanism": {"kind": "gaussian", "sigma": 2.0, "sensitivity": _of("l2")},
+    },
+    "random-allocation": {
+        "steps": 100,
+        "mechanism": {"kind": "gaussian", "sigma": 2.0, "sensitivity": _of("l2")},
+    },
     "fixed-size-sampled": {
         "size": 10,
         "units": 1000,

@@ -128,7 +128,7 @@ def _event(mechanism: AnyMechanism, pair: dominating.Pair, where: str) -> tuple[
                 return dp_event.ZCDpEvent(rho(mechanism)), 1
             except CannotBound:
                 raise _no_event(mechanism, where) from None
-        case dominating.Smooth() | dominating.Approx() | dominating.Batch():
+        case dominating.Smooth() | dominating.Approx() | dominating.Batch() | dominating.Mixture():
             raise _no_event(mechanism, where)
         case _:
             assert_never(pair)

@@ -27,11 +27,12 @@ from dpaudit.ledger.ledger import Header
 from dpaudit.ledger.releases import Release
 from dpaudit.mechanisms import (
     AnyMechanism,
-    AnySampled,
     Gaussian,
     Laplace,
+    OnSample,
     OpaquePureDP,
     OpaqueZCDP,
+    SampledMatrix,
     dominating,
 )
 
@@ -82,7 +83,13 @@ def enclosed_rho(mechanism: AnyMechanism) -> float:
         case dominating.DiscreteLaplace() | dominating.Response() | dominating.Pure() | dominating.Sampled():
             e = ball(_enclosed_epsilon(mechanism))
             return upper_end(precise(lambda: e * (e / 2).tanh()))
-        case dominating.Table() | dominating.Smooth() | dominating.Approx() | dominating.Batch():
+        case (
+            dominating.Table()
+            | dominating.Smooth()
+            | dominating.Approx()
+            | dominating.Batch()
+            | dominating.Mixture()
+        ):
             raise _unknown(mechanism)
         case _:
             assert_never(pair)
@@ -135,7 +142,7 @@ def _exposed(composition: Composition) -> list[list[tuple[Term, int]]]:
     relation = composition.sampling_relation
 
     def enclosed(one: AnyMechanism) -> AnyMechanism:  # no ball encloses a sample in which a unit is replaced
-        if not isinstance(one, AnySampled):
+        if not isinstance(one, OnSample | SampledMatrix):
             return one
         if relation is Neighbouring.REPLACE_ONE and isinstance(one.mechanism, Laplace):
             return OpaquePureDP(epsilon=pure_epsilon(one), justification="a sample of Laplace noise")

@@ -26,6 +26,12 @@ from dpaudit.mechanisms.correlated.strategies import BufferedToeplitz, LowerTria
 from dpaudit.mechanisms.discrete import DiscreteGaussian, DiscreteLaplace
 from dpaudit.mechanisms.functions import ExponentialKernel, GaussianProcess
 from dpaudit.mechanisms.matrices import SymmetricGaussian
+from dpaudit.mechanisms.mixtures import (
+    MixtureMechanism,
+    MixtureOfGaussians,
+    RandomAllocation,
+    SampledRecords,
+)
 from dpaudit.mechanisms.opaque import OpaqueApproxDP, OpaquePureDP, OpaqueZCDP, Tabulated
 from dpaudit.mechanisms.sampled import OnSample, PoissonSampled
 from dpaudit.mechanisms.selecting.noisy_max import ReportNoisyMax
@@ -36,7 +42,7 @@ from dpaudit.mechanisms.streams import RunningSums, StreamMechanism, Tree, TreeA
 OpaqueMechanism: TypeAlias = OpaquePureDP | OpaqueApproxDP | OpaqueZCDP | Tabulated
 
 #: Those on a secret sample of the units: a unit that is added and one that is removed are two pairs.
-AnySampled: TypeAlias = OnSample | SampledMatrix
+AnySampled: TypeAlias = OnSample | SampledMatrix | MixtureMechanism
 
 #: Every mechanism that a ledger may name.
 AnyMechanism: TypeAlias = (
@@ -56,6 +62,9 @@ AnyMechanism: TypeAlias = (
     | FixedSizeSampled
     | TruncatedPoissonSampled
     | SampledMatrix
+    | MixtureOfGaussians
+    | SampledRecords
+    | RandomAllocation
     | OpaqueMechanism
 )
 
@@ -83,6 +92,8 @@ __all__ = [
     "LowerTriangular",
     "MatrixMechanism",
     "Mechanism",
+    "MixtureMechanism",
+    "MixtureOfGaussians",
     "OnSample",
     "OpaqueApproxDP",
     "OpaqueMechanism",
@@ -90,10 +101,12 @@ __all__ = [
     "OpaqueZCDP",
     "PoissonSampled",
     "Queries",
+    "RandomAllocation",
     "RandomizedResponse",
     "ReportNoisyMax",
     "RunningSums",
     "SampledMatrix",
+    "SampledRecords",
     "SmoothGaussian",
     "StreamMechanism",
     "SymmetricGaussian",

@@ -162,4 +162,16 @@ class Batch:
     units: int = 0
 
 
-Pair: TypeAlias = Inner | Sampled | Batch
+@dataclass(frozen=True, slots=True)
+class Mixture:
+    """Noise N(0, 1) on `steps` answers of which one, each as likely, is moved by a random shift, or on none.
+
+    `shifts` are at least 0, with `weights` that add up to 1.
+    """
+
+    shifts: tuple[Fraction, ...]
+    weights: tuple[Fraction, ...]
+    steps: int = 1
+
+
+Pair: TypeAlias = Inner | Sampled | Batch | Mixture

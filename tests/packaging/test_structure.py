@@ -25,6 +25,8 @@ NEW = {
     "report noisy max": "dpaudit/mechanisms/selecting/",
     "arguments of a wrong type refused": "dpaudit/claims/arguments.py",
     "correlated noise": "dpaudit/mechanisms/correlated/",
+    "mixtures and random allocation": "dpaudit/mechanisms/mixtures.py",
+    "their tables of losses": "accountants/pairs/mixtures.py",
     "a start without scipy's optimisers": "accountants/closed_forms/search.py",
     "findings at the line of the claim": "dpaudit/app/gate/places.py",
     "releases at their line": "dpaudit/ledger/places.py",
