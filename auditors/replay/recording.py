@@ -16,8 +16,8 @@ from dpaudit.curator.curator import Curator
 from dpaudit.curator.noise import Entry, NoiseSource, ReplayDiverged, ReplayedNoise, Transcript
 from dpaudit.curator.running import run
 from dpaudit.curator.views import UserViews
+from dpaudit.errors import TargetRaised
 from dpaudit.mechanisms import Answer, Array
-from dpaudit.processes.host import TargetRaised
 
 #: A measured sensitivity may exceed the declared one by this relative amount: distances are rounded.
 SENSITIVITY_TOLERANCE = 1e-9

@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Self
 
-from dpaudit.errors import TargetDied
+from dpaudit.errors import TargetDied, TargetRaised
 from dpaudit.ledger.ledger import Header, Ledger
 from dpaudit.processes.wire import BrokenFrame, frame, receive, send
 from dpaudit.processes.worker import raised, rebuilt, run_target
@@ -27,14 +27,6 @@ from dpaudit.processes.worker import raised, rebuilt, run_target
 #: Whether runs can have processes of their own here. On macOS a forked process may not use the system's
 #: libraries, and Windows has no forks.
 AVAILABLE: Final = sys.platform == "linux"
-
-
-class TargetRaised(Exception):
-    """What a target raised in its own process. `text` may hold private data; the message does not."""
-
-    def __init__(self, kind: str, text: str, place: str, traceback: str) -> None:
-        super().__init__(f"{kind} at {place}" if place else kind)
-        self.kind, self.text, self.place, self.traceback = kind, text, place, traceback
 
 
 @dataclass(frozen=True)

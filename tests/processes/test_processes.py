@@ -20,8 +20,8 @@ import pytest
 import dpaudit
 from dpaudit import L2, ZCDP, Audit, Claim, Curator, Experiment, Gaussian, Pair, Proof
 from dpaudit.certificate.conditions import Code
-from dpaudit.errors import InvalidParameter, ScheduleBroken, TargetDied
-from dpaudit.processes.host import Limits, TargetRaised
+from dpaudit.errors import InvalidParameter, ScheduleBroken, TargetDied, TargetRaised
+from dpaudit.processes.host import Limits
 
 CLAIM = Claim(ZCDP(rho=0.125), unit="row", neighbouring="replace-one")
 NOISE = Gaussian(sigma=4.0, sensitivity=L2(2.0))

@@ -13,8 +13,7 @@ from typing import Any
 
 from dpaudit.app.text.streams import ReaderGone, note
 from dpaudit.app.text.target_text import SHOW, is_shown, is_targets_own, place_of, target_streams
-from dpaudit.errors import DpauditError, UsageError
-from dpaudit.processes.host import TargetRaised
+from dpaudit.errors import DpauditError, TargetRaised, UsageError
 
 
 @contextlib.contextmanager

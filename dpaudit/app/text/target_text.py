@@ -19,9 +19,8 @@ from typing import IO, Any, Final, TypeVar
 import click
 
 from dpaudit.app.text.streams import note
-from dpaudit.errors import DataError, DpauditError
+from dpaudit.errors import DataError, DpauditError, TargetRaised
 from dpaudit.ledger.places import shown_place
-from dpaudit.processes.host import TargetRaised
 
 SHOW: Final = "--show-target-errors"
 _SHOWN: Final = "dpaudit.show-target-errors"
