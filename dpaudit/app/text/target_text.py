@@ -146,6 +146,13 @@ def _is_from_dpaudit(error: BaseException) -> bool:
     return module.partition(".")[0] in {"dpaudit", *sys.stdlib_module_names}
 
 
+def public_words(error: BaseException) -> str:
+    """What of a foreign error's words holds no data: a missing module, or a file that we could not write."""
+    if isinstance(error, ModuleNotFoundError):
+        return f" ({error.name})"
+    return f" ({error.strerror})" if isinstance(error, OSError) and _is_from_dpaudit(error) else ""
+
+
 def _innermost(found: TracebackType | None) -> TracebackType | None:
     while found is not None and found.tb_next is not None:
         found = found.tb_next
