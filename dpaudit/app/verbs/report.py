@@ -108,11 +108,10 @@ def report_text(certificate: Certificate, computed: Sequence[Bound] | None, form
         return markdown(blocks(certificate, computed), pictures=False)
     if form == "latex":
         return latex(blocks(certificate, computed))
-    from dpaudit.app.report.chart import specification, svg, unvalidated
+    from dpaudit.app.report.chart import specification, svg
     from dpaudit.app.report.report_charts import charts
 
-    with unvalidated():
-        drawn = charts(certificate)
-        captions = {name: caption for name, (_, caption) in drawn.items()}
-        pictures = {name: svg(specification(chart)) for name, (chart, _) in drawn.items()}
+    drawn = charts(certificate)
+    captions = {name: caption for name, (_, caption) in drawn.items()}
+    pictures = {name: svg(specification(picture)) for name, (picture, _) in drawn.items()}
     return html_page(blocks(certificate, computed, captions), pictures)
