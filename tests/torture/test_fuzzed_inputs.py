@@ -49,6 +49,21 @@ finding = "not-proved"
 reason = "agreed"
 expires = 2099-01-01
 """
+PLAN = """
+neighbouring = "add-or-remove-one"
+
+[[release]]
+label = "training"
+mechanism = "gaussian"
+sigma = 3
+steps = 4
+
+[[release]]
+label = "counts"
+mechanism = "laplace"
+scale = 10.0
+sensitivity = { value = 2, norm = "l1", basis = "clipped" }
+"""
 STATEMENT = 'access = "published"\nassumptions = ["one account a person"]\n'
 
 #: The commands, each with the files that are broken for it.
@@ -89,6 +104,8 @@ COMMANDS: dict[tuple[str, ...], tuple[str, ...]] = {
     ("book", "spend", "none", "ledger.jsonl", "--book", "book.sqlite"): ("ledger.jsonl", "book.sqlite"),
     ("import", "history.json", "--unit", "row", "-o", "imported.jsonl"): ("history.json",),
     ("convert", "--rho", "0.5", "--delta", "1e-6"): (),
+    ("epsilon", "gaussian", "--sigma", "2", "--delta", "1e-5"): (),
+    ("epsilon", "plan.toml", "--delta", "1e-5", "--claim", "5"): ("plan.toml",),
     ("calibrate", "gaussian", "--epsilon", "1", "--delta", "1e-6"): (),
     ("calibrate", "laplace", "--rho", "0.5"): (),
     ("list",): (),
@@ -133,6 +150,7 @@ def valid(work: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.syspath_prepend(str(folder))
     (folder / "pyproject.toml").write_text(CONFIGURATION)
     (folder / "statement.toml").write_text(STATEMENT)
+    (folder / "plan.toml").write_text(PLAN)
     (folder / "rows.csv").write_text("a,b\n1,0\n0,1\n0.5,0.5\n")
     (folder / "history.json").write_text(json.dumps({"history": [[1.0, 0.1, 5]], "mechanism": "rdp"}))
     np.save(folder / "rows.npy", np.eye(4, 2))

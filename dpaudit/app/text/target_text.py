@@ -96,10 +96,10 @@ def target_streams(reference: str, doing: str, *, shown: bool) -> Iterator[None]
         stack.enter_context(_descriptors({1: null, 2: null}))
         stack.enter_context(contextlib.redirect_stdout(dropped))
         stack.enter_context(contextlib.redirect_stderr(dropped))
-        stack.enter_context(warnings.catch_warnings(record=True))  # with the filters that are in force
-        for module, hook in ((threading, "excepthook"), (sys, "unraisablehook")):
+        hooks = ((threading, "excepthook"), (sys, "unraisablehook"), (warnings, "showwarning"))
+        for module, hook in hooks:  # what filters make of a warning stays as it is
             stack.callback(setattr, module, hook, getattr(module, hook))
-            setattr(module, hook, lambda _: dropped.write("\n"))
+            setattr(module, hook, lambda *_, **__: dropped.write("\n"))
         yield
 
 
