@@ -24,7 +24,7 @@ from tests.torture.conftest import sizes
 from tests.torture.tools import keep_figure
 
 PROCESSES = 10
-DATASETS = 40
+DATASETS = 200
 
 
 class Server:
