@@ -109,7 +109,7 @@ claim = { rho = 3.0, unit = "row" }
 [tool.dpaudit.targets.less]
 target = "own.py:sums"
 pair = "own.py:pair"
-claim = { rho = 0.5, unit = "row" }
+claim = { rho = 0.3, unit = "row" }
 
 [tool.dpaudit.audit]
 trials = 2
