@@ -27,7 +27,7 @@ REPORT = "report.html"
 Examples:
   dpaudit report out/certificate.json -o report.html
   dpaudit report out/certificate.json --format md
-  dpaudit report out/certificate.json -o report.html --registry deployment.yaml
+  dpaudit report out/certificate.json -o page.html --registry entry.yaml
 
 Exits 0 whatever the verdict, 3 if the certificate is not what its ledger gives.
 """
