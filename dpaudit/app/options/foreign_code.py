@@ -20,7 +20,7 @@ from dpaudit.app.text.target_text import (
     public_words,
     target_streams,
 )
-from dpaudit.errors import DpauditError, UsageError
+from dpaudit.errors import DpauditError, TargetRaised, UsageError
 
 
 @contextlib.contextmanager
@@ -44,9 +44,12 @@ def foreign_code(reference: str, doing: str, *, shown: bool | None = None) -> It
         if isinstance(error, DpauditError) and not is_targets_own(error):
             error.raised_at = error.raised_at or place
             raise
-        if shown and str(error):
-            note(f"{reference} ({place}): {type(error).__name__}: {error}")
-        what = f"{type(error).__name__}{public_words(error)} while {doing}"
+        kind, text = type(error).__name__, str(error)
+        if isinstance(error, TargetRaised):
+            kind, text = error.kind, error.text
+        if shown and text:
+            note(f"{reference} ({place}): {kind}: {text}")
+        what = f"{kind}{public_words(error)} while {doing}"
         why = "an algorithm that fails cannot be judged"
         hidden = "" if shown else f"{SHOW} shows its message, "
         remedy = f"correct it; {hidden}--traceback shows where it failed"
