@@ -42,6 +42,7 @@ VERBS = {
     ),
     "book": ("verbs.book", "book", "Keep a data set's budget over many runs."),
     "ledger": ("verbs.ledger", "ledger", "Show a ledger, check its integrity, or compare two."),
+    "completion": ("verbs.completion", "completion", "Print what a shell needs to complete commands."),
     "list": ("verbs.listing", "listing", "List what is built in."),
 }
 

@@ -23,6 +23,7 @@ NEW = {
     "replaced units in Poisson samples": "accountants/privacy_loss/contour/replaced_gaussian.py",
     "discrete Gaussian noise composed exactly": "accountants/pairs/discrete_gaussian.py",
     "report noisy max": "dpaudit/mechanisms/selecting/",
+    "completion in a shell": "dpaudit/app/verbs/completion.py",
     "tables in a notebook": "dpaudit/notebook.py",
     "which epsilon a noise has": "dpaudit/pipeline/epsilon.py",
     "the same as a verb": "dpaudit/app/verbs/planning/epsilon.py",
@@ -38,6 +39,7 @@ NEW = {
 
 #: The same where it stands in a file that the first version had: what it is, the file, and how many lines.
 GROWN: dict[str, tuple[str, int]] = {
+    "budgets stated with a delta": ("accountants/curves/implied.py, dpaudit/app/verbs/book.py", 34),
     "what the tables hold": ("dpaudit/certificate, dpaudit/ledger/ledger.py", 55),
     "signatures without validators": ("dpaudit/models.py", 34),
     "what was meant by a curator's method": ("dpaudit/curator/curator.py", 20),

@@ -5,6 +5,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from click.shell_completion import CompletionItem
+
 from dpaudit.app.options.files import about_file
 from dpaudit.app.options.option import option
 from dpaudit.claims.relations import Neighbouring
@@ -29,6 +31,13 @@ _WORDS: Final = {
 def spelled(name: str) -> str:
     """A mechanism's parameter as an option. ``--delta`` is that of the question."""
     return "--own-delta" if name == "delta" else f"--{name.replace('_', '-')}"
+
+
+def complete_mechanism(context: object, argument: object, typed: str) -> list[CompletionItem]:
+    """The mechanisms that begin so, for a shell; where none does, files."""
+    del context, argument
+    found = [CompletionItem(kind) for kind in DESCRIBED if kind.startswith(typed)]
+    return found or [CompletionItem(typed, type="file")]
 
 
 def mechanism_options(verb: Callable[..., Any]) -> Callable[..., Any]:

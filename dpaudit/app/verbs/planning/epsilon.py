@@ -8,7 +8,13 @@ import click
 from rich.console import RenderableType
 
 from dpaudit.app.options.claim_options import NEIGHBOURING
-from dpaudit.app.options.mechanism_options import mechanism_options, read_plan, release_of, spelled
+from dpaudit.app.options.mechanism_options import (
+    complete_mechanism,
+    mechanism_options,
+    read_plan,
+    release_of,
+    spelled,
+)
 from dpaudit.app.options.option import COUNT, option, plot_option
 from dpaudit.app.text import output
 from dpaudit.app.text.conditions import not_checked
@@ -55,7 +61,7 @@ Exits 1 if --claim is not proved. A plan has a table [[release]] for each
 mechanism, with the same options as its fields: see docs/epsilon.md.
 """,
 )
-@click.argument("subject", metavar="MECHANISM|PLAN")
+@click.argument("subject", metavar="MECHANISM|PLAN", shell_complete=complete_mechanism)
 @option("--delta deltas", float, "Repeatable; default 1e-5, 1e-6 and 1e-9.", multiple=True)
 @option("--claim", float, "Judge whether epsilon is at most this, at each --delta; without one, pure DP.")
 @mechanism_options
