@@ -74,12 +74,16 @@ if TYPE_CHECKING:
     from dpaudit.mechanisms import Laplace as Laplace
     from dpaudit.mechanisms import LowerTriangular as LowerTriangular
     from dpaudit.mechanisms import MatrixMechanism as MatrixMechanism
+    from dpaudit.mechanisms import MixtureOfGaussians as MixtureOfGaussians
     from dpaudit.mechanisms import OpaqueApproxDP as OpaqueApproxDP
     from dpaudit.mechanisms import OpaquePureDP as OpaquePureDP
     from dpaudit.mechanisms import OpaqueZCDP as OpaqueZCDP
     from dpaudit.mechanisms import PoissonSampled as PoissonSampled
+    from dpaudit.mechanisms import RandomAllocation as RandomAllocation
     from dpaudit.mechanisms import RandomizedResponse as RandomizedResponse
     from dpaudit.mechanisms import ReportNoisyMax as ReportNoisyMax
+    from dpaudit.mechanisms import SampledMatrix as SampledMatrix
+    from dpaudit.mechanisms import SampledRecords as SampledRecords
     from dpaudit.mechanisms import SmoothGaussian as SmoothGaussian
     from dpaudit.mechanisms import SymmetricGaussian as SymmetricGaussian
     from dpaudit.mechanisms import Tabulated as Tabulated
@@ -115,9 +119,10 @@ _NAMES = {
     "ledger.releases": "Partition Release",
     "mechanisms": (
         "BufferedToeplitz DiscreteGaussian DiscreteLaplace Exponential ExponentialKernel FixedSizeSampled "
-        "Gaussian GaussianProcess Laplace LowerTriangular MatrixMechanism OpaqueApproxDP OpaquePureDP "
-        "OpaqueZCDP PoissonSampled RandomizedResponse ReportNoisyMax SmoothGaussian SymmetricGaussian "
-        "Tabulated Toeplitz TreeAggregation TruncatedPoissonSampled"
+        "Gaussian GaussianProcess Laplace LowerTriangular MatrixMechanism MixtureOfGaussians OpaqueApproxDP "
+        "OpaquePureDP OpaqueZCDP PoissonSampled RandomAllocation RandomizedResponse ReportNoisyMax "
+        "SampledMatrix SampledRecords SmoothGaussian SymmetricGaussian Tabulated Toeplitz TreeAggregation "
+        "TruncatedPoissonSampled"
     ),
     "pipeline.accounting": "account verify",
     "pipeline.audit": "audit one_run",

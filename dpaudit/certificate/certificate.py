@@ -23,7 +23,7 @@ from dpaudit.errors import CertificateFormat, CertificateMismatch, InputError, N
 from dpaudit.json_text import strictly_parsed
 from dpaudit.ledger.files import replace_file
 from dpaudit.ledger.ledger import Ledger
-from dpaudit.mechanisms import OnSample
+from dpaudit.mechanisms import AnySampled
 from dpaudit.models import Count, Model, Parameters, without_computed
 
 CERTIFICATE_SCHEMA: Final = "dpaudit.certificate/2"
@@ -93,7 +93,7 @@ class Certificate(Model):
         """The releases that saw a secret random part of the records."""
         found = ((release.label, release.mechanism) for release in self.releases)
         return tuple(
-            Sampled(label=label, rate=m.most_likely) for label, m in found if isinstance(m, OnSample)
+            Sampled(label=label, rate=m.most_likely) for label, m in found if isinstance(m, AnySampled)
         )
 
     @computed_field  # type: ignore[prop-decorator]

@@ -129,6 +129,12 @@ class Ledger(LedgerFacts):
             ledger.complete, ledger._cut_short = stream.complete, not stream.complete
         return ledger
 
+    def require_kept(self) -> None:
+        """Read the file back; raises as `read`, and `LedgerTampered` where another stands in its place."""
+        if self._sink is not None:
+            for _ in self._read_back(self._sink):
+                pass
+
     def _read_back(self, sink: LedgerSink) -> Iterator[Release]:
         with LedgerStream(sink.file_path, allow_unhashed=not self.hashed, allow_truncated=True) as stream:
             for line in stream:

@@ -20,11 +20,18 @@ from dpaudit.mechanisms.base import (
     distance,
 )
 from dpaudit.mechanisms.batches import FixedSizeSampled, TruncatedPoissonSampled
+from dpaudit.mechanisms.correlated.amplified import SampledMatrix
 from dpaudit.mechanisms.correlated.matrix import MatrixMechanism
 from dpaudit.mechanisms.correlated.strategies import BufferedToeplitz, LowerTriangular, Toeplitz
 from dpaudit.mechanisms.discrete import DiscreteGaussian, DiscreteLaplace
 from dpaudit.mechanisms.functions import ExponentialKernel, GaussianProcess
 from dpaudit.mechanisms.matrices import SymmetricGaussian
+from dpaudit.mechanisms.mixtures import (
+    MixtureMechanism,
+    MixtureOfGaussians,
+    RandomAllocation,
+    SampledRecords,
+)
 from dpaudit.mechanisms.opaque import OpaqueApproxDP, OpaquePureDP, OpaqueZCDP, Tabulated
 from dpaudit.mechanisms.sampled import OnSample, PoissonSampled
 from dpaudit.mechanisms.selecting.noisy_max import ReportNoisyMax
@@ -33,6 +40,9 @@ from dpaudit.mechanisms.smooth import SmoothGaussian
 from dpaudit.mechanisms.streams import RunningSums, StreamMechanism, Tree, TreeAggregation
 
 OpaqueMechanism: TypeAlias = OpaquePureDP | OpaqueApproxDP | OpaqueZCDP | Tabulated
+
+#: Those on a secret sample of the units: a unit that is added and one that is removed are two pairs.
+AnySampled: TypeAlias = OnSample | SampledMatrix | MixtureMechanism
 
 #: Every mechanism that a ledger may name.
 AnyMechanism: TypeAlias = (
@@ -51,6 +61,10 @@ AnyMechanism: TypeAlias = (
     | PoissonSampled
     | FixedSizeSampled
     | TruncatedPoissonSampled
+    | SampledMatrix
+    | MixtureOfGaussians
+    | SampledRecords
+    | RandomAllocation
     | OpaqueMechanism
 )
 
@@ -67,6 +81,7 @@ __all__ = [
     "KINDS",
     "Answer",
     "AnyMechanism",
+    "AnySampled",
     "Array",
     "BufferedToeplitz",
     "Calibrated",
@@ -83,6 +98,8 @@ __all__ = [
     "LowerTriangular",
     "MatrixMechanism",
     "Mechanism",
+    "MixtureMechanism",
+    "MixtureOfGaussians",
     "OnSample",
     "OpaqueApproxDP",
     "OpaqueMechanism",
@@ -90,9 +107,12 @@ __all__ = [
     "OpaqueZCDP",
     "PoissonSampled",
     "Queries",
+    "RandomAllocation",
     "RandomizedResponse",
     "ReportNoisyMax",
     "RunningSums",
+    "SampledMatrix",
+    "SampledRecords",
     "SmoothGaussian",
     "StreamMechanism",
     "SymmetricGaussian",

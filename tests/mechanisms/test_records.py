@@ -56,6 +56,36 @@ RECORDS: list[dict[str, Any]] = [
         "mechanism": {"kind": "gaussian", "sigma": 2.0, "sensitivity": sensitivity("l2")},
     },
     {
+        "kind": "sampled-matrix",
+        "rate": 0.01,
+        "mechanism": {
+            "kind": "matrix",
+            "sigma": 2.0,
+            "steps": 100,
+            "strategy": {"kind": "lower-triangular", "rows": [[1.0], *[[0.5, 1.0]] * 99]},
+            "participations": 1,
+            "separation": 25,
+            "sensitivity": sensitivity("l2"),
+        },
+    },
+    {
+        "kind": "mixture-of-gaussians",
+        "sigma": 2.0,
+        "sensitivities": [0.0, 1.0],
+        "probabilities": [0.75, 0.25],
+    },
+    {
+        "kind": "sampled-records",
+        "rate": 0.01,
+        "records": 3,
+        "mechanism": {"kind": "gaussian", "sigma": 2.0, "sensitivity": sensitivity("l2")},
+    },
+    {
+        "kind": "random-allocation",
+        "steps": 10,
+        "mechanism": {"kind": "gaussian", "sigma": 2.0, "sensitivity": sensitivity("l2")},
+    },
+    {
         "kind": "fixed-size-sampled",
         "size": 10,
         "units": 1000,

@@ -94,6 +94,7 @@ def test_certify(tmp_path: Path) -> None:
     assert with_page.isdisjoint(without_balls - {"jinja2", "vl_convert"})
 
 
+@pytest.mark.nightly
 def test_the_second_opinion_loads_what_gives_it() -> None:
     """The check itself: a library that is used is found."""
     assert {"dp_accounting", "scipy.stats"} <= loaded(COMMAND, "certify", "dp-apvi", "--second-opinion")
