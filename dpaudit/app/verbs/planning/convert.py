@@ -86,7 +86,7 @@ def convert(
     elif output_format in {"markdown", "latex"}:
         print_text(unwrapped((markdown if output_format == "markdown" else latex)(grid).rstrip()))
     else:
-        shown = table(_HEADER, [_cells(row) for row in rows], whole=_HEADER[:4])
+        shown = table(_HEADER, [_cells(row) for row in rows], whole=_HEADER[:4], spare=_HEADER[4:5])
         print_text(line(name), line(), shown, line())
         print_text(line(f"rigour: {rows[0].rigour}; bounds are rounded up, largest figures down"))
 

@@ -209,7 +209,7 @@ def _text(
         ]
         rows.append(["together", "", "", *(_upper(found[scale]) for scale in scales)])
         headings = ("release", "mechanism", "sensitivity", *columns)
-        parts += [output.table(headings, rows, spare="sensitivity"), output.line()]
+        parts += [output.table(headings, rows, spare=("sensitivity", "mechanism")), output.line()]
     figures = [
         (
             _name(scale),
