@@ -1,6 +1,5 @@
 """Options that describe a mechanism, made from the mechanisms' own fields, and files that plan several."""
 
-import tomllib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -74,6 +73,8 @@ def read_plan(path: Path) -> tuple[list[Release], Neighbouring | None]:
 
     Raises `UsageError`: no such file, or no plan; as `described`, naming file and release.
     """
+    import tomllib
+
     try:
         plan = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:

@@ -14,9 +14,9 @@ from dpaudit.app.options.option import option, plot_option
 from dpaudit.app.report.blocks import Block, Grid, latex, markdown
 from dpaudit.app.text.output import line, lower, print_json, print_text, table, unwrapped, upper
 from dpaudit.certificate.verdicts import leading_figure
-from dpaudit.claims.guarantees import RDP, AnyGuarantee, ApproxDP, PureDP
+from dpaudit.claims.guarantees import DELTAS, RDP, AnyGuarantee, ApproxDP, PureDP
 from dpaudit.errors import UsageError
-from dpaudit.pipeline.convert import DELTAS, ORDERS, require_points
+from dpaudit.pipeline.convert import ORDERS, require_points
 from dpaudit.pipeline.convert import convert as conversions
 
 _SCALES = {"approx-dp": "epsilon", "zcdp": "rho", "gdp": "mu", "pure-dp": "epsilon", "rdp": "RDP epsilon"}
