@@ -31,6 +31,7 @@ from dpaudit.errors import CannotBound, InvalidParameter
 SMALLEST_MU = 1e-150  # a smaller mu counts as this one: its square must not underflow
 SMALLEST_SAMPLED = 1e-40  # likewise a rate or parameter of sampled runs, unless there is one run alone
 MOST_COUNT = 1e12  # more runs than this of one term are not accounted for
+_MANY_SAMPLED = 100
 _EXACT_COUNT = 256  # up to so many a sum or product is computed as a fraction
 
 #: The largest parameters of each column; 1 for a probability.
@@ -251,7 +252,8 @@ class Collected:
         shared += [ReplacedGaussianFactor(*row, mixture_first=True) for row in self.replaced_gaussian]
         found = []
         for order in self.orders:
-            gaussian = [SampledGaussianFactor(*row, order) for row in self.sampled_gaussian]
+            light = len(self.sampled_gaussian) > _MANY_SAMPLED
+            gaussian = [SampledGaussianFactor(*row, order, light) for row in self.sampled_gaussian]
             laplace = [SampledLaplaceFactor(*row, order) for row in self.sampled_laplace]
             found.append((*shared, *gaussian, *laplace))
         return tuple(found)
