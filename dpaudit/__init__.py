@@ -74,12 +74,16 @@ if TYPE_CHECKING:
     from dpaudit.mechanisms import Laplace as Laplace
     from dpaudit.mechanisms import LowerTriangular as LowerTriangular
     from dpaudit.mechanisms import MatrixMechanism as MatrixMechanism
+    from dpaudit.mechanisms import MixtureOfGaussians as MixtureOfGaussians
     from dpaudit.mechanisms import OpaqueApproxDP as OpaqueApproxDP
     from dpaudit.mechanisms import OpaquePureDP as OpaquePureDP
     from dpaudit.mechanisms import OpaqueZCDP as OpaqueZCDP
     from dpaudit.mechanisms import PoissonSampled as PoissonSampled
+    from dpaudit.mechanisms import RandomAllocation as RandomAllocation
     from dpaudit.mechanisms import RandomizedResponse as RandomizedResponse
     from dpaudit.mechanisms import ReportNoisyMax as ReportNoisyMax
+    from dpaudit.mechanisms import SampledMatrix as SampledMatrix
+    from dpaudit.mechanisms import SampledRecords as SampledRecords
     from dpaudit.mechanisms import SmoothGaussian as SmoothGaussian
     from dpaudit.mechanisms import SymmetricGaussian as SymmetricGaussian
     from dpaudit.mechanisms import Tabulated as Tabulated
@@ -92,6 +96,7 @@ if TYPE_CHECKING:
     from dpaudit.pipeline.audit import one_run as one_run
     from dpaudit.pipeline.certify import certify as certify
     from dpaudit.pipeline.convert import convert as convert
+    from dpaudit.pipeline.epsilon import epsilon as epsilon
 
 # Module -> its public names, imported at first use: `dpaudit --help` must not wait for numpy.
 _NAMES = {
@@ -114,14 +119,16 @@ _NAMES = {
     "ledger.releases": "Partition Release",
     "mechanisms": (
         "BufferedToeplitz DiscreteGaussian DiscreteLaplace Exponential ExponentialKernel FixedSizeSampled "
-        "Gaussian GaussianProcess Laplace LowerTriangular MatrixMechanism OpaqueApproxDP OpaquePureDP "
-        "OpaqueZCDP PoissonSampled RandomizedResponse ReportNoisyMax SmoothGaussian SymmetricGaussian "
-        "Tabulated Toeplitz TreeAggregation TruncatedPoissonSampled"
+        "Gaussian GaussianProcess Laplace LowerTriangular MatrixMechanism MixtureOfGaussians OpaqueApproxDP "
+        "OpaquePureDP OpaqueZCDP PoissonSampled RandomAllocation RandomizedResponse ReportNoisyMax "
+        "SampledMatrix SampledRecords SmoothGaussian SymmetricGaussian Tabulated Toeplitz TreeAggregation "
+        "TruncatedPoissonSampled"
     ),
     "pipeline.accounting": "account verify",
     "pipeline.audit": "audit one_run",
     "pipeline.certify": "certify",
     "pipeline.convert": "convert",
+    "pipeline.epsilon": "epsilon",
 }
 _MODULES = {name: module for module, names in _NAMES.items() for name in names.split()}
 __all__ = list(_MODULES)

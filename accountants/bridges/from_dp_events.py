@@ -14,6 +14,8 @@ from fractions import Fraction
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from dpaudit import mechanisms as ours
 from dpaudit.accountants.bridges.imported_ledger import named
 from dpaudit.accountants.closed_forms.rounding import down, sqrt_up, up
@@ -150,6 +152,8 @@ def _mechanism(event: Any, relation: NeighboringRelation, moves: float, where: s
         raise _no_mechanism(event, where, why, "sample without replacement")
     if isinstance(event, dp_event.SingleEpochTreeAggregationDpEvent):
         return _tree(event, relation, moves, place)
+    if isinstance(event, dp_event.MixtureOfGaussiansDpEvent):
+        return _mixture(event, relation, where)
     if isinstance(event, dp_event.NonPrivateDpEvent):
         raise _no_mechanism(event, where, "what it stands for protects nothing", "release it with noise")
     if isinstance(event, dp_event.UnsupportedDpEvent):
@@ -294,6 +298,20 @@ def _tree(event: Any, relation: NeighboringRelation, moves: float, place: str) -
     if not steps:
         raise InvalidParameter("no step_counts", where=place, remedy="give the number of steps of each tree")
     return ours.TreeAggregation(sigma=event.noise_multiplier, steps=steps, sensitivity=L2(moves))
+
+
+def _mixture(event: Any, relation: NeighboringRelation, where: str) -> AnyMechanism:
+    """Gaussian noise on a random shift, of a unit that is added, removed or zeroed."""
+    if relation.name == "REPLACE_ONE":
+        why = "its theorem is about units that are added or removed (Choquette-Choo et al. 2024)"
+        raise _no_mechanism(event, where, why, "give the relation ADD_OR_REMOVE_ONE or REPLACE_SPECIAL")
+    given = event.sensitivities, event.sampling_probs
+    if not all(isinstance(each, Sequence | np.ndarray) and not isinstance(each, str) for each in given):
+        raise InvalidParameter(f"sensitivities and probabilities {given!r}", where=where)
+    shifts, weights = (tuple(each) for each in given)
+    return ours.MixtureOfGaussians(
+        sigma=event.standard_deviation, sensitivities=shifts, probabilities=weights
+    )
 
 
 def _positive(number: Any, place: str) -> float:

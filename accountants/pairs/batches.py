@@ -39,6 +39,7 @@ from dpaudit.accountants.pairs.profiles import Losses, gaussian_points, inner_lo
 from dpaudit.accountants.privacy_loss.contour.factors import UNIT, Vector
 from dpaudit.accountants.privacy_loss.contour.replaced_gaussian import replaced_loss
 from dpaudit.accountants.privacy_loss.contour.sampled import log_mixture
+from dpaudit.accountants.privacy_loss.terms import DiscreteTerm
 from dpaudit.claims.relations import Neighbouring
 from dpaudit.mechanisms import dominating
 
@@ -124,7 +125,11 @@ def batch_log_moment(
     pair: dominating.Batch, *, replaced: bool, mixture_first: bool | None
 ) -> Callable[[float], float]:
     """t -> an upper bound on log E_P[e^(t L)] over the finite losses; raised as `moments` has it."""
-    term = batch_losses(pair, replaced=replaced, mixture_first=mixture_first).term()
+    return term_log_moment(batch_losses(pair, replaced=replaced, mixture_first=mixture_first).term())
+
+
+def term_log_moment(term: DiscreteTerm) -> Callable[[float], float]:
+    """t -> an upper bound on log E_P[e^(t L)] over a table's finite losses."""
     loss, log_mass = np.array(term.losses), np.log(term.probabilities)
 
     def moment(t: float) -> float:

@@ -154,8 +154,9 @@ def _replace_everywhere(old: Callable[[int], bytes], new: Callable[[int], bytes]
     for module in list(sys.modules.values()):
         if issubclass(type(module), ModuleType):  # not what only pretends to be one, as libraries of cffi do
             names = object.__getattribute__(module, "__dict__")  # a module's own way may be to load it first
-            for name in [name for name, value in list(names.items()) if value is old]:
-                names[name] = new
+            if [value for value in list(names.values()) if value is old]:  # few modules do
+                for name in [name for name, value in list(names.items()) if value is old]:
+                    names[name] = new
 
 
 @contextmanager

@@ -23,7 +23,7 @@ from dpaudit.errors import CertificateFormat, CertificateMismatch, InputError, N
 from dpaudit.json_text import strictly_parsed
 from dpaudit.ledger.files import replace_file
 from dpaudit.ledger.ledger import Ledger
-from dpaudit.mechanisms import OnSample
+from dpaudit.mechanisms import AnySampled
 from dpaudit.models import Count, Model, Parameters, without_computed
 
 CERTIFICATE_SCHEMA: Final = "dpaudit.certificate/2"
@@ -93,7 +93,7 @@ class Certificate(Model):
         """The releases that saw a secret random part of the records."""
         found = ((release.label, release.mechanism) for release in self.releases)
         return tuple(
-            Sampled(label=label, rate=m.most_likely) for label, m in found if isinstance(m, OnSample)
+            Sampled(label=label, rate=m.most_likely) for label, m in found if isinstance(m, AnySampled)
         )
 
     @computed_field  # type: ignore[prop-decorator]
@@ -165,6 +165,12 @@ class Certificate(Model):
             raise CertificateMismatch("its header or its releases differ from the ledger's", where=where)
         if missing := left_out(self.claim, ledger.claim):
             raise CertificateMismatch(missing, where=where, why=_STAYS)
+
+    def _repr_html_(self) -> str:
+        facts = {"claim": self.claim, "proof": self.proof, "experiment": self.experiment}
+        title, found = f"Certificate of {self.algorithm}", (self.bounds, self.releases, self.not_checked)
+        shown = verdicts.proof_as_html(title, facts, *found)
+        return shown + "".join(audit._repr_html_() for audit in self.audits)
 
     def write(self, path: str | Path) -> Path:
         """Write the certificate as JSON, whole or not at all."""

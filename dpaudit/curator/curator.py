@@ -6,10 +6,11 @@ recorded and replayed runs are curators with other noise sources, never patched 
 
 from __future__ import annotations
 
+import difflib
 import hashlib
 from collections.abc import Callable
 from types import TracebackType
-from typing import Self, Unpack
+from typing import NoReturn, Self, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -26,6 +27,7 @@ from dpaudit.errors import InvalidParameter, ScheduleBroken
 from dpaudit.ledger.ledger import Ledger
 from dpaudit.ledger.releases import Partition, Release
 from dpaudit.mechanisms import (
+    KINDS,
     AnyMechanism,
     Array,
     Exponential,
@@ -44,6 +46,17 @@ from dpaudit.noise.randomness import Randomness
 from dpaudit.noise.sums import gram, total
 
 __all__ = ["Curator", "Filter", "UserCurator"]
+
+
+#: What is released by which method: the mechanisms' names, and what others call the same.
+_MEANT: dict[str, str] = {
+    **{kind.replace("-", "_"): model.released_by for kind, model in KINDS.items()},
+    **dict.fromkeys(("choose", "choice", "noisy_max", "permute_and_flip", "argmax"), "select"),
+    **dict.fromkeys(("add_noise", "noise", "sample", "answer", "query"), "release"),
+    **dict.fromkeys(("sum", "mean", "average", "clipped_sum"), "release_sum"),
+    **dict.fromkeys(("count", "counts", "histogram"), "release_counts"),
+    **dict.fromkeys(("prefix_sums", "tree", "continual"), "stream"),
+}
 
 
 class Curator(Admission):
@@ -70,6 +83,13 @@ class Curator(Admission):
         self._public_seed = public_seed
         self._streams: dict[str, np.random.Generator] = {}
         self._users = Users(ledger)
+
+    def __getattr__(self, name: str) -> NoReturn:
+        """Say what may have been meant by a method that there is not; raises `AttributeError`."""
+        known = [own for own in vars(Curator) if not own.startswith("_")]
+        wanted = _MEANT.get(name) or next(iter(difflib.get_close_matches(name, known, n=1)), None)
+        hint = f"did you mean `{wanted}`?" if wanted else f"it has {', '.join(known)}"
+        raise AttributeError(f"a curator has no {name!r}: {hint}", name=name, obj=self)
 
     def release(
         self,

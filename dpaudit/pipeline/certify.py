@@ -128,6 +128,8 @@ def certified(
     if curves or opinion:
         with suppress(CannotBound):
             approximate = tuple(found.bounds(COMPARED))
+    if path is not None:
+        made.ledger.require_kept()  # the audit has run the algorithm again, which may have written to it
     certificate = judge(
         made.ledger,
         found.accounting,

@@ -18,13 +18,13 @@ from dpaudit.app.text.output_file import NoJSON, output_text
 from dpaudit.app.text.streams import note
 from dpaudit.app.text.target_text import target_errors_option
 from dpaudit.app.verbs.report import REPORT, report_text
-from dpaudit.certificate.certificate import Certificate
 from dpaudit.certificate.statement import Statement
 from dpaudit.certificate.verdicts import Experiment
 from dpaudit.errors import UsageError
 from dpaudit.ledger.files import replace_file
+from dpaudit.ledger.lock import only_writer
 from dpaudit.pipeline.accounting import Rigour
-from dpaudit.pipeline.certify import NothingReleased, certified
+from dpaudit.pipeline.certify import Certified, NothingReleased, certified
 from dpaudit.pipeline.recheck import LEDGER
 
 CERTIFICATE, OUTPUT = "certificate.json", "output.json"
@@ -115,6 +115,7 @@ def certify(
     data = targets.data_for(chosen, pair)
     if folder is not None:
         make_folder(folder)
+        ctx.with_resource(only_writer(folder))
         # Should the run fail half way, nothing may stand beside another run's ledger.
         for name in (CERTIFICATE, REPORT, OUTPUT):
             (folder / name).unlink(missing_ok=True)
@@ -143,8 +144,6 @@ def certify(
         note(f"nothing to check: {reason}")
         ctx.exit(EXIT_NOTHING)
     certificate = found.certificate
-    if folder is not None:
-        certificate.write(folder / CERTIFICATE)
     utility = targets.utility_of(chosen, found.run.output)
     if output_format == "json":
         print_json({**certificate.to_json(), "utility": utility})
@@ -153,7 +152,7 @@ def certify(
     # Drawing the page takes longer than all the rest: whoever waits for the verdict has it by now.
     files = "nothing was written; -o DIR keeps ledger, certificate and output"
     if folder is not None:
-        files = _files(folder, text[0], certificate)
+        files = _files(folder, text[0], found)
     if output_format == "json":
         note(files)
     else:
@@ -164,9 +163,13 @@ def certify(
         ctx.exit(EXIT_INCONCLUSIVE)
 
 
-def _files(folder: Path, text: str | NoJSON, certificate: Certificate) -> str:
-    """Write page and output; say where everything is, and whether the output may go further."""
-    replace_file(folder / REPORT, report_text(certificate).encode())
+def _files(folder: Path, text: str | NoJSON, found: Certified) -> str:
+    """Write page, output and certificate; say where everything is, and whether the output may go further.
+
+    The certificate comes last: where it stands, everything else does, and the ledger is the one it names.
+    """
+    certificate = found.certificate
+    replace_file(folder / REPORT, report_text(certificate, found.approximate).encode())
     lines = [f"written: {folder / name}" for name in (LEDGER, CERTIFICATE, REPORT)]
     if isinstance(text, str):
         replace_file(folder / OUTPUT, text.encode())
@@ -174,4 +177,6 @@ def _files(folder: Path, text: str | NoJSON, certificate: Certificate) -> str:
         lines.append(f"written: {folder / OUTPUT}" + (f" (do not publish it: {against})" if against else ""))
     else:
         lines.append(f"not written: {folder / OUTPUT}: {text}, which cannot be written as JSON")
+    found.run.ledger.require_kept()
+    certificate.write(folder / CERTIFICATE)
     return "\n".join(lines)
