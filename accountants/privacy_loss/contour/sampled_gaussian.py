@@ -31,7 +31,7 @@ from dpaudit.accountants.closed_forms.gaussian import log_normal_tail
 from dpaudit.accountants.privacy_loss.contour.factors import Vector, least_versine, log_rest
 from dpaudit.accountants.privacy_loss.contour.sampled import MOST_POINTS, Rule, SampledFactor, log_mixture
 
-_PAIRED, _FEW_PAIRED, _CELLS = 20, 8, 64
+_CELLS = 64
 
 
 class SampledGaussianFactor(SampledFactor):
@@ -59,6 +59,11 @@ class SampledGaussianFactor(SampledFactor):
         far = self._log_variation(a) - lowest - np.log(lower)
         near = self._near(a, rule, highest, lower, upper)
         return (far, near) if self.light else (far, near, self._shifted(c, lowest, lower))
+
+    @property
+    def paired(self) -> int:
+        """The number of cells whose pairs bound the decay."""
+        return 8 if self.light else 20
 
     def _loss(self, x: Vector) -> Vector:
         return self.parameter * x - 0.5 * self.parameter * self.parameter
@@ -103,7 +108,7 @@ class SampledGaussianFactor(SampledFactor):
         """Log of the first bound over lower <= t <= upper, with log M(c) <= `log_total`."""
         mean = float(rule.weight @ rule.point)
         spread = math.sqrt(float(rule.weight @ (rule.point - mean) ** 2))
-        paired = _FEW_PAIRED if self.light else _PAIRED
+        paired = self.paired
         edge = mean + spread * np.linspace(-2.8, 2.8, paired + 1)  # [cells + 1]
         ratio = self._log_ratio(edge)
         least = self._least(a, edge) - log_total

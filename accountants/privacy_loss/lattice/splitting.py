@@ -43,7 +43,7 @@ from dpaudit.accountants.privacy_loss.contour.tables import Table
 from dpaudit.accountants.privacy_loss.solve import Bracket
 
 _POINTS, _COARSE = 1 << 18, 1 << 14  # lattice points of the window
-MOST_RUNS, MOST_PARTS = 4096, 8  # more runs, or more kinds of runs, are left to the contour
+MOST_RUNS, MOST_PARTS = 16384, 8  # more runs, or more kinds of runs, are left to the contour
 FEW_RUNS = 64  # up to so many runs the lattice comes before the contour, which is longest there
 MOST_SHIFT = 100.0  # largest parameter of a release whose density the nodes resolve
 LEAST_LOG_DELTA = -400.0  # a smaller delta is left to the contour
