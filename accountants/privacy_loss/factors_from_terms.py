@@ -23,7 +23,7 @@ from dpaudit.accountants.privacy_loss.contour.sampled import log_mixture
 from dpaudit.accountants.privacy_loss.contour.sampled_gaussian import SampledGaussianFactor
 from dpaudit.accountants.privacy_loss.contour.sampled_laplace import SampledLaplaceFactor
 from dpaudit.accountants.privacy_loss.contour.tables import Table, table_factors
-from dpaudit.accountants.privacy_loss.lattice.splitting import MOST_PARTS, Part, resolved
+from dpaudit.accountants.privacy_loss.lattice.splitting import MOST_PARTS, MOST_TABLES, Part, resolved
 from dpaudit.accountants.privacy_loss.solve import Bracket
 from dpaudit.accountants.privacy_loss.terms import LARGEST_PARAMETER, DiscreteTerm, Term
 from dpaudit.errors import CannotBound, InvalidParameter
@@ -232,7 +232,7 @@ class Collected:
         """Samples, tables and all else beside them as parts of a lattice; empty where none resolves them."""
         parts, few = self._sampled, slice(MOST_PARTS + 1)
         parts += [Part("replaced", mu, 1.0, n, replaced=q) for mu, q, n in self.replaced_gaussian]
-        parts += [Part("table", float(t.losses[-1]), 1.0, t.count, t) for t in self.tables[few]]
+        parts += [Part("table", float(t.losses[-1]), 1.0, t.count, t) for t in self.tables[: MOST_TABLES + 1]]
         if not parts or len(self.bounded_range.counts):
             return ()
         for e, count in zip(self.laplace.parameters[few], self.laplace.counts[few], strict=True):
