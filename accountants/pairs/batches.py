@@ -32,7 +32,7 @@ import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from scipy.special import betainc, log_ndtr
+import scipy
 
 from dpaudit.accountants.composition.costs import replaced_part
 from dpaudit.accountants.pairs.profiles import Losses, gaussian_points, inner_losses, symmetric
@@ -181,9 +181,9 @@ def _opposite(mu: float, rate: float) -> Losses:
     """The pair of `ReplacedGaussianTerm`: at the loss l of x the profile is P(beyond x) - e^l Q(beyond x)."""
     x = gaussian_points(mu)
     loss = replaced_loss(x, mu, rate)
-    gained = rate * np.exp(log_ndtr(mu - x))
-    lost = rate * np.exp(loss + log_ndtr(-mu - x)) - (1.0 - rate) * np.expm1(-loss) * np.exp(
-        loss + log_ndtr(-x)
+    gained = rate * np.exp(scipy.special.log_ndtr(mu - x))
+    lost = rate * np.exp(loss + scipy.special.log_ndtr(-mu - x)) - (1.0 - rate) * np.expm1(-loss) * np.exp(
+        loss + scipy.special.log_ndtr(-x)
     )
     return symmetric(loss, np.maximum(gained - lost + 1e-10 * (gained + lost), 0.0))
 
@@ -237,7 +237,7 @@ def _tail(least: int, trials: int, rate: float) -> float:
     """P(Binomial(trials, rate) >= least)."""
     if least > trials:
         return 0.0
-    return float(betainc(least, trials - least + 1, rate)) if rate < 1.0 else 1.0
+    return float(scipy.special.betainc(least, trials - least + 1, rate)) if rate < 1.0 else 1.0
 
 
 def _crowded(most: int, others: int, rate: float) -> list[tuple[float, float]]:

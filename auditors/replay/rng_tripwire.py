@@ -31,9 +31,8 @@ _STANDARD = sysconfig.get_paths()["stdlib"]
 _SOURCES = {random.__file__, str(Path(random.__file__).with_name("secrets.py"))}
 _INSTALLED = (_STANDARD, sysconfig.get_paths()["purelib"], sysconfig.get_paths()["platlib"])
 _CORE = Path(errors.__file__).parent
-_CORE_FOLDERS = {
-    str(_CORE / name) for name in ("", "certificate", "claims", "curator", "ledger", "mechanisms", "noise")
-}
+_CORE_NAMES = "certificate", "claims", "curator", "ledger", "mechanisms", "noise", "processes"
+_CORE_FOLDERS = {str(_CORE / name) for name in ("", *_CORE_NAMES)}
 
 
 class Watch:

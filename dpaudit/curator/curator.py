@@ -80,7 +80,7 @@ class Curator(Admission):
         public_seed: int = 0,
     ) -> None:
         super().__init__(ledger, noise, budget=budget, transcript=transcript)
-        self._public_seed = public_seed
+        self.public_seed = public_seed
         self._streams: dict[str, np.random.Generator] = {}
         self._users = Users(ledger)
 
@@ -398,7 +398,7 @@ class Curator(Admission):
         """
         if name not in self._streams:
             words = hashlib.sha256(name.encode()).digest()
-            entropy = [self._public_seed, *np.frombuffer(words, dtype=np.uint32).tolist()]
+            entropy = [self.public_seed, *np.frombuffer(words, dtype=np.uint32).tolist()]
             self._streams[name] = np.random.default_rng(np.random.SeedSequence(entropy))
         return self._streams[name]
 
@@ -464,10 +464,10 @@ class UserCurator(Curator):
         if kind is None:
             self._schedule.require_whole()
 
-    def admit(self, release: Release) -> int:
+    def admit(self, release: Release, where: str | None = None) -> int:
         """Charge and write the first user's release; hold every other user's against it."""
         if self._schedule.take(release):
-            self._everyone.charge(release)
+            self._everyone.charge(release, where)
         return next(self._numbers)
 
 

@@ -43,6 +43,9 @@ NEW = {
     "one writer for an output folder": "dpaudit/ledger/lock.py",
     "answers to NIST SP 800-226": "dpaudit/app/report/evaluation.py",
     "drafts for the OpenDP registry": "dpaudit/app/report/registry.py",
+    "targets in processes of their own": "dpaudit/processes/",
+    "the same as options": "dpaudit/app/options/processes.py",
+    "the same in certificates": "dpaudit/certificate/process.py",
     "a target's own words kept out of reports": "dpaudit/app/text/target_text.py",
 }
 
@@ -66,7 +69,10 @@ GROWN: dict[str, tuple[str, int]] = {
     "mixtures from dp-accounting": ("accountants/bridges/from_dp_events.py", 18),
     "participations as a condition": ("dpaudit/certificate/conditions.py", 2),
     "participations in words": ("dpaudit/app/text/conditions.py", 4),
-    "questions that another process can answer": ("dpaudit/curator and dpaudit/mechanisms", 36),
+    "questions that another process can answer": ("dpaudit/curator and dpaudit/mechanisms", 44),
+    "verbs that open their targets elsewhere": ("dpaudit/app/verbs/audit.py, certify.py, gate", 58),
+    "runs, replays and stand-ins elsewhere": ("dpaudit/pipeline/certify.py, audit.py, auditors/replay", 75),
+    "how they end, and what is left on trust": ("dpaudit/errors.py, certificate, app/text", 60),
     "the same in pytest's reports": ("dpaudit/app/testing/pytest_plugin.py", 34),
     "the releases that grew over a baseline": ("dpaudit/app/gate/policy.py", 24),
     "samples of any mechanism": ("dpaudit/mechanisms/sampled.py, dominating.py, __init__.py", 93),

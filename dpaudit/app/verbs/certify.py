@@ -1,16 +1,18 @@
 """`dpaudit certify`: run, account, audit, judge."""
 
 import functools
+import math
 from pathlib import Path
 from typing import Any
 
 import click
 
 from dpaudit.app.main import COMMAND
-from dpaudit.app.options import claim_options, targets
+from dpaudit.app.options import claim_options, processes, targets
 from dpaudit.app.options.files import make_folder
 from dpaudit.app.options.foreign_code import foreign_code
 from dpaudit.app.options.option import PATH, SEED, option
+from dpaudit.app.text.audits import finding_words
 from dpaudit.app.text.certificates import certificate_page
 from dpaudit.app.text.failures import EXIT_INCONCLUSIVE, EXIT_NOT_PROVED, EXIT_NOTHING
 from dpaudit.app.text.output import line, output_format_option, print_json, print_text, unwrapped
@@ -78,6 +80,7 @@ Exits 0 if the claim is proved and not refuted, 1 if not.
     bool,
     "Also state what dp-accounting computes for the same releases; it changes no verdict.",
 )
+@processes.process_options
 @option("--strict", bool, "Exit 4 if the audit is inconclusive.")
 @output_format_option
 @target_errors_option
@@ -100,19 +103,21 @@ def certify(
     second_opinion: bool,
     strict: bool,
     output_format: str,
+    where: processes.Processes,
 ) -> None:
     """Run TARGET on data, account for every release, audit it and judge its claim.
 
     TARGET is a built-in algorithm (see `dpaudit list`), path.py:NAME or package.module:NAME.
     """
-    chosen = targets.load_target(target, data_file=data_file, parameters=parameters)
+    opened = processes.open_target(
+        target, data_file=data_file, parameters=parameters, pair=pair_reference, processes=where
+    )
+    chosen = ctx.with_resource(opened)
     claim = stated.claim(chosen.claim)
     if claim is None:
         why = "a certificate states whether a claim is proved"
         remedy = "add --rho, --mu or --epsilon with --delta, or give the algorithm a `claim` attribute"
         raise UsageError("nothing is claimed", where=f"TARGET {target}", why=why, remedy=remedy)
-    pair = None if pair_reference is None else targets.load_pair(pair_reference)
-    data = targets.data_for(chosen, pair)
     if folder is not None:
         make_folder(folder)
         ctx.with_resource(only_writer(folder))
@@ -123,15 +128,19 @@ def certify(
     try:
         found = certified(
             chosen.algorithm,
-            data,
+            chosen.data,
             claim=claim,
-            pairs=targets.pairs_of(chosen, pair),
+            pairs=chosen.pairs,
+            own_pairs=chosen.own_pairs,
             seed=seed,
             users=users,
             budget=claim_options.stated_budget(budget_rho, budget_mu, claim),
             rigour=rigour,
             statement=statement,
             opinion=second_opinion,
+            utility=True,
+            in_process=where.in_process,
+            limits=where.limits,
             path=None if folder is None else folder / LEDGER,
             command=ctx.meta.get(COMMAND, f"dpaudit certify {target}"),
             step=functools.partial(foreign_code, target),
@@ -144,7 +153,7 @@ def certify(
         note(f"nothing to check: {reason}")
         ctx.exit(EXIT_NOTHING)
     certificate = found.certificate
-    utility = targets.utility_of(chosen, found.run.output)
+    utility = {name: value if math.isfinite(value) else None for name, value in found.utility.items()}
     if output_format == "json":
         print_json({**certificate.to_json(), "utility": utility})
     else:
@@ -157,7 +166,9 @@ def certify(
         note(files)
     else:
         print_text(unwrapped(files))
-    if not certificate.all_proved or certificate.experiment is Experiment.REFUTED:
+    for finding in found.parted:
+        note(f"for the data's holder alone: {finding_words(finding)}")
+    if not certificate.all_proved or certificate.experiment is Experiment.REFUTED or found.parted:
         ctx.exit(EXIT_NOT_PROVED)
     if strict and certificate.experiment is Experiment.INCONCLUSIVE:
         ctx.exit(EXIT_INCONCLUSIVE)

@@ -498,10 +498,12 @@ def test_one_run_refuses_a_pair_and_what_draws_its_own_noise_an_exact_ratio(
     dpaudit: Any, tmp_path: Path
 ) -> None:
     path = tmp_path / "own.py"
-    path.write_text("def noisy(data, generator):\n    return data.sum() + generator.laplace()\n")
-    refused = dpaudit("audit", f"{path}:noisy", "--plain", "--method", "one-run", "--pair", "dp-apvi")
+    noisy = "def noisy(data, generator):\n    return data + generator.laplace()\n"
+    path.write_text(noisy + "def pair():\n    return 0.0, 1.0\n")
+    pair = "--pair", f"{path}:pair"
+    refused = dpaudit("audit", f"{path}:noisy", "--plain", "--method", "one-run", *pair)
     assert refused.exit_code == 2
     assert "--pair with --method one-run" in refused.stderr
-    refused = dpaudit("audit", f"{path}:noisy", "--plain", "--score", "exact", "--pair", "dp-apvi")
+    refused = dpaudit("audit", f"{path}:noisy", "--plain", "--score", "exact", *pair)
     assert refused.exit_code == 2
     assert "--score exact of what draws its own noise" in refused.stderr
