@@ -10,16 +10,16 @@ import difflib
 import hashlib
 from collections.abc import Callable
 from types import TracebackType
-from typing import NoReturn, Self, Unpack
+from typing import Any, NoReturn, Self, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpaudit.claims.guarantees import AnyGuarantee
 from dpaudit.claims.relations import Neighbouring, TrustModel
-from dpaudit.claims.sensitivity import Norm
+from dpaudit.claims.sensitivity import Basis, Norm
 from dpaudit.curator.admission import Admission, Filter, Stated, as_query, require_count
-from dpaudit.curator.clipping import bounded, doubles
+from dpaudit.curator.clipping import bounded, doubles, mapped
 from dpaudit.curator.local import Users, UserSchedule
 from dpaudit.curator.noise import Given, NoiseSource, Question, Transcript
 from dpaudit.curator.streams import NoisyFunction, Stream
@@ -143,12 +143,13 @@ class Curator(Admission):
 
     def release_sum(
         self,
-        contributions: ArrayLike,
+        contributions: Any,
         *,
         bound: float,
         mechanism: AnyMechanism,
         label: str,
         nonnegative: bool = False,
+        map: Callable[[Any], ArrayLike] | None = None,  # noqa: A002  (what it does)
         **stated: Unpack[Stated],
     ) -> Array:
         """Clip each unit's contribution, sum them and release the sum.
@@ -168,6 +169,9 @@ class Curator(Admission):
             nonnegative: clip entries at 0 from below too; two non-negative contributions have a
                 non-negative inner product, so that the replace-one L2 sensitivity is sqrt(2) times the
                 bound, not twice.
+            map: makes a row of one record; `contributions` are then the records, and the ledger says that
+                each row is ``mapped`` from one. It is called for every record by itself, in an order that
+                nobody chose, and again in another.
             label: as in `release`.
             **stated: partition and claimed, as in `release`.
 
@@ -175,9 +179,12 @@ class Curator(Admission):
             SensitivityTooSmall: the declared sensitivity is below what the bound implies.
             InvalidParameter: the bound is not positive, or the mechanism has another number of units.
         """
+        basis: Basis = "clipped"
+        if map is not None:
+            contributions, basis = mapped(list(contributions), map, f"release {label!r}"), "mapped"
         integers = getattr(getattr(mechanism, "mechanism", mechanism), "integer_noise", False)
         bound = holding_whole(bound) if integers else bound
-        clipped, norm = self._bounded(mechanism, bound, acute=nonnegative, label=label)
+        clipped, norm = self._bounded(mechanism, bound, acute=nonnegative, label=label, basis=basis)
         exponent = grid_of_bound(bound, _grid(mechanism), f"release {label!r}")
         rows = clip_rows(
             doubles(contributions, f"release {label!r}"),
@@ -415,9 +422,10 @@ class Curator(Admission):
         self._users.end()
 
     def _bounded(
-        self, mechanism: AnyMechanism, bound: float, *, acute: bool, label: str
+        self, mechanism: AnyMechanism, bound: float, *, acute: bool, label: str, basis: Basis = "clipped"
     ) -> tuple[AnyMechanism, Norm]:
-        return bounded(mechanism, bound, self.ledger.header.neighbouring, acute=acute, label=label)
+        relation = self.ledger.header.neighbouring
+        return bounded(mechanism, bound, relation, acute=acute, label=label, basis=basis)
 
     def _answer(
         self,
