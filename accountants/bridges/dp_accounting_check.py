@@ -212,8 +212,9 @@ def _losses(mechanism: AnyMechanism, neighbouring: Neighbouring, spacing: float)
         inner, sampled, own = mechanism.mechanism, {"sampling_prob": mechanism.rate}, mechanism.contribution
     replaced = bool(sampled) and neighbouring is Neighbouring.REPLACE_ONE
     match inner:
-        case ours.Gaussian() | ours.SymmetricGaussian() | ours.GaussianProcess() | ours.TreeAggregation():
-            moved, sigma = inner.sensitivity.value, inner.sigma
+        case ours.GaussianNoise():
+            reach = inner.reach.value if isinstance(inner, ours.MatrixMechanism) else 1.0
+            moved, sigma = inner.sensitivity.value * reach, inner.sigma
             mu, times = moved / sigma, inner.levels if isinstance(inner, ours.TreeAggregation) else 1
             if replaced:  # rows so long, or half the sensitivity, one against its negative
                 moved = 0.5 * moved if own is None else own

@@ -105,6 +105,9 @@ class Recorder:
     def weighted(self, weights: Any, values: Any) -> Any:
         return self._exact.weighted(weights, values)
 
+    def total(self, value: Any) -> Any:
+        return self._exact.total(value)
+
     def gaussian(self, value: Any, sigma: float) -> Any:
         del sigma
         scale = Fraction(2) ** value.exponent
