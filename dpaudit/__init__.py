@@ -96,6 +96,7 @@ if TYPE_CHECKING:
     from dpaudit.pipeline.audit import one_run as one_run
     from dpaudit.pipeline.certify import certify as certify
     from dpaudit.pipeline.convert import convert as convert
+    from dpaudit.pipeline.epsilon import epsilon as epsilon
 
 # Module -> its public names, imported at first use: `dpaudit --help` must not wait for numpy.
 _NAMES = {
@@ -127,6 +128,7 @@ _NAMES = {
     "pipeline.audit": "audit one_run",
     "pipeline.certify": "certify",
     "pipeline.convert": "convert",
+    "pipeline.epsilon": "epsilon",
 }
 _MODULES = {name: module for module, names in _NAMES.items() for name in names.split()}
 __all__ = list(_MODULES)

@@ -204,8 +204,12 @@ def _pairs_profile(composition: Composition) -> LossProfile:
     orders: tuple[bool | None, ...] = (None,)
     if any(isinstance(m.dominating_pair(), dominating.Batch | dominating.Mixture) for m in everything):
         orders = (True, False)
+    known: list[Mapping[AnyMechanism, Losses]] = []
     for order in orders:
         terms = {m: losses(m, relation, mixture_first=order) for m in everything}
+        if terms in known:
+            continue
+        known.append(terms)
         for exposure in exposures:
             plain = Composed(gaussian=_pairs(exposure, "gaussian"), laplace=_pairs(exposure, "laplace"))
             found.append(PrivacyLoss.compose(_terms(exposure, terms), plain))

@@ -5,7 +5,7 @@ core, accountants and auditors need to know about a mechanism are methods of its
 `dpaudit.mechanisms.base`.
 """
 
-from typing import Annotated, TypeAlias
+from typing import Annotated, TypeAlias, get_args
 
 from pydantic import Field
 
@@ -68,11 +68,17 @@ AnyMechanism: TypeAlias = (
     | OpaqueMechanism
 )
 
+#: The same mechanisms by their kinds, for whoever is given a name.
+KINDS: dict[str, type[AnyMechanism]] = {
+    one.model_fields["kind"].default: one for one in get_args(AnyMechanism)
+}
+
 #: The same union as a field of a model, told apart by its kind.
 Mechanism = Annotated[AnyMechanism, Field(discriminator="kind")]
 
 
 __all__ = [
+    "KINDS",
     "Answer",
     "AnyMechanism",
     "AnySampled",
