@@ -403,7 +403,7 @@ def test_no_answer_is_below_the_truth(kind: str) -> None:
 @pytest.mark.nightly
 @pytest.mark.parametrize("kind", [*KINDS, *SLOW])
 def test_no_answer_is_below_the_truth_at_length(kind: str) -> None:
-    swept((KINDS | SLOW)[kind], 30 if kind in SLOW else 100)
+    swept((KINDS | SLOW)[kind], 10 if kind in SLOW else 100)
 
 
 @pytest.mark.parametrize(
