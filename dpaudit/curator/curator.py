@@ -37,6 +37,7 @@ from dpaudit.mechanisms import (
     OpaqueMechanism,
     ReportNoisyMax,
     SmoothGaussian,
+    StreamMechanism,
     TreeAggregation,
     ValueMechanism,
 )
@@ -321,6 +322,11 @@ class Curator(Admission):
         **stated: Unpack[Stated],
     ) -> Stream:
         """Open a stream of items of one shape, whose prefix sums come out noisy."""
+        given: object = mechanism  # callers without a type checker may pass anything
+        if not isinstance(given, StreamMechanism):
+            what = f"a {getattr(given, 'kind', type(given).__name__)} mechanism for a stream"
+            remedy = "give a TreeAggregation or a MatrixMechanism"
+            raise InvalidParameter(what, where=f"release {label!r}", why="it has no steps", remedy=remedy)
         return Stream(self, self.line(label, mechanism, **stated), mechanism, shape)
 
     def function(

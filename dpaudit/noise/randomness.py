@@ -72,7 +72,7 @@ class Randomness(NeverCopied, ABC):
         """The sum of values of one shape, as exact as the noise that it is to get."""
 
     @abstractmethod
-    def weighted(self, weights: Sequence[float], values: Sequence[Array]) -> Array | OnGrid:
+    def weighted(self, weights: Sequence[float], values: Sequence[Array | OnGrid]) -> Array | OnGrid:
         """The weighted sum of one or more values of one shape, as exact as the noise that it is to get."""
 
     @abstractmethod
@@ -148,7 +148,7 @@ class ExactRandomness(Randomness):
         """As `Randomness.total`: without rounding."""
         return exact_sum([first, *others])
 
-    def weighted(self, weights: Sequence[float], values: Sequence[Array]) -> OnGrid:
+    def weighted(self, weights: Sequence[float], values: Sequence[Array | OnGrid]) -> OnGrid:
         """As `Randomness.weighted`: without rounding."""
         return exact_sum([_times(weight, value) for weight, value in zip(weights, values, strict=True)])
 
@@ -229,9 +229,9 @@ class SeededRandomness(Randomness):
         first = to_doubles(first)
         return np.asarray(first + sum((to_doubles(other) for other in others), np.zeros(first.shape)))
 
-    def weighted(self, weights: Sequence[float], values: Sequence[Array]) -> Array:
+    def weighted(self, weights: Sequence[float], values: Sequence[Array | OnGrid]) -> Array:
         """As `Randomness.weighted`: in floating point."""
-        return np.tensordot(np.asarray(weights), np.stack(values), axes=1)
+        return np.tensordot(np.asarray(weights), np.stack([to_doubles(x) for x in values]), axes=1)
 
     def discrete_gaussian(self, value: Array | OnGrid, sigma: float) -> Array:
         """As `Randomness.discrete_gaussian`."""
@@ -284,11 +284,12 @@ def exact_sum(values: Sequence[Array | OnGrid]) -> OnGrid:
     return OnGrid(np.asarray(total, dtype=object), finest)
 
 
-def _times(weight: float, value: Array) -> OnGrid:
-    """A double times an array of them, exactly."""
-    digits, factor = digits_of(value), digits_of(np.array([weight]))
-    product = np.asarray(digits.integers * int(factor.integers[0]), dtype=object)
-    return OnGrid(product.reshape(value.shape), digits.exponent + factor.exponent)
+def _times(weight: float, value: Array | OnGrid) -> OnGrid:
+    """A double times an array, exactly: Python's integers."""
+    digits = value if isinstance(value, OnGrid) else digits_of(value)
+    factor, below = weight.as_integer_ratio()
+    product = np.asarray(digits.integers.astype(object) * factor, dtype=object)
+    return OnGrid(product, digits.exponent - below.bit_length() + 1)
 
 
 def _drawn(count: int, draw: Callable[[], int]) -> NDArray[np.object_]:

@@ -26,16 +26,21 @@ from dpaudit import (
     Header,
     Laplace,
     Ledger,
+    MatrixMechanism,
+    MixtureOfGaussians,
     OpaqueApproxDP,
     OpaquePureDP,
     OpaqueZCDP,
     PoissonSampled,
     PureDP,
+    RandomAllocation,
     RandomizedResponse,
     Release,
     ReportNoisyMax,
+    SampledRecords,
     SmoothGaussian,
     SymmetricGaussian,
+    Toeplitz,
     TreeAggregation,
     account,
 )
@@ -65,6 +70,7 @@ def test_runs_that_hardly_ever_draw_a_unit_have_a_sound_delta(
     assert several.epsilon(1e-6).upper == 0.0
 
 
+BANDED = Toeplitz(coefficients=(1.0, 0.5))
 SIZES = (1e-300, 1e-20, 1.0, 1e20, 1e300)
 MECHANISMS: list[Any] = [
     *(Gaussian(sigma=s, sensitivity=L2(v)) for s, v in itertools.product(SIZES, SIZES)),
@@ -89,6 +95,26 @@ MECHANISMS: list[Any] = [
         for rate in RATES
         for s in SIZES
         for noise in (Gaussian(sigma=s, sensitivity=L2(1.0)), Laplace(scale=s, sensitivity=L1(1.0)))
+    ),
+    *(
+        MatrixMechanism(
+            sigma=s, steps=n, strategy=BANDED, participations=n, separation=b, sensitivity=L2(1.0)
+        )
+        for s, n, b in itertools.product(SIZES, (1, 10**9), (1, 2))
+    ),
+    *(
+        RandomAllocation(steps=n, mechanism=Gaussian(sigma=s, sensitivity=L2(1.0)))
+        for s in SIZES
+        for n in (1, 3)
+    ),
+    *(
+        SampledRecords(rate=rate, records=3, mechanism=Gaussian(sigma=s, sensitivity=L2(1.0)))
+        for rate, s in itertools.product(RATES, SIZES)
+    ),
+    *(MixtureOfGaussians(sigma=s, sensitivities=(0.0, 1e300), probabilities=(0.5, 0.5)) for s in SIZES),
+    *(
+        MixtureOfGaussians(sigma=s, sensitivities=(0.0, 1e-300, 1.0), probabilities=(0.5, 0.5, 1e-300))
+        for s in SIZES
     ),
 ]
 CLAIMS = [ZCDP(rho=1.0), GDP(mu=1.0), PureDP(epsilon=1.0), ApproxDP(epsilon=1.0, delta=1e-6)]

@@ -67,6 +67,8 @@ GROWN: dict[str, tuple[str, int]] = {
     "correlated noise by its names": ("dpaudit/__init__.py", 10),
     "mixtures and allocation in the union": ("dpaudit/mechanisms/__init__.py and dominating.py", 34),
     "mixtures and allocation, pair by pair": ("accountants/pairs and composition/costs.py", 22),
+    "a stream of what is none": ("dpaudit/curator/curator.py", 6),
+    "a second opinion on correlated noise": ("accountants/bridges/dp_accounting_check.py", 6),
     "what no enclosure is known of": ("accountants/interval/interval_bounds.py", 15),
     "mixtures from dp-accounting": ("accountants/bridges/from_dp_events.py", 18),
     "participations as a condition": ("dpaudit/certificate/conditions.py", 2),

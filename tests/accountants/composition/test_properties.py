@@ -30,15 +30,19 @@ from dpaudit.mechanisms import (
     ExponentialKernel,
     FixedSizeSampled,
     GaussianProcess,
+    MatrixMechanism,
+    MixtureOfGaussians,
     OpaqueApproxDP,
     OpaquePureDP,
     OpaqueZCDP,
     PoissonSampled,
     RandomizedResponse,
     ReportNoisyMax,
+    SampledMatrix,
     SmoothGaussian,
     SymmetricGaussian,
     Tabulated,
+    Toeplitz,
     TreeAggregation,
     TruncatedPoissonSampled,
 )
@@ -46,6 +50,7 @@ from tests.sweeps import sweep
 
 ADD = Neighbouring.ADD_OR_REMOVE_ONE
 LADDER = [1e-3, 1e-6, 1e-9, 1e-15, 1e-30]
+BANDED = Toeplitz(coefficients=(1.0, 0.5, 0.375))
 YES = 1.0 / (1.0 + math.exp(-0.5))
 MECHANISMS: dict[str, AnyMechanism] = {
     mechanism.kind: mechanism
@@ -66,6 +71,14 @@ MECHANISMS: dict[str, AnyMechanism] = {
         TruncatedPoissonSampled(
             rate=0.1, most=3, units=10, mechanism=Gaussian(sigma=1.0, sensitivity=L2(2.0)), contribution=1.0
         ),
+        MatrixMechanism(
+            sigma=3.0, steps=9, strategy=BANDED, participations=3, separation=3, sensitivity=L2(1.0)
+        ),
+        SampledMatrix(
+            rate=0.1,
+            mechanism=MatrixMechanism(sigma=1.0, steps=9, strategy=BANDED, separation=3, sensitivity=L2(1.0)),
+        ),
+        MixtureOfGaussians(sigma=1.0, sensitivities=(0.0, 1.0), probabilities=(0.75, 0.25)),
         OpaquePureDP(epsilon=0.5, justification="x"),
         OpaqueApproxDP(epsilon=0.5, delta=1e-9, justification="x"),
         OpaqueZCDP(rho=0.1, justification="x"),
