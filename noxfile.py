@@ -30,8 +30,20 @@ def nightly(session: nox.Session) -> None:
     """Everything, the slow tests too, and each property on many fresh examples."""
     session.install("-e", ".[test]")
     session.run(
-        "pytest", "-q", "-m", "not interoperability", "--hypothesis-profile=nightly", *session.posargs
+        "pytest",
+        "-q",
+        "-m",
+        "not interoperability and not torture",
+        "--hypothesis-profile=nightly",
+        *session.posargs,
     )
+
+
+@nox.session
+def torture(session: nox.Session) -> None:
+    """Thousands of broken inputs, kills, full disks and writers at once: writes docs/reliability.md."""
+    session.install("-e", ".[test]")
+    session.run("python", "docs/make_reliability.py", *session.posargs)
 
 
 @nox.session
