@@ -382,6 +382,12 @@ def test_a_name_that_cannot_be_read_is_a_broken_book(tmp_path: Path, spoilt: str
         book.open_account("patients", ZCDP(rho=1.0), unit="row", neighbouring="replace-one")
         assert list(book.datasets) == ["patients"]
     with sqlite3.connect(address) as connection:
+        connection.execute(
+            "PRAGMA writable_schema = ON"
+        )  # what a damaged file can hold, and SQL cannot write
+        connection.execute("UPDATE sqlite_master SET sql = replace(sql, 'NOT NULL', '')")
+    connection.close()
+    with sqlite3.connect(address) as connection:
         connection.execute(f"UPDATE dpaudit_accounts SET dataset = {spoilt}")  # noqa: S608  (ours)
     connection.close()
     with Book(address, make=False) as book, pytest.raises((BookFormat, BookUnavailable)) as caught:
