@@ -61,41 +61,63 @@ DETAILS = """
 
 
 def main() -> int:
-    """Run the files of tests beside one another, and write the page if all of them pass.
+    """Run the tests beside one another, and write the page if all of them pass.
 
-    With a folder as argument, figures are kept there, and a file of tests whose figures are there is not run.
+    With a folder as argument, figures are kept there, and a test whose figures are there is not run again.
     """
     with tempfile.TemporaryDirectory() as name:
         folder = Path(sys.argv[1] if len(sys.argv) > 1 else name)
-        tests = sorted((ROOT / "tests" / "torture").glob("test_*.py"))
-        wanted = [path for path in tests if not (folder / f"{path.stem}.done").exists()]
-        runs = {path.stem: start(path, folder) for path in wanted}
+        runs = {test: start(test, folder) for test in tests() if not _file(test, folder, "done").exists()}
         failed = []
-        for stem, run in runs.items():
+        for test, run in runs.items():
             if run.wait() == 0:
-                (folder / f"{stem}.part").replace(folder / f"{stem}.done")
+                _file(test, folder, "part").replace(_file(test, folder, "done"))
             else:
-                failed.append(stem)
-                sys.stderr.write((folder / f"{stem}.log").read_text(encoding="utf-8"))
+                failed.append(test)
+                sys.stderr.write(_file(test, folder, "log").read_text(encoding="utf-8"))
         if failed:
             return 1
-        lines = [line for path in sorted(folder.glob("*.done")) for line in path.read_text().splitlines()]
+        lines = [line for path in folder.glob("*.done") for line in path.read_text().splitlines()]
     PAGE.write_text(page(list(map(json.loads, lines))), encoding="utf-8")
     return 0
 
 
-def start(tests: Path, folder: Path) -> subprocess.Popen[bytes]:
-    """One file's tests in a process of their own, with their figures and what they print in the folder."""
-    command = [sys.executable, "-m", "pytest", "-q", "-n", "0", "-m", "torture", str(tests)]
-    (folder / f"{tests.stem}.part").write_bytes(b"")
-    with (folder / f"{tests.stem}.log").open("wb") as log:
+def tests() -> list[str]:
+    """The torture tests, by their names for pytest."""
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-n",
+        "0",
+        "--collect-only",
+        "-m",
+        "torture",
+        "tests/torture",
+    ]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)  # noqa: S603  (pytest)
+    return [line for line in done.stdout.splitlines() if "::" in line]
+
+
+def start(test: str, folder: Path) -> subprocess.Popen[bytes]:
+    """A test in a process of its own, with its figures and what it prints in the folder."""
+    command = [sys.executable, "-m", "pytest", "-q", "-n", "0", "-m", "torture", test]
+    figures = _file(test, folder, "part")
+    figures.write_bytes(b"")
+    with _file(test, folder, "log").open("wb") as log:
         return subprocess.Popen(  # noqa: S603  (pytest itself)
             command,
             cwd=ROOT,
-            env=os.environ | {"DPAUDIT_TORTURE_FIGURES": str(folder / f"{tests.stem}.part")},
+            env=os.environ | {"DPAUDIT_TORTURE_FIGURES": str(figures)},
             stdout=log,
             stderr=subprocess.STDOUT,
         )
+
+
+def _file(test: str, folder: Path, kind: str) -> Path:
+    name = test.partition("::")[2].partition("[")[0]
+    return folder / f"{Path(test.partition('::')[0]).stem}-{name}.{kind}"
 
 
 def page(found: list[dict[str, Any]]) -> str:
@@ -103,7 +125,7 @@ def page(found: list[dict[str, Any]]) -> str:
     rows = []
     for topic, words in ABOUT.items():
         row = next(one for one in found if one["topic"] == topic)
-        states = ", ".join(f"{count:,} {name}" for name, count in row["states"].items())
+        states = ", ".join(f"{count:,} {name}" for name, count in row["states"].items() if count)
         rows.append(f"| {words.format(**row)} | {row['cases']:,} | {row['faults']} | {states} |\n")
     how = "Written by `python docs/make_reliability.py`, or `nox -s torture`; a few of these cases run with every change.\n"
     return INTRODUCTION + "".join(rows) + DETAILS + how

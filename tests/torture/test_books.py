@@ -133,7 +133,8 @@ def check(address: str, logs: list[Path]) -> tuple[Counter[str], list[str]]:
     for log in logs:
         for line in log.read_text().splitlines():
             action, _, rest = line.partition(" ")
-            answers[action] += not action.endswith("?")
+            if not action.endswith("?"):
+                answers[action] += 1
             if action == "error":
                 # After an answer was lost, a second try to settle is refused: it was settled before.
                 if "already" not in rest:
