@@ -45,6 +45,14 @@ EXAMPLES: dict[str, dict[str, Any]] = {
     "randomized-response": {"epsilon": 0.5, "categories": 2},
     "exponential": {"epsilon": 0.5},
     "report-noisy-max": {"epsilon": 0.5, "noise_law": "exponential"},
+    "sparse-vector": {"epsilon": 0.5, "sensitivity": _of("l1"), "answers": 2, "monotone": False},
+    "gaussian-sparse-vector": {
+        "sigma": 10.0,
+        "sensitivity": _of("l2"),
+        "answers": 2,
+        "steps": 100,
+        "monotone": False,
+    },
     "smooth-gaussian": {"alpha": 12.0, "beta": 0.05, "dimension": 2, "epsilon": 1.0, "delta": 0.1},
     "poisson-sampled": {
         "rate": 0.01,

@@ -69,6 +69,7 @@ if TYPE_CHECKING:
     from dpaudit.mechanisms import ExponentialKernel as ExponentialKernel
     from dpaudit.mechanisms import Gaussian as Gaussian
     from dpaudit.mechanisms import GaussianProcess as GaussianProcess
+    from dpaudit.mechanisms import GaussianSparseVector as GaussianSparseVector
     from dpaudit.mechanisms import Laplace as Laplace
     from dpaudit.mechanisms import OpaqueApproxDP as OpaqueApproxDP
     from dpaudit.mechanisms import OpaquePureDP as OpaquePureDP
@@ -77,6 +78,7 @@ if TYPE_CHECKING:
     from dpaudit.mechanisms import RandomizedResponse as RandomizedResponse
     from dpaudit.mechanisms import ReportNoisyMax as ReportNoisyMax
     from dpaudit.mechanisms import SmoothGaussian as SmoothGaussian
+    from dpaudit.mechanisms import SparseVector as SparseVector
     from dpaudit.mechanisms import SymmetricGaussian as SymmetricGaussian
     from dpaudit.mechanisms import Tabulated as Tabulated
     from dpaudit.mechanisms import TreeAggregation as TreeAggregation
@@ -107,9 +109,10 @@ _NAMES = {
     "ledger.ledger": "Header Ledger",
     "ledger.releases": "Partition Release",
     "mechanisms": (
-        "DiscreteGaussian DiscreteLaplace Exponential ExponentialKernel Gaussian GaussianProcess Laplace "
+        "DiscreteGaussian DiscreteLaplace Exponential ExponentialKernel Gaussian GaussianProcess "
+        "GaussianSparseVector Laplace "
         "OpaqueApproxDP OpaquePureDP OpaqueZCDP PoissonSampled RandomizedResponse ReportNoisyMax "
-        "SmoothGaussian SymmetricGaussian Tabulated TreeAggregation"
+        "SmoothGaussian SparseVector SymmetricGaussian Tabulated TreeAggregation"
     ),
     "pipeline.accounting": "account verify",
     "pipeline.audit": "audit one_run",

@@ -17,6 +17,7 @@ _REMEDIES = {
     dominating.Sampled: "use an accountant that bounds the mixture, rdp or pld, or Laplace noise",
     dominating.Table: "use an accountant of privacy losses, which composes tables",
     dominating.Smooth: "claim (epsilon, delta)-DP, which the accountants for smooth sensitivity bound",
+    dominating.SparseGaussian: "claim (epsilon, delta)-DP, or use SparseVector, whose noise is Laplace noise",
     dominating.Approx: "claim (epsilon, delta)-DP, and compose the guarantee as such",
 }
 
@@ -51,11 +52,13 @@ def _pure(mechanism: AnyMechanism, scale: str) -> float:
             return largest_loss(pair)
         case dominating.Gaussian(mu=0) | dominating.Sampled(inner=dominating.Gaussian(mu=0)):
             return 0.0
-        case dominating.ZCDP(rho=0) | dominating.DiscreteGaussian(rho=0):
+        case dominating.ZCDP(rho=0) | dominating.DiscreteGaussian(rho=0) | dominating.SparseGaussian(alone=0):
             return 0.0
         case dominating.Gaussian() | dominating.Sampled() | dominating.ZCDP() | dominating.Table():
             pass
         case dominating.Smooth() | dominating.Approx() | dominating.DiscreteGaussian():
+            pass
+        case dominating.SparseGaussian():
             pass
         case _:
             assert_never(pair)
@@ -71,7 +74,8 @@ def rho(mechanism: AnyMechanism) -> float:
     (2 sigma^2) (Canonne, Kamath, Steinke 2020, Theorem 4). Laplace: eps + e^-eps - 1 with eps =
     sensitivity/scale (Harrison and Manurangsi 2025); not so the discrete Laplace, whose loss at
     sensitivity 1 is that of randomized response. Bounded range: eps^2/8 (Cesar and Rogers 2021, after
-    Dong, Durfee, Rogers 2020). All else that has a pure epsilon: eps tanh(eps/2).
+    Dong, Durfee, Rogers 2020). Sparse vector with Gaussian noise:
+    as if all noisy values were released. All else that has a pure epsilon: eps tanh(eps/2).
     """
     pair = mechanism.dominating_pair()
     match pair:
@@ -83,6 +87,8 @@ def rho(mechanism: AnyMechanism) -> float:
             return laplace_to_zcdp(pure_epsilon(mechanism))
         case dominating.BoundedRange(epsilon=epsilon):
             return min(up(Fraction(epsilon) ** 2 / 8), pure_to_zcdp(epsilon))
+        case dominating.SparseGaussian(alone=alone, steps=steps):
+            return finite(up(alone**2 * steps / 2), mechanism)
         case _:
             return pure_to_zcdp(_pure(mechanism, "zCDP"))
 
@@ -100,6 +106,8 @@ def mu_squared(mechanism: AnyMechanism) -> float:
     pair = mechanism.dominating_pair()
     if isinstance(pair, dominating.Gaussian):
         return finite(up(pair.mu_squared), mechanism)
+    if isinstance(pair, dominating.SparseGaussian):
+        return finite(up(pair.alone**2 * pair.steps), mechanism)
     return finite(up(Fraction(pure_to_gdp(_pure(mechanism, "GDP"))) ** 2), mechanism)
 
 

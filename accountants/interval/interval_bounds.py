@@ -65,6 +65,8 @@ def enclosed_rho(mechanism: AnyMechanism) -> float:
             return up(pair.rho)
         case dominating.BoundedRange():
             return up(Fraction(pair.epsilon) ** 2 / 8)
+        case dominating.SparseGaussian():
+            return up(pair.alone**2 * pair.steps / 2)
         case dominating.Laplace():
             e = ball(pure_epsilon(mechanism))
             return upper_end(precise(lambda: e + (-e).expm1()))

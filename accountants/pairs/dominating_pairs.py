@@ -71,6 +71,9 @@ def losses(mechanism: AnyMechanism, neighbouring: Neighbouring) -> Losses:
             return [(response_term(pair), 1)]
         case dominating.BoundedRange(epsilon=range_):
             return [(terms.BoundedRangeTerm(range_), 1)]
+        case dominating.SparseGaussian(alone=alone, steps=steps):
+            # As if all noisy values were released.
+            return [(GaussianTerm(finite(up(alone), mechanism)), steps)] if alone else []
         case dominating.Pure(epsilon=pure):
             return [(PureTerm(pure), 1)]
         case dominating.Sampled():
@@ -98,9 +101,10 @@ def closer_by_divergences(mechanism: AnyMechanism) -> bool:
 
     They take smooth noise's own curve, and for each order the one worst choice of the exponential mechanism's
     range: the pair, which dominates all at once, has a variance larger by a third. (Of many equal choices
-    `adaptive_ranges` leaves little of that.)
+    `adaptive_ranges` leaves little of that.) They know that sparse vector keeps its noisy values to itself.
     """
-    return isinstance(mechanism.dominating_pair(), dominating.BoundedRange | dominating.Smooth)
+    known = dominating.BoundedRange | dominating.Smooth | dominating.SparseGaussian
+    return isinstance(mechanism.dominating_pair(), known)
 
 
 def loss_terms(runs: Runs, neighbouring: Neighbouring) -> list[tuple[Term, int]]:

@@ -16,6 +16,7 @@ from dpaudit.accountants.closed_forms.columns import additive
 from dpaudit.accountants.closed_forms.conversions import ROUNDING, UNDERFLOW
 from dpaudit.accountants.closed_forms.rounding import up
 from dpaudit.accountants.composition.costs import finite, infinite_mass, pure_epsilon, replaced_part, rho
+from dpaudit.accountants.pairs.comparisons import sparse_log_moment
 from dpaudit.accountants.pairs.smooth import smooth_log_moment
 from dpaudit.accountants.privacy_loss.contour.replaced_gaussian import ReplacedGaussianFactor
 from dpaudit.accountants.privacy_loss.contour.sampled_gaussian import SampledGaussianFactor
@@ -42,6 +43,7 @@ def log_moment(mechanism: AnyMechanism, neighbouring: Neighbouring, *, mixture_f
     answers. Exponential: `bounded_range_log_moment`. What is known to be pure: randomized response's
     (Kairouz, Oh and Viswanath 2015). Sampled: quadrature of the mixture, in the order of the pair that
     `mixture_first` names (Mironov, Talwar and Zhang 2019). Smooth: `smooth_log_moment`. A table: the sum.
+    Sparse vector: `sparse_log_moment`.
 
     Under replace-one a sampled unit gains less (`losses`). Raises `CannotBound`: a parameter past what can be
     computed.
@@ -74,6 +76,8 @@ def _normal(mechanism: AnyMechanism, neighbouring: Neighbouring, *, mixture_firs
             return _sampled(pair, mechanism, neighbouring, mixture_first=mixture_first)
         case dominating.Table():
             return lambda t: _tabulated(pair, t)
+        case dominating.SparseGaussian():
+            return lambda t: sparse_log_moment(pair, t)
         case _:
             assert_never(pair)
 

@@ -22,6 +22,7 @@ from dpaudit.curator.clipping import bounded, doubles
 from dpaudit.curator.local import Users, UserSchedule
 from dpaudit.curator.noise import Given, NoiseSource, Question, Transcript
 from dpaudit.curator.streams import NoisyFunction, Stream
+from dpaudit.curator.thresholds import Comparisons
 from dpaudit.errors import InvalidParameter, ScheduleBroken
 from dpaudit.ledger.ledger import Ledger
 from dpaudit.ledger.releases import Partition, Release
@@ -30,10 +31,12 @@ from dpaudit.mechanisms import (
     Array,
     Exponential,
     GaussianProcess,
+    GaussianSparseVector,
     OpaqueMechanism,
     PoissonSampled,
     ReportNoisyMax,
     SmoothGaussian,
+    SparseVector,
     TreeAggregation,
     ValueMechanism,
 )
@@ -280,6 +283,17 @@ class Curator(Admission):
         exactly = given, mechanism.factor(score_sensitivity, monotone=monotone)
         chosen = self._answer(release, weights, mechanism.answering(), weights, *exactly, exact=best)
         return int(chosen)
+
+    def sparse_vector(
+        self,
+        mechanism: SparseVector | GaussianSparseVector,
+        label: str,
+        *,
+        threshold: float = 0.0,
+        **stated: Unpack[Stated],
+    ) -> Comparisons:
+        """Open comparisons of values with a public threshold, charged as a whole now."""
+        return Comparisons(self, self.line(label, mechanism, **stated), mechanism, threshold)
 
     def stream(
         self,

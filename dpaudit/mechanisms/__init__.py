@@ -25,6 +25,7 @@ from dpaudit.mechanisms.matrices import SymmetricGaussian
 from dpaudit.mechanisms.opaque import OpaqueApproxDP, OpaquePureDP, OpaqueZCDP, Tabulated
 from dpaudit.mechanisms.sampled import PoissonSampled
 from dpaudit.mechanisms.selecting.noisy_max import ReportNoisyMax
+from dpaudit.mechanisms.selecting.sparse_vector import AboveThreshold, GaussianSparseVector, SparseVector
 from dpaudit.mechanisms.selection import Choice, Exponential, RandomizedResponse
 from dpaudit.mechanisms.smooth import SmoothGaussian
 from dpaudit.mechanisms.streams import Tree, TreeAggregation
@@ -43,6 +44,8 @@ AnyMechanism: TypeAlias = (
     | RandomizedResponse
     | Exponential
     | ReportNoisyMax
+    | SparseVector
+    | GaussianSparseVector
     | SmoothGaussian
     | PoissonSampled
     | OpaqueMechanism
@@ -53,6 +56,7 @@ Mechanism = Annotated[AnyMechanism, Field(discriminator="kind")]
 
 
 __all__ = [
+    "AboveThreshold",
     "Answer",
     "AnyMechanism",
     "Array",
@@ -65,6 +69,7 @@ __all__ = [
     "Gaussian",
     "GaussianNoise",
     "GaussianProcess",
+    "GaussianSparseVector",
     "Laplace",
     "Mechanism",
     "OpaqueApproxDP",
@@ -76,6 +81,7 @@ __all__ = [
     "RandomizedResponse",
     "ReportNoisyMax",
     "SmoothGaussian",
+    "SparseVector",
     "SymmetricGaussian",
     "Tabulated",
     "Tree",

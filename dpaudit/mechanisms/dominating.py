@@ -127,6 +127,20 @@ class Sampled:
     contribution: Fraction | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class SparseGaussian:
+    """Sparse vector with Gaussian noise; see `dpaudit.mechanisms.GaussianSparseVector`.
+
+    Moves over the noise's sigma: of the threshold, of a value against it, and of a value alone.
+    """
+
+    threshold: Fraction
+    against: Fraction
+    alone: Fraction
+    answers: int
+    steps: int
+
+
 Pair: TypeAlias = (
     Gaussian
     | Laplace
@@ -140,4 +154,5 @@ Pair: TypeAlias = (
     | Table
     | Smooth
     | Sampled
+    | SparseGaussian
 )

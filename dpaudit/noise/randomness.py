@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from dpaudit.noise import choice, continuous, discrete, rational
 from dpaudit.noise.bits import Bits, NeverCopied, OperatingSystemBits, SeededBits
 from dpaudit.noise.grid import Array, OnGrid, digits_of, to_doubles
+from dpaudit.noise.levels import ExactLevel, FloatLevel, LawName, Level
 from dpaudit.noise.paths import ExactPath, FloatPath, Path
 
 #: What a ledger may name as having drawn its noise.
@@ -95,6 +96,10 @@ class Randomness(NeverCopied, ABC):
         """
 
     @abstractmethod
+    def level(self, law: LawName, scale: float) -> Level:
+        """A secret threshold's noise of this law and scale, which noisy values are compared with."""
+
+    @abstractmethod
     def permute_and_flip(self, log_weights: Array, exactly: tuple[Array, Fraction] | None = None) -> int:
         """The index where a log weight plus exponential noise of scale 1 is largest; as `choose`."""
 
@@ -159,6 +164,10 @@ class ExactRandomness(Randomness):
     def choose(self, log_weights: Array, exactly: tuple[Array, Fraction] | None = None) -> int:
         """As `Randomness.choose`."""
         return choice.choose(self._bits, *(exactly or (log_weights, Fraction(1))))
+
+    def level(self, law: LawName, scale: float) -> ExactLevel:
+        """As `Randomness.level`."""
+        return ExactLevel(self._bits, law, scale)
 
     def permute_and_flip(self, log_weights: Array, exactly: tuple[Array, Fraction] | None = None) -> int:
         """As `Randomness.permute_and_flip`."""
@@ -240,6 +249,10 @@ class SeededRandomness(Randomness):
         cumulative = np.cumsum(np.exp(log_weights - log_weights.max()))
         cumulative /= cumulative[-1]
         return int(np.searchsorted(cumulative, self._generator.random(), side="right"))
+
+    def level(self, law: LawName, scale: float) -> FloatLevel:
+        """As `Randomness.level`."""
+        return FloatLevel(self._generator, law, scale)
 
     def permute_and_flip(self, log_weights: Array, exactly: tuple[Array, Fraction] | None = None) -> int:
         """As `Randomness.permute_and_flip`."""

@@ -23,6 +23,7 @@ from dpaudit import (
     Frobenius,
     Gaussian,
     GaussianProcess,
+    GaussianSparseVector,
     Header,
     Laplace,
     Ledger,
@@ -35,6 +36,7 @@ from dpaudit import (
     Release,
     ReportNoisyMax,
     SmoothGaussian,
+    SparseVector,
     SymmetricGaussian,
     TreeAggregation,
     account,
@@ -78,6 +80,16 @@ MECHANISMS: list[Any] = [
     *(RandomizedResponse(epsilon=e, categories=k) for e in SIZES for k in (2, 10**15)),
     *(Exponential(epsilon=e) for e in SIZES),
     *(ReportNoisyMax(epsilon=e) for e in SIZES),
+    *(
+        SparseVector(epsilon=e, sensitivity=L1(v), answers=n)
+        for e in SIZES
+        for v in SIZES
+        for n in (1, 10**9)
+    ),
+    *(
+        GaussianSparseVector(sigma=s, sensitivity=L2(v), answers=n, steps=10 * n)
+        for s, v, n in itertools.product(SIZES, SIZES, (1, 10**12))
+    ),
     *(OpaquePureDP(epsilon=e, justification="x") for e in SIZES),
     *(OpaqueZCDP(rho=e, justification="x") for e in SIZES),
     *(OpaqueApproxDP(epsilon=e, delta=d, justification="x") for e in SIZES for d in (1e-300, 1.0 - 2.0**-53)),

@@ -22,7 +22,9 @@ NEW = {
     "exact noise": "dpaudit/noise/",
     "replaced units in Poisson samples": "accountants/privacy_loss/contour/replaced_gaussian.py",
     "discrete Gaussian noise composed exactly": "accountants/pairs/discrete_gaussian.py",
-    "report noisy max": "dpaudit/mechanisms/selecting/",
+    "report noisy max, sparse vector": "dpaudit/mechanisms/selecting/",
+    "sparse vector through the curator": "dpaudit/curator/thresholds.py",
+    "sparse vector with Gaussian noise": "accountants/pairs/comparisons.py",
     "arguments of a wrong type refused": "dpaudit/claims/arguments.py",
     "a start without scipy's optimisers": "accountants/closed_forms/search.py",
 }

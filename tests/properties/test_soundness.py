@@ -13,6 +13,7 @@ from collections import defaultdict
 from typing import Any
 
 import mpmath as mp
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -28,6 +29,7 @@ from dpaudit.mechanisms import (
     Exponential,
     ExponentialKernel,
     GaussianProcess,
+    GaussianSparseVector,
     OpaqueApproxDP,
     OpaquePureDP,
     OpaqueZCDP,
@@ -35,6 +37,7 @@ from dpaudit.mechanisms import (
     RandomizedResponse,
     ReportNoisyMax,
     SmoothGaussian,
+    SparseVector,
     SymmetricGaussian,
     Tabulated,
     TreeAggregation,
@@ -161,6 +164,15 @@ def revealing(delta: float, atoms: Atoms) -> Atoms:
     return [(lost, mp.mpf(0)), (mp.mpf(0), lost), *(((1 - lost) * p, (1 - lost) * q) for p, q in atoms)]
 
 
+def sparse_atoms(mechanism: Any) -> Atoms:
+    """Whether the answers are two noes and then yeses, on data where that is rare; else anything."""
+    said = np.array([False, False, *[True] * mechanism.answers])
+    ahead, moved = np.where(said, -2.0, 2.0), np.where(said, -1.0, 1.0)
+    logs = [mechanism.log_probability(said, each) for each in (ahead, ahead + moved)]
+    p, q = (mp.exp(mp.mpf(log)) for log in logs)
+    return [(p, q), (1 - p, 1 - q)]
+
+
 def pair_of(mechanism: Any) -> Atoms:
     """A pair of neighbouring outputs that the mechanism really has, merged."""
     match mechanism:
@@ -192,6 +204,11 @@ def pair_of(mechanism: Any) -> Atoms:
             # Two candidates with equal log weights, which move by half of epsilon in opposite directions.
             less = mp.exp(-mp.mpf(mechanism.epsilon)) / 2
             return [(mp.mpf(1) / 2, 1 - less), (mp.mpf(1) / 2, less)]
+        case SparseVector():
+            # Answers that show the threshold's noise and c values: two losses, as of randomized response.
+            return sparse_atoms(mechanism)
+        case GaussianSparseVector():
+            return sparse_atoms(mechanism)
         case OpaquePureDP():
             return response_atoms(mechanism.epsilon, 2)
         case OpaqueApproxDP():
@@ -256,6 +273,16 @@ KINDS: dict[str, st.SearchStrategy[Any]] = {
     "randomized-response": st.builds(RandomizedResponse, epsilon=EPSILON, categories=st.integers(2, 9)),
     "exponential": EPSILON.map(lambda epsilon: Exponential(epsilon=epsilon)),
     "report-noisy-max": EPSILON.map(lambda epsilon: ReportNoisyMax(epsilon=epsilon)),
+    "sparse-vector": st.builds(
+        SparseVector, epsilon=EPSILON, sensitivity=st.just(L1(1.0)), answers=st.integers(1, 3)
+    ),
+    "gaussian-sparse-vector": st.builds(
+        GaussianSparseVector,
+        sigma=NOISE,
+        sensitivity=st.just(L2(1.0)),
+        answers=st.integers(1, 3),
+        steps=st.integers(5, 40),
+    ),
     "pure-dp": EPSILON.map(lambda epsilon: OpaquePureDP(epsilon=epsilon, justification="a theorem")),
     "approx-dp": st.builds(
         lambda epsilon, delta: OpaqueApproxDP(epsilon=epsilon, delta=delta, justification="a theorem"),
