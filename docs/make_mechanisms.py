@@ -37,6 +37,14 @@ EXAMPLES: dict[str, dict[str, Any]] = {
     "discrete-laplace": {"scale": 2.0, "sensitivity": _of("l1")},
     "symmetric-gaussian": {"sigma": 2.0, "dimension": 3, "sensitivity": _of("frobenius")},
     "tree-aggregation": {"sigma": 2.0, "steps": 100, "sensitivity": _of("l2")},
+    "matrix": {
+        "sigma": 2.0,
+        "steps": 100,
+        "strategy": {"kind": "toeplitz", "coefficients": [1.0, 0.5, 0.375, 0.3125]},
+        "participations": 4,
+        "separation": 25,
+        "sensitivity": _of("l2"),
+    },
     "gaussian-process": {
         "sigma": 2.0,
         "kernel": {"kind": "exponential", "beta": 3.0},
@@ -57,6 +65,17 @@ EXAMPLES: dict[str, dict[str, Any]] = {
     "poisson-sampled": {
         "rate": 0.01,
         "mechanism": {"kind": "laplace", "scale": 2.0, "sensitivity": _of("l1")},
+    },
+    "fixed-size-sampled": {
+        "size": 10,
+        "units": 1000,
+        "mechanism": {"kind": "gaussian", "sigma": 2.0, "sensitivity": _of("l2")},
+    },
+    "truncated-poisson-sampled": {
+        "rate": 0.01,
+        "most": 30,
+        "units": 1000,
+        "mechanism": {"kind": "gaussian", "sigma": 2.0, "sensitivity": _of("l2")},
     },
     "pure-dp": {"epsilon": 0.5, "justification": _WHY},
     "approx-dp": {"epsilon": 0.5, "delta": 1e-7, "justification": _WHY},

@@ -63,14 +63,18 @@ if TYPE_CHECKING:
     from dpaudit.ledger.ledger import Ledger as Ledger
     from dpaudit.ledger.releases import Partition as Partition
     from dpaudit.ledger.releases import Release as Release
+    from dpaudit.mechanisms import BufferedToeplitz as BufferedToeplitz
     from dpaudit.mechanisms import DiscreteGaussian as DiscreteGaussian
     from dpaudit.mechanisms import DiscreteLaplace as DiscreteLaplace
     from dpaudit.mechanisms import Exponential as Exponential
     from dpaudit.mechanisms import ExponentialKernel as ExponentialKernel
+    from dpaudit.mechanisms import FixedSizeSampled as FixedSizeSampled
     from dpaudit.mechanisms import Gaussian as Gaussian
     from dpaudit.mechanisms import GaussianProcess as GaussianProcess
     from dpaudit.mechanisms import GaussianSparseVector as GaussianSparseVector
     from dpaudit.mechanisms import Laplace as Laplace
+    from dpaudit.mechanisms import LowerTriangular as LowerTriangular
+    from dpaudit.mechanisms import MatrixMechanism as MatrixMechanism
     from dpaudit.mechanisms import OpaqueApproxDP as OpaqueApproxDP
     from dpaudit.mechanisms import OpaquePureDP as OpaquePureDP
     from dpaudit.mechanisms import OpaqueZCDP as OpaqueZCDP
@@ -81,7 +85,9 @@ if TYPE_CHECKING:
     from dpaudit.mechanisms import SparseVector as SparseVector
     from dpaudit.mechanisms import SymmetricGaussian as SymmetricGaussian
     from dpaudit.mechanisms import Tabulated as Tabulated
+    from dpaudit.mechanisms import Toeplitz as Toeplitz
     from dpaudit.mechanisms import TreeAggregation as TreeAggregation
+    from dpaudit.mechanisms import TruncatedPoissonSampled as TruncatedPoissonSampled
     from dpaudit.pipeline.accounting import account as account
     from dpaudit.pipeline.accounting import verify as verify
     from dpaudit.pipeline.audit import audit as audit
@@ -109,10 +115,11 @@ _NAMES = {
     "ledger.ledger": "Header Ledger",
     "ledger.releases": "Partition Release",
     "mechanisms": (
-        "DiscreteGaussian DiscreteLaplace Exponential ExponentialKernel Gaussian GaussianProcess "
-        "GaussianSparseVector Laplace "
+        "BufferedToeplitz DiscreteGaussian DiscreteLaplace Exponential ExponentialKernel FixedSizeSampled "
+        "Gaussian GaussianProcess GaussianSparseVector Laplace LowerTriangular MatrixMechanism "
         "OpaqueApproxDP OpaquePureDP OpaqueZCDP PoissonSampled RandomizedResponse ReportNoisyMax "
-        "SmoothGaussian SparseVector SymmetricGaussian Tabulated TreeAggregation"
+        "SmoothGaussian SparseVector SymmetricGaussian Tabulated Toeplitz TreeAggregation "
+        "TruncatedPoissonSampled"
     ),
     "pipeline.accounting": "account verify",
     "pipeline.audit": "audit one_run",

@@ -20,6 +20,8 @@ class DpauditError(Exception):
     exit_status: ClassVar[int] = 2
     default_why: ClassVar[str] = ""
     default_remedy: ClassVar[str] = ""
+    #: ``file:line`` in an algorithm's code at which it was raised, where that is known.
+    raised_at: str = ""
 
     def __init__(self, what: str, *, where: str = "", why: str = "", remedy: str = "") -> None:
         self.what, self.where = what, where

@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from dpaudit.auditors.replay import sampler_check
+
 # Tests run on all cores: a linear algebra library that starts threads in each process slows all of them.
 for _threads in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
     os.environ.setdefault(_threads, "1")
@@ -29,6 +31,36 @@ settings.register_profile(
     "nightly", deadline=None, max_examples=2_000, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("ci")
+
+
+_DRAWS = {name: getattr(sampler_check, name) for name in ("DRAWS", "SLOW_DRAWS", "CHOICES")}
+
+
+@pytest.fixture(scope="session")
+def nightly(pytestconfig: pytest.Config) -> bool:
+    """Whether this is the nightly session, which takes sweeps and samples at their full size."""
+    return "not nightly" not in pytestconfig.getoption("markexpr")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _few_draws_of_samplers(nightly: bool) -> Iterator[None]:
+    """Every day a replay tests samplers with a tenth of its draws; `full_sampler_check` takes them all.
+
+    The probability of a false alarm is the same. Most tests of replay are about other faults, and their
+    draws cost more than all else that they do.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        if not nightly:
+            for name, draws in _DRAWS.items():
+                patch.setattr(sampler_check, name, draws // 10)
+        yield
+
+
+@pytest.fixture
+def full_sampler_check(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The sampler check as an audit makes it, with all its draws."""
+    for name, draws in _DRAWS.items():
+        monkeypatch.setattr(sampler_check, name, draws)
 
 
 @pytest.fixture(scope="session")

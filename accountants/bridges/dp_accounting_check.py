@@ -2,7 +2,8 @@
 
 Certificates show it as a second opinion, and calibration gives no answer that it contradicts. It is computed
 from the mechanisms' own parameters, not from dpaudit's dominating pairs: a slip there is one of the things
-that it is to find. dp-accounting gives a figure rounded upwards and one rounded downwards: if either library
+that it is to find. (Of samples that it does not know, dpaudit's own table is taken, so that only what follows
+is checked.) dp-accounting gives a figure rounded upwards and one rounded downwards: if either library
 is wrong by more than the other's resolution, the two enclosures do not overlap.
 
 It is used only where dp-accounting 0.6 is sound: its accountants drop the count of randomized response, so
@@ -18,6 +19,7 @@ from typing import Any, NamedTuple
 
 from dpaudit import mechanisms as ours
 from dpaudit.accountants.composition.composition import Composition, compose_ledger
+from dpaudit.accountants.pairs.dominating_pairs import losses
 from dpaudit.accountants.pairs.tables import MOST_MOVES, table_term
 from dpaudit.accountants.privacy_loss.terms import DiscreteTerm
 from dpaudit.certificate.second_opinion import SecondOpinion
@@ -26,7 +28,7 @@ from dpaudit.claims.guarantees import ApproxDP
 from dpaudit.claims.relations import Neighbouring
 from dpaudit.errors import CannotBound
 from dpaudit.ledger.ledger import Ledger
-from dpaudit.mechanisms import AnyMechanism, PoissonSampled, Tabulated
+from dpaudit.mechanisms import AnyMechanism, OnSample, PoissonSampled, Tabulated
 
 METHOD = "dp-accounting PLD"
 
@@ -114,7 +116,7 @@ def _convolutions(exposure: Runs) -> int:
     if runs > MOST_RUNS:
         raise _no_opinion(f"it is limited to {MOST_RUNS} runs, and these are {runs}")
     # Sampled noise has two distributions, one for each order of its pair.
-    orders = ((2 if isinstance(mechanism, PoissonSampled) else 1, count) for mechanism, count in exposure)
+    orders = ((2 if isinstance(mechanism, OnSample) else 1, count) for mechanism, count in exposure)
     needed = sum(both * (count.bit_length() + count.bit_count()) for both, count in orders)
     if needed > MOST_CONVOLUTIONS:
         limit = f"{needed} convolutions, and {MOST_CONVOLUTIONS} are the limit"
@@ -147,14 +149,15 @@ def _composed(exposure: Runs, neighbouring: Neighbouring, spacing: float) -> _Lo
         sensitivity = mechanism.declared_sensitivity
         if sensitivity is not None and sensitivity.value == 0:
             continue
-        losses = _losses(mechanism, neighbouring, spacing)
-        if losses is None:
+        tabulated = isinstance(mechanism, OnSample) and _own_table(mechanism, neighbouring)
+        known = (_profile if tabulated else _losses)(mechanism, neighbouring, spacing)
+        if known is None:
             continue
-        same &= losses.same
-        up = _both(up, _repeated(losses.rounded_up, losses.times * count))
+        same &= known.same
+        up = _both(up, _repeated(known.rounded_up, known.times * count))
         # Releases left out of the optimistic figure only lower it.
-        if losses.rounded_down is not None:
-            down = _both(down, _repeated(losses.rounded_down, losses.times * count))
+        if known.rounded_down is not None:
+            down = _both(down, _repeated(known.rounded_down, known.times * count))
     return _Losses(up, down, same=same)
 
 
@@ -203,7 +206,9 @@ def _losses(mechanism: AnyMechanism, neighbouring: Neighbouring, spacing: float)
         return rounded(up=True), rounded(up=False)
 
     inner, sampled, own = mechanism, dict[str, Any](), None
-    if isinstance(mechanism, PoissonSampled):
+    if isinstance(mechanism, PoissonSampled) and isinstance(
+        mechanism.mechanism, ours.Gaussian | ours.Laplace
+    ):
         inner, sampled, own = mechanism.mechanism, {"sampling_prob": mechanism.rate}, mechanism.contribution
     replaced = bool(sampled) and neighbouring is Neighbouring.REPLACE_ONE
     match inner:
@@ -256,16 +261,34 @@ def _losses(mechanism: AnyMechanism, neighbouring: Neighbouring, spacing: float)
             raise _no_opinion(f"it has no privacy losses of a {mechanism.kind} mechanism")
 
 
-def _table(mechanism: Tabulated, spacing: float, *, pessimistic: bool) -> Any:
+def _own_table(mechanism: OnSample, neighbouring: Neighbouring) -> bool:
+    """Whether dp-accounting has no losses of a sampled mechanism, so that dpaudit's own table is composed."""
+    replaced, inner = neighbouring is Neighbouring.REPLACE_ONE, mechanism.mechanism
+    known = isinstance(inner, ours.Gaussian) or (isinstance(inner, ours.Laplace) and not replaced)
+    return not (known and isinstance(mechanism, PoissonSampled))
+
+
+def _profile(mechanism: AnyMechanism, neighbouring: Neighbouring, spacing: float) -> _Losses:
+    """The table of a sampled mechanism's profile."""
+    ((term, _),) = losses(mechanism, neighbouring)
+    if not isinstance(term, DiscreteTerm) or max(map(abs, term.losses)) > _MOST_POINTS * spacing:
+        raise _no_opinion(f"it has no privacy losses of a {mechanism.kind} mechanism")
+    ordered, _ = losses(mechanism, neighbouring, mixture_first=True)[0]
+    down = _table(term, spacing, pessimistic=False) if ordered == term else None
+    return _Losses(_table(term, spacing, pessimistic=True), down, same=down is not None)
+
+
+def _table(rows: Tabulated | DiscreteTerm, spacing: float, *, pessimistic: bool) -> Any:
     """A table's rows, each loss moved to a multiple of the spacing."""
     from dp_accounting.pld import privacy_loss_distribution as pld
 
     masses: dict[int, float] = {}
-    for loss, probability in zip(mechanism.losses, mechanism.probabilities, strict=True):
+    infinite = rows.infinity if isinstance(rows, Tabulated) else rows.infinite
+    for loss, probability in zip(rows.losses, rows.probabilities, strict=True):
         at = math.ceil(loss / spacing) if pessimistic else math.floor(loss / spacing)
         masses[at] = masses.get(at, 0.0) + probability
     return pld.PrivacyLossDistribution.create_from_rounded_probability(
-        masses, mechanism.infinity, spacing, pessimistic_estimate=pessimistic
+        masses, infinite, spacing, pessimistic_estimate=pessimistic
     )
 
 

@@ -130,7 +130,7 @@ def _event(mechanism: AnyMechanism, pair: dominating.Pair, where: str) -> tuple[
                 return dp_event.ZCDpEvent(rho(mechanism)), 1
             except CannotBound:
                 raise _no_event(mechanism, where) from None
-        case dominating.Smooth() | dominating.Approx():
+        case dominating.Smooth() | dominating.Approx() | dominating.Batch():
             raise _no_event(mechanism, where)
         case _:
             assert_never(pair)

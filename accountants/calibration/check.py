@@ -6,17 +6,15 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import assert_never
 
-from dpaudit.accountants.bridges.dp_accounting_check import METHOD, Runs, enclose
 from dpaudit.accountants.closed_forms.conversions import rdp_epsilon, response_delta
 from dpaudit.accountants.closed_forms.gaussian import gaussian_delta
 from dpaudit.accountants.closed_forms.rounding import up
 from dpaudit.accountants.closed_forms.search import minimum
-from dpaudit.accountants.pairs.dominating_pairs import loss_terms, renyi_terms
+from dpaudit.accountants.pairs.dominating_pairs import Runs, loss_terms, renyi_terms
 from dpaudit.accountants.privacy_loss import GaussianTerm, PrivacyLoss, Term
 from dpaudit.accountants.privacy_loss.contour.planning import total_cumulant
 from dpaudit.accountants.privacy_loss.factors_from_terms import collect
 from dpaudit.accountants.privacy_loss.solve import contour_log_delta
-from dpaudit.certificate.second_opinion import OPINION_TOLERANCE
 from dpaudit.claims.guarantees import GDP, RDP, ZCDP, AnyGuarantee, ApproxDP, PureDP
 from dpaudit.claims.relations import Neighbouring
 from dpaudit.errors import CannotBound
@@ -97,6 +95,8 @@ def _approximate(runs: Runs, neighbouring: Neighbouring, terms: Terms, target: A
     try:
         return _by_dp_accounting(runs, neighbouring, target)
     except CannotBound as error:
+        from dpaudit.accountants.bridges.dp_accounting_check import METHOD
+
         reason = f"{METHOD}: {error.what}"
     try:
         return _by_balls(terms, target)
@@ -105,6 +105,9 @@ def _approximate(runs: Runs, neighbouring: Neighbouring, terms: Terms, target: A
 
 
 def _by_dp_accounting(runs: Runs, neighbouring: Neighbouring, target: ApproxDP) -> Opinion:
+    from dpaudit.accountants.bridges.dp_accounting_check import METHOD, enclose
+    from dpaudit.certificate.second_opinion import OPINION_TOLERANCE
+
     found = enclose([runs], neighbouring, target)
     contradicts = found.at_least > target.epsilon + OPINION_TOLERANCE * max(1.0, target.epsilon)
     if not contradicts and not (found.same and found.epsilon <= target.epsilon * (1.0 + _CONFIRMS)):

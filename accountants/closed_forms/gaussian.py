@@ -205,6 +205,17 @@ def _offset(epsilon: float, mu: float) -> tuple[float, float]:
     return exact_sum(quotient, remainder / (2.0 * mu))
 
 
+def log_normal_tail(t: float) -> float:
+    """log Phi(-t), to nearest: within 4e-15 (1 + |log|) of the truth.
+
+    >>> f"{log_normal_tail(40.0):.9f}"
+    '-804.608442014'
+    """
+    if t <= 0.0:
+        return math.log1p(-0.5 * math.erfc(-t / math.sqrt(2.0)))
+    return math.log(0.5 * _erfcx(t / math.sqrt(2.0))) - 0.5 * t * t
+
+
 def _mills(t: float) -> float:
     """Mills' ratio Phi(-t) / phi(t), t >= 0; |t R'/R| <= 1: the argument's rounding is not magnified."""
     return math.sqrt(0.5 * math.pi) * _erfcx(t / math.sqrt(2.0))

@@ -29,7 +29,7 @@ from dpaudit.errors import CannotBound
 from dpaudit.ledger.columnar import Kind, PlainNoise, PlainRelease, plain_noise
 from dpaudit.ledger.ledger import Ledger
 from dpaudit.ledger.releases import Partition, Release
-from dpaudit.mechanisms import AnyMechanism, PoissonSampled
+from dpaudit.mechanisms import AnyMechanism, OnSample
 
 #: What runs are counted under: see the module's docstring.
 Key: TypeAlias = PlainNoise | AnyMechanism
@@ -183,7 +183,7 @@ class Composition:
             return self.neighbouring
         by_values = (parts for split, parts in self._splits.items() if self._by_values[split])
         keys = (key for parts in by_values for part in parts.values() for key in part)
-        sampled = any(isinstance(key, PoissonSampled) for key in keys)
+        sampled = any(isinstance(key, OnSample) for key in keys)
         return Neighbouring.REPLACE_ONE if sampled else self.neighbouring
 
     def exposures(self) -> tuple[Exposure, ...]:
@@ -238,10 +238,20 @@ class Composition:
         if partition is not None:
             group = self._splits.setdefault(partition.split, {}).setdefault(partition.part, Counter())
             if partition.by == "values":
+                self._refuse_known_sizes(key)
                 self._by_values[partition.split] += 1 if count > 0 else -1
         group[key] += count
         if not group[key]:
             del group[key]
+
+    def _refuse_known_sizes(self, key: Key) -> None:
+        """Raise `CannotBound` where a record may change parts, and a part's sample rests on their sizes."""
+        relation = self.neighbouring
+        if relation is not Neighbouring.ADD_OR_REMOVE_ONE and isinstance(key, OnSample) and key.swaps:
+            what = f"a {key.kind} mechanism on a part of a split by values"
+            why = "a record that changes its part changes the number of units, on which the sample rests"
+            remedy = "split by position, or draw a Poisson sample"
+            raise CannotBound(what, where="partition", why=why, remedy=remedy)
 
     def _sums_of(
         self, places: Sequence[_Place], cost: Callable[[AnyMechanism], float], units: int

@@ -15,6 +15,7 @@ _REMEDIES = {
     dominating.ZCDP: "claim zCDP or (epsilon, delta)-DP",
     dominating.DiscreteGaussian: "claim zCDP or (epsilon, delta)-DP",
     dominating.Sampled: "use an accountant that bounds the mixture, rdp or pld, or Laplace noise",
+    dominating.Batch: "use an accountant that bounds the mixture, rdp or pld, or Laplace noise",
     dominating.Table: "use an accountant of privacy losses, which composes tables",
     dominating.Smooth: "claim (epsilon, delta)-DP, which the accountants for smooth sensitivity bound",
     dominating.SparseGaussian: "claim (epsilon, delta)-DP, or use SparseVector, whose noise is Laplace noise",
@@ -36,25 +37,28 @@ def pure_epsilon(mechanism: AnyMechanism) -> float:
 
 def _pure(mechanism: AnyMechanism, scale: str) -> float:
     """Pure epsilon, from which a bound on `scale` is to follow."""
-    pair = mechanism.dominating_pair()
+    return _pure_of(mechanism.dominating_pair(), mechanism, scale)
+
+
+def _pure_of(pair: dominating.Pair, mechanism: AnyMechanism, scale: str) -> float:
     match pair:
         case dominating.Laplace() | dominating.DiscreteLaplace():
             return finite(up(pair.epsilon), mechanism)
         case dominating.Response() | dominating.BoundedRange() | dominating.Pure():
             return pair.epsilon
-        case dominating.Sampled(inner=dominating.Laplace() as inner, rate=rate):
-            epsilon = finite(up(inner.epsilon), mechanism)
+        case dominating.Sampled(inner=inner, rate=rate) | dominating.Batch(change=inner, rate=rate):
+            epsilon = _pure_of(inner, mechanism, scale)
             if epsilon > 700.0:  # e^epsilon overflows, and log(1/rate) is little beside it
                 return epsilon
             amplified = math.log1p(rate * math.expm1(epsilon))
             return min(epsilon, math.nextafter(amplified * (1.0 + ROUNDING), math.inf))
         case dominating.Table() if infinite_mass(pair) == 0:
             return largest_loss(pair)
-        case dominating.Gaussian(mu=0) | dominating.Sampled(inner=dominating.Gaussian(mu=0)):
+        case dominating.Gaussian(mu=0):
             return 0.0
         case dominating.ZCDP(rho=0) | dominating.DiscreteGaussian(rho=0) | dominating.SparseGaussian(alone=0):
             return 0.0
-        case dominating.Gaussian() | dominating.Sampled() | dominating.ZCDP() | dominating.Table():
+        case dominating.Gaussian() | dominating.ZCDP() | dominating.Table():
             pass
         case dominating.Smooth() | dominating.Approx() | dominating.DiscreteGaussian():
             pass
@@ -63,7 +67,9 @@ def _pure(mechanism: AnyMechanism, scale: str) -> float:
         case _:
             assert_never(pair)
     what = f"no bound on the {scale} of a {mechanism.kind} mechanism is known here"
-    raise CannotBound(what, where=f"mechanism {mechanism.kind}", remedy=_REMEDIES[type(pair)])
+    raise CannotBound(
+        what, where=f"mechanism {mechanism.kind}", remedy=_REMEDIES[type(mechanism.dominating_pair())]
+    )
 
 
 @columns.additive(columns.gaussian_rho, columns.laplace_rho)

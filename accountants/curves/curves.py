@@ -22,7 +22,7 @@ from dpaudit.claims.bounds import Rigour
 from dpaudit.claims.guarantees import GDP, ZCDP, PureDP
 from dpaudit.errors import CannotBound
 from dpaudit.ledger.columnar import Kind
-from dpaudit.mechanisms import AnyMechanism, Exponential
+from dpaudit.mechanisms import AnyMechanism, Exponential, dominating
 
 if TYPE_CHECKING:
     from dpaudit.accountants.curves.rdp import RenyiProfile
@@ -118,9 +118,13 @@ class LeastProfile:
 
 @dataclass(frozen=True, eq=False)
 class LossProfile:
-    """The exact curve of the releases' worst pairs, composed: the largest of all exposures' curves."""
+    """The exact curve of the releases' worst pairs, composed: the largest of all exposures' curves.
+
+    `below`: what costs no more, where pairs are known from above only; its curves give the lower ends.
+    """
 
     exposures: Sequence[PrivacyLoss]
+    below: Sequence[PrivacyLoss] = ()
     method: str = "pld"
     rigour: Rigour = "float-pessimistic"
 
@@ -137,7 +141,9 @@ class LossProfile:
         from dpaudit.accountants.privacy_loss import Bracket
 
         found = [exposure.epsilon(delta) for exposure in self.exposures]
-        return Bracket(max(each.lower for each in found), max(each.upper for each in found))
+        lower, upper = max(each.lower for each in found), max(each.upper for each in found)
+        lower = max([lower, *(each.epsilon(delta).lower for each in self.below)])
+        return Bracket(min(lower, upper), upper)
 
 
 def zcdp_profile(composition: Composition) -> ImpliedProfile:
@@ -182,7 +188,7 @@ def pld_profile(composition: Composition) -> LossProfile | LeastProfile:
 
 
 def _pairs_profile(composition: Composition) -> LossProfile:
-    from dpaudit.accountants.pairs.dominating_pairs import losses
+    from dpaudit.accountants.pairs.dominating_pairs import losses, lower_terms
     from dpaudit.accountants.privacy_loss import Composed, PrivacyLoss
 
     exposures = composition.exposures()
@@ -192,12 +198,21 @@ def _pairs_profile(composition: Composition) -> LossProfile:
         raise CannotBound(what, where="composition", remedy=remedy)
     # Looked up once for each mechanism, however many exposures share it.
     relation = composition.sampling_relation
-    terms = {m: losses(m, relation) for exposure in exposures for m in exposure.others()}
-    found = []
-    for exposure in exposures:
-        plain = Composed(gaussian=_pairs(exposure, "gaussian"), laplace=_pairs(exposure, "laplace"))
-        found.append(PrivacyLoss.compose(_terms(exposure, terms), plain))
-    return LossProfile(found)
+    everything = {m for exposure in exposures for m in exposure.others()}
+    found, below = [], []
+    # Batches are tables, of which each order of their pair has its own; other terms know their orders.
+    orders: tuple[bool | None, ...] = (None,)
+    if any(isinstance(m.dominating_pair(), dominating.Batch) for m in everything):
+        orders = (True, False)
+    for order in orders:
+        terms = {m: losses(m, relation, mixture_first=order) for m in everything}
+        for exposure in exposures:
+            plain = Composed(gaussian=_pairs(exposure, "gaussian"), laplace=_pairs(exposure, "laplace"))
+            found.append(PrivacyLoss.compose(_terms(exposure, terms), plain))
+            least = lower_terms(exposure.others().items(), relation) if order is not False else None
+            if least is not None:
+                below.append(PrivacyLoss.compose(least, plain))
+    return LossProfile(found, below)
 
 
 def _terms(exposure: Exposure, losses_of: Mapping[AnyMechanism, Losses]) -> Iterator[tuple[Term, int]]:

@@ -15,16 +15,17 @@ from dpaudit.accountants.curves.implied import held
 from dpaudit.accountants.interval.ball_arithmetic import ball, flint, precise, upper_end
 from dpaudit.accountants.interval.interval import enclose_divergence, enclose_epsilon
 from dpaudit.accountants.pairs.dominating_pairs import loss_terms
-from dpaudit.accountants.privacy_loss import Term
+from dpaudit.accountants.privacy_loss import DiscreteTerm, Term
 from dpaudit.certificate.conditions import Code, Condition
 from dpaudit.certificate.verdicts import leading_figure
 from dpaudit.claims.bounds import Bound
 from dpaudit.claims.guarantees import GDP, RDP, ZCDP, AnyGuarantee, ApproxDP, PureDP
+from dpaudit.claims.relations import Neighbouring
 from dpaudit.claims.sensitivity import L2
 from dpaudit.errors import CannotBound
 from dpaudit.ledger.ledger import Header
 from dpaudit.ledger.releases import Release
-from dpaudit.mechanisms import AnyMechanism, Gaussian, OpaquePureDP, OpaqueZCDP, PoissonSampled, dominating
+from dpaudit.mechanisms import AnyMechanism, Gaussian, Laplace, OnSample, OpaquePureDP, OpaqueZCDP, dominating
 
 
 def enclosed(found: Accounted) -> Accounted:
@@ -75,7 +76,7 @@ def enclosed_rho(mechanism: AnyMechanism) -> float:
         case dominating.DiscreteLaplace() | dominating.Response() | dominating.Pure() | dominating.Sampled():
             e = ball(_enclosed_epsilon(mechanism))
             return upper_end(precise(lambda: e * (e / 2).tanh()))
-        case dominating.Table() | dominating.Smooth() | dominating.Approx():
+        case dominating.Table() | dominating.Smooth() | dominating.Approx() | dominating.Batch():
             raise _unknown(mechanism)
         case _:
             assert_never(pair)
@@ -128,10 +129,18 @@ def _exposed(composition: Composition) -> list[list[tuple[Term, int]]]:
     relation = composition.sampling_relation
 
     def enclosed(one: AnyMechanism) -> AnyMechanism:  # no ball encloses a sample in which a unit is replaced
-        return one.model_copy(update={"contribution": None}) if isinstance(one, PoissonSampled) else one
+        if not isinstance(one, OnSample):
+            return one
+        if relation is Neighbouring.REPLACE_ONE and isinstance(one.mechanism, Laplace):
+            return OpaquePureDP(epsilon=pure_epsilon(one), justification="a sample of Laplace noise")
+        return one.model_copy(update={"contribution": None})
 
     runs = ([(enclosed(one), n) for one, n in exposure.items()] for exposure in composition.exposures())
-    return [loss_terms(each, relation) for each in runs]
+    found = [loss_terms(each, relation) for each in runs]
+    if any(isinstance(term, DiscreteTerm) and term.pessimistic for terms in found for term, _ in terms):
+        what = "no enclosure of the profile of a sampled mechanism is known"
+        raise CannotBound(what, where="rigour interval", remedy="ask for rigour float-pessimistic")
+    return found
 
 
 def _of_budget(header: Header, wanted: AnyGuarantee) -> Bound:

@@ -5,12 +5,13 @@ not (Zhu, Dong and Wang 2022, Theorem 10). Parameters are rational quotients of 
 rounded up: every family here is monotone in its parameter.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 from fractions import Fraction
 from typing import TypeAlias, assert_never
 
 from dpaudit.accountants.closed_forms.rounding import sqrt_up, up
-from dpaudit.accountants.composition.costs import finite, pure_epsilon, replaced_part, rho
+from dpaudit.accountants.composition.costs import finite, replaced_part, rho
+from dpaudit.accountants.pairs.batches import as_poisson, batch_losses, least_of, replaced_laplace, swapped
 from dpaudit.accountants.pairs.discrete_gaussian import discrete_gaussian_term
 from dpaudit.accountants.pairs.smooth import smooth_delta
 from dpaudit.accountants.pairs.tables import (
@@ -28,15 +29,22 @@ from dpaudit.mechanisms import AnyMechanism, dominating
 Losses: TypeAlias = Sequence[tuple[Term, int]]
 
 #: What one unit's data is exposed to: mechanisms, each with how often it runs.
-Runs: TypeAlias = Iterable[tuple[AnyMechanism, int]]
+Runs: TypeAlias = Collection[tuple[AnyMechanism, int]]
 
+
+_ADDED = Neighbouring.ADD_OR_REMOVE_ONE
 
 #: Pairs whose Renyi divergences are bounded by rho more simply than by the losses, or only so.
 _KNOWN_BY_RHO = dominating.BoundedRange | dominating.ZCDP | dominating.DiscreteGaussian
 
 
-def losses(mechanism: AnyMechanism, neighbouring: Neighbouring) -> Losses:
-    """The dominating pairs of one run of a mechanism.
+def losses(
+    mechanism: AnyMechanism, neighbouring: Neighbouring, *, mixture_first: bool | None = None
+) -> Losses:
+    """The dominating pairs of one run of a mechanism, in either order.
+
+    A batch's are tables; where its two orders differ, `mixture_first` names one of them, and None asks for a
+    pair that dominates both.
 
     Gaussian noise: N(mu, 1) against N(0, 1), in a tree once for each node of an item.
 
@@ -78,6 +86,12 @@ def losses(mechanism: AnyMechanism, neighbouring: Neighbouring) -> Losses:
             return [(PureTerm(pure), 1)]
         case dominating.Sampled():
             return [(_sampled(pair, mechanism, neighbouring), 1)]
+        case dominating.Batch():
+            replaced = swapped(pair, neighbouring)
+            sampled = as_poisson(pair, replaced=replaced)
+            if sampled is not None:
+                return [(_sampled(sampled, mechanism, Neighbouring.REPLACE_ONE if replaced else _ADDED), 1)]
+            return [(batch_losses(pair, replaced=replaced, mixture_first=mixture_first).term(), 1)]
         case dominating.Approx(epsilon=approximate, delta=delta):
             return [(ApproxTerm(approximate, delta), 1)]
         case dominating.Table():
@@ -112,6 +126,24 @@ def loss_terms(runs: Runs, neighbouring: Neighbouring) -> list[tuple[Term, int]]
     return [(term, times * count) for one, count in runs for term, times in losses(one, neighbouring)]
 
 
+def lower_terms(runs: Runs, neighbouring: Neighbouring) -> list[tuple[Term, int]] | None:
+    """Terms that cost no more than `loss_terms`; None where those are exact, so that they say it themselves.
+
+    A batch of which nothing is known from below is left out, which only lowers a bound.
+    """
+    found: list[tuple[Term, int]] = []
+    inexact = False
+    for mechanism, count in runs:
+        own = losses(mechanism, neighbouring)
+        if any(isinstance(term, terms.DiscreteTerm) and term.pessimistic for term, _ in own):
+            inexact, pair = True, mechanism.dominating_pair()
+            batch = replaced_laplace(pair) if isinstance(pair, dominating.Sampled) else pair
+            least = least_of(batch) if isinstance(batch, dominating.Batch) else None
+            own = [] if least is None else [(_sampled(least, mechanism, _ADDED), 1)]
+        found += [(term, times * count) for term, times in own]
+    return found if inexact else None
+
+
 def renyi_terms(runs: Runs, neighbouring: Neighbouring) -> list[tuple[Term, int]]:
     """As `loss_terms`, but dominating in every Renyi divergence only.
 
@@ -138,8 +170,7 @@ def _sampled(pair: dominating.Sampled, mechanism: AnyMechanism, neighbouring: Ne
     Where a unit is replaced, both outputs are mixtures with the same P0. With Gaussian noise and a bound on
     each unit's own part, `ReplacedGaussianTerm` (for Schuchardt et al. 2024 the same pair): it also covers a
     unit that enters or leaves. Without the bound, the sampled parts are within the inner sensitivity of each
-    other, so that the inner pair dominates, without amplification; Laplace noise keeps the amplified pure
-    epsilon (Balle, Barthe and Gaboardi 2018, section 4).
+    other, so that the inner pair dominates, without amplification. Laplace noise: `batches`.
     """
     replaced = neighbouring is Neighbouring.REPLACE_ONE
     match pair.inner:
@@ -150,8 +181,8 @@ def _sampled(pair: dominating.Sampled, mechanism: AnyMechanism, neighbouring: Ne
             own = replaced_part(pair)
             return GaussianTerm(mu) if own is None else terms.ReplacedGaussianTerm(own, pair.rate)
         case dominating.Laplace(epsilon=epsilon):
-            if replaced:
-                return PureTerm(pure_epsilon(mechanism))
+            if replaced and pair.rate < 1.0:
+                return batch_losses(replaced_laplace(pair), replaced=True, mixture_first=None).term()
             return terms.SampledLaplaceTerm(finite(up(epsilon), mechanism), pair.rate)
         case _:
             assert_never(pair.inner)

@@ -16,7 +16,14 @@ from dpaudit.accountants.closed_forms.columns import additive
 from dpaudit.accountants.closed_forms.conversions import ROUNDING, UNDERFLOW
 from dpaudit.accountants.closed_forms.rounding import up
 from dpaudit.accountants.composition.costs import finite, infinite_mass, pure_epsilon, replaced_part, rho
+from dpaudit.accountants.pairs.batches import (
+    as_poisson,
+    batch_log_moment,
+    replaced_laplace,
+    swapped,
+)
 from dpaudit.accountants.pairs.comparisons import sparse_log_moment
+from dpaudit.accountants.pairs.profiles import inner_losses
 from dpaudit.accountants.pairs.smooth import smooth_log_moment
 from dpaudit.accountants.privacy_loss.contour.replaced_gaussian import ReplacedGaussianFactor
 from dpaudit.accountants.privacy_loss.contour.sampled_gaussian import SampledGaussianFactor
@@ -74,6 +81,13 @@ def _normal(mechanism: AnyMechanism, neighbouring: Neighbouring, *, mixture_firs
             return lambda t: smooth_log_moment(t, pair.alpha, pair.beta, pair.dimension)
         case dominating.Sampled():
             return _sampled(pair, mechanism, neighbouring, mixture_first=mixture_first)
+        case dominating.Batch():
+            replaced = swapped(pair, neighbouring)
+            sampled = as_poisson(pair, replaced=replaced)
+            if sampled is not None:
+                added = Neighbouring.REPLACE_ONE if replaced else Neighbouring.ADD_OR_REMOVE_ONE
+                return _sampled(sampled, mechanism, added, mixture_first=mixture_first)
+            return batch_log_moment(pair, replaced=replaced, mixture_first=mixture_first)
         case dominating.Table():
             return lambda t: _tabulated(pair, t)
         case dominating.SparseGaussian():
@@ -87,6 +101,9 @@ def failure(mechanism: AnyMechanism) -> float:
     pair = mechanism.dominating_pair()
     if isinstance(pair, dominating.Approx):
         return pair.delta
+    if isinstance(pair, dominating.Batch):
+        inner = max(inner_losses(one).infinite for one in (pair.change, pair.own))
+        return min(1.0, pair.rate * inner * (1.0 + 1e-11))
     return min(1.0, infinite_mass(pair)) if isinstance(pair, dominating.Table) else 0.0
 
 
@@ -174,8 +191,9 @@ def _sampled(
         if inner.epsilon == 0:
             return _quadratic(0.0)
         epsilon = pure_epsilon(mechanism)
-        if replaced:
-            return lambda t: response_log_moment(t, epsilon)
+        if replaced and rate < 1.0:
+            batch = batch_log_moment(replaced_laplace(pair), replaced=True, mixture_first=True)
+            return lambda t: min(response_log_moment(t, epsilon), batch(t))
         if rate == 1.0:
             return lambda t: laplace_log_moment(t, epsilon)
         whole = finite(up(inner.epsilon), mechanism)

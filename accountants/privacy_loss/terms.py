@@ -81,6 +81,7 @@ class DiscreteTerm:
     losses: tuple[float, ...]  # increasing, in [-1e6, 1e6]
     probabilities: tuple[float, ...]  # one for each loss
     infinite: float = 0.0  # the probability of an infinite loss, beside the others
+    pessimistic: bool = False  # it dominates a pair that it is not: lower ends say nothing
 
     def __post_init__(self) -> None:
         rows, given = len(self.losses), len(self.probabilities)

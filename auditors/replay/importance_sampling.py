@@ -16,7 +16,7 @@ import numpy as np
 from dpaudit.auditors.replay.likelihood import log_ratio, queries_of
 from dpaudit.auditors.statistics.gaussian_pair import epsilon_below
 from dpaudit.curator.noise import Entry, LiveNoise, Question
-from dpaudit.mechanisms import AnyMechanism, Array, Queries, SmoothGaussian, TreeAggregation
+from dpaudit.mechanisms import AnyMechanism, Array, Queries, SmoothGaussian, StreamMechanism
 from dpaudit.mechanisms.additive import LaplaceNoise
 from dpaudit.mechanisms.base import FixedNoise
 
@@ -68,7 +68,7 @@ class TiltedNoise(LiveNoise):
         self._used.append(direction)
         mechanism = question.release.mechanism
         moved = shift(mechanism, direction, self.multiple)
-        if isinstance(mechanism, TreeAggregation) and question.query.size:
+        if isinstance(mechanism, StreamMechanism) and question.query.size:
             # What comes out is the sum of the items so far.
             moved = self._sums[question.number] = moved + self._sums.get(question.number, 0.0)
         output = super().answer(question)

@@ -29,7 +29,7 @@ SLOW_DRAWS = 30_000
 CHOICES = 20_000
 _MECHANISMS = 16
 #: Mechanisms whose first question is empty.
-_OPENED = mechanisms.TreeAggregation | mechanisms.GaussianProcess | mechanisms.AboveThreshold
+_OPENED = mechanisms.StreamMechanism | mechanisms.GaussianProcess | mechanisms.AboveThreshold
 _BINS = 12
 
 
@@ -106,6 +106,8 @@ def _table(mechanism: AnyMechanism, question: Question, randomness: Randomness) 
         case mechanisms.TreeAggregation():
             shape = (DRAWS, 1, 1) if mechanism.norm == "frobenius" else (DRAWS,)
             return _gaussian_bins(mechanism.sample_node(np.zeros(shape), randomness) / mechanism.sigma)
+        case mechanisms.MatrixMechanism():
+            return _gaussian_bins(_correlated(mechanism, randomness))
         case mechanisms.GaussianProcess():
             path = mechanism.path((SLOW_DRAWS,), randomness)
             return _gaussian_bins(path.at(0.0, np.zeros(SLOW_DRAWS)) / mechanism.sigma)
@@ -154,6 +156,21 @@ def _noise(
     copies = -(-least // question.query.size)
     values = np.repeat(question.query[np.newaxis], copies, axis=0)
     return mechanism.sample(values, randomness) - values
+
+
+def _correlated(mechanism: mechanisms.MatrixMechanism, randomness: Randomness) -> Array:
+    """The noise of a stream's first steps, added up: standard normal, if it is correlated as stated.
+
+    Over as many steps as there are bands, but at most 8: neighbouring steps' noise is part of what is seen.
+    """
+    steps = min(mechanism.steps, mechanism.strategy.bands(mechanism.steps) + 1, 8)
+    sums = mechanism.running((DRAWS,))
+    outputs = []
+    for _ in range(steps):
+        sums.push(np.zeros(DRAWS))
+        outputs.append(sums.noisy(randomness))
+    noise = mechanism.noise_in(np.stack(outputs), np.zeros((steps, DRAWS)))
+    return np.asarray(noise.sum(axis=0) / (math.sqrt(steps) * mechanism.sigma))
 
 
 def _equal_bins(levels: Array) -> tuple[Array, Array]:

@@ -1,6 +1,8 @@
 """The command `dpaudit`: a table of verbs, each loaded when it is called."""
 
+import atexit
 import difflib
+import gc
 import importlib
 import shlex
 import sys
@@ -37,6 +39,9 @@ VERBS = {
     "ledger": ("verbs.ledger", "ledger", "Show a ledger, check its integrity, or compare two."),
     "list": ("verbs.listing", "listing", "List what is built in."),
 }
+
+#: Modules live until the process ends: without this, a tenth of a short command is their last collection.
+atexit.register(gc.freeze)
 
 #: Where the command line as it was typed is kept, for the certificate.
 COMMAND = "dpaudit.command"

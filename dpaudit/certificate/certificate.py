@@ -23,7 +23,7 @@ from dpaudit.errors import CertificateFormat, CertificateMismatch, InputError, N
 from dpaudit.json_text import strictly_parsed
 from dpaudit.ledger.files import replace_file
 from dpaudit.ledger.ledger import Ledger
-from dpaudit.mechanisms import PoissonSampled
+from dpaudit.mechanisms import OnSample
 from dpaudit.models import Count, Model, Parameters, without_computed
 
 CERTIFICATE_SCHEMA: Final = "dpaudit.certificate/2"
@@ -92,7 +92,9 @@ class Certificate(Model):
     def sampling(self) -> tuple[Sampled, ...]:
         """The releases that saw a secret random part of the records."""
         found = ((release.label, release.mechanism) for release in self.releases)
-        return tuple(Sampled(label=label, rate=m.rate) for label, m in found if isinstance(m, PoissonSampled))
+        return tuple(
+            Sampled(label=label, rate=m.most_likely) for label, m in found if isinstance(m, OnSample)
+        )
 
     @computed_field  # type: ignore[prop-decorator]
     @property

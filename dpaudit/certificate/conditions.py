@@ -26,6 +26,7 @@ class Code(StrEnum):
     HIDDEN_SAMPLE = "hidden-sample"
     JUSTIFIED_GUARANTEE = "justified-guarantee"
     STREAM_PLACES = "stream-places"
+    STREAM_PARTICIPATIONS = "stream-participations"
     SPLIT_BY_POSITION = "split-by-position"
     SINGLE_FIGURES_ROUNDED = "single-figures-rounded"
     # The run as a whole.
@@ -73,6 +74,7 @@ _CODES_WITH: Final[dict[str, set[Code]]] = {
         Code.HIDDEN_SAMPLE,
         Code.JUSTIFIED_GUARANTEE,
         Code.STREAM_PLACES,
+        Code.STREAM_PARTICIPATIONS,
     },
     "text": {Code.JUSTIFIED_GUARANTEE, Code.ASSUMED, Code.STATED},
     "replayed": {Code.FIXED_SEQUENCE, Code.ONLY_THROUGH_LEDGER},

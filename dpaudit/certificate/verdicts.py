@@ -10,13 +10,14 @@ from typing import Annotated, Any, Literal, TypeAlias, overload
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, computed_field
+from pydantic import AfterValidator, Field, computed_field
 
 from dpaudit.certificate.conditions import Condition
 from dpaudit.claims.bounds import Bound
 from dpaudit.claims.claims import Claim
 from dpaudit.claims.guarantees import GDP, RDP, ZCDP, AnyGuarantee, ApproxDP, Guarantee, PureDP, figures
 from dpaudit.claims.guarantees import leading_figure as leading_figure  # noqa: PLC0414  (re-exported)
+from dpaudit.ledger.places import shown_place
 from dpaudit.ledger.releases import Release
 from dpaudit.models import Fraction, Model, NonNegative
 
@@ -164,13 +165,13 @@ class Finding(Model):
             noise, different output; or randomness that no curator handed out), or ``sampler`` (noise is not
             distributed as its mechanism states).
         detail: what was seen, without any private value.
-        where: file and line of the release.
+        where: file and line of the release, relative to the repository.
     """
 
     kind: Literal["sensitivity", "control-flow", "leak", "nondeterminism", "sampler"]
     label: str | None = None
     detail: str
-    where: str = ""
+    where: Annotated[str, AfterValidator(shown_place)] = ""
     declared: float | None = None
     measured: float | None = None
 

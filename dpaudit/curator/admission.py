@@ -1,7 +1,6 @@
 """Admission: how every release is charged, written to the ledger, answered, and kept for an auditor."""
 
 import functools
-import inspect
 import itertools
 import os
 import threading
@@ -18,6 +17,7 @@ from dpaudit.curator.clipping import doubles
 from dpaudit.curator.noise import Entry, LiveNoise, NoiseSource, Question, Transcript
 from dpaudit.errors import InvalidParameter, ScheduleBroken
 from dpaudit.ledger.ledger import Ledger
+from dpaudit.ledger.places import released_at
 from dpaudit.ledger.releases import Partition, Release
 from dpaudit.mechanisms import AnyMechanism, Array
 from dpaudit.noise.bits import NeverCopied
@@ -112,6 +112,7 @@ class Admission(NeverCopied):
             if self._budget is not None:
                 self._budget.spend(release)
             self.ledger.append(release)
+            self.ledger.places.note(release.label, released_at(_CORE))
 
     def ask(self, question: Question) -> Array:
         """Internal: the answer to a question about an admitted release, kept for an auditor."""
@@ -124,7 +125,7 @@ class Admission(NeverCopied):
                     release=question.release,
                     query=question.query,
                     output=output.copy(),
-                    where=_call_site(),
+                    where=released_at(_CORE),
                     number=question.number,
                     at=question.at,
                     scale=question.scale,
@@ -215,11 +216,3 @@ def require_count(query: Array, count: int, label: str) -> None:
         why = "the ledger would account for another number of repetitions than were made"
         remedy = "let the first axis run over the repetitions"
         raise InvalidParameter(what, where=f"release {label!r}", why=why, remedy=remedy)
-
-
-def _call_site() -> str:
-    """File and line of the nearest frame outside the core: where the algorithm released."""
-    frame = inspect.currentframe()
-    while frame is not None and frame.f_code.co_filename.startswith(_CORE):
-        frame = frame.f_back
-    return "" if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno}"

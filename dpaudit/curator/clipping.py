@@ -9,7 +9,7 @@ from dpaudit.claims.arguments import require_kind
 from dpaudit.claims.relations import Neighbouring
 from dpaudit.claims.sensitivity import Norm
 from dpaudit.errors import InvalidParameter, SensitivityTooSmall
-from dpaudit.mechanisms import AnyMechanism, Array, Calibrated, PoissonSampled
+from dpaudit.mechanisms import AnyMechanism, Array, Calibrated, OnSample
 
 
 def bounded(
@@ -24,11 +24,13 @@ def bounded(
         InvalidParameter: the bound is not positive, or the mechanism has no sensitivity.
     """
     where = f"release {label!r}"
-    if not isinstance(mechanism, Calibrated | PoissonSampled):
+    if not isinstance(mechanism, Calibrated | OnSample):
         why = "it is not calibrated to a sensitivity, so clipping contributions bounds nothing"
         remedy = "use a mechanism that carries a sensitivity"
         what = f"a {getattr(mechanism, 'kind', type(mechanism).__name__)} mechanism for a sum"
         raise InvalidParameter(what, where=where, why=why, remedy=remedy)
+    if isinstance(mechanism, OnSample) and mechanism.swaps:
+        neighbouring = Neighbouring.REPLACE_ONE
     declared = mechanism.sensitivity
     require_kind(bound, numbers.Real, f"{where}, bound=")
     if not np.isfinite(bound) or bound <= 0:
@@ -43,7 +45,7 @@ def bounded(
         )
     clipped = declared.model_copy(update={"basis": "clipped", "value": max(declared.value, implied)})
     held = mechanism.with_sensitivity(clipped)
-    if isinstance(held, PoissonSampled):
+    if isinstance(held, OnSample):
         held = held.model_copy(update={"contribution": bound})
     return held, declared.norm
 

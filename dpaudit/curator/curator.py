@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpaudit.claims.guarantees import AnyGuarantee
-from dpaudit.claims.relations import TrustModel
+from dpaudit.claims.relations import Neighbouring, TrustModel
 from dpaudit.claims.sensitivity import Norm
 from dpaudit.curator.admission import Admission, Filter, Stated, as_query, require_count
 from dpaudit.curator.clipping import bounded, doubles
@@ -32,8 +32,9 @@ from dpaudit.mechanisms import (
     Exponential,
     GaussianProcess,
     GaussianSparseVector,
+    MatrixMechanism,
+    OnSample,
     OpaqueMechanism,
-    PoissonSampled,
     ReportNoisyMax,
     SmoothGaussian,
     SparseVector,
@@ -145,7 +146,8 @@ class Curator(Admission):
             contributions: [n, ...], one row per unit of privacy.
             bound: the norm to which a row is scaled down, in the mechanism's norm.
             mechanism: its sensitivity must be at least what `bound` implies under the ledger's relation;
-                a `PoissonSampled` one draws the sample itself; for integer noise rows are rounded towards 0.
+                one on a sample draws it itself, and one whose samples have a bounded size is held to the
+                sensitivity of replacing a unit; for integer noise rows are rounded towards 0.
             nonnegative: clip entries at 0 from below too; two non-negative contributions have a
                 non-negative inner product, so that the replace-one L2 sensitivity is sqrt(2) times the
                 bound, not twice.
@@ -154,28 +156,31 @@ class Curator(Admission):
 
         Raises:
             SensitivityTooSmall: the declared sensitivity is below what the bound implies.
-            InvalidParameter: the bound is not positive.
+            InvalidParameter: the bound is not positive, or the mechanism has another number of units.
         """
-        bound = holding_whole(bound) if getattr(mechanism, "integer_noise", False) else bound
+        integers = getattr(getattr(mechanism, "mechanism", mechanism), "integer_noise", False)
+        bound = holding_whole(bound) if integers else bound
         clipped, norm = self._bounded(mechanism, bound, acute=nonnegative, label=label)
         exponent = grid_of_bound(bound, _grid(mechanism), f"release {label!r}")
         rows = clip_rows(
             doubles(contributions, f"release {label!r}"),
             bound,
             norm,
-            max(exponent, 0) if mechanism.integer_noise else exponent,
+            max(exponent, 0) if integers else exponent,
             nonnegative=nonnegative,
         )
         summed = total(rows)
-        if isinstance(clipped, PoissonSampled):
+        if isinstance(clipped, OnSample):
             sampled = clipped
+            known = self.ledger.header.neighbouring is not Neighbouring.ADD_OR_REMOVE_ONE
+            sampled.require_units(len(rows.integers), f"release {label!r}", known=known)
             query = as_query(summed.to_doubles(), label)
             return self._answer(
                 self.line(label, sampled, **stated),
                 query,
                 sampled.answering(),
                 rows,
-                exact=sampled.rate * query,
+                exact=sampled.most_likely * query,
             )
         return self.release(summed, clipped, label=label, **stated)
 
@@ -297,7 +302,7 @@ class Curator(Admission):
 
     def stream(
         self,
-        mechanism: TreeAggregation,
+        mechanism: TreeAggregation | MatrixMechanism,
         label: str,
         shape: tuple[int, ...] = (),
         **stated: Unpack[Stated],

@@ -13,7 +13,7 @@ from dpaudit.curator.admission import Admission, as_query
 from dpaudit.curator.noise import Question
 from dpaudit.errors import InvalidParameter, ScheduleBroken
 from dpaudit.ledger.releases import Release
-from dpaudit.mechanisms import Array, GaussianProcess, Tree, TreeAggregation
+from dpaudit.mechanisms import Array, GaussianProcess, StreamMechanism
 from dpaudit.mechanisms.matrices import require_symmetric
 from dpaudit.noise.bits import NeverCopied
 
@@ -22,13 +22,13 @@ class Stream(NeverCopied):
     """A stream of items of one shape and its noisy prefix sums; made by `Curator.stream`."""
 
     def __init__(
-        self, admission: Admission, release: Release, mechanism: TreeAggregation, shape: tuple[int, ...]
+        self, admission: Admission, release: Release, mechanism: StreamMechanism, shape: tuple[int, ...]
     ) -> None:
         self._admission = admission
         self._release = release
         self._mechanism = mechanism
         self._shape = shape
-        self._tree = Tree(mechanism, shape)  # of the items without noise
+        self._sums = mechanism.running(shape)  # of the items without noise
         self._answering = mechanism.answering()
         self._number = admitted(admission, release)
 
@@ -49,20 +49,20 @@ class Stream(NeverCopied):
         if self._mechanism.norm == "frobenius":
             require_symmetric(query, where)
         with self._admission.lock:
-            if self._tree.taken == self._mechanism.steps:
-                what = f"item {self._tree.taken + 1} of a stream of {self._mechanism.steps} steps"
-                why = "a longer tree has more levels, so an item would cost more than the ledger says"
+            if self._sums.taken == self._mechanism.steps:
+                what = f"item {self._sums.taken + 1} of a stream of {self._mechanism.steps} steps"
+                why = "in a longer stream an item would cost more than the ledger says"
                 remedy = "give the mechanism as many steps as the stream may take"
                 raise ScheduleBroken(what, where=where, why=why, remedy=remedy)
-            self._tree.push(query)
+            self._sums.push(query)
             question = Question(
                 self._release,
                 self._number,
                 query,
-                self._tree.exact(),
+                self._sums.exact(),
                 self._answering,
                 (query,),
-                at=np.array(float(self._tree.taken)),
+                at=np.array(float(self._sums.taken)),
             )
             return self._admission.ask(question)
 

@@ -12,6 +12,7 @@ from dpaudit.errors import LedgerTampered, RecordAfterFooter
 from dpaudit.ledger.file import LedgerStream
 from dpaudit.ledger.files import LedgerSink, replace_file
 from dpaudit.ledger.header import Header, LedgerFacts, Noise, canonical_bytes, encode
+from dpaudit.ledger.places import ReleasePlaces
 from dpaudit.ledger.releases import Release
 
 __all__ = ["Header", "Ledger", "LedgerFacts", "Noise", "encode"]
@@ -33,6 +34,8 @@ class Ledger(LedgerFacts):
         self._releases: list[Release] = []
         #: All releases as a tuple, made when it is asked for and kept until the next release.
         self._tuple: tuple[Release, ...] | None = None
+        #: Where in the author's code the releases were made, if it was in this run; written to no file.
+        self.places = ReleasePlaces()
         self._sink = sink
         self._put(header.to_json())
 

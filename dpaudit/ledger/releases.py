@@ -35,7 +35,8 @@ class Release(Model):
     #: The part of a split this release touches; left out, all records. A bare name in a ledger file means
     #: that part of the ledger's only split, made by position.
     partition: Annotated[Partition | None, BeforeValidator(_from_name)] = None
-    #: The outputs are multiples of 2^grid; left out where noise was drawn in floating point, or on no grid.
+    #: The noisy answers, of which outputs may be functions, are multiples of 2^grid; left out where noise was
+    #: drawn in floating point, or on no grid.
     grid: Annotated[int, Strict()] | None = None
     claimed: Guarantee | None = None  # what the author claims for the `count` runs together
 

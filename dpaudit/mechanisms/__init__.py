@@ -19,16 +19,19 @@ from dpaudit.mechanisms.base import (
     ValueMechanism,
     distance,
 )
+from dpaudit.mechanisms.batches import FixedSizeSampled, TruncatedPoissonSampled
+from dpaudit.mechanisms.correlated.matrix import MatrixMechanism
+from dpaudit.mechanisms.correlated.strategies import BufferedToeplitz, LowerTriangular, Toeplitz
 from dpaudit.mechanisms.discrete import DiscreteGaussian, DiscreteLaplace
 from dpaudit.mechanisms.functions import ExponentialKernel, GaussianProcess
 from dpaudit.mechanisms.matrices import SymmetricGaussian
 from dpaudit.mechanisms.opaque import OpaqueApproxDP, OpaquePureDP, OpaqueZCDP, Tabulated
-from dpaudit.mechanisms.sampled import PoissonSampled
+from dpaudit.mechanisms.sampled import OnSample, PoissonSampled
 from dpaudit.mechanisms.selecting.noisy_max import ReportNoisyMax
 from dpaudit.mechanisms.selecting.sparse_vector import AboveThreshold, GaussianSparseVector, SparseVector
 from dpaudit.mechanisms.selection import Choice, Exponential, RandomizedResponse
 from dpaudit.mechanisms.smooth import SmoothGaussian
-from dpaudit.mechanisms.streams import Tree, TreeAggregation
+from dpaudit.mechanisms.streams import RunningSums, StreamMechanism, Tree, TreeAggregation
 
 OpaqueMechanism: TypeAlias = OpaquePureDP | OpaqueApproxDP | OpaqueZCDP | Tabulated
 
@@ -40,6 +43,7 @@ AnyMechanism: TypeAlias = (
     | DiscreteLaplace
     | SymmetricGaussian
     | TreeAggregation
+    | MatrixMechanism
     | GaussianProcess
     | RandomizedResponse
     | Exponential
@@ -48,6 +52,8 @@ AnyMechanism: TypeAlias = (
     | GaussianSparseVector
     | SmoothGaussian
     | PoissonSampled
+    | FixedSizeSampled
+    | TruncatedPoissonSampled
     | OpaqueMechanism
 )
 
@@ -60,18 +66,23 @@ __all__ = [
     "Answer",
     "AnyMechanism",
     "Array",
+    "BufferedToeplitz",
     "Calibrated",
     "Choice",
     "DiscreteGaussian",
     "DiscreteLaplace",
     "Exponential",
     "ExponentialKernel",
+    "FixedSizeSampled",
     "Gaussian",
     "GaussianNoise",
     "GaussianProcess",
     "GaussianSparseVector",
     "Laplace",
+    "LowerTriangular",
+    "MatrixMechanism",
     "Mechanism",
+    "OnSample",
     "OpaqueApproxDP",
     "OpaqueMechanism",
     "OpaquePureDP",
@@ -80,12 +91,16 @@ __all__ = [
     "Queries",
     "RandomizedResponse",
     "ReportNoisyMax",
+    "RunningSums",
     "SmoothGaussian",
     "SparseVector",
+    "StreamMechanism",
     "SymmetricGaussian",
     "Tabulated",
+    "Toeplitz",
     "Tree",
     "TreeAggregation",
+    "TruncatedPoissonSampled",
     "ValueMechanism",
     "distance",
 ]

@@ -127,6 +127,39 @@ class Sampled:
     contribution: Fraction | None = None
 
 
+#: Pairs of mechanisms that may run on a sample.
+Inner: TypeAlias = (
+    Gaussian
+    | Laplace
+    | DiscreteLaplace
+    | DiscreteGaussian
+    | Response
+    | BoundedRange
+    | Pure
+    | Approx
+    | ZCDP
+    | Table
+    | Smooth
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """A mechanism on a secret sample that holds a given unit with probability `rate` at most.
+
+    `change` dominates two samples of which one holds another unit in a unit's place, `own` those of which
+    one lacks it; each in both orders. Where `fixed`, all samples are of one size. Where `most` is given, a
+    Poisson sample of `units` is cut to so many.
+    """
+
+    change: Inner
+    own: Inner
+    rate: float
+    fixed: bool = False
+    most: int | None = None
+    units: int = 0
+
+
 @dataclass(frozen=True, slots=True)
 class SparseGaussian:
     """Sparse vector with Gaussian noise; see `dpaudit.mechanisms.GaussianSparseVector`.
@@ -141,18 +174,4 @@ class SparseGaussian:
     steps: int
 
 
-Pair: TypeAlias = (
-    Gaussian
-    | Laplace
-    | DiscreteLaplace
-    | DiscreteGaussian
-    | Response
-    | BoundedRange
-    | Pure
-    | Approx
-    | ZCDP
-    | Table
-    | Smooth
-    | Sampled
-    | SparseGaussian
-)
+Pair: TypeAlias = Inner | Sampled | Batch | SparseGaussian

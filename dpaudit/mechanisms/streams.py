@@ -1,7 +1,8 @@
 """Prefix sums of a stream, by a binary tree of noisy partial sums."""
 
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, Protocol
 
 import numpy as np
 
@@ -25,7 +26,63 @@ from dpaudit.noise.grid import OnGrid
 from dpaudit.noise.randomness import OF_NOISE, Randomness
 
 
-class TreeAggregation(GaussianNoise):
+class RunningSums(Protocol):
+    """A stream while it runs: its items so far, and their sums with and without noise."""
+
+    taken: int
+
+    def push(self, item: Array) -> None:
+        """Add the next item; raises `InvalidParameter` where every step has been taken."""
+
+    def exact(self) -> Array:
+        """The sum of the items so far."""
+
+    def noisy(self, randomness: Randomness) -> Array:
+        """The noisy sum of the items so far; to be called once after each `push`."""
+
+
+class StreamMechanism(GaussianNoise):
+    """Noisy prefix sums of up to `steps` items: `Curator.stream` accepts every subclass."""
+
+    released_by = "stream"
+    drawn_exactly = True
+
+    steps: Count
+
+    @abstractmethod
+    def running(self, shape: tuple[int, ...]) -> RunningSums:
+        """A stream of items of this shape, before its first item."""
+
+    def answering(self) -> Callable[..., Array]:
+        """A stream of its own, which takes each item in turn."""
+        streams: list[RunningSums] = []
+
+        def answer(item: Array, randomness: Randomness) -> Array:
+            sums = streams[0] if streams else self.running(item.shape)
+            streams[:] = [sums]
+            sums.push(item)
+            return sums.noisy(randomness)
+
+        return answer
+
+    @abstractmethod
+    def noise_in(self, outputs: Array, items: Array) -> Array:
+        """The independent noise behind the noisy sums after 1, ..., t items [t, ...], given the items."""
+
+    @abstractmethod
+    def log_density(self, outputs: Array, items: Array) -> float:
+        """Log density of the noisy prefix sums after 1, ..., t items [t, ...], given the items [t, ...]."""
+
+    def log_likelihood(self, answers: Sequence[Answer], queries: Queries) -> float:
+        """The log density of all prefix sums together."""
+        if len(answers) == 1:  # a stream without items
+            return 0.0
+        return self.log_density(
+            np.stack([answer.output for answer in answers[1:]]), np.stack([query for query, _ in queries[1:]])
+        )
+
+
+class TreeAggregation(StreamMechanism):
     """Every prefix sum of up to `steps` items, with Gaussian noise `sigma` on each node of a tree.
 
     With an ``l2`` sensitivity a node's noise is independent on every entry; with a ``frobenius`` one
@@ -38,13 +95,10 @@ class TreeAggregation(GaussianNoise):
     Rothblum 2010; Chan, Shi and Song 2011; Gaussian composition: Dong, Roth, Su 2022, Corollary 3.3).
     """
 
-    released_by = "stream"
     condition = "stream-places"
     norms: ClassVar[tuple[Norm, ...]] = ("l2", "frobenius")
-    drawn_exactly = True
 
     kind: Literal["tree-aggregation"] = "tree-aggregation"
-    steps: Count
 
     @property
     def levels(self) -> int:
@@ -59,21 +113,17 @@ class TreeAggregation(GaussianNoise):
         """A node's sum, of an item's shape, plus its noise."""
         return (randomness.symmetric if self.norm == "frobenius" else randomness.gaussian)(node, self.sigma)
 
-    def answering(self) -> Callable[..., Array]:
-        """A tree of its own, which takes each item in turn."""
-        trees: list[Tree] = []
+    def running(self, shape: tuple[int, ...]) -> "Tree":
+        """A stream of items of this shape."""
+        return Tree(self, shape)
 
-        def answer(item: Array, randomness: Randomness) -> Array:
-            tree = trees[0] if trees else Tree(self, item.shape)
-            trees[:] = [tree]
-            tree.push(item)
-            return tree.noisy(randomness)
-
-        return answer
+    def noise_in(self, outputs: Array, items: Array) -> Array:
+        """The noise of each item's new node."""
+        return _new_nodes(residual(outputs, np.cumsum(items, axis=0)))
 
     def log_density(self, outputs: Array, items: Array) -> float:
-        """Log density of the noisy prefix sums after 1, ..., t items [t, ...], given the items [t, ...]."""
-        nodes = _new_nodes(residual(outputs, np.cumsum(items, axis=0)))
+        """As `StreamMechanism.log_density`."""
+        nodes = self.noise_in(outputs, items)
         if self.norm == "frobenius":
             return symmetric_log_density(nodes, self.sigma)
         return normal_log_density(nodes, self.sigma)
@@ -83,14 +133,6 @@ class TreeAggregation(GaussianNoise):
         items = zip(one[1:], other[1:], strict=True)
         moved = sum(distance(self.norm, a.query - b.query) for a, b in items)
         return [Move(moved, self.sensitivity.value, f"in {self.norm}, over its items")]
-
-    def log_likelihood(self, answers: Sequence[Answer], queries: Queries) -> float:
-        """The log density of all prefix sums together."""
-        if len(answers) == 1:  # a stream without items
-            return 0.0
-        return self.log_density(
-            np.stack([answer.output for answer in answers[1:]]), np.stack([query for query, _ in queries[1:]])
-        )
 
     def gaussian_share(self, answers: Sequence[Answer], differences: Sequence[Array]) -> float:
         """The sum over all nodes."""

@@ -42,6 +42,18 @@ def sampled(bits: Bits, count: int, rate: float) -> NDArray[np.bool_]:
     return coins(bits, count, functools.partial(exact, rate))
 
 
+def subset(bits: Bits, count: int, size: int) -> NDArray[np.bool_]:
+    """True for `size` of `count`, every choice of so many equally likely: [count]; Floyd's method."""
+    fewer = min(size, count - size)
+    found: set[int] = set()
+    for last in range(count - fewer, count):
+        one = bits.below(last + 1)
+        found.add(last if one in found else one)
+    chosen = np.zeros(count, dtype=np.bool_)
+    chosen[list(found)] = True
+    return chosen if fewer == size else ~chosen
+
+
 def responses(bits: Bits, value: Array, epsilon: float, categories: int) -> Array:
     """Every category kept with probability 1/(1 + (categories - 1) e^-epsilon), else another, all alike."""
 

@@ -73,6 +73,10 @@ class Randomness(NeverCopied, ABC):
         """The sum of values of one shape, as exact as the noise that it is to get."""
 
     @abstractmethod
+    def weighted(self, weights: Sequence[float], values: Sequence[Array]) -> Array | OnGrid:
+        """The weighted sum of one or more values of one shape, as exact as the noise that it is to get."""
+
+    @abstractmethod
     def discrete_gaussian(self, value: Array | OnGrid, sigma: float) -> Array:
         """The integers plus integers with probability proportional to exp(-k^2/(2 sigma^2))."""
 
@@ -83,6 +87,10 @@ class Randomness(NeverCopied, ABC):
     @abstractmethod
     def coins(self, count: int, rate: float) -> NDArray[np.bool_]:
         """Coins that are True with probability `rate`: [count]."""
+
+    @abstractmethod
+    def subset(self, count: int, size: int) -> NDArray[np.bool_]:
+        """True for `size` of `count`, every choice of so many equally likely: [count]."""
 
     @abstractmethod
     def responses(self, value: Array, epsilon: float, categories: int) -> Array:
@@ -145,6 +153,10 @@ class ExactRandomness(Randomness):
         """As `Randomness.total`: without rounding."""
         return exact_sum([first, *others])
 
+    def weighted(self, weights: Sequence[float], values: Sequence[Array]) -> OnGrid:
+        """As `Randomness.weighted`: without rounding."""
+        return exact_sum([_times(weight, value) for weight, value in zip(weights, values, strict=True)])
+
     def discrete_gaussian(self, value: Array | OnGrid, sigma: float) -> Array:
         """As `Randomness.discrete_gaussian`."""
         return _added(value, lambda count: discrete.discrete_gaussian(self._bits, count, sigma))
@@ -156,6 +168,10 @@ class ExactRandomness(Randomness):
     def coins(self, count: int, rate: float) -> NDArray[np.bool_]:
         """As `Randomness.coins`."""
         return choice.sampled(self._bits, count, rate)
+
+    def subset(self, count: int, size: int) -> NDArray[np.bool_]:
+        """As `Randomness.subset`."""
+        return choice.subset(self._bits, count, size)
 
     def responses(self, value: Array, epsilon: float, categories: int) -> Array:
         """As `Randomness.responses`."""
@@ -222,6 +238,10 @@ class SeededRandomness(Randomness):
         first = to_doubles(first)
         return np.asarray(first + sum((to_doubles(other) for other in others), np.zeros(first.shape)))
 
+    def weighted(self, weights: Sequence[float], values: Sequence[Array]) -> Array:
+        """As `Randomness.weighted`: in floating point."""
+        return np.tensordot(np.asarray(weights), np.stack(values), axes=1)
+
     def discrete_gaussian(self, value: Array | OnGrid, sigma: float) -> Array:
         """As `Randomness.discrete_gaussian`."""
         variance = Fraction(sigma) ** 2
@@ -235,6 +255,10 @@ class SeededRandomness(Randomness):
     def coins(self, count: int, rate: float) -> NDArray[np.bool_]:
         """As `Randomness.coins`."""
         return self._generator.random(count) < rate
+
+    def subset(self, count: int, size: int) -> NDArray[np.bool_]:
+        """As `Randomness.subset`."""
+        return choice.subset(self._bits, count, size)
 
     def responses(self, value: Array, epsilon: float, categories: int) -> Array:
         """As `Randomness.responses`."""
@@ -271,6 +295,13 @@ def exact_sum(values: Sequence[Array | OnGrid]) -> OnGrid:
     finest = min(part.exponent for part in parts)
     total = sum(part.integers.astype(object) << (part.exponent - finest) for part in parts)
     return OnGrid(np.asarray(total, dtype=object), finest)
+
+
+def _times(weight: float, value: Array) -> OnGrid:
+    """A double times an array of them, exactly."""
+    digits, factor = digits_of(value), digits_of(np.array([weight]))
+    product = np.asarray(digits.integers * int(factor.integers[0]), dtype=object)
+    return OnGrid(product.reshape(value.shape), digits.exponent + factor.exponent)
 
 
 def _drawn(count: int, draw: Callable[[], int]) -> NDArray[np.object_]:

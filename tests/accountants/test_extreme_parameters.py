@@ -47,14 +47,13 @@ from dpaudit.accountants.privacy_loss import (
     SampledLaplaceTerm,
 )
 from dpaudit.errors import DpauditError
+from tests.sweeps import sweep
 
 RATES = (1e-300, 1e-290, 1e-41, 1e-3, 1.0 - 1e-16)
 
 
 @pytest.mark.parametrize("term", [SampledGaussianTerm, SampledLaplaceTerm])
-@pytest.mark.parametrize(
-    ("parameter", "rate"), [(1.0, 1e-300), (1e-300, 1e-290), (1e-20, 1e-300), (400.0, 1e-41)]
-)
+@sweep("parameter, rate", [(1.0, 1e-300), (1e-300, 1e-290), (1e-20, 1e-300), (400.0, 1e-41)], everyday=(1,))
 @pytest.mark.parametrize("count", [2, 10**12])
 def test_runs_that_hardly_ever_draw_a_unit_have_a_sound_delta(
     term: Any, rate: float, parameter: float, count: int
@@ -108,7 +107,7 @@ CLAIMS = [ZCDP(rho=1.0), GDP(mu=1.0), PureDP(epsilon=1.0), ApproxDP(epsilon=1.0,
 CLAIMS.append(RDP(alpha=2.0, epsilon=1.0))
 
 
-@pytest.mark.parametrize("mechanism", MECHANISMS)
+@sweep("mechanism", MECHANISMS, everyday=[*range(0, 100, 2), *range(100, len(MECHANISMS), 6)])
 def test_only_the_projects_own_errors_come_out(mechanism: Any) -> None:
     relations = ("add-or-remove-one", "replace-one") if mechanism.kind == "poisson-sampled" else ("zero-out",)
     for guarantee, relation, count in itertools.product(CLAIMS, relations, (1, 10**12)):

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from dpaudit.app.main import VERBS, main
+from tests.sweeps import sweep
 
 CALL = ["-c", "from dpaudit.app.main import main; main(prog_name='dpaudit')"]
 PROGRAM = [sys.executable, *CALL]
@@ -153,7 +154,7 @@ def _unread(python: list[str], arguments: Iterable[str], **options: Any) -> tupl
 
 
 @pytest.mark.parametrize(("rho", "status"), [(0.5, 0), (0.1, 1)])
-@pytest.mark.parametrize("closed", ["1", "1 2", "0 1 2"])
+@sweep("closed", ["1", "1 2", "0 1 2"], everyday=(0, 2))
 def test_streams_that_are_closed_from_the_start(
     rho: float, status: int, closed: str, ledger_file: Any
 ) -> None:

@@ -62,6 +62,7 @@ def test_an_extension_is_one_new_file_and_few_changed_ones(page: Path) -> None:
     assert len(touched(page)) <= 5
 
 
+@pytest.mark.nightly
 def test_the_extended_tree_has_correct_types(tree: Path) -> None:
     cache = ROOT / ".mypy_cache"  # where the tree was checked, only what the diffs change is checked anew
     done([sys.executable, "-m", "mypy", "--strict", f"--cache-dir={cache}"], tree, tree)

@@ -13,6 +13,12 @@ import pytest
 from dpaudit.claims.guarantees import ZCDP
 
 DOCS = Path(__file__).parents[2] / "docs"
+STORED = (DOCS / "papers.md").read_text(encoding="utf-8")
+DEAR = {
+    "qiao_wang_2023": "Qiao and Wang",
+    "balle_gomrokchi_precup_2016": "Balle",
+    "wang_hegde_2019": "Wang and Hegde",
+}
 FIGURE = re.compile(r"\d+(?:\.\d+)?")
 
 
@@ -24,8 +30,15 @@ def script() -> Any:
 
 
 @pytest.fixture(scope="module")
-def made(script: Any) -> str:
-    return str(script.papers_page())
+def made(script: Any, nightly: bool) -> str:
+    """The page as it is made now; every day the three papers that take longest are taken from the page."""
+    with pytest.MonkeyPatch.context() as patch:
+        for paper, heading in () if nightly else DEAR.items():
+            section = STORED[STORED.index(f"## {heading}") :]
+            patch.setattr(
+                getattr(script, paper), "section", lambda text=section: text[: text.index("\n\n## ")]
+            )
+        return str(script.papers_page())
 
 
 @pytest.fixture(scope="module")
@@ -52,10 +65,9 @@ def rows(sections: dict[str, str]) -> dict[str, list[str]]:
 
 
 def test_the_published_verdicts_are_up_to_date(made: str) -> None:
-    stored = (DOCS / "papers.md").read_text(encoding="utf-8")
     # Every word, and so every verdict, is the same; figures may differ in their last digit between machines.
-    assert FIGURE.sub("#", stored).split() == FIGURE.sub("#", made).split(), "run: python docs/make_papers.py"
-    for one, other in zip(FIGURE.findall(stored), FIGURE.findall(made), strict=True):
+    assert FIGURE.sub("#", STORED).split() == FIGURE.sub("#", made).split(), "run: python docs/make_papers.py"
+    for one, other in zip(FIGURE.findall(STORED), FIGURE.findall(made), strict=True):
         assert float(one) == pytest.approx(float(other), rel=2e-3), "run: python docs/make_papers.py"
 
 

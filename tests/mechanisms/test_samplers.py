@@ -30,6 +30,7 @@ from dpaudit.mechanisms import (
 from dpaudit.noise.bits import SeededBits
 from dpaudit.noise.grid import OnGrid
 from dpaudit.noise.randomness import ExactRandomness, Randomness, SeededRandomness
+from tests.sweeps import sweep
 
 ALARM = 1e-6
 N = 40_000
@@ -87,7 +88,7 @@ def test_laplace(draws: Randomness) -> None:
     assert all(laplace_p(noise, 3.0 * off) < ALARM for off in OFF)
 
 
-@pytest.mark.parametrize("sigma", [0.6, 2.3, 7.0])
+@sweep("sigma", [0.6, 2.3, 7.0], everyday=(2,))
 def test_discrete_gaussian(sigma: float, draws: Randomness) -> None:
     noise = DiscreteGaussian(sigma=sigma, sensitivity=L2(1)).sample(np.full(N, 5.0), draws) - 5.0
     assert lattice_p(noise, lambda k: math.exp(-k * k / (2 * sigma**2))) > ALARM

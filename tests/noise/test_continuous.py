@@ -21,6 +21,7 @@ from dpaudit.noise.continuous import LAPLACE, NORMAL, Law, Scale
 from dpaudit.noise.grid import OnGrid, grid
 from dpaudit.noise.reals import exact
 from tests.noise.reference import Scripted, edge, laplace_below, normal_below
+from tests.sweeps import sweep
 
 WORDS = np.random.default_rng(1).integers(0, 2**64, 2000, dtype=np.uint64).tolist()
 #: Few bits that are not zero, all of them, and the ends of the range, with either sign.
@@ -48,7 +49,7 @@ def in_its_cell(m: int, word: int, v: float, scale: float, below: Any) -> bool:
 
 
 @pytest.mark.parametrize("law", LAWS)
-@pytest.mark.parametrize("scale", SCALES)
+@sweep("scale", SCALES, everyday=(0, 2, 3))
 def test_every_draw_is_the_real_number_rounded(law: str, scale: float) -> None:
     words = EXTREME + WORDS
     given = values(scale, len(words))

@@ -16,6 +16,7 @@ import pytest
 from mpmath import mpf
 
 from dpaudit.noise import rational as discrete
+from tests.sweeps import sweep
 
 TINY = mpf(10) ** -45
 CLOSE = mpf(10) ** -30
@@ -110,7 +111,7 @@ def exact_bernoulli(numerator: int, denominator: int, bits: Any) -> bool:
     return bool(bits.script.choose([(True, p), (False, 1 - p)]))
 
 
-@pytest.mark.parametrize("scale", ["3/2", "1", "1/3", "7", "5/3"])
+@sweep("scale", ["3/2", "1", "1/3", "7", "5/3"], everyday=(1, 2))
 def test_discrete_laplace(scale: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(discrete, "_bernoulli_exp", exact_bernoulli)
     exact = Fraction(scale)
@@ -120,7 +121,7 @@ def test_discrete_laplace(scale: str, monkeypatch: pytest.MonkeyPatch) -> None:
         assert abs(found[k] - (1 - decay) / (1 + decay) * decay ** abs(k)) < CLOSE
 
 
-@pytest.mark.parametrize("variance", ["9/4", "1/5", "1", "16", "53/7"])
+@sweep("variance", ["9/4", "1/5", "1", "16", "53/7"], everyday=(1,))
 def test_discrete_gaussian(variance: str, monkeypatch: pytest.MonkeyPatch) -> None:
     exact = Fraction(variance)
 

@@ -26,13 +26,26 @@ NEW = {
     "sparse vector through the curator": "dpaudit/curator/thresholds.py",
     "sparse vector with Gaussian noise": "accountants/pairs/comparisons.py",
     "arguments of a wrong type refused": "dpaudit/claims/arguments.py",
+    "correlated noise": "dpaudit/mechanisms/correlated/",
     "a start without scipy's optimisers": "accountants/closed_forms/search.py",
+    "findings at the line of the claim": "dpaudit/app/gate/places.py",
+    "releases at their line": "dpaudit/ledger/places.py",
+    "a target's own words kept out of reports": "dpaudit/app/text/target_text.py",
 }
 
 #: The same where it stands in a file that the first version had: what it is, the file, and how many lines.
 GROWN: dict[str, tuple[str, int]] = {
+    "streams of several mechanisms": ("dpaudit/mechanisms/streams.py", 42),
+    "a test of correlated noise": ("auditors/replay/sampler_check.py", 17),
+    "correlated noise in the union": ("dpaudit/mechanisms/__init__.py", 9),
+    "correlated noise by its names": ("dpaudit/__init__.py", 5),
+    "participations as a condition": ("dpaudit/certificate/conditions.py", 2),
+    "participations in words": ("dpaudit/app/text/conditions.py", 4),
     "questions that another process can answer": ("dpaudit/curator and dpaudit/mechanisms", 36),
+    "the same in pytest's reports": ("dpaudit/app/testing/pytest_plugin.py", 34),
+    "the releases that grew over a baseline": ("dpaudit/app/gate/policy.py", 24),
     "report noisy max, monotone scores": ("dpaudit/mechanisms, curator, auditors/replay, ...", 38),
+    "sparse vector in unions and matches": ("dpaudit/mechanisms, curator, accountants, ...", 79),
 }
 
 WALK = """

@@ -36,6 +36,7 @@ from dpaudit.certificate.verdicts import Audit, Experiment
 from dpaudit.claims.claims import Claim
 from dpaudit.claims.guarantees import GDP, ZCDP, ApproxDP, PureDP
 from dpaudit.claims.pairs import Pair
+from tests.sweeps import sweep
 
 LEVEL = 0.05
 
@@ -163,7 +164,7 @@ def _drawn(draw: Callable[[int], Samples], runs: int) -> Samples:
     return draw(runs)
 
 
-@pytest.mark.parametrize("mechanism", list(CASES))
+@sweep("mechanism", list(CASES), everyday=(0, 2, 4, 6, 9, -3))
 @pytest.mark.parametrize("auditor", list(AUDITORS))
 def test_few_false_alarms(auditor: str, mechanism: str) -> None:
     audits = 3 if auditor == "sequential" else 8

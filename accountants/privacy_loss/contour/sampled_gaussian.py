@@ -26,8 +26,8 @@ Decay of |M(c + it) / M(c)|, three bounds:
 import math
 
 import numpy as np
-import scipy
 
+from dpaudit.accountants.closed_forms.gaussian import log_normal_tail
 from dpaudit.accountants.privacy_loss.contour.factors import Vector, least_versine, log_rest
 from dpaudit.accountants.privacy_loss.contour.sampled import MOST_POINTS, Rule, SampledFactor, log_mixture
 
@@ -124,15 +124,15 @@ class SampledGaussianFactor(SampledFactor):
         if a >= 0.0:  # a l(x) is convex: below its chord; r <= e^(mu x - mu^2 / 2) beyond an edge >= mu / 2
             slope = a * np.diff(ratio) / (right - left)
             level = a * ratio[:-1] - slope * left
-            beyond_right = 0.5 * a * (a - 1.0) * mu * mu + float(scipy.special.log_ndtr(a * mu - edge[-1]))
+            beyond_right = 0.5 * a * (a - 1.0) * mu * mu + log_normal_tail(edge[-1] - a * mu)
         else:  # concave: below its tangent
             middle = 0.5 * (left + right)
             slope = a * mu * self._posterior(middle)
             level = a * self._log_ratio(middle) - slope * middle
-            beyond_right = float(scipy.special.log_ndtr(-edge[-1])) + a * float(ratio[-1])
+            beyond_right = log_normal_tail(edge[-1]) + a * float(ratio[-1])
         _, normal_mass = _log_normal_mass(left - slope, right - slope)
         inside = level + 0.5 * slope**2 + normal_mass + 1e-14 * slope**2
-        beyond_left = float(scipy.special.log_ndtr(edge[0])) + max(a * float(ratio[0]), a * math.log1p(-rate))
+        beyond_left = log_normal_tail(-edge[0]) + max(a * float(ratio[0]), a * math.log1p(-rate))
         log_mass = np.concatenate([[beyond_left], inside, [beyond_right]]) - log_least
         log_mass += 1e-8 + 1e-11 * (np.abs(log_mass) + abs(log_least))
         mixed = np.maximum(weight[:-1] * (1.0 - weight[:-1]), weight[1:] * (1.0 - weight[1:]))
@@ -168,10 +168,15 @@ class SampledGaussianFactor(SampledFactor):
 def _log_normal_mass(left: Vector, right: Vector) -> tuple[Vector, Vector]:
     """Log of the normal measure of [left, right], from below and from above, precise in both tails."""
     mirrored = left + right > 0.0
-    inner = scipy.special.log_ndtr(np.where(mirrored, -left, right))
-    outer = scipy.special.log_ndtr(np.where(mirrored, -right, left))
+    inner = _log_tails(np.where(mirrored, left, -right))
+    outer = _log_tails(np.where(mirrored, right, -left))
     share = np.maximum(-np.expm1(np.minimum(outer - inner, 0.0)), 1e-18)
     error: Vector = 1e-9 + 1e-14 * (1.0 + np.abs(inner)) * (1.0 + 1.0 / share)
     mass: Vector = inner + np.log(share)
     # The difference of two nearly equal measures may be lost, but is never above the larger.
     return mass - error, np.minimum(mass + error, inner * (1.0 - 1e-14) + 1e-9)
+
+
+def _log_tails(points: Vector) -> Vector:
+    """`log_normal_tail` of each; so few that scipy's function would take longer to be imported."""
+    return np.array([log_normal_tail(point) for point in points.tolist()])

@@ -1,11 +1,8 @@
 """Judging what a configuration names: targets are run, accounted for and audited, ledgers accounted for."""
 
 import collections
-import contextlib
 import functools
-import inspect
 import operator
-import re
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -17,6 +14,7 @@ from dpaudit.accountants.accounting import Accounted
 from dpaudit.app.gate.audit_plan import Plan, Profile, root_seed
 from dpaudit.app.gate.base import Held, held_to_base
 from dpaudit.app.gate.configuration import Configuration
+from dpaudit.app.gate.places import Places, claim_in_source, definition, place_in
 from dpaudit.app.gate.policy import not_checked, policy_findings, today, waiver_findings
 from dpaudit.app.gate.report import Checked, Finding, Place, Report, error_finding, waived
 from dpaudit.app.gate.settings import Check, Gate, LedgerFile, Target
@@ -29,14 +27,13 @@ from dpaudit.certificate.verdicts import Accounting, Audit, Experiment
 from dpaudit.claims.claims import Claim
 from dpaudit.errors import DpauditError, UsageError
 from dpaudit.ledger.file import LedgerStream
+from dpaudit.ledger.ledger import Ledger
 from dpaudit.ledger.releases import Release
 from dpaudit.pipeline.accounting import verify
 from dpaudit.pipeline.certify import NothingReleased, certified
 
 #: At most this many failing releases of a check are shown, and then the number of the others.
 MOST_RELEASES = 20
-
-_PLACE = re.compile(r"(?P<file>[^:\n]+):(?P<line>[0-9]{1,9})(?::|$)")
 
 
 def run_gate(
@@ -111,6 +108,7 @@ class _Judge:
         pair = None if settings.pair is None else load_pair(settings.pair)
         plan = Plan.of(self.gate, self.profile, settings.audit, self.seed)
         checked = Checked(name, "target", settings.target, claim=str(claim))
+        places = self._places(name, settings, chosen.algorithm)
         try:
             found = certified(
                 chosen.algorithm,
@@ -126,14 +124,14 @@ class _Judge:
                 step=functools.partial(foreign_code, settings.target),
             )
         except NothingReleased:
-            here = self._definition(chosen.algorithm, name)
             reason = f"{settings.target} released nothing through its curator"
-            return replace(checked, findings=(Finding("nothing-to-check", name, reason, here),))
-        here = self._definition(chosen.algorithm, name)
-        certificate, accounting = found.certificate, found.accounted.accounting
-        findings = [*proof_findings(name, accounting, lambda _: here, here)]
-        findings += self._audit_findings(name, certificate.audits, here)
-        findings += self._policy_findings(name, settings, found.accounted)
+            return replace(checked, findings=(Finding("nothing-to-check", name, reason, places.whole),))
+        certificate, accounting, ledger = found.certificate, found.accounted.accounting, found.run.ledger
+        made = ledger.places
+        places = replace(places, release=lambda label: place_in(made.of(label), self.root) or places.whole)
+        findings = [*proof_findings(name, accounting, places)]
+        findings += self._audit_findings(name, certificate.audits, places.whole)
+        findings += self._policy_findings(name, settings, found.accounted, places, lambda: ledger)
         return replace(
             checked,
             findings=tuple(findings),
@@ -167,16 +165,20 @@ class _Judge:
             reason = "no claim, in total or for any release" if overview.total else "no releases"
             finding = Finding("nothing-to-check", name, f"{settings.ledger}: {reason}", first)
             return replace(checked, findings=(finding,))
+        ledger = functools.partial(Ledger.read, settings.ledger, allow_unhashed=settings.allow_unhashed)
         lines = lines_of_failing(settings, accounting) if overview.failed else []
-
-        def place_of(position: int) -> Place:
-            return Place.of(settings.ledger, lines[position], self.root)
-
-        findings = [*proof_findings(name, accounting, place_of, first)]
+        failing = iter([Place.of(settings.ledger, line, self.root) for line in lines])
+        findings = [*proof_findings(name, accounting, Places(first, first, lambda _: next(failing)))]
         if verified.not_certifiable is not None:
             findings.append(Finding("inconclusive", name, verified.not_certifiable, first))
-        findings += self._policy_findings(name, settings, verified.accounted)
+        places = Places(first, first, functools.partial(self._line_of, settings))
+        findings += self._policy_findings(name, settings, verified.accounted, places, ledger)
         return replace(checked, findings=tuple(findings), proof=accounting.verdict)
+
+    def _line_of(self, settings: LedgerFile, label: str) -> Place:
+        """The line of a ledger's first release under a label."""
+        lines = (line for line, release in numbered(settings) if release.label == label)
+        return Place.of(settings.ledger, next(lines, 1), self.root)
 
     def _claim(self, table: str, name: str, settings: Check, own: Claim | None) -> Claim | None:
         """The configuration's claim, completed by the target's or ledger's own; else that."""
@@ -188,23 +190,27 @@ class _Judge:
             error.where = self.configuration.place(table, name, "claim")
             raise
 
-    def _policy_findings(self, name: str, settings: Check, found: Accounted) -> Iterator[Finding]:
-        return policy_findings(
-            self.gate, name, settings, accounted=found, at=self.at, baselines=self.baselines
+    def _policy_findings(
+        self, name: str, settings: Check, found: Accounted, places: Places, ledger: Callable[[], Ledger]
+    ) -> Iterator[Finding]:
+        yield from policy_findings(
+            self.gate,
+            name,
+            settings,
+            accounted=found,
+            ledger=ledger,
+            places=places,
+            baselines=self.baselines,
         )
 
-    def _definition(self, algorithm: Any, name: str) -> Place:
-        """Where an algorithm is defined, if that is below the root; else where the configuration names it."""
-        while isinstance(algorithm, functools.partial):
-            algorithm = algorithm.func
-        plain = inspect.unwrap(algorithm)
-        defined = plain if inspect.isroutine(plain) else type(plain)
-        with contextlib.suppress(OSError, TypeError):
-            file = inspect.getsourcefile(defined)
-            _, line = inspect.getsourcelines(defined)
-            if file is not None and Path(file).absolute().is_relative_to(self.root):
-                return Place.of(file, line, self.root)
-        return self.at("targets", name, "target")
+    def _places(self, name: str, settings: Target, algorithm: Any) -> Places:
+        """The lines of a target; those of its releases are known once it has run."""
+        here = definition(algorithm, self.root)
+        whole = here or self.at("targets", name, "target")
+        if settings.claim is not None:
+            return Places(whole, here or self.at("targets", name, "claim"), lambda _: whole)
+        claim = claim_in_source(settings.target, algorithm, self.root) or whole
+        return Places(whole, claim, lambda _: whole)
 
     def _audit_findings(self, name: str, audits: Sequence[Audit], here: Place) -> Iterator[Finding]:
         if not audits:
@@ -213,7 +219,7 @@ class _Judge:
         for audit in audits:
             for finding in audit.findings:
                 label = f" in {finding.label!r}" if finding.label else ""
-                place = self._place_in(finding.where) or here
+                place = place_in(finding.where, self.root) or here
                 yield Finding("refuted", name, f"{finding.kind}{label}: {finding.detail}", place)
             if audit.verdict is Experiment.REFUTED and set(audit.refuted_by) != {"findings"}:
                 yield Finding("refuted", name, _audit_words(audit), here)
@@ -222,14 +228,8 @@ class _Judge:
 
     def _place_of(self, error: DpauditError) -> Place | None:
         """Where an error says that it is, if that is a line of a file here."""
-        return self._place_in(error.where) or self._place_in(error.where.rpartition("(")[2].rstrip(")"))
-
-    def _place_in(self, text: str) -> Place | None:
-        found = _PLACE.match(text)
-        if found is None or not Path(found["file"]).is_file():
-            return None
-        place = Place.of(found["file"], int(found["line"]), self.root)
-        return None if Path(place.file).is_absolute() else place
+        said = (error.raised_at, error.where, error.where.rpartition("(")[2].rstrip(")"))
+        return next((place for text in said if (place := place_in(text, self.root))), None)
 
 
 def _cost(accounting: Accounting) -> str:
@@ -249,23 +249,21 @@ def _audit_words(audit: Audit) -> str:
     return words
 
 
-def proof_findings(
-    name: str, accounting: Accounting, place_of: Callable[[int], Place], first: Place
-) -> Iterator[Finding]:
-    """Failing releases, the n-th of them at `place_of(n)`, then the total, at `first`."""
+def proof_findings(name: str, accounting: Accounting, places: Places) -> Iterator[Finding]:
+    """Failing releases, each at its line, then the total, at the claim's."""
     failing = not_proved(accounting)[:MOST_RELEASES]
-    for position, release in enumerate(failing):
+    for release in failing:
         if release.claimed is not None:
             words = f"release {release.label!r}: {shortfall(release.proved, release.claimed)}"
-            yield Finding("release-not-proved", name, words, place_of(position))
+            yield Finding("release-not-proved", name, words, places.release(release.label))
     more = accounting.overview.failed - len(failing)
     if more > 0:
-        yield Finding("release-not-proved", name, f"and {more} more releases", first)
+        yield Finding("release-not-proved", name, f"and {more} more releases", places.whole)
     total = total_shortfall(accounting)
     if accounting.claim is not None and total:
         lines = [f"premise fails: {premise}" for premise in accounting.claim.premises if not premise.holds]
         lines += total
-        yield Finding("not-proved", name, "\n".join(lines), first)
+        yield Finding("not-proved", name, "\n".join(lines), places.claim)
 
 
 def lines_of_failing(settings: LedgerFile, accounting: Accounting) -> list[int]:
@@ -277,11 +275,17 @@ def lines_of_failing(settings: LedgerFile, accounting: Accounting) -> list[int]:
     looks = operator.attrgetter("label", "mechanism", "count", "claimed")
     wanted = collections.deque(map(looks, not_proved(accounting)))
     lines: list[int] = []
+    for line, release in numbered(settings):
+        if not wanted:
+            break
+        if looks(release) == wanted[0]:
+            lines.append(line)
+            wanted.popleft()
+    return lines
+
+
+def numbered(settings: LedgerFile) -> Iterator[tuple[int, Release]]:
+    """A ledger file's releases with their lines."""
     with LedgerStream(settings.ledger, allow_unhashed=settings.allow_unhashed) as ledger:
         for line, read in enumerate(ledger, start=2):  # the header is the first
-            if not wanted:
-                break
-            if looks(read if isinstance(read, Release) else read.release()) == wanted[0]:
-                lines.append(line)
-                wanted.popleft()
-    return lines
+            yield line, read if isinstance(read, Release) else read.release()

@@ -6,8 +6,10 @@ from pathlib import Path
 
 from dpaudit.accountants.accounting import Accounted
 from dpaudit.app.gate.configuration import Configuration
+from dpaudit.app.gate.places import Places
 from dpaudit.app.gate.report import Checked, Finding, Place
 from dpaudit.app.gate.settings import Check, Gate
+from dpaudit.app.text.compared import Comparison, Side
 from dpaudit.app.text.tables import bound_figure, figure
 from dpaudit.certificate.certificate import Certificate
 from dpaudit.certificate.conditions import Code, Condition
@@ -15,9 +17,13 @@ from dpaudit.certificate.verdicts import leading_figure, within
 from dpaudit.claims.guarantees import ApproxDP
 from dpaudit.errors import CannotBound, ClaimMismatch
 from dpaudit.ledger.ledger import Ledger
+from dpaudit.pipeline.accounting import account
 from dpaudit.pipeline.recheck import LEDGER, require_figures
 
 At = Callable[..., Place]
+
+#: At most this many releases that cost more than the baseline's are shown.
+MOST_GROWN = 20
 
 
 def policy_findings(
@@ -26,13 +32,13 @@ def policy_findings(
     check: Check,
     *,
     accounted: Accounted,
-    at: At,
+    ledger: Callable[[], Ledger],
+    places: Places,
     baselines: Mapping[str, Path],
 ) -> Iterator[Finding]:
     """Hold one check's ledger against the policy.
 
-    `at` gives the place of a key below ``[tool.dpaudit]``; `baselines` has the file of each baseline that is
-    not read from the path which the check names.
+    `baselines` has the file of each baseline that is not read from the path which the check names.
 
     Raises:
         ClaimMismatch, CertificateMismatch: the baseline is about something else, or contradicts its ledger.
@@ -45,24 +51,25 @@ def policy_findings(
     guarantee = None if claim is None else claim.guarantee
     if delta is not None and isinstance(guarantee, ApproxDP) and guarantee.delta > delta:
         message = f"claimed delta {guarantee.delta:g}, the policy allows {delta:g}"
-        yield Finding("delta-at-most", name, message, at("policy", "delta-at-most"))
+        yield Finding("delta-at-most", name, message, places.claim)
     if policy.max_epsilon is not None and delta is not None:
         wanted = ApproxDP(epsilon=policy.max_epsilon, delta=delta)
         message = _above(accounted, wanted)
         if message:
-            yield Finding("max-epsilon", name, message, at("policy", "max-epsilon"))
+            yield Finding("max-epsilon", name, message, places.claim)
     if policy.allowed_samplers is not None:
         sampler = accounted.header.noise.sampler
         if sampler not in policy.allowed_samplers:
             allowed = ", ".join(policy.allowed_samplers)
             message = f"the noise was drawn by {sampler}, the policy allows {allowed}"
-            yield Finding("allowed-samplers", name, message, at("policy", "allowed-samplers"))
+            yield Finding("allowed-samplers", name, message, places.whole)
     if check.baseline is not None:
         file = baselines.get(check.baseline, Path(check.baseline))
         named = check.baseline + (" of the merge base" if check.baseline in baselines else "")
-        message = _increase(accounted, Certificate.read(file), named, file.with_name(LEDGER))
+        baseline = Certificate.read(file)
+        message = _increase(accounted, baseline, named, file.with_name(LEDGER))
         if message:
-            yield Finding("fail-on-increase", name, message, at("policy", "fail-on-increase"))
+            yield from _grown(name, message, baseline, ledger(), places)
 
 
 def not_checked(check: Check) -> tuple[Condition, ...]:
@@ -108,6 +115,23 @@ def _increase(accounted: Accounted, baseline: Certificate, path: str, own: Path)
     if within(cost, limit):
         return ""
     return f"costs {bound_figure(now[0])}; the baseline {path} costs {bound_figure(before[0])}"
+
+
+def _grown(
+    name: str, message: str, baseline: Certificate, ledger: Ledger, places: Places
+) -> Iterator[Finding]:
+    """The increase at the release that grew most, then the others; at the claim if no release grew."""
+    claim = ledger.claim or baseline.claim
+    again = account(ledger, claim.model_copy(update={"guarantee": baseline.claim.guarantee}))
+    changes = Comparison(Side.of_certificate(baseline), Side.of_ledger(ledger.header, again)).changes()
+    grown = [change for change in changes if change.status in {"new", "costlier"}][:MOST_GROWN]
+    if not grown:
+        yield Finding("fail-on-increase", name, message, places.claim)
+    for number, change in enumerate(grown):
+        before = f"at the baseline {change.base}" if change.base else "new"
+        words = f"release {change.label!r}: {change.head}, {before} ({change.why})"
+        lines = [message, words] if number == 0 else [words]
+        yield Finding("fail-on-increase", name, "\n".join(lines), places.release(change.label))
 
 
 def today() -> dt.date:

@@ -11,6 +11,7 @@ from typing import Any, Final, Literal
 from dpaudit.app.gate.settings import Waiver
 from dpaudit.app.text.failures import EXIT_INCONCLUSIVE, EXIT_INPUT, EXIT_NOT_PROVED, EXIT_NOTHING
 from dpaudit.app.text.streams import printable
+from dpaudit.app.text.target_text import without_text
 from dpaudit.certificate.conditions import Condition
 from dpaudit.certificate.verdicts import Experiment, Proof
 from dpaudit.errors import DpauditError, IntegrityError
@@ -232,7 +233,8 @@ def _worst(findings: Iterable[Finding]) -> int:
 
 def error_finding(error: DpauditError, check: str, place: Place) -> Finding:
     """An error as a finding that no waiver can name."""
-    return Finding("integrity" if error.exit_status == _EXIT_INTEGRITY else "input", check, str(error), place)
+    rule = "integrity" if error.exit_status == _EXIT_INTEGRITY else "input"
+    return Finding(rule, check, str(without_text(error)), place)
 
 
 def waived(findings: Sequence[Finding], waivers: Sequence[Waiver]) -> tuple[Finding, ...]:

@@ -1,67 +1,52 @@
-"""Load and run a user's code: its faults are reported as its own, and its prints go to stderr."""
+"""Load and run a user's code: its faults are reported as its own, and its words stay out of reports."""
 
 import contextlib
 import difflib
 import hashlib
 import importlib
 import importlib.util
-import os
 import sys
-import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from dpaudit.app.text.streams import ReaderGone
+from dpaudit.app.text.streams import ReaderGone, note
+from dpaudit.app.text.target_text import SHOW, is_shown, is_targets_own, place_of, target_streams
 from dpaudit.errors import DpauditError, UsageError
 
-_OWN_FOLDER = str(Path(__file__).resolve().parents[2])
-
 
 @contextlib.contextmanager
-def foreign_code(reference: str, doing: str) -> Iterator[None]:
+def foreign_code(reference: str, doing: str, *, shown: bool | None = None) -> Iterator[None]:
     """Report what goes wrong inside as a fault of `reference`; stdout stays free for the answer.
 
-    `UsageError` is raised where the code raised an exception of its own, or asked the interpreter to exit.
+    What the code prints and the words of its exceptions go to stderr where they are `shown`; left out, as
+    `is_shown` says. `UsageError`, without those words, is raised where the code raised an exception of its
+    own, or asked the interpreter to exit.
     """
+    shown = is_shown() if shown is None else shown
     try:
-        with contextlib.redirect_stdout(sys.stderr), _descriptor_redirected():
+        with target_streams(reference, doing, shown=shown):
             yield
-    except (DpauditError, KeyboardInterrupt, ReaderGone):
+    except ReaderGone:
         raise
+    except KeyboardInterrupt as stop:
+        raise KeyboardInterrupt(*(() if is_targets_own(stop) else stop.args)) from None
     except BaseException as error:  # also what is no Exception: SystemExit, a framework's cancellation
-        text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-        what, why = f"{text} while {doing}", "an algorithm that fails cannot be judged"
-        remedy = "correct it; --traceback shows where it failed"
-        raise UsageError(what, where=f"{reference} ({_place(error)})", why=why, remedy=remedy) from error
-
-
-@contextlib.contextmanager
-def _descriptor_redirected() -> Iterator[None]:
-    """What child processes and compiled libraries write to stdout goes to stderr as well."""
-    try:
-        kept = os.dup(1)
-    except OSError:  # stdout is closed
-        yield
-        return
-    try:
-        with contextlib.suppress(OSError):  # stderr is closed
-            os.dup2(2, 1)
-        yield
-    finally:
-        os.dup2(kept, 1)
-        os.close(kept)
-
-
-def _place(error: BaseException) -> str:
-    """File and line of the innermost frame outside dpaudit, where there is one."""
-    if isinstance(error, SyntaxError) and error.filename is not None:
-        return f"{error.filename}:{error.lineno}"
-    frames = list(traceback.extract_tb(error.__traceback__))
-    own = (_OWN_FOLDER, "<frozen", contextlib.__file__)
-    chosen = ([frame for frame in frames if not frame.filename.startswith(own)] or frames)[-1]
-    return f"{chosen.filename}:{chosen.lineno}"
+        place = place_of(error)
+        if isinstance(error, DpauditError) and not is_targets_own(error):
+            error.raised_at = error.raised_at or place
+            raise
+        if shown and str(error):
+            note(f"{reference} ({place}): {type(error).__name__}: {error}")
+        missing = f" ({error.name})" if isinstance(error, ModuleNotFoundError) else ""
+        what, why = (
+            f"{type(error).__name__}{missing} while {doing}",
+            "an algorithm that fails cannot be judged",
+        )
+        hidden = "" if shown else f"{SHOW} shows its message, "
+        remedy = f"correct it; {hidden}--traceback shows where it failed"
+        raise UsageError(what, where=f"{reference} ({place})", why=why, remedy=remedy) from error
 
 
 def load(reference: str, option: str, suits: Callable[[Any], bool] = callable) -> Any:

@@ -10,7 +10,9 @@ worker of a distributed session. They are never rerun on failure: that would let
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 SESSION_ERROR: Final = 1e-6
 
 _MARK: Final = "dp_claim"
+_SHOW: Final = "--dp-show-target-errors"
 
 _AUDITING: Final = pytest.StashKey[frozenset[str]]()
 _RUN: Final[pytest.StashKey[ClaimedRun]] = pytest.StashKey()
@@ -35,9 +38,12 @@ _FAILED: Final = pytest.StashKey[bool]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """``--dp-seed``."""
+    """``--dp-seed`` and ``--dp-show-target-errors``."""
+    group = parser.getgroup("dpaudit")
     words = "root seed of all noise in tests with dp_curator and dp_audit (default: 0)"
-    parser.getgroup("dpaudit").addoption("--dp-seed", type=int, default=0, metavar="N", help=words)
+    group.addoption("--dp-seed", type=int, default=0, metavar="N", help=words)
+    words = "show what an audited algorithm prints, warns and raises, which may quote private data"
+    group.addoption(_SHOW, action="store_true", help=words)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -146,15 +152,38 @@ def dp_neighbours(request: pytest.FixtureRequest) -> Callable[..., list[Pair]]:
     return make
 
 
+@contextmanager
+def _unlogged(shown: bool) -> Generator[None]:
+    """What is logged inside is kept out of pytest's reports, unless it is shown."""
+
+    def refuse(_record: logging.LogRecord) -> bool:
+        return shown
+
+    own = [one for one in logging.getLogger().handlers if type(one).__module__.startswith("_pytest")]
+    for handler in own:
+        handler.addFilter(refuse)
+    try:
+        yield
+    finally:
+        for handler in own:
+            handler.removeFilter(refuse)
+
+
 @pytest.fixture
 def dp_audit(request: pytest.FixtureRequest) -> Callable[..., Audit]:
     """``dp_audit(algorithm, pairs)``: try to refute the test's claim, or the algorithm's own.
 
+    What the algorithm prints and the words of its exceptions are in no report of pytest, unless
+    ``--dp-show-target-errors`` is given.
+
     ``method`` is replay (the default), threshold or sequential; ``trials`` the number of recordings, or of
     runs on each side; further arguments are those of `dpaudit.run`. Returns the audit if it does not refute.
     """
+    from dpaudit.app.options.foreign_code import foreign_code
     from dpaudit.app.testing.testing import audit, audit_failure, audit_seed
-    from dpaudit.errors import UsageError
+    from dpaudit.app.text.target_text import without_text
+    from dpaudit.curator.running import name_of
+    from dpaudit.errors import DataError, DpauditError, UsageError
 
     node = request.node
     auditing = request.config.stash[_AUDITING]
@@ -181,10 +210,15 @@ def dp_audit(request: pytest.FixtureRequest) -> Callable[..., Audit]:
         error = SESSION_ERROR / len(auditing) / (number * (number + 1))
         seed = audit_seed(node.nodeid, number, request.config.getoption("--dp-seed"))
         plan: Any = {"method": method, "trials": trials, "seed": seed, "error": error}
+        shown: bool = request.config.getoption(_SHOW)
         try:
-            found = audit(algorithm, pairs, claim=claim, run_options=run_options, **plan)
-        except UsageError as mistake:
-            raise pytest.fail.Exception(str(mistake), pytrace=False) from None
+            with _unlogged(shown), foreign_code(name_of(algorithm), "auditing it", shown=shown):
+                found = audit(algorithm, pairs, claim=claim, run_options=run_options, **plan)
+        except (UsageError, DataError) as mistake:
+            words = str(without_text(mistake)).replace("--show-target", "--dp-show-target")
+            raise pytest.fail.Exception(words, pytrace=False) from None
+        except DpauditError as mistake:
+            raise mistake.with_traceback(None) from None
         node.user_properties.append(("dp_audit", f"{found.verdict} by {found.method}, seed {found.seed}"))
         failure = audit_failure(found, allow_inconclusive=allow_inconclusive)
         if failure is not None:

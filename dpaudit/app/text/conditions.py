@@ -25,6 +25,10 @@ SENTENCES: Final[Mapping[Code, str]] = {
     Code.STREAM_PLACES: (
         "that items keep their places in the stream of {releases}, so that removing one leaves a zero"
     ),
+    Code.STREAM_PARTICIPATIONS: (
+        "that items keep their places in the stream of {releases}, so that removing one leaves a zero, and "
+        "that no unit is in more of them, or in items less far apart, than the release says"
+    ),
     Code.SPLIT_BY_POSITION: (
         "that the parts of a split follow from positions that no change of one unit shifts, not from what "
         "the records say"

@@ -1,12 +1,12 @@
 """Every failure leaves as a message on stderr and an exit code; a traceback is for those who ask for it."""
 
-import traceback
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 import click
 
 from dpaudit.app.text.streams import ReaderGone, is_closed_pipe, note, silenced
+from dpaudit.app.text.target_text import may_quote_data, place_of, traceback_of
 from dpaudit.errors import DpauditError
 
 EXIT_NOT_PROVED, EXIT_INPUT, EXIT_INCONCLUSIVE, EXIT_NOTHING = 1, 2, 4, 5
@@ -45,14 +45,15 @@ def report(ctx: click.Context, error: Exception) -> int:
         place = f"{error.filename}: " if error.filename is not None else ""
         words = f"{place}{error.strerror or error}"
     else:
+        said = place_of(error) if may_quote_data() else error
         words = (
-            f"{type(error).__name__}: {error}\n"
+            f"{type(error).__name__}: {said}\n"
             "  why: this is a fault in dpaudit itself, so nothing was judged\n"
             "  do:  run again with --traceback, and report what it prints"
         )
     try:
         if ctx.meta.get(_TRACEBACK):
-            note("".join(traceback.format_exception(error)).rstrip())
+            note(traceback_of(error))
         note(f"error: {words}")
     except ReaderGone:
         return silenced()

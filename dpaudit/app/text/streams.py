@@ -15,7 +15,8 @@ class ReaderGone(BrokenPipeError):
 
 def note(text: str) -> None:
     """A line for people, on stderr."""
-    write(sys.stderr, "\n".join(printable(line) for line in text.split("\n")) + "\n")
+    outer = getattr(sys.stderr, "outer", sys.stderr)  # while a target's own words are dropped
+    write(outer, "\n".join(printable(line) for line in text.split("\n")) + "\n")
 
 
 def printable(text: str) -> str:

@@ -17,6 +17,7 @@ from dpaudit.app.text.audits import audit_json, audit_page
 from dpaudit.app.text.failures import EXIT_INCONCLUSIVE, EXIT_NOT_PROVED
 from dpaudit.app.text.output import line, lower, output_format_option, print_json, print_text
 from dpaudit.app.text.progress import Progress
+from dpaudit.app.text.target_text import target_errors_option
 from dpaudit.auditors.sampling.curatorless import Plain
 from dpaudit.auditors.sampling.sampling import SoFar
 from dpaudit.certificate.verdicts import Audit, Experiment
@@ -71,6 +72,7 @@ Exits 0 if not refuted, 1 if refuted. An audit can refute a claim, never prove o
 @option("--zoo", bool, "Instead of TARGET, audit mechanisms with known faults.")
 @option("--strict", bool, "Exit 4 if the audit is inconclusive.")
 @output_format_option
+@target_errors_option
 @click.pass_context
 def audit(
     ctx: click.Context,

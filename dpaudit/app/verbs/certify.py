@@ -16,6 +16,7 @@ from dpaudit.app.text.failures import EXIT_INCONCLUSIVE, EXIT_NOT_PROVED, EXIT_N
 from dpaudit.app.text.output import line, output_format_option, print_json, print_text, unwrapped
 from dpaudit.app.text.output_file import NoJSON, output_text
 from dpaudit.app.text.streams import note
+from dpaudit.app.text.target_text import target_errors_option
 from dpaudit.app.verbs.report import REPORT, report_text
 from dpaudit.certificate.certificate import Certificate
 from dpaudit.certificate.statement import Statement
@@ -79,6 +80,7 @@ Exits 0 if the claim is proved and not refuted, 1 if not.
 )
 @option("--strict", bool, "Exit 4 if the audit is inconclusive.")
 @output_format_option
+@target_errors_option
 @click.pass_context
 def certify(
     ctx: click.Context,

@@ -16,6 +16,7 @@ from dpaudit.app.options.option import PATH, SEED, option
 from dpaudit.app.text.failures import EXIT_INPUT, EXIT_NOTHING
 from dpaudit.app.text.output import print_text
 from dpaudit.app.text.streams import note
+from dpaudit.app.text.target_text import target_errors_option
 from dpaudit.errors import UsageError
 from dpaudit.ledger.files import replace_file, require_folder
 
@@ -89,6 +90,7 @@ Exits 0 if every check passes, 1 if a finding is left that no waiver covers,
 )
 @option("--exit-zero", bool, "Exit 0 whatever the verdicts; never hides 2 or 3.")
 @option("--strict", bool, "Exit 4 if a check is inconclusive.")
+@target_errors_option
 @click.pass_context
 def gate(
     ctx: click.Context,

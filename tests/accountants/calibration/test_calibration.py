@@ -30,6 +30,7 @@ from dpaudit.mechanisms import (
     RandomizedResponse,
     TreeAggregation,
 )
+from tests.sweeps import sweep
 
 GAUSSIAN = Gaussian(sigma=7.0, sensitivity=L2(1.0))
 LAPLACE = Laplace(scale=7.0, sensitivity=L1(1.0))
@@ -187,8 +188,8 @@ def test_no_change_needs_no_noise() -> None:
 SAMPLED = PoissonSampled(rate=0.01, mechanism=GAUSSIAN)
 
 
-@pytest.mark.parametrize(
-    ("prototype", "target", "count", "method"),
+@sweep(
+    "prototype, target, count, method",
     [
         (LAPLACE, ApproxDP(epsilon=1.0, delta=1e-3), 5, METHOD),
         (SAMPLED, ApproxDP(epsilon=2.0, delta=1e-6), 1000, METHOD),
@@ -202,6 +203,7 @@ SAMPLED = PoissonSampled(rate=0.01, mechanism=GAUSSIAN)
         (SAMPLED, ApproxDP(epsilon=1.0, delta=1e-6), 20_000, "interval"),
         (Exponential(epsilon=1.0), ApproxDP(epsilon=1.0, delta=1e-6), 20, "interval"),
     ],
+    everyday=(0, 2, 4, 5),
 )
 def test_an_accountant_that_finds_a_third_of_delta_is_contradicted(
     prototype: AnyMechanism, target: ApproxDP, count: int, method: str, monkeypatch: pytest.MonkeyPatch

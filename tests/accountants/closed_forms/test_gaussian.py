@@ -18,6 +18,7 @@ from dpaudit.accountants.closed_forms.gaussian import (
     gaussian_epsilon,
     gaussian_log_delta,
     gaussian_mu,
+    log_normal_tail,
 )
 from dpaudit.errors import CannotBound, InvalidParameter
 
@@ -42,6 +43,12 @@ def exact_delta(epsilon: float, mu: float, digits: int = 120) -> mpf:
             return mp.erf(shift / (2 * root))
         upper = mp.erfc((loss / shift - shift / 2) / root)
         return (upper - mp.exp(loss) * mp.erfc((loss / shift + shift / 2) / root)) / 2
+
+
+@pytest.mark.parametrize("t", [-1e300, -40.0, *np.linspace(-9.0, 12.0, 211).tolist(), 40.0, 1e6, 1e150])
+def test_the_logarithm_of_a_normal_tail(t: float) -> None:
+    exact = mp.log(mp.ncdf(-mpf(t))) if t < 1e5 else mp.log(mp.erfc(mpf(t) / mp.sqrt(2)) / 2)
+    assert abs(mpf(log_normal_tail(t)) - exact) <= 4e-15 * (1 + abs(exact))
 
 
 @pytest.mark.parametrize(

@@ -28,6 +28,7 @@ from dpaudit.mechanisms import (
     DiscreteLaplace,
     Exponential,
     ExponentialKernel,
+    FixedSizeSampled,
     GaussianProcess,
     GaussianSparseVector,
     OpaqueApproxDP,
@@ -41,7 +42,9 @@ from dpaudit.mechanisms import (
     SymmetricGaussian,
     Tabulated,
     TreeAggregation,
+    TruncatedPoissonSampled,
 )
+from tests.sweeps import sweep
 
 ADD = Neighbouring.ADD_OR_REMOVE_ONE
 LADDER = [1e-3, 1e-6, 1e-9, 1e-15, 1e-30]
@@ -63,6 +66,10 @@ MECHANISMS: dict[str, AnyMechanism] = {
         GaussianSparseVector(sigma=9.0, sensitivity=L2(1.0), answers=2, steps=50),
         SmoothGaussian(alpha=12.0, beta=0.01, dimension=3, epsilon=0.5, delta=1e-8),
         PoissonSampled(rate=0.1, mechanism=Gaussian(sigma=1.0, sensitivity=L2(1.0))),
+        FixedSizeSampled(size=1, units=10, mechanism=Gaussian(sigma=1.0, sensitivity=L2(1.0))),
+        TruncatedPoissonSampled(
+            rate=0.1, most=3, units=10, mechanism=Gaussian(sigma=1.0, sensitivity=L2(2.0)), contribution=1.0
+        ),
         OpaquePureDP(epsilon=0.5, justification="x"),
         OpaqueApproxDP(epsilon=0.5, delta=1e-9, justification="x"),
         OpaqueZCDP(rho=0.1, justification="x"),
@@ -306,7 +313,7 @@ def test_directions_are_compared_after_composing_and_agree_with_dp_accounting() 
     assert ours.guarantee.epsilon == pytest.approx(theirs, rel=2e-3)
 
 
-@pytest.mark.parametrize("relation", list(Neighbouring))
+@sweep("relation", list(Neighbouring), everyday=(0,))
 @pytest.mark.parametrize("by", ["position", "values"])
 def test_partitions_lie_between_the_dearest_part_and_the_sum(relation: Neighbouring, by: str) -> None:
     parts = [

@@ -10,6 +10,7 @@ from dpaudit import L1, L2, Gaussian, Laplace, Neighbouring, Release
 from dpaudit.accountants.composition.composition import Composition, compose
 from dpaudit.accountants.curves.curves import LossProfile, pld_profile, rdp_profile
 from dpaudit.mechanisms import AnyMechanism, DiscreteLaplace, OpaquePureDP, PoissonSampled, RandomizedResponse
+from tests.sweeps import sweep
 
 LAPLACE = Laplace(scale=1.0, sensitivity=L1(1.0))
 
@@ -27,8 +28,8 @@ def gaussian(sigma: float) -> Gaussian:
     return Gaussian(sigma=sigma, sensitivity=L2(1.0))
 
 
-@pytest.mark.parametrize(
-    ("runs", "delta"),
+@sweep(
+    "runs, delta",
     [
         ([(sampled(0.01, LAPLACE), 1)], 1e-6),
         ([(sampled(0.01, LAPLACE), 2)], 1e-6),
@@ -42,6 +43,7 @@ def gaussian(sigma: float) -> Gaussian:
         ([(DiscreteLaplace(scale=3.0, sensitivity=L1(2.0)), 7)], 1e-20),
         ([(OpaquePureDP(epsilon=0.3, justification="x"), 3), (LAPLACE, 1)], 1e-15),
     ],
+    everyday=(0, 3, 5, 8, 9, 10),
 )
 def test_the_exact_curve_is_never_above_that_of_divergences(
     runs: list[tuple[AnyMechanism, int]], delta: float

@@ -33,6 +33,7 @@ from dpaudit.accountants.curves.implied import implied_curve
 from dpaudit.accountants.interval.interval import enclose_delta, enclose_epsilon
 from dpaudit.accountants.pairs.dominating_pairs import loss_terms
 from dpaudit.errors import CannotBound
+from tests.sweeps import sweep
 
 #: delta(epsilon) in long arithmetic.
 Exact = Callable[[Any], Any]
@@ -89,7 +90,7 @@ RELEASES = [
 ]
 
 
-@pytest.mark.parametrize(("mechanism", "count", "exact"), RELEASES)
+@sweep("mechanism, count, exact", RELEASES, everyday=(0, 2, 4, 6, 7, 9, 10, 11, 12, 13, 15))
 def test_no_accountant_is_below_the_mechanism(mechanism: Any, count: int, exact: Exact) -> None:
     releases = [Release(label="r", mechanism=mechanism, count=count)]
     composition = compose(releases, Neighbouring.ADD_OR_REMOVE_ONE)
@@ -110,7 +111,7 @@ def test_no_accountant_is_below_the_mechanism(mechanism: Any, count: int, exact:
 ENCLOSED = [row for row in RELEASES if getattr(row[0], "sigma", 1.0) < 1e6 and row[0].kind != "exponential"]
 
 
-@pytest.mark.parametrize(("mechanism", "count", "exact"), ENCLOSED)
+@sweep("mechanism, count, exact", ENCLOSED, everyday=(0, 1, 4, 6, 7, 8, 9, 10))
 def test_no_enclosure_excludes_the_mechanism(mechanism: Any, count: int, exact: Exact) -> None:
     terms = loss_terms([(mechanism, count)], Neighbouring.ADD_OR_REMOVE_ONE)
     slack = 1 + mpmath.mpf(10) ** -12  # sensitivity / sigma was rounded up before it was enclosed
@@ -139,7 +140,7 @@ GUARANTEES: list[tuple[Any, Exact]] = [
 ]
 
 
-@pytest.mark.parametrize(("guarantee", "exact"), GUARANTEES)
+@sweep("guarantee, exact", GUARANTEES, everyday=[*range(11), *range(13, 41)])
 def test_no_implied_curve_is_below_a_mechanism_that_has_the_guarantee(guarantee: Any, exact: Exact) -> None:
     implied = implied_curve(guarantee)
     always = [curve for curve in conversion_table.curves(guarantee) if curve.holds.startswith("always")]

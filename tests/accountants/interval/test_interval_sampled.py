@@ -43,6 +43,7 @@ from dpaudit.certificate.verdicts import Proof, leading_figure
 from dpaudit.claims.guarantees import GDP, RDP, ApproxDP, PureDP
 from dpaudit.errors import CannotBound, InvalidParameter
 from dpaudit.mechanisms import PoissonSampled
+from tests.sweeps import sweep
 
 Real = Any  # mpmath's numbers carry no types
 Releases = list[tuple[Term, int]]
@@ -132,8 +133,8 @@ def test_one_sampled_gaussian(mu: float, rate: float, share: float) -> None:
 
 
 @pytest.mark.parametrize("loss", [1e-3, 1.0, 8.0])
-@pytest.mark.parametrize("rate", [1e-6, 0.01, 0.5, 0.9999])
-@pytest.mark.parametrize("share", [0.0, 0.3, 0.9])
+@sweep("rate", [1e-6, 0.01, 0.5, 0.9999], everyday=(0, 2, 3))
+@sweep("share", [0.0, 0.3, 0.9], everyday=(0, 2))
 def test_one_sampled_laplace(loss: float, rate: float, share: float) -> None:
     epsilon = share * math.log1p(rate * math.expm1(loss))
     term = SampledLaplaceTerm(loss, rate)
@@ -144,8 +145,8 @@ def test_one_sampled_laplace(loss: float, rate: float, share: float) -> None:
     assert holds(enclose_delta([(term, 1)], epsilon), max(first, second), 1e-15)
 
 
-@pytest.mark.parametrize(
-    ("term", "other", "epsilon", "width"),
+@sweep(
+    "term, other, epsilon, width",
     [
         (SampledGaussianTerm(1.0, 0.01), GaussianTerm(0.5), 1.0, 1e-12),
         (SampledGaussianTerm(1.0, 0.5), GaussianTerm(0.3), 4.0, 1e-12),
@@ -153,6 +154,7 @@ def test_one_sampled_laplace(loss: float, rate: float, share: float) -> None:
         (SampledLaplaceTerm(1.0, 0.01), GaussianTerm(0.5), 1.0, 1e-12),
         (SampledLaplaceTerm(0.5, 0.9), GaussianTerm(0.3), 0.2, 1e-12),
     ],
+    everyday=(1, 3, 4),
 )
 def test_beside_one_other_release_by_quadrature(
     term: Any, other: GaussianTerm | LaplaceTerm, epsilon: float, width: float
@@ -168,7 +170,7 @@ def test_beside_one_other_release_by_quadrature(
 
 @pytest.mark.parametrize("term", [SampledGaussianTerm(1.0, 0.05), SampledLaplaceTerm(1.5, 0.05)])
 @pytest.mark.parametrize("order", [0, 1])
-@pytest.mark.parametrize("c", [0.3, 5.0])
+@sweep("c", [0.3, 5.0], everyday=(0,))
 def test_moments_by_quadrature(term: Any, order: int, c: float) -> None:
     (mine, count), step, nodes = (balls_of(term, 3)[order], 3), Fraction(5, 4), 12
     with flint().ctx.workprec(128):
@@ -269,7 +271,7 @@ def test_a_coarse_rule_widens_and_never_excludes(
     ],
 )
 @pytest.mark.parametrize("order", [0, 1])
-@pytest.mark.parametrize("c", [0.3, 8.0])
+@sweep("c", [0.3, 8.0], everyday=(0,))
 def test_no_modulus_exceeds_its_decay(term: Any, order: int, c: float) -> None:
     mine = balls_of(term, 1)[order]
     with flint().ctx.workprec(128):
@@ -284,8 +286,8 @@ def test_no_modulus_exceeds_its_decay(term: Any, order: int, c: float) -> None:
                 assert 1 - decay(t, t) > (1 - modulus) / 10
 
 
-@pytest.mark.parametrize(
-    ("mu", "rate", "count", "delta", "epsilon"),
+@sweep(
+    "mu, rate, count, delta, epsilon",
     [
         (1.0, 0.01, 10**3, 1e-6, 2.12451517112),
         (1.0, 0.01, 10**4, 1e-6, 6.907384495045),
@@ -293,6 +295,7 @@ def test_no_modulus_exceeds_its_decay(term: Any, order: int, c: float) -> None:
         (1.0, 0.01, 10**5, 1e-6, 27.67259768978),
         (1.0, 1e-4, 10**6, 1e-6, 0.5324211555),
     ],
+    everyday=(0, -1),
 )
 def test_known_compositions(mu: float, rate: float, count: int, delta: float, epsilon: float) -> None:
     found = enclose_epsilon([(SampledGaussianTerm(mu, rate), count)], delta)
@@ -319,7 +322,7 @@ def test_known_compositions(mu: float, rate: float, count: int, delta: float, ep
     ],
     ids=["sgd", "weak", "often", "laplace", "weak-laplace", "mix", "approximate"],
 )
-@pytest.mark.parametrize("delta", [1e-5, 1e-20])
+@sweep("delta", [1e-5, 1e-20], everyday=(0,))
 def test_it_agrees_with_floating_point(releases: Releases, delta: float) -> None:
     bracket, found = PrivacyLoss.compose(releases).epsilon(delta), enclose_epsilon(releases, delta)
     assert bracket.lower <= found.upper <= bracket.upper * (1 + 1e-15)
@@ -335,14 +338,15 @@ def test_a_tiny_delta_at_a_tiny_rate() -> None:
     assert found.upper - found.lower <= 1e-12 < bracket.upper - bracket.lower
 
 
-@pytest.mark.parametrize(
-    ("releases", "epsilon", "decides"),
+@sweep(
+    "releases, epsilon, decides",
     [
         ([(SampledGaussianTerm(1.0, 0.01), 1000)], 2.0, 0),
         ([(SampledLaplaceTerm(1.0, 0.01), 1000)], 1.2, 0),
         ([(SampledLaplaceTerm(0.3, 0.9), 10), (GaussianTerm(0.1), 1)], 0.085, 1),
         ([(SampledGaussianTerm(0.3, 0.1), 30), (LaplaceTerm(0.5), 5), (GaussianTerm(0.2), 1)], 0.1, 1),
     ],
+    everyday=(2, 3),
 )
 def test_either_order_may_decide(releases: Releases, epsilon: float, decides: int) -> None:
     deltas = lines(releases, epsilon)

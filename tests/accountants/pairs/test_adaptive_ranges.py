@@ -15,6 +15,7 @@ from dpaudit.accountants.privacy_loss import BoundedRangeTerm, DiscreteTerm, Gau
 from dpaudit.claims.relations import Neighbouring
 from dpaudit.ledger.releases import Release
 from dpaudit.mechanisms import Exponential
+from tests.sweeps import sweep
 
 
 def loss_of(epsilon: float, count: int) -> PrivacyLoss:
@@ -34,7 +35,7 @@ def told(x: Any) -> Any:
     return np.maximum(-np.expm1(x), 0.0)
 
 
-@pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0])
+@sweep("epsilon", [0.1, 1.0, 4.0], everyday=(1,))
 def test_two_and_three_choices_by_the_best_of_many_strategies(epsilon: float) -> None:
     x = np.linspace(0.0, 2.9 * epsilon, 15)
 
@@ -65,7 +66,7 @@ def strategy_delta(epsilon: float, count: int, rng: np.random.Generator, at: lis
     return [float(p @ np.maximum(-np.expm1(x - loss), 0.0)) for x in at]
 
 
-@pytest.mark.parametrize(("epsilon", "count"), [(0.2, 5), (1.0, 8), (3.0, 10)])
+@sweep("epsilon, count", [(0.2, 5), (1.0, 8), (3.0, 10)], everyday=(0,))
 def test_no_random_strategy_exceeds_it_and_one_run_less_would_not_do(epsilon: float, count: int) -> None:
     rng = np.random.default_rng(11)
     at = (epsilon * count * np.array([0.0, 0.1, 0.3, 0.6, 0.9])).tolist()

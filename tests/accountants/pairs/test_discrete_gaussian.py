@@ -17,6 +17,7 @@ from dpaudit.accountants.pairs.dominating_pairs import losses
 from dpaudit.accountants.privacy_loss import PrivacyLoss
 from dpaudit.errors import CannotBound
 from dpaudit.mechanisms import DiscreteGaussian
+from tests.sweeps import sweep
 
 RELATION = Neighbouring.ADD_OR_REMOVE_ONE
 
@@ -53,7 +54,7 @@ def delta_of(total: dict[int, Any], epsilon: float, sigma: float) -> Any:
     return mp.fsum(-p * mp.expm1(epsilon - unit * loss) for loss, p in total.items() if unit * loss > epsilon)
 
 
-@pytest.mark.parametrize(("sigma", "count"), [(2.0, 20), (0.5, 4), (1.0, 7), (1.5, 1)])
+@sweep("sigma, count", [(2.0, 20), (0.5, 4), (1.0, 7), (1.5, 1)], everyday=(1, 2, 3))
 def test_runs_are_composed_exactly(sigma: float, count: int) -> None:
     found = composed(noise(sigma), count)
     with mp.workdps(40):

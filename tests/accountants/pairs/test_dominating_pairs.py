@@ -91,8 +91,9 @@ def test_sampling_amplifies_only_where_the_unit_is_there_or_not() -> None:
         assert losses(laplace, relation) == [(SampledLaplaceTerm(0.5, 0.01), 1)]
     assert losses(gaussian, REPLACE) == [(GaussianTerm(0.5), 1)]
     [(term, _)] = losses(laplace, REPLACE)
-    assert isinstance(term, PureTerm)
-    assert term.epsilon == pytest.approx(math.log1p(0.01 * math.expm1(0.5)), rel=1e-12)
+    assert isinstance(term, DiscreteTerm)
+    assert term.losses[-1] == pytest.approx(math.log1p(0.01 * math.expm1(0.5)), rel=1e-12)
+    assert -term.losses[0] == pytest.approx(term.losses[-1], rel=1e-12)
 
 
 def test_a_replaced_sampled_unit_is_within_its_pair() -> None:

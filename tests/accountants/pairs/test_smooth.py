@@ -12,6 +12,7 @@ from dpaudit.accountants.closed_forms.gaussian import gaussian_delta
 from dpaudit.accountants.pairs.smooth import smooth_alpha, smooth_delta, smooth_log_moment
 from dpaudit.errors import CannotBound, InvalidParameter
 from dpaudit.mechanisms.smooth import lemma_loss, lemma_parameters
+from tests.sweeps import sweep
 
 
 def pair_delta(epsilon: float, variance: float, shift: float, dimension: int) -> float:
@@ -44,8 +45,8 @@ def worst_on_a_grid(epsilon: float, alpha: float, beta: float, dimension: int) -
     return max(found)
 
 
-@pytest.mark.parametrize(
-    ("epsilon", "alpha", "beta", "dimension"),
+@sweep(
+    "epsilon, alpha, beta, dimension",
     [
         (0.1, 2.847, 5.8e-4, 40),
         (0.5, 1.0, 0.2, 1),
@@ -54,6 +55,7 @@ def worst_on_a_grid(epsilon: float, alpha: float, beta: float, dimension: int) -
         (1.0, 2.0, 0.05, 20),
         (0.1, 0.4, 1.0, 1),
     ],
+    everyday=(0, 2, 4, 5),
 )
 def test_the_worst_pair_is_covered_and_met(epsilon: float, alpha: float, beta: float, dimension: int) -> None:
     found = smooth_delta(epsilon, alpha, beta, dimension)

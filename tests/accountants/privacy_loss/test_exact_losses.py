@@ -31,6 +31,7 @@ from dpaudit.accountants.privacy_loss.factors_from_terms import collect
 from dpaudit.accountants.privacy_loss.solve import contour_log_delta
 from dpaudit.errors import CannotBound, InvalidParameter
 from dpaudit.mechanisms import AnyMechanism, DiscreteLaplace, RandomizedResponse, Tabulated
+from tests.sweeps import sweep
 
 DIGITS = 60
 #: Losses with their probabilities under P, at 60 digits.
@@ -420,7 +421,7 @@ def moment(term: Term, s: Any) -> Any:
 
 
 @pytest.mark.parametrize("term", TERMS)
-@pytest.mark.parametrize("c", [0.02, 1.5, 40.0])
+@sweep("c", [0.02, 1.5, 40.0], everyday=(1,))
 def test_the_factor_is_the_moment_along_the_line_and_decays_as_proved(term: Term, c: float) -> None:
     [[factor]] = collect([(term, 3)]).directions()
     assert isinstance(factor, BoundedRangeFactor | TablesFactor)

@@ -7,6 +7,7 @@ import pytest
 
 from dpaudit.accountants.privacy_loss import PrivacyLoss, SampledGaussianTerm, SampledLaplaceTerm
 from dpaudit.accountants.privacy_loss.lattice.splitting import Split
+from tests.sweeps import sweep
 
 Sampled = SampledGaussianTerm | SampledLaplaceTerm
 
@@ -80,7 +81,7 @@ def misses(term: Sampled, delta: float) -> list[str]:
     return [name for name, is_wrong in zip(names, wrong, strict=True) if is_wrong]
 
 
-@pytest.mark.parametrize("term", TERMS)
+@sweep("term", TERMS, everyday=(2,))
 @pytest.mark.parametrize("delta", [1e-3, 1e-10])
 def test_two_runs_lie_in_the_bracket(term: Sampled, delta: float) -> None:
     assert not misses(term, delta)
@@ -92,8 +93,8 @@ def test_a_lower_end_that_forgets_what_splitting_adds_is_found(monkeypatch: pyte
 
 
 @pytest.mark.parametrize("term", [SampledGaussianTerm(1.0, 0.01), SampledLaplaceTerm(1.0, 0.01)])
-@pytest.mark.parametrize("count", [1, 2, 3, 10, 30])
-@pytest.mark.parametrize("delta", [1e-3, 1e-6, 1e-12])
+@sweep("count", [1, 2, 3, 10, 30], everyday=(0, 1, -1))
+@sweep("delta", [1e-3, 1e-6, 1e-12], everyday=(0, -1))
 def test_up_to_thirty_runs_are_enclosed_within_a_millionth(term: Sampled, count: int, delta: float) -> None:
     lower, upper = PrivacyLoss.compose([(term, count)]).epsilon(delta)
     assert 0.0 < upper - lower <= (1e-6 if delta > 1e-9 else 3e-5)

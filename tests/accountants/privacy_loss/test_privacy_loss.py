@@ -26,6 +26,7 @@ from dpaudit.accountants.privacy_loss import (
     Term,
 )
 from dpaudit.errors import CannotBound, InvalidParameter
+from tests.sweeps import sweep
 
 LOG3 = math.log(3.0)
 
@@ -208,8 +209,8 @@ def test_one_laplace(e: float, share: float) -> None:
     assert lower >= truth * (1 - 1e-3)
 
 
-@pytest.mark.parametrize(("first", "second"), [(1.0, 1.0), (0.3, 0.9), (2.0, 0.05)])
-@pytest.mark.parametrize("share", [0.0, 0.2, 0.55, 0.95])
+@sweep("first, second", [(1.0, 1.0), (0.3, 0.9), (2.0, 0.05)], everyday=(0, 2))
+@sweep("share", [0.0, 0.2, 0.55, 0.95], everyday=(0, 2))
 def test_two_and_three_laplace(first: float, second: float, share: float) -> None:
     two = with_laplace(lambda x: laplace_delta(x, first), second, [-first, first])
     epsilon = share * (first + second)
@@ -302,8 +303,8 @@ def test_one_sampled_laplace(e: float, rate: float, share: float) -> None:
     assert upper <= truth * 1.001 + 1e-14
 
 
-@pytest.mark.parametrize(("mu", "rate", "other"), [(1.0, 0.1, 0.5), (2.0, 0.5, 1.0), (0.5, 0.9, 0.1)])
-@pytest.mark.parametrize("epsilon", [0.0, 0.3, 1.0])
+@sweep("mu, rate, other", [(1.0, 0.1, 0.5), (2.0, 0.5, 1.0), (0.5, 0.9, 0.1)], everyday=(0,))
+@sweep("epsilon", [0.0, 0.3, 1.0], everyday=(0, -1))
 def test_sampled_gaussian_with_laplace_in_one_direction_at_a_time(
     mu: float, rate: float, other: float, epsilon: float
 ) -> None:
@@ -362,7 +363,7 @@ def test_approximate_terms_add_their_deltas_as_probabilities() -> None:
 LADDER = [10.0**-k for k in (3, 6, 12, 30)]
 
 
-@pytest.mark.parametrize(
+@sweep(
     "releases",
     [
         [(LaplaceTerm(0.2), 50), (RandomizedResponseTerm(0.3), 7), (GaussianTerm(0.4), 3)],
@@ -371,6 +372,7 @@ LADDER = [10.0**-k for k in (3, 6, 12, 30)]
         [(PureTerm(0.5), 4), (LaplaceTerm(0.7), 2)],
         [(SampledLaplaceTerm(1.0, 0.05), 200), (SampledGaussianTerm(0.5, 0.1), 30)],
     ],
+    everyday=(0, 1, 4),
 )
 def test_ladder_is_monotone_and_verified(releases: list[tuple[Term, int]]) -> None:
     composed = PrivacyLoss.compose(releases)
@@ -495,7 +497,7 @@ def test_nothing_and_next_to_nothing_cost_nothing() -> None:
     assert profile((LaplaceTerm(1e-8), 1)).epsilon(1e-6) == (0.0, 0.0)
 
 
-@pytest.mark.parametrize(
+@sweep(
     "releases",
     [
         [(LaplaceTerm(1e-200), 3)],
@@ -507,6 +509,7 @@ def test_nothing_and_next_to_nothing_cost_nothing() -> None:
         [(SampledGaussianTerm(1e-5, 0.5), 10)],
         [(LaplaceTerm(1e-6), 10**12)],
     ],
+    everyday=(0, 1, 2, 3, 4, 7),
 )
 def test_extremes_have_finite_bounds(releases: list[tuple[Term, int]]) -> None:
     composed = PrivacyLoss.compose(releases)

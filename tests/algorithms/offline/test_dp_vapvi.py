@@ -23,6 +23,7 @@ from dpaudit.certificate.verdicts import Accounting, Experiment, Proof
 from dpaudit.claims.guarantees import ZCDP
 from dpaudit.curator.running import run
 from dpaudit.errors import UsageError
+from tests.sweeps import sweep
 
 H = 20
 
@@ -63,7 +64,7 @@ def published_total(*, split: bool, horizon: int) -> Fraction:
     return max(variances, values) if split else variances + values
 
 
-@pytest.mark.parametrize("kind", ["normalised", "one-hot"])
+@sweep("kind", ["normalised", "one-hot"], everyday=(0,))
 @pytest.mark.parametrize(("split", "slack"), [(False, 1.1308), (True, 2.2299)])
 def test_as_published_the_total_holds_and_each_gram_matrix_costs_twice_its_share(
     kind: str, split: bool, slack: float
@@ -147,7 +148,7 @@ def test_the_papers_own_experiment_fails_its_premise_and_is_refuted(split: bool)
     assert max(f.measured or 0.0 for f in grams) >= furthest - 1e-9
 
 
-@pytest.mark.parametrize("normalised", [True, False])
+@sweep("normalised", [True, False], everyday=(0,))
 @pytest.mark.parametrize("split", [False, True])
 def test_sound_noise_proves_the_total_and_every_release_at_their_figures(
     normalised: bool, split: bool

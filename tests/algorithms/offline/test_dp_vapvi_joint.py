@@ -25,6 +25,7 @@ from dpaudit.curator.noise import LiveNoise, NoiseSource, Question, ReplayedNois
 from dpaudit.curator.running import run
 from dpaudit.ledger.ledger import Noise
 from dpaudit.mechanisms import Array, SymmetricGaussian, distance
+from tests.sweeps import sweep
 
 H = 20
 
@@ -178,7 +179,7 @@ ALONE = {"one alone": np.ones((1, 1, 1))}
 
 
 @pytest.mark.parametrize("split", [False, True])
-@pytest.mark.parametrize("kind", list(EXACT))
+@sweep("kind", list(EXACT), everyday=(0, 1, 2, 4, 10))
 def test_the_worst_pairs_come_within_a_hundredth_of_the_ledger(kind: str, split: bool) -> None:
     phi = EXACT[kind]
     horizon = H if kind.startswith(("one-hot", "appendix")) else 5
@@ -191,7 +192,7 @@ def test_the_worst_pairs_come_within_a_hundredth_of_the_ledger(kind: str, split:
 
 
 @pytest.mark.parametrize("split", [False, True])
-@pytest.mark.parametrize("horizon", [2, 5, 20])
+@sweep("horizon", [2, 5, 20], everyday=(0, 1))
 @pytest.mark.parametrize("kind", list(CLOSE))
 def test_close_features_reach_the_ledger_too(kind: str, horizon: int, split: bool) -> None:
     phi = CLOSE[kind]
@@ -205,7 +206,7 @@ def test_close_features_reach_the_ledger_too(kind: str, horizon: int, split: boo
 
 
 @pytest.mark.parametrize("split", [False, True])
-@pytest.mark.parametrize("kind", [*EXACT, *CLOSE, *ALONE])
+@sweep("kind", [*EXACT, *CLOSE, *ALONE], everyday=(0, 2, 3, 5, 7, 10, 15, -1))
 @pytest.mark.parametrize("height", [1.0, pytest.param(1e-4, marks=pytest.mark.nightly), 1e-5])
 def test_no_pair_of_trajectories_moves_all_releases_by_more_than_the_ledger_says(
     kind: str, split: bool, height: float
@@ -232,7 +233,7 @@ def test_no_pair_of_trajectories_moves_all_releases_by_more_than_the_ledger_says
     assert 0.0 < largest <= ledger_rho(algorithm, data) * (1 + 1e-9)
 
 
-@pytest.mark.parametrize("kind", [*CLOSE, *ALONE])
+@sweep("kind", [*CLOSE, *ALONE], everyday=(0, -1))
 def test_no_variances_whatever_make_values_move_more_than_declared(
     kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -281,7 +282,7 @@ def tiled(pair: Pair, copies: int) -> Pair:
     return Pair(many, many.replace(0, pair.neighbour[0]))
 
 
-@pytest.mark.parametrize("seed", range(2))
+@sweep("seed", range(2), everyday=(0,))
 def test_among_many_records_live_runs_lose_what_the_ledger_says(seed: int) -> None:
     # Nothing is forced: values come to their largest because all records earn all they can.
     algorithm = DPVAPVI(appendix_f_features(), H, ZCDP(rho=1.0))

@@ -30,13 +30,14 @@ from dpaudit.curator.noise import NoNoise, ReplayedNoise, Transcript
 from dpaudit.curator.running import run
 from dpaudit.errors import InvalidParameter, UsageError
 from dpaudit.mechanisms import ExponentialKernel
+from tests.sweeps import sweep
 
 REWARDS = middle_rewards()
 ALARM = 1e-6
 CLAIMS = [ApproxDP(epsilon=epsilon, delta=1e-4) for epsilon in (0.9, 0.45)]
 
 
-@pytest.mark.parametrize("claimed", [*CLAIMS, ApproxDP(epsilon=64.0, delta=1e-4)], ids=str)
+@sweep("claimed", [*CLAIMS, ApproxDP(epsilon=64.0, delta=1e-4)], ids=str, everyday=(0,))
 @pytest.mark.parametrize("form", ["corrected", "noisy-rewards", "noisy-gradients"])
 def test_proved_and_not_refuted(form: str, claimed: ApproxDP) -> None:
     algorithm, data = CATALOGUE["dp-q-learning"].example(

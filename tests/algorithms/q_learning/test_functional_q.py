@@ -23,6 +23,7 @@ from dpaudit.certificate.verdicts import Experiment, Proof
 from dpaudit.curator.noise import NoNoise
 from dpaudit.curator.running import run
 from dpaudit.errors import InvalidParameter
+from tests.sweeps import sweep
 
 REWARDS = middle_rewards()
 #: A false alarm of a sampling audit has a chance of this at most.
@@ -52,7 +53,7 @@ def test_a_path_of_its_own_for_every_update_leaks_in_the_raw_view_alone(view: Re
     assert ("leak" in kinds(small(view=view))) == (view == "raw")
 
 
-@pytest.mark.parametrize("resets", [1, 2, 3])
+@sweep("resets", [1, 2, 3], everyday=(2,))
 def test_a_path_that_is_kept_shows_differences_without_noise(resets: int) -> None:
     """The same noise on both sides, and yet the noisy values differ: an infinite loss."""
     assert kinds(small(view="iterates", resets=resets)) & {"leak", "control-flow"}

@@ -183,7 +183,7 @@ def test_github_gets_annotations_and_a_summary_after_what_is_there(
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(page))
     monkeypatch.setenv("GITHUB_WORKSPACE", str(tmp_path.parent))
     result = dpaudit("gate", "--output-format", "github")
-    line = line_in_mine("def overclaimed")
+    line = line_in_mine("return curator.release(rows.sum(axis=0), mechanism")
     assert result.exit_code == 1
     assert result.stdout.startswith(f"::error file={tmp_path.name}/mine.py,line={line},title=")
     assert result.stdout.endswith("::notice title=dpaudit gate::2 checks: 1 failed, 1 passed\n")

@@ -52,7 +52,7 @@ def test_max_epsilon_is_that_of_the_releases_at_the_policys_delta(
     lines = [f"max-epsilon = {limit}", "delta-at-most = 1e-5"]
     found, report = gate(with_policy(*lines) + ledger())
     assert found == status
-    assert findings(report) == ([("max-epsilon", "pyproject.toml", 2)] if status else [])
+    assert findings(report) == ([("max-epsilon", "ledger.jsonl", 1)] if status else [])
 
 
 def test_no_epsilon_at_all_is_a_finding(gate: Any, tmp_path: Path, findings: Any) -> None:
@@ -90,11 +90,11 @@ def test_allowed_samplers(gate: Any, ledger_file: Any, findings: Any, sampler: s
     ledger_file(0.25)
     found, report = gate(with_policy(f'allowed-samplers = ["{sampler}"]') + ledger())
     assert found == status
-    assert findings(report) == ([("allowed-samplers", "pyproject.toml", 2)] if status else [])
+    assert findings(report) == ([("allowed-samplers", "ledger.jsonl", 1)] if status else [])
 
 
 def test_fail_on_increase_against_a_baseline_certificate(
-    gate: Any, target: Any, dpaudit: Any, mine: Any, findings: Any, tmp_path: Path
+    gate: Any, target: Any, dpaudit: Any, mine: Any, findings: Any, line_in_mine: Any, tmp_path: Path
 ) -> None:
     made = dpaudit("certify", mine("sums"), "--pair", mine("pair"), "--rho", 1, "-o", tmp_path / "base")
     assert made.exit_code == 0, made.stderr
@@ -107,7 +107,10 @@ def test_fail_on_increase_against_a_baseline_certificate(
     for name in [name for name in sys.modules if name.startswith("dpaudit_target_")]:
         del sys.modules[name]
     status, report = gate(held + own)
-    assert (status, findings(report)) == (1, [("fail-on-increase", "pyproject.toml", 2)])
+    assert (status, findings(report)) == (
+        1,
+        [("fail-on-increase", "mine.py", line_in_mine("return curator.release(rows.sum"))],
+    )
     # A certificate about another unit compares with nothing, and an edited one is none.
     assert gate(held + target("sums", '{ rho = 1.0, unit = "user" }', own.split("\n")[-2]))[0] == 2
     certificate = tmp_path / "base" / "certificate.json"
@@ -118,7 +121,7 @@ def test_fail_on_increase_against_a_baseline_certificate(
 
 
 def test_a_baseline_is_held_to_the_ledger_beside_it(
-    gate: Any, target: Any, dpaudit: Any, mine: Any, findings: Any, tmp_path: Path
+    gate: Any, target: Any, dpaudit: Any, mine: Any, findings: Any, line_in_mine: Any, tmp_path: Path
 ) -> None:
     base = tmp_path / "base"
     assert dpaudit("certify", mine("sums"), "--pair", mine("pair"), "--rho", 1, "-o", base).exit_code == 0
@@ -140,7 +143,10 @@ def test_a_baseline_is_held_to_the_ledger_beside_it(
 
     stated(1.5)
     status, report = gate(held)
-    assert (status, findings(report)) == (1, [("fail-on-increase", "pyproject.toml", 2)])
+    assert (status, findings(report)) == (
+        1,
+        [("fail-on-increase", "mine.py", line_in_mine("return curator.release(rows.sum"))],
+    )
     stated(0.5)
     status, report = gate(held)
     assert (status, findings(report)) == (3, [("integrity", "pyproject.toml", 3)])

@@ -347,3 +347,53 @@ def test_a_dp_audit_that_is_never_called_does_not_pass(session: Any) -> None:
     result = session("@claimed(rho=0.125)\ndef test_forgot(dp_audit):\n    pass\n", "-q")
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["nothing to check: dp_audit was never called"])
+
+
+TALKING = """
+import logging, os, sys, threading, warnings
+
+def say(how):
+    if how == "print": print("patient" " 4711")
+    if how == "stderr": sys.stderr.write("patient" " 4711")
+    if how == "warning": warnings.warn("patient" " 4711")
+    if how == "log": logging.warning("patient" " 4711")
+    if how == "descriptor": os.write(2, b"patient" b" 4711")
+    if how == "thread":
+        thread = threading.Thread(target=lambda: int("patient" " 4711"))
+        thread.start()
+        thread.join()
+    if how == "raise": raise KeyError("patient" " 4711")
+    if how == "compare": assert data_of == how
+    if how == "chain":
+        try:
+            int("patient" " 4711")
+        except ValueError as error:
+            raise RuntimeError("patient" " 4711") from error
+    if how == "data": raise dpaudit.errors.DataError("patient" " 4711")
+
+data_of = "patient" " 4711"
+import dpaudit.errors
+
+@pytest.mark.parametrize(
+    "how", ["print", "stderr", "warning", "log", "descriptor", "thread", "raise", "compare", "chain", "data"]
+)
+@claimed(rho=0.125, unit="row", neighbouring="replace-one")
+def test_talks(dp_audit, how):
+    def talking(data, curator):
+        say(how)
+        return unclipped(data, curator)
+    dp_audit(talking, (DATA, OTHER), trials=2)  # refuted, so that pytest prints what it has captured
+"""
+
+
+def test_what_an_audited_algorithm_says_is_in_no_report(session: Any, pytester: pytest.Pytester) -> None:
+    quiet = session(TALKING, "--junitxml=junit.xml", "-rA", "--showlocals")
+    text = quiet.stdout.str() + quiet.stderr.str() + (pytester.path / "junit.xml").read_text()
+    quiet.assert_outcomes(failed=10)
+    assert "patient 4711" not in text
+    assert "KeyError while auditing it" in text
+    assert "--dp-show-target-errors shows its message" in text
+    shown = session(TALKING, "-rA", "--dp-show-target-errors")
+    shown.assert_outcomes(failed=10, warnings=None)
+    # Each said it once at least; a child of the process itself writes past what pytest captures of it.
+    assert shown.stdout.str().count("patient 4711") >= 8

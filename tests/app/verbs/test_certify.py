@@ -190,7 +190,7 @@ def test_a_file_where_the_folder_should_be(dpaudit: Any, mine: Mine, tmp_path: P
         (["badly_claimed", "--pair", "pair"], "carries a claim of type str"),
         (["sums", "--pair", "pair", "--rho", "1", "-P", "a=1"], "only built-in algorithms take parameters"),
         (["sums", "--pair", "no_pair", "--rho", "1"], "returned a list"),
-        (["sums", "--pair", "failing_pair", "--rho", "1"], "RuntimeError: no such data"),
+        (["sums", "--pair", "failing_pair", "--rho", "1"], "RuntimeError while making the pair"),
         (["sums", "--pair", "number", "--rho", "1"], "not callable"),
         (["sums", "--data", "nowhere.csv", "--rho", "1"], "does not exist"),
     ],

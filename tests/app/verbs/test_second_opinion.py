@@ -12,6 +12,7 @@ from dp_accounting.pld import privacy_loss_distribution
 from dpaudit import L2, Certificate, Gaussian, Neighbouring, Release
 from dpaudit.accountants import accounting
 from dpaudit.accountants.composition.composition import compose
+from tests.sweeps import sweep
 
 pytestmark = pytest.mark.usefixtures("undrawn")
 Mine = Callable[[str], str]
@@ -30,7 +31,7 @@ def test_it_is_asked_only_where_it_is_wanted(dpaudit: Any, answer: Any, mine: Mi
     assert "second_opinion" not in answer(*unasked)[1]
 
 
-@pytest.mark.parametrize("claim", CLAIMS)
+@sweep("claim", CLAIMS, everyday=(1,))
 def test_it_agrees_in_text_json_and_certificate(
     dpaudit: Any, answer: Any, mine: Mine, claim: tuple[object, ...], tmp_path: Path
 ) -> None:
@@ -76,7 +77,7 @@ def slip_of_theirs(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("slip", ["slip_of_ours", "slip_of_theirs"])
-@pytest.mark.parametrize("claim", CLAIMS)
+@sweep("claim", CLAIMS, everyday=(0,))
 def test_a_planted_disagreement_is_shown_everywhere_and_changes_no_verdict(
     dpaudit: Any,
     answer: Any,

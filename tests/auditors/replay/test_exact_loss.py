@@ -54,6 +54,7 @@ from dpaudit.auditors.statistics.gaussian_pair import delta_above, delta_below, 
 from dpaudit.claims.guarantees import AnyGuarantee
 from dpaudit.errors import InvalidParameter
 from dpaudit.noise.grid import OnGrid
+from tests.sweeps import sweep
 
 PAIR = Pair(1.0, 0.0)
 DELTA = 1e-5
@@ -262,7 +263,7 @@ CLAIMS: list[tuple[Callable[[Any, Curator], Any], AnyGuarantee, AnyGuarantee]] =
 ]
 
 
-@pytest.mark.parametrize(("algorithm", "true", "false"), CLAIMS)
+@sweep("algorithm, true, false", CLAIMS, everyday=(0, 3, 6, 10, 11))
 def test_a_false_claim_is_refuted_with_a_hundred_replays_and_a_true_one_is_not(
     algorithm: Callable[[Any, Curator], Any], true: AnyGuarantee, false: AnyGuarantee
 ) -> None:

@@ -195,9 +195,11 @@ def test_there_are_nine() -> None:
 @pytest.mark.parametrize("pair", [PAIR, Pair(PAIR.neighbour, PAIR.data)], ids=["forth", "back"])
 @pytest.mark.parametrize("name", NAMES)
 def test_the_fault_is_found_and_its_twin_is_not(
-    name: str, pair: Pair, monkeypatch: pytest.MonkeyPatch
+    name: str, pair: Pair, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
     fault = FAULTS[name]
+    if fault.kind == "sampler":
+        request.getfixturevalue("full_sampler_check")
     assert kinds(fault.twin, pair) == set()
     fault.plant(monkeypatch)
     assert kinds(fault.guilty, pair) == {fault.kind}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -271,7 +272,7 @@ def test_findings_give_place_and_figures_but_no_message_of_the_data() -> None:
     (finding,) = replay(clipping_removed, [PAIR]).findings
     assert (finding.label, finding.declared) == ("sum", 1.0)
     assert finding.measured == pytest.approx(8.0)
-    assert finding.where.startswith(f"{__file__}:")
+    assert finding.where.startswith(f"{os.path.relpath(__file__)}:")
     assert all("0.9" not in finding.detail for finding in replay(one_side_fails, [PAIR]).findings)
 
 

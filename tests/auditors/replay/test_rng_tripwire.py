@@ -69,7 +69,7 @@ def test_a_draw_is_found_where_it_was_made(draw: Callable[[], Any]) -> None:
     (finding,) = replay(algorithm, [PAIR], replays=1).findings
     assert finding.kind == "nondeterminism"
     line = inspect.getsourcelines(draw)[1]
-    assert finding.where == f"{__file__}:{line}"
+    assert finding.where == f"{os.path.relpath(__file__)}:{line}"
 
 
 INNOCENT: list[Callable[[Curator], Any]] = [

@@ -16,6 +16,7 @@ from dpaudit.auditors.statistics.betting import (
     soft_tests,
 )
 from dpaudit.mechanisms import Array
+from tests.sweeps import sweep
 
 BINS = 12
 
@@ -45,7 +46,7 @@ def _bets(random: np.random.Generator, epsilon: float, delta: float) -> list[Bet
     return [forth, back, both_directions(forth, back)]
 
 
-@pytest.mark.parametrize(("epsilon", "delta"), [(0.0, 0.0), (1.0, 0.0), (0.5, 0.05), (2.0, 1e-5), (0.0, 0.3)])
+@sweep("epsilon, delta", [(0.0, 0.0), (1.0, 0.0), (0.5, 0.05), (2.0, 1e-5), (0.0, 0.3)], everyday=(0, 3))
 def test_no_bet_gains_where_the_claim_is_true(epsilon: float, delta: float) -> None:
     random = np.random.default_rng(1)
     staked = 0

@@ -1,0 +1,204 @@
+"""Mechanisms on a secret sample: the profiles that are proved of them, as tables of losses.
+
+A unit is in the sample with a probability q. The two outputs are (1 - q) A + q B and (1 - q) A + q C: A is
+that without the unit in the sample, B with it, C with it and another value. With y' = 1 + q (y - 1), b =
+y' / y and H_y the divergence whose values are the profile delta(log y), for y >= 1
+
+    H_y'((1 - q) A + q B, (1 - q) A + q C) = q H_y(B, (1 - b) A + b C)
+                                          <= q ((1 - b) H_y(B, A) + b H_y(B, C))
+
+(Balle, Barthe and Gaboardi 2018, Theorem 2; then convexity). The relation is symmetric: the bound holds in
+both orders. A larger q is no less, as part of A can be counted with B, and as much with C.
+
+*Poisson.* Given the others' sample, A lacks the unit: B and A differ by its own part, B and C by a change. A
+unit that is added or removed has C = A: the pair is the mixture against A, in either order (Zhu, Dong and
+Wang 2022, Theorem 11).
+
+*Fixed size.* In A another unit has the unit's place, any that is not in the sample being equally likely: B
+and A too differ by a change (Balle et al., Theorem 9). A unit that is added to n others is in the sample with
+probability q = size / (n + 1); else the sample is as it was. The pair is the mixture against A.
+
+*Truncated Poisson.* How many of the others are drawn does not depend on the unit. With fewer than `most` the
+sample is a Poisson sample. With k >= most the unit, if drawn, has a place with probability most / (k + 1), in
+which else another unit stands, as in a sample of fixed size. The two outputs are mixtures with the weights of
+k, so that their profile is at most that of revealing k (joint convexity). (Chua et al. 2024 instead add to
+delta about the weight of k >= most.)
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import scipy
+
+from dpaudit.accountants.pairs.profiles import Losses, inner_losses, symmetric
+from dpaudit.accountants.privacy_loss.contour.factors import UNIT, Vector
+from dpaudit.accountants.privacy_loss.contour.sampled import log_mixture
+from dpaudit.claims.relations import Neighbouring
+from dpaudit.mechanisms import dominating
+
+_GROUPS = 24  # of numbers of drawn units past the largest sample
+_LEAST_RATE = 1e-40  # a smaller one counts as this
+_BINOMIAL = 1e-9  # relative error allowed to the binomial distribution's tail
+
+
+@functools.lru_cache(maxsize=4096)
+def batch_losses(pair: dominating.Batch, *, replaced: bool, mixture_first: bool | None) -> Losses:
+    """A pair that dominates one run, in the order that is named, or (None) in both orders."""
+    change, own = inner_losses(pair.change), inner_losses(pair.own)
+
+    def drawn(unit: Losses, rate: float) -> Losses:
+        rate = max(rate, _LEAST_RATE)
+        if replaced or mixture_first is None:
+            return _replaced(change if replaced else unit, unit, rate)
+        return _mixture(unit, rate, mixture_first=mixture_first)
+
+    if pair.fixed:
+        return drawn(change, pair.rate)
+    if pair.most is None:
+        return drawn(own, pair.rate)
+    others = pair.units - 1 if replaced else pair.units
+    parts, left = [], 1.0
+    tail = _tail(pair.most, others, pair.rate) * (1.0 + _BINOMIAL)
+    if tail < 1.0:
+        parts.append((1.0 - tail, drawn(own, pair.rate)))
+        left = tail
+    if replaced:  # then the number of the others is known
+        for weight, rate in _crowded(pair.most, others, pair.rate):
+            parts.append((weight, drawn(change, rate)))
+            left -= weight
+    # What is left over may be any number of units: the rate itself covers all.
+    parts.append((max(left, 0.0), drawn(change, pair.rate)))
+    return _weighted(parts)
+
+
+def swapped(pair: dominating.Batch, relation: Neighbouring) -> bool:
+    """Whether neighbouring data sets have the same number of units, one of them another; zero is another."""
+    if relation is Neighbouring.ZERO_OUT:  # a zero in a Poisson sample is as good as none
+        return pair.fixed or pair.most is not None
+    return relation is Neighbouring.REPLACE_ONE
+
+
+def as_poisson(pair: dominating.Batch, *, replaced: bool) -> dominating.Sampled | None:
+    """The same as a Poisson sample of Gaussian or Laplace noise, where it is one: more is known of those."""
+    moved = pair.change if pair.fixed or replaced else pair.own
+    if not isinstance(moved, dominating.Gaussian | dominating.Laplace):
+        return None
+    if pair.fixed:
+        return None if replaced and pair.rate < 1.0 else dominating.Sampled(moved, pair.rate)
+    if pair.most is not None or (replaced and isinstance(moved, dominating.Laplace)):
+        return None
+    own = pair.own.mu if isinstance(pair.own, dominating.Gaussian) else None
+    return dominating.Sampled(moved, pair.rate, own)
+
+
+def replaced_laplace(pair: dominating.Sampled) -> dominating.Batch:
+    """A Poisson sample of Laplace noise in which a unit is replaced."""
+    own = pair.inner
+    if isinstance(own, dominating.Laplace) and pair.contribution is not None:
+        own = dominating.Laplace(min(own.epsilon, pair.contribution))
+    return dominating.Batch(pair.inner, own, pair.rate)
+
+
+def least_of(pair: dominating.Batch) -> dominating.Sampled | None:
+    """A Poisson sample that costs no more, in either order; None where none is known.
+
+    Both `_replaced` and `_mixture` are at least the mixture against A for a unit's own part.
+    """
+    moved = pair.change if pair.fixed else pair.own
+    if isinstance(moved, dominating.Gaussian | dominating.Laplace) and pair.most is None:
+        return dominating.Sampled(moved, pair.rate)
+    return None
+
+
+def batch_log_moment(
+    pair: dominating.Batch, *, replaced: bool, mixture_first: bool | None
+) -> Callable[[float], float]:
+    """t -> an upper bound on log E_P[e^(t L)] over the finite losses; raised as `moments` has it."""
+    term = batch_losses(pair, replaced=replaced, mixture_first=mixture_first).term()
+    loss, log_mass = np.array(term.losses), np.log(term.probabilities)
+
+    def moment(t: float) -> float:
+        summands = t * loss + log_mass + 8.0 * UNIT * (np.abs(t * loss) + np.abs(log_mass))
+        peak = float(summands.max())
+        log = math.log(float(np.exp(summands - peak).sum()))
+        return max(0.0, peak + log + 64.0 * UNIT * (1.0 + abs(peak) + abs(log)))
+
+    return moment
+
+
+def _replaced(change: Losses, own: Losses, rate: float) -> Losses:
+    """The symmetric pair of (1 - q) A + q B and (1 - q) A + q C; see the module's docstring."""
+    if own is change:
+        some = change.loss > 0.0
+        second = change.second[some]
+        loss = log_mixture(change.loss[some], rate)
+        first = (1.0 - rate) * second + rate * change.first[some]
+        infinite = rate * change.infinite
+        rest = max(1.0 - infinite - float(first.sum() + second.sum()), 1e-300)
+        return Losses(
+            np.concatenate([-loss[::-1], [0.0], loss]),
+            np.concatenate([second[::-1], [rest], first]),
+            np.concatenate([first[::-1], [rest], second]),
+            infinite,
+            infinite,
+        )
+    points = np.unique(np.concatenate([[0.0], change.loss[change.loss > 0.0], own.loss[own.loss > 0.0]]))
+    loss = log_mixture(points, rate) * (1.0 + 16.0 * UNIT)
+    share = np.exp(loss - points)
+    return symmetric(loss, rate * ((1.0 - share) * own.delta(points) + share * change.delta(points)))
+
+
+def _mixture(inner: Losses, rate: float, *, mixture_first: bool) -> Losses:
+    """(1 - rate) Q + rate P against Q, or the other order."""
+    loss = log_mixture(inner.loss, rate)
+    mixed, alone = (1.0 - rate) * inner.second + rate * inner.first, inner.second
+    if inner.impossible > 0.0 and rate < 1.0:
+        loss = np.insert(loss, 0, math.log1p(-rate))
+        mixed = np.insert(mixed, 0, (1.0 - rate) * inner.impossible)
+        alone = np.insert(alone, 0, inner.impossible)
+    if mixture_first:
+        return Losses(loss, mixed, alone, rate * inner.infinite, 0.0)
+    lost = inner.impossible if rate == 1.0 else 0.0
+    return Losses(-loss[::-1], alone[::-1], mixed[::-1], lost, rate * inner.infinite)
+
+
+def _weighted(parts: Sequence[tuple[float, Losses]]) -> Losses:
+    """The mixture of pairs with public weights, which add up to 1."""
+    loss, place = np.unique(np.concatenate([one.loss for _, one in parts]), return_inverse=True)
+
+    def summed(masses: list[Vector]) -> Vector:
+        return np.bincount(place, np.concatenate(masses), len(loss)).astype(np.float64)
+
+    return Losses(
+        loss,
+        summed([weight * one.first for weight, one in parts]),
+        summed([weight * one.second for weight, one in parts]),
+        math.fsum(weight * one.infinite for weight, one in parts),
+        math.fsum(weight * one.impossible for weight, one in parts),
+    )
+
+
+def _tail(least: int, trials: int, rate: float) -> float:
+    """P(Binomial(trials, rate) >= least)."""
+    if least > trials:
+        return 0.0
+    return float(scipy.special.betainc(least, trials - least + 1, rate)) if rate < 1.0 else 1.0
+
+
+def _crowded(most: int, others: int, rate: float) -> list[tuple[float, float]]:
+    """Groups of the numbers k >= most of drawn units: lower bounds on their weights, and the unit's rates."""
+    width = max(1.0, math.sqrt(others * rate * (1.0 - rate)) / 4.0)
+    start = max(float(most), others * rate - 8.0 * width)
+    edges = [most, *(math.ceil(start + i * width) for i in range(_GROUPS * 3))]
+    edges = sorted({edge for edge in edges if most <= edge <= others})
+    tails = [*(_tail(edge, others, rate) for edge in edges), 0.0]
+    found = []
+    for edge, here, beyond in zip(edges, tails, tails[1:], strict=False):
+        weight = here * (1.0 - _BINOMIAL) - beyond * (1.0 + _BINOMIAL)
+        if weight > 0.0:
+            found.append((weight, rate * most / (edge + 1.0)))
+    return found

@@ -1,0 +1,214 @@
+"""Proved privacy profiles as tables of losses, which compose like any other.
+
+A profile f(y) >= delta(log y) is convex in y = e^epsilon and belongs to a pair that dominates (Zhu, Dong and
+Wang 2022, Proposition 10). What is known of it at points y_0 < ... < y_n, f(y_j) <= d_j, bounds it in between
+by the greatest convex function below the points, since f is convex; beyond y_n, as f falls, by d_n. That is
+again a profile: its slope rises at its corners, and a rise of s at y is Q's mass s and P's mass y s at the
+loss log y; d_n is P's mass at the infinite loss. (Doroshenko, Ghazi, Kamath, Kumar and Manurangsi 2022.)
+
+A relation that is symmetric has f(y) = 1 - y + y f(1 / y), so that y >= 1 says all: Q has P's masses at the
+opposite losses, and what is left over has loss 0.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import assert_never
+
+import numpy as np
+
+from dpaudit.accountants.closed_forms import conversions
+from dpaudit.accountants.closed_forms.gaussian import gaussian_log_delta
+from dpaudit.accountants.closed_forms.rounding import up
+from dpaudit.accountants.pairs.discrete_gaussian import discrete_gaussian_term
+from dpaudit.accountants.pairs.smooth import smooth_delta
+from dpaudit.accountants.pairs.tables import discrete_laplace_term, response_term, table_term
+from dpaudit.accountants.privacy_loss.contour.factors import UNIT, Vector
+from dpaudit.accountants.privacy_loss.terms import (
+    LARGEST_PARAMETER,
+    ApproxTerm,
+    DiscreteTerm,
+    PureTerm,
+    RandomizedResponseTerm,
+)
+from dpaudit.errors import CannotBound
+from dpaudit.mechanisms import dominating
+
+_FINE, _COARSE = 1536, 256  # points of a curve in its bulk, and in its tail
+_RAISED = 1e-12  # by which values of a curve are raised, relative: more than their rounding
+_LEAST = 1e-300  # to which masses are raised
+
+
+@dataclass(frozen=True, eq=False)
+class Losses:
+    """A pair by its finite losses, increasing, with the masses of either distribution; [rows]."""
+
+    loss: Vector
+    first: Vector  # the masses of P
+    second: Vector  # the masses of Q
+    infinite: float  # P's mass where Q has none
+    impossible: float  # Q's mass where P has none
+
+    def delta(self, epsilon: Vector) -> Vector:
+        """The profile at increasing epsilons, with nothing but sums of positive numbers; [points]."""
+        place = np.unique(np.concatenate([self.loss, epsilon]))
+        mass, moved = np.zeros(len(place)), np.zeros(len(place))
+        at = np.searchsorted(place, self.loss)
+        mass[at] = self.first
+        found, above, total = self.infinite, 0.0, 0.0
+        for i in range(len(place) - 1, -1, -1):
+            moved[i] = found = found + total
+            above = above + mass[i]
+            if i:  # down to the next point, e^(epsilon - loss) falls for all that lies above
+                gap = float(place[i] - place[i - 1])
+                total, above = -math.expm1(-gap) * above, math.exp(-gap) * above
+        return moved[np.searchsorted(place, epsilon)]
+
+    def term(self) -> DiscreteTerm:
+        """The table that is composed. Losses are raised by their rounding, which takes from Q alone."""
+        loss = self.loss + 16.0 * UNIT * np.abs(self.loss)
+        kept = self.first > 0.0
+        if not (kept.any() and float(np.abs(loss[kept]).max()) <= LARGEST_PARAMETER):
+            raise CannotBound("a sampled run's privacy loss exceeds 1e6", where="losses", remedy="add noise")
+        masses = np.maximum(self.first[kept], _LEAST)
+        infinite = min(1.0, self.infinite * (1.0 + _RAISED))
+        return DiscreteTerm(tuple(loss[kept].tolist()), tuple(masses.tolist()), infinite, pessimistic=True)
+
+
+def symmetric(epsilon: Vector, delta: Vector) -> Losses:
+    """The least pair of a symmetric relation whose profile is at most `delta` [points] at `epsilon`.
+
+    `epsilon` increases from 0. Raises `CannotBound`: rounding is in the way.
+    """
+    delta = np.minimum.accumulate(np.minimum(delta * (1.0 + _RAISED), 1.0))
+    corners, slopes = _convex(epsilon, delta)
+    loss, wanted = epsilon[corners], delta[corners]
+    log_second = np.append(slopes, -math.inf)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        fallen = -np.expm1(log_second[1:] - log_second[:-1])
+    first = np.exp(loss[1:] + log_second[:-1]) * np.where(np.isfinite(log_second[:-1]), fallen, 0.0)
+    for share in (1e-13, 1e-11, 1e-9):
+        raised = first * (1.0 + share)
+        second = raised * np.exp(-loss[1:])
+        infinite = float(wanted[-1])
+        rest = 1.0 - infinite - float(raised.sum() + second.sum())
+        if rest < -1e-9:
+            break
+        found = Losses(
+            np.concatenate([-loss[:0:-1], [0.0], loss[1:]]),
+            np.concatenate([second[::-1], [max(rest, _LEAST)], raised]),
+            np.concatenate([raised[::-1], [max(rest, _LEAST)], second]),
+            infinite,
+            infinite,
+        )
+        if np.all(found.delta(loss) >= wanted * (1.0 - 0.5 * _RAISED)):
+            return found
+    raise CannotBound("a profile that rounding makes impossible", where="losses")
+
+
+def _convex(epsilon: Vector, delta: Vector) -> tuple[list[int], list[float]]:
+    """The corners of the greatest convex function below the points, and the log slopes that follow each."""
+    at, value = epsilon.tolist(), delta.tolist()
+
+    def log_slope(i: int, j: int) -> float:
+        fall = value[i] - value[j]
+        if fall <= 0.0:
+            return -math.inf
+        gap = float(at[j] - at[i])
+        return math.log(fall) - float(at[i]) - gap - math.log(-math.expm1(-gap))
+
+    corners, slopes = [0], list[float]()
+    for j in range(1, len(at)):
+        slope = log_slope(corners[-1], j)
+        while slopes and slope >= slopes[-1]:
+            corners.pop()
+            slopes.pop()
+            slope = log_slope(corners[-1], j)
+        corners.append(j)
+        slopes.append(slope)
+    return corners, slopes
+
+
+@functools.lru_cache(maxsize=256)
+def inner_losses(pair: dominating.Inner) -> Losses:
+    """The losses of a mechanism that is going to be sampled, for a symmetric relation.
+
+    Raises `CannotBound`: nothing is known from which a profile follows.
+    """
+    match pair:
+        case dominating.Gaussian():
+            return _gaussian(up(pair.mu) * math.sqrt(pair.times) * (1.0 + 4.0 * UNIT))
+        case dominating.Laplace():
+            e = _finite(up(pair.epsilon))
+            return _of(np.linspace(0.0, e, _FINE), lambda x: -math.expm1(0.5 * (x - e)))
+        case dominating.BoundedRange(epsilon=e):
+            return _of(np.linspace(0.0, e, _FINE), lambda x: _bounded_range(e, x))
+        case dominating.Pure(epsilon=e):
+            return _response(e, 0.0)
+        case dominating.Approx(epsilon=e, delta=delta):
+            return _response(e, delta)
+        case dominating.Smooth():
+            return _response(pair.epsilon, smooth_delta(pair.epsilon, pair.alpha, pair.beta, pair.dimension))
+        case dominating.Response():
+            return _of_term(response_term(pair))
+        case dominating.DiscreteLaplace():
+            return _of_term(next(iter(discrete_laplace_term(pair)), PureTerm(0.0)))
+        case dominating.DiscreteGaussian(squared=1):
+            return _of_term(discrete_gaussian_term(pair))
+        case dominating.ZCDP(rho=rho) | dominating.DiscreteGaussian(rho=rho):
+            cost = _finite(up(rho))
+            reach = cost + 2.0 * math.sqrt(cost * 690.0)
+            return _of(np.linspace(0.0, reach, 2 * _COARSE), lambda x: conversions.zcdp_delta(cost, x))
+        case dominating.Table():
+            return _of_term(table_term(pair))
+        case _:
+            assert_never(pair)
+
+
+def _of(points: Vector, delta: Callable[[float], float]) -> Losses:
+    if not points[-1] > 0.0:
+        return _response(0.0, 0.0)
+    return symmetric(points, np.array([delta(x) for x in points.tolist()]))
+
+
+def _gaussian(mu: float) -> Losses:
+    """Points are closest where the losses of most runs lie, mu^2 / 2 and 8 standard deviations mu."""
+    if not 0.0 < mu <= 1e3:
+        raise CannotBound(f"mu = {mu!r} is not in (0, 1000] under sampling", where="mu", remedy="add noise")
+    bulk = 0.5 * mu + 8.0
+    x = np.append(np.linspace(0.0, bulk, _FINE), np.linspace(bulk, 0.5 * mu + 38.0, _COARSE)[1:])
+    return _of(mu * x, lambda epsilon: math.exp(gaussian_log_delta(epsilon, mu)))
+
+
+def _response(epsilon: float, delta: float) -> Losses:
+    """Everything with probability delta, else randomized response: its profile has no other corners."""
+    likely = (1.0 - delta) / (1.0 + math.exp(-epsilon))
+    losses, masses = np.array([-epsilon, epsilon]), np.array([likely * math.exp(-epsilon), likely])
+    if epsilon == 0.0:
+        losses, masses = np.zeros(1), np.array([1.0 - delta])
+    return Losses(losses, masses, masses[::-1], delta, delta)
+
+
+def _of_term(term: DiscreteTerm | ApproxTerm | PureTerm | RandomizedResponseTerm) -> Losses:
+    """A table that bounds both orders of every pair: its profile for epsilon >= 0, made symmetric."""
+    if not isinstance(term, DiscreteTerm):
+        return _response(term.epsilon, term.delta if isinstance(term, ApproxTerm) else 0.0)
+    given = np.array(term.probabilities)
+    masses, loss = given / math.fsum(given.tolist()) * (1.0 - term.infinite), np.array(term.losses)
+    own = Losses(loss, masses, masses, term.infinite, 0.0)
+    points = np.unique(np.append(loss[loss > 0.0], 0.0))
+    return symmetric(points, own.delta(points))
+
+
+def _bounded_range(range_: float, x: float) -> float:
+    """See `BoundedRangeTerm`."""
+    return math.expm1(0.5 * (range_ - x)) ** 2 * math.exp(x) / math.expm1(range_)
+
+
+def _finite(figure: float) -> float:
+    if not figure <= LARGEST_PARAMETER:
+        raise CannotBound(f"a privacy loss of {figure!r} under sampling", where="losses", remedy="add noise")
+    return figure

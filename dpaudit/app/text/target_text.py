@@ -1,0 +1,192 @@
+"""What an algorithm says about private data is for the person at the terminal: never for a report or a log.
+
+An exception's message, prints and warnings may quote records. They are shown on stderr where that is a
+terminal, or under --show-target-errors; elsewhere, as in continuous integration, only an exception's type,
+file and line are.
+"""
+
+import contextlib
+import io
+import os
+import sys
+import threading
+import traceback
+import warnings
+from collections.abc import Callable, Iterator
+from types import TracebackType
+from typing import IO, Any, Final, TypeVar
+
+import click
+
+from dpaudit.app.text.streams import note
+from dpaudit.errors import DataError, DpauditError
+from dpaudit.ledger.places import shown_place
+
+SHOW: Final = "--show-target-errors"
+_SHOWN: Final = "dpaudit.show-target-errors"
+
+_Verb = TypeVar("_Verb", bound=Callable[..., Any])
+
+
+def target_errors_option(verb: _Verb) -> _Verb:
+    """``--show-target-errors``, for verbs that run a target."""
+    return click.option(
+        SHOW,
+        is_flag=True,
+        envvar="DPAUDIT_SHOW_TARGET_ERRORS",
+        expose_value=False,
+        callback=_remember,
+        help="Show on stderr what TARGET prints, warns and raises, which may quote private data, also where "
+        "stderr is no terminal.",
+    )(verb)
+
+
+def may_quote_data() -> bool:
+    """Whether even the words of a fault in dpaudit stay unshown: a verb that runs a target ends with it."""
+    ctx = click.get_current_context(silent=True)
+    return ctx is not None and _SHOWN in ctx.meta and not is_shown()
+
+
+def _remember(ctx: click.Context, _parameter: click.Parameter, value: bool) -> None:
+    ctx.meta[_SHOWN] = value
+
+
+def is_shown() -> bool:
+    """Whether a target's own words may be shown: at a terminal, or because somebody asked for them."""
+    ctx = click.get_current_context(silent=True)
+    if ctx is not None and ctx.meta.get(_SHOWN):
+        return True
+    return sys.stderr.isatty() and not os.environ.get("CI")
+
+
+class _Unshown(io.TextIOWrapper):
+    """A stream that drops what is written to it; `outer` is where dpaudit's own notes go meanwhile."""
+
+    def __init__(self, outer: IO[str]) -> None:
+        super().__init__(io.FileIO(os.devnull, "w"), encoding="utf-8", errors="replace")
+        self.outer = outer
+        self.lines = 0
+
+    def write(self, text: str, /) -> int:
+        """Count the lines, and drop them."""
+        self.lines += text.count("\n")
+        return len(text)
+
+
+@contextlib.contextmanager
+def target_streams(reference: str, doing: str, *, shown: bool) -> Iterator[None]:
+    """Keep stdout free for the answer: what is printed inside goes to stderr if `shown`, else nowhere.
+
+    That holds for child processes, compiled libraries, warnings and what threads raise as well.
+    """
+    if shown:
+        with contextlib.redirect_stdout(sys.stderr), _descriptors({1: 2}):
+            yield
+        return
+    with contextlib.ExitStack() as stack:
+        outer = getattr(sys.stderr, "outer", sys.stderr)
+        if _is_descriptor_two(outer):
+            outer = stack.enter_context(
+                os.fdopen(os.dup(2), "w", encoding="utf-8", errors="backslashreplace")
+            )
+        dropped = stack.enter_context(_Unshown(outer))
+        stack.callback(lambda: _say_dropped(dropped.lines, reference, doing))
+        null = os.open(os.devnull, os.O_WRONLY)
+        stack.callback(os.close, null)
+        stack.enter_context(_descriptors({1: null, 2: null}))
+        stack.enter_context(contextlib.redirect_stdout(dropped))
+        stack.enter_context(contextlib.redirect_stderr(dropped))
+        stack.enter_context(warnings.catch_warnings(record=True))  # with the filters that are in force
+        for module, hook in ((threading, "excepthook"), (sys, "unraisablehook")):
+            stack.callback(setattr, module, hook, getattr(module, hook))
+            setattr(module, hook, lambda _: dropped.write("\n"))
+        yield
+
+
+def _is_descriptor_two(stream: IO[str]) -> bool:
+    try:
+        return stream.fileno() == 2
+    except (OSError, ValueError, AttributeError):
+        return False
+
+
+def _say_dropped(lines: int, reference: str, doing: str) -> None:
+    if lines:
+        many = "1 line" if lines == 1 else f"{lines} lines"
+        note(f"{reference} printed {many} while {doing}: not shown outside a terminal without {SHOW}")
+
+
+@contextlib.contextmanager
+def _descriptors(onto: dict[int, int]) -> Iterator[None]:
+    """What is written to each of these descriptors goes to another instead."""
+    kept: dict[int, int] = {}
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):
+            stream.flush()
+    try:
+        for one, other in onto.items():
+            with contextlib.suppress(OSError):  # closed
+                kept[one] = os.dup(one)
+                os.dup2(other, one)
+        yield
+    finally:
+        for one, copy in kept.items():
+            os.dup2(copy, one)
+            os.close(copy)
+
+
+def is_targets_own(error: BaseException) -> bool:
+    """Whether an error's words are a target's: it is none of ours, or it was raised in the target's code."""
+    return not (isinstance(error, DpauditError | KeyboardInterrupt) and _is_from_dpaudit(error))
+
+
+def _is_from_dpaudit(error: BaseException) -> bool:
+    inner = _innermost(error.__traceback__)
+    module = "dpaudit" if inner is None else str(inner.tb_frame.f_globals.get("__name__", ""))
+    return module.partition(".")[0] in {"dpaudit", *sys.stdlib_module_names}
+
+
+def _innermost(found: TracebackType | None) -> TracebackType | None:
+    while found is not None and found.tb_next is not None:
+        found = found.tb_next
+    return found
+
+
+def place_of(error: BaseException) -> str:
+    """File and line, as it may be shown, of the innermost frame outside dpaudit."""
+    if isinstance(error, SyntaxError) and error.filename is not None:
+        return shown_place(f"{error.filename}:{error.lineno}")
+    chosen, found = "", error.__traceback__
+    while found is not None:
+        file = found.tb_frame.f_code.co_filename
+        name = str(found.tb_frame.f_globals.get("__name__", ""))
+        if not chosen or not (name.partition(".")[0] == "dpaudit" or file.startswith(("<frozen", _CONTEXTS))):
+            chosen = f"{file}:{found.tb_lineno}"
+        found = found.tb_next
+    return shown_place(chosen)
+
+
+_CONTEXTS: Final = str(contextlib.__file__)
+
+
+def without_text(error: DpauditError) -> DpauditError:
+    """The error as a report may show it: what is wrong with records is for the data's holder alone."""
+    if not isinstance(error, DataError):
+        return error
+    what, why = "the data cannot be used", "what is wrong with records is for their holder"
+    remedy = f"run `dpaudit certify` in a terminal, or with {SHOW}"
+    return DataError(what, where=error.raised_at or "the data", why=why, remedy=remedy)
+
+
+def traceback_of(error: BaseException) -> str:
+    """An error's traceback with its causes; the words of what dpaudit did not raise only if shown."""
+    if is_shown():
+        return "".join(traceback.format_exception(error)).rstrip()
+    parts: list[str] = []
+    one: BaseException | None = error
+    while one is not None:
+        words = type(one).__name__ if is_targets_own(one) else f"{type(one).__name__}: {one}"
+        frames = "".join(traceback.format_tb(one.__traceback__))
+        parts.append(f"Traceback (most recent call last):\n{frames}{words}")
+        one = one.__cause__ or (None if one.__suppress_context__ else one.__context__)
+    return "\n\nand, because of it,\n\n".join(reversed(parts))

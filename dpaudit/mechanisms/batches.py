@@ -1,0 +1,103 @@
+"""Mechanisms on samples whose size is bounded: of one size always, or Poisson samples that are cut."""
+
+from typing import Annotated, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, model_validator
+
+from dpaudit.errors import InvalidParameter
+from dpaudit.mechanisms import dominating
+from dpaudit.mechanisms.sampled import OnSample
+from dpaudit.models import Count, Positive
+from dpaudit.noise.randomness import Randomness
+
+
+class FixedSizeSampled(OnSample):
+    """`mechanism` on a sum over `size` of the units, every choice of so many of them equally likely.
+
+    Obligation: who was sampled stays secret; the inner sensitivity bounds the change of the sum when one
+    sampled unit is replaced by any other, under every relation. `units` is the number of units; where the
+    relation adds or removes one, no data set that is considered has fewer. A replaced unit: the curve
+    delta'(log(1 + q (e^epsilon - 1))) = q delta(epsilon), q = size/units (Balle, Barthe and Gaboardi 2018,
+    Theorem 9). A unit added or removed: the mixture with weight q (Zhu, Dong and Wang 2022, Theorem 11).
+    """
+
+    swaps = True
+
+    kind: Literal["fixed-size-sampled"] = "fixed-size-sampled"
+    size: Count
+    units: Count
+
+    @property
+    def most_likely(self) -> float:
+        """The next double above size/units, at most 1."""
+        return float(np.nextafter(self.size / self.units, 1.0))
+
+    def dominating_pair(self) -> dominating.Batch:
+        """The inner pair of a replaced unit, sampled."""
+        change, _ = self.inner_pairs()
+        return dominating.Batch(change, change, self.most_likely, fixed=True)
+
+    def chosen(self, count: int, randomness: Randomness) -> NDArray[np.bool_]:
+        """A subset of the size."""
+        return randomness.subset(count, self.size)
+
+    def require_units(self, count: int, where: str, *, known: bool) -> None:
+        """As many units as `units`, or more where neighbours differ in their number."""
+        if count < self.units or (known and count > self.units):
+            raise _wrong_number(count, f"{'' if known else 'at least '}{self.units}", where)
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if self.size > self.units:
+            what = f"samples of {self.size} out of {self.units} units"
+            raise InvalidParameter(what, where="FixedSizeSampled.size", remedy="give a size up to `units`")
+        return self
+
+
+class TruncatedPoissonSampled(OnSample):
+    """`mechanism` on a sum over a Poisson sample, of which `most` are kept where there are more.
+
+    Who is kept is chosen evenly. Obligation: who was sampled stays secret; the inner sensitivity bounds the
+    change of the sum when one sampled unit is replaced by any other, under every relation, and
+    `contribution`, left out where it is the same, when one is taken out. `units` is the number of units;
+    where the relation adds or removes one, no data set that is considered has more. However many others
+    are drawn, the sample is a Poisson sample or one of fixed size (Balle, Barthe and Gaboardi 2018; the
+    mechanism is that of Chua et al. 2024).
+    """
+
+    swaps = True
+
+    kind: Literal["truncated-poisson-sampled"] = "truncated-poisson-sampled"
+    rate: Annotated[Positive, Field(le=1)]
+    most: Count
+    units: Count
+
+    @property
+    def most_likely(self) -> float:
+        """The rate."""
+        return self.rate
+
+    def dominating_pair(self) -> dominating.Batch:
+        """The inner pairs, sampled."""
+        most = None if self.most >= self.units else self.most
+        return dominating.Batch(*self.inner_pairs(), self.rate, most=most, units=self.units)
+
+    def chosen(self, count: int, randomness: Randomness) -> NDArray[np.bool_]:
+        """Independent coins, then a subset of those that they chose."""
+        chosen = randomness.coins(count, self.rate)
+        drawn = np.flatnonzero(chosen)
+        if len(drawn) > self.most:
+            chosen[drawn[~randomness.subset(len(drawn), self.most)]] = False
+        return chosen
+
+    def require_units(self, count: int, where: str, *, known: bool) -> None:
+        """As many units as `units`, or fewer where neighbours differ in their number."""
+        if count > self.units or (known and count < self.units):
+            raise _wrong_number(count, f"{'' if known else 'at most '}{self.units}", where)
+
+
+def _wrong_number(count: int, wanted: str, where: str) -> InvalidParameter:
+    remedy = "state the number of units in `units`"
+    return InvalidParameter(f"{count} units for a mechanism that has {wanted}", where=where, remedy=remedy)

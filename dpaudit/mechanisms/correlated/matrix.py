@@ -1,0 +1,167 @@
+"""Prefix sums of a stream with correlated noise: a strategy matrix in place of a tree."""
+
+import itertools
+import math
+from collections import deque
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import ClassVar, Literal, Self
+
+import numpy as np
+from pydantic import model_validator
+
+from dpaudit.claims.sensitivity import Norm
+from dpaudit.errors import InvalidParameter
+from dpaudit.mechanisms import dominating
+from dpaudit.mechanisms.additive import normal_log_density
+from dpaudit.mechanisms.base import Answer, Array, Move, distance, residual, sum_of_squares
+from dpaudit.mechanisms.correlated.sensitivity import Reach, reach
+from dpaudit.mechanisms.correlated.strategies import Strategy
+from dpaudit.mechanisms.streams import StreamMechanism
+from dpaudit.models import Count
+from dpaudit.noise.randomness import OF_NOISE, Randomness
+
+#: Relative to the sensitivity, an item that moves by less does not count as a participation.
+_UNMOVED = 1e-9
+
+
+class MatrixMechanism(StreamMechanism):
+    """Every prefix sum of `steps` items, by noisy answers y = C x + z with a strategy matrix C, z of `sigma`.
+
+    The items' estimates are C^-1 y, and with A the matrix of prefix sums what comes out is A C^-1 y = A x +
+    A C^-1 z: a function of y alone, in which the noise is independent.
+
+    Obligation: between neighbouring data sets only items change at which one unit takes part, at most
+    `participations` of them, any two at least `separation` steps apart, each by at most the sensitivity in
+    L2. With s the largest |C u| over all such changes u of norm 1 (`reach`), the release is (s sensitivity /
+    sigma)-GDP, items chosen after earlier outputs included, as C is lower triangular (Denisov, McMahan, Rush,
+    Smith and Thakurta 2022, Theorem 2.1; Choquette-Choo, McMahan, Rush and Thakurta 2023). s is exact for one
+    participation, for at most `separation` bands, and for Toeplitz strategies with coefficients that fall and
+    are not negative; else it may be an upper bound.
+    """
+
+    condition = "stream-participations"
+    norms: ClassVar[tuple[Norm, ...]] = ("l2",)
+
+    kind: Literal["matrix"] = "matrix"
+    strategy: Strategy
+    participations: Count = 1
+    separation: Count = 1
+
+    @model_validator(mode="after")
+    def _strategy_has_the_steps(self) -> Self:
+        self.strategy.require_steps(self.steps)
+        return self
+
+    @property
+    def reach(self) -> Reach:
+        """The largest |C u|; raises `CannotBound` where no bound on it can be computed."""
+        return reach(self.strategy, self.steps, self.participations, self.separation)
+
+    def dominating_pair(self) -> dominating.Gaussian:
+        """One Gaussian pair for all participations together."""
+        return dominating.Gaussian(Fraction(self.reach.value) * self.ratio(self.sigma))
+
+    def running(self, shape: tuple[int, ...]) -> "CorrelatedSums":
+        """A stream of items of this shape."""
+        return CorrelatedSums(self, shape)
+
+    def noise_in(self, outputs: Array, items: Array) -> Array:
+        """The noise z that led to the noisy prefix sums [t, ...], given the items [t, ...]."""
+        off = residual(outputs, np.cumsum(items, axis=0))
+        return self._answers(np.diff(off, axis=0, prepend=np.zeros_like(off[:1])))
+
+    def log_density(self, outputs: Array, items: Array) -> float:
+        """As `StreamMechanism.log_density`: of z, times the product of C's diagonal for each entry."""
+        diagonal = [float(self.strategy.row(step)[-1]) for step in range(1, len(outputs) + 1)]
+        scaled = sum(map(math.log, diagonal)) * (outputs.size // len(outputs))
+        return normal_log_density(self.noise_in(outputs, items), self.sigma) + scaled
+
+    def moves(self, one: Sequence[Answer], other: Sequence[Answer]) -> Sequence[Move]:
+        """The largest move of an item, how many items moved, and how many within `separation` steps."""
+        value, each, moved = self.sensitivity.value, [], []
+        for step, (a, b) in enumerate(zip(one[1:], other[1:], strict=True)):
+            each.append(distance(self.norm, a.query - b.query))
+            size = float(np.abs(a.query).sum() + np.abs(b.query).sum())
+            if each[-1] > _UNMOVED * value + 2.0**-50 * size:  # more than rounding explains
+                moved.append(step)
+        near = max((sum(s <= later < s + self.separation for later in moved) for s in moved), default=0)
+        return [
+            Move(max(each, default=0.0), value, f"in {self.norm}, in one item"),
+            Move(float(len(moved)), float(self.participations), "items"),
+            Move(float(near), 1.0, f"items in {self.separation} steps"),
+        ]
+
+    def gaussian_share(self, answers: Sequence[Answer], differences: Sequence[Array]) -> float:
+        """The squared size of C times the differences."""
+        if len(answers) == 1:
+            return 0.0
+        return sum_of_squares(self._answers(np.stack(differences[1:])) / self.sigma)
+
+    def _answers(self, items: Array) -> Array:
+        """C x, of the items [t, ...]."""
+        found = np.empty_like(items)
+        for step in range(1, len(items) + 1):
+            row = self.strategy.row(step)
+            found[step - 1] = np.tensordot(row, items[step - len(row) : step], axes=1)
+        return found
+
+
+class CorrelatedSums:
+    """The next prefix sum: as many of the latest items and estimates as the strategy has bands, less one."""
+
+    def __init__(self, mechanism: MatrixMechanism, shape: tuple[int, ...]) -> None:
+        earlier = mechanism.strategy.bands(mechanism.steps) - 1
+        self._mechanism = mechanism
+        self._items: deque[Array] = deque(maxlen=earlier + 1)
+        self._estimates: deque[Array] = deque(maxlen=earlier)
+        self._exact = np.zeros(shape)
+        self._noisy = np.zeros(shape)
+        self._answered = 0
+        self.taken = 0
+
+    def push(self, item: Array) -> None:
+        """Add the next item.
+
+        Raises:
+            InvalidParameter: every step has been taken.
+        """
+        if self.taken == self._mechanism.steps:
+            raise InvalidParameter(f"item {self.taken + 1} of {self.taken}", where="steps")
+        self.taken += 1
+        self._items.append(item)
+        self._exact = self._exact + item
+
+    def exact(self) -> Array:
+        """The sum of the items so far."""
+        return self._exact.copy()
+
+    def noisy(self, randomness: Randomness) -> Array:
+        """The noisy sum of the items so far; to be called once after each `push`.
+
+        The row of C x is added up exactly, and gets its own noise; all else is a function of such answers.
+
+        Raises:
+            InvalidParameter: the row is too large for the noise, noise for an earlier one was refused, or
+                the estimates exceed every double.
+        """
+        if self._answered != self.taken - 1:
+            why = "its estimate needs an answer that was never drawn"
+            what, remedy = f"item {self.taken} after one without an answer", "start another stream"
+            raise InvalidParameter(what, where=OF_NOISE, why=why, remedy=remedy)
+        row = self._mechanism.strategy.row(self.taken).tolist()
+        items = itertools.islice(self._items, len(self._items) - len(row), None)
+        query = randomness.weighted(row, list(items))
+        answer = randomness.gaussian(query, self._mechanism.sigma)
+        self._answered += 1
+        with np.errstate(over="ignore", invalid="ignore"):
+            earlier = itertools.islice(self._estimates, len(self._estimates) - len(row) + 1, None)
+            known = sum((c * x for c, x in zip(row[:-1], earlier, strict=True)), np.zeros(self._exact.shape))
+            estimate = (answer - known) / row[-1]
+            self._noisy = self._noisy + estimate
+        if not np.isfinite(self._noisy).all():
+            why = "the inverse of the strategy grows from step to step"
+            what, remedy = f"noise of item {self.taken} past every double", "use another strategy"
+            raise InvalidParameter(what, where=OF_NOISE, why=why, remedy=remedy)
+        self._estimates.append(estimate)
+        return self._noisy.copy()

@@ -1,0 +1,201 @@
+"""What a target says about its data reaches the person at the terminal, and no report, log or other file.
+
+Every channel of a target is tried on every verb that runs one: none may show the secret, and each must do so
+under --show-target-errors, or else nothing would have been tested.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+WORDS = "patient 4711"
+
+TARGET = f"""
+import ctypes, logging, os, subprocess, sys, threading, warnings
+import numpy as np
+from dpaudit import L2, Gaussian
+from dpaudit.errors import BudgetExceeded, DataError
+
+def pair():
+    return np.eye(4, 1), np.zeros((4, 1))
+
+def say(how):
+    if how == "print": print("{WORDS}")
+    if how == "stderr": sys.stderr.write("{WORDS}\\n")
+    if how == "warning": warnings.warn("{WORDS}")
+    if how == "log": logging.warning("{WORDS}")
+    if how == "descriptor": os.write(1, b"{WORDS}\\n"), os.write(2, b"{WORDS}\\n")
+    if how == "child": subprocess.run([sys.executable, "-c", "print('{WORDS}')"], stderr=sys.stderr)
+    if how == "thread":
+        thread = threading.Thread(target=lambda: 1 / int("{WORDS}"))
+        thread.start()
+        thread.join()
+    if how == "raise": raise KeyError("{WORDS}")
+    if how == "chain":
+        try:
+            int("{WORDS}")
+        except ValueError as error:
+            raise RuntimeError("{WORDS}") from error
+    if how == "interrupt": raise KeyboardInterrupt("{WORDS}")
+    if how == "exit": sys.exit("{WORDS}")
+    if how == "ours": raise BudgetExceeded("{WORDS}")
+    if how == "data": raise DataError("{WORDS}", where="{WORDS}")
+
+def release(data, curator):
+    return curator.release_sum(data, bound=1.0, mechanism=Gaussian(sigma=9.0, sensitivity=L2(2.0)), label="x")
+
+def talking(how):
+    def algorithm(data, curator):
+        say(how)
+        return release(data, curator)
+    return algorithm
+"""
+QUIET = ("print", "stderr", "warning", "log", "descriptor", "child", "thread")
+FAILING = ("raise", "chain", "exit", "ours", "data", "interrupt")
+
+
+#: What ends the command itself is tried alone.
+TOGETHER = [how for how in (*QUIET, *FAILING) if how != "interrupt"]
+
+
+def write(folder: Path, *hows: str) -> None:
+    """A module with a target for each channel, all of them in the gate's configuration."""
+    names = [f"{how}_ = talking({how!r})" for how in hows]
+    (folder / "target.py").write_text("\n".join([TARGET, *names, ""]))
+    tables = [
+        f'[tool.dpaudit.targets.{how}]\ntarget = "target.py:{how}_"\npair = "target.py:pair"\n'
+        'claim = { rho = 1.0, unit = "row" }\n'
+        for how in hows
+    ]
+    (folder / "pyproject.toml").write_text("\n".join([*tables, "[tool.dpaudit.audit]\ntrials = 2\n"]))
+
+
+REPORTS = ("json", "sarif", "junit", "markdown", "gitlab", "github")
+GATE = ("gate", *(word for kind in REPORTS for word in ("--report", f"{kind}=report.{kind}")))
+RUN = ("--pair", "target.py:pair", "--rho", "1", "--unit", "row")
+
+
+def one(verb: str, how: str) -> tuple[str, ...]:
+    """A command on one target."""
+    more = {"certify": ("-o", "out"), "audit": ("--trials", "2")}
+    return GATE if verb == "gate" else (verb, f"target.py:{how}_", *RUN, *more[verb])
+
+
+def everything(folder: Path, *arguments: str) -> tuple[int, str]:
+    """The exit code, and all that a command printed or wrote."""
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "DPAUDIT_TRACEBACK": "1"}
+    environment.pop("DPAUDIT_SHOW_TARGET_ERRORS", None)
+    done = subprocess.run(
+        [sys.executable, "-m", "dpaudit.app.main", *arguments],
+        cwd=folder,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    written = [path for path in folder.rglob("*") if path.is_file() and path.suffix not in {".py", ".pyc"}]
+    return done.returncode, done.stdout + "".join(path.read_text() for path in written)
+
+
+def without_source(text: str) -> str:
+    """The text without lines of source, which a traceback shows, quotes and all."""
+    return text.replace(f'"{WORDS}', "")
+
+
+def test_no_channel_shows_the_words_in_the_gate(tmp_path: Path) -> None:
+    write(tmp_path, *TOGETHER)
+    status, text = everything(tmp_path, *GATE)
+    assert status == 2
+    assert WORDS not in without_source(text)
+    for how in TOGETHER:
+        seen = how in QUIET and how not in {"warning", "descriptor", "child"}
+        assert (f"target.py:{how}_ printed" in text) == seen
+        assert (f"target.py:{how}_ (target.py:" in text) == (
+            how in {"raise", "chain", "exit", "ours", "data"}
+        )
+    outcomes = [check["outcome"] for check in json.loads((tmp_path / "report.json").read_text())["checks"]]
+    assert outcomes == ["passed" if how in QUIET else "error" for how in TOGETHER]
+
+
+def test_who_asks_is_shown_them_on_stderr_and_in_no_report(tmp_path: Path) -> None:
+    write(tmp_path, *TOGETHER)
+    _, text = everything(tmp_path, *GATE, "--show-target-errors")
+    # Two are of dpaudit's kind, and two are caused by another: each is shown once at least.
+    assert without_source(text).count(WORDS) >= len(TOGETHER)
+    for kind in REPORTS:
+        assert WORDS not in (tmp_path / f"report.{kind}").read_text()
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("how", [*QUIET, *FAILING])
+@pytest.mark.parametrize("verb", ["certify", "audit", "gate"])
+def test_no_channel_shows_the_words_in_any_verb(tmp_path: Path, verb: str, how: str) -> None:
+    write(tmp_path, how)
+    status, text = everything(tmp_path, *one(verb, how))
+    assert WORDS not in without_source(text)
+    assert status == (0 if how in QUIET else 130 if how == "interrupt" else 2)
+    assert how in QUIET or how == "interrupt" or "target.py:" in text
+    _, text = everything(tmp_path, *one(verb, how), "--show-target-errors")
+    assert how == "interrupt" or WORDS in without_source(text)
+
+
+def at_a_terminal(folder: Path, environment: dict[str, str], *arguments: str) -> str:
+    """What a command prints on stderr where that is a terminal."""
+    terminal, other = pty.openpty()
+    done = subprocess.Popen(
+        [sys.executable, "-m", "dpaudit.app.main", *arguments],
+        cwd=folder,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=other,
+    )
+    os.close(other)
+    shown = b""
+    while True:
+        try:
+            read = os.read(terminal, 1 << 16)
+        except OSError:  # the other end is closed
+            break
+        if not read:
+            break
+        shown += read
+    os.close(terminal)
+    done.communicate(timeout=60)
+    return shown.decode()
+
+
+def test_a_terminal_shows_it_unless_it_is_that_of_continuous_integration(tmp_path: Path) -> None:
+    write(tmp_path, "raise")
+    environment = {name: value for name, value in os.environ.items() if name != "CI"}
+    environment["PYTHONPATH"] = str(ROOT)
+    shown = at_a_terminal(tmp_path, environment, *GATE)
+    lines = (tmp_path / "target.py").read_text().split("\n")
+    line = next(number for number, text in enumerate(lines, start=1) if "raise KeyError" in text)
+    assert f"target.py:raise_ (target.py:{line}): KeyError: '{WORDS}'" in shown
+    (finding,) = json.loads((tmp_path / "report.json").read_text())["checks"][0]["findings"]
+    assert (finding["file"], finding["line"]) == ("target.py", line)
+    assert WORDS not in finding["message"]
+    assert WORDS not in at_a_terminal(tmp_path, environment | {"CI": "true"}, *GATE)
+
+
+def test_dpaudits_own_words_are_kept_at_the_targets_line(tmp_path: Path, dpaudit: Any) -> None:
+    write(tmp_path, "nothing")
+    path = tmp_path / "target.py"
+    path.write_text(path.read_text().replace("bound=1.0", "bound=-1.0"))
+    assert dpaudit(*GATE).exit_code == 2
+    (finding,) = json.loads((tmp_path / "report.json").read_text())["checks"][0]["findings"]
+    lines = path.read_text().split("\n")
+    assert "DPA101" in finding["message"]
+    assert "-1.0" in finding["message"]
+    line = next(number for number, text in enumerate(lines, start=1) if "release_sum" in text)
+    assert (finding["file"], finding["line"]) == ("target.py", line)
