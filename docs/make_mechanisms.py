@@ -54,6 +54,10 @@ EXAMPLES: dict[str, dict[str, Any]] = {
     "exponential": {"epsilon": 0.5},
     "report-noisy-max": {"epsilon": 0.5, "noise_law": "exponential"},
     "sparse-vector": {"epsilon": 0.5, "sensitivity": _of("l1"), "answers": 2, "monotone": False},
+    "private-selection": {
+        "releases": [{"mechanism": {"kind": "laplace", "scale": 2.0, "sensitivity": _of("l1")}, "count": 1}],
+        "repetitions": {"kind": "negative-binomial", "eta": 1.0, "gamma": 0.1},
+    },
     "gaussian-sparse-vector": {
         "sigma": 10.0,
         "sensitivity": _of("l2"),

@@ -75,10 +75,13 @@ if TYPE_CHECKING:
     from dpaudit.mechanisms import Laplace as Laplace
     from dpaudit.mechanisms import LowerTriangular as LowerTriangular
     from dpaudit.mechanisms import MatrixMechanism as MatrixMechanism
+    from dpaudit.mechanisms import NegativeBinomial as NegativeBinomial
     from dpaudit.mechanisms import OpaqueApproxDP as OpaqueApproxDP
     from dpaudit.mechanisms import OpaquePureDP as OpaquePureDP
     from dpaudit.mechanisms import OpaqueZCDP as OpaqueZCDP
+    from dpaudit.mechanisms import Poisson as Poisson
     from dpaudit.mechanisms import PoissonSampled as PoissonSampled
+    from dpaudit.mechanisms import PrivateSelection as PrivateSelection
     from dpaudit.mechanisms import RandomizedResponse as RandomizedResponse
     from dpaudit.mechanisms import ReportNoisyMax as ReportNoisyMax
     from dpaudit.mechanisms import SmoothGaussian as SmoothGaussian
@@ -87,6 +90,7 @@ if TYPE_CHECKING:
     from dpaudit.mechanisms import Tabulated as Tabulated
     from dpaudit.mechanisms import Toeplitz as Toeplitz
     from dpaudit.mechanisms import TreeAggregation as TreeAggregation
+    from dpaudit.mechanisms import TrialRelease as TrialRelease
     from dpaudit.mechanisms import TruncatedPoissonSampled as TruncatedPoissonSampled
     from dpaudit.pipeline.accounting import account as account
     from dpaudit.pipeline.accounting import verify as verify
@@ -117,9 +121,9 @@ _NAMES = {
     "mechanisms": (
         "BufferedToeplitz DiscreteGaussian DiscreteLaplace Exponential ExponentialKernel FixedSizeSampled "
         "Gaussian GaussianProcess GaussianSparseVector Laplace LowerTriangular MatrixMechanism "
-        "OpaqueApproxDP OpaquePureDP OpaqueZCDP PoissonSampled RandomizedResponse ReportNoisyMax "
-        "SmoothGaussian SparseVector SymmetricGaussian Tabulated Toeplitz TreeAggregation "
-        "TruncatedPoissonSampled"
+        "NegativeBinomial OpaqueApproxDP OpaquePureDP OpaqueZCDP Poisson PoissonSampled PrivateSelection "
+        "RandomizedResponse ReportNoisyMax SmoothGaussian SparseVector SymmetricGaussian Tabulated "
+        "Toeplitz TreeAggregation TrialRelease TruncatedPoissonSampled"
     ),
     "pipeline.accounting": "account verify",
     "pipeline.audit": "audit one_run",

@@ -19,6 +19,7 @@ _REMEDIES = {
     dominating.Table: "use an accountant of privacy losses, which composes tables",
     dominating.Smooth: "claim (epsilon, delta)-DP, which the accountants for smooth sensitivity bound",
     dominating.SparseGaussian: "claim (epsilon, delta)-DP, or use SparseVector, whose noise is Laplace noise",
+    dominating.Selected: "claim (epsilon, delta)-DP, which follows from the trials' Renyi divergences",
     dominating.Approx: "claim (epsilon, delta)-DP, and compose the guarantee as such",
 }
 
@@ -30,7 +31,8 @@ def pure_epsilon(mechanism: AnyMechanism) -> float:
     Laplace and discrete Laplace: sensitivity/scale (Dwork, McSherry, Nissim, Smith 2006, Theorem 1;
     Ghosh, Roughgarden, Sundararajan 2009). Randomized response and bounded range: their own epsilon.
     Sampled: log(1 + rate (e^epsilon - 1)) (Balle, Barthe, Gaboardi 2018, Theorem 8). A table: its largest
-    loss, where none is infinite.
+    loss, where none is infinite. The best of a negative binomial number of trials: 2 + eta times a trial's
+    (Papernot and Steinke 2022, Theorem 2).
     """
     return _pure(mechanism, "pure epsilon-DP")
 
@@ -62,7 +64,10 @@ def _pure_of(pair: dominating.Pair, mechanism: AnyMechanism, scale: str) -> floa
             pass
         case dominating.Smooth() | dominating.Approx() | dominating.DiscreteGaussian():
             pass
-        case dominating.SparseGaussian():
+        case dominating.Selected(eta=eta, trial=trial) if eta is not None:
+            one = sum(Fraction(_pure_of(inner, mechanism, scale)) * count for inner, count in trial)
+            return finite(up((2 + Fraction(eta)) * one), mechanism)
+        case dominating.SparseGaussian() | dominating.Selected():
             pass
         case _:
             assert_never(pair)

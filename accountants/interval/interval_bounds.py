@@ -71,6 +71,9 @@ def enclosed_rho(mechanism: AnyMechanism) -> float:
         case dominating.Laplace():
             e = ball(pure_epsilon(mechanism))
             return upper_end(precise(lambda: e + (-e).expm1()))
+        case dominating.Selected():
+            e = ball(pure_epsilon(mechanism))
+            return upper_end(precise(lambda: e * (e / 2).tanh()))
         case dominating.Sampled() if not isinstance(pair.inner, dominating.Laplace):
             raise _unknown(mechanism)
         case dominating.DiscreteLaplace() | dominating.Response() | dominating.Pure() | dominating.Sampled():

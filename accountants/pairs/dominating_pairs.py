@@ -10,7 +10,7 @@ from fractions import Fraction
 from typing import TypeAlias, assert_never
 
 from dpaudit.accountants.closed_forms.rounding import sqrt_up, up
-from dpaudit.accountants.composition.costs import finite, replaced_part, rho
+from dpaudit.accountants.composition.costs import finite, pure_epsilon, replaced_part, rho
 from dpaudit.accountants.pairs.batches import as_poisson, batch_losses, least_of, replaced_laplace, swapped
 from dpaudit.accountants.pairs.discrete_gaussian import discrete_gaussian_term
 from dpaudit.accountants.pairs.smooth import smooth_delta
@@ -99,15 +99,24 @@ def losses(
         case dominating.Smooth():
             delta = smooth_delta(pair.epsilon, pair.alpha, pair.beta, pair.dimension)
             return [(ApproxTerm(pair.epsilon, delta), 1)]
+        case dominating.Selected():
+            try:
+                return [(PureTerm(pure_epsilon(mechanism)), 1)]
+            except CannotBound:
+                raise _no_pair(mechanism) from None
         case dominating.ZCDP(rho=cost) | dominating.DiscreteGaussian(rho=cost):
             if cost == 0:
                 return []
-            what = f"no dominating pair of a {mechanism.kind} mechanism is known"
-            why = "its Renyi divergences are bounded, not its privacy loss"
-            remedy = "use the accountant of Renyi divergences, or claim zCDP"
-            raise CannotBound(what, where=f"mechanism {mechanism.kind}", why=why, remedy=remedy)
+            raise _no_pair(mechanism)
         case _:
             assert_never(pair)
+
+
+def _no_pair(mechanism: AnyMechanism) -> CannotBound:
+    what = f"no dominating pair of a {mechanism.kind} mechanism is known"
+    why = "its Renyi divergences are bounded, not its privacy loss"
+    remedy = "use the accountant of Renyi divergences, or claim zCDP"
+    return CannotBound(what, where=f"mechanism {mechanism.kind}", why=why, remedy=remedy)
 
 
 def closer_by_divergences(mechanism: AnyMechanism) -> bool:
@@ -117,7 +126,7 @@ def closer_by_divergences(mechanism: AnyMechanism) -> bool:
     range: the pair, which dominates all at once, has a variance larger by a third. (Of many equal choices
     `adaptive_ranges` leaves little of that.) They know that sparse vector keeps its noisy values to itself.
     """
-    known = dominating.BoundedRange | dominating.Smooth | dominating.SparseGaussian
+    known = dominating.BoundedRange | dominating.Smooth | dominating.SparseGaussian | dominating.Selected
     return isinstance(mechanism.dominating_pair(), known)
 
 

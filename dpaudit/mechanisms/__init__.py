@@ -29,6 +29,7 @@ from dpaudit.mechanisms.opaque import OpaqueApproxDP, OpaquePureDP, OpaqueZCDP, 
 from dpaudit.mechanisms.sampled import OnSample, PoissonSampled
 from dpaudit.mechanisms.selecting.noisy_max import ReportNoisyMax
 from dpaudit.mechanisms.selecting.sparse_vector import AboveThreshold, GaussianSparseVector, SparseVector
+from dpaudit.mechanisms.selecting.tuning import NegativeBinomial, Poisson, PrivateSelection, TrialRelease
 from dpaudit.mechanisms.selection import Choice, Exponential, RandomizedResponse
 from dpaudit.mechanisms.smooth import SmoothGaussian
 from dpaudit.mechanisms.streams import RunningSums, StreamMechanism, Tree, TreeAggregation
@@ -50,6 +51,7 @@ AnyMechanism: TypeAlias = (
     | ReportNoisyMax
     | SparseVector
     | GaussianSparseVector
+    | PrivateSelection
     | SmoothGaussian
     | PoissonSampled
     | FixedSizeSampled
@@ -82,12 +84,15 @@ __all__ = [
     "LowerTriangular",
     "MatrixMechanism",
     "Mechanism",
+    "NegativeBinomial",
     "OnSample",
     "OpaqueApproxDP",
     "OpaqueMechanism",
     "OpaquePureDP",
     "OpaqueZCDP",
+    "Poisson",
     "PoissonSampled",
+    "PrivateSelection",
     "Queries",
     "RandomizedResponse",
     "ReportNoisyMax",
@@ -100,6 +105,7 @@ __all__ = [
     "Toeplitz",
     "Tree",
     "TreeAggregation",
+    "TrialRelease",
     "TruncatedPoissonSampled",
     "ValueMechanism",
     "distance",

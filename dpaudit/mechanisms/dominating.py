@@ -174,4 +174,15 @@ class SparseGaussian:
     steps: int
 
 
-Pair: TypeAlias = Inner | Sampled | Batch | SparseGaussian
+@dataclass(frozen=True, slots=True)
+class Selected:
+    """The best of several trials, each of these pairs so many times; known by its Renyi divergences.
+
+    `eta` is that of a negative binomial number of trials, None of a Poisson one.
+    """
+
+    trial: tuple[tuple[Inner | Sampled | Batch, int], ...]
+    eta: float | None
+
+
+Pair: TypeAlias = Inner | Sampled | Batch | SparseGaussian | Selected

@@ -27,10 +27,13 @@ from dpaudit import (
     Header,
     Laplace,
     Ledger,
+    NegativeBinomial,
     OpaqueApproxDP,
     OpaquePureDP,
     OpaqueZCDP,
+    Poisson,
     PoissonSampled,
+    PrivateSelection,
     PureDP,
     RandomizedResponse,
     Release,
@@ -39,6 +42,7 @@ from dpaudit import (
     SparseVector,
     SymmetricGaussian,
     TreeAggregation,
+    TrialRelease,
     account,
 )
 from dpaudit.accountants.privacy_loss import (
@@ -79,6 +83,16 @@ MECHANISMS: list[Any] = [
     *(RandomizedResponse(epsilon=e, categories=k) for e in SIZES for k in (2, 10**15)),
     *(Exponential(epsilon=e) for e in SIZES),
     *(ReportNoisyMax(epsilon=e) for e in SIZES),
+    *(
+        PrivateSelection(releases=(TrialRelease(mechanism=noise, count=n),), repetitions=law)
+        for s, n in itertools.product(SIZES, (1, 10**12))
+        for noise in (Gaussian(sigma=s, sensitivity=L2(1.0)), Laplace(scale=s, sensitivity=L1(1.0)))
+        for law in (
+            NegativeBinomial(eta=1e-300, gamma=1e-300),
+            NegativeBinomial(eta=1e300, gamma=1.0 - 2.0**-53),
+            Poisson(mean=1e300),
+        )
+    ),
     *(
         SparseVector(epsilon=e, sensitivity=L1(v), answers=n)
         for e in SIZES

@@ -37,6 +37,23 @@ RECORDS: list[dict[str, Any]] = [
         "monotone": True,
         "sensitivity": sensitivity("l1"),
     },
+    *(
+        {
+            "kind": "private-selection",
+            "releases": [
+                {"mechanism": {"kind": "exponential", "epsilon": 1.0}, "count": 2},
+                {
+                    "mechanism": {"kind": "laplace", "scale": 2.0, "sensitivity": sensitivity("l1")},
+                    "count": 1,
+                },
+            ],
+            "repetitions": law,
+        }
+        for law in (
+            {"kind": "negative-binomial", "eta": 0.0, "gamma": 0.1},
+            {"kind": "poisson", "mean": 10.0},
+        )
+    ),
     {
         "kind": "gaussian-sparse-vector",
         "sigma": 2.0,

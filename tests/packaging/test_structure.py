@@ -22,9 +22,11 @@ NEW = {
     "exact noise": "dpaudit/noise/",
     "replaced units in Poisson samples": "accountants/privacy_loss/contour/replaced_gaussian.py",
     "discrete Gaussian noise composed exactly": "accountants/pairs/discrete_gaussian.py",
-    "report noisy max, sparse vector": "dpaudit/mechanisms/selecting/",
+    "report noisy max, sparse vector, private selection": "dpaudit/mechanisms/selecting/",
     "sparse vector through the curator": "dpaudit/curator/thresholds.py",
     "sparse vector with Gaussian noise": "accountants/pairs/comparisons.py",
+    "private selection through the curator": "dpaudit/curator/tuning.py",
+    "private selection by its theorems": "accountants/pairs/tuning.py",
     "arguments of a wrong type refused": "dpaudit/claims/arguments.py",
     "correlated noise": "dpaudit/mechanisms/correlated/",
     "a start without scipy's optimisers": "accountants/closed_forms/search.py",
@@ -46,6 +48,7 @@ GROWN: dict[str, tuple[str, int]] = {
     "the releases that grew over a baseline": ("dpaudit/app/gate/policy.py", 24),
     "report noisy max, monotone scores": ("dpaudit/mechanisms, curator, auditors/replay, ...", 38),
     "sparse vector in unions and matches": ("dpaudit/mechanisms, curator, accountants, ...", 79),
+    "private selection in unions and matches": ("dpaudit/mechanisms, curator, accountants, ...", 159),
 }
 
 WALK = """

@@ -30,10 +30,12 @@ from dpaudit.mechanisms import (
     ExponentialKernel,
     GaussianProcess,
     GaussianSparseVector,
+    NegativeBinomial,
     OpaqueApproxDP,
     OpaquePureDP,
     OpaqueZCDP,
     PoissonSampled,
+    PrivateSelection,
     RandomizedResponse,
     ReportNoisyMax,
     SmoothGaussian,
@@ -41,6 +43,7 @@ from dpaudit.mechanisms import (
     SymmetricGaussian,
     Tabulated,
     TreeAggregation,
+    TrialRelease,
 )
 
 CELLS = 12
@@ -209,6 +212,12 @@ def pair_of(mechanism: Any) -> Atoms:
             return sparse_atoms(mechanism)
         case GaussianSparseVector():
             return sparse_atoms(mechanism)
+        case PrivateSelection():
+            # The larger of a geometric number of answers, one likelier on either side.
+            (one,), gamma = mechanism.releases, mp.mpf(mechanism.repetitions.gamma)
+            likely = 1 / (1 + mp.exp(-mp.mpf(one.mechanism.epsilon)))
+            sides = [gamma * low / (1 - (1 - gamma) * low) for low in (likely, 1 - likely)]
+            return [(sides[0], sides[1]), (1 - sides[0], 1 - sides[1])]
         case OpaquePureDP():
             return response_atoms(mechanism.epsilon, 2)
         case OpaqueApproxDP():
@@ -282,6 +291,14 @@ KINDS: dict[str, st.SearchStrategy[Any]] = {
         sensitivity=st.just(L2(1.0)),
         answers=st.integers(1, 3),
         steps=st.integers(5, 40),
+    ),
+    "private-selection": st.builds(
+        lambda epsilon, gamma: PrivateSelection(
+            releases=(TrialRelease(mechanism=RandomizedResponse(epsilon=epsilon)),),
+            repetitions=NegativeBinomial(eta=1.0, gamma=gamma),
+        ),
+        EPSILON,
+        st.sampled_from([1e-4, 0.1, 0.9]),
     ),
     "pure-dp": EPSILON.map(lambda epsilon: OpaquePureDP(epsilon=epsilon, justification="a theorem")),
     "approx-dp": st.builds(

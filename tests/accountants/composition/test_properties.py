@@ -31,10 +31,12 @@ from dpaudit.mechanisms import (
     FixedSizeSampled,
     GaussianProcess,
     GaussianSparseVector,
+    NegativeBinomial,
     OpaqueApproxDP,
     OpaquePureDP,
     OpaqueZCDP,
     PoissonSampled,
+    PrivateSelection,
     RandomizedResponse,
     ReportNoisyMax,
     SmoothGaussian,
@@ -42,6 +44,7 @@ from dpaudit.mechanisms import (
     SymmetricGaussian,
     Tabulated,
     TreeAggregation,
+    TrialRelease,
     TruncatedPoissonSampled,
 )
 from tests.sweeps import sweep
@@ -62,6 +65,10 @@ MECHANISMS: dict[str, AnyMechanism] = {
         RandomizedResponse(epsilon=0.5),
         Exponential(epsilon=0.5),
         ReportNoisyMax(epsilon=0.5),
+        PrivateSelection(
+            releases=(TrialRelease(mechanism=Laplace(scale=9.0, sensitivity=L1(1.0))),),
+            repetitions=NegativeBinomial(eta=1.0, gamma=0.2),
+        ),
         SparseVector(epsilon=0.5, sensitivity=L1(1.0), answers=2),
         GaussianSparseVector(sigma=9.0, sensitivity=L2(1.0), answers=2, steps=50),
         SmoothGaussian(alpha=12.0, beta=0.01, dimension=3, epsilon=0.5, delta=1e-8),
