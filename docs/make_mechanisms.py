@@ -58,6 +58,10 @@ EXAMPLES: dict[str, dict[str, Any]] = {
         "releases": [{"mechanism": {"kind": "laplace", "scale": 2.0, "sensitivity": _of("l1")}, "count": 1}],
         "repetitions": {"kind": "negative-binomial", "eta": 1.0, "gamma": 0.1},
     },
+    "shuffled": {
+        "mechanism": {"kind": "randomized-response", "epsilon": 1.0, "categories": 2},
+        "users": 10000,
+    },
     "gaussian-sparse-vector": {
         "sigma": 10.0,
         "sensitivity": _of("l2"),

@@ -84,6 +84,7 @@ if TYPE_CHECKING:
     from dpaudit.mechanisms import PrivateSelection as PrivateSelection
     from dpaudit.mechanisms import RandomizedResponse as RandomizedResponse
     from dpaudit.mechanisms import ReportNoisyMax as ReportNoisyMax
+    from dpaudit.mechanisms import Shuffled as Shuffled
     from dpaudit.mechanisms import SmoothGaussian as SmoothGaussian
     from dpaudit.mechanisms import SparseVector as SparseVector
     from dpaudit.mechanisms import SymmetricGaussian as SymmetricGaussian
@@ -122,8 +123,8 @@ _NAMES = {
         "BufferedToeplitz DiscreteGaussian DiscreteLaplace Exponential ExponentialKernel FixedSizeSampled "
         "Gaussian GaussianProcess GaussianSparseVector Laplace LowerTriangular MatrixMechanism "
         "NegativeBinomial OpaqueApproxDP OpaquePureDP OpaqueZCDP Poisson PoissonSampled PrivateSelection "
-        "RandomizedResponse ReportNoisyMax SmoothGaussian SparseVector SymmetricGaussian Tabulated "
-        "Toeplitz TreeAggregation TrialRelease TruncatedPoissonSampled"
+        "RandomizedResponse ReportNoisyMax Shuffled SmoothGaussian SparseVector SymmetricGaussian "
+        "Tabulated Toeplitz TreeAggregation TrialRelease TruncatedPoissonSampled"
     ),
     "pipeline.accounting": "account verify",
     "pipeline.audit": "audit one_run",

@@ -125,7 +125,7 @@ def _event(mechanism: AnyMechanism, pair: dominating.Pair, where: str) -> tuple[
             return dp_event.ZCDpEvent(rho(mechanism)), 1
         case dominating.SparseGaussian():
             return dp_event.ZCDpEvent(rho(mechanism)), 1
-        case dominating.Pure() | dominating.Table() | dominating.Selected():
+        case dominating.Pure() | dominating.Table() | dominating.Selected() | dominating.Shuffled():
             try:
                 return dp_event.ZCDpEvent(rho(mechanism)), 1
             except CannotBound:

@@ -46,7 +46,7 @@ def _pure_of(pair: dominating.Pair, mechanism: AnyMechanism, scale: str) -> floa
     match pair:
         case dominating.Laplace() | dominating.DiscreteLaplace():
             return finite(up(pair.epsilon), mechanism)
-        case dominating.Response() | dominating.BoundedRange() | dominating.Pure():
+        case dominating.Response() | dominating.BoundedRange() | dominating.Pure() | dominating.Shuffled():
             return pair.epsilon
         case dominating.Sampled(inner=inner, rate=rate) | dominating.Batch(change=inner, rate=rate):
             epsilon = _pure_of(inner, mechanism, scale)

@@ -71,7 +71,7 @@ def enclosed_rho(mechanism: AnyMechanism) -> float:
         case dominating.Laplace():
             e = ball(pure_epsilon(mechanism))
             return upper_end(precise(lambda: e + (-e).expm1()))
-        case dominating.Selected():
+        case dominating.Selected() | dominating.Shuffled():
             e = ball(pure_epsilon(mechanism))
             return upper_end(precise(lambda: e * (e / 2).tanh()))
         case dominating.Sampled() if not isinstance(pair.inner, dominating.Laplace):

@@ -13,6 +13,7 @@ from dpaudit.accountants.closed_forms.rounding import sqrt_up, up
 from dpaudit.accountants.composition.costs import finite, pure_epsilon, replaced_part, rho
 from dpaudit.accountants.pairs.batches import as_poisson, batch_losses, least_of, replaced_laplace, swapped
 from dpaudit.accountants.pairs.discrete_gaussian import discrete_gaussian_term
+from dpaudit.accountants.pairs.shuffled import shuffled_losses
 from dpaudit.accountants.pairs.smooth import smooth_delta
 from dpaudit.accountants.pairs.tables import (
     discrete_laplace_term,
@@ -99,6 +100,8 @@ def losses(
         case dominating.Smooth():
             delta = smooth_delta(pair.epsilon, pair.alpha, pair.beta, pair.dimension)
             return [(ApproxTerm(pair.epsilon, delta), 1)]
+        case dominating.Shuffled():
+            return [(shuffled_losses(pair).term(), 1)]
         case dominating.Selected():
             try:
                 return [(PureTerm(pure_epsilon(mechanism)), 1)]

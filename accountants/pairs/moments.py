@@ -25,6 +25,7 @@ from dpaudit.accountants.pairs.batches import (
 )
 from dpaudit.accountants.pairs.comparisons import sparse_log_moment
 from dpaudit.accountants.pairs.profiles import inner_losses
+from dpaudit.accountants.pairs.shuffled import shuffled_losses
 from dpaudit.accountants.pairs.smooth import smooth_log_moment
 from dpaudit.accountants.pairs.tuning import selected_log_moment
 from dpaudit.accountants.privacy_loss.contour.replaced_gaussian import ReplacedGaussianFactor
@@ -53,6 +54,7 @@ def log_moment(mechanism: AnyMechanism, neighbouring: Neighbouring, *, mixture_f
     (Kairouz, Oh and Viswanath 2015). Sampled: quadrature of the mixture, in the order of the pair that
     `mixture_first` names (Mironov, Talwar and Zhang 2019). Smooth: `smooth_log_moment`. A table: the sum.
     Sparse vector: `sparse_log_moment`. The best of several trials: `selected_log_moment`.
+    Shuffled: the sum over its table.
 
     Under replace-one a sampled unit gains less (`losses`). Raises `CannotBound`: a parameter past what can be
     computed.
@@ -94,6 +96,10 @@ def _normal(mechanism: AnyMechanism, neighbouring: Neighbouring, *, mixture_firs
             return batch_log_moment(pair, replaced=replaced, mixture_first=mixture_first)
         case dominating.Table():
             return lambda t: _tabulated(pair, t)
+        case dominating.Shuffled():
+            rows = shuffled_losses(pair).term()
+            whole = dominating.Table(rows.losses, rows.probabilities, rows.infinite)
+            return lambda t: min(_tabulated(whole, t), response_log_moment(t, pair.epsilon))
         case dominating.SparseGaussian():
             return lambda t: sparse_log_moment(pair, t)
         case _:

@@ -38,11 +38,13 @@ from dpaudit.mechanisms import (
     OpaqueMechanism,
     PrivateSelection,
     ReportNoisyMax,
+    Shuffled,
     SmoothGaussian,
     SparseVector,
     TreeAggregation,
     ValueMechanism,
 )
+from dpaudit.mechanisms.shuffled import counted
 from dpaudit.noise.contributions import clip_rows, count_cells, holding_whole, square_above
 from dpaudit.noise.grid import FINEST, OnGrid, grid_of_bound, require_in_reach
 from dpaudit.noise.randomness import Randomness
@@ -325,6 +327,27 @@ class Curator(Admission):
 
         draws = BestOf(trial, mechanism, candidates, public, self.ledger.header, inside)
         return best_of(self, self.line(label, mechanism, **stated), draws, public)
+
+    def release_shuffled(
+        self, answers: ArrayLike, mechanism: Shuffled, *, label: str, **stated: Unpack[Stated]
+    ) -> Array:
+        """Randomize every user's answer, and release how often each category was given.
+
+        Args:
+            answers: [users], the category 0, 1, ... of each; private.
+            mechanism: shuffled randomized response.
+            label: as in `release`.
+            **stated: partition and claimed, as in `release`.
+
+        Returns:
+            The counts of the randomized answers, [categories].
+        """
+        query = as_query(answers, label)
+        local = mechanism.require_fits(query, f"release {label!r}")
+        exact = counted(query, local.categories)
+        return self._answer(
+            self.line(label, mechanism, **stated), query, mechanism.answering(), query, exact=exact
+        )
 
     def sparse_vector(
         self,

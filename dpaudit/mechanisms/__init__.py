@@ -31,6 +31,7 @@ from dpaudit.mechanisms.selecting.noisy_max import ReportNoisyMax
 from dpaudit.mechanisms.selecting.sparse_vector import AboveThreshold, GaussianSparseVector, SparseVector
 from dpaudit.mechanisms.selecting.tuning import NegativeBinomial, Poisson, PrivateSelection, TrialRelease
 from dpaudit.mechanisms.selection import Choice, Exponential, RandomizedResponse
+from dpaudit.mechanisms.shuffled import Shuffled
 from dpaudit.mechanisms.smooth import SmoothGaussian
 from dpaudit.mechanisms.streams import RunningSums, StreamMechanism, Tree, TreeAggregation
 
@@ -52,6 +53,7 @@ AnyMechanism: TypeAlias = (
     | SparseVector
     | GaussianSparseVector
     | PrivateSelection
+    | Shuffled
     | SmoothGaussian
     | PoissonSampled
     | FixedSizeSampled
@@ -97,6 +99,7 @@ __all__ = [
     "RandomizedResponse",
     "ReportNoisyMax",
     "RunningSums",
+    "Shuffled",
     "SmoothGaussian",
     "SparseVector",
     "StreamMechanism",

@@ -185,4 +185,16 @@ class Selected:
     eta: float | None
 
 
-Pair: TypeAlias = Inner | Sampled | Batch | SparseGaussian | Selected
+@dataclass(frozen=True, slots=True)
+class Shuffled:
+    """Answers of so many users in random order, each epsilon-DP for its user.
+
+    `categories` is given for randomized response, whose pair is another than that of any epsilon-DP answer.
+    """
+
+    epsilon: float
+    users: int
+    categories: int | None
+
+
+Pair: TypeAlias = Inner | Sampled | Batch | SparseGaussian | Selected | Shuffled

@@ -38,6 +38,7 @@ from dpaudit import (
     RandomizedResponse,
     Release,
     ReportNoisyMax,
+    Shuffled,
     SmoothGaussian,
     SparseVector,
     SymmetricGaussian,
@@ -83,6 +84,10 @@ MECHANISMS: list[Any] = [
     *(RandomizedResponse(epsilon=e, categories=k) for e in SIZES for k in (2, 10**15)),
     *(Exponential(epsilon=e) for e in SIZES),
     *(ReportNoisyMax(epsilon=e) for e in SIZES),
+    *(
+        Shuffled(mechanism=RandomizedResponse(epsilon=e, categories=k), users=n)
+        for e, k, n in itertools.product(SIZES, (2, 10**15), (1, 10**15))
+    ),
     *(
         PrivateSelection(releases=(TrialRelease(mechanism=noise, count=n),), repetitions=law)
         for s, n in itertools.product(SIZES, (1, 10**12))

@@ -54,6 +54,13 @@ RECORDS: list[dict[str, Any]] = [
             {"kind": "poisson", "mean": 10.0},
         )
     ),
+    *(
+        {"kind": "shuffled", "mechanism": local, "users": 1000}
+        for local in (
+            {"kind": "randomized-response", "epsilon": 1.0, "categories": 3},
+            {"kind": "pure-dp", "epsilon": 1.0, "justification": WHY},
+        )
+    ),
     {
         "kind": "gaussian-sparse-vector",
         "sigma": 2.0,

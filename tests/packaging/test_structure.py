@@ -27,6 +27,8 @@ NEW = {
     "sparse vector with Gaussian noise": "accountants/pairs/comparisons.py",
     "private selection through the curator": "dpaudit/curator/tuning.py",
     "private selection by its theorems": "accountants/pairs/tuning.py",
+    "shuffled answers": "dpaudit/mechanisms/shuffled.py",
+    "shuffled answers by their profile": "accountants/pairs/shuffled.py",
     "arguments of a wrong type refused": "dpaudit/claims/arguments.py",
     "correlated noise": "dpaudit/mechanisms/correlated/",
     "a start without scipy's optimisers": "accountants/closed_forms/search.py",
@@ -48,6 +50,7 @@ GROWN: dict[str, tuple[str, int]] = {
     "the releases that grew over a baseline": ("dpaudit/app/gate/policy.py", 24),
     "report noisy max, monotone scores": ("dpaudit/mechanisms, curator, auditors/replay, ...", 38),
     "sparse vector in unions and matches": ("dpaudit/mechanisms, curator, accountants, ...", 79),
+    "shuffled answers in unions and matches": ("dpaudit/mechanisms, curator, accountants, ...", 50),
     "private selection in unions and matches": ("dpaudit/mechanisms, curator, accountants, ...", 159),
 }
 

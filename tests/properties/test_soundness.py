@@ -38,6 +38,7 @@ from dpaudit.mechanisms import (
     PrivateSelection,
     RandomizedResponse,
     ReportNoisyMax,
+    Shuffled,
     SmoothGaussian,
     SparseVector,
     SymmetricGaussian,
@@ -218,6 +219,17 @@ def pair_of(mechanism: Any) -> Atoms:
             likely = 1 / (1 + mp.exp(-mp.mpf(one.mechanism.epsilon)))
             sides = [gamma * low / (1 - (1 - gamma) * low) for low in (likely, 1 - likely)]
             return [(sides[0], sides[1]), (1 - sides[0], 1 - sides[1])]
+        case Shuffled():
+            # All other users give the one answer of two.
+            local, users = mechanism.mechanism, mechanism.users
+            keep = 1 / (1 + mp.exp(-mp.mpf(local.epsilon)))
+            fewer = [
+                mp.binomial(users - 1, k) * (1 - keep) ** k * keep ** (users - 1 - k) for k in range(users)
+            ]
+            low, high = [*fewer, mp.mpf(0)], [mp.mpf(0), *fewer]
+            return [
+                (keep * b + (1 - keep) * a, (1 - keep) * b + keep * a) for a, b in zip(low, high, strict=True)
+            ]
         case OpaquePureDP():
             return response_atoms(mechanism.epsilon, 2)
         case OpaqueApproxDP():
@@ -299,6 +311,11 @@ KINDS: dict[str, st.SearchStrategy[Any]] = {
         ),
         EPSILON,
         st.sampled_from([1e-4, 0.1, 0.9]),
+    ),
+    "shuffled": st.builds(
+        lambda epsilon, users: Shuffled(mechanism=RandomizedResponse(epsilon=epsilon), users=users),
+        EPSILON,
+        st.integers(1, 9),
     ),
     "pure-dp": EPSILON.map(lambda epsilon: OpaquePureDP(epsilon=epsilon, justification="a theorem")),
     "approx-dp": st.builds(
