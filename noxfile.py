@@ -69,8 +69,10 @@ def docs(session: nox.Session) -> None:
 def bench(session: nox.Session) -> None:
     """How long things take; runs are kept in .benchmarks: `-- --benchmark-compare` shows the last one."""
     session.install("-e", ".[bench]")
-    files = ("benchmarks", "-o", "python_files=bench_*.py", "--benchmark-autosave")
-    session.run("pytest", *files, *session.posargs)
+    # One process and one thread: waiting for others would be measured too.
+    session.env |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    alone = ("-o", "addopts=--import-mode=importlib", "-o", "python_files=bench_*.py")
+    session.run("pytest", "benchmarks", *alone, "--benchmark-autosave", *session.posargs)
     session.run("python", "benchmarks/everyday.py", "--check")
 
 

@@ -74,6 +74,31 @@ EXAMPLES: dict[str, dict[str, Any]] = {
         "rate": 0.01,
         "mechanism": {"kind": "laplace", "scale": 2.0, "sensitivity": _of("l1")},
     },
+    "sampled-matrix": {
+        "rate": 0.01,
+        "mechanism": {
+            "kind": "matrix",
+            "sigma": 2.0,
+            "steps": 100,
+            "strategy": {"kind": "toeplitz", "coefficients": [1.0, 0.5, 0.375, 0.3125]},
+            "separation": 25,
+            "sensitivity": _of("l2"),
+        },
+    },
+    "mixture-of-gaussians": {
+        "sigma": 2.0,
+        "sensitivities": [0.0, 1.0, 2.0],
+        "probabilities": [0.9, 0.07, 0.03],
+    },
+    "sampled-records": {
+        "rate": 0.01,
+        "records": 3,
+        "mechanism": {"kind": "gaussian", "sigma": 2.0, "sensitivity": _of("l2")},
+    },
+    "random-allocation": {
+        "steps": 100,
+        "mechanism": {"kind": "gaussian", "sigma": 2.0, "sensitivity": _of("l2")},
+    },
     "fixed-size-sampled": {
         "size": 10,
         "units": 1000,
@@ -175,7 +200,7 @@ def _section(kind: str, mechanism: type[Any]) -> Iterator[str]:
     norms = getattr(mechanism, "norms", ())
     if norms:
         yield f"- Sensitivity in: {', '.join(f'`{norm}`' for norm in norms)}\n"
-    if kind in {"pure-dp", "approx-dp", "zcdp", "tabulated"}:
+    if mechanism.released_by == "release_opaque":
         yield "- Drawn by: the algorithm itself; its distribution is not tested\n"
     elif mechanism.drawn_exactly:
         yield "- Drawn by: an [exact sampler](noise.md), from fair bits; in seeded runs by numpy\n"

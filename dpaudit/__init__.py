@@ -75,6 +75,7 @@ if TYPE_CHECKING:
     from dpaudit.mechanisms import Laplace as Laplace
     from dpaudit.mechanisms import LowerTriangular as LowerTriangular
     from dpaudit.mechanisms import MatrixMechanism as MatrixMechanism
+    from dpaudit.mechanisms import MixtureOfGaussians as MixtureOfGaussians
     from dpaudit.mechanisms import NegativeBinomial as NegativeBinomial
     from dpaudit.mechanisms import OpaqueApproxDP as OpaqueApproxDP
     from dpaudit.mechanisms import OpaquePureDP as OpaquePureDP
@@ -82,8 +83,11 @@ if TYPE_CHECKING:
     from dpaudit.mechanisms import Poisson as Poisson
     from dpaudit.mechanisms import PoissonSampled as PoissonSampled
     from dpaudit.mechanisms import PrivateSelection as PrivateSelection
+    from dpaudit.mechanisms import RandomAllocation as RandomAllocation
     from dpaudit.mechanisms import RandomizedResponse as RandomizedResponse
     from dpaudit.mechanisms import ReportNoisyMax as ReportNoisyMax
+    from dpaudit.mechanisms import SampledMatrix as SampledMatrix
+    from dpaudit.mechanisms import SampledRecords as SampledRecords
     from dpaudit.mechanisms import Shuffled as Shuffled
     from dpaudit.mechanisms import SmoothGaussian as SmoothGaussian
     from dpaudit.mechanisms import SparseVector as SparseVector
@@ -99,6 +103,7 @@ if TYPE_CHECKING:
     from dpaudit.pipeline.audit import one_run as one_run
     from dpaudit.pipeline.certify import certify as certify
     from dpaudit.pipeline.convert import convert as convert
+    from dpaudit.pipeline.epsilon import epsilon as epsilon
 
 # Module -> its public names, imported at first use: `dpaudit --help` must not wait for numpy.
 _NAMES = {
@@ -122,14 +127,16 @@ _NAMES = {
     "mechanisms": (
         "BufferedToeplitz DiscreteGaussian DiscreteLaplace Exponential ExponentialKernel FixedSizeSampled "
         "Gaussian GaussianProcess GaussianSparseVector Laplace LowerTriangular MatrixMechanism "
-        "NegativeBinomial OpaqueApproxDP OpaquePureDP OpaqueZCDP Poisson PoissonSampled PrivateSelection "
-        "RandomizedResponse ReportNoisyMax Shuffled SmoothGaussian SparseVector SymmetricGaussian "
-        "Tabulated Toeplitz TreeAggregation TrialRelease TruncatedPoissonSampled"
+        "MixtureOfGaussians NegativeBinomial OpaqueApproxDP OpaquePureDP OpaqueZCDP Poisson PoissonSampled "
+        "PrivateSelection RandomAllocation RandomizedResponse ReportNoisyMax SampledMatrix SampledRecords "
+        "Shuffled SmoothGaussian SparseVector SymmetricGaussian Tabulated Toeplitz TreeAggregation "
+        "TrialRelease TruncatedPoissonSampled"
     ),
     "pipeline.accounting": "account verify",
     "pipeline.audit": "audit one_run",
     "pipeline.certify": "certify",
     "pipeline.convert": "convert",
+    "pipeline.epsilon": "epsilon",
 }
 _MODULES = {name: module for module, names in _NAMES.items() for name in names.split()}
 __all__ = list(_MODULES)

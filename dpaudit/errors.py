@@ -178,6 +178,22 @@ class ScheduleBroken(InputError):
     default_remedy = "make the same releases in the same order, whatever the data"
 
 
+class TargetDied(InputError):
+    """A target's process ended without a result, or took more than it was allowed."""
+
+    code = "DPA502"
+    default_why = "a run that is not complete proves nothing: its ledger may lack releases"
+    default_remedy = "let the algorithm return its output; --in-process runs it under a debugger"
+
+
+class TargetRaised(Exception):
+    """What a target raised in its own process. `text` may hold private data; the message does not."""
+
+    def __init__(self, kind: str, text: str, place: str, traceback: str) -> None:
+        super().__init__(f"{kind} at {place}" if place else kind)
+        self.kind, self.text, self.place, self.traceback = kind, text, place, traceback
+
+
 class TrialFailed(InputError):
     """An algorithm raised in one trial of an audit.
 

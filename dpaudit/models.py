@@ -5,7 +5,9 @@ import math
 import numbers
 import sys
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Annotated, Any, ClassVar
+from inspect import Signature
+from types import GenericAlias, UnionType
+from typing import Annotated, Any, ClassVar, Union, get_args, get_origin
 
 import pydantic
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, ValidationError
@@ -90,8 +92,35 @@ Parameters = Annotated[
 ]
 
 
+class _PlainSignature:
+    """A model's signature as editors and notebooks show it: types without their validators, and no kind."""
+
+    def __init__(self, whole: Any) -> None:
+        self._whole = whole
+
+    def __get__(self, instance: object, owner: type) -> Signature:
+        whole = self._whole.__get__(None, owner)
+        given = whole.parameters.items()
+        kept = [one.replace(annotation=_bare(one.annotation)) for name, one in given if name != "kind"]
+        return Signature(kept)
+
+
+def _bare(annotation: Any) -> Any:
+    """A type without what `Annotated` says about it, inside as well."""
+    if get_origin(annotation) is Annotated:
+        return _bare(get_args(annotation)[0])
+    if get_origin(annotation) in {Union, UnionType}:
+        return Union[tuple(map(_bare, get_args(annotation)))]  # noqa: UP007  (of a tuple)
+    if isinstance(annotation, GenericAlias):
+        origin: Any = annotation.__origin__
+        return origin[tuple(map(_bare, get_args(annotation)))]
+    return annotation
+
+
 class Model(BaseModel):
     """A frozen value with no unknown fields; what does not fit raises an `InputError`."""
+
+    __signature__: ClassVar[Any]
 
     model_config: ClassVar[ConfigDict] = ConfigDict(
         frozen=True, extra="forbid", populate_by_name=True, ser_json_inf_nan="constants"
@@ -102,6 +131,11 @@ class Model(BaseModel):
             super().__init__(**fields)
         except ValidationError as error:
             raise explain(error, type(self)) from None
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **options: Any) -> None:
+        super().__pydantic_init_subclass__(**options)
+        cls.__signature__ = _PlainSignature(cls.__dict__["__signature__"])
 
     def to_json(self) -> dict[str, Any]:
         """The value as plain JSON types, without the optional fields that are not set."""

@@ -19,13 +19,17 @@ from dpaudit.auditors.replay import sampler_check
 for _threads in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
     os.environ.setdefault(_threads, "1")
 
+# A replay's run in a process of its own costs some milliseconds more. What processes are for, tests/processes
+# tests, and whatever the pages print is printed with them.
+os.environ.setdefault("DPAUDIT_IN_PROCESS", "1")
+
 # Behind nohup, and under some CI runners, SIGINT is ignored, and so it would be in every program that a test
 # starts and interrupts.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # A red build must be the change's fault: the same examples every time, and no clock.
-settings.register_profile("ci", derandomize=True, deadline=None, max_examples=50)
+settings.register_profile("ci", derandomize=True, deadline=None, max_examples=20)
 # `pytest --hypothesis-profile=nightly`: fresh examples, so that many nights cover what one run cannot.
 settings.register_profile(
     "nightly", deadline=None, max_examples=2_000, suppress_health_check=[HealthCheck.too_slow]
@@ -54,6 +58,12 @@ def _few_draws_of_samplers(nightly: bool) -> Iterator[None]:
             for name, draws in _DRAWS.items():
                 patch.setattr(sampler_check, name, draws // 10)
         yield
+
+
+@pytest.fixture
+def own_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Targets run in processes of their own, as they do wherever nothing is said."""
+    monkeypatch.delenv("DPAUDIT_IN_PROCESS")
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import sys
 
-LIBRARIES = ("altair", "dp_accounting.pld", "jinja2", "joblib", "pytest", "scipy.stats")
+LIBRARIES = ("dp_accounting.pld", "jinja2", "joblib", "pytest", "scipy.stats")
 OURS = ("verbs.audit", "verbs.certify", "verbs.gate", "verbs.report", "verbs.verify")
 
 

@@ -14,6 +14,8 @@ from fractions import Fraction
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from dpaudit import mechanisms as ours
 from dpaudit.accountants.bridges.imported_ledger import named
 from dpaudit.accountants.closed_forms.rounding import down, sqrt_up, up
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
     from dp_accounting.dp_event import DpEvent
     from dp_accounting.privacy_accountant import NeighboringRelation
 
+_NOISE = Gaussian | Laplace | ours.DiscreteGaussian | ours.DiscreteLaplace
+_GUARANTEE = OpaquePureDP | OpaqueZCDP | ours.OpaqueApproxDP | ours.RandomizedResponse | ours.Exponential
 _DEEPEST = 200  # a deeper tree is not written by hand; it probably contains itself
 
 
@@ -130,12 +134,28 @@ def _mechanism(event: Any, relation: NeighboringRelation, moves: float, where: s
         rho, xi = (OpaqueZCDP(rho=figure, justification=why).rho for figure in (event.rho, event.xi))
         # xi + rho alpha <= (xi + rho) alpha, as every order exceeds 1.
         return OpaqueZCDP(rho=up(Fraction(rho) + Fraction(xi)), justification=why)
+    # Events that dp-accounting 0.6 does not have yet are known by their names.
+    name = type(event).__name__
+    if name == "EpsilonDeltaDpEvent":
+        return _stated(event, place)
+    if name == "DiscreteGaussianDpEvent":
+        reach = _positive(event.sensitivity, place)
+        return ours.DiscreteGaussian(sigma=event.sigma, sensitivity=L2(moves * reach))
     if isinstance(event, dp_event.PoissonSampledDpEvent):
         return _sampled(event, relation, moves, where)
+    if isinstance(event, dp_event.SampledWithoutReplacementDpEvent):
+        return _of_one_size(event, relation, moves, where)
+    if isinstance(event, dp_event.TruncatedSubsampledGaussianDpEvent):
+        return _truncated(event, relation, moves, where)
+    if isinstance(event, dp_event.SampledWithReplacementDpEvent):
+        why = "a unit may be drawn several times, which takes Theorem 10 of Balle, Barthe and Gaboardi 2018"
+        raise _no_mechanism(event, where, why, "sample without replacement")
     if isinstance(event, dp_event.SingleEpochTreeAggregationDpEvent):
         return _tree(event, relation, moves, place)
     if isinstance(event, dp_event.RepeatAndSelectDpEvent):
         return _selected(event, relation, moves, where)
+    if isinstance(event, dp_event.MixtureOfGaussiansDpEvent):
+        return _mixture(event, relation, where)
     if isinstance(event, dp_event.NonPrivateDpEvent):
         raise _no_mechanism(event, where, "what it stands for protects nothing", "release it with noise")
     if isinstance(event, dp_event.UnsupportedDpEvent):
@@ -165,6 +185,14 @@ def _answer(event: Any, relation: NeighboringRelation, place: str) -> AnyMechani
     return ours.RandomizedResponse(epsilon=math.log1p(grown) * (1.0 + 4e-16), categories=k)
 
 
+def _stated(event: Any, place: str) -> AnyMechanism:
+    """A guarantee that an event states."""
+    why = f"stated by an EpsilonDeltaDpEvent, {place.partition(':')[0]}"
+    if event.delta == 0 and not isinstance(event.delta, bool):
+        return OpaquePureDP(epsilon=event.epsilon, justification=why)
+    return ours.OpaqueApproxDP(epsilon=event.epsilon, delta=event.delta, justification=why)
+
+
 def _against_uniform(answer: ours.RandomizedResponse, where: str) -> OpaquePureDP:
     """Randomized response where a unit's answer is replaced by a uniform one, as under ``REPLACE_SPECIAL``.
 
@@ -178,35 +206,88 @@ def _against_uniform(answer: ours.RandomizedResponse, where: str) -> OpaquePureD
 
 
 def _sampled(event: Any, relation: NeighboringRelation, moves: float, where: str) -> AnyMechanism | None:
-    """A Poisson sample: of Gaussian noise, also several on one sample, which are one; or of Laplace noise."""
+    """A Poisson sample: of Gaussian noise, also several on one sample, which are one; or of another event."""
+    rate = _rate(event, where)
+    inner = _on_one_sample(event.event, relation, moves, where) if rate else None
+    if inner is None:
+        return None
+    if isinstance(inner, _NOISE):
+        # Under replace-one a unit's part is at most half as long as the largest change.
+        opposite = relation.name == "REPLACE_ONE" and moves == 2.0
+        own = 0.5 * inner.sensitivity.value if opposite else None
+        return PoissonSampled(rate=rate, mechanism=inner, contribution=own)
+    if relation.name == "REPLACE_ONE" or isinstance(inner, ours.RandomizedResponse):
+        why = "its guarantee is about a replaced unit, and a unit that was not sampled is none"
+        raise _no_mechanism(event, where, why, "give the relation ADD_OR_REMOVE_ONE")
+    return PoissonSampled(rate=rate, mechanism=inner)
+
+
+def _of_one_size(event: Any, relation: NeighboringRelation, moves: float, where: str) -> AnyMechanism | None:
+    """A sample without replacement: see `FixedSizeSampled`.
+
+    A unit that was not sampled has another in its place. Where units are added or removed, neighbours of
+    the stated data set have one unit less.
+    """
+    place = f"{where}: {type(event).__name__}"
+    units = _whole_number(event.source_dataset_size, "source_dataset_size", place)
+    if event.sample_size == 0 and not isinstance(event.sample_size, bool):
+        return None
+    size = _whole_number(event.sample_size, "sample_size", place)
+    replaced = relation.name == "REPLACE_ONE"
+    inner = _on_one_sample(event.event, relation, moves, where)
+    if inner is None:
+        return None
+    if not replaced:
+        if not isinstance(inner, _NOISE):
+            why = "its guarantee is not about a replaced unit, and another unit takes the place of one"
+            raise _no_mechanism(event, where, why, "give the relation REPLACE_ONE")
+        both = inner.sensitivity.model_copy(update={"value": 2.0 * inner.sensitivity.value})
+        inner = inner.with_sensitivity(both)
+    fewest = units - 1 if relation.name == "ADD_OR_REMOVE_ONE" else units
+    if fewest == 0:
+        why = "without its only unit there is nothing to sample"
+        raise _no_mechanism(event, where, why, "give the relation REPLACE_ONE")
+    return ours.FixedSizeSampled(size=size, units=fewest, mechanism=inner)
+
+
+def _truncated(event: Any, relation: NeighboringRelation, moves: float, where: str) -> AnyMechanism | None:
+    """A Poisson sample that is cut; `dataset_size` is then the largest number of units."""
+    place = f"{where}: {type(event).__name__}"
+    rate, counts = _rate(event, where), (event.dataset_size, event.truncated_batch_size)
+    names = ("dataset_size", "truncated_batch_size")
+    if rate == 0 or any(count == 0 and not isinstance(count, bool) for count in counts):
+        return None
+    units, most = (_whole_number(n, name, place) for n, name in zip(counts, names, strict=True))
+    swap = moves if relation.name == "REPLACE_ONE" else 2.0 * moves
+    noise = Gaussian(sigma=event.noise_multiplier, sensitivity=L2(swap))
+    own = None if relation.name == "REPLACE_ONE" and moves != 2.0 else 0.5 * swap
+    return ours.TruncatedPoissonSampled(rate=rate, most=most, units=units, mechanism=noise, contribution=own)
+
+
+def _rate(event: Any, where: str) -> float:
     rate = event.sampling_probability
     if isinstance(rate, bool) or not isinstance(rate, float | int) or not 0 <= rate <= 1:
         raise InvalidParameter(f"sampling_probability = {rate!r}", where=where, remedy="give one in [0, 1]")
-    inner = list(_leaves(event.event, 1, f"{where}, sampled"))
+    return float(rate)
+
+
+def _on_one_sample(event: Any, relation: NeighboringRelation, moves: float, where: str) -> Any:
+    """What runs on a sample, as one mechanism; None for nothing."""
+    inner = list(_leaves(event, 1, f"{where}, sampled"))
     noise = [(_mechanism(leaf, relation, moves, place), count) for leaf, count, place in inner]
     kept = [(mechanism, count) for mechanism, count in noise if mechanism is not None]
-    if not kept or rate == 0:
+    if not kept:
         return None
-    if len(kept) == 1 and kept[0][1] == 1 and isinstance(kept[0][0], Gaussian | Laplace):
-        return _on_a_sample(rate, kept[0][0], relation, moves)
+    if len(kept) == 1 and kept[0][1] == 1 and isinstance(kept[0][0], _NOISE | _GUARANTEE):
+        return kept[0][0]
     gaussian = [(one, count) for one, count in kept if isinstance(one, Gaussian)]
     if len(gaussian) == len(kept):
         # Gaussian noise on one and the same sample adds up as mu^2 (Dong, Roth, Su 2022, Corollary 3.3).
         square = sum(((Fraction(moves) / Fraction(one.sigma)) ** 2 * n for one, n in gaussian), Fraction(0))
-        together = Gaussian(sigma=1.0, sensitivity=L2(sqrt_up(square)))
-        return _on_a_sample(rate, together, relation, moves)
-    why = "only Gaussian noise, or one Laplace release, on a sample is known here"
+        return Gaussian(sigma=1.0, sensitivity=L2(sqrt_up(square)))
+    why = "only Gaussian noise, or one other release, on a sample is known here"
     remedy = "state its guarantee as an opaque release, with a justification"
     raise _no_mechanism(event, where, why, remedy)
-
-
-def _on_a_sample(
-    rate: float, noise: Gaussian | Laplace, relation: NeighboringRelation, moves: float
-) -> PoissonSampled:
-    """Under replace-one a unit's part is at most half as long as the largest change, of two opposite ones."""
-    opposite = relation.name == "REPLACE_ONE" and moves == 2.0
-    own = 0.5 * noise.sensitivity.value if opposite and isinstance(noise, Gaussian) else None
-    return PoissonSampled(rate=rate, mechanism=noise, contribution=own)
 
 
 def _tree(event: Any, relation: NeighboringRelation, moves: float, place: str) -> AnyMechanism:
@@ -252,6 +333,20 @@ def _gamma(eta: float, mean: float) -> float:
         fits = ours.NegativeBinomial(eta=eta, gamma=middle).mean >= mean * (1.0 + 1e-12)
         low, high = (middle, high) if fits else (low, middle)
     return low
+
+
+def _mixture(event: Any, relation: NeighboringRelation, where: str) -> AnyMechanism:
+    """Gaussian noise on a random shift, of a unit that is added, removed or zeroed."""
+    if relation.name == "REPLACE_ONE":
+        why = "its theorem is about units that are added or removed (Choquette-Choo et al. 2024)"
+        raise _no_mechanism(event, where, why, "give the relation ADD_OR_REMOVE_ONE or REPLACE_SPECIAL")
+    given = event.sensitivities, event.sampling_probs
+    if not all(isinstance(each, Sequence | np.ndarray) and not isinstance(each, str) for each in given):
+        raise InvalidParameter(f"sensitivities and probabilities {given!r}", where=where)
+    shifts, weights = (tuple(each) for each in given)
+    return ours.MixtureOfGaussians(
+        sigma=event.standard_deviation, sensitivities=shifts, probabilities=weights
+    )
 
 
 def _positive(number: Any, place: str) -> float:

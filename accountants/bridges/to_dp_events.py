@@ -113,7 +113,7 @@ def _event(mechanism: AnyMechanism, pair: dominating.Pair, where: str) -> tuple[
             inner, _ = _event(mechanism, pair.inner, where)
             if isinstance(inner, dp_event.NoOpDpEvent):
                 return inner, 1
-            return dp_event.PoissonSampledDpEvent(pair.rate, inner), 1
+            return dp_event.PoissonSampledDpEvent(pair.rate, inner), pair.times
         case dominating.DiscreteLaplace():
             return dp_event.DiscreteLaplaceDpEvent(representable(up(1 / pair.scale)), pair.moves), 1
         case dominating.Response():
@@ -130,7 +130,7 @@ def _event(mechanism: AnyMechanism, pair: dominating.Pair, where: str) -> tuple[
                 return dp_event.ZCDpEvent(rho(mechanism)), 1
             except CannotBound:
                 raise _no_event(mechanism, where) from None
-        case dominating.Smooth() | dominating.Approx() | dominating.Batch():
+        case dominating.Smooth() | dominating.Approx() | dominating.Batch() | dominating.Mixture():
             raise _no_event(mechanism, where)
         case _:
             assert_never(pair)

@@ -16,6 +16,7 @@ _REMEDIES = {
     dominating.DiscreteGaussian: "claim zCDP or (epsilon, delta)-DP",
     dominating.Sampled: "use an accountant that bounds the mixture, rdp or pld, or Laplace noise",
     dominating.Batch: "use an accountant that bounds the mixture, rdp or pld, or Laplace noise",
+    dominating.Mixture: "use an accountant that bounds the mixture, rdp or pld",
     dominating.Table: "use an accountant of privacy losses, which composes tables",
     dominating.Smooth: "claim (epsilon, delta)-DP, which the accountants for smooth sensitivity bound",
     dominating.SparseGaussian: "claim (epsilon, delta)-DP, or use SparseVector, whose noise is Laplace noise",
@@ -60,7 +61,7 @@ def _pure_of(pair: dominating.Pair, mechanism: AnyMechanism, scale: str) -> floa
             return 0.0
         case dominating.ZCDP(rho=0) | dominating.DiscreteGaussian(rho=0) | dominating.SparseGaussian(alone=0):
             return 0.0
-        case dominating.Gaussian() | dominating.ZCDP() | dominating.Table():
+        case dominating.Gaussian() | dominating.ZCDP() | dominating.Table() | dominating.Mixture():
             pass
         case dominating.Smooth() | dominating.Approx() | dominating.DiscreteGaussian():
             pass

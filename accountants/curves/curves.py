@@ -200,12 +200,16 @@ def _pairs_profile(composition: Composition) -> LossProfile:
     relation = composition.sampling_relation
     everything = {m for exposure in exposures for m in exposure.others()}
     found, below = [], []
-    # Batches are tables, of which each order of their pair has its own; other terms know their orders.
+    # Batches and mixtures are tables, one for each order of their pair; other terms know their orders.
     orders: tuple[bool | None, ...] = (None,)
-    if any(isinstance(m.dominating_pair(), dominating.Batch) for m in everything):
+    if any(isinstance(m.dominating_pair(), dominating.Batch | dominating.Mixture) for m in everything):
         orders = (True, False)
+    known: list[Mapping[AnyMechanism, Losses]] = []
     for order in orders:
         terms = {m: losses(m, relation, mixture_first=order) for m in everything}
+        if terms in known:
+            continue
+        known.append(terms)
         for exposure in exposures:
             plain = Composed(gaussian=_pairs(exposure, "gaussian"), laplace=_pairs(exposure, "laplace"))
             found.append(PrivacyLoss.compose(_terms(exposure, terms), plain))

@@ -42,13 +42,16 @@ def profile_points(
     """
     claimed = None if accounting.claim is None else accounting.claim.guarantee
     found = _profiles(ledger, _needed(accounting), composition)
-    last = _end(found)
+    return points_of(found, *([claimed.epsilon] if isinstance(claimed, ApproxDP) else []))
+
+
+def points_of(profiles: Sequence[PrivacyProfile], *further: float) -> tuple[CurvePoints, ...]:
+    """The curves of profiles at the same epsilons, from 0 to a negligible delta, with `further` ones."""
+    last = _end(profiles)
     if last is None:
         return ()
-    epsilons = {last * step / (POINTS - 1) for step in range(POINTS)}
-    if isinstance(claimed, ApproxDP):
-        epsilons.add(claimed.epsilon)
-    return tuple(bounded(lambda profile: _points(profile, sorted(epsilons)), found)[0])
+    epsilons = sorted({*further, *(last * step / (POINTS - 1) for step in range(POINTS))})
+    return tuple(bounded(lambda profile: _points(profile, epsilons), profiles)[0])
 
 
 def understated(

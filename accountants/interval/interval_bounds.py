@@ -25,7 +25,16 @@ from dpaudit.claims.sensitivity import L2
 from dpaudit.errors import CannotBound
 from dpaudit.ledger.ledger import Header
 from dpaudit.ledger.releases import Release
-from dpaudit.mechanisms import AnyMechanism, Gaussian, Laplace, OnSample, OpaquePureDP, OpaqueZCDP, dominating
+from dpaudit.mechanisms import (
+    AnyMechanism,
+    Gaussian,
+    Laplace,
+    OnSample,
+    OpaquePureDP,
+    OpaqueZCDP,
+    SampledMatrix,
+    dominating,
+)
 
 
 def enclosed(found: Accounted) -> Accounted:
@@ -79,7 +88,13 @@ def enclosed_rho(mechanism: AnyMechanism) -> float:
         case dominating.DiscreteLaplace() | dominating.Response() | dominating.Pure() | dominating.Sampled():
             e = ball(_enclosed_epsilon(mechanism))
             return upper_end(precise(lambda: e * (e / 2).tanh()))
-        case dominating.Table() | dominating.Smooth() | dominating.Approx() | dominating.Batch():
+        case (
+            dominating.Table()
+            | dominating.Smooth()
+            | dominating.Approx()
+            | dominating.Batch()
+            | dominating.Mixture()
+        ):
             raise _unknown(mechanism)
         case _:
             assert_never(pair)
@@ -132,7 +147,7 @@ def _exposed(composition: Composition) -> list[list[tuple[Term, int]]]:
     relation = composition.sampling_relation
 
     def enclosed(one: AnyMechanism) -> AnyMechanism:  # no ball encloses a sample in which a unit is replaced
-        if not isinstance(one, OnSample):
+        if not isinstance(one, OnSample | SampledMatrix):
             return one
         if relation is Neighbouring.REPLACE_ONE and isinstance(one.mechanism, Laplace):
             return OpaquePureDP(epsilon=pure_epsilon(one), justification="a sample of Laplace noise")

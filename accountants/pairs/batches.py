@@ -34,13 +34,17 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import scipy
 
-from dpaudit.accountants.pairs.profiles import Losses, inner_losses, symmetric
+from dpaudit.accountants.composition.costs import replaced_part
+from dpaudit.accountants.pairs.profiles import Losses, gaussian_points, inner_losses, symmetric
 from dpaudit.accountants.privacy_loss.contour.factors import UNIT, Vector
+from dpaudit.accountants.privacy_loss.contour.replaced_gaussian import replaced_loss
 from dpaudit.accountants.privacy_loss.contour.sampled import log_mixture
+from dpaudit.accountants.privacy_loss.terms import DiscreteTerm
 from dpaudit.claims.relations import Neighbouring
 from dpaudit.mechanisms import dominating
 
-_GROUPS = 24  # of numbers of drawn units past the largest sample
+_GROUPS = 17  # of numbers of drawn units past the largest sample
+_MOST_ROWS = 8192  # more are replaced by fewer
 _LEAST_RATE = 1e-40  # a smaller one counts as this
 _BINOMIAL = 1e-9  # relative error allowed to the binomial distribution's tail
 
@@ -60,19 +64,21 @@ def batch_losses(pair: dominating.Batch, *, replaced: bool, mixture_first: bool 
         return drawn(change, pair.rate)
     if pair.most is None:
         return drawn(own, pair.rate)
-    others = pair.units - 1 if replaced else pair.units
-    parts, left = [], 1.0
-    tail = _tail(pair.most, others, pair.rate) * (1.0 + _BINOMIAL)
-    if tail < 1.0:
-        parts.append((1.0 - tail, drawn(own, pair.rate)))
-        left = tail
+    free = drawn(own, pair.rate)
+    part = _part(pair) if replaced else None
+    if part is not None:
+        free = _opposite(part, pair.rate)
+    tail = _full(pair)
+    parts, left = [(1.0 - tail, free)], tail
     if replaced:  # then the number of the others is known
-        for weight, rate in _crowded(pair.most, others, pair.rate):
+        for weight, rate in _crowded(pair.most, pair.units - 1, pair.rate):
             parts.append((weight, drawn(change, rate)))
             left -= weight
-    # What is left over may be any number of units: the rate itself covers all.
-    parts.append((max(left, 0.0), drawn(change, pair.rate)))
-    return _weighted(parts)
+    # What is left over is any number of units that fill the sample, or, where few may be there, do not.
+    crowd = drawn(change, pair.rate * pair.most / (pair.most + 1.0))
+    parts.append((max(left, 0.0), crowd if _above(crowd, free) else drawn(change, pair.rate)))
+    rows = sum(len(one.loss) for _, one in parts)
+    return _summed(parts) if replaced and rows > _MOST_ROWS else _weighted(parts)
 
 
 def swapped(pair: dominating.Batch, relation: Neighbouring) -> bool:
@@ -106,19 +112,24 @@ def replaced_laplace(pair: dominating.Sampled) -> dominating.Batch:
 def least_of(pair: dominating.Batch) -> dominating.Sampled | None:
     """A Poisson sample that costs no more, in either order; None where none is known.
 
-    Both `_replaced` and `_mixture` are at least the mixture against A for a unit's own part.
+    Both `_replaced` and `_mixture` are at least the mixture against A for a unit's own part; in a truncated
+    sample with the probability that it is not full without the unit.
     """
     moved = pair.change if pair.fixed else pair.own
-    if isinstance(moved, dominating.Gaussian | dominating.Laplace) and pair.most is None:
-        return dominating.Sampled(moved, pair.rate)
-    return None
+    if not isinstance(moved, dominating.Gaussian | dominating.Laplace):
+        return None
+    return dominating.Sampled(moved, pair.rate * (1.0 - _full(pair)) * (1.0 - 4.0 * UNIT))
 
 
 def batch_log_moment(
     pair: dominating.Batch, *, replaced: bool, mixture_first: bool | None
 ) -> Callable[[float], float]:
     """t -> an upper bound on log E_P[e^(t L)] over the finite losses; raised as `moments` has it."""
-    term = batch_losses(pair, replaced=replaced, mixture_first=mixture_first).term()
+    return term_log_moment(batch_losses(pair, replaced=replaced, mixture_first=mixture_first).term())
+
+
+def term_log_moment(term: DiscreteTerm) -> Callable[[float], float]:
+    """t -> an upper bound on log E_P[e^(t L)] over a table's finite losses."""
     loss, log_mass = np.array(term.losses), np.log(term.probabilities)
 
     def moment(t: float) -> float:
@@ -166,6 +177,17 @@ def _mixture(inner: Losses, rate: float, *, mixture_first: bool) -> Losses:
     return Losses(-loss[::-1], alone[::-1], mixed[::-1], lost, rate * inner.infinite)
 
 
+def _opposite(mu: float, rate: float) -> Losses:
+    """The pair of `ReplacedGaussianTerm`: at the loss l of x the profile is P(beyond x) - e^l Q(beyond x)."""
+    x = gaussian_points(mu)
+    loss = replaced_loss(x, mu, rate)
+    gained = rate * np.exp(scipy.special.log_ndtr(mu - x))
+    lost = rate * np.exp(loss + scipy.special.log_ndtr(-mu - x)) - (1.0 - rate) * np.expm1(-loss) * np.exp(
+        loss + scipy.special.log_ndtr(-x)
+    )
+    return symmetric(loss, np.maximum(gained - lost + 1e-10 * (gained + lost), 0.0))
+
+
 def _weighted(parts: Sequence[tuple[float, Losses]]) -> Losses:
     """The mixture of pairs with public weights, which add up to 1."""
     loss, place = np.unique(np.concatenate([one.loss for _, one in parts]), return_inverse=True)
@@ -182,6 +204,35 @@ def _weighted(parts: Sequence[tuple[float, Losses]]) -> Losses:
     )
 
 
+def _above(some: Losses, other: Losses) -> bool:
+    """Whether a profile is nowhere below another: both are lines between their losses, in e^epsilon."""
+    points = np.unique(np.concatenate([some.loss, other.loss]))
+    return bool(np.all(some.delta(points) >= other.delta(points) * (1.0 - 1e-12)))
+
+
+def _summed(parts: Sequence[tuple[float, Losses]]) -> Losses:
+    """The same of many symmetric pairs, on the losses of the first and the last of them."""
+    ends = (parts[0][1], parts[-1][1])
+    points = np.unique(np.concatenate([[0.0], *(one.loss[one.loss > 0.0] for one in ends)]))
+    return symmetric(
+        points, sum((weight * one.delta(points) for weight, one in parts), np.zeros(len(points)))
+    )
+
+
+def _part(pair: dominating.Batch) -> float | None:
+    """See `replaced_part`."""
+    if not isinstance(pair.own, dominating.Gaussian) or not isinstance(pair.change, dominating.Gaussian):
+        return None
+    return replaced_part(dominating.Sampled(pair.change, pair.rate, pair.own.mu))
+
+
+def _full(pair: dominating.Batch) -> float:
+    """The probability that a truncated sample is full without a given unit, rounded up; else 0."""
+    if pair.most is None:
+        return 0.0
+    return min(1.0, _tail(pair.most, pair.units - 1, pair.rate) * (1.0 + _BINOMIAL))
+
+
 def _tail(least: int, trials: int, rate: float) -> float:
     """P(Binomial(trials, rate) >= least)."""
     if least > trials:
@@ -191,10 +242,10 @@ def _tail(least: int, trials: int, rate: float) -> float:
 
 def _crowded(most: int, others: int, rate: float) -> list[tuple[float, float]]:
     """Groups of the numbers k >= most of drawn units: lower bounds on their weights, and the unit's rates."""
-    width = max(1.0, math.sqrt(others * rate * (1.0 - rate)) / 4.0)
-    start = max(float(most), others * rate - 8.0 * width)
-    edges = [most, *(math.ceil(start + i * width) for i in range(_GROUPS * 3))]
-    edges = sorted({edge for edge in edges if most <= edge <= others})
+    spread = math.sqrt(others * rate * (1.0 - rate))
+    start = max(float(most), others * rate - 4.0 * spread)
+    steps = (start + 0.5 * i * spread for i in range(_GROUPS))
+    edges = sorted({most, *(math.ceil(edge) for edge in steps if edge <= others)})
     tails = [*(_tail(edge, others, rate) for edge in edges), 0.0]
     found = []
     for edge, here, beyond in zip(edges, tails, tails[1:], strict=False):

@@ -13,6 +13,7 @@ from dpaudit.accountants.closed_forms.rounding import sqrt_up, up
 from dpaudit.accountants.composition.costs import finite, pure_epsilon, replaced_part, rho
 from dpaudit.accountants.pairs.batches import as_poisson, batch_losses, least_of, replaced_laplace, swapped
 from dpaudit.accountants.pairs.discrete_gaussian import discrete_gaussian_term
+from dpaudit.accountants.pairs.mixtures import mixture_term
 from dpaudit.accountants.pairs.shuffled import shuffled_losses
 from dpaudit.accountants.pairs.smooth import smooth_delta
 from dpaudit.accountants.pairs.tables import (
@@ -86,13 +87,15 @@ def losses(
         case dominating.Pure(epsilon=pure):
             return [(PureTerm(pure), 1)]
         case dominating.Sampled():
-            return [(_sampled(pair, mechanism, neighbouring), 1)]
+            return [(_sampled(pair, mechanism, neighbouring), pair.times)]
         case dominating.Batch():
             replaced = swapped(pair, neighbouring)
             sampled = as_poisson(pair, replaced=replaced)
             if sampled is not None:
                 return [(_sampled(sampled, mechanism, Neighbouring.REPLACE_ONE if replaced else _ADDED), 1)]
             return [(batch_losses(pair, replaced=replaced, mixture_first=mixture_first).term(), 1)]
+        case dominating.Mixture():
+            return [(mixture_term(pair, mechanism.kind, neighbouring, mixture_first=mixture_first), 1)]
         case dominating.Approx(epsilon=approximate, delta=delta):
             return [(ApproxTerm(approximate, delta), 1)]
         case dominating.Table():

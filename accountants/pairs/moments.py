@@ -9,6 +9,7 @@ quadrature's own bound.
 import functools
 import math
 from collections.abc import Callable
+from fractions import Fraction
 from typing import assert_never
 
 import numpy as np
@@ -22,8 +23,10 @@ from dpaudit.accountants.pairs.batches import (
     batch_log_moment,
     replaced_laplace,
     swapped,
+    term_log_moment,
 )
 from dpaudit.accountants.pairs.comparisons import sparse_log_moment
+from dpaudit.accountants.pairs.mixtures import mixture_losses, mixture_term
 from dpaudit.accountants.pairs.profiles import inner_losses
 from dpaudit.accountants.pairs.shuffled import shuffled_losses
 from dpaudit.accountants.pairs.smooth import smooth_log_moment
@@ -32,6 +35,7 @@ from dpaudit.accountants.privacy_loss.contour.replaced_gaussian import ReplacedG
 from dpaudit.accountants.privacy_loss.contour.sampled_gaussian import SampledGaussianFactor
 from dpaudit.accountants.privacy_loss.contour.sampled_laplace import SampledLaplaceFactor
 from dpaudit.accountants.privacy_loss.terms import (
+    GaussianTerm,
     ReplacedGaussianTerm,
     SampledGaussianTerm,
     SampledLaplaceTerm,
@@ -86,7 +90,8 @@ def _normal(mechanism: AnyMechanism, neighbouring: Neighbouring, *, mixture_firs
         case dominating.Smooth():
             return lambda t: smooth_log_moment(t, pair.alpha, pair.beta, pair.dimension)
         case dominating.Sampled():
-            return _sampled(pair, mechanism, neighbouring, mixture_first=mixture_first)
+            one = _sampled(pair, mechanism, neighbouring, mixture_first=mixture_first)
+            return one if pair.times == 1 else lambda t: pair.times * one(t) * (1.0 + ROUNDING)
         case dominating.Batch():
             replaced = swapped(pair, neighbouring)
             sampled = as_poisson(pair, replaced=replaced)
@@ -94,6 +99,11 @@ def _normal(mechanism: AnyMechanism, neighbouring: Neighbouring, *, mixture_firs
                 added = Neighbouring.REPLACE_ONE if replaced else Neighbouring.ADD_OR_REMOVE_ONE
                 return _sampled(sampled, mechanism, added, mixture_first=mixture_first)
             return batch_log_moment(pair, replaced=replaced, mixture_first=mixture_first)
+        case dominating.Mixture():
+            term = mixture_term(pair, mechanism.kind, neighbouring, mixture_first=mixture_first)
+            if isinstance(term, GaussianTerm):
+                return _quadratic(up(Fraction(term.mu) ** 2 / 2))
+            return term_log_moment(term)
         case dominating.Table():
             return lambda t: _tabulated(pair, t)
         case dominating.Shuffled():
@@ -114,6 +124,9 @@ def failure(mechanism: AnyMechanism) -> float:
     if isinstance(pair, dominating.Batch):
         inner = max(inner_losses(one).infinite for one in (pair.change, pair.own))
         return min(1.0, pair.rate * inner * (1.0 + 1e-11))
+    if isinstance(pair, dominating.Mixture) and max(pair.shifts) > 0:
+        both = (mixture_losses(pair, mixture_first=order).infinite for order in (True, False))
+        return min(1.0, max(both) * (1.0 + 1e-11))
     return min(1.0, infinite_mass(pair)) if isinstance(pair, dominating.Table) else 0.0
 
 

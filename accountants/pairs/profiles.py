@@ -37,7 +37,7 @@ from dpaudit.accountants.privacy_loss.terms import (
 from dpaudit.errors import CannotBound
 from dpaudit.mechanisms import dominating
 
-_FINE, _COARSE = 1536, 256  # points of a curve in its bulk, and in its tail
+_FINE, _COARSE = 1024, 160  # points of a curve in its bulk, and in its tail
 _RAISED = 1e-12  # by which values of a curve are raised, relative: more than their rounding
 _LEAST = 1e-300  # to which masses are raised
 
@@ -69,13 +69,15 @@ class Losses:
 
     def term(self) -> DiscreteTerm:
         """The table that is composed. Losses are raised by their rounding, which takes from Q alone."""
-        loss = self.loss + 16.0 * UNIT * np.abs(self.loss)
-        kept = self.first > 0.0
-        if not (kept.any() and float(np.abs(loss[kept]).max()) <= LARGEST_PARAMETER):
+        some = self.first > 0.0
+        # Losses that rounding makes equal, or worse, are counted as the largest of them.
+        raised = np.maximum.accumulate(self.loss[some] + 16.0 * UNIT * np.abs(self.loss[some]))
+        if not (len(raised) and float(np.abs(raised).max()) <= LARGEST_PARAMETER):
             raise CannotBound("a sampled run's privacy loss exceeds 1e6", where="losses", remedy="add noise")
-        masses = np.maximum(self.first[kept], _LEAST)
+        loss, place = np.unique(raised, return_inverse=True)
+        masses = np.maximum(np.bincount(place, self.first[some], len(loss)), _LEAST)
         infinite = min(1.0, self.infinite * (1.0 + _RAISED))
-        return DiscreteTerm(tuple(loss[kept].tolist()), tuple(masses.tolist()), infinite, pessimistic=True)
+        return DiscreteTerm(tuple(loss.tolist()), tuple(masses.tolist()), infinite, pessimistic=True)
 
 
 def symmetric(epsilon: Vector, delta: Vector) -> Losses:
@@ -84,18 +86,26 @@ def symmetric(epsilon: Vector, delta: Vector) -> Losses:
     `epsilon` increases from 0. Raises `CannotBound`: rounding is in the way.
     """
     delta = np.minimum.accumulate(np.minimum(delta * (1.0 + _RAISED), 1.0))
+    apart = np.append(np.diff(epsilon), 1.0) > 0.0
+    epsilon, delta = epsilon[apart], delta[apart]
     corners, slopes = _convex(epsilon, delta)
-    loss, wanted = epsilon[corners], delta[corners]
-    log_second = np.append(slopes, -math.inf)
+    # The piece from -loss to loss has the slope (1 - delta) / (1 + e^loss): none after it is steeper.
+    log_middle = np.log1p(-delta[corners]) - np.logaddexp(0.0, epsilon[corners])
+    start = int(np.argmax(np.append(slopes, -math.inf) <= log_middle))
+    loss, wanted = epsilon[corners][start:], delta[corners][start:]
+    log_second = np.append(slopes[start:], -math.inf)
+    if start:  # then nothing has the loss 0
+        loss, wanted = np.append(0.0, loss), np.append(0.0, wanted)
+        log_second = np.append(log_middle[start], log_second)
     with np.errstate(divide="ignore", invalid="ignore"):
         fallen = -np.expm1(log_second[1:] - log_second[:-1])
     first = np.exp(loss[1:] + log_second[:-1]) * np.where(np.isfinite(log_second[:-1]), fallen, 0.0)
-    for share in (1e-13, 1e-11, 1e-9):
+    for share in (0.0, 1e-13, 1e-11, 1e-9):
         raised = first * (1.0 + share)
         second = raised * np.exp(-loss[1:])
         infinite = float(wanted[-1])
         rest = 1.0 - infinite - float(raised.sum() + second.sum())
-        if rest < -1e-9:
+        if rest < -1e-13:
             break
         found = Losses(
             np.concatenate([-loss[:0:-1], [0.0], loss[1:]]),
@@ -174,13 +184,18 @@ def _of(points: Vector, delta: Callable[[float], float]) -> Losses:
     return symmetric(points, np.array([delta(x) for x in points.tolist()]))
 
 
-def _gaussian(mu: float) -> Losses:
-    """Points are closest where the losses of most runs lie, mu^2 / 2 and 8 standard deviations mu."""
-    if not 0.0 < mu <= 1e3:
-        raise CannotBound(f"mu = {mu!r} is not in (0, 1000] under sampling", where="mu", remedy="add noise")
+def gaussian_points(mu: float) -> Vector:
+    """Standard deviations: closest where most losses lie, mu / 2 and 8 more; to where 1e-300 is left."""
     bulk = 0.5 * mu + 8.0
-    x = np.append(np.linspace(0.0, bulk, _FINE), np.linspace(bulk, 0.5 * mu + 38.0, _COARSE)[1:])
-    return _of(mu * x, lambda epsilon: math.exp(gaussian_log_delta(epsilon, mu)))
+    return np.append(np.linspace(0.0, bulk, _FINE), np.linspace(bulk, mu + 38.0, _COARSE)[1:])
+
+
+def _gaussian(mu: float) -> Losses:
+    if mu == 0.0:
+        return _response(0.0, 0.0)
+    if mu > 1e3:
+        raise CannotBound(f"mu = {mu!r} is above 1000 under sampling", where="mu", remedy="add noise")
+    return _of(mu * gaussian_points(mu), lambda epsilon: math.exp(gaussian_log_delta(epsilon, mu)))
 
 
 def _response(epsilon: float, delta: float) -> Losses:

@@ -51,6 +51,10 @@ def shuffled_losses(pair: dominating.Shuffled) -> Losses:
         own = min(1.0, likely * (1.0 + shrunk) * (1.0 + 1e-12))
         delta = np.minimum(delta, own * _among(points, epsilon0, others, 2.0 * shrunk * likely))
     delta[:-1] += 1e-300  # what underflowed
+    if delta[0] > 1.0 - 1e-12:  # no coins beside a user's own
+        likely = 1.0 / (1.0 + shrunk)
+        masses = np.array([max(shrunk * likely, 1e-300), likely])
+        return Losses(np.array([-epsilon0, epsilon0]), masses, masses[::-1], 0.0, 0.0)
     return symmetric(points, np.minimum(delta, 1.0))
 
 

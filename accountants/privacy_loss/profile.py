@@ -117,6 +117,8 @@ class PrivacyLoss:
         if high == 0.0:
             return self._epsilon(delta)
         upper = self._epsilon((delta - high) / (1.0 - high) * (1.0 - 8.0 * UNIT)).upper
+        if self._collected.raised:
+            return Bracket(0.0, upper)
         lower = self._epsilon(min((delta - low) / (1.0 - low) * (1.0 + 8.0 * UNIT), 1.0)).lower
         return Bracket(min(lower, upper), upper)
 

@@ -251,6 +251,10 @@ class LDPUCRLVTR:
         left = np.arange(self.model.horizon, 0, -1.0)
         return np.asarray(self.constants.bonus * self.model.dimension**0.75 * left**1.5 * k**0.25)
 
+    def stand_in(self, users: int | None) -> Any:
+        """As many users of the process as there are, all made up; their number is public."""
+        return online_users(self.mdp or uniform_mdp(self.model.rewards), users or 1, seed=0)
+
     def worst_pairs(self) -> Sequence[Pair]:
         """One of three users, replaced by one who is in another state at every step.
 

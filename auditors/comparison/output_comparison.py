@@ -30,6 +30,7 @@ from dpaudit.auditors.comparison.value_state import (
     written_names,
 )
 from dpaudit.curator.curator import Curator
+from dpaudit.processes.hosted import Unplain
 
 __all__ = ["NotComparable", "first_difference"]
 
@@ -104,6 +105,8 @@ class _Comparison:
         return found
 
     def _content(self, one: Any, other: Any, place: str) -> _Checks:
+        if isinstance(one, Unplain):
+            raise NotComparable(one.why)
         if isinstance(one, weakref.ref):
             yield partial(self._owners, one(), other(), f"{place} (referent)")
         elif isinstance(one, np.ndarray):

@@ -16,6 +16,7 @@ from dpaudit.curator.curator import Curator
 from dpaudit.curator.noise import Entry, NoiseSource, ReplayDiverged, ReplayedNoise, Transcript
 from dpaudit.curator.running import run
 from dpaudit.curator.views import UserViews
+from dpaudit.errors import TargetRaised
 from dpaudit.mechanisms import Answer, Array
 
 #: A measured sensitivity may exceed the declared one by this relative amount: distances are rounded.
@@ -172,14 +173,20 @@ def flow_difference(recorded: Recording, other: Recording) -> str | None:
     """How the sequence of releases differs, or None."""
     if isinstance(other.error, ReplayDiverged):
         return other.error.what
-    if type(other.error) is not type(recorded.error):
-        raised = [type(error).__name__ for error in (recorded.error, other.error) if error is not None]
+    kinds = [None if error is None else _kind(error) for error in (recorded.error, other.error)]
+    if kinds[0] != kinds[1]:
+        raised = [kind for kind in kinds if kind is not None]
         # The error's kind alone: its message may contain private data.
         return f"one side raises {' and the other '.join(raised)}"
     made, expected = len(other.entries), len(recorded.entries)
     if made != expected:
         return f"the number of releases is {made}, where {expected} were recorded"
     return None
+
+
+def _kind(error: Exception) -> str:
+    """What was raised, by its own name wherever it was raised."""
+    return error.kind if isinstance(error, TargetRaised) else type(error).__name__
 
 
 def _parts(moved: Sequence[Entry], neighbouring: Neighbouring) -> list[Finding]:

@@ -30,6 +30,9 @@ from dpaudit.claims.relations import Neighbouring, TrustModel
 from dpaudit.curator.curator import Curator
 from dpaudit.curator.noise import LiveNoise, NoiseSource
 from dpaudit.errors import InvalidParameter
+from dpaudit.processes.host import NO_LIMITS, Limits
+from dpaudit.processes.hosted import Hosted
+from dpaudit.processes.hosting import hosting
 
 #: At extreme outputs a query may exceed its sensitivity by this much of its own size besides: later
 #: queries that are computed from such outputs are rounded as coarsely.
@@ -63,6 +66,8 @@ def replay(
     confidence: float = 0.95,
     fixed_queries: bool = False,
     extreme_outputs: bool = True,
+    in_process: bool | None = None,
+    limits: Limits = NO_LIMITS,
 ) -> Audit:
     """Replay an algorithm on neighbouring pairs, in both directions.
 
@@ -77,6 +82,10 @@ def replay(
         confidence: of the bound and the verdict together, over all pairs and both directions.
         fixed_queries: the caller states that no query depends on an earlier output: then the loss of all
             Gaussian releases is known in closed form. The statement is checked in every recording.
+        in_process: whether to run the algorithm in this process, as a debugger needs; left out, each run of
+            one that does not come with dpaudit has a process of its own, so that no cache, module state or
+            patched library goes from one run to another.
+        limits: on the time and memory of each run in a process of its own.
         extreme_outputs: also make up to 42 recordings in each direction with extremely rare outputs.
 
     The audit is REFUTED by any finding or where the exact loss contradicts the claim, INCONCLUSIVE where an
@@ -93,24 +102,26 @@ def replay(
         remedy = f"give 1 to {MOST_REPLAYS} replays, a confidence in (0, 1), a delta in [0, 1)"
         raise InvalidParameter(what, where="replay", remedy=remedy)
     options = {"claim": claim, **(run_options or {})}
+    same = [pair.description for pair in pairs if _is_one_data_set(pair)]
     claim = claim if claim is not None else getattr(algorithm, "claim", None)
     trust = options.get("trust_model") or (claim and claim.trust_model) or TrustModel.CENTRAL
     relation = options.get("neighbouring") or (claim and claim.neighbouring) or Neighbouring.REPLACE_ONE
-    runs = Runs(algorithm, options, trust_model=TrustModel(trust), neighbouring=Neighbouring(relation))
     guarantee = claim and claim.guarantee
     own = guarantee.delta if isinstance(guarantee, ApproxDP) else exact_loss.DEFAULT_DELTA
-    audited = _Audited(runs, replays, delta or own, fixed_queries, extreme_outputs)
-    limits = [*LIMITS]
-    limits += [Condition(code=Code.FIXED_QUERIES)] if fixed_queries else []
-    limits += [] if extreme_outputs else [Condition(code=Code.NO_EXTREME_OUTPUTS)]
-    if pairs:
-        audited.test_samplers(pairs[0].data, np.random.SeedSequence([seed, 2 * len(pairs)]))
-    for index, pair in enumerate(pairs):
-        with suppress(NotComparable):
-            if first_difference(pair.data, pair.neighbour) is None:
-                audited.reasons.append(f"both data sets of the pair {pair.description!r} are the same")
-        for turn, one in enumerate((pair, replace(pair, data=pair.neighbour, neighbour=pair.data))):
-            audited.direction(one, np.random.SeedSequence([seed, 2 * index + turn]))
+    not_checked = [*LIMITS]
+    not_checked += [Condition(code=Code.FIXED_QUERIES)] if fixed_queries else []
+    not_checked += [] if extreme_outputs else [Condition(code=Code.NO_EXTREME_OUTPUTS)]
+    with hosting(algorithm, None, pairs, in_process=in_process, limits=limits) as target:
+        runs = Runs(
+            target.replayed, options, trust_model=TrustModel(trust), neighbouring=Neighbouring(relation)
+        )
+        audited = _Audited(runs, replays, delta or own, fixed_queries, extreme_outputs)
+        audited.reasons += [f"both data sets of the pair {name!r} are the same" for name in same]
+        if target.pairs:
+            audited.test_samplers(target.pairs[0].data, np.random.SeedSequence([seed, 2 * len(pairs)]))
+        for index, pair in enumerate(target.pairs):
+            for turn, one in enumerate((pair, replace(pair, data=pair.neighbour, neighbour=pair.data))):
+                audited.direction(one, np.random.SeedSequence([seed, 2 * index + turn]))
     figures: dict[str, Any] = {}
     if audited.directions:
         figures = exact_loss.loss_figures(audited.directions, claim, delta, confidence)
@@ -126,9 +137,22 @@ def replay(
         about="transcript",
         findings=tuple(audited.findings.values()),
         inconclusive=tuple(dict.fromkeys(reasons)),
-        not_checked=tuple(limits),
+        not_checked=tuple(not_checked),
         **figures,
     )
+
+
+def _is_one_data_set(pair: Pair) -> bool:
+    with suppress(NotComparable):
+        return first_difference(pair.data, pair.neighbour) is None
+    return False
+
+
+def _watch(algorithm: Any, *, by_line: bool = False) -> Any:
+    """The algorithm inside a `Watch`, which is in the process where the algorithm runs."""
+    if isinstance(algorithm, Hosted):
+        return algorithm.inside(Watch, by_line=by_line)
+    return Watch(fresh(algorithm), by_line=by_line)
 
 
 @dataclass
@@ -204,12 +228,12 @@ class _Audited:
 
     def _watched(self, runs: Runs, data: Any, seed: np.random.SeedSequence) -> Recording:
         """The first recording, during which randomness that is not the curator's is detected."""
-        watch = Watch(fresh(runs.algorithm))
+        watch = _watch(runs.algorithm)
         pilot = replace(runs, algorithm=watch).record(data, LiveNoise(seed))
         if watch.drawn is not None:
             source, where = watch.drawn
             if not where:
-                watch = Watch(fresh(runs.algorithm), by_line=True)
+                watch = _watch(runs.algorithm, by_line=True)
                 replace(runs, algorithm=watch).record(data, LiveNoise(seed))
                 source, where = watch.drawn or (source, where)
             detail = f"randomness was drawn from {source}, which no ledger accounts for"

@@ -31,9 +31,8 @@ _STANDARD = sysconfig.get_paths()["stdlib"]
 _SOURCES = {random.__file__, str(Path(random.__file__).with_name("secrets.py"))}
 _INSTALLED = (_STANDARD, sysconfig.get_paths()["purelib"], sysconfig.get_paths()["platlib"])
 _CORE = Path(errors.__file__).parent
-_CORE_FOLDERS = {
-    str(_CORE / name) for name in ("", "certificate", "claims", "curator", "ledger", "mechanisms", "noise")
-}
+_CORE_NAMES = "certificate", "claims", "curator", "ledger", "mechanisms", "noise", "processes"
+_CORE_FOLDERS = {str(_CORE / name) for name in ("", *_CORE_NAMES)}
 
 
 class Watch:
@@ -154,8 +153,9 @@ def _replace_everywhere(old: Callable[[int], bytes], new: Callable[[int], bytes]
     for module in list(sys.modules.values()):
         if issubclass(type(module), ModuleType):  # not what only pretends to be one, as libraries of cffi do
             names = object.__getattribute__(module, "__dict__")  # a module's own way may be to load it first
-            for name in [name for name, value in list(names.items()) if value is old]:
-                names[name] = new
+            if [value for value in list(names.values()) if value is old]:  # few modules do
+                for name in [name for name, value in list(names.items()) if value is old]:
+                    names[name] = new
 
 
 @contextmanager

@@ -12,6 +12,7 @@ from dpaudit.certificate import verdicts
 from dpaudit.certificate.conditions import Code, Condition
 from dpaudit.certificate.curve_points import CurvePoints
 from dpaudit.certificate.noise_provenance import Numerics, versions
+from dpaudit.certificate.process import IN_PROCESS, Process
 from dpaudit.certificate.second_opinion import SecondOpinion
 from dpaudit.certificate.statement import NOTHING_STATED, Statement
 from dpaudit.certificate.verdicts import Accounting, Audit, Experiment, Proof, ReleaseAccount, describes
@@ -23,7 +24,7 @@ from dpaudit.errors import CertificateFormat, CertificateMismatch, InputError, N
 from dpaudit.json_text import strictly_parsed
 from dpaudit.ledger.files import replace_file
 from dpaudit.ledger.ledger import Ledger
-from dpaudit.mechanisms import OnSample
+from dpaudit.mechanisms import AnySampled
 from dpaudit.models import Count, Model, Parameters, without_computed
 
 CERTIFICATE_SCHEMA: Final = "dpaudit.certificate/2"
@@ -54,6 +55,7 @@ class Certificate(Model):
         second_opinion: the figure of another library's accountant, or why there is none; it proves nothing.
         command: the one that reproduces the certificate.
         statement: what its author states about the deployment; none of it was checked.
+        process: in which processes the run was made.
     """
 
     schema_: Annotated[Literal["dpaudit.certificate/2"], Field(alias="schema")] = CERTIFICATE_SCHEMA
@@ -78,6 +80,7 @@ class Certificate(Model):
     command: str
     statement: Statement
     second_opinion: SecondOpinion | None = None
+    process: Process = IN_PROCESS
 
     @computed_field  # type: ignore[prop-decorator]  # pydantic documents this order of decorators
     @property
@@ -93,7 +96,7 @@ class Certificate(Model):
         """The releases that saw a secret random part of the records."""
         found = ((release.label, release.mechanism) for release in self.releases)
         return tuple(
-            Sampled(label=label, rate=m.most_likely) for label, m in found if isinstance(m, OnSample)
+            Sampled(label=label, rate=m.most_likely) for label, m in found if isinstance(m, AnySampled)
         )
 
     @computed_field  # type: ignore[prop-decorator]
@@ -126,7 +129,7 @@ class Certificate(Model):
         about = (claim.unit, claim.neighbouring, claim.trust_model, claim.view)
         meant = (self.unit, self.neighbouring, self.trust_model, self.view)
         follows = Numerics.of(numerics.sampler, (r.mechanism for r in self.releases), seeded=numerics.seeded)
-        limits = _limits(numerics, self.audits, self.second_opinion, self.statement)
+        limits = _limits(self.process, numerics, self.audits, self.second_opinion, self.statement)
         missing = [str(limit.code) for limit in limits if limit not in self.not_checked]
         proof = verdicts.proof_of(claim, self.bounds)
         contradictions = [
@@ -165,6 +168,12 @@ class Certificate(Model):
             raise CertificateMismatch("its header or its releases differ from the ledger's", where=where)
         if missing := left_out(self.claim, ledger.claim):
             raise CertificateMismatch(missing, where=where, why=_STAYS)
+
+    def _repr_html_(self) -> str:
+        facts = {"claim": self.claim, "proof": self.proof, "experiment": self.experiment}
+        title, found = f"Certificate of {self.algorithm}", (self.bounds, self.releases, self.not_checked)
+        shown = verdicts.proof_as_html(title, facts, *found)
+        return shown + "".join(audit._repr_html_() for audit in self.audits)
 
     def write(self, path: str | Path) -> Path:
         """Write the certificate as JSON, whole or not at all."""
@@ -210,6 +219,7 @@ def judge(
     profile: Sequence[CurvePoints] = (),
     second_opinion: SecondOpinion | None = None,
     statement: Statement = NOTHING_STATED,
+    process: Process = IN_PROCESS,
 ) -> Certificate:
     """Put proof and experiment side by side, with the curve behind the proof and what its author states.
 
@@ -238,7 +248,8 @@ def judge(
         raise NotCertifiable(what, where=where, why=why, remedy="certify ledgers as runs write them")
     numerics = Numerics.of(noise.sampler, (r.mechanism for r in ledger.releases), seeded=noise.seeded)
     not_checked = verdicts.left_on_trust(accounting.not_checked, audits)
-    limits = _limits(numerics, audits, second_opinion, statement)
+    not_checked = [condition for condition in not_checked if not process.settles(condition)]
+    limits = _limits(process, numerics, audits, second_opinion, statement)
     not_checked += [limit for limit in limits if limit not in not_checked]
     return Certificate(
         **{name: getattr(ledger.header, name) for name in _REPEATED},
@@ -256,14 +267,19 @@ def judge(
         command=command,
         statement=statement,
         second_opinion=second_opinion,
+        process=process,
     )
 
 
 def _limits(
-    numerics: Numerics, audits: Sequence[Audit], opinion: SecondOpinion | None, statement: Statement
+    process: Process,
+    numerics: Numerics,
+    audits: Sequence[Audit],
+    opinion: SecondOpinion | None,
+    statement: Statement,
 ) -> list[Condition]:
-    """What noise, audits, a second opinion and assumptions leave open, beside what is taken on trust."""
-    sources = [numerics.not_checked(), *(audit.not_checked for audit in audits)]
+    """What processes, noise, audits, a second opinion and assumptions leave open, beside the proof."""
+    sources = [process.not_checked(), numerics.not_checked(), *(audit.not_checked for audit in audits)]
     sources += [[] if opinion is None else opinion.not_checked(), statement.not_checked()]
     sources += [] if audits else [[Condition(code=Code.NO_AUDIT)]]
     return list(dict.fromkeys(itertools.chain.from_iterable(sources)))

@@ -33,6 +33,10 @@ class Code(StrEnum):
     # The run as a whole.
     FIXED_SEQUENCE = "fixed-sequence"
     ONLY_THROUGH_LEDGER = "only-through-ledger"
+    IN_PROCESS = "in-process"
+    PUBLIC_STAND_IN = "public-stand-in"
+    OWN_RECORD = "own-record"
+    HONEST_WORKER = "honest-worker"
     FLOATING_POINT_NOISE = "floating-point-noise"
     SEEDED_NOISE = "seeded-noise"
     # What its author, or the author of another record, states.
@@ -78,7 +82,7 @@ _CODES_WITH: Final[dict[str, set[Code]]] = {
         Code.STREAM_PARTICIPATIONS,
         Code.INDEPENDENT_TRIALS,
     },
-    "text": {Code.JUSTIFIED_GUARANTEE, Code.ASSUMED, Code.STATED},
+    "text": {Code.JUSTIFIED_GUARANTEE, Code.ASSUMED, Code.STATED, Code.PUBLIC_STAND_IN},
     "replayed": {Code.FIXED_SEQUENCE, Code.ONLY_THROUGH_LEDGER},
     "ended_by": {Code.STOPPING_TIME},
     "draws": {Code.SAMPLER_RESOLUTION},

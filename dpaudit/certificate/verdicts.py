@@ -4,7 +4,7 @@ Proof and experiment are never merged: accounting proves a claim or does not, an
 refute it, or cannot tell.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import Annotated, Any, Literal, TypeAlias, overload
 
@@ -20,6 +20,7 @@ from dpaudit.claims.guarantees import leading_figure as leading_figure  # noqa: 
 from dpaudit.ledger.places import shown_place
 from dpaudit.ledger.releases import Release
 from dpaudit.models import Fraction, Model, NonNegative
+from dpaudit.notebook import as_html
 
 #: A claim's figures are decimal numbers that somebody typed or computed in floating point: a bound
 #: meets them if it exceeds them by at most this relative amount. Every certificate states it.
@@ -144,6 +145,25 @@ class Accounting(Model):
         """Whether the total and each release's own claim are proved."""
         return self.verdict is not Proof.NOT_PROVED and self.overview.failed == 0
 
+    def _repr_html_(self) -> str:
+        facts = {"claim": self.claim, "proof": self.verdict}
+        return proof_as_html("Accounting", facts, self.bounds, self.releases, self.not_checked)
+
+
+def proof_as_html(
+    title: str,
+    facts: Mapping[str, object],
+    bounds: Iterable[Bound],
+    releases: Iterable[ReleaseAccount],
+    not_checked: Iterable[Condition],
+) -> str:
+    """What is proved, release by release, and what that takes on trust, for a notebook."""
+    known = {**facts, **{f"at most, by {bound.method}": bound.guarantee for bound in bounds}}
+    known["not checked"] = ", ".join(dict.fromkeys(str(condition.code) for condition in not_checked))
+    columns = ("release", "mechanism", "count", "claimed", "proved", "verdict")
+    rows = [(r.label, r.mechanism.kind, r.count, r.claimed, r.proved, r.verdict) for r in releases]
+    return as_html(title, known, columns, rows)
+
 
 def proof_of(claim: Claim, bounds: Iterable[Bound]) -> Proof:
     """PROVED where a bound meets the claim and every one of its premises holds."""
@@ -235,6 +255,13 @@ class Audit(Model):
         if self.refuted_by:
             return Experiment.REFUTED
         return Experiment.INCONCLUSIVE if self.inconclusive else Experiment.NOT_REFUTED
+
+    def _repr_html_(self) -> str:
+        facts: dict[str, object] = {"claim": self.claim, "verdict": self.verdict, "pairs": self.pairs}
+        facts |= {"trials": self.trials, f"epsilon at least, at delta {self.delta}": self.epsilon_lower}
+        facts |= {"mu at least": self.mu_lower, "confidence": self.confidence, "p-value": self.p_value}
+        rows = [(found.kind, found.label, found.detail, found.where) for found in self.findings]
+        return as_html(f"Audit by {self.method}", facts, ("finding", "release", "detail", "where"), rows)
 
 
 def left_on_trust(conditions: Iterable[Condition], audits: Iterable[Audit]) -> list[Condition]:

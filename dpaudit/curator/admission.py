@@ -5,6 +5,7 @@ import itertools
 import os
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Protocol, TypedDict, Unpack
 
@@ -22,7 +23,8 @@ from dpaudit.ledger.releases import Partition, Release
 from dpaudit.mechanisms import AnyMechanism, Array
 from dpaudit.noise.bits import NeverCopied
 
-_CORE = str(Path(__file__).parent) + os.sep
+#: The folders whose frames are none of the algorithm's.
+CORE = tuple(str(Path(__file__).parents[1] / name) + os.sep for name in ("curator", "processes"))
 
 
 class Stated(TypedDict, total=False):
@@ -85,7 +87,7 @@ class Admission(NeverCopied):
         """Internal: the noise, transcript and numbering that every user's local curator shares."""
         return self._noise, self._transcript, self._numbers
 
-    def admit(self, release: Release) -> int:
+    def admit(self, release: Release, where: str | None = None) -> int:
         """Internal: charge and write a release before it is sampled.
 
         The ledger never holds less than came out.
@@ -98,25 +100,30 @@ class Admission(NeverCopied):
             where = f"ledger of {self.ledger.header.algorithm!r}"
             why = "under local trust every release belongs to one user"
             raise ScheduleBroken(what, where=where, why=why, remedy="release through curator.user(index)")
-        self.charge(release)
+        self.charge(release, where)
         return next(self._numbers)
 
     def line(self, label: str, mechanism: AnyMechanism, count: int = 1, **stated: Unpack[Stated]) -> Release:
         """Internal: as `new_release`, with the grid where this run's noise comes out on grids."""
         return new_release(label, mechanism, count, on_grid=self.ledger.header.noise.on_grid, **stated)
 
-    def charge(self, release: Release) -> None:
-        """Internal: charge the budget for a release, then write it; nothing is written where this raises."""
+    def charge(self, release: Release, where: str | None = None) -> None:
+        """Internal: charge the budget for a release, then write it; nothing is written where this raises.
+
+        `where` is its place in the algorithm's code, where that runs elsewhere.
+        """
         self._require_own_process(release)
         with self.lock:
             if self._budget is not None:
                 self._budget.spend(release)
             self.ledger.append(release)
-            self.ledger.places.note(release.label, released_at(_CORE))
+            self.ledger.places.note(release.label, released_at(CORE) if where is None else where)
 
     def ask(self, question: Question) -> Array:
         """Internal: the answer to a question about an admitted release, kept for an auditor."""
         self._require_own_process(question.release)
+        if self._user is not None:
+            question = replace(question, user=self._user)
         # Copied: a view would hand out the array that it is a view of.
         output = self._noise.answer(question).copy()
         if self._transcript is not None:
@@ -125,11 +132,11 @@ class Admission(NeverCopied):
                     release=question.release,
                     query=question.query,
                     output=output.copy(),
-                    where=released_at(_CORE),
+                    where=released_at(CORE) if question.where is None else question.where,
                     number=question.number,
                     at=question.at,
                     scale=question.scale,
-                    user=self._user,
+                    user=question.user,
                 )
             )
         return output

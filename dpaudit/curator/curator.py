@@ -6,10 +6,11 @@ recorded and replayed runs are curators with other noise sources, never patched 
 
 from __future__ import annotations
 
+import difflib
 import hashlib
 from collections.abc import Callable
 from types import TracebackType
-from typing import Self, Unpack
+from typing import NoReturn, Self, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -28,6 +29,7 @@ from dpaudit.errors import InvalidParameter, ScheduleBroken
 from dpaudit.ledger.ledger import Ledger
 from dpaudit.ledger.releases import Partition, Release
 from dpaudit.mechanisms import (
+    KINDS,
     AnyMechanism,
     Array,
     Exponential,
@@ -44,13 +46,24 @@ from dpaudit.mechanisms import (
     TreeAggregation,
     ValueMechanism,
 )
-from dpaudit.mechanisms.shuffled import counted
+from dpaudit.mechanisms.selecting.shuffled import counted
 from dpaudit.noise.contributions import clip_rows, count_cells, holding_whole, square_above
 from dpaudit.noise.grid import FINEST, OnGrid, grid_of_bound, require_in_reach
 from dpaudit.noise.randomness import Randomness
 from dpaudit.noise.sums import gram, total
 
 __all__ = ["Curator", "Filter", "UserCurator"]
+
+
+#: What is released by which method: the mechanisms' names, and what others call the same.
+_MEANT: dict[str, str] = {
+    **{kind.replace("-", "_"): model.released_by for kind, model in KINDS.items()},
+    **dict.fromkeys(("choose", "choice", "noisy_max", "permute_and_flip", "argmax"), "select"),
+    **dict.fromkeys(("add_noise", "noise", "sample", "answer", "query"), "release"),
+    **dict.fromkeys(("sum", "mean", "average", "clipped_sum"), "release_sum"),
+    **dict.fromkeys(("count", "counts", "histogram"), "release_counts"),
+    **dict.fromkeys(("prefix_sums", "tree", "continual"), "stream"),
+}
 
 
 class Curator(Admission):
@@ -74,9 +87,16 @@ class Curator(Admission):
         public_seed: int = 0,
     ) -> None:
         super().__init__(ledger, noise, budget=budget, transcript=transcript)
-        self._public_seed = public_seed
+        self.public_seed = public_seed
         self._streams: dict[str, np.random.Generator] = {}
         self._users = Users(ledger)
+
+    def __getattr__(self, name: str) -> NoReturn:
+        """Say what may have been meant by a method that there is not; raises `AttributeError`."""
+        known = [own for own in vars(Curator) if not own.startswith("_")]
+        wanted = _MEANT.get(name) or next(iter(difflib.get_close_matches(name, known, n=1)), None)
+        hint = f"did you mean `{wanted}`?" if wanted else f"it has {', '.join(known)}"
+        raise AttributeError(f"a curator has no {name!r}: {hint}", name=name, obj=self)
 
     def release(
         self,
@@ -323,7 +343,7 @@ class Curator(Admission):
         public = as_query(default, label)
 
         def inside(ledger: Ledger, noise: SharedNoise) -> Curator:
-            return Curator(ledger, noise, public_seed=self._public_seed)
+            return Curator(ledger, noise, public_seed=self.public_seed)
 
         draws = BestOf(trial, mechanism, candidates, public, self.ledger.header, inside)
         return best_of(self, self.line(label, mechanism, **stated), draws, public)
@@ -452,7 +472,7 @@ class Curator(Admission):
         """
         if name not in self._streams:
             words = hashlib.sha256(name.encode()).digest()
-            entropy = [self._public_seed, *np.frombuffer(words, dtype=np.uint32).tolist()]
+            entropy = [self.public_seed, *np.frombuffer(words, dtype=np.uint32).tolist()]
             self._streams[name] = np.random.default_rng(np.random.SeedSequence(entropy))
         return self._streams[name]
 
@@ -518,10 +538,10 @@ class UserCurator(Curator):
         if kind is None:
             self._schedule.require_whole()
 
-    def admit(self, release: Release) -> int:
+    def admit(self, release: Release, where: str | None = None) -> int:
         """Charge and write the first user's release; hold every other user's against it."""
         if self._schedule.take(release):
-            self._everyone.charge(release)
+            self._everyone.charge(release, where)
         return next(self._numbers)
 
 

@@ -33,6 +33,8 @@ class Question:
         given: the values that noise is added to, or that a choice is made by; empty where nothing is drawn.
         at: what is public about the question: the step of a stream, the points of a function.
         scale: a noise scale that the data chose; private like the query.
+        user: whose release it is, under local trust.
+        where: file and line in the algorithm's code, where another process says them.
     """
 
     release: Release
@@ -43,6 +45,8 @@ class Question:
     given: tuple[Given, ...] = ()
     at: Array | None = None
     scale: float | None = None
+    user: int | None = None
+    where: str | None = None
 
     def draw(self, randomness: Randomness) -> Array:
         """The answer with noise."""
@@ -77,6 +81,13 @@ class LiveNoise(NeverCopied):
                 f"seed {seed!r}: {error}", where="seed", remedy="give a whole number >= 0"
             ) from None
         self.description = Noise(source="live", sampler=self._randomness.sampler, seeded=seed is not None)
+        self._seed = seed
+
+    @property
+    def sampler_seed(self) -> int:
+        """A seed for samplers that are not the library's own and run in another process."""
+        words = np.random.SeedSequence(self._seed) if isinstance(self._seed, int | None) else self._seed
+        return int(words.generate_state(1, np.uint64)[0])
 
     def answer(self, question: Question) -> Array:
         """The answer with noise of the release's mechanism.

@@ -14,6 +14,7 @@ from dpaudit.ledger.files import LedgerSink, replace_file
 from dpaudit.ledger.header import Header, LedgerFacts, Noise, canonical_bytes, encode
 from dpaudit.ledger.places import ReleasePlaces
 from dpaudit.ledger.releases import Release
+from dpaudit.notebook import as_html
 
 __all__ = ["Header", "Ledger", "LedgerFacts", "Noise", "encode"]
 
@@ -37,6 +38,7 @@ class Ledger(LedgerFacts):
         #: Where in the author's code the releases were made, if it was in this run; written to no file.
         self.places = ReleasePlaces()
         self._sink = sink
+        self._cut_short = False  # nobody knows whether releases are missing
         self._put(header.to_json())
 
     @property
@@ -73,6 +75,7 @@ class Ledger(LedgerFacts):
 
     def abandon(self) -> None:
         """The run failed: the footer will never come."""
+        self._cut_short = not self.complete
         if self._sink is not None and not self.complete:
             self._sink.abandon()
 
@@ -86,8 +89,27 @@ class Ledger(LedgerFacts):
             yield line
 
     def write(self, path: str | Path) -> Path:
-        """Write the file as a whole: to a temporary file beside it, then renamed."""
+        """Write the file as a whole: to a temporary file beside it, then renamed.
+
+        A ledger that was made by hand is finished by it. One that was read cut short, or whose run failed,
+        stays without a footer: releases may be missing.
+        """
+        if self._sink is None and not self._cut_short:
+            self.finish()
         return replace_file(path, self.lines())
+
+    def _repr_html_(self) -> str:
+        header, state = self.header, "complete" if self.complete else "no footer: releases may be missing"
+        facts: dict[str, object] = {
+            "unit": header.unit,
+            "neighbouring": header.neighbouring,
+            "trust model": header.trust_model,
+        }
+        facts |= {"claim": header.claim, "releases": self.number, "state": state}
+        rows = [(one.label, one.mechanism.kind, one.count, one.claimed) for one in self]
+        return as_html(
+            f"Ledger of {header.algorithm}", facts, ("release", "mechanism", "count", "claimed"), rows
+        )
 
     @classmethod
     def read(cls, path: str | Path, *, allow_unhashed: bool = False, allow_truncated: bool = False) -> Self:
@@ -104,8 +126,14 @@ class Ledger(LedgerFacts):
             ledger = cls(stream.header, hashed=stream.hashed)
             ledger._releases = [line if isinstance(line, Release) else line.release() for line in stream]
             ledger._hash, ledger.number = stream.hash, stream.number
-            ledger.complete = stream.complete
+            ledger.complete, ledger._cut_short = stream.complete, not stream.complete
         return ledger
+
+    def require_kept(self) -> None:
+        """Read the file back; raises as `read`, and `LedgerTampered` where another stands in its place."""
+        if self._sink is not None:
+            for _ in self._read_back(self._sink):
+                pass
 
     def _read_back(self, sink: LedgerSink) -> Iterator[Release]:
         with LedgerStream(sink.file_path, allow_unhashed=not self.hashed, allow_truncated=True) as stream:

@@ -12,8 +12,8 @@ MOST_LABELS = 10_000
 _WITHOUT_DIGITS = dict.fromkeys(map(ord, "0123456789"))
 
 
-def released_at(core: str) -> str:
-    """``file:line`` of the nearest caller whose file does not lie in the folder `core`; else empty."""
+def released_at(core: tuple[str, ...]) -> str:
+    """``file:line`` of the nearest caller whose file does not lie in one of these folders; else empty."""
     frame: FrameType | None = sys._getframe(1)  # noqa: SLF001  (documented, and the only way to a caller)
     while frame is not None and frame.f_code.co_filename.startswith(core):
         frame = frame.f_back

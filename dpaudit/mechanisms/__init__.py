@@ -5,7 +5,7 @@ core, accountants and auditors need to know about a mechanism are methods of its
 `dpaudit.mechanisms.base`.
 """
 
-from typing import Annotated, TypeAlias
+from typing import Annotated, TypeAlias, get_args
 
 from pydantic import Field
 
@@ -20,22 +20,32 @@ from dpaudit.mechanisms.base import (
     distance,
 )
 from dpaudit.mechanisms.batches import FixedSizeSampled, TruncatedPoissonSampled
+from dpaudit.mechanisms.correlated.amplified import SampledMatrix
 from dpaudit.mechanisms.correlated.matrix import MatrixMechanism
 from dpaudit.mechanisms.correlated.strategies import BufferedToeplitz, LowerTriangular, Toeplitz
 from dpaudit.mechanisms.discrete import DiscreteGaussian, DiscreteLaplace
 from dpaudit.mechanisms.functions import ExponentialKernel, GaussianProcess
 from dpaudit.mechanisms.matrices import SymmetricGaussian
+from dpaudit.mechanisms.mixtures import (
+    MixtureMechanism,
+    MixtureOfGaussians,
+    RandomAllocation,
+    SampledRecords,
+)
 from dpaudit.mechanisms.opaque import OpaqueApproxDP, OpaquePureDP, OpaqueZCDP, Tabulated
 from dpaudit.mechanisms.sampled import OnSample, PoissonSampled
 from dpaudit.mechanisms.selecting.noisy_max import ReportNoisyMax
+from dpaudit.mechanisms.selecting.shuffled import Shuffled
 from dpaudit.mechanisms.selecting.sparse_vector import AboveThreshold, GaussianSparseVector, SparseVector
 from dpaudit.mechanisms.selecting.tuning import NegativeBinomial, Poisson, PrivateSelection, TrialRelease
 from dpaudit.mechanisms.selection import Choice, Exponential, RandomizedResponse
-from dpaudit.mechanisms.shuffled import Shuffled
 from dpaudit.mechanisms.smooth import SmoothGaussian
 from dpaudit.mechanisms.streams import RunningSums, StreamMechanism, Tree, TreeAggregation
 
 OpaqueMechanism: TypeAlias = OpaquePureDP | OpaqueApproxDP | OpaqueZCDP | Tabulated
+
+#: Those on a secret sample of the units: a unit that is added and one that is removed are two pairs.
+AnySampled: TypeAlias = OnSample | SampledMatrix | MixtureMechanism
 
 #: Every mechanism that a ledger may name.
 AnyMechanism: TypeAlias = (
@@ -58,17 +68,28 @@ AnyMechanism: TypeAlias = (
     | PoissonSampled
     | FixedSizeSampled
     | TruncatedPoissonSampled
+    | SampledMatrix
+    | MixtureOfGaussians
+    | SampledRecords
+    | RandomAllocation
     | OpaqueMechanism
 )
+
+#: The same mechanisms by their kinds, for whoever is given a name.
+KINDS: dict[str, type[AnyMechanism]] = {
+    one.model_fields["kind"].default: one for one in get_args(AnyMechanism)
+}
 
 #: The same union as a field of a model, told apart by its kind.
 Mechanism = Annotated[AnyMechanism, Field(discriminator="kind")]
 
 
 __all__ = [
+    "KINDS",
     "AboveThreshold",
     "Answer",
     "AnyMechanism",
+    "AnySampled",
     "Array",
     "BufferedToeplitz",
     "Calibrated",
@@ -86,6 +107,8 @@ __all__ = [
     "LowerTriangular",
     "MatrixMechanism",
     "Mechanism",
+    "MixtureMechanism",
+    "MixtureOfGaussians",
     "NegativeBinomial",
     "OnSample",
     "OpaqueApproxDP",
@@ -96,9 +119,12 @@ __all__ = [
     "PoissonSampled",
     "PrivateSelection",
     "Queries",
+    "RandomAllocation",
     "RandomizedResponse",
     "ReportNoisyMax",
     "RunningSums",
+    "SampledMatrix",
+    "SampledRecords",
     "Shuffled",
     "SmoothGaussian",
     "SparseVector",

@@ -1,10 +1,10 @@
 """What a mechanism states about itself, and the defaults that most mechanisms share."""
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import ClassVar, Literal, NamedTuple, Self, TypeAlias
+from typing import Any, ClassVar, Literal, NamedTuple, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,6 +71,8 @@ class BaseMechanism(Model):
     noise_field: ClassVar[Literal["sigma", "scale", "epsilon"] | None] = None
     #: The code (`certificate.conditions.Code`) of what its figures take on trust, beside a sensitivity.
     condition: ClassVar[str | None] = None
+    #: Values of fields without which there is no mechanism, but on which its cost does not depend.
+    beside_cost: ClassVar[Mapping[str, Any]] = {}
 
     @abstractmethod
     def dominating_pair(self) -> dominating.Pair:

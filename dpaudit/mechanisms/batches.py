@@ -46,7 +46,7 @@ class FixedSizeSampled(OnSample):
     def require_units(self, count: int, where: str, *, known: bool) -> None:
         """As many units as `units`, or more where neighbours differ in their number."""
         if count < self.units or (known and count > self.units):
-            raise _wrong_number(count, f"{'' if known else 'at least '}{self.units}", where)
+            raise _wrong_number(fewer=count < self.units, units=self.units, where=where)
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
@@ -59,7 +59,9 @@ class FixedSizeSampled(OnSample):
 class TruncatedPoissonSampled(OnSample):
     """`mechanism` on a sum over a Poisson sample, of which `most` are kept where there are more.
 
-    Who is kept is chosen evenly. Obligation: who was sampled stays secret; the inner sensitivity bounds the
+    Every choice of those who are kept is equally likely.
+
+    Obligation: who was sampled stays secret; the inner sensitivity bounds the
     change of the sum when one sampled unit is replaced by any other, under every relation, and
     `contribution`, left out where it is the same, when one is taken out. `units` is the number of units;
     where the relation adds or removes one, no data set that is considered has more. However many others
@@ -95,9 +97,9 @@ class TruncatedPoissonSampled(OnSample):
     def require_units(self, count: int, where: str, *, known: bool) -> None:
         """As many units as `units`, or fewer where neighbours differ in their number."""
         if count > self.units or (known and count < self.units):
-            raise _wrong_number(count, f"{'' if known else 'at most '}{self.units}", where)
+            raise _wrong_number(fewer=count < self.units, units=self.units, where=where)
 
 
-def _wrong_number(count: int, wanted: str, where: str) -> InvalidParameter:
-    remedy = "state the number of units in `units`"
-    return InvalidParameter(f"{count} units for a mechanism that has {wanted}", where=where, remedy=remedy)
+def _wrong_number(*, fewer: bool, units: int, where: str) -> InvalidParameter:
+    what = f"{'fewer' if fewer else 'more'} units than the {units} that the mechanism states"
+    return InvalidParameter(what, where=where, remedy="state the number of units, or a bound, in `units`")

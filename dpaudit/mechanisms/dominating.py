@@ -119,12 +119,14 @@ class Smooth:
 class Sampled:
     """`inner` on a Poisson sample: the mixture (1 - rate) Q + rate P against Q, for its P and Q.
 
-    `contribution` bounds a unit's own part of the sum, as a multiple of the noise's scale; None: unknown.
+    That is one run, of `times` composed. `contribution` bounds a unit's own part of the sum, as a multiple of
+    the noise's scale; None: unknown.
     """
 
     inner: Gaussian | Laplace
     rate: float
     contribution: Fraction | None = None
+    times: int = 1
 
 
 #: Pairs of mechanisms that may run on a sample.
@@ -197,4 +199,16 @@ class Shuffled:
     categories: int | None
 
 
-Pair: TypeAlias = Inner | Sampled | Batch | SparseGaussian | Selected | Shuffled
+@dataclass(frozen=True, slots=True)
+class Mixture:
+    """Noise N(0, 1) on `steps` answers of which one, each as likely, is moved by a random shift, or on none.
+
+    `shifts` are at least 0, with `weights` that add up to 1.
+    """
+
+    shifts: tuple[Fraction, ...]
+    weights: tuple[Fraction, ...]
+    steps: int = 1
+
+
+Pair: TypeAlias = Inner | Sampled | Batch | Mixture | SparseGaussian | Selected | Shuffled

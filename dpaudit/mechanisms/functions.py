@@ -1,7 +1,7 @@
 """Noise for a whole function: a Gaussian-process path, drawn only where it is looked at."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -74,6 +74,7 @@ class GaussianProcess(GaussianNoise):
 
     released_by = "function"
     norms: ClassVar[tuple[Norm, ...]] = ("rkhs",)
+    beside_cost: ClassVar[Mapping[str, Any]] = {"beta": 1.0}
     drawn_exactly = True
 
     kind: Literal["gaussian-process"] = "gaussian-process"

@@ -1,7 +1,8 @@
 """Noise for symmetric matrices that keeps them symmetric."""
 
 import math
-from typing import ClassVar, Literal
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -26,6 +27,7 @@ class SymmetricGaussian(GaussianNoise, ValueMechanism):
     """
 
     norms: ClassVar[tuple[Norm, ...]] = ("frobenius",)
+    beside_cost: ClassVar[Mapping[str, Any]] = {"dimension": 1}
     drawn_exactly = True
 
     kind: Literal["symmetric-gaussian"] = "symmetric-gaussian"

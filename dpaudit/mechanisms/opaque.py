@@ -5,8 +5,9 @@ repeats it.
 """
 
 import math
+from collections.abc import Mapping
 from fractions import Fraction as Exact
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
@@ -26,6 +27,7 @@ class Opaque(BaseMechanism):
     """A mechanism known by a guarantee alone."""
 
     condition = "justified-guarantee"
+    beside_cost: ClassVar[Mapping[str, Any]] = {"justification": "none was given"}
 
     def nearest_output(self, value: Array, query: Array) -> None:
         """Not known."""

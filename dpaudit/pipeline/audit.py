@@ -15,6 +15,7 @@ from dpaudit.claims.pairs import Pair
 from dpaudit.curator.curator import Filter
 from dpaudit.curator.running import name_of, terms
 from dpaudit.errors import UsageError
+from dpaudit.processes.host import NO_LIMITS, Limits
 
 if TYPE_CHECKING:
     from dpaudit.auditors.sampling.one_run import Canaries
@@ -54,6 +55,8 @@ def audit(
     time_limit: float | None = None,
     stop_when_refuted: bool = False,
     progress: Callable[[SoFar], None] | None = None,
+    in_process: bool | None = None,
+    limits: Limits = NO_LIMITS,
     **run_options: Any,
 ) -> Audit:
     """Try to refute a claim on neighbouring data.
@@ -79,6 +82,9 @@ def audit(
         time_limit: seconds after which no further chunk is begun.
         stop_when_refuted: whether a sequential audit ends as soon as the claim is refuted.
         progress: called after each chunk.
+        in_process: whether a replay runs the algorithm in this process, as a debugger needs; left out, each
+            run has a process of its own.
+        limits: on the time and memory of each run of a replay in a process of its own.
         run_options: further arguments of `dpaudit.run`.
 
     Raises:
@@ -107,7 +113,8 @@ def audit(
             raise UsageError(f"{name} with the method replay", where=name, why=why, remedy=remedy)
         from dpaudit.auditors.replay.replay import replay
 
-        return replay(algorithm, found, seed=seed, run_options=run_options, replays=number, **judged)
+        judged |= {"run_options": run_options, "in_process": in_process, "limits": limits}
+        return replay(algorithm, found, seed=seed, replays=number, **judged)
     from dpaudit.auditors.sampling.sampling import SamplingPlan, audit_by_sampling
 
     sampling |= {"workers": 1 if workers is None else workers, "stop_when_refuted": stop_when_refuted}

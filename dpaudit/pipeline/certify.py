@@ -5,9 +5,9 @@
 
 import copy
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ParamSpec, TypeAlias
 
@@ -16,17 +16,21 @@ from dpaudit.accountants.curves.profile_points import profile_points
 from dpaudit.certificate.certificate import Certificate, judge
 from dpaudit.certificate.second_opinion import SecondOpinion
 from dpaudit.certificate.statement import NOTHING_STATED, Statement
-from dpaudit.certificate.verdicts import Audit
+from dpaudit.certificate.verdicts import Audit, Finding
 from dpaudit.claims.arguments import checked
 from dpaudit.claims.bounds import Bound
 from dpaudit.claims.claims import Claim
 from dpaudit.claims.guarantees import ApproxDP
+from dpaudit.claims.pairs import Pair
 from dpaudit.curator.curator import Filter
-from dpaudit.curator.running import Run, name_of, run
+from dpaudit.curator.running import Run, name_of, run, terms
 from dpaudit.errors import CannotBound, NotCertifiable
 from dpaudit.ledger.ledger import Ledger
 from dpaudit.pipeline.accounting import Rigour, accounted
 from dpaudit.pipeline.audit import audit, pairs_for
+from dpaudit.processes.host import NO_LIMITS, Limits
+from dpaudit.processes.hosted import Hosted
+from dpaudit.processes.hosting import hosting
 
 #: The total is also stated as (epsilon, delta)-DP at this delta, for comparison across scales.
 COMPARED = ApproxDP(epsilon=0.0, delta=1e-6)
@@ -46,13 +50,16 @@ class Certified:
     """One run and everything that was made of it.
 
     `run` has the output as the audit left it; `approximate` is the total on the scale of `COMPARED`, tightest
-    first, empty where it has no bound there.
+    first, empty where it has no bound there. `parted` is how the run on the data differed from its twin's,
+    for the data's holder alone; `utility`, where it is asked for, the algorithm's own measures of its output.
     """
 
     run: Run
     accounted: Accounted
     approximate: Sequence[Bound]
     certificate: Certificate
+    parted: tuple[Finding, ...] = ()
+    utility: Mapping[str, float] = field(default_factory=dict)
 
 
 @checked("certify")
@@ -72,6 +79,10 @@ def certified(
     command: str | None = None,
     curves: bool = True,
     opinion: bool = False,
+    utility: bool = False,
+    own_pairs: bool = False,
+    in_process: bool | None = None,
+    limits: Limits = NO_LIMITS,
     step: Callable[[str], AbstractContextManager[object]] = nullcontext,
     ran: Callable[[Run], object] | None = None,
 ) -> Certified:
@@ -93,6 +104,11 @@ def certified(
         command: what reproduces the certificate; left out, a call of `dpaudit.certify`.
         curves: whether to compute the curve delta(epsilon).
         opinion: whether to ask dp-accounting what it computes for the same releases, which takes it a second.
+        utility: whether to measure what the output is good for, as the algorithm does that itself.
+        own_pairs: whether the pairs are the algorithm's own, which are functions of public parameters alone.
+        in_process: whether to run the algorithm in this process, as a debugger needs; left out, it has a
+            process of its own, a twin where it has pairs or a ``stand_in()``, and each replay one of its own.
+        limits: on the time and memory of every run in a process of its own.
         step: the algorithm is run inside ``step("running it")`` and audited inside ``step("auditing it")``.
         ran: called between the two: the audit runs the algorithm again, which may change its output.
 
@@ -106,28 +122,48 @@ def certified(
         what, why = "nothing is claimed", "a certificate states whether a claim is proved"
         remedy = "pass claim=, or give the algorithm a `claim` attribute"
         raise NotCertifiable(what, where=f"certify({name_of(algorithm)})", why=why, remedy=remedy)
-    # A budget is spent by each run anew.
-    spare = copy.deepcopy(budget)
-    with step("running it"):
-        made = run(algorithm, data, claim=claim, seed=seed, users=users, budget=budget, path=path)
-    found = accounted(made.ledger, None, rigour)
-    if not found.accounting.overview.total:
-        what = f"{name_of(algorithm)} released nothing through its curator"
-        why = "its output is unaccounted for"
-        raise NothingReleased(what, where="the run's ledger", why=why, remedy="release through the curator")
-    if ran is not None:
-        ran(made)
-    audits: list[Audit] = []
+    own_pairs = own_pairs or pairs is None
     if pairs is None and not hasattr(algorithm, "worst_pairs"):
         pairs = ()
+    chosen: Sequence[Pair] = ()
     if not (isinstance(pairs, tuple) and not pairs):
-        with step("auditing it"):
+        with step("making its worst pairs"):
             chosen = pairs_for(algorithm, pairs)
-            audits = [auditor(algorithm, chosen, claim=claim, seed=seed or 0, users=users, budget=spare)]
+    # A budget is spent by each run anew.
+    spare = copy.deepcopy(budget)
+    audits: list[Audit] = []
+    trust = terms(claim or getattr(algorithm, "claim", None))[2]
+    about: Any = {"own_pairs": own_pairs, "utility": utility, "trust_model": trust}
+    with hosting(algorithm, data, chosen, in_process=in_process, limits=limits, **about) as target:
+        with step("running it"):
+            made = run(
+                target.algorithm, target.data, claim=claim, seed=seed, users=users, budget=budget, path=path
+            )
+        found = accounted(made.ledger, None, rigour)
+        if not found.accounting.overview.total:
+            what = f"{name_of(algorithm)} released nothing through its curator"
+            why, remedy = "its output is unaccounted for", "release through the curator"
+            raise NothingReleased(what, where="the run's ledger", why=why, remedy=remedy)
+        figures: Mapping[str, float] = {}
+        if isinstance(target.algorithm, Hosted):
+            figures = target.algorithm.measured
+        elif utility and hasattr(algorithm, "utility"):
+            with step("measuring its utility"):
+                figures = {str(name): float(value) for name, value in algorithm.utility(made.output).items()}
+        if ran is not None:
+            ran(made)
+        if target.pairs:
+            with step("auditing it"):
+                options: Any = {"claim": claim, "seed": seed or 0, "users": users, "budget": spare}
+                options |= {} if target.process.kind != "in-process" else {"in_process": True}
+                audits = [auditor(target.replayed, target.pairs, **options)]
+    parted = tuple(target.algorithm.findings) if isinstance(target.algorithm, Hosted) else ()
     approximate: Sequence[Bound] = ()
     if curves or opinion:
         with suppress(CannotBound):
             approximate = tuple(found.bounds(COMPARED))
+    if path is not None:
+        made.ledger.require_kept()  # the audit has run the algorithm again, which may have written to it
     certificate = judge(
         made.ledger,
         found.accounting,
@@ -136,8 +172,9 @@ def certified(
         statement=statement,
         profile=profile_points(made.ledger, found.accounting, found.composition) if curves else (),
         second_opinion=_opinion(found, made.ledger, approximate) if opinion else None,
+        process=target.process,
     )
-    return Certified(made, found, approximate, certificate)
+    return Certified(made, found, approximate, certificate, parted, figures)
 
 
 _Parameters = ParamSpec("_Parameters")

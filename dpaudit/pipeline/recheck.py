@@ -75,5 +75,6 @@ def _overstated_bound(bound: Bound, computed: Sequence[Bound]) -> Iterator[str]:
 
 def _not_said(certificate: Certificate, again: Accounting) -> list[str]:
     conditions = left_on_trust(again.not_checked, certificate.audits)
-    lacking = [condition for condition in conditions if condition not in certificate.not_checked]
+    settled, said = certificate.process.settles, certificate.not_checked
+    lacking = [condition for condition in conditions if not settled(condition) and condition not in said]
     return [f"not_checked lacks {condition.code}" for condition in lacking]

@@ -94,6 +94,7 @@ def test_approximate_claims_are_judged_by_the_exact_gaussian_curve() -> None:
     assert verdict(ApproxDP(epsilon=0.5, delta=1e-12), LAPLACE) is Proof.PROVED
 
 
+@pytest.mark.nightly
 def test_ten_thousand_different_releases_have_a_tight_total() -> None:
     """Their sum is nearly normal: Gaussian noise of the same mean loss has their epsilon within 1%."""
     scales = [50.0 + 0.01 * step for step in range(10_000)]

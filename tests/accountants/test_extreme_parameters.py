@@ -59,7 +59,7 @@ RATES = (1e-300, 1e-290, 1e-41, 1e-3, 1.0 - 1e-16)
 
 @pytest.mark.parametrize("term", [SampledGaussianTerm, SampledLaplaceTerm])
 @sweep("parameter, rate", [(1.0, 1e-300), (1e-300, 1e-290), (1e-20, 1e-300), (400.0, 1e-41)], everyday=(1,))
-@pytest.mark.parametrize("count", [2, 10**12])
+@sweep("count", [2, 10**12], everyday=(1,))
 def test_runs_that_hardly_ever_draw_a_unit_have_a_sound_delta(
     term: Any, rate: float, parameter: float, count: int
 ) -> None:

@@ -33,6 +33,7 @@ from dpaudit.errors import CannotBound
 from dpaudit.ledger.file import LedgerStream
 from dpaudit.ledger.ledger import Header
 from dpaudit.mechanisms import DiscreteLaplace
+from tests.sweeps import sweep
 
 HEADER = Header(
     algorithm="a",
@@ -103,7 +104,7 @@ def test_a_stream_is_accounted_for_as_its_ledger_in_memory(tmp_path: Path) -> No
     assert account(Ledger.read(path)) == account(whole)
 
 
-@pytest.mark.parametrize("repeat", [1, 700])  # fewer and more than are judged at once
+@sweep("repeat", [1, 700], everyday=(0,))  # fewer and more than are judged at once
 def test_of_more_rows_than_are_kept_the_failing_ones_come_first(repeat: int) -> None:
     good = [claimed(f"good {i}", GAUSSIAN, ZCDP(rho=0.125)) for i in range(20 * repeat)]
     bad = [claimed(f"bad {i}", LAPLACE, PureDP(epsilon=0.1)) for i in range(3)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -81,6 +82,31 @@ def pair_object(): return Pair(*pair())
 def no_pair(): return [1, 2, 3]
 def failing_pair(): raise RuntimeError("no such data")
 """
+
+
+@functools.cache
+def vega_lite() -> Any:
+    """Vega-Lite's schema, which Altair has."""
+    import altair as alt
+    import jsonschema
+
+    return jsonschema.Draft7Validator(alt.load_schema())
+
+
+@pytest.fixture(autouse=True)
+def valid_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hold every picture that is drawn against Vega-Lite's schema: what draws it does not."""
+    import vl_convert
+
+    drawn = vl_convert.vegalite_to_svg
+
+    def held(picture: dict[str, Any]) -> str:
+        # No background is a null, which Vega reads and the schema does not name.
+        look = {name: value for name, value in picture["config"].items() if value is not None}
+        vega_lite().validate({**picture, "config": look})
+        return str(drawn(picture))
+
+    monkeypatch.setattr(vl_convert, "vegalite_to_svg", held)
 
 
 @pytest.fixture

@@ -53,7 +53,7 @@ def test_importing_the_command_loads_nothing_that_computes_or_draws() -> None:
 
 
 def test_a_fault_of_our_own_says_so_and_exits_2(dpaudit: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    from dpaudit.app.verbs import convert
+    from dpaudit.app.verbs.planning import convert
 
     def fail(*_: object, **_options: object) -> None:
         raise RuntimeError("planted")

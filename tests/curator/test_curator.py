@@ -305,3 +305,22 @@ def test_a_subclass_is_not_the_mechanism_that_the_ledger_names(mechanism: Any) -
 
     with pytest.raises(InvalidParameter, match="type"):
         run(algorithm, np.ones((3, 1)), neighbouring="add-or-remove-one")
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("choose", "`select`"),
+        ("exponential", "`select`"),
+        ("gaussian", "`release`"),
+        ("tree_aggregation", "`stream`"),
+        ("histogram", "`release_counts`"),
+        ("relaese", "`release`"),
+        ("zzz", "it has release, release_sum"),
+    ],
+)
+def test_a_curator_says_what_was_meant(name: str, meant: str) -> None:
+    held = curator()
+    with pytest.raises(AttributeError, match=meant):
+        getattr(held, name)
+    assert not hasattr(held, name)

@@ -40,11 +40,13 @@ def _balls() -> None:
 def test_a_scalar_release_makes_few_calls(python_calls: Count) -> None:
     run(releasing(1), None)
     few, many = (python_calls(lambda n=n: run(releasing(n), None)) for n in (100, 200))
-    # Measured: 201, with the line in the code where each stands; 419 when every line was validated twice, and its JSON written piece by piece.
-    # Some 45 of them draw exact noise: the operating system's bits, the grid, the enclosure of one number.
+    # Measured: 201, with the line in the code where each stands; 419 when every line was validated twice, and
+    # its JSON written piece by piece. Some 45 of them draw exact noise: the operating system's bits, the
+    # grid, the enclosure of one number.
     assert (many - few) / 100 < 220
 
 
+@pytest.mark.nightly
 def test_calls_grow_linearly_and_memory_not_at_all_where_lines_go_to_a_file(
     python_calls: Count, tmp_path: Path
 ) -> None:

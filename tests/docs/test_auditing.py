@@ -6,6 +6,8 @@ import re
 import subprocess
 from pathlib import Path
 
+import pytest
+
 PAGE = (Path(__file__).parents[2] / "docs" / "auditing.md").read_text(encoding="utf-8")
 
 
@@ -13,6 +15,7 @@ def _blocks(language: str) -> list[str]:
     return re.findall(rf"```{language}\n(.*?)```", PAGE, flags=re.DOTALL)
 
 
+@pytest.mark.nightly
 def test_the_commands_print_what_is_shown(python: list[str], tmp_path: Path) -> None:
     source = next(block for block in _blocks("python") if block.startswith("# count.py"))
     (tmp_path / "count.py").write_text(source, encoding="utf-8")
@@ -29,6 +32,7 @@ def test_the_commands_print_what_is_shown(python: list[str], tmp_path: Path) -> 
         assert ran.stdout == printed, f"{command}\n{ran.stderr}"
 
 
+@pytest.mark.nightly
 def test_the_python_runs(python: list[str], tmp_path: Path) -> None:
     own, snippet = (block for block in _blocks("python") if "neighbours()" in block)
     program = f"{own}\n{snippet.replace('workers=2', 'workers=1')}\nassert 1.0 < audit.epsilon_lower < 2.0\n"

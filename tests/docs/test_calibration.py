@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import pytest
 from click.testing import CliRunner
 
 from dpaudit.app.main import main
@@ -27,6 +28,7 @@ def test_the_snippet_gives_what_its_comments_say() -> None:
     assert [share.rho for share in names["split"](names["ZCDP"](rho=1.0), [1, 1, 2])] == [0.25, 0.25, 0.5]
 
 
+@pytest.mark.nightly
 def test_the_commands_work() -> None:
     (block,) = re.findall(r"```console\n(.*?)```", PAGE, flags=re.DOTALL)
     commands = [line.split()[2:] for line in block.splitlines() if "ledger.jsonl" not in line]

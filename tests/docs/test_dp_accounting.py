@@ -5,6 +5,7 @@ from __future__ import annotations
 import doctest
 from pathlib import Path
 
+import pytest
 from click.testing import CliRunner
 
 from dpaudit.app.main import main
@@ -19,6 +20,7 @@ def test_the_session_prints_what_it_shows() -> None:
     assert results.failed == 0
 
 
+@pytest.mark.nightly
 def test_its_line_of_opinion_is_what_certify_prints() -> None:
     own = (DOCS / "dp-accounting.md").read_text(encoding="utf-8")
     [line] = [line for line in own.splitlines() if line.startswith("second opinion")]

@@ -83,6 +83,7 @@ def test_what_was_added_works(page: Path, tree: Path, python: list[str], tmp_pat
             assert expected in output
 
 
+@pytest.mark.nightly
 @each_page
 def test_the_tests_of_the_diff_pass(page: Path, tree: Path, python: list[str]) -> None:
     tests = [file for file in touched(page) if file.startswith("tests/")]

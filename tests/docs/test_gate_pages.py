@@ -7,6 +7,8 @@ import re
 import subprocess
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -22,6 +24,7 @@ def run(python: list[str], folder: Path, *words: str, columns: int = 90) -> subp
     return subprocess.run(program, cwd=folder, env=environment, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.nightly
 def test_the_page_on_the_gate(python: list[str], tmp_path: Path) -> None:
     source = next(block for block in blocks("README.md", "python") if block.startswith("# means.py"))
     (tmp_path / "means.py").write_text(source, encoding="utf-8")
@@ -51,6 +54,7 @@ def test_the_readmes_configuration_is_one(tmp_path: Path) -> None:
     assert set(gate.targets) == {"means"}
 
 
+@pytest.mark.nightly
 def test_the_page_on_tests(python: list[str], tmp_path: Path) -> None:
     (tmp_path / "test_means.py").write_text(blocks("docs/pytest.md", "python")[0], encoding="utf-8")
     (tmp_path / "pytest.ini").write_text("[pytest]\n")

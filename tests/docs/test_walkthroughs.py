@@ -6,13 +6,13 @@ import runpy
 from pathlib import Path
 from typing import Any
 
-import pytest
+from tests.sweeps import sweep
 
 DOCS = Path(__file__).parents[2] / "docs"
 MAKE: dict[str, Any] = runpy.run_path(str(DOCS / "make_walkthroughs.py"), run_name="pages")
 
 
-@pytest.mark.parametrize("page", [*MAKE["PAGES"], *MAKE["BEGINNINGS"]])
+@sweep("page", [*MAKE["PAGES"], *MAKE["BEGINNINGS"]], everyday=(0, 1))
 def test_whoever_follows_the_page_sees_what_it_shows(page: str, python: list[str], tmp_path: Path) -> None:
     text, rest = MAKE["read"](page)
     assert text + rest == (DOCS / f"{page}.md").read_text(encoding="utf-8")

@@ -25,6 +25,7 @@ def load(name: str) -> ModuleType:
     return module
 
 
+@pytest.mark.nightly
 @pytest.mark.filterwarnings("default")  # other libraries' own
 def test_an_opendp_measurement_is_sampled() -> None:
     pytest.importorskip("opendp")

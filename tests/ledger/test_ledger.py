@@ -323,3 +323,28 @@ def test_a_ledger_made_without_hashes_reads_back(tmp_path: Path) -> None:
         "",
         False,
     )
+
+
+def test_writing_a_ledger_made_by_hand_finishes_it(tmp_path: Path) -> None:
+    ledger = Ledger(Header(algorithm="by hand", unit="row", neighbouring=Neighbouring.REPLACE_ONE))
+    ledger.append(Release(label="x", mechanism=gaussian()))
+    path = ledger.write(tmp_path / "ledger.jsonl")
+    assert Ledger.read(path).complete
+    Ledger.read(path).require_certifiable()
+
+
+def test_writing_a_ledger_that_was_cut_short_does_not(tmp_path: Path) -> None:
+    ledger = Ledger(Header(algorithm="by hand", unit="row", neighbouring=Neighbouring.REPLACE_ONE))
+    ledger.append(Release(label="x", mechanism=gaussian()))
+    ledger.finish()
+    lines = ledger.write(tmp_path / "whole.jsonl").read_bytes().splitlines(keepends=True)
+    (tmp_path / "cut.jsonl").write_bytes(b"".join(lines[:-1]))
+    cut = Ledger.read(tmp_path / "cut.jsonl", allow_truncated=True)
+    cut.write(tmp_path / "again.jsonl")
+    assert not Ledger.read(tmp_path / "again.jsonl", allow_truncated=True).complete
+    assert "no footer: releases may be missing" in cut._repr_html_()
+    failed = Ledger(ledger.header)
+    failed.append(Release(label="x", mechanism=gaussian()))
+    failed.abandon()
+    failed.write(tmp_path / "failed.jsonl")
+    assert not Ledger.read(tmp_path / "failed.jsonl", allow_truncated=True).complete

@@ -28,7 +28,7 @@ def algorithm(data: float, curator: dpaudit.Curator) -> None:
 def test_each_release_is_found_at_its_own_line_and_not_in_the_file(tmp_path: Path) -> None:
     made = dpaudit.run(algorithm, 0.5, seed=1, path=tmp_path / "ledger.jsonl")
     lines = Path(__file__).read_text().split("\n")
-    expected = {"step 0": "# steps", "step 2": "# steps", "sum": 'label="sum")', "step 7": "# alone"}
+    expected = {"step 0": "# steps", "step 2": "# steps", "sum": "curator.release_sum(", "step 7": "# alone"}
     for label, text in expected.items():
         file, _, line = made.ledger.places.of(label).rpartition(":")
         assert file == __file__

@@ -12,7 +12,8 @@ from pydantic import TypeAdapter
 
 from dpaudit import Header, Ledger, Neighbouring, Release
 from dpaudit.errors import InputError, InvalidParameter, NormMismatch, UnknownKind
-from dpaudit.mechanisms import AnyMechanism
+from dpaudit.mechanisms import KINDS, AnyMechanism
+from dpaudit.mechanisms.described import described, parameters
 
 WHY = "Theorem 3 of the manual"
 
@@ -94,6 +95,36 @@ RECORDS: list[dict[str, Any]] = [
         "mechanism": {"kind": "gaussian", "sigma": 2.0, "sensitivity": sensitivity("l2")},
     },
     {
+        "kind": "sampled-matrix",
+        "rate": 0.01,
+        "mechanism": {
+            "kind": "matrix",
+            "sigma": 2.0,
+            "steps": 100,
+            "strategy": {"kind": "lower-triangular", "rows": [[1.0], *[[0.5, 1.0]] * 99]},
+            "participations": 1,
+            "separation": 25,
+            "sensitivity": sensitivity("l2"),
+        },
+    },
+    {
+        "kind": "mixture-of-gaussians",
+        "sigma": 2.0,
+        "sensitivities": [0.0, 1.0],
+        "probabilities": [0.75, 0.25],
+    },
+    {
+        "kind": "sampled-records",
+        "rate": 0.01,
+        "records": 3,
+        "mechanism": {"kind": "gaussian", "sigma": 2.0, "sensitivity": sensitivity("l2")},
+    },
+    {
+        "kind": "random-allocation",
+        "steps": 10,
+        "mechanism": {"kind": "gaussian", "sigma": 2.0, "sensitivity": sensitivity("l2")},
+    },
+    {
         "kind": "fixed-size-sampled",
         "size": 10,
         "units": 1000,
@@ -132,7 +163,23 @@ def changed(kind: str, **fields: Any) -> dict[str, Any]:
 def test_every_kind_of_the_union_has_a_record() -> None:
     schema = TypeAdapter(Release).json_schema()
     known = set(schema["properties"]["mechanism"]["discriminator"]["mapping"])
-    assert known == {record["kind"] for record in RECORDS}
+    assert known == set(KINDS) == {record["kind"] for record in RECORDS}
+
+
+def flat(record: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    """A record as a description: a kernel's parameters and a sampled mechanism's own are the mechanism's."""
+    fields = dict(record)
+    inner = fields.pop("mechanism", {})
+    kernel = fields.pop("kernel", {})
+    kind = inner.get("kind", fields.pop("kind"))
+    return kind, {n: v for part in (fields, inner, kernel) for n, v in part.items() if n != "kind"}
+
+
+@pytest.mark.parametrize("record", RECORDS, ids=IDS)
+def test_every_kind_can_be_described_by_its_parameters(record: dict[str, Any]) -> None:
+    kind, given = flat(record)
+    assert set(given) <= set(parameters(kind))
+    assert described(kind, given) == release(record).mechanism
 
 
 @pytest.mark.parametrize("record", RECORDS, ids=IDS)

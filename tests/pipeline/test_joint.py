@@ -18,6 +18,7 @@ from click.testing import CliRunner
 
 from dpaudit import audit
 from dpaudit.app.main import main
+from tests.sweeps import sweep
 
 ROOT = Path(__file__).parents[2]
 METHODS = ("replay", "threshold", "sequential")
@@ -34,7 +35,7 @@ def module(path: Path) -> Any:
     return loaded
 
 
-@pytest.mark.parametrize("method", METHODS)
+@sweep("method", METHODS, everyday=(0, 1))
 def test_called_from_python(billboard: Path, method: Any) -> None:
     own = module(billboard)
     for algorithm, verdict in ((own.honest, "NOT_REFUTED"), (own.leaking, "REFUTED")):
@@ -42,7 +43,7 @@ def test_called_from_python(billboard: Path, method: Any) -> None:
         assert found.verdict == verdict
 
 
-@pytest.mark.parametrize("method", METHODS)
+@sweep("method", METHODS, everyday=(0, 1))
 def test_by_the_verb(billboard: Path, method: str) -> None:
     for name, status in (("honest", 0), ("leaking", 1)):
         options = ["--pair", f"{billboard}:pair", "--method", method, "--trials", str(TRIALS[method]), *CLAIM]
@@ -84,6 +85,7 @@ def test_billboard(dp_audit, name, method, trials):
 """
 
 
+@pytest.mark.nightly
 def test_by_pytest(billboard: Path, python: list[str], tmp_path: Path) -> None:
     (tmp_path / "test_session.py").write_text(SESSION)
     environment = {name: value for name, value in os.environ.items() if name != "PYTEST_ADDOPTS"}

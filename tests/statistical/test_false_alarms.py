@@ -201,7 +201,7 @@ def trade_off_failures(mechanism: str, runs: int, audits: int) -> int:
     return failures(audited, CASES[mechanism], runs, audits)
 
 
-@pytest.mark.parametrize("mechanism", list(TRADE_OFFS))
+@sweep("mechanism", list(TRADE_OFFS), everyday=(0, 2))
 def test_few_false_alarms_about_mu(mechanism: str) -> None:
     assert trade_off_failures(mechanism, 200, 8) <= allowed(8)
 
@@ -321,8 +321,10 @@ def _best_on_its_own_scores(samples: Samples, case: Case, seed: int) -> Audit:
     )
 
 
+@pytest.mark.nightly
 def test_the_planted_fault_errs_over_nominal_and_ours_does_not() -> None:
-    # It errs in some 8% of all audits: it takes thousands to tell that from 5%.
+    # It errs in some 8% of all audits: it takes thousands to tell that from 5%. Every day test_peer_mistakes
+    # finds the same fault in both directions, where it errs more often.
     assert failures(_best_on_its_own_scores, CASES["P = Q"], 200, 2500) > allowed(2500)
     assert failures(_threshold, CASES["P = Q"], 200, 100) <= allowed(100)
 

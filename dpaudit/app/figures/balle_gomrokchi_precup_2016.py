@@ -24,7 +24,7 @@ from dpaudit.app.figures.published_claims import Appears, Estimate, Sentence, Ta
 from dpaudit.app.figures.run_cache import RunCache
 from dpaudit.app.options.option import COUNT, option
 from dpaudit.app.report.blocks import Block, Grid, Heading, Paragraph
-from dpaudit.app.report.chart import chart_of, colour, specification
+from dpaudit.app.report.chart import Spec, axis, channel, colour, marks, resolved, specification
 from dpaudit.claims.guarantees import ApproxDP
 from dpaudit.curator.running import run
 
@@ -304,38 +304,35 @@ def _rows(results: Results) -> list[Row]:
     return rows
 
 
-def _picture(rows: Sequence[Row], title: str) -> dict[str, Any]:
+def _picture(rows: Sequence[Row], title: str) -> Spec:
     """Four panels: means as lines, standard errors as bars."""
-    import altair as alt
 
-    def panel(name: str, *, words: str = "", height: int = 260, **only: Any) -> Any:
+    def panel(name: str, *, words: str = "", height: int = 260, **only: Any) -> Spec:
         chosen = [row for row in rows if row["panel"] == name and only.items() <= row.items()]
         field, abscissa = ("ridge", "lambda") if name == "b" else ("episodes", "batch size m")
         places = [math.log10(row[field]) for row in chosen]
         decades = [10.0**power for power in range(math.floor(min(places)), math.ceil(max(places)) + 1)]
-        logarithmic = alt.Scale(type="log")
-        x_axis, y_axis = alt.Axis(format="~s", values=decades), alt.Axis(format="~e", tickCount=6)
+        logarithmic = {"type": "log"}
         ordinate = "excess empirical risk" if name == "d" else "RMSE over states"
-        dashes = alt.Scale(domain=["none", "lemma", "exact"])
-        base = chart_of(chosen).encode(
-            x=alt.X(f"{field}:Q", title=abscissa, scale=logarithmic, axis=x_axis),
-            color=colour(named(chosen), "curve"),
-        )
-        lines = base.mark_line(point=alt.OverlayMarkDef(size=18)).encode(
-            y=alt.Y("mean:Q", title=ordinate, scale=logarithmic, axis=y_axis),
-            strokeDash=alt.StrokeDash("calibration:N", legend=None, scale=dashes),
-        )
-        bars = base.mark_rule().encode(y="low:Q", y2="high:Q")
+        dash = {**channel("calibration"), "legend": None, "scale": {"domain": ["none", "lemma", "exact"]}}
+        x = axis(field, abscissa, logarithmic, format="~s", values=decades)
+        y = axis("mean", ordinate, logarithmic, format="~e", tickCount=6)
+        base = {"x": x, "color": colour(named(chosen), "curve")}
+        error = {**base, "y": channel("low", "quantitative"), "y2": {"field": "high"}}
+        layers = [
+            marks(chosen, "rule", error),
+            marks(chosen, "line", {**base, "y": y, "strokeDash": dash}, point={"size": 18}),
+        ]
         heading = f"({name}) {PANELS[name]}{words}"
-        drawn = alt.layer(bars, lines).properties(title=heading, width=380, height=height)
-        return drawn.resolve_scale(color="shared")
+        drawn = {"layer": layers, "title": heading, "width": 380, "height": height}
+        return {**drawn, **resolved(color="shared")}
 
     sizes = dict.fromkeys(row["episodes"] for row in rows if row["panel"] == "b")
-    sweep = alt.vconcat(*(panel("b", words=f", m={m}", height=100, episodes=m) for m in sizes))
-    sweep = sweep.resolve_scale(color="shared", strokeDash="shared")
-    above, below = alt.hconcat(panel("a"), sweep), alt.hconcat(panel("c"), panel("d"))
-    chart = alt.vconcat(*(part.resolve_scale(color="independent") for part in (above, below)), title=title)
-    return specification(chart.resolve_scale(color="independent"))
+    column = [panel("b", words=f", m={m}", height=100, episodes=m) for m in sizes]
+    sweep = {"vconcat": column, **resolved(color="shared", strokeDash="shared")}
+    apart = resolved(color="independent")
+    halves = [{"hconcat": row, **apart} for row in ([panel("a"), sweep], [panel("c"), panel("d")])]
+    return specification({"vconcat": halves, **apart, "title": title})
 
 
 _words = (

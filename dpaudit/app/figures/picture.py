@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import Any, TypeAlias, TypeVar
 
 from dpaudit.app.figures.published_claims import Table, Vector, estimate
-from dpaudit.app.report.chart import chart_of, colour
+from dpaudit.app.report.chart import Spec, channel, colour, marks
 
 #: One curve at one place of the abscissa; a row of the CSV file.
 Row: TypeAlias = dict[str, Any]
@@ -74,27 +74,27 @@ def named(rows: Sequence[Row], column: str = "curve") -> list[str]:
 
 def panel(
     rows: Sequence[Row],
-    x: Any,
-    y: Any,
+    x: Spec,
+    y: Spec,
     *,
     names: Sequence[str] = (),
     opacity: float = 0.15,
     shapes: bool = False,
-) -> Any:
+) -> Spec:
     """A panel with a line for each of the rows' curves, over bands where the rows have them.
 
     Rows have ``curve``, the abscissa, ``mean``, ``low`` and ``high``; `x` and `y`, of ``mean``, are
-    Altair's. `names` are those of all curves in the order of their colours, where other panels have more;
+    axes. `names` are those of all curves in the order of their colours, where other panels have more;
     `shapes` marks every place with a shape, which tells curves apart where colours do not.
     """
-    import altair as alt
-
     names = names or named(rows)
-    base = chart_of(rows).encode(x=x, color=colour(names, "curve"))
-    banded = any(row["low"] is not None for row in rows)
-    bands = [base.mark_area(opacity=opacity, clip=True).encode(y="low:Q", y2="high:Q")] if banded else []
-    marks = []
+    base = {"x": x, "color": colour(names, "curve")}
+    layers = [marks(rows, "line", {**base, "y": y})]
+    if any(row["low"] is not None for row in rows):
+        band = {**base, "y": channel("low", "quantitative"), "y2": {"field": "high"}}
+        layers.insert(0, marks(rows, "area", band, opacity=opacity, clip=True))
     if shapes:
-        shape = alt.Shape("curve:N", scale=alt.Scale(domain=names), legend=alt.Legend(title=None))
-        marks.append(base.mark_point(filled=True, size=55, opacity=1).encode(y="mean:Q", shape=shape))
-    return alt.layer(*bands, base.mark_line().encode(y=y), *marks)
+        shape = {**channel("curve"), "scale": {"domain": list(names)}, "legend": {"title": None}}
+        points = {**base, "y": channel("mean", "quantitative"), "shape": shape}
+        layers.append(marks(rows, "point", points, filled=True, size=55, opacity=1))
+    return {"layer": layers}

@@ -5,7 +5,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from itertools import pairwise, product
-from typing import Any
 
 import numpy as np
 
@@ -27,7 +26,7 @@ from dpaudit.app.figures.published_claims import (
 from dpaudit.app.figures.run_cache import RunCache, bits, noise_seed
 from dpaudit.app.options.option import COUNT, option
 from dpaudit.app.report.blocks import Block, Grid, Heading, Paragraph, Picture
-from dpaudit.app.report.chart import HEIGHT, WIDTH, specification
+from dpaudit.app.report.chart import HEIGHT, WIDTH, Spec, axis, specification
 from dpaudit.claims.guarantees import ZCDP
 from dpaudit.curator.running import run
 from dpaudit.errors import UsageError
@@ -209,13 +208,11 @@ def _direction(
     return f"{words} {difference if words == neither else replace(difference, mean=abs(difference.mean))}"
 
 
-def _picture(rows: Sequence[Row], title: str, *, logarithmic: bool) -> dict[str, Any]:
-    import altair as alt
-
-    scale = alt.Scale(type="log" if logarithmic else "linear", nice=False)
-    x = alt.X("episodes:Q", title="number of episodes K", scale=scale, axis=alt.Axis(tickCount=6))
-    chart = panel(rows, x, alt.Y("mean:Q", title="suboptimality v* - v"), shapes=True)
-    return specification(chart.properties(title=title, width=WIDTH, height=HEIGHT + 40))
+def _picture(rows: Sequence[Row], title: str, *, logarithmic: bool) -> Spec:
+    scale = {"type": "log" if logarithmic else "linear", "nice": False}
+    x = axis("episodes", "number of episodes K", scale, tickCount=6)
+    drawn = panel(rows, x, axis("mean", "suboptimality v* - v"), shapes=True)
+    return specification({**drawn, "title": title, "width": WIDTH, "height": HEIGHT + 40})
 
 
 def _compute(

@@ -14,6 +14,7 @@ from dpaudit.app.figures.engine import Session
 from dpaudit.app.figures.picture import Row, named, panel, spread
 from dpaudit.app.figures.published_claims import Sentence, Table, above_zero, estimate
 from dpaudit.app.figures.run_cache import RunCache
+from dpaudit.app.report.chart import Spec, axis
 
 #: The users on whom the scale of the confidence widths is chosen are others than those that are drawn.
 TUNING_SEEDS = (1_000_000, 1_000_001)
@@ -93,19 +94,16 @@ def worth(mdp: TabularMDP) -> tuple[str, str]:
     return f"{best:.3f}", f"{left:.3f}"
 
 
-def panels(rows: Sequence[Row], column: str, quantities: dict[str, str], title: str) -> Any:
+def panels(rows: Sequence[Row], column: str, quantities: dict[str, str], title: str) -> Spec:
     """Panels side by side over the users k, one for each value of a column of the rows, its heading.
 
     Rows have ``curve``, ``episodes`` and what `spread` says; `quantities` is what is drawn, by that value.
     """
-    import altair as alt
-
-    x = alt.X("episodes:Q", title="users", scale=alt.Scale(nice=False))
-    # What is drawn is never below 0; a deviation may reach there.
-    scale = alt.Scale(domainMin=0)
+    x = axis("episodes", "users", {"nice": False})
     drawn = []
     for heading, quantity in quantities.items():
-        own, y = [row for row in rows if row[column] == heading], alt.Y("mean:Q", title=quantity, scale=scale)
-        chart = panel(own, x, y, names=named(rows))
-        drawn.append(chart.properties(title=heading, width=380, height=340))
-    return alt.hconcat(*drawn).properties(title=title)
+        own = [row for row in rows if row[column] == heading]
+        # What is drawn is never below 0; a deviation may reach there.
+        one = panel(own, x, axis("mean", quantity, {"domainMin": 0}), names=named(rows))
+        drawn.append({**one, "title": heading, "width": 380, "height": 340})
+    return {"hconcat": drawn, "title": title}

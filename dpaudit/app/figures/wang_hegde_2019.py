@@ -24,7 +24,7 @@ from dpaudit.app.figures.published_claims import Sentence, Table, below, estimat
 from dpaudit.app.figures.run_cache import RunCache, bits, noise_seed
 from dpaudit.app.options.option import option
 from dpaudit.app.report.blocks import Block, Grid, Heading, Paragraph
-from dpaudit.app.report.chart import specification
+from dpaudit.app.report.chart import Spec, axis, resolved, specification
 from dpaudit.claims.guarantees import ApproxDP
 from dpaudit.curator.noise import LiveNoise, NoiseSource, NoNoise
 from dpaudit.curator.running import run
@@ -220,16 +220,14 @@ def _limited(learnt: Table[Curve], plain: Curve, curve: Curve, words: str) -> Se
     return Sentence(words, about, below(allowed, lost), f"{lost} lost")
 
 
-def _picture(rows: Sequence[Row], title: str) -> dict[str, Any]:
-    import altair as alt
-
-    x = alt.X("samples:Q", title="samples", scale=alt.Scale(nice=False))
-    y = alt.Y("mean:Q", title="return of what was learnt", scale=alt.Scale(domain=[0, 25], clamp=True))
+def _picture(rows: Sequence[Row], title: str) -> Spec:
+    x = axis("samples", "samples", {"nice": False})
+    y = axis("mean", "return of what was learnt", {"domain": [0, 25], "clamp": True})
     panels = []
     for heading in named(rows, "panel"):
-        chart = panel([row for row in rows if row["panel"] == heading], x, y, opacity=0.07)
-        panels.append(chart.properties(title=heading, width=330, height=320))
-    return specification(alt.hconcat(*panels).resolve_scale(color="independent").properties(title=title))
+        one = panel([row for row in rows if row["panel"] == heading], x, y, opacity=0.07)
+        panels.append({**one, "title": heading, "width": 330, "height": 320})
+    return specification({"hconcat": panels, **resolved(color="independent"), "title": title})
 
 
 def _figure(

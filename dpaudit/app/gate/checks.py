@@ -5,7 +5,7 @@ import functools
 import operator
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,9 +20,10 @@ from dpaudit.app.gate.report import Checked, Finding, Place, Report, error_findi
 from dpaudit.app.gate.settings import Check, Gate, LedgerFile, Target
 from dpaudit.app.options.claim_options import stated_budget
 from dpaudit.app.options.foreign_code import foreign_code
-from dpaudit.app.options.targets import data_for, load_pair, load_target, pairs_of
+from dpaudit.app.options.processes import DEFAULT, Opened, Processes, open_target
 from dpaudit.app.text.output import counted, lower
 from dpaudit.app.text.tables import bound_figure, figure, not_proved, shortfall, total_shortfall
+from dpaudit.certificate import verdicts
 from dpaudit.certificate.verdicts import Accounting, Audit, Experiment
 from dpaudit.claims.claims import Claim
 from dpaudit.errors import DpauditError, UsageError
@@ -44,12 +45,13 @@ def run_gate(
     strict: bool,
     root: Path,
     base: str | None = None,
+    where: Processes = DEFAULT,
 ) -> Report:
     """Judge everything that a configuration names; the present folder is where its paths start.
 
     After an error in one check the others are still judged. Without `seed`, the configuration's is used;
     with `strict`, an inconclusive check fails; places in the report are relative to `root`. With `base`, the
-    rules are those of the merge base with that commit.
+    rules are those of the merge base with that commit; `where` is where targets run.
     """
 
     def at(*key: str | int) -> Place:
@@ -60,7 +62,7 @@ def run_gate(
         if base is not None:
             held = held_to_base(configuration, base, profile=profile, scratch=Path(scratch), at=at)
         gate = held.gate
-        judge_one = _Judge(configuration, held, profile, root_seed(gate, profile, seed), root)
+        judge_one = _Judge(configuration, held, profile, root_seed(gate, profile, seed), root, where)
         checks = [judge_one.check(name, target) for name, target in gate.targets.items()]
         checks += [judge_one.check(name, ledger) for name, ledger in gate.ledgers.items()]
     valid = [waiver for waiver in gate.waivers if waiver.expires >= today()]
@@ -73,11 +75,17 @@ class _Judge:
     """Judges one check after another, under one configuration."""
 
     def __init__(
-        self, configuration: Configuration, held: Held, profile: Profile, seed: int, root: Path
+        self,
+        configuration: Configuration,
+        held: Held,
+        profile: Profile,
+        seed: int,
+        root: Path,
+        where: Processes,
     ) -> None:
         self.configuration, self.gate, self.root = configuration, held.gate, root
         self.baselines = held.baselines
-        self.profile, self.seed = profile, seed
+        self.profile, self.seed, self.where = profile, seed, where
 
     def at(self, *key: str | int) -> Place:
         """The place of a key of the configuration."""
@@ -97,30 +105,41 @@ class _Judge:
         return replace(found, seconds=time.perf_counter() - begun)
 
     def _target(self, name: str, settings: Target) -> Checked:
-        data_file = None if settings.data is None else Path(settings.data)
-        chosen = load_target(settings.target, data_file=data_file, parameters=settings.parameters)
+        with open_target(
+            settings.target,
+            data_file=None if settings.data is None else Path(settings.data),
+            parameters=settings.parameters,
+            pair=settings.pair,
+            processes=self.where,
+            tell=functools.partial(self._lines, settings.target),
+        ) as chosen:
+            return self._opened(name, settings, chosen)
+
+    def _opened(self, name: str, settings: Target, chosen: Opened) -> Checked:
         claim = self._claim("targets", name, settings, chosen.claim)
         if claim is None:
             what = "nothing is claimed"
             why = "the gate checks claims, and this target has none"
             remedy = 'add claim = { rho = ... }, or { epsilon = ..., delta = ... }, with unit = "..."'
             raise UsageError(what, where=self.configuration.place("targets", name), why=why, remedy=remedy)
-        pair = None if settings.pair is None else load_pair(settings.pair)
         plan = Plan.of(self.gate, self.profile, settings.audit, self.seed)
         checked = Checked(name, "target", settings.target, claim=str(claim))
-        places = self._places(name, settings, chosen.algorithm)
+        places = self._places(name, settings, chosen.told)
         try:
             found = certified(
                 chosen.algorithm,
-                data_for(chosen, pair),
+                chosen.data,
                 claim=claim,
-                pairs=pairs_of(chosen, pair),
+                pairs=chosen.pairs,
+                own_pairs=chosen.own_pairs,
                 seed=plan.seed,
                 users=settings.users,
                 budget=stated_budget(settings.budget_rho, settings.budget_mu, claim),
                 auditor=plan.audit,
                 command=f"dpaudit gate --profile {self.profile}",
                 curves=False,
+                in_process=self.where.in_process,
+                limits=self.where.limits,
                 step=functools.partial(foreign_code, settings.target),
             )
         except NothingReleased:
@@ -131,6 +150,7 @@ class _Judge:
         places = replace(places, release=lambda label: place_in(made.of(label), self.root) or places.whole)
         findings = [*proof_findings(name, accounting, places)]
         findings += self._audit_findings(name, certificate.audits, places.whole)
+        findings += self._parted(name, found.parted, places.whole)
         findings += self._policy_findings(name, settings, found.accounted, places, lambda: ledger)
         return replace(
             checked,
@@ -203,14 +223,24 @@ class _Judge:
             baselines=self.baselines,
         )
 
-    def _places(self, name: str, settings: Target, algorithm: Any) -> Places:
+    def _lines(self, reference: str, algorithm: Any) -> dict[str, Any]:
+        """Where an algorithm is defined and claimed: file and line, or None; asked in its process."""
+        found = definition(algorithm, self.root), claim_in_source(reference, algorithm, self.root)
+        here, claim = (None if place is None else (place.file, place.line) for place in found)
+        return {"definition": here, "claim": claim}
+
+    def _places(self, name: str, settings: Target, lines: Mapping[str, Any]) -> Places:
         """The lines of a target; those of its releases are known once it has run."""
-        here = definition(algorithm, self.root)
+        here, claim = (None if lines[of] is None else Place(*lines[of]) for of in ("definition", "claim"))
         whole = here or self.at("targets", name, "target")
         if settings.claim is not None:
             return Places(whole, here or self.at("targets", name, "claim"), lambda _: whole)
-        claim = claim_in_source(settings.target, algorithm, self.root) or whole
-        return Places(whole, claim, lambda _: whole)
+        return Places(whole, claim or whole, lambda _: whole)
+
+    def _parted(self, name: str, parted: Sequence[verdicts.Finding], here: Place) -> Iterator[Finding]:
+        for one in parted:
+            place = place_in(one.where, self.root) or here
+            yield Finding("refuted", name, f"{one.kind}: {one.detail}", place)
 
     def _audit_findings(self, name: str, audits: Sequence[Audit], here: Place) -> Iterator[Finding]:
         if not audits:

@@ -13,7 +13,7 @@ from typing import Any
 
 from dpaudit.app.text.streams import ReaderGone, note
 from dpaudit.app.text.target_text import SHOW, is_shown, is_targets_own, place_of, target_streams
-from dpaudit.errors import DpauditError, UsageError
+from dpaudit.errors import DpauditError, TargetRaised, UsageError
 
 
 @contextlib.contextmanager
@@ -37,11 +37,14 @@ def foreign_code(reference: str, doing: str, *, shown: bool | None = None) -> It
         if isinstance(error, DpauditError) and not is_targets_own(error):
             error.raised_at = error.raised_at or place
             raise
-        if shown and str(error):
-            note(f"{reference} ({place}): {type(error).__name__}: {error}")
+        kind, text = type(error).__name__, str(error)
+        if isinstance(error, TargetRaised):
+            kind, text = error.kind, error.text
+        if shown and text:
+            note(f"{reference} ({place}): {kind}: {text}")
         missing = f" ({error.name})" if isinstance(error, ModuleNotFoundError) else ""
         what, why = (
-            f"{type(error).__name__}{missing} while {doing}",
+            f"{kind}{missing} while {doing}",
             "an algorithm that fails cannot be judged",
         )
         hidden = "" if shown else f"{SHOW} shows its message, "

@@ -12,6 +12,12 @@ PATH, FILE = click.Path(path_type=Path), click.Path(dir_okay=False, path_type=Pa
 Decorator: TypeAlias = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
+def plot_option(verb: Callable[..., Any]) -> Callable[..., Any]:
+    """``--plot FILE``, as often as pictures are wanted, as ``pictures``."""
+    words = "Also draw delta(epsilon), into an .svg, .png or .html file; repeatable."
+    return option("--plot pictures", FILE, words, metavar="FILE", multiple=True)(verb)
+
+
 def option(names: str, kind: Any, words: str, **more: Any) -> Decorator:
     """An option with these names, apart by spaces, of a type, or one of several words; bool is a flag.
 

@@ -5,7 +5,6 @@ import copy
 import csv
 import difflib
 import inspect
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -150,15 +149,6 @@ def data_for(target: Target, pair: Pair | None) -> Any:
     why = "only built-in algorithms bring their own"
     remedy = "add --data FILE, or --pair MODULE:CALLABLE, whose first data set is then used"
     raise UsageError("no data to run on", where=f"TARGET {target.reference}", why=why, remedy=remedy)
-
-
-def utility_of(target: Target, output: Any) -> dict[str, float | None]:
-    """The algorithm's own measures of its output's use, figure by figure; None for one that is not finite."""
-    if not hasattr(target.algorithm, "utility"):
-        return {}
-    with foreign_code(target.reference, "measuring its utility"):
-        figures = {str(name): float(value) for name, value in target.algorithm.utility(output).items()}
-    return {name: value if math.isfinite(value) else None for name, value in figures.items()}
 
 
 def parse_parameters(_ctx: click.Context, _option: click.Parameter, given: tuple[str, ...]) -> dict[str, Any]:

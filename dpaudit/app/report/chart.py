@@ -1,4 +1,4 @@
-"""How every picture of a page looks: colours, fonts, and the way from a chart to SVG.
+"""How every picture of a page looks: colours, fonts, and the way from a picture to SVG.
 
 The colours are those of Okabe and Ito, which colour-blind people can distinguish; lines also differ in their
 dashes. The style sheet of a page selects them by their values, and lightens them where the page is dark.
@@ -6,7 +6,6 @@ dashes. The style sheet of a page selects them by their values, and lightens the
 
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
 from typing import Any, TypeAlias
 
 from dpaudit.app.text.streams import all_printable
@@ -24,8 +23,11 @@ GOOD, BAD, BAD_DASH = COLOURS[0], COLOURS[-1], DASHES[-1]
 
 WIDTH, HEIGHT = 560, 280
 
-#: An Altair chart, and the words under it.
-Drawn: TypeAlias = tuple[Any, str]
+#: Vega-Lite, as plain JSON; tests hold every picture against its schema.
+Spec: TypeAlias = dict[str, Any]
+
+#: A picture, and the words under it.
+Drawn: TypeAlias = tuple[Spec, str]
 
 _WORDS = {"labelColor": INK, "titleColor": INK, "labelFontSize": 12}
 _LINES = {"domainColor": AXIS, "tickColor": AXIS, "gridColor": RULE}
@@ -33,7 +35,7 @@ _TITLE = {"titleFontSize": 12, "titleFontWeight": "normal", "titlePadding": 8}
 _PLACE = {"orient": "bottom", "direction": "horizontal", "columns": 3, "columnPadding": 22}
 _SYMBOL = {"symbolStrokeWidth": 2, "symbolSize": 200, "symbolOpacity": 1}
 
-_CONFIG: dict[str, Any] = {
+_CONFIG: Spec = {
     "background": None,
     "padding": {"left": 8, "right": 16, "top": 6, "bottom": 6},
     # Vega measures words with a font of these metrics; one that is wider would run words into each other.
@@ -49,53 +51,56 @@ _CONFIG: dict[str, Any] = {
 }
 
 
-def colour(names: Sequence[str], field: str = "name", colours: Sequence[str] = COLOURS) -> Any:
+def axis(field: str, title: str | None, scale: Mapping[str, Any] | None = None, **more: Any) -> Spec:
+    """A position: its field, a number, and how its axis looks."""
+    return {**channel(field, "quantitative"), "title": title, "scale": dict(scale or {}), "axis": more}
+
+
+def by_name(names: Sequence[str], values: Iterable[Any], field: str = "name") -> Spec:
+    """A channel with one value a name, such as a dash or a shape, and a legend without a title."""
+    scale = {"domain": list(names), "range": list(values)}
+    return {**channel(field), "scale": scale, "legend": {"title": None}}
+
+
+def colour(names: Sequence[str], field: str = "name", colours: Sequence[str] = COLOURS) -> Spec:
     """One colour a name, in the order given."""
-    import altair as alt
-
-    chosen = list(itertools.islice(itertools.cycle(colours), len(names)))
-    return alt.Color(f"{field}:N").scale(domain=list(names), range=chosen).legend(title=None)
+    return by_name(names, itertools.islice(itertools.cycle(colours), len(names)), field)
 
 
-def chart_of(rows: Iterable[Mapping[str, Any]]) -> Any:
-    """A chart with its data inside, to be given marks."""
-    import altair as alt
-
-    library: Any = alt  # one of its classes has no annotations
-    return library.Chart(library.Data(values=list(rows)))
+def channel(field: str, kind: str = "nominal") -> Spec:
+    """A channel that takes a field as it is, such as the words that are written at a place."""
+    return {"field": field, "type": kind}
 
 
-def specification(chart: Any) -> dict[str, Any]:
-    """An Altair chart as Vega-Lite, its data inside and in the one style."""
-    from altair.utils import schemapi
+def marks(rows: Iterable[Mapping[str, Any]], kind: str, encoding: Spec, **style: Any) -> Spec:
+    """One layer: a mark for rows, or a line through them, its data inside."""
+    return {"data": {"values": list(rows)}, "mark": {"type": kind, **style}, "encoding": encoding}
 
+
+def resolved(**scales: str) -> Spec:
+    """Which scales the parts of a picture share, and which are ``independent``."""
+    return {"resolve": {"scale": scales}}
+
+
+def specification(picture: Spec) -> Spec:
+    """A picture in Vega-Lite, in the one style."""
     # Half of a surrogate pair would kill vl-convert, and us with it.
-    return {**all_printable(chart.to_dict(validate=schemapi.DEBUG_MODE)), "config": _CONFIG}
+    return {**all_printable(picture), "config": _CONFIG}
 
 
-def unvalidated() -> AbstractContextManager[None]:
-    """Charts made inside are not held against Vega-Lite's schema, which takes half of a report's time.
-
-    For charts that tests hold against it.
-    """
-    from altair.utils import schemapi
-
-    return schemapi.debug_mode(False)
-
-
-def svg(picture: dict[str, Any], background: str | None = None) -> str:
+def svg(picture: Spec, background: str | None = None) -> str:
     """A specification as SVG, on nothing: the page around it has a colour of its own."""
     import vl_convert
 
     return str(vl_convert.vegalite_to_svg(_on(background, picture)))
 
 
-def png(picture: dict[str, Any]) -> bytes:
+def png(picture: Spec) -> bytes:
     """A specification as PNG on white, two pixels to a point."""
     import vl_convert
 
     return bytes(vl_convert.vegalite_to_png(_on("white", picture), scale=2))
 
 
-def _on(background: str | None, picture: dict[str, Any]) -> dict[str, Any]:
+def _on(background: str | None, picture: Spec) -> Spec:
     return {**picture, "config": {**picture["config"], "background": background}}

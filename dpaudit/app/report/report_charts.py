@@ -7,7 +7,7 @@ from typing import Any
 
 from dpaudit.accountants.curves.conversion_table import ALWAYS, conversions, curves
 from dpaudit.app.report import chart
-from dpaudit.app.report.chart import Drawn, chart_of, colour
+from dpaudit.app.report.chart import INK, Drawn, Spec, axis, by_name, channel, colour, marks
 from dpaudit.app.report.running_total import course, shares
 from dpaudit.app.text.audits import could_refute_any
 from dpaudit.app.text.streams import printable
@@ -46,8 +46,6 @@ _OWN_CLAIMS: dict[Proof | None, tuple[str, str]] = {
 
 
 def _budget(certificate: Certificate) -> Drawn | None:
-    import altair as alt
-
     found = [share for share in shares(certificate.releases) if share.share is not None]
     if not found:
         return None
@@ -65,20 +63,22 @@ def _budget(certificate: Certificate) -> Drawn | None:
     claims, tones = zip(*(one for one in _OWN_CLAIMS.values() if one[0] in present), strict=True)
     # A string in Vega's expressions is one of JSON.
     names = f"[{', '.join(json.dumps(row['label']) for row in rows)}][datum.value]"
-    y = alt.Y("release:O").sort(None).title(None).axis(labelExpr=names, ticks=False, domain=False)
-    x = alt.X("share:Q").title("share of the sum of all releases' costs").axis(format="%", tickCount=5)
-    x = x.scale(domain=[0, 1.12 * max(row["share"] for row in rows)], nice=False)
-    base = chart_of(rows).encode(y=y)
-    bars = base.mark_bar(height={"band": 0.7}).encode(x=x, color=colour(claims, "claim", tones))
-    words = base.mark_text(align="left", dx=5, fill=chart.INK).encode(x="share:Q", text="words:N")
-    return (bars + words).properties(width=chart.WIDTH - 120, height=max(60, 26 * len(rows))), (
+    labels = {"labelExpr": names, "ticks": False, "domain": False}
+    y = {"field": "release", "type": "ordinal", "sort": None, "title": None, "axis": labels}
+    scale = {"domain": [0, 1.12 * max(row["share"] for row in rows)], "nice": False}
+    x = axis("share", "share of the sum of all releases' costs", scale, format="%", tickCount=5)
+    bars = {"x": x, "y": y, "color": colour(claims, "claim", tones)}
+    words = {"x": channel("share", "quantitative"), "y": y, "text": channel("words")}
+    layers = [
+        marks(rows, "bar", bars, height={"band": 0.7}),
+        marks(rows, "text", words, align="left", dx=5, fill=INK),
+    ]
+    return {"layer": layers, "width": chart.WIDTH - 120, "height": max(60, 26 * len(rows))}, (
         "What each release takes of the budget. Costs on different parts of a split do not all add up."
     )
 
 
 def _course(certificate: Certificate) -> Drawn | None:
-    import altair as alt
-
     found = course(certificate)
     if found is None:
         return None
@@ -89,17 +89,19 @@ def _course(certificate: Certificate) -> Drawn | None:
     scale = f"epsilon at delta {held.delta:g}" if isinstance(held, ApproxDP) else scales[held.kind]
     # Of few releases, every number has its tick.
     ticks: dict[str, Any] = {"values": list(range(last + 1))} if last <= 10 else {"tickCount": 8}
-    x = alt.X("after:Q").title("number of releases made").axis(format="d", tickMinStep=1, **ticks)
-    x = x.scale(domain=[0, last], nice=False)
+    after = {"domain": [0, last], "nice": False}
+    x = axis("after", "number of releases made", after, format="d", tickMinStep=1, **ticks)
     point = {"size": 45, "color": chart.GOOD} if len(totals) < 40 else False
     rows = [{"after": number, "total": total} for number, total in [(0, 0.0), *totals]]
-    steps = chart_of(rows).mark_line(interpolate="step-after", color=chart.GOOD, point=point)
-    rule = chart_of([{"limit": limit, "words": f"{line}: {limit:.6g}"}]).encode(y="limit:Q")
-    words = rule.mark_text(align="left", baseline="bottom", dx=4, dy=-4, fill=chart.INK, x=0)
-    proved = steps.encode(x=x, y=alt.Y("total:Q").title(f"proved so far, {scale}"))
-    limits = rule.mark_rule(color=chart.BAD, strokeDash=chart.BAD_DASH, strokeWidth=2)
-    picture = proved + limits + words.encode(text="words:N")
-    return picture.properties(width=chart.WIDTH, height=220), (
+    proved = {"x": x, "y": axis("total", f"proved so far, {scale}")}
+    rule, at = [{"limit": limit, "words": f"{line}: {limit:.6g}"}], {"y": channel("limit", "quantitative")}
+    beside = {"align": "left", "baseline": "bottom", "dx": 4, "dy": -4, "fill": INK, "x": 0}
+    layers = [
+        marks(rows, "line", proved, interpolate="step-after", color=chart.GOOD, point=point),
+        marks(rule, "rule", at, color=chart.BAD, strokeDash=chart.BAD_DASH, strokeWidth=2),
+        marks(rule, "text", {**at, "text": channel("words")}, **beside),
+    ]
+    return {"layer": layers, "width": chart.WIDTH, "height": 220}, (
         f"The proved total after each release, on the scale of {scale}; the dashed line is the {line}."
     )
 
@@ -113,14 +115,12 @@ _MARKS = {
 
 
 def _audits(certificate: Certificate) -> Drawn | None:
-    import altair as alt
-
     numbered = enumerate(certificate.audits, start=1)
     found = [(number, audit) for number, audit in numbered if audit.epsilon_lower is not None]
     if not found:
         return None
     several = len(certificate.audits) > 1
-    marks: list[dict[str, Any]] = []
+    rows: list[dict[str, Any]] = []
     for number, audit in found:
         name = f"{number}. {audit.method}" if several else audit.method
         claimed = audit.epsilon_claimed
@@ -128,34 +128,33 @@ def _audits(certificate: Certificate) -> Drawn | None:
             claimed = _claimed_epsilon(certificate.claim.guarantee, audit.delta)
         most = None if could_refute_any(audit) else audit.largest_refutable_epsilon
         figures = {"found: at least": audit.epsilon_lower, "most it could refute": most, "claimed": claimed}
-        marks += [
+        rows += [
             {"audit": name, "trials": audit.trials, "epsilon": value, "kind": kind}
             for kind, value in figures.items()
             if value is not None
         ]
-    kinds = [kind for kind in _MARKS if any(mark["kind"] == kind for mark in marks)]
+    kinds = [kind for kind in _MARKS if any(row["kind"] == kind for row in rows)]
     tones, shapes = zip(*(_MARKS[kind] for kind in kinds), strict=True)
     trials = [audit.trials for _, audit in found]
     least, most = max(1, min(trials) // 10), max(trials) * 10
-    x = alt.X("trials:Q").title("runs on each side").axis(format="~s", tickCount=5, grid=False)
-    x = x.scale(type="log", domain=[least, most])
-    highest = 1.15 * max(mark["epsilon"] for mark in marks) or 1.0
-    y = alt.Y("epsilon:Q").title("epsilon").scale(domain=[0, highest])
-    shape = alt.Shape("kind:N").scale(domain=kinds, range=list(shapes)).legend(title=None)
-    points = chart_of(marks).mark_point(size=140, filled=True, opacity=1, strokeWidth=3)
-    layers = [points.encode(x=x, y=y, color=colour(kinds, "kind", tones), shape=shape)]
-    layers += _reach([audit for _, audit in found], least, most, x)
-    names = [mark for mark in marks if mark["kind"] == "found: at least"]
-    text = chart_of(names).mark_text(align="left", dx=10, fill=chart.INK)
-    layers.append(text.encode(x=x, y=y, text="audit:N"))
-    return alt.layer(*layers).properties(width=chart.WIDTH, height=chart.HEIGHT), (
+    scale = {"type": "log", "domain": [least, most]}
+    x = axis("trials", "runs on each side", scale, format="~s", tickCount=5, grid=False)
+    y = axis("epsilon", "epsilon", {"domain": [0, 1.15 * max(row["epsilon"] for row in rows) or 1.0]})
+    own = {"color": colour(kinds, "kind", tones), "shape": by_name(kinds, shapes, "kind")}
+    names = [row for row in rows if row["kind"] == "found: at least"]
+    layers = [
+        marks(rows, "point", {"x": x, "y": y, **own}, size=140, filled=True, opacity=1, strokeWidth=3),
+        *_reach([audit for _, audit in found], least, most, {"x": x, "y": y}),
+        marks(names, "text", {"x": x, "y": y, "text": channel("audit")}, align="left", dx=10, fill=INK),
+    ]
+    return {"layer": layers, "width": chart.WIDTH, "height": chart.HEIGHT}, (
         "Lower bounds that the experiments found, each at its own delta, over the runs they took. A bound "
         "above what is claimed refutes the claim. The curve, where there is one, is the largest epsilon "
         "that so many tested runs can refute at all."
     )
 
 
-def _reach(audits: Sequence[Audit], least: int, most: int, x: Any) -> list[Any]:
+def _reach(audits: Sequence[Audit], least: int, most: int, places: Spec) -> list[Spec]:
     """The largest refutable epsilon over the number of tested runs, for the methods it is a formula of."""
     for audit in audits:
         delta, confidence = audit.delta, audit.confidence
@@ -163,8 +162,8 @@ def _reach(audits: Sequence[Audit], least: int, most: int, x: Any) -> list[Any]:
             steps = [least * (most / least) ** (step / 60) for step in range(61)]
             reach = [largest_refutable_epsilon(max(1, round(n)), delta, confidence) for n in steps]
             rows = [{"trials": n, "epsilon": epsilon} for n, epsilon in zip(steps, reach, strict=True)]
-            style = {"color": chart.COLOURS[2], "strokeDash": [4, 3], "strokeWidth": 1.5, "clip": True}
-            return [chart_of(rows).mark_line(**style).encode(x=x, y="epsilon:Q")]
+            style: Spec = {"color": chart.COLOURS[2], "strokeDash": [4, 3], "strokeWidth": 1.5, "clip": True}
+            return [marks(rows, "line", places, **style)]
     return []
 
 
@@ -176,8 +175,6 @@ def _short(label: str) -> str:
 
 def _profile(certificate: Certificate) -> Drawn | None:
     """delta(epsilon) of every accountant, and the claim as a point."""
-    import altair as alt
-
     if not certificate.profile:
         return None
     claim = certificate.claim.guarantee
@@ -197,28 +194,28 @@ def _profile(certificate: Certificate) -> Drawn | None:
     if not shown:
         return None
     epsilon, delta = _claim_point(claim)
-    x = alt.X("epsilon:Q").title("epsilon").scale(domain=[0, end], nice=False).axis(tickCount=8)
+    x = axis("epsilon", "epsilon", {"domain": [0, end], "nice": False}, tickCount=8)
     least = max(_LEAST_DELTA, min(1e-2, delta or 1.0, *(point["delta"] for point in shown)))
-    y = alt.Y("delta:Q").title("delta").scale(type="log", domain=[least, 1.0]).axis(format=".0e", tickCount=7)
-    lines = chart_of(shown).mark_line(clip=True)
-    layers = [lines.encode(x=x, y=y, color=colour(names, colours=tones), strokeDash=_dashed(names, dashes))]
+    scale = {"type": "log", "domain": [least, 1.0]}
+    at = {"x": x, "y": axis("delta", "delta", scale, format=".0e", tickCount=7)}
+    by = {"color": colour(names, colours=tones), "strokeDash": by_name(names, dashes)}
+    layers = [marks(shown, "line", {**at, **by}, clip=True)]
     if delta >= _LEAST_DELTA:
-        point = {"epsilon": epsilon, "delta": delta, "words": f"claim: ({epsilon:.4g}, {delta:.1g})"}
-        at = chart_of([point]).encode(x=x, y=y)
-        layers.append(at.mark_point(shape="diamond", size=130, filled=True, color=chart.BAD, opacity=1))
-        words = at.mark_text(align="left", baseline="bottom", dx=7, dy=-5, fill=chart.INK)
-        layers.append(words.encode(text="words:N"))
+        point = [{"epsilon": epsilon, "delta": delta, "words": f"claim: ({epsilon:.4g}, {delta:.1g})"}]
+        beside = {"align": "left", "baseline": "bottom", "dx": 7, "dy": -5, "fill": INK}
+        layers += [
+            marks(point, "point", at, shape="diamond", size=130, filled=True, color=chart.BAD, opacity=1),
+            marks(point, "text", {**at, "text": channel("words")}, **beside),
+        ]
     own = isinstance(claim, ApproxDP)
     where = "the claim is the diamond" if own else "the diamond is a point of the claim's own curve"
-    return alt.layer(*layers).properties(width=chart.WIDTH, height=chart.HEIGHT), (
+    return {"layer": layers, "width": chart.WIDTH, "height": chart.HEIGHT}, (
         f"What each accountant proves: the delta at every epsilon; lower is stronger; {where}."
     )
 
 
 def _trade_off(certificate: Certificate) -> Drawn:
     """The trade-off between errors that is proved, and the region that the claim forbids."""
-    import altair as alt
-
     proved = [point for curve in certificate.profile for point in curve.points]
     claimed = _claim_curve(certificate.claim.guarantee, _end(certificate))
     alphas = sorted({*(step / 100 for step in range(101)), *(10 ** (-step / 4) for step in range(4, 25))})
@@ -228,14 +225,14 @@ def _trade_off(certificate: Certificate) -> Drawn:
     if proved:
         rows += [{"name": "proved", "alpha": a, "beta": trade_off(proved, a)} for a in alphas]
         names, tones, dashes = ["proved", *names], [chart.GOOD, *tones], [[1, 0], *dashes]
-    x, y = (
-        axis.scale(domain=[0, 1], nice=False).axis(format="%", tickCount=5)
-        for axis in (alt.X("alpha:Q").title("false alarms"), alt.Y("beta:Q").title("misses"))
-    )
-    forbidden = chart_of(claim).mark_area(color=chart.BAD, opacity=0.18).encode(x=x, y=y)
-    lines = chart_of(rows).mark_line()
-    lines = lines.encode(x=x, y=y, color=colour(names, colours=tones), strokeDash=_dashed(names, dashes))
-    return (forbidden + lines).properties(width=360, height=360), (
+    scale, share = {"domain": [0, 1], "nice": False}, {"format": "%", "tickCount": 5}
+    at = {"x": axis("alpha", "false alarms", scale, **share), "y": axis("beta", "misses", scale, **share)}
+    by = {"color": colour(names, colours=tones), "strokeDash": by_name(names, dashes)}
+    layers = [
+        marks(claim, "area", at, color=chart.BAD, opacity=0.18),
+        marks(rows, "line", {**at, **by}),
+    ]
+    return {"layer": layers, "width": 360, "height": 360}, (
         "What a test that wants to tell two neighbouring data sets apart can reach, by its errors of either "
         "kind. The claim forbids the shaded region: a test in there would refute it. What is proved lies "
         "on or above the claim's line where the claim is proved."
@@ -268,9 +265,3 @@ def _end(certificate: Certificate) -> float:
     """How far to the right the pictures of delta(epsilon) go."""
     ends = [curve.points[-1][0] for curve in certificate.profile]
     return max([1.15 * _claim_point(certificate.claim.guarantee)[0], *ends]) or 1.0
-
-
-def _dashed(names: Sequence[str], dashes: Sequence[Sequence[int]]) -> Any:
-    import altair as alt
-
-    return alt.StrokeDash("name:N").scale(domain=list(names), range=list(dashes)).legend(title=None)

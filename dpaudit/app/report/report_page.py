@@ -1,11 +1,11 @@
 """The report about a certificate: what it says, in words for people who did not make it."""
 
 import itertools
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from dpaudit.app.report.blocks import Badges, Block, Code, Grid, Heading, Items, Paragraph, Picture, Tone
+from dpaudit.app.report.evaluation import RELATIONS, best_guess, evaluation, leading
 from dpaudit.app.report.running_total import MOST_LINES, Share, shares
 from dpaudit.app.text.audits import could_refute_any
 from dpaudit.app.text.conditions import sentences
@@ -14,7 +14,8 @@ from dpaudit.app.text.streams import all_printable, printable
 from dpaudit.app.text.tables import bound_figure, figure, mechanism_words, sensitivity_words, times
 from dpaudit.certificate.certificate import Certificate
 from dpaudit.certificate.verdicts import Audit, Experiment, Finding, Proof
-from dpaudit.claims.relations import Neighbouring
+from dpaudit.claims.bounds import Bound
+from dpaudit.pipeline.recheck import AS_STATED
 
 _TONES: dict[str, Tone] = {
     "PROVED": "good",
@@ -22,12 +23,6 @@ _TONES: dict[str, Tone] = {
     "NOT_REFUTED": "good",
     "REFUTED": "bad",
     "INCONCLUSIVE": "unclear",
-}
-
-_RELATIONS = {
-    Neighbouring.ADD_OR_REMOVE_ONE: "added or left out",
-    Neighbouring.REPLACE_ONE: "replaced by any other",
-    Neighbouring.ZERO_OUT: "blanked out",
 }
 
 #: The fields of an author's statement, as the page names them.
@@ -59,33 +54,51 @@ _NOT_DRAWN = {
 }
 
 
-def report(certificate: Certificate, captions: Mapping[str, str] | None = None) -> list[Block]:
-    """The report's blocks, with the pictures whose captions are given; None says nothing of pictures."""
+def report(
+    certificate: Certificate, computed: Sequence[Bound] | None, captions: Mapping[str, str] | None = None
+) -> list[Block]:
+    """The report's blocks, with the pictures whose captions are given; None says nothing of pictures.
+
+    `computed` is the total as (epsilon, delta), empty if it has none, once the certificate's figures were
+    computed again from its ledger; None where they were not.
+    """
     pictures: dict[str, Block] = {}
     if captions is not None:
         pictures |= {name: Paragraph(words) for name, words in _NOT_DRAWN.items()}
         pictures |= {name: Picture(name, caption) for name, caption in captions.items()}
     drawn = (section(certificate, pictures) for section in (_releases, _guarantee, _experiments))
     plain = (section(certificate) for section in (_deployment, _limits, _reproduction))
-    return list(map(_printable, itertools.chain(_summary(certificate), *drawn, *plain)))
+    asked = evaluation(certificate, computed)
+    return list(map(_printable, itertools.chain(_summary(certificate, computed), *drawn, asked, *plain)))
 
 
-def _summary(certificate: Certificate) -> Iterator[Block]:
-    """Title, verdicts, and what they come to in a few sentences."""
-    yield Heading(f"Privacy of {certificate.algorithm}")
-    yield Paragraph(f"Claim: {certificate.claim}", lead=True)
+#: The first line of a page whose figures nobody has held against a ledger, after the title.
+_NOT_COMPUTED = "figures not computed again"
+
+
+def _summary(certificate: Certificate, computed: Sequence[Bound] | None) -> Iterator[Block]:
+    """Title, the proved (epsilon, delta), verdicts, and what they come to in a few sentences."""
+    title = f"Privacy of {certificate.algorithm}"
+    yield Heading(title if computed is not None else f"{title}: {_NOT_COMPUTED}")
+    yield Paragraph(leading(certificate, computed), lead=True)
+    yield Paragraph(f"Claim: {certificate.claim}")
     proof = Proof.PROVED if certificate.all_proved else Proof.NOT_PROVED
     experiment = certificate.experiment
     verdicts: list[tuple[str, str, Tone]] = [
         ("Proof, from the ledger of every release", _spaced(proof), _TONES[proof]),
         ("Experiment, which can refute but never prove", _spaced(experiment), _TONES[experiment]),
     ]
-    against = "; ".join(certificate.against_publishing)
+    unknown = () if computed is not None else ("its figures were not computed again from its ledger",)
+    against = "; ".join((*certificate.against_publishing, *unknown))
     provided = "yes, if everything under Not checked is true"
     answer: tuple[str, Tone] = (f"no: {against}", "bad") if against else (provided, "good")
     verdicts.append(("May this run's output be published?", *answer))
     yield Badges(verdicts)
     yield Paragraph(_plainly(certificate))
+    stated = ", ".join(AS_STATED)
+    again = f"Bounds, curves and releases were computed again from the ledger; as stated are {stated}."
+    believed = "No ledger stands beside the certificate: all figures and verdicts are believed as they stand."
+    yield Paragraph(again if computed is not None else believed)
 
 
 def _plainly(certificate: Certificate) -> str:
@@ -122,23 +135,18 @@ def _why_not(certificate: Certificate) -> str:
 
 
 def _odds(certificate: Certificate) -> str:
-    """The success of the best guess between two neighbouring data sets: (1 + delta(0)) / 2 at most.
-
-    A test's errors add up to at least 1 - delta(0), whatever it looks at (Kairouz, Oh and Viswanath 2015).
-    """
+    """The success of the best guess between two neighbouring data sets."""
     if not all(premise.holds for premise in certificate.claim.premises):
         return ""  # the curves are those of a run for which it holds
-    at_zero = [delta for curve in certificate.profile for epsilon, delta in curve.points if epsilon == 0.0]
-    if not at_zero:
+    success = best_guess(certificate)
+    if success is None:
         return ""
-    success = 50.0 * (1.0 + min(at_zero))
     unit = certificate.unit
     one = f"one {unit}" if certificate.group_size == 1 else f"{certificate.group_size} times one {unit}"
-    shown = f"{min(100.0, math.ceil(10.0 * success) / 10.0):g}"
     words = (
         f" In plain words: somebody who knows all the data but {one}, sees everything that was released "
-        f"and has to tell whether it was {_RELATIONS[certificate.neighbouring]}, with both equally likely "
-        f"beforehand, is right in at most {shown} of 100 cases; blind guessing is right in 50."
+        f"and has to tell whether it was {RELATIONS[certificate.neighbouring]}, with both equally likely "
+        f"beforehand, is right in at most {success:g} of 100 cases; blind guessing is right in 50."
     )
     return words + (" By this figure alone that is next to no protection." if success >= 99.0 else "")
 
@@ -250,7 +258,7 @@ def _deployment(certificate: Certificate) -> Iterator[Block]:
         sampled[MOST_LINES:] = [f"and {len(sampled) - MOST_LINES} more"]
     recorded = {
         "Unit of privacy": f"{certificate.unit}{group}",
-        "Neighbouring data": f"{relation}: one unit {_RELATIONS[relation]}",
+        "Neighbouring data": f"{relation}: one unit {RELATIONS[relation]}",
         "Trust model": str(certificate.trust_model),
         "The adversary sees": str(certificate.view).replace("-", " "),
         "Schedule": "fixed" if certificate.budget is None else f"filtered, held to {certificate.budget}",

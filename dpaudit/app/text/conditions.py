@@ -42,6 +42,16 @@ SENTENCES: Final[Mapping[Code, str]] = {
     ),
     Code.FIXED_SEQUENCE: "that the sequence of releases is the same for every data set ({replayed})",
     Code.ONLY_THROUGH_LEDGER: "that nothing left the algorithm except through the ledger ({replayed})",
+    Code.IN_PROCESS: (
+        "that the algorithm's code left dpaudit's own alone: it ran in the process that drew the noise and "
+        "wrote the ledger"
+    ),
+    Code.PUBLIC_STAND_IN: "that the data of the twin, {text}, are public",
+    Code.OWN_RECORD: "that what each unit contributes is computed from that unit's record alone",
+    Code.HONEST_WORKER: (
+        "that the algorithm's author did not set out to deceive: code written for that could send values "
+        "that were not clipped"
+    ),
     Code.FLOATING_POINT_NOISE: (
         "the noise was drawn in floating point, whose grid can reveal more than the real-valued mechanism "
         "(Mironov 2012); the bounds are those of the real-valued mechanism"

@@ -11,6 +11,9 @@ from typing import Any
 import numpy as np
 from pydantic import BaseModel
 
+from dpaudit.processes.hosted import Unplain
+from dpaudit.processes.wire import Portrait
+
 
 class NoJSON(TypeError):
     """A value of a type that JSON cannot tell; the message names it."""
@@ -22,6 +25,8 @@ def output_text(output: Any) -> str | NoJSON:
     Numbers that JSON lacks are the strings ``"NaN"``, ``"Infinity"`` and ``"-Infinity"``. Where the output
     holds something else, such as a function, the error that says so is returned.
     """
+    if isinstance(output, Unplain):
+        return NoJSON(output.why)
     try:
         return json.dumps(_plain(output, "output"), allow_nan=False) + "\n"
     except RecursionError:
@@ -42,6 +47,10 @@ def _plain(value: Any, place: str) -> Any:
     if isinstance(value, float):
         names = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
         return float(value) if math.isfinite(value) else names[str(float(value))]
+    if isinstance(value, Portrait) and value.form != "state":
+        if value.form == "value":
+            return _plain(value.parts["value"], place)
+        return _object({name: part for name, part in value.parts.items() if name[:1] != "."}, place)
     if isinstance(value, BaseModel):
         return _object({name: getattr(value, name) for name in type(value).model_fields}, place)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
@@ -60,4 +69,5 @@ def _object(fields: Mapping[str, Any], place: str) -> dict[str, Any]:
 
 
 def _refused(value: Any, place: str) -> Any:
-    raise NoJSON(f"{place} is a {type(value).__module__}.{type(value).__qualname__}")
+    kind = f"{type(value).__module__}.{type(value).__qualname__}"
+    raise NoJSON(f"{place} is a {value.kind if isinstance(value, Portrait) else kind}")

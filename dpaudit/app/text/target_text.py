@@ -19,7 +19,7 @@ from typing import IO, Any, Final, TypeVar
 import click
 
 from dpaudit.app.text.streams import note
-from dpaudit.errors import DataError, DpauditError
+from dpaudit.errors import DataError, DpauditError, TargetRaised
 from dpaudit.ledger.places import shown_place
 
 SHOW: Final = "--show-target-errors"
@@ -154,6 +154,8 @@ def _innermost(found: TracebackType | None) -> TracebackType | None:
 
 def place_of(error: BaseException) -> str:
     """File and line, as it may be shown, of the innermost frame outside dpaudit."""
+    if isinstance(error, TargetRaised):
+        return shown_place(error.place)
     if isinstance(error, SyntaxError) and error.filename is not None:
         return shown_place(f"{error.filename}:{error.lineno}")
     chosen, found = "", error.__traceback__
@@ -181,7 +183,8 @@ def without_text(error: DpauditError) -> DpauditError:
 def traceback_of(error: BaseException) -> str:
     """An error's traceback with its causes; the words of what dpaudit did not raise only if shown."""
     if is_shown():
-        return "".join(traceback.format_exception(error)).rstrip()
+        elsewhere = [error.__cause__.traceback] if isinstance(error.__cause__, TargetRaised) else []
+        return "\n".join([*elsewhere, "".join(traceback.format_exception(error))]).rstrip()
     parts: list[str] = []
     one: BaseException | None = error
     while one is not None:

@@ -1,7 +1,6 @@
 """`dpaudit audit`: try to refute a claim by experiment."""
 
 import contextlib
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, cast
 
@@ -13,15 +12,14 @@ from dpaudit.app.options.audit_options import METHODS, Settings, settings_option
 from dpaudit.app.options.claim_options import StatedClaim, claim_options, users_option
 from dpaudit.app.options.foreign_code import foreign_code
 from dpaudit.app.options.option import SEED, option
+from dpaudit.app.options.processes import Opened, Processes, open_target, process_options
 from dpaudit.app.text.audits import audit_json, audit_page
 from dpaudit.app.text.failures import EXIT_INCONCLUSIVE, EXIT_NOT_PROVED
 from dpaudit.app.text.output import line, lower, output_format_option, print_json, print_text
 from dpaudit.app.text.progress import Progress
 from dpaudit.app.text.target_text import target_errors_option
-from dpaudit.auditors.sampling.curatorless import Plain
 from dpaudit.auditors.sampling.sampling import SoFar
 from dpaudit.certificate.verdicts import Audit, Experiment
-from dpaudit.claims.pairs import Pair
 from dpaudit.curator.running import name_of
 from dpaudit.errors import UsageError
 from dpaudit.pipeline.audit import Method, one_run
@@ -70,6 +68,7 @@ Exits 0 if not refuted, 1 if refuted. An audit can refute a claim, never prove o
 @settings_options
 @option("--seed", SEED, "Root seed of the trials.", default=0)
 @option("--zoo", bool, "Instead of TARGET, audit mechanisms with known faults.")
+@process_options
 @option("--strict", bool, "Exit 4 if the audit is inconclusive.")
 @output_format_option
 @target_errors_option
@@ -90,6 +89,7 @@ def audit(
     zoo: bool,
     strict: bool,
     output_format: str,
+    where: Processes,
 ) -> None:
     """Run TARGET on neighbouring data and look for what contradicts its claim or its ledger.
 
@@ -104,11 +104,11 @@ def audit(
     if target is None:
         remedy = "name a built-in algorithm, path.py:NAME or package.module:NAME, or give --zoo"
         raise UsageError("nothing to audit", where="TARGET", why="there is nothing to run", remedy=remedy)
-    chosen = targets.load_target(target, data_file=None, parameters=parameters, plain=plain)
-    if method is None:
-        method = "sequential" if isinstance(chosen.algorithm, Plain) else "replay"
+    _require_no_pair(method, pair_reference)
+    chosen = _opened(ctx, target, method, pair_reference, parameters, where, plain=plain)
+    method = method or ("sequential" if chosen.plain else "replay")
     settings.require_used(method)
-    _require_sensible(method, pair_reference, settings, chosen)
+    _require_no_exact_ratio(settings, chosen)
     shared: dict[str, Any] = {"delta": None, "confidence": confidence, "seed": seed, "users": users}
     if stated.epsilon is None:  # then --delta says where the bound on epsilon is stated
         shared["delta"], stated = stated.delta, replace(stated, delta=None)
@@ -118,14 +118,13 @@ def audit(
         with foreign_code(target, "auditing it"):
             found = one_run(chosen.algorithm, canaries, guesses=settings.guesses, **shared)
     else:
-        pair = None if pair_reference is None else targets.load_pair(pair_reference)
-        pairs = targets.pairs_of(chosen, pair)
-        if not pairs:
+        if not chosen.pairs:
             what = "no neighbouring data to audit on"
             why = "an audit compares two data sets that differ in one unit of privacy"
             remedy = "add --pair MODULE:CALLABLE, which returns (data, neighbour)"
             raise UsageError(what, where=f"TARGET {target}", why=why, remedy=remedy)
-        found = _on_pairs(chosen, pairs, cast("Method", method), settings, shared)
+        shared |= {"in_process": where.in_process, "limits": where.limits}
+        found = _on_pairs(target, chosen, cast("Method", method), settings, shared)
     if output_format == "json":
         print_json(audit_json(found))
     else:
@@ -137,19 +136,40 @@ def audit(
         ctx.exit(EXIT_INCONCLUSIVE)
 
 
+def _opened(
+    ctx: click.Context,
+    target: str,
+    method: str | None,
+    pair: str | None,
+    parameters: dict[str, Any],
+    where: Processes,
+    *,
+    plain: bool,
+) -> Opened:
+    """The target, in a process of its own where it is replayed."""
+    sampled = plain or method not in {None, "replay"}
+    here = replace(where, in_process=True) if sampled else where
+    about: dict[str, Any] = {"parameters": parameters, "pair": pair, "plain": plain, "needs_data": False}
+    chosen = ctx.with_resource(open_target(target, processes=here, **about))
+    if chosen.plain and not sampled and here.in_process is None:
+        return _opened(ctx, target, "sequential", pair, parameters, where, plain=plain)
+    return chosen
+
+
 def _on_pairs(
-    target: targets.Target, pairs: Sequence[Pair], method: Method, settings: Settings, shared: dict[str, Any]
+    target: str, chosen: Opened, method: Method, settings: Settings, shared: dict[str, Any]
 ) -> Audit:
     sampling: dict[str, Any] = {}
+    pairs = chosen.pairs
     total = settings.number(method) * len(pairs)
     with contextlib.ExitStack() as stack:
         if method != "replay":
             sampling = settings.sampling()
             progress = stack.enter_context(Progress(total, "runs a side"))
             sampling["progress"] = lambda so_far: _show(progress, so_far)
-        stack.enter_context(foreign_code(target.reference, "auditing it"))
+        stack.enter_context(foreign_code(target, "auditing it"))
         return audit_on_pairs(
-            target.algorithm, pairs, method=method, trials=settings.trials, **sampling, **shared
+            chosen.algorithm, pairs, method=method, trials=settings.trials, **sampling, **shared
         )
 
 
@@ -163,13 +183,17 @@ def _show(progress: Progress, so_far: SoFar) -> None:
     progress(so_far.pair * so_far.trials + so_far.done, ", ".join(words))
 
 
-def _require_sensible(method: str, pair: str | None, settings: Settings, target: targets.Target) -> None:
-    """Refuse a pair that one run would ignore, and an exact ratio of releases that no curator saw."""
+def _require_no_pair(method: str | None, pair: str | None) -> None:
+    """Refuse a pair that one run would ignore."""
     if method == "one-run" and pair is not None:
         why = "one run compares its canaries, and no two data sets"
         remedy = "leave it out: --canaries says what is inserted"
         raise UsageError("--pair with --method one-run", where="--pair", why=why, remedy=remedy)
-    if settings.score == "exact" and isinstance(target.algorithm, Plain):
+
+
+def _require_no_exact_ratio(settings: Settings, target: Opened) -> None:
+    """Refuse an exact ratio of releases that no curator saw."""
+    if settings.score == "exact" and target.plain:
         why = "a likelihood ratio needs the densities of all releases, and these go through no curator"
         remedy = "give a score of the output, or have one learned: logistic, boosting"
         raise UsageError("--score exact of what draws its own noise", where="--score", why=why, remedy=remedy)

@@ -1,16 +1,18 @@
 """`dpaudit certify`: run, account, audit, judge."""
 
 import functools
+import math
 from pathlib import Path
 from typing import Any
 
 import click
 
 from dpaudit.app.main import COMMAND
-from dpaudit.app.options import claim_options, targets
+from dpaudit.app.options import claim_options, processes, targets
 from dpaudit.app.options.files import make_folder
 from dpaudit.app.options.foreign_code import foreign_code
 from dpaudit.app.options.option import PATH, SEED, option
+from dpaudit.app.text.audits import finding_words
 from dpaudit.app.text.certificates import certificate_page
 from dpaudit.app.text.failures import EXIT_INCONCLUSIVE, EXIT_NOT_PROVED, EXIT_NOTHING
 from dpaudit.app.text.output import line, output_format_option, print_json, print_text, unwrapped
@@ -18,13 +20,13 @@ from dpaudit.app.text.output_file import NoJSON, output_text
 from dpaudit.app.text.streams import note
 from dpaudit.app.text.target_text import target_errors_option
 from dpaudit.app.verbs.report import REPORT, report_text
-from dpaudit.certificate.certificate import Certificate
 from dpaudit.certificate.statement import Statement
 from dpaudit.certificate.verdicts import Experiment
 from dpaudit.errors import UsageError
 from dpaudit.ledger.files import replace_file
+from dpaudit.ledger.lock import only_writer
 from dpaudit.pipeline.accounting import Rigour
-from dpaudit.pipeline.certify import NothingReleased, certified
+from dpaudit.pipeline.certify import Certified, NothingReleased, certified
 from dpaudit.pipeline.recheck import LEDGER
 
 CERTIFICATE, OUTPUT = "certificate.json", "output.json"
@@ -78,6 +80,7 @@ Exits 0 if the claim is proved and not refuted, 1 if not.
     bool,
     "Also state what dp-accounting computes for the same releases; it changes no verdict.",
 )
+@processes.process_options
 @option("--strict", bool, "Exit 4 if the audit is inconclusive.")
 @output_format_option
 @target_errors_option
@@ -100,21 +103,24 @@ def certify(
     second_opinion: bool,
     strict: bool,
     output_format: str,
+    where: processes.Processes,
 ) -> None:
     """Run TARGET on data, account for every release, audit it and judge its claim.
 
     TARGET is a built-in algorithm (see `dpaudit list`), path.py:NAME or package.module:NAME.
     """
-    chosen = targets.load_target(target, data_file=data_file, parameters=parameters)
+    opened = processes.open_target(
+        target, data_file=data_file, parameters=parameters, pair=pair_reference, processes=where
+    )
+    chosen = ctx.with_resource(opened)
     claim = stated.claim(chosen.claim)
     if claim is None:
         why = "a certificate states whether a claim is proved"
         remedy = "add --rho, --mu or --epsilon with --delta, or give the algorithm a `claim` attribute"
         raise UsageError("nothing is claimed", where=f"TARGET {target}", why=why, remedy=remedy)
-    pair = None if pair_reference is None else targets.load_pair(pair_reference)
-    data = targets.data_for(chosen, pair)
     if folder is not None:
         make_folder(folder)
+        ctx.with_resource(only_writer(folder))
         # Should the run fail half way, nothing may stand beside another run's ledger.
         for name in (CERTIFICATE, REPORT, OUTPUT):
             (folder / name).unlink(missing_ok=True)
@@ -122,15 +128,19 @@ def certify(
     try:
         found = certified(
             chosen.algorithm,
-            data,
+            chosen.data,
             claim=claim,
-            pairs=targets.pairs_of(chosen, pair),
+            pairs=chosen.pairs,
+            own_pairs=chosen.own_pairs,
             seed=seed,
             users=users,
             budget=claim_options.stated_budget(budget_rho, budget_mu, claim),
             rigour=rigour,
             statement=statement,
             opinion=second_opinion,
+            utility=True,
+            in_process=where.in_process,
+            limits=where.limits,
             path=None if folder is None else folder / LEDGER,
             command=ctx.meta.get(COMMAND, f"dpaudit certify {target}"),
             step=functools.partial(foreign_code, target),
@@ -143,9 +153,7 @@ def certify(
         note(f"nothing to check: {reason}")
         ctx.exit(EXIT_NOTHING)
     certificate = found.certificate
-    if folder is not None:
-        certificate.write(folder / CERTIFICATE)
-    utility = targets.utility_of(chosen, found.run.output)
+    utility = {name: value if math.isfinite(value) else None for name, value in found.utility.items()}
     if output_format == "json":
         print_json({**certificate.to_json(), "utility": utility})
     else:
@@ -153,20 +161,26 @@ def certify(
     # Drawing the page takes longer than all the rest: whoever waits for the verdict has it by now.
     files = "nothing was written; -o DIR keeps ledger, certificate and output"
     if folder is not None:
-        files = _files(folder, text[0], certificate)
+        files = _files(folder, text[0], found)
     if output_format == "json":
         note(files)
     else:
         print_text(unwrapped(files))
-    if not certificate.all_proved or certificate.experiment is Experiment.REFUTED:
+    for finding in found.parted:
+        note(f"for the data's holder alone: {finding_words(finding)}")
+    if not certificate.all_proved or certificate.experiment is Experiment.REFUTED or found.parted:
         ctx.exit(EXIT_NOT_PROVED)
     if strict and certificate.experiment is Experiment.INCONCLUSIVE:
         ctx.exit(EXIT_INCONCLUSIVE)
 
 
-def _files(folder: Path, text: str | NoJSON, certificate: Certificate) -> str:
-    """Write page and output; say where everything is, and whether the output may go further."""
-    replace_file(folder / REPORT, report_text(certificate).encode())
+def _files(folder: Path, text: str | NoJSON, found: Certified) -> str:
+    """Write page, output and certificate; say where everything is, and whether the output may go further.
+
+    The certificate comes last: where it stands, everything else does, and the ledger is the one it names.
+    """
+    certificate = found.certificate
+    replace_file(folder / REPORT, report_text(certificate, found.approximate).encode())
     lines = [f"written: {folder / name}" for name in (LEDGER, CERTIFICATE, REPORT)]
     if isinstance(text, str):
         replace_file(folder / OUTPUT, text.encode())
@@ -174,4 +188,6 @@ def _files(folder: Path, text: str | NoJSON, certificate: Certificate) -> str:
         lines.append(f"written: {folder / OUTPUT}" + (f" (do not publish it: {against})" if against else ""))
     else:
         lines.append(f"not written: {folder / OUTPUT}: {text}, which cannot be written as JSON")
+    found.run.ledger.require_kept()
+    certificate.write(folder / CERTIFICATE)
     return "\n".join(lines)

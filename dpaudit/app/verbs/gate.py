@@ -13,6 +13,7 @@ from dpaudit.app.gate.configuration import read_configuration
 from dpaudit.app.gate.formats import FORMATS, markdown, text
 from dpaudit.app.gate.report import Finding, Place, Report
 from dpaudit.app.options.option import PATH, SEED, option
+from dpaudit.app.options.processes import Processes, process_options
 from dpaudit.app.text.failures import EXIT_INPUT, EXIT_NOTHING
 from dpaudit.app.text.output import print_text
 from dpaudit.app.text.streams import note
@@ -91,6 +92,7 @@ Exits 0 if every check passes, 1 if a finding is left that no waiver covers,
 @option("--exit-zero", bool, "Exit 0 whatever the verdicts; never hides 2 or 3.")
 @option("--strict", bool, "Exit 4 if a check is inconclusive.")
 @target_errors_option
+@process_options
 @click.pass_context
 def gate(
     ctx: click.Context,
@@ -103,11 +105,14 @@ def gate(
     reports: list[tuple[str, Path]],
     exit_zero: bool,
     strict: bool,
+    where: Processes,
 ) -> None:
     """Judge every target and ledger that pyproject.toml names, and hold it against the policy."""
     root = _root()
     summary = _summary_file() if output_format == "github" else None
-    report = _judged(config, root, {"profile": profile, "seed": seed, "strict": strict, "base": base})
+    report = _judged(
+        config, root, {"profile": profile, "seed": seed, "strict": strict, "base": base, "where": where}
+    )
     for kind, path in reports:
         replace_file(path, FORMATS[kind](report).encode())
     if output_format == "text":

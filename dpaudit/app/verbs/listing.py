@@ -1,13 +1,11 @@
 """`dpaudit list`: what is built in."""
 
-from typing import get_args
-
 import click
 
 from dpaudit.algorithms.catalogue import BUILTIN_DATA, CATALOGUE
 from dpaudit.app.main import VERBS
 from dpaudit.app.text.output import line, output_format_option, print_json, print_text, table
-from dpaudit.mechanisms import AnyMechanism
+from dpaudit.mechanisms import KINDS
 
 _DATA = {
     "treatment": "20 000 simulated patients, 4 states of health, 4 visits",
@@ -23,10 +21,7 @@ def listing(*, output_format: str) -> None:
     found = {
         "algorithms": {name: builtin.summary for name, builtin in CATALOGUE.items()},
         "data": {name: _DATA.get(name, "") for name in BUILTIN_DATA},
-        "mechanisms": {
-            kind.model_fields["kind"].default: (kind.__doc__ or "").partition("\n")[0]
-            for kind in get_args(AnyMechanism)
-        },
+        "mechanisms": {kind: (one.__doc__ or "").partition("\n")[0] for kind, one in KINDS.items()},
         "verbs": {verb: summary for verb, (_, _, summary) in VERBS.items()},
     }
     if output_format == "json":

@@ -1,5 +1,6 @@
 """`dpaudit report`: one self-contained page about a certificate."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -9,7 +10,12 @@ from dpaudit.app.options.files import require_no_input
 from dpaudit.app.options.option import PATH, option
 from dpaudit.app.text.output import print_text, unwrapped
 from dpaudit.certificate.certificate import Certificate
+from dpaudit.claims.bounds import Bound
+from dpaudit.errors import CannotBound, UsageError
 from dpaudit.ledger.files import replace_file
+from dpaudit.ledger.ledger import Ledger
+from dpaudit.pipeline.certify import COMPARED
+from dpaudit.pipeline.recheck import LEDGER, require_figures
 
 Format = Literal["html", "md", "latex"]
 
@@ -21,6 +27,9 @@ REPORT = "report.html"
 Examples:
   dpaudit report out/certificate.json -o report.html
   dpaudit report out/certificate.json --format md
+  dpaudit report out/certificate.json -o report.html --registry deployment.yaml
+
+Exits 0 whatever the verdict, 3 if the certificate is not what its ledger gives.
 """
 )
 @click.argument("certificate", type=PATH)
@@ -31,35 +40,78 @@ Examples:
     "html: with pictures; md and latex: words and tables.",
     default="html",
 )
-def report(*, certificate: Path, path: Path | None, form: Format) -> None:
+@option(
+    "--ledger",
+    PATH,
+    f"The ledger from which its figures are computed again; left out, the {LEDGER} beside CERTIFICATE.",
+)
+@option(
+    "--registry",
+    PATH,
+    "Also write a draft for the OpenDP registry of deployments, as YAML; what is not known is left out.",
+    metavar="FILE",
+)
+def report(
+    *, certificate: Path, path: Path | None, form: Format, ledger: Path | None, registry: Path | None
+) -> None:
     """Say what CERTIFICATE says, on one page for people who did not make it.
 
-    Nothing is computed again: `dpaudit verify` does that from the ledger. Exits 0 whatever the verdict.
+    Its figures are computed again from its ledger; where there is none, the page's first line says so.
     """
-    if path is not None:
-        require_no_input(path, certificate)
-    text = report_text(Certificate.read(certificate), form)
+    found = Certificate.read(certificate)
+    beside = certificate.with_name(LEDGER)
+    kept = ledger if ledger is not None else beside if beside.is_file() else None
+    for output in (path, registry):
+        if output is not None:
+            require_no_input(output, certificate, *(() if kept is None else (kept,)))
+    computed = None if kept is None else computed_again(found, kept)
+    entry = None if registry is None else _entry(found, computed)
+    text = report_text(found, computed, form)
+    if registry is not None and entry is not None:
+        replace_file(registry, entry.encode())
     if path is None:
         click.echo(text, nl=False)
         return
     replace_file(path, text.encode())
-    print_text(unwrapped(f"written: {path}"))
+    print_text(*(unwrapped(f"written: {one}") for one in (path, registry) if one is not None))
 
 
-def report_text(certificate: Certificate, form: Format = "html") -> str:
-    """The report as the text of a file."""
+def computed_again(certificate: Certificate, path: Path) -> Sequence[Bound]:
+    """The total as (epsilon, delta), once all the certificate's figures were found in its ledger's.
+
+    Raises what `Ledger.read` does, and `CertificateMismatch` where the two contradict each other.
+    """
+    ledger = Ledger.read(path, allow_unhashed=True)  # refused below with its reason
+    certificate.require_ledger(ledger)
+    found = require_figures(certificate, ledger)
+    try:
+        return found.bounds(COMPARED)
+    except CannotBound:
+        return ()
+
+
+def _entry(certificate: Certificate, computed: Sequence[Bound] | None) -> str:
+    if computed is None:
+        why, remedy = "a register would repeat figures that nobody has checked", "give it with --ledger"
+        raise UsageError("--registry without the ledger", where="--registry", why=why, remedy=remedy)
+    from dpaudit.app.report.registry import registry_entry
+
+    return registry_entry(certificate, computed)
+
+
+def report_text(certificate: Certificate, computed: Sequence[Bound] | None, form: Format = "html") -> str:
+    """The report as the text of a file; `computed` as `dpaudit.app.report.report_page.report` has it."""
     from dpaudit.app.report.blocks import html_page, latex, markdown
     from dpaudit.app.report.report_page import report as blocks
 
     if form == "md":
-        return markdown(blocks(certificate), pictures=False)
+        return markdown(blocks(certificate, computed), pictures=False)
     if form == "latex":
-        return latex(blocks(certificate))
-    from dpaudit.app.report.chart import specification, svg, unvalidated
+        return latex(blocks(certificate, computed))
+    from dpaudit.app.report.chart import specification, svg
     from dpaudit.app.report.report_charts import charts
 
-    with unvalidated():
-        drawn = charts(certificate)
-        captions = {name: caption for name, (_, caption) in drawn.items()}
-        pictures = {name: svg(specification(chart)) for name, (chart, _) in drawn.items()}
-    return html_page(blocks(certificate, captions), pictures)
+    drawn = charts(certificate)
+    captions = {name: caption for name, (_, caption) in drawn.items()}
+    pictures = {name: svg(specification(picture)) for name, (picture, _) in drawn.items()}
+    return html_page(blocks(certificate, computed, captions), pictures)

@@ -175,6 +175,7 @@ def test_it_agrees_on_every_other_mechanism_that_it_knows(mechanism: AnyMechanis
     assert opinion_of(ledger_of((mechanism, 30))).agrees is True
 
 
+@pytest.mark.nightly
 @settings(max_examples=15)
 @given(
     st.lists(
@@ -259,6 +260,7 @@ def test_a_failure_of_theirs_is_no_opinion_and_no_failure(monkeypatch: pytest.Mo
     assert opinion.none_because == "it fails: TypeError: unexpected keyword"
 
 
+@pytest.mark.nightly
 def test_its_limits_take_seconds() -> None:
     begun = time.process_time()  # what else the machine does is not counted
     assert opinion_of(ledger_of((SAMPLED, 10_000)), 1e-9).agrees is True

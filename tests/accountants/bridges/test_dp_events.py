@@ -9,6 +9,7 @@ from fractions import Fraction
 from typing import Any
 
 import dp_accounting
+import numpy as np
 import pytest
 from dp_accounting import NeighboringRelation, dp_event
 from dp_accounting.pld import PLDAccountant
@@ -36,6 +37,7 @@ from dpaudit.mechanisms import (
     Gaussian,
     GaussianProcess,
     Laplace,
+    MixtureOfGaussians,
     OpaqueApproxDP,
     OpaquePureDP,
     OpaqueZCDP,
@@ -293,6 +295,16 @@ def test_what_only_events_can_say() -> None:
         assert from_dp_event(nothing, REPLACE).releases == ()
 
 
+def test_a_mixture_of_gaussians_comes_over_as_it_is() -> None:
+    event = dp_event.MixtureOfGaussiansDpEvent(2.0, [0.0, 1.0, np.float64(3.0)], np.array([0.5, 0.25, 0.25]))
+    for relation in (ADD, SPECIAL):
+        (release,) = from_dp_event(event, relation)
+        expected = MixtureOfGaussians(
+            sigma=2.0, sensitivities=(0.0, 1.0, 3.0), probabilities=(0.5, 0.25, 0.25)
+        )
+        assert release.mechanism == expected
+
+
 def test_randomized_response_against_a_uniform_answer_costs_no_more_than_against_another() -> None:
     """The pair of ``REPLACE_SPECIAL``, enumerated, lies below delta(epsilon) of the release made of it."""
     p, k = 0.4, 5
@@ -365,11 +377,22 @@ def test_parts_budgets_and_noiseless_runs_are_refused() -> None:
     [
         (dp_event.NonPrivateDpEvent(), ADD, CannotBound),
         (dp_event.UnsupportedDpEvent(), ADD, CannotBound),
+        (dp_event.SampledWithoutReplacementDpEvent(9, 3, dp_event.ZCDpEvent(1.0)), ADD, CannotBound),
+        (dp_event.SampledWithoutReplacementDpEvent(1, 1, dp_event.GaussianDpEvent(1.0)), ADD, CannotBound),
         (
-            dp_event.SampledWithoutReplacementDpEvent(9, 3, dp_event.GaussianDpEvent(1.0)),
+            dp_event.SampledWithoutReplacementDpEvent(9, 10, dp_event.GaussianDpEvent(1.0)),
             REPLACE,
-            CannotBound,
+            InputError,
         ),
+        (
+            dp_event.SampledWithoutReplacementDpEvent(9, -1, dp_event.GaussianDpEvent(1.0)),
+            REPLACE,
+            InputError,
+        ),
+        (dp_event.SampledWithoutReplacementDpEvent(9, True, dp_event.LaplaceDpEvent(1.0)), ADD, InputError),
+        (dp_accounting.TruncatedSubsampledGaussianDpEvent(9, 1.1, 3, 1.0), ADD, InvalidParameter),
+        (dp_accounting.TruncatedSubsampledGaussianDpEvent(9, 0.1, -3, 1.0), ADD, InvalidParameter),
+        (dp_accounting.TruncatedSubsampledGaussianDpEvent(9, 0.1, 3, 0.0), ADD, InvalidParameter),
         (dp_event.SampledWithReplacementDpEvent(9, 3, dp_event.GaussianDpEvent(1.0)), REPLACE, CannotBound),
         (dp_event.RepeatAndSelectDpEvent(dp_event.UnsupportedDpEvent(), 2.0, 1.0), ADD, CannotBound),
         (
@@ -391,8 +414,13 @@ def test_parts_budgets_and_noiseless_runs_are_refused() -> None:
             ADD,
             InvalidParameter,
         ),
-        (dp_event.MixtureOfGaussiansDpEvent(1.0, [1.0], [1.0]), ADD, CannotBound),
-        (dp_accounting.TruncatedSubsampledGaussianDpEvent(9, 0.1, 3, 1.0), ADD, CannotBound),
+        (dp_event.MixtureOfGaussiansDpEvent(1.0, [1.0], [1.0]), REPLACE, CannotBound),
+        (dp_event.MixtureOfGaussiansDpEvent(1.0, [1.0, 2.0], [1.0]), ADD, InvalidParameter),
+        (dp_event.MixtureOfGaussiansDpEvent(1.0, [1.0], [0.5]), ADD, InvalidParameter),
+        (dp_event.MixtureOfGaussiansDpEvent(1.0, [-1.0], [1.0]), ADD, InvalidParameter),
+        (dp_event.MixtureOfGaussiansDpEvent(math.nan, [1.0], [1.0]), ADD, InvalidParameter),
+        (dp_event.MixtureOfGaussiansDpEvent(1.0, 1.0, 1.0), ADD, InvalidParameter),
+        (dp_event.MixtureOfGaussiansDpEvent(1.0, "12", [0.5, 0.5]), ADD, InvalidParameter),
         (dp_event.RandomizedResponseDpEvent(0.5, 2), ADD, CannotBound),
         (dp_event.SingleEpochTreeAggregationDpEvent(1.0, 4), ADD, CannotBound),
         (
@@ -402,7 +430,7 @@ def test_parts_budgets_and_noiseless_runs_are_refused() -> None:
             ADD,
             CannotBound,
         ),
-        (dp_event.PoissonSampledDpEvent(0.5, dp_event.ZCDpEvent(1.0)), ADD, CannotBound),
+        (dp_event.PoissonSampledDpEvent(0.5, dp_event.ZCDpEvent(1.0)), REPLACE, CannotBound),
         (dp_event.PoissonSampledDpEvent(math.nan, dp_event.GaussianDpEvent(1.0)), ADD, InvalidParameter),
         (dp_event.PoissonSampledDpEvent(1.5, dp_event.GaussianDpEvent(1.0)), ADD, InvalidParameter),
         (dp_event.GaussianDpEvent(math.nan), ADD, InvalidParameter),

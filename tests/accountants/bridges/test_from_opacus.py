@@ -54,6 +54,7 @@ def test_a_schedule_of_noise_is_one_release_for_each_multiplier() -> None:
     assert epsilon(ledger, 1e-5, "rdp") <= 3.7519699112646703 + 1e-9
 
 
+@pytest.mark.nightly
 def test_google_agrees_on_an_imported_history() -> None:
     from dp_accounting.pld import PLDAccountant
 

@@ -335,13 +335,13 @@ def _planted() -> Iterator[tuple[str, dict[str, Any]]]:
             yield f"{position} instead", found
 
 
-def test_no_field_is_left_unread(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_field_is_left_unread(monkeypatch: pytest.MonkeyPatch, nightly: bool) -> None:
     """The library reads every object of the text, beside a constructor's fields too."""
     planted = list(_planted())
     assert len(planted) > 300
     called: list[object] = []
     monkeypatch.setattr(opendp.mod, "import_optional_dependency", lambda *names, **more: called.append(names))
-    for name, tree in planted:
+    for name, tree in planted if nightly else planted[::3]:
         # An argument that is no part of the constructor's is the constructor's to refuse, if it is harmless.
         with pytest.raises((UsageError, CannotBound)):
             from_opendp(tree, neighbouring="replace-one", unit="row")

@@ -126,6 +126,7 @@ def test_near_the_largest_loss_a_proof_takes_an_estimate_s_place() -> None:
     assert found.value > 1.0
 
 
+@pytest.mark.nightly
 def test_sampled_gaussian() -> None:
     # q = .01, sigma = 1, 1e3 steps: epsilon 2.12451517112 at 1e-6, by adding or removing one.
     sampled = PoissonSampled(rate=0.01, mechanism=GAUSSIAN)
@@ -249,6 +250,7 @@ def test_a_ledger_is_scaled_by_one_factor() -> None:
     assert (less.bound.method, less.opinion.method) == ("gaussian", "contour")
 
 
+@pytest.mark.nightly
 def test_parts_of_a_split_and_mixes_are_scaled_together() -> None:
     parts = [
         Release(
@@ -340,6 +342,7 @@ def test_where_no_second_accountant_can_tell_there_is_no_answer(monkeypatch: pyt
     assert "the balls are too wide" in str(refused.value)
 
 
+@pytest.mark.nightly
 def test_so_rare_a_sample_is_confirmed() -> None:
     prototype = PoissonSampled(rate=1e-9, mechanism=Gaussian(sigma=1.0, sensitivity=L2(1.0)))
     assert calibrate(prototype, ApproxDP(epsilon=1.0, delta=1e-6), count=10**6).opinion.method == "interval"

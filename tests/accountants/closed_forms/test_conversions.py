@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from mpmath import mp, mpf
 
@@ -254,7 +254,6 @@ log_rhos = st.floats(min_value=-12.0, max_value=6.0)
 log_deltas = st.floats(min_value=-300.0, max_value=-0.01)
 
 
-@settings(max_examples=200, deadline=None, derandomize=True)
 @given(log_rhos, log_rhos, log_deltas, log_deltas)
 def test_monotone_and_nonnegative(first: float, second: float, third: float, fourth: float) -> None:
     weak, strong = sorted((10.0**first, 10.0**second))
@@ -264,7 +263,6 @@ def test_monotone_and_nonnegative(first: float, second: float, third: float, fou
     assert zcdp_epsilon(weak, large) <= zcdp_epsilon(strong, large) * slack + 1e-15
 
 
-@settings(max_examples=200, deadline=None, derandomize=True)
 @given(log_rhos, log_deltas)
 def test_epsilon_and_delta_are_inverse(first: float, second: float) -> None:
     rho, delta = 10.0**first, 10.0**second

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from mpmath import mp, mpf
 from scipy.special import erfcx
@@ -232,7 +232,6 @@ log_deltas = st.floats(min_value=-300.0, max_value=-0.01)
 log_mus = st.floats(min_value=-8.0, max_value=4.0)
 
 
-@settings(max_examples=150, deadline=None, derandomize=True)
 @given(log_deltas, log_deltas, log_mus, log_mus)
 def test_epsilon_is_monotone(first: float, second: float, low: float, high: float) -> None:
     # A rounded bound may wobble by its own slack, and by no more.
@@ -243,7 +242,6 @@ def test_epsilon_is_monotone(first: float, second: float, low: float, high: floa
     assert gaussian_epsilon(larger, weaker) <= gaussian_epsilon(larger, stronger) * slack + 1e-12 * stronger
 
 
-@settings(max_examples=150, deadline=None, derandomize=True)
 @given(st.floats(min_value=0.0, max_value=36.0), log_mus)
 def test_round_trips(x: float, power: float) -> None:
     mu = 10.0**power
@@ -255,7 +253,6 @@ def test_round_trips(x: float, power: float) -> None:
         assert gaussian_mu(epsilon, delta) == pytest.approx(mu, rel=1e-12)
 
 
-@settings(max_examples=150, deadline=None, derandomize=True)
 @given(st.floats(min_value=0.0, max_value=1e8), log_deltas)
 def test_calibration_is_verified_by_the_solver_for_epsilon(epsilon: float, power: float) -> None:
     delta = 10.0**power

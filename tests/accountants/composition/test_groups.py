@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dpaudit import (
@@ -102,7 +102,6 @@ def square(mechanism: Any, units: int) -> Fraction:
     return (Fraction(mechanism.sensitivity.value) * units / scale) ** 2
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
 @given(RELEASES, st.sampled_from(list(Neighbouring)), st.integers(1, 3))
 def test_totals_are_those_of_the_worst_placement(
     releases: list[Release], relation: Neighbouring, size: int
@@ -157,6 +156,7 @@ def test_an_approximate_guarantee_is_chained() -> None:
         for_group(OpaqueApproxDP(epsilon=20.0, delta=1e-6, justification="x"), 4)
 
 
+@pytest.mark.nightly
 def test_smooth_noise_covers_every_chain() -> None:
     smooth = SmoothGaussian(alpha=10.0, beta=0.1, dimension=2, epsilon=1.0, delta=1e-6)
     grouped, _ = for_group(smooth, 3)

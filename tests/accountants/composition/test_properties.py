@@ -300,6 +300,7 @@ def test_a_mix_is_ordered_and_grows_with_what_is_added(
     assert all(more[method] >= each[method] * (1 - 1e-9) for method in each)
 
 
+@pytest.mark.nightly
 def test_directions_are_compared_after_composing_and_agree_with_dp_accounting() -> None:
     """One release at a time in a loop, at a moderate delta: there the other library is sound."""
     privacy_loss = pytest.importorskip("dp_accounting.pld.privacy_loss_distribution")

@@ -64,6 +64,7 @@ def test_a_budget_is_what_has_a_curve() -> None:
     assert max(d for e, d in wider.points if e >= same) > dict(curve.points)[same]
 
 
+@pytest.mark.nightly
 def test_dear_accountants_are_asked_where_they_alone_prove_the_claim() -> None:
     many = [Laplace(scale=3.0 + index / 10, sensitivity=L1(1.0)) for index in range(9)]
     assert "pld" not in curves(*many)

@@ -157,6 +157,7 @@ def test_ranges_and_tables_agree_with_floating_point(releases: Releases, delta: 
     assert found.upper - found.lower <= 1e-7 * found.upper
 
 
+@pytest.mark.nightly
 def test_one_choice_of_bounded_range_is_its_closed_form() -> None:
     found = enclose_delta([(BoundedRangeTerm(1.0), 1)], 0.25)
     exact = (mpmath.exp(mpmath.mpf("0.5")) - mpmath.exp(mpmath.mpf("0.125"))) ** 2 / mpmath.expm1(1)

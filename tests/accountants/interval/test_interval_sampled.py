@@ -168,8 +168,8 @@ def test_beside_one_other_release_by_quadrature(
             assert float(abs(enclosed.mid() - ball(float(truth)))) <= float(enclosed.rad()) + 1e-15
 
 
-@pytest.mark.parametrize("term", [SampledGaussianTerm(1.0, 0.05), SampledLaplaceTerm(1.5, 0.05)])
-@pytest.mark.parametrize("order", [0, 1])
+@sweep("term", [SampledGaussianTerm(1.0, 0.05), SampledLaplaceTerm(1.5, 0.05)], everyday=(1,))
+@sweep("order", [0, 1], everyday=(0,))
 @sweep("c", [0.3, 5.0], everyday=(0,))
 def test_moments_by_quadrature(term: Any, order: int, c: float) -> None:
     (mine, count), step, nodes = (balls_of(term, 3)[order], 3), Fraction(5, 4), 12
@@ -330,6 +330,7 @@ def test_it_agrees_with_floating_point(releases: Releases, delta: float) -> None
     assert found.upper <= found.lower * (1 + 1e-9)
 
 
+@pytest.mark.nightly
 def test_a_tiny_delta_at_a_tiny_rate() -> None:
     releases: Releases = [(SampledGaussianTerm(1.0, 1e-4), 10**6)]
     found = enclose_epsilon(releases, 1e-20)
@@ -379,6 +380,7 @@ def test_a_certain_sample_is_no_sample() -> None:
         assert enclose_epsilon([(idle, 10)], 1e-9).upper == 0.0
 
 
+@pytest.mark.nightly
 @settings(max_examples=2, deadline=None)
 @given(st.floats(0.3, 1.5), st.floats(0.005, 0.2), st.integers(200, 2000), st.sampled_from([1e-4, 1e-12]))
 def test_more_rate_and_more_runs_cost_more(mu: float, rate: float, count: int, delta: float) -> None:

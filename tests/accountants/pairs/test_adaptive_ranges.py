@@ -97,11 +97,13 @@ def test_in_the_limit_the_variance_is_a_quarter_and_not_a_third() -> None:
     assert found == pytest.approx(gaussian, rel=0.02)
 
 
+@pytest.mark.nightly
 def test_more_choices_cost_more() -> None:
     epsilons = [loss_of(0.3, count).epsilon(1e-6).upper for count in (1, 2, 3, 10, 40, 64, 65, 100)]
     assert epsilons == sorted(epsilons)
 
 
+@pytest.mark.nightly
 def test_blocks_add_up_and_extreme_choices_are_taken_one_by_one() -> None:
     for count in (1, 2, 63, 64, 65, 100, 1000):
         terms = adaptive_terms(0.1, count)
@@ -123,7 +125,7 @@ def test_the_table_is_a_pair() -> None:
         assert losses[-1] <= epsilon * runs * (1.0 + 1e-12)
 
 
-@pytest.mark.parametrize(("epsilon", "count", "before"), [(0.1, 100, 2.4001989), (0.01, 1000, 0.699756)])
+@sweep("epsilon, count, before", [(0.1, 100, 2.4001989), (0.01, 1000, 0.699756)], everyday=(0,))
 def test_it_is_below_the_divergences_where_these_were_the_best(
     epsilon: float, count: int, before: float
 ) -> None:

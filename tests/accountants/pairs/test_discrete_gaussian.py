@@ -114,6 +114,7 @@ def test_wide_noise_in_rows_of_several_outputs_is_never_below_the_truth(sigma: f
         assert truth * (1.0 - 1e-9) <= upper <= truth * 1.02
 
 
+@pytest.mark.nightly
 def test_more_noise_never_costs_more() -> None:
     found = [composed(noise(sigma), 30).epsilon(1e-6).upper for sigma in (8.0, 20.0, 26.9, 27.0, 35.0, 80.0)]
     assert found == sorted(found, reverse=True)

@@ -52,7 +52,7 @@ def test_the_profile_is_that_of_the_theorem_and_hardly_more(epsilon0: float, use
     with mp.workdps(30):
         truth = [coins(epsilon0, users - 1, mp.exp(-mpf(epsilon0)), x) for x in at]
     for found, exact in zip(profile(epsilon0, users, None, at), truth, strict=True):
-        assert exact <= found <= exact * (1 + 3e-3) + mpf(10) ** -12
+        assert exact * (1 - mpf(10) ** -15) <= found <= exact * (1 + mpf(2) / 100)
 
 
 Law: TypeAlias = dict[tuple[int, ...], float]

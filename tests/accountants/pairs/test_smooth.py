@@ -79,6 +79,7 @@ def test_monotone_in_everything() -> None:
     assert smooth_delta(0.5, 2.0, 0.05, 5) > base
 
 
+@pytest.mark.nightly
 def test_the_exact_calibration_needs_far_less_noise_than_the_lemma() -> None:
     alpha, beta = lemma_parameters(0.1, 0.1, 40)
     assert alpha == pytest.approx(122.39, abs=0.005)

@@ -92,6 +92,7 @@ def sampled_delta_at_30_digits(epsilon: str, c: int = 12) -> mp.mpf:
         return total / period
 
 
+@pytest.mark.nightly
 def test_two_listed_vectors_are_wrong() -> None:
     """A published .53242137731 for a million runs at 1e-6 is too high by 4e-7 of itself: its delta is lower.
 
@@ -573,6 +574,7 @@ def test_sampled_noise_far_below_the_shift(mu: float, rate: float, delta: float)
         assert lower == 0.0 or one_sampled_gaussian(mu, rate, lower) >= mp.mpf(delta) * (1 - mp.mpf(10) ** -9)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("mu", "rate", "count"),
     [

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dpaudit.algorithms.data.episodes import Episodes, first_visits
@@ -38,7 +38,6 @@ def random_episodes(rng: np.random.Generator, m: int, n_states: int) -> Episodes
     return Episodes(rng.integers(0, n_states, total), rng.random(total) * 2 - 0.3, lengths, n_states)
 
 
-@settings(deadline=None, max_examples=60)
 @given(st.integers(0, 2**32 - 1), st.integers(1, 12), st.integers(1, 5), st.floats(0.0, 1.0))
 def test_first_visits_against_a_loop(seed: int, m: int, n_states: int, discount: float) -> None:
     data = random_episodes(np.random.default_rng(seed), m, n_states)

@@ -30,6 +30,7 @@ from dpaudit.curator.running import run
 from dpaudit.errors import DataError, InvalidParameter
 from dpaudit.mechanisms import SmoothGaussian
 from dpaudit.mechanisms.smooth import lemma_parameters
+from tests.sweeps import sweep
 
 CHAIN = Chain(6, 0.5, 0.9)
 ONE = ApproxDP(epsilon=1.0, delta=0.1)
@@ -207,7 +208,7 @@ def test_a_target_out_of_reach_or_out_of_range_is_refused() -> None:
 
 
 @pytest.mark.parametrize("calibration", ["lemma", "exact"])
-def test_the_claim_is_proved_and_not_refuted(calibration: Any) -> None:
+def test_the_claim_is_proved_and_not_refuted(calibration: Any, nightly: bool) -> None:
     for algorithm in algorithms(calibration=calibration, guarantee=ONE):
         found = account(run(algorithm, chain_data(), seed=0).ledger)
         assert found.verdict is Proof.PROVED
@@ -215,7 +216,11 @@ def test_the_claim_is_proved_and_not_refuted(calibration: Any) -> None:
         assert found.claim is not None
         assert all(premise.holds for premise in found.claim.premises)
         audit = replay(
-            algorithm, algorithm.worst_pairs(), claim=algorithm.claim, replays=10, extreme_outputs=False
+            algorithm,
+            algorithm.worst_pairs(),
+            claim=algorithm.claim,
+            replays=10 if nightly else 2,
+            extreme_outputs=False,
         )
         assert audit.verdict is Experiment.NOT_REFUTED
 
@@ -293,9 +298,11 @@ def sampled(algorithm: Any, pair: Pair) -> Experiment:
     return threshold(samples, claim=algorithm.claim, confidence=1 - 1e-6).verdict
 
 
-def test_noise_that_follows_the_local_sensitivity_is_refuted_by_replay_and_by_sampling() -> None:
+def test_noise_that_follows_the_local_sensitivity_is_refuted_by_replay_and_by_sampling(
+    nightly: bool,
+) -> None:
     wide = Chain(30, 0.5, 0.9).features()
-    for calibration in ("lemma", "exact"):
+    for calibration in ("lemma", "exact") if nightly else ("exact",):
         options: Any = {"guarantee": ONE, "calibration": calibration}
         faulty, sound = NotSmoothed(wide, 0.9, 1.0, **options), DPLSW(wide, 0.9, 1.0, **options)
         for algorithm, verdict in ((faulty, Experiment.REFUTED), (sound, Experiment.NOT_REFUTED)):
@@ -319,7 +326,7 @@ def test_the_printed_max_is_refuted_by_replay() -> None:
         )
 
 
-@pytest.mark.parametrize("calibration", ["lemma", "exact"])
+@sweep("calibration", ["lemma", "exact"], everyday=(1,))
 def test_sampling_does_not_refute_either_algorithm_on_its_worst_pairs(calibration: Any) -> None:
     for algorithm in (
         DPLSW(CHAIN.features(), 0.9, 1.0, guarantee=ONE, calibration=calibration),

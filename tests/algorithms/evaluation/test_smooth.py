@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -54,7 +54,6 @@ def test_both_are_the_least_smooth_bounds_by_enumeration_of_all_counts(beta: flo
 COUNTS = st.lists(st.integers(0, 60), min_size=1, max_size=6)
 
 
-@settings(deadline=None, max_examples=150)
 @given(COUNTS, st.floats(1e-4, 2.0), st.floats(0.01, 10.0), st.integers(0, 2**32 - 1))
 def test_the_fast_maxima_are_those_over_every_k(
     counts: list[int], beta: float, factor: float, seed: int
@@ -72,7 +71,6 @@ def test_the_fast_maxima_are_those_over_every_k(
         assert all_k[found.k] == pytest.approx(max(all_k), rel=1e-12)
 
 
-@settings(deadline=None, max_examples=150)
 @given(COUNTS, st.floats(1e-4, 2.0), st.floats(0.01, 10.0), st.integers(0, 2**32 - 1))
 def test_neighbouring_counts_change_the_logarithm_by_at_most_beta(
     counts: list[int], beta: float, factor: float, seed: int

@@ -65,7 +65,7 @@ def published_total(*, split: bool, horizon: int) -> Fraction:
 
 
 @sweep("kind", ["normalised", "one-hot"], everyday=(0,))
-@pytest.mark.parametrize(("split", "slack"), [(False, 1.1308), (True, 2.2299)])
+@sweep("split, slack", [(False, 1.1308), (True, 2.2299)], everyday=(0,))
 def test_as_published_the_total_holds_and_each_gram_matrix_costs_twice_its_share(
     kind: str, split: bool, slack: float
 ) -> None:
@@ -121,7 +121,7 @@ def test_features_that_rounding_made_longer_than_1_keep_the_premise(over: float)
         assert gram.sensitivity.value >= np.sqrt(2.0) * algorithm.noise.largest_norm**2  # type: ignore[union-attr]
 
 
-@pytest.mark.parametrize("split", [False, True])
+@sweep("split", [False, True], everyday=(0,))
 def test_the_papers_own_experiment_fails_its_premise_and_is_refuted(split: bool) -> None:
     algorithm = DPVAPVI(appendix_f_features(normalised=False), H, calibration="as-published", split=split)
     found = accounting(algorithm, built_in())
@@ -149,7 +149,7 @@ def test_the_papers_own_experiment_fails_its_premise_and_is_refuted(split: bool)
 
 
 @sweep("normalised", [True, False], everyday=(0,))
-@pytest.mark.parametrize("split", [False, True])
+@sweep("split", [False, True], everyday=(0,))
 def test_sound_noise_proves_the_total_and_every_release_at_their_figures(
     normalised: bool, split: bool
 ) -> None:

@@ -255,6 +255,7 @@ def test_no_variances_whatever_make_values_move_more_than_declared(
     assert 0.0 < largest <= 1.0 + 1e-9
 
 
+@pytest.mark.nightly
 def test_what_is_not_reached() -> None:
     # One state has one value: a trajectory against one with no reward moves by that reward alone.
     for phi in ALONE.values():
@@ -282,6 +283,7 @@ def tiled(pair: Pair, copies: int) -> Pair:
     return Pair(many, many.replace(0, pair.neighbour[0]))
 
 
+@pytest.mark.nightly
 @sweep("seed", range(2), everyday=(0,))
 def test_among_many_records_live_runs_lose_what_the_ledger_says(seed: int) -> None:
     # Nothing is forced: values come to their largest because all records earn all they can.

@@ -62,10 +62,13 @@ def test_closed_form_is_as_good_as_the_linear_programme(cell: tuple[float, list[
     check_against_lp(noisy_sa, np.array(noisy_sas), error_bound)
 
 
-def test_closed_form_is_as_good_as_the_linear_programme_on_thousands_of_noisy_counts() -> None:
+def test_closed_form_is_as_good_as_the_linear_programme_on_thousands_of_noisy_counts(
+    nightly: bool,
+) -> None:
     rng = np.random.default_rng(0)
     negative = infeasible = 0
-    for _ in range(2_000):
+    cells = 2_000 if nightly else 300
+    for _ in range(cells):
         size = int(rng.integers(1, 9))
         true = rng.integers(0, 40, size) * rng.integers(0, 2, size)
         sigma = float(rng.choice([0.5, 5.0, 30.0]))
@@ -75,8 +78,8 @@ def test_closed_form_is_as_good_as_the_linear_programme_on_thousands_of_noisy_co
         negative += bool((noisy_sas < 0.0).any())
         infeasible += bool(noisy_sa < -error_bound / 2.0)
         check_against_lp(noisy_sa, noisy_sas, error_bound)
-    assert negative > 500
-    assert infeasible > 50
+    assert negative > cells / 4
+    assert infeasible > cells / 40
 
 
 def test_closed_form_on_a_grid_of_cells_by_enumeration() -> None:

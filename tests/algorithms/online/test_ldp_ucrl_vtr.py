@@ -45,6 +45,7 @@ from dpaudit.curator.curator import Curator
 from dpaudit.curator.noise import LiveNoise, NoNoise, Transcript
 from dpaudit.curator.running import run
 from dpaudit.errors import DataError, InvalidParameter, ScheduleBroken
+from tests.sweeps import sweep
 
 CLAIMED = ApproxDP(epsilon=1.0, delta=1e-5)
 RIVER = riverswim_mdp(3, 6)
@@ -101,7 +102,7 @@ def distance(parts: np.ndarray, norm: float) -> float:
     return float(np.sqrt((triangle**2).sum() + ((x * y - z * w) ** 2).sum()))
 
 
-@pytest.mark.parametrize("norm", [0.3, 0.6, 0.75, 1.0, 1.7])
+@sweep("norm", [0.3, 0.6, 0.75, 1.0, 1.7], everyday=(0, 3, 4))
 @pytest.mark.parametrize("opposed", [True, False])
 def test_the_joint_sensitivity_is_what_a_search_finds(norm: float, opposed: bool) -> None:
     """Never exceeded over 300 random messages, and reached to one in five hundred by climbing from 8."""

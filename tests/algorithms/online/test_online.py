@@ -139,6 +139,7 @@ def test_fewer_users_are_the_first_of_more() -> None:
         assert np.array_equal(one.next_states, other.next_states)
 
 
+@pytest.mark.nightly
 def test_users_follow_the_process() -> None:
     """Frequencies over 20 000 users; each of 28 bins within 6 standard deviations (1e-7 for all)."""
     mdp = random_mdp(3, 2, 2, seed=7)

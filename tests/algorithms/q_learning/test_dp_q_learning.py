@@ -9,7 +9,7 @@ from typing import Any
 import mpmath
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dpaudit.accountants.accounting import account
@@ -75,7 +75,6 @@ def _moved(algorithm: Any, data: RewardFunction, neighbour: RewardFunction, seed
     return [moved.measured / moved.declared for moved in movements(recorded.entries, twin.entries)]
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     seed=st.integers(0, 2**32 - 1),
     batch=st.integers(1, 40),

@@ -122,7 +122,7 @@ def _states(reached: np.ndarray) -> list[float]:
     return [Walk(curator.public("walk")).state, *reached[:-1].tolist()]
 
 
-@pytest.mark.parametrize(("view", "updates", "nodes"), [("raw", 5, 17), ("fresh", 40, 150)])
+@sweep("view, updates, nodes", [("raw", 5, 17), ("fresh", 40, 150)], everyday=(0,))
 def test_one_more_for_every_reward_separates_it(view: ReleasedView, updates: int, nodes: int) -> None:
     """The mean of the released values tells r + 1 from r, at (0.9, 1e-4).
 

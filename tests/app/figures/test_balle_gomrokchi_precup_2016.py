@@ -33,6 +33,7 @@ BATCHES, SWEPT = (20, 60), (20, 60)
 WANTED = figure_points((0, 1), BATCHES, SWEPT)
 
 
+@pytest.mark.nightly
 def test_every_algorithm_runs_with_every_noise_on_the_same_batch() -> None:
     cells = RUNS.finished(WANTED)
     assert {point.asked for point in WANTED} == {cell.asked for cell in cells}

@@ -14,6 +14,7 @@ NAME = "balle-gomrokchi-precup-2016-figure-1"
 SMALL = ("--episodes", 30, "--episodes", 100, "--runs", 2, "--workers", 1)
 
 
+@pytest.mark.nightly
 def test_data_picture_page_and_json(dpaudit: Any, answer: Any, tmp_path: Path) -> None:
     out = tmp_path / "out"
     result = dpaudit("reproduce", NAME, "-o", out, *SMALL)

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
+from tests.sweeps import sweep
 
 FIGURE = "qiao-wang-2023-figure-1b"
 
@@ -27,7 +27,7 @@ main(prog_name="dpaudit")
 """
 
 
-@pytest.mark.parametrize("workers", ["1", "2"])
+@sweep("workers", ["1", "2"], everyday=(0,))
 def test_interrupted_it_keeps_its_runs_and_goes_on(python: list[str], tmp_path: Path, workers: str) -> None:
     arguments = ["reproduce", FIGURE, "-o", "out", "--workers", workers]
     arguments += ["--episodes", "100", "--episodes", "200", "--runs"]

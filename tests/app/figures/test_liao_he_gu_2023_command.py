@@ -10,6 +10,7 @@ import pytest
 SMALL = ("liao-he-gu-2023-figure-2", "--users", 12, "--runs", 2, "--workers", 1)
 
 
+@pytest.mark.nightly
 def test_data_picture_and_page(dpaudit: Any, tmp_path: Path) -> None:
     result = dpaudit("reproduce", *SMALL, "-o", tmp_path)
     assert result.exit_code == 0, result.stderr

@@ -12,6 +12,7 @@ SMALL = ("ngo-vietri-wu-2022-regret", "--users", 60, "--runs", 2, "--workers", 1
 CURVES = 7
 
 
+@pytest.mark.nightly
 def test_data_picture_page_and_json(dpaudit: Any, tmp_path: Path) -> None:
     result = dpaudit("reproduce", *SMALL, "-o", tmp_path)
     assert result.exit_code == 0, result.stderr

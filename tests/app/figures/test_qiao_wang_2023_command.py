@@ -9,12 +9,13 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from dpaudit.app.figures.qiao_wang_2023 import PANELS
+from tests.sweeps import sweep
 
 FIGURE, OTHER = "qiao-wang-2023-figure-1a", "qiao-wang-2023-figure-1b"
 SMALL = ("--episodes", 5, "--episodes", 20, "--runs", 2, "--workers", 1)
 
 
-@pytest.mark.parametrize("figure", list(PANELS))
+@sweep("figure", list(PANELS), everyday=(0,))
 def test_data_picture_and_page(dpaudit: Any, tmp_path: Path, figure: str) -> None:
     result = dpaudit("reproduce", figure, "-o", tmp_path / "out", *SMALL)
     assert result.exit_code == 0, result.stderr
@@ -50,6 +51,7 @@ def test_data_picture_and_page(dpaudit: Any, tmp_path: Path, figure: str) -> Non
     assert "| 1 | PROVED | 1 | 0 of 39 |" in page
 
 
+@pytest.mark.nightly
 def test_the_page_needs_no_network_and_no_script(dpaudit: Any, tmp_path: Path) -> None:
     dpaudit("reproduce", OTHER, "-o", tmp_path, *SMALL)
     text = (tmp_path / f"{OTHER}.html").read_text()
@@ -70,6 +72,7 @@ def test_the_papers_own_experiment_says_that_its_claim_fails(dpaudit: Any, tmp_p
     assert "raw, as in the paper's own experiment" in page
 
 
+@pytest.mark.nightly
 def test_a_scaling_run_goes_beyond_the_figure(answer: Any, tmp_path: Path) -> None:
     code, found = answer("reproduce", FIGURE, "-o", tmp_path, *SMALL, "--scaling", "--largest", 100)
     assert code == 0
@@ -94,6 +97,7 @@ def test_the_same_seed_gives_the_same_data_and_another_one_others(dpaudit: Any, 
     assert texts[0] == texts[1] != texts[2]
 
 
+@pytest.mark.nightly
 def test_more_runs_reuse_those_there_are(dpaudit: Any, tmp_path: Path) -> None:
     assert dpaudit("reproduce", OTHER, "-o", tmp_path, *SMALL).exit_code == 0
     result = dpaudit("reproduce", OTHER, "-o", tmp_path, *SMALL, "--runs", 3)

@@ -8,13 +8,16 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
+from tests.sweeps import sweep
+
 SMALL = ("--samples", 100, "--runs", 2, "--workers", 1)
 
 
 FIGURES = {"wang-hegde-2019-figure-1": 18, "wang-hegde-2019-figure-2": 12}
 
 
-@pytest.mark.parametrize(("figure", "curves"), FIGURES.items())
+@pytest.mark.nightly
+@sweep("figure, curves", FIGURES.items(), everyday=(1,))
 def test_data_picture_and_page(dpaudit: Any, tmp_path: Path, figure: str, curves: int) -> None:
     result = dpaudit("reproduce", figure, *SMALL, "-o", tmp_path)
     assert result.exit_code == 0, result.stderr

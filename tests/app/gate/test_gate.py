@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from tests.sweeps import sweep
+
 
 def test_an_honest_target_passes_and_says_what_was_not_checked(gate: Any, target: Any, findings: Any) -> None:
     status, report = gate(target("sums"))
@@ -218,7 +220,7 @@ def halved(data, curator):
 """
 
 
-@pytest.mark.parametrize("method", ["threshold", "sequential"])
+@sweep("method", ["threshold", "sequential"], everyday=(0,))
 def test_a_sampling_audit_refutes_the_fault_and_not_its_twin(
     gate: Any, tmp_path: Path, findings: Any, method: str
 ) -> None:

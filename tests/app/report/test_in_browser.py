@@ -149,7 +149,7 @@ def report_file(folder: Path, claim: AnyGuarantee, *, audited: bool = True) -> P
     profile = profile_points(ledger, accounting)
     made = judge(ledger, accounting, audits, command="dpaudit certify weekly.py:counts", profile=profile)
     path = folder / "report.html"
-    path.write_text(report_text(made), encoding="utf-8")
+    path.write_text(report_text(made, ()), encoding="utf-8")
     return path
 
 

@@ -14,6 +14,8 @@ from typing import Any
 
 import pytest
 
+from tests.sweeps import sweep
+
 pytest_plugins = ["pytester"]
 
 ROOT = Path(__file__).parents[3]
@@ -258,7 +260,7 @@ def test_shown(dp_audit, number, record_property):
 """
 
 
-@pytest.mark.parametrize("options", [(), ("-n", "2")])
+@sweep("options", [(), ("-n", "2")], everyday=(0,))
 def test_shares_and_seeds_are_the_same_however_the_session_is_run(
     session: Any, pytester: pytest.Pytester, options: tuple[str, ...]
 ) -> None:

@@ -28,6 +28,7 @@ def shown(output_format: str) -> int:
     return show_zoo(trials=1000, seed=0, confidence=0.95, output_format=output_format)
 
 
+@pytest.mark.nightly
 def test_the_table_fits_a_hundred_columns_and_says_all(capsys: pytest.CaptureFixture[str]) -> None:
     assert shown("text") == 0
     text = capsys.readouterr().out

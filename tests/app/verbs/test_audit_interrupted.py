@@ -114,6 +114,7 @@ def test_a_fixed_number_of_kept_runs_is_judged_at_one_size(
     assert "200 a side" in looks("--trials", 100).stderr
 
 
+@pytest.mark.nightly
 def test_a_fixed_test_of_the_size_a_sequential_audit_was_planned_for(
     dpaudit: Any, own: Own, tmp_path: Path
 ) -> None:
@@ -180,6 +181,7 @@ def test_ctrl_c_at_a_terminal_reaches_every_process(own: Own, tmp_path: Path) ->
     assert refuted or found["inconclusive"][0].startswith("interrupted by Ctrl-C after")
 
 
+@pytest.mark.nightly
 def test_a_killed_worker_is_replaced(dpaudit: Any, own: Own, tmp_path: Path) -> None:
     options = ("--method", "threshold", "--epsilon", 1, "--trials", 200, "--output-format", "json")
     killed = dpaudit(*command(own, "dies_once", *options, "--workers", 2))
@@ -188,6 +190,7 @@ def test_a_killed_worker_is_replaced(dpaudit: Any, own: Own, tmp_path: Path) -> 
     assert killed.stdout == dpaudit(*command(own, "honest", *options)).stdout
 
 
+@pytest.mark.nightly
 @pytest.mark.filterwarnings("default")  # the cluster's libraries warn of each other
 def test_a_cluster_says_the_same(dpaudit: Any, own: Own) -> None:
     distributed = pytest.importorskip("distributed")

@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 from dpaudit.algorithms.catalogue import CATALOGUE
+from tests.sweeps import sweep
 
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
 
@@ -152,7 +153,7 @@ def audited(answer: Answer, own: Own) -> Answer:
 
 
 @pytest.mark.parametrize("method", ["threshold", "sequential"])
-@pytest.mark.parametrize("claim", [("--epsilon", 1), ("--epsilon", 0.99, "--delta", 1e-3), ("--rho", 0.5)])
+@sweep("claim", [("--epsilon", 1), ("--epsilon", 0.99, "--delta", 1e-3), ("--rho", 0.5)], everyday=(0, 2))
 def test_a_fault_is_refuted_and_its_twin_is_not(audited: Answer, method: str, claim: Any) -> None:
     options = ("--method", method, "--trials", 2000, *claim, *SURE)
     status, found = audited("halved", *options)
@@ -169,7 +170,7 @@ def test_a_fault_is_refuted_and_its_twin_is_not(audited: Answer, method: str, cl
 
 
 @pytest.mark.parametrize(("mu", "verdict"), [(0.5, "REFUTED"), (1.0, "NOT_REFUTED")])
-@pytest.mark.parametrize("method", ["threshold", "sequential", "gdp"])
+@sweep("method", ["threshold", "sequential", "gdp"], everyday=(0, 2))
 def test_a_claim_of_gaussian_privacy(
     audited: Answer, dpaudit: Any, own: Own, method: str, mu: float, verdict: str
 ) -> None:
@@ -212,6 +213,7 @@ def test_releases_that_one_side_never_makes_are_an_infinite_ratio(audited: Answe
     assert audited("branching", *options)[1]["verdict"] != "REFUTED"  # the output alone does not show it
 
 
+@pytest.mark.nightly
 def test_boosting_finds_what_no_line_separates(audited: Answer) -> None:
     options = ("--plain", "--epsilon", 0.5, "--method", "sequential", "--trials", 1200, *SURE)
     assert audited("spread", *options, "--score", "boosting")[1]["verdict"] == "REFUTED"
@@ -312,7 +314,7 @@ def test_a_trial_that_raises_is_named_with_what_repeats_it(dpaudit: Any, own: Ow
     assert "private record" not in result.stderr
 
 
-@pytest.mark.parametrize("workers", [1, 2])
+@sweep("workers", [1, 2], everyday=(1,))
 def test_a_run_cut_off_and_resumed_says_bit_for_bit_the_same(
     dpaudit: Any, own: Own, tmp_path: Path, workers: int
 ) -> None:
@@ -416,6 +418,7 @@ def test_the_examples_are_targets(answer: Answer, name: str) -> None:
     assert (status, found["verdict"]) == (0, "NOT_REFUTED")
 
 
+@pytest.mark.nightly
 def test_built_in_algorithms_bring_their_pairs(answer: Answer) -> None:
     options = ("--method", "threshold", "--trials", 60, *SURE)
     status, found = answer("audit", "dp-apvi", *options)
@@ -495,10 +498,12 @@ def test_one_run_refuses_a_pair_and_what_draws_its_own_noise_an_exact_ratio(
     dpaudit: Any, tmp_path: Path
 ) -> None:
     path = tmp_path / "own.py"
-    path.write_text("def noisy(data, generator):\n    return data.sum() + generator.laplace()\n")
-    refused = dpaudit("audit", f"{path}:noisy", "--plain", "--method", "one-run", "--pair", "dp-apvi")
+    noisy = "def noisy(data, generator):\n    return data + generator.laplace()\n"
+    path.write_text(noisy + "def pair():\n    return 0.0, 1.0\n")
+    pair = "--pair", f"{path}:pair"
+    refused = dpaudit("audit", f"{path}:noisy", "--plain", "--method", "one-run", *pair)
     assert refused.exit_code == 2
     assert "--pair with --method one-run" in refused.stderr
-    refused = dpaudit("audit", f"{path}:noisy", "--plain", "--score", "exact", "--pair", "dp-apvi")
+    refused = dpaudit("audit", f"{path}:noisy", "--plain", "--score", "exact", *pair)
     assert refused.exit_code == 2
     assert "--score exact of what draws its own noise" in refused.stderr

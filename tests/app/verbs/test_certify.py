@@ -333,3 +333,78 @@ def test_a_run_held_to_a_budget_is_certified_by_it(answer: Any, dpaudit: Any, tm
     assert answer(*target, "--rho", 0.5, "--budget-rho", 0.6, "--seed", 1)[0] == 1
     refused = dpaudit(*target, "--rho", 0.5, "--budget-rho", 0.5, "--budget-mu", 1)
     assert refused.exit_code == 2
+
+
+SPOILING = """
+import numpy as np
+from pathlib import Path
+from dpaudit import L2, Gaussian
+
+def sums(data, curator):
+    return curator.release_sum(data, bound=1.0, mechanism=Gaussian(sigma=9.0, sensitivity=L2(2.0)), label="x")
+
+def replacing(data, curator):
+    other = Path(__file__).with_name("other.jsonl")
+    kept = Path(__file__).with_name("out") / "ledger.jsonl"
+    if kept.exists():
+        kept.write_bytes(other.read_bytes())
+    return sums(data, curator)
+
+def removing(data, curator):
+    (Path(__file__).with_name("out") / "ledger.jsonl").unlink(missing_ok=True)
+    return sums(data, curator)
+
+def pair():
+    return np.eye(4, 1), np.zeros((4, 1))
+"""
+
+
+@pytest.mark.parametrize(("name", "status", "code"), [("replacing", 3, "DPA206"), ("removing", 2, "DPA201")])
+def test_a_ledger_that_is_not_on_the_disk_as_it_was_written_is_not_judged(
+    dpaudit: Any, tmp_path: Path, name: str, status: int, code: str
+) -> None:
+    own, out = tmp_path / "own.py", tmp_path / "out"
+    own.write_text(SPOILING)
+    common = ("--pair", f"{own}:pair", "--rho", 1, "--unit", "row", "-o")
+    assert dpaudit("certify", f"{own}:sums", *common, tmp_path / "first").exit_code == 0
+    (tmp_path / "first" / "ledger.jsonl").rename(tmp_path / "other.jsonl")
+    result = dpaudit("certify", f"{own}:{name}", *common, out)
+    assert result.exit_code == status
+    assert code in result.stderr
+    assert not (out / "certificate.json").exists()
+
+
+def test_the_certificate_is_written_last_and_names_its_ledger(
+    dpaudit: Any, mine: Mine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written: list[str] = []
+    real = Path.replace
+
+    def replace(self: Path, target: Path) -> Path:
+        written.append(Path(target).name)
+        assert (tmp_path / "out" / ".dpaudit.lock").exists()
+        return real(self, target)
+
+    monkeypatch.setattr(Path, "replace", replace)
+    out = tmp_path / "out"
+    common = ("certify", mine("sums"), "--pair", mine("pair"), "--rho", 0.125, "--unit", "row", "-o", out)
+    assert dpaudit(*common).exit_code == 0
+    assert written == ["ledger.jsonl", "report.html", "output.json", "certificate.json"]
+    assert sorted(path.name for path in out.iterdir()) == sorted(written)
+    certificate = Certificate.read(out / "certificate.json")
+    assert certificate.ledger_hash == Ledger.read(out / "ledger.jsonl").hash
+    assert dpaudit(*common).exit_code == 0  # nothing is left behind that refuses the next run
+
+
+def test_a_second_writer_is_refused(dpaudit: Any, mine: Mine, tmp_path: Path) -> None:
+    from dpaudit.ledger.lock import only_writer
+
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "certificate.json").write_text("the first writer's")
+    with only_writer(out):
+        result = dpaudit("certify", mine("sums"), "--pair", mine("pair"), "--rho", 1, "-o", out)
+    assert result.exit_code == 2
+    assert "is writing there" in result.stderr
+    assert "name another folder" in result.stderr
+    assert (out / "certificate.json").read_text() == "the first writer's"

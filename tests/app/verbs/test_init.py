@@ -72,6 +72,7 @@ def test_a_folder_that_cannot_hold_the_workflow_gets_nothing(dpaudit: Any, tmp_p
     assert files(tmp_path) == {".github": b"a file"}
 
 
+@pytest.mark.nightly
 def test_the_workflow_runs_the_gate_and_uploads_what_it_wrote(dpaudit: Any, tmp_path: Path) -> None:
     dpaudit("init")
     workflow = yaml.safe_load((tmp_path / WORKFLOW).read_text())

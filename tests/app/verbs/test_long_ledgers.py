@@ -76,6 +76,7 @@ def test_the_answer_holds_ten_thousand_rows_and_counts_the_rest(answer: Any, lon
     assert found["bounds"][0]["rho"] == pytest.approx(exact, rel=1e-12)
 
 
+@pytest.mark.nightly
 def test_every_release_that_fails_is_found_wherever_it_stands(
     answer: Any, dpaudit: Any, long_ledger: Write
 ) -> None:
@@ -175,6 +176,7 @@ def verified(path: Path, *options: str) -> tuple[dict[str, Any], float, float]:
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="reads the peak of memory from /proc")
 
 
+@pytest.mark.nightly
 @LINUX
 def test_fifty_thousand_releases_take_little_time_and_memory(long_ledger: Write) -> None:
     found, seconds, megabytes = verified(long_ledger(50_000))

@@ -98,6 +98,7 @@ def scaled(self: CorrelatedSums, randomness: Randomness) -> Any:
 HONEST = CorrelatedSums.noisy
 
 
+@pytest.mark.usefixtures("full_sampler_check")
 @pytest.mark.parametrize("plant", [uncorrelated, scaled])
 @pytest.mark.parametrize(
     "strategy", [BANDED, LowerTriangular(rows=((1.0,), (0.5, 1.0), (0.5, 1.0), (0.5, 1.0)))]

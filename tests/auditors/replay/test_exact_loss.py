@@ -112,6 +112,7 @@ def chained_bounds(seeds: int) -> list[float]:
     return [replay(chained, [PAIR], seed=seed, delta=DELTA).epsilon_lower or 0.0 for seed in range(seeds)]
 
 
+@pytest.mark.nightly
 def test_a_hundred_replays_of_two_releases_in_a_row_find_nearly_all_of_it() -> None:
     bounds = chained_bounds(5)
     assert np.median(bounds) >= 4.25
@@ -156,6 +157,7 @@ def test_the_bound_holds_where_what_is_rare_makes_the_loss_small() -> None:
         assert delta(bound) >= 0.01 - 5e-4
 
 
+@pytest.mark.nightly
 def test_the_interval_fails_less_often_than_it_says() -> None:
     tilts = Tilts.toward(1.0, DELTA)
     generator = np.random.default_rng(0)

@@ -22,6 +22,7 @@ from dpaudit.auditors.replay.replay import replay
 from dpaudit.auditors.replay.rng_tripwire import Watch
 from dpaudit.auditors.replay.sampler_check import SamplerProbe
 from dpaudit.curator.noise import ReplayedNoise
+from tests.sweeps import sweep
 
 PAIR = Pair(np.array([0.2, 0.9, 0.4]), np.array([0.2, 0.1, 0.4]), "the second record replaced")
 NOISE = Gaussian(sigma=5.0, sensitivity=L2(1.0))
@@ -192,7 +193,7 @@ def test_there_are_nine() -> None:
     assert len(FAULTS) == 9
 
 
-@pytest.mark.parametrize("pair", [PAIR, Pair(PAIR.neighbour, PAIR.data)], ids=["forth", "back"])
+@sweep("pair", [PAIR, Pair(PAIR.neighbour, PAIR.data)], ids=["forth", "back"], everyday=(0,))
 @pytest.mark.parametrize("name", NAMES)
 def test_the_fault_is_found_and_its_twin_is_not(
     name: str, pair: Pair, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest

@@ -30,6 +30,7 @@ from dpaudit.algorithms.offline.dp_apvi import DPAPVI
 from dpaudit.auditors.replay.replay import NOTHING_RELEASED, replay
 from dpaudit.claims.pairs import Pair
 from dpaudit.ledger.releases import Partition
+from tests.sweeps import sweep
 
 DATA = np.array([0.2, 0.9, 0.4, 0.7])
 PAIR = Pair(DATA, np.array([0.2, 0.1, 0.4, 0.7]), "the second record replaced")
@@ -260,7 +261,7 @@ GUILTY = [
 ]
 
 
-@pytest.mark.parametrize("pair", [PAIR, Pair(PAIR.neighbour, PAIR.data)], ids=["forth", "back"])
+@sweep("pair", [PAIR, Pair(PAIR.neighbour, PAIR.data)], ids=["forth", "back"], everyday=(0,))
 @pytest.mark.parametrize(("algorithm", "kind"), GUILTY, ids=lambda x: getattr(x, "__name__", x))
 def test_every_planted_fault_is_found(algorithm: Callable[..., Any], kind: str, pair: Pair) -> None:
     audit = replay(algorithm, [pair], replays=1)
@@ -355,7 +356,7 @@ def test_users_under_local_trust_are_replayed_one_by_one() -> None:
     assert {f.kind for f in replay(local, [far], run_options=options).findings} == {"sensitivity"}
 
 
-@pytest.mark.parametrize("guarantee", [ZCDP(rho=0.5), PureDP(epsilon=1.0)])
+@sweep("guarantee", [ZCDP(rho=0.5), PureDP(epsilon=1.0)], everyday=(0,))
 def test_dp_apvi_is_not_refuted_on_its_worst_pairs(guarantee: Any) -> None:
     algorithm = DPAPVI(random_mdp(3, 2, 4, seed=1).rewards, guarantee)
     audit = replay(algorithm, algorithm.worst_pairs(), claim=algorithm.claim)

@@ -30,6 +30,7 @@ class Releases:
             curator.release(data[1], NOISE, label="number")
 
 
+@pytest.mark.nightly
 def test_a_replay_makes_few_calls_a_run_and_a_release(python_calls: Count) -> None:
     def calls_a_run(releases: int) -> float:
         before = Releases.runs

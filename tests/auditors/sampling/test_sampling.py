@@ -25,6 +25,7 @@ from dpaudit.claims.pairs import Pair
 from dpaudit.claims.relations import View
 from dpaudit.errors import CannotBound, DataError, InvalidParameter, ScoreShape, TrialFailed, UsageError
 from dpaudit.mechanisms import OpaquePureDP
+from tests.sweeps import sweep
 
 PAIR = Pair(np.array([0.0, 0.0]), np.array([0.0, 1.0]))
 SAME = Pair(np.array([0.0, 0.0]), np.array([0.0, 0.0]))
@@ -100,7 +101,7 @@ def test_an_algorithm_that_fails_is_named_by_its_trial_with_an_exact_ratio_too()
         audit_by_sampling(fails, [PAIR], SamplingPlan(20, seed=3), score="exact")
 
 
-@pytest.mark.parametrize("method", ["threshold", "sequential", "gdp"])
+@sweep("method", ["threshold", "sequential", "gdp"], everyday=(0, 2))
 def test_it_is_the_test_of_the_trials_scores(method: Any) -> None:
     claim = Claim(GDP(mu=3.0)) if method == "gdp" else CLAIM
     audit = audit_by_sampling(
@@ -128,7 +129,7 @@ def test_a_score_is_learned_of_all_the_outputs_numbers() -> None:
     assert audit.trials == expected.trials == 2000
 
 
-@pytest.mark.parametrize("method", ["threshold", "sequential", "gdp"])
+@sweep("method", ["threshold", "sequential", "gdp"], everyday=(0, 2))
 def test_an_array_of_one_number_is_that_number(method: Any) -> None:
     def column(data: Any, generator: np.random.Generator, trials: int = 1) -> Any:
         return data.sum() + generator.laplace(scale=0.5, size=(trials, 1))
@@ -142,6 +143,7 @@ def test_an_array_of_one_number_is_that_number(method: Any) -> None:
     assert found == expected
 
 
+@pytest.mark.nightly
 def test_looks_come_at_the_same_moments_however_the_runs_come() -> None:
     generator = np.random.default_rng(0)
     data, neighbour = generator.laplace(size=3000), 1.5 + generator.laplace(size=3000)
@@ -169,10 +171,12 @@ def _keeps_half(size: int, seed: int) -> Samples:
 
 
 @pytest.mark.parametrize("learner", ["logistic", "boosting"])
-def test_evidence_of_a_learned_score_never_shrinks_when_an_audit_is_extended(learner: Any) -> None:
+def test_evidence_of_a_learned_score_never_shrinks_when_an_audit_is_extended(
+    learner: Any, nightly: bool
+) -> None:
     """Each size is judged anew from its first run, as by --resume --trials N."""
     claim = Claim(PureDP(epsilon=0.5))
-    for seed in range(3 if learner == "logistic" else 1):
+    for seed in range(3 if learner == "logistic" and nightly else 1):
         runs = _keeps_half(700, seed)
         sizes = (30, 65, 128, 150, 300, 513, 700) if learner == "logistic" else (128, 150, 300)
         found = [
@@ -185,6 +189,7 @@ def test_evidence_of_a_learned_score_never_shrinks_when_an_audit_is_extended(lea
         assert bounds == sorted(bounds)
 
 
+@pytest.mark.nightly
 def test_an_audit_with_a_learned_score_says_the_same_extended_or_not(tmp_path: Any) -> None:
     def told(data: Any, generator: np.random.Generator, trials: int) -> Any:
         return data + generator.laplace(scale=0.9, size=(trials, 2))

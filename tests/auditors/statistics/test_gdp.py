@@ -16,8 +16,8 @@ def _gaussian(mu: float, n: int, seed: int) -> Samples:
     return Samples(random.normal(mu, 1, n), random.normal(0, 1, n), seed)
 
 
-def test_mu_is_bounded_closely_and_from_below() -> None:
-    audits = [gaussian_trade_off(_gaussian(1.0, 10_000, seed)) for seed in range(10)]
+def test_mu_is_bounded_closely_and_from_below(nightly: bool) -> None:
+    audits = [gaussian_trade_off(_gaussian(1.0, 10_000, seed)) for seed in range(10 if nightly else 3)]
     bounds = [audit.mu_lower for audit in audits]
     assert 0.93 < np.median(bounds) < 1
     assert all(audit.epsilon_lower is None for audit in audits)

@@ -36,6 +36,7 @@ def test_a_wrong_verdict_is_seen() -> None:
         assert not row.right
 
 
+@pytest.mark.nightly
 def test_the_error_is_split_over_the_audits_of_a_table() -> None:
     audits = [audit for row in zoo_rows(QUICK, trials=200) for audit in row.audits]
     assert len(audits) == 7

@@ -16,6 +16,7 @@ from dpaudit.auditors.statistics.samples import Samples
 from dpaudit.auditors.statistics.threshold import threshold
 from dpaudit.auditors.zoo.zoo import ZOO, Specimen
 from dpaudit.certificate.verdicts import Experiment
+from tests.sweeps import sweep
 
 # (scale of the threshold's noise, scale of each query's noise, whether the first yes ends it)
 SPARSE_VECTORS = {
@@ -91,10 +92,10 @@ def test_sparse_vector_6_on_any_pair_is_below_half_its_queries_and_comes_near() 
 BARS = {"sparse-vector-4": 1.23, "sparse-vector-5": 6.24, "sparse-vector-6": 1.08, "noisy-maximum": 1.64}
 
 
-@pytest.mark.parametrize("name", list(BARS))
-def test_ten_thousand_runs_say_more_than_is_known(name: str) -> None:
+@sweep("name", list(BARS), everyday=(1, 2, 3))
+def test_ten_thousand_runs_say_more_than_is_known(name: str, nightly: bool) -> None:
     specimen, bounds = ZOO[name], []
-    for seed in range(5):
+    for seed in range(5 if nightly else 1):
         scores = run_trials(specimen.algorithm, specimen.pair, 10_000, seed=seed, score=specimen.score)
         audit = threshold(Samples(scores.data, scores.neighbour, seed), claim=specimen.claim)
         assert audit.verdict is Experiment.REFUTED
@@ -232,10 +233,10 @@ TESTED = [name for name in ZOO if name not in {"sparse-vector-3", "laplace-on-th
 
 
 @pytest.mark.parametrize("name", TESTED)
-def test_samplers_draw_what_the_figures_are_about(name: str) -> None:
+def test_samplers_draw_what_the_figures_are_about(name: str, nightly: bool) -> None:
     specimen = ZOO[name]
     event, exact = events(name)
-    for batch, trials in ((True, 100_000), (False, 500)):
+    for batch, trials in ((True, 100_000 if nightly else 10_000), (False, 500)):
         scores = run_trials(
             specimen.algorithm, specimen.pair, trials, seed=4, score=specimen.score, batch=batch
         )

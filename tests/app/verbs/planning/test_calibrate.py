@@ -29,6 +29,7 @@ def test_count_and_sensitivity_count(answer: Any) -> None:
     assert (found["parameter"], found["value"]) == ("scale", 4.0)
 
 
+@pytest.mark.nightly
 def test_a_sampled_sum(answer: Any) -> None:
     # q = .01, sigma = 1, 1e3 steps: epsilon 2.12451517112 at 1e-6.
     _, found = answer(

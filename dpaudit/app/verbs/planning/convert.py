@@ -10,10 +10,9 @@ import click
 
 from dpaudit.accountants.curves.conversion_table import LARGEST, Conversion, largest_gaussian
 from dpaudit.app.options.claim_options import StatedClaim, figure_options
-from dpaudit.app.options.option import FILE, option
+from dpaudit.app.options.option import option, plot_option
 from dpaudit.app.report.blocks import Block, Grid, latex, markdown
 from dpaudit.app.text.output import line, lower, print_json, print_text, table, unwrapped, upper
-from dpaudit.app.text.streams import note
 from dpaudit.certificate.verdicts import leading_figure
 from dpaudit.claims.guarantees import RDP, AnyGuarantee, ApproxDP, PureDP
 from dpaudit.errors import UsageError
@@ -52,7 +51,7 @@ exceeds, relatively, what no conversion that always holds can be below.
     "json and csv: every digit.",
     default="text",
 )
-@option("--plot picture", FILE, "Also draw delta(epsilon), into an .svg, .png or .html file.", metavar="FILE")
+@plot_option
 def convert(
     *,
     stated: StatedClaim,
@@ -60,7 +59,7 @@ def convert(
     deltas: tuple[float, ...],
     orders: tuple[float, ...],
     output_format: str,
-    picture: Path | None,
+    pictures: tuple[Path, ...],
 ) -> None:
     """State one guarantee on every other scale, each with its theorem, rigour and slack."""
     given = _given(stated, alpha)
@@ -75,11 +74,10 @@ def convert(
     else:
         rows = conversions(given, deltas=deltas or DELTAS, orders=orders or ORDERS)
         name, start = str(given), given.to_json()
-    if picture is not None:
-        from dpaudit.app.report.conversion_chart import draw_curves
+    if pictures:
+        from dpaudit.app.report.curve_pictures import conversion_curves, write_pictures
 
-        draw_curves(drawn, rows, name, picture)
-        note(f"drawn: {picture}")
+        write_pictures(pictures, conversion_curves(drawn, rows, name), name)
     grid: list[Block] = [Grid(_HEADER, [_cells(row) for row in rows], numbers=_HEADER[1:4])]
     if output_format == "json":
         print_json({"given": start, "rows": [row.to_json() for row in rows]})

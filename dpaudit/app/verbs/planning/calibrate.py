@@ -1,39 +1,29 @@
 """`dpaudit calibrate`: the least noise that meets a target."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import click
 from rich.console import RenderableType
 
-from dpaudit import mechanisms
 from dpaudit.accountants.calibration.calibration import Calibrated, Rescaled, calibrate, scale_ledger
 from dpaudit.app.options.claim_options import NEIGHBOURING, StatedClaim, figure_options
+from dpaudit.app.options.mechanism_options import spelled
 from dpaudit.app.options.option import COUNT, option
 from dpaudit.app.text import output
 from dpaudit.app.text.tables import bound_figure, figure, mechanism_words, times
 from dpaudit.claims.guarantees import figures
 from dpaudit.claims.relations import Neighbouring
-from dpaudit.claims.sensitivity import L1, L2, Frobenius
 from dpaudit.errors import UsageError
 from dpaudit.ledger.ledger import Ledger
+from dpaudit.mechanisms.described import DESCRIBED, described, parameters
+from dpaudit.models import did_you_mean
 
-#: Mechanism -> one with a sensitivity, made for so many steps; how much noise it has does not matter.
-PROTOTYPES: dict[str, Callable[[float, int], mechanisms.AnyMechanism]] = {
-    "gaussian": lambda value, _: mechanisms.Gaussian(sigma=1.0, sensitivity=L2(value)),
-    "laplace": lambda value, _: mechanisms.Laplace(scale=1.0, sensitivity=L1(value)),
-    "discrete-gaussian": lambda value, _: mechanisms.DiscreteGaussian(sigma=1.0, sensitivity=L2(value)),
-    "discrete-laplace": lambda value, _: mechanisms.DiscreteLaplace(scale=1.0, sensitivity=L1(value)),
-    "symmetric-gaussian": lambda value, _: mechanisms.SymmetricGaussian(
-        sigma=1.0, dimension=1, sensitivity=Frobenius(value)
-    ),
-    "tree-aggregation": lambda value, steps: mechanisms.TreeAggregation(
-        sigma=1.0, steps=steps, sensitivity=L2(value)
-    ),
-    "randomized-response": lambda _, __: mechanisms.RandomizedResponse(epsilon=1.0),
-    "exponential": lambda _, __: mechanisms.Exponential(epsilon=1.0),
-    "report-noisy-max": lambda _, __: mechanisms.ReportNoisyMax(epsilon=1.0),
+#: The mechanisms whose noise is free to choose, each with the parameter that sets it.
+FREE = {
+    kind: model.noise_field
+    for kind, model in DESCRIBED.items()
+    if model.noise_field is not None and None not in parameters(kind).values()
 }
 
 
@@ -69,23 +59,24 @@ no answer is given. The noise that is printed meets the target to its last digit
 @option("--allow-unhashed", bool, "Take a LEDGER written by hand.")
 @output.output_format_option
 def calibrate_command(
-    *, subject: str, stated: StatedClaim, allow_unhashed: bool, output_format: str, **described: Any
+    *, subject: str, stated: StatedClaim, allow_unhashed: bool, output_format: str, **options: Any
 ) -> None:
     """Find the least noise of MECHANISM that meets a target, or the factor that makes a LEDGER meet it.
 
     MECHANISM is gaussian, laplace, discrete-gaussian, discrete-laplace, symmetric-gaussian, tree-aggregation,
-    randomized-response or exponential; for the last two, the largest epsilon is found.
+    gaussian-process, randomized-response or exponential; for the last two, the largest epsilon is found.
     """
     target = stated.guarantee()
     if target is None:
         why = "without a target no noise at all would be enough"
         remedy = "give --epsilon with --delta, --rho, --mu, or --epsilon alone"
         raise UsageError("no target", where="dpaudit calibrate", why=why, remedy=remedy)
-    given = {name: value for name, value in described.items() if value is not None}
-    if subject in PROTOTYPES:
+    given = {name: value for name, value in options.items() if value is not None}
+    if subject in FREE:
         relation = Neighbouring(stated.neighbouring or Neighbouring.ADD_OR_REMOVE_ONE)
-        count = given.get("count", 1)
-        found = calibrate(_prototype(subject, given), target, count=count, neighbouring=relation)
+        count = given.pop("count", 1)
+        prototype = described(subject, {FREE[subject]: 1.0, **given}, spelled)
+        found = calibrate(prototype, target, count=count, neighbouring=relation)
         answer, parts = _mechanism_answer(found), _mechanism_text(found)
     else:
         given |= {} if stated.neighbouring is None else {"neighbouring": stated.neighbouring}
@@ -97,30 +88,11 @@ def calibrate_command(
         output.print_text(*parts)
 
 
-def _prototype(kind: str, given: dict[str, Any]) -> mechanisms.AnyMechanism:
-    if ("steps" in given) != (kind == "tree-aggregation"):
-        what = f"--steps {f'with {kind}' if 'steps' in given else 'is missing'}"
-        why = "an item sits in one node for each level of a tree, and only a tree has levels"
-        remedy = "give --steps with tree-aggregation, and nowhere else"
-        raise UsageError(what, where="--steps", why=why, remedy=remedy)
-    if kind in {"randomized-response", "exponential"} and "sensitivity" in given:
-        why, remedy = "its epsilon is for the whole mechanism already", "leave --sensitivity out"
-        raise UsageError(f"--sensitivity with {kind}", where="--sensitivity", why=why, remedy=remedy)
-    prototype = PROTOTYPES[kind](given.get("sensitivity", 1.0), given.get("steps", 1))
-    if "rate" not in given:
-        return prototype
-    if not isinstance(prototype, mechanisms.Gaussian | mechanisms.Laplace):
-        why = "amplification by sampling is known for sums with gaussian or laplace noise"
-        remedy = "leave --rate out, or calibrate gaussian or laplace"
-        raise UsageError(f"--rate with {kind}", where="--rate", why=why, remedy=remedy)
-    return mechanisms.PoissonSampled(rate=given["rate"], mechanism=prototype)
-
-
 def _ledger(subject: str, given: list[str], *, allow_unhashed: bool) -> Ledger:
     path = Path(subject)
     if not path.exists():
         what = f"{subject!r} is neither a mechanism nor a ledger file"
-        remedy = f"name one of {', '.join(PROTOTYPES)}, or a file"
+        remedy = f"{did_you_mean(subject, FREE)}name one of {', '.join(FREE)}, or a file"
         raise UsageError(what, where="MECHANISM|LEDGER", why="there is nothing to calibrate", remedy=remedy)
     if given:
         what = f"{' and '.join(f'--{name}' for name in given)} with a ledger"

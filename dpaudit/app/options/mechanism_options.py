@@ -1,0 +1,108 @@
+"""Options that describe a mechanism, made from the mechanisms' own fields, and files that plan several."""
+
+import tomllib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from dpaudit.app.options.files import about_file
+from dpaudit.app.options.option import option
+from dpaudit.claims.relations import Neighbouring
+from dpaudit.errors import DpauditError, InvalidParameter, UsageError
+from dpaudit.ledger.releases import Release
+from dpaudit.mechanisms.described import DESCRIBED, described, parameters
+from dpaudit.models import did_you_mean
+
+#: What is said of parameters whose name says too little.
+_WORDS: Final = {
+    "sensitivity": "Sensitivity in the mechanism's own norm; left out, 1.",
+    "rate": "Each unit is in the sum with this probability (Poisson sampling).",
+    "size": "With --units: the sample is a subset of this size.",
+    "units": "Number of units, for --size, or for --most beside --rate.",
+    "most": "With --rate and --units: of larger samples so many units are kept.",
+    "contribution": "Of a sample under replace-one: bound on a unit's own part of the sum.",
+    "steps": "Number of items of tree-aggregation; of other mechanisms of runs, as --count.",
+    "justification": "Why the guarantee holds.",
+}
+
+
+def spelled(name: str) -> str:
+    """A mechanism's parameter as an option. ``--delta`` is that of the question."""
+    return "--own-delta" if name == "delta" else f"--{name.replace('_', '-')}"
+
+
+def mechanism_options(verb: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a verb an option for each parameter of each mechanism, as keyword arguments by their names."""
+    kinds: dict[str, list[str]] = {}
+    types: dict[str, type] = {}
+    for kind in DESCRIBED:
+        known = parameters(kind)
+        for name, type_ in known.items():
+            if type_ is not None and None not in known.values():
+                types[name] = type_
+                kinds.setdefault(name, []).append(kind)
+    for name in reversed(types):
+        words = _WORDS.get(name, f"Of {', '.join(kinds[name])}.")
+        verb = option(f"{spelled(name)} {name}", types[name], words)(verb)
+    return verb
+
+
+def release_of(kind: str, given: Mapping[str, Any], spelled: Callable[[str], str], **more: Any) -> Release:
+    """A release of a described mechanism; its ``count`` of runs may be called ``steps`` but of a tree's."""
+    stated = dict(given)
+    names = [name for name in ("count", "steps") if name == "count" or name not in parameters(kind)]
+    counts = {name: stated.pop(name) for name in names if name in stated}
+    if len(counts) > 1:
+        what, remedy = f"{spelled('count')} and {spelled('steps')} at once", "give one of them"
+        why = f"of {kind} both are the number of runs"
+        raise InvalidParameter(what, where=spelled("steps"), why=why, remedy=remedy)
+    mechanism = described(kind, stated, spelled)
+    return Release(**{"label": kind, **more}, mechanism=mechanism, count=next(iter(counts.values()), 1))
+
+
+def read_plan(path: Path) -> tuple[list[Release], Neighbouring | None]:
+    """The releases that a TOML file plans, each a table ``[[release]]``, and its relation, if it states one.
+
+    Raises `UsageError`: no such file, or no plan; as `described`, naming file and release.
+    """
+    try:
+        plan = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        remedy = "give a TOML file with tables [[release]], as docs/epsilon.md has one"
+        raise UsageError(f"cannot be read: {reason}", where=str(path), remedy=remedy) from None
+    with about_file(path):
+        _require_known(plan, ("neighbouring", "release"), "")
+        found = plan.get("release", [])
+        if not isinstance(found, list) or not found or not all(isinstance(one, dict) for one in found):
+            remedy = "add a table [[release]] for each mechanism"
+            raise UsageError("it plans no releases", where="release", why="nothing would cost", remedy=remedy)
+        releases = [_planned(number, dict(one)) for number, one in enumerate(found, start=1)]
+        return releases, _relation(plan.get("neighbouring"))
+
+
+def _planned(number: int, stated: dict[str, Any]) -> Release:
+    try:
+        kind = stated.pop("mechanism", None)
+        if not isinstance(kind, str):
+            remedy = f"add mechanism = one of {', '.join(DESCRIBED)}"
+            raise UsageError("it names no mechanism", where="mechanism", remedy=remedy)
+        more = {name: stated.pop(name) for name in ("label", "partition") if name in stated}
+        return release_of(kind, stated, str, **{"label": f"{kind} {number}", **more})
+    except DpauditError as error:
+        error.where = f"release {number}: {error.where}"
+        raise
+
+
+def _relation(stated: object) -> Neighbouring | None:
+    if stated is None or stated in list(Neighbouring):
+        return None if stated is None else Neighbouring(str(stated))
+    remedy = f"{did_you_mean(str(stated), map(str, Neighbouring))}give one of {', '.join(Neighbouring)}"
+    raise UsageError(f"no relation {stated!r}", where="neighbouring", remedy=remedy)
+
+
+def _require_known(table: Mapping[str, Any], known: tuple[str, ...], where: str) -> None:
+    for name in table:
+        if name not in known:
+            remedy = f"{did_you_mean(name, known)}known fields: {', '.join(known)}"
+            raise UsageError(f"unknown field {name!r}", where=where, remedy=remedy)

@@ -1,0 +1,41 @@
+"""In which processes a certified run was made, and what holds by that alone."""
+
+from collections.abc import Iterable
+from typing import Literal
+
+from dpaudit.certificate.conditions import Code, Condition
+from dpaudit.models import Model
+
+
+class Process(Model):
+    """Where the algorithm ran.
+
+    Attributes:
+        kind: ``in-process``: where noise was drawn and the ledger written. ``worker``: in a process of its
+            own. ``twin``: in one of its own, in lockstep with a second run on public stand-in data, whose
+            requests were the questions and whose output is what is published.
+        stand_in: where the twin's data came from.
+    """
+
+    kind: Literal["in-process", "worker", "twin"] = "in-process"
+    stand_in: str | None = None
+
+    def settles(self, condition: Condition) -> bool:
+        """Whether a condition holds by the way in which the run was made."""
+        by_twin = {Code.FIXED_SEQUENCE, Code.ONLY_THROUGH_LEDGER}
+        return self.kind == "twin" and condition.code in by_twin
+
+    def not_checked(self) -> Iterable[Condition]:
+        """What is left on trust."""
+        match self.kind:
+            case "in-process":
+                return [Condition(code=Code.IN_PROCESS)]
+            case "worker":
+                return [Condition(code=Code.HONEST_WORKER)]
+            case "twin":
+                public = Condition(code=Code.PUBLIC_STAND_IN, text=self.stand_in or "")
+                return [public, Condition(code=Code.OWN_RECORD), Condition(code=Code.HONEST_WORKER)]
+
+
+#: Of a run in the process that judges it.
+IN_PROCESS = Process()

@@ -1,0 +1,84 @@
+"""Correlated noise over sampled items: banded strategies with Poisson samples."""
+
+from fractions import Fraction
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from dpaudit.claims.sensitivity import Sensitivity
+from dpaudit.errors import InvalidParameter
+from dpaudit.mechanisms import dominating
+from dpaudit.mechanisms.base import BaseMechanism
+from dpaudit.mechanisms.correlated.matrix import MatrixMechanism
+from dpaudit.mechanisms.correlated.sensitivity import reach
+from dpaudit.models import Positive
+
+
+class SampledMatrix(BaseMechanism):
+    """`mechanism` on items that sum up sampled units, each unit with its turn every `separation` steps.
+
+    Obligation: the units are split into `separation` groups that no change of one unit shifts; item t sums up
+    rows of group t mod `separation` alone, of which each is in it with probability `rate`, independently of
+    all else; who was sampled stays secret. A row's norm, and its change, is at most the sensitivity. The
+    strategy has at most `separation` bands, so that a unit's turns reach different rows of C x. The release
+    is then dominated by steps/separation runs, rounded up, of a Poisson-sampled Gaussian whose sensitivity is
+    multiplied by the largest norm of a column of C (Choquette-Choo et al. 2023, "(Amplified) Banded Matrix
+    Factorization", Theorem 4). A replaced unit is hidden only if its own row is bounded too: `contribution`,
+    as in `PoissonSampled`. How often a unit may take part follows: `participations` is not used.
+    """
+
+    condition = "hidden-sample"
+
+    kind: Literal["sampled-matrix"] = "sampled-matrix"
+    rate: Annotated[Positive, Field(le=1)]
+    mechanism: MatrixMechanism
+    contribution: Positive | None = None
+
+    @model_validator(mode="after")
+    def _turns_do_not_overlap(self) -> Self:
+        inner = self.mechanism
+        bands = inner.strategy.bands(inner.steps)
+        if bands > inner.separation:
+            what = f"{bands} bands for a turn every {inner.separation} steps"
+            why = "two turns of one unit would reach the same rows, and the theorem holds for others only"
+            remedy = "use at most as many bands as the separation"
+            raise InvalidParameter(what, where="SampledMatrix.mechanism", why=why, remedy=remedy)
+        return self
+
+    @property
+    def most_likely(self) -> float:
+        """The probability that a unit is in the sample of its turn."""
+        return self.rate
+
+    @property
+    def sensitivity(self) -> Sensitivity:
+        """The inner mechanism's: that of an item."""
+        return self.mechanism.sensitivity
+
+    @property
+    def noise(self) -> tuple[str, float] | None:
+        """The inner mechanism's."""
+        return self.mechanism.noise
+
+    def dominating_pair(self) -> dominating.Sampled:
+        """One sampled Gaussian pair for each turn."""
+        inner = self.mechanism
+        column = Fraction(reach(inner.strategy, inner.steps, 1, 1).value)
+        unit = column / Fraction(inner.sigma)
+        own = None if self.contribution is None else unit * Fraction(self.contribution)
+        turns = -(-inner.steps // inner.separation)
+        one = dominating.Gaussian(column * inner.ratio(inner.sigma))
+        return dominating.Sampled(one, self.rate, own, turns)
+
+    def with_noise(self, value: float) -> Self:
+        """With other noise inside."""
+        return self.model_copy(update={"mechanism": self.mechanism.with_noise(value)})
+
+    def with_sensitivity(self, sensitivity: Sensitivity) -> Self:
+        """The mechanism with another sensitivity."""
+        return self.model_copy(update={"mechanism": self.mechanism.with_sensitivity(sensitivity)})
+
+    @property
+    def typical_noise(self) -> float:
+        """The inner mechanism's."""
+        return self.mechanism.typical_noise

@@ -1,0 +1,123 @@
+"""Mechanisms made from a kind and plain numbers, as a command line or a plan describes them."""
+
+from collections.abc import Callable, Mapping
+from types import UnionType
+from typing import Annotated, Any, Final, Literal, TypeAlias, Union, cast, get_args, get_origin
+
+from pydantic.fields import FieldInfo
+
+from dpaudit.claims.sensitivity import Sensitivity
+from dpaudit.errors import InvalidParameter, UnknownKind
+from dpaudit.mechanisms import KINDS, AnyMechanism, Calibrated, OnSample
+from dpaudit.models import Model, did_you_mean
+
+_Fields: TypeAlias = dict[str, FieldInfo]
+
+#: The kinds that can be described; a mechanism on a sample is the one inside, with the sample's parameters.
+DESCRIBED: Final = {kind: model for kind, model in KINDS.items() if not issubclass(model, OnSample)}
+
+#: The ways to sample, each with its parameters; which one is meant follows from those that are given.
+_SAMPLES: Final[dict[type[OnSample], _Fields]] = {
+    model: {name: field for name, field in model.model_fields.items() if name not in {"kind", "mechanism"}}
+    for model in KINDS.values()
+    if issubclass(model, OnSample)
+}
+_SAMPLING: Final[_Fields] = {name: field for fields in _SAMPLES.values() for name, field in fields.items()}
+_SAMPLED: Final = get_args(OnSample.model_fields["mechanism"].annotation)
+
+
+def parameters(kind: str) -> dict[str, type | None]:
+    """What a mechanism of a kind is described by: its fields, a kernel's, and those of sampling from it.
+
+    Each with its type, int, float or str, or None where it takes a list. Raises `UnknownKind`.
+    """
+    if kind not in DESCRIBED:
+        remedy = f"{did_you_mean(kind, DESCRIBED)}known mechanisms: {', '.join(DESCRIBED)}"
+        if kind in KINDS:
+            remedy = "name the mechanism inside it, and give the sample's parameters, such as its rate"
+        raise UnknownKind(f"no mechanism {kind!r} can be described", where="mechanism", remedy=remedy)
+    fields = _fields(DESCRIBED[kind]) | (_SAMPLING if DESCRIBED[kind] in _SAMPLED else {})
+    return {name: _type(field) for name, field in fields.items()}
+
+
+def described(kind: str, given: Mapping[str, Any], spelled: Callable[[str], str] = str) -> AnyMechanism:
+    """The mechanism with these parameters; a sensitivity is a number in its first norm, left out 1.
+
+    What its cost does not depend on may be left out. Errors name a parameter as `spelled`.
+
+    Raises `UnknownKind`; `InvalidParameter`: a parameter that it has not, that is missing or out of range.
+
+    >>> str(described("laplace", {"scale": 2.0, "rate": 0.1}).dominating_pair())
+    'Sampled(inner=Laplace(epsilon=Fraction(1, 2)), rate=0.1, contribution=None)'
+    """
+    known, model = parameters(kind), DESCRIBED[kind]
+    for name in given:
+        if name not in known:
+            what, why = f"{spelled(name)} with {kind}", "a parameter that is ignored would mislead"
+            if name in _SAMPLING:
+                sampled = (one for one, its in DESCRIBED.items() if its in _SAMPLED)
+                why = f"what a sample amplifies is known for {', '.join(sampled)}"
+            near = did_you_mean(spelled(name), map(spelled, known))
+            remedy = f"{near}{kind} has {', '.join(map(spelled, known))}"
+            raise InvalidParameter(what, where=spelled(name), why=why, remedy=remedy)
+    stated = {**model.beside_cost, **given}
+    size = stated.get("sensitivity", 1.0)
+    if issubclass(model, Calibrated) and not isinstance(size, Mapping | Sensitivity):
+        stated["sensitivity"] = {"value": size, "norm": model.norms[0], "basis": "declared"}
+    for name, field in _fields(model).items():
+        if field.is_required() and name not in stated:
+            why, remedy = "its value would have to be guessed", f"add {spelled(name)}"
+            raise InvalidParameter(f"{kind} without it", where=spelled(name), why=why, remedy=remedy)
+    sampling = {name: stated[name] for name in _SAMPLING if name in stated and name not in _fields(model)}
+    mechanism: Any = _made(model, stated)
+    made: Any = _sample(sampling, spelled)(mechanism=mechanism, **sampling) if sampling else mechanism
+    return cast("AnyMechanism", made)
+
+
+def _sample(given: Mapping[str, Any], spelled: Callable[[str], str]) -> type[OnSample]:
+    """The way to sample that has all these parameters, and of which none is missing."""
+    ways = []
+    for model, fields in _SAMPLES.items():
+        required = [name for name, field in fields.items() if field.is_required()]
+        if set(required) <= set(given) <= set(fields):
+            return model
+        ways.append(" and ".join(map(spelled, required)))
+    names, why = list(map(spelled, given)), "which sample is meant would have to be guessed"
+    what, remedy = f"a sample with {' and '.join(names)}", f"give {'; or '.join(ways)}"
+    raise InvalidParameter(what, where=names[0], why=why, remedy=remedy)
+
+
+def _type(field: FieldInfo) -> type | None:
+    kind = field.annotation
+    if kind is Sensitivity or get_origin(kind) is Literal:
+        return float if kind is Sensitivity else str
+    found = get_args(kind) if get_origin(kind) in {Union, UnionType} else (kind,)
+    bare = [get_args(one)[0] if get_origin(one) is Annotated else one for one in found]
+    return next((one for one in bare if one in {int, float, str}), None)
+
+
+def _part(field: FieldInfo) -> type[Model] | None:
+    """The model of a field that is one, such as a kernel: its parameters are the mechanism's."""
+    kind = field.annotation
+    model = isinstance(kind, type) and issubclass(kind, Model) and kind is not Sensitivity
+    return cast("type[Model]", kind) if model else None
+
+
+def _fields(model: type[Model]) -> _Fields:
+    found: _Fields = {}
+    for name, field in model.model_fields.items():
+        part = _part(field)
+        if name != "kind":
+            found |= {name: field} if part is None else _fields(part)
+    return found
+
+
+def _made(model: type[Model], stated: Mapping[str, Any]) -> Model:
+    values = {}
+    for name, field in model.model_fields.items():
+        part = _part(field)
+        if part is not None:
+            values[name] = _made(part, stated)
+        elif name in stated:
+            values[name] = stated[name]
+    return model(**values)

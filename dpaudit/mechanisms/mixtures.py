@@ -1,0 +1,158 @@
+"""Gaussian noise on what a unit adds by chance: mixtures, users with many records, random allocation."""
+
+import math
+from abc import abstractmethod
+from fractions import Fraction
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from dpaudit.claims.sensitivity import Sensitivity
+from dpaudit.errors import InvalidParameter
+from dpaudit.mechanisms import dominating
+from dpaudit.mechanisms.additive import Gaussian
+from dpaudit.mechanisms.base import BaseMechanism
+from dpaudit.models import Count, NonNegative, Positive
+
+_MOST_RECORDS = 1000
+
+
+class MixtureMechanism(BaseMechanism):
+    """A unit moves a Gaussian release by chance; what moves it stays secret."""
+
+    condition = "hidden-sample"
+
+    @abstractmethod
+    def dominating_pair(self) -> dominating.Mixture:
+        """The shifts, over the noise's scale, with their probabilities."""
+
+    @property
+    @abstractmethod
+    def most_likely(self) -> float:
+        """At most this is the probability that a unit moves an answer."""
+
+
+class MixtureOfGaussians(MixtureMechanism):
+    """Gaussian noise `sigma` on a query that a unit moves by at most sensitivities[i], with probabilities[i].
+
+    Obligation: without the unit the query is fixed; with it, it is moved by a random vector whose L2 norm is
+    at most sensitivities[i] with probability probabilities[i], whatever the other units and earlier outputs;
+    the draw stays secret. The pair of all of them in one direction dominates in both orders (Choquette-Choo,
+    Ganesh, Haque, Steinke and Thakurta 2024: mixtures of Gaussians). Under replace-one nothing is claimed.
+    What the probabilities lack of 1, at most 1e-9, counts as the largest sensitivity.
+    """
+
+    noise_field = "sigma"
+
+    kind: Literal["mixture-of-gaussians"] = "mixture-of-gaussians"
+    sigma: Positive
+    sensitivities: Annotated[tuple[NonNegative, ...], Field(min_length=1, max_length=4096)]
+    probabilities: Annotated[tuple[NonNegative, ...], Field(min_length=1, max_length=4096)]
+
+    @model_validator(mode="after")
+    def _probabilities_fit(self) -> Self:
+        given, total = len(self.probabilities), math.fsum(self.probabilities)
+        if given != len(self.sensitivities) or abs(total - 1.0) > 1e-9:
+            what = (
+                f"{given} probabilities, which add up to {total}, for {len(self.sensitivities)} sensitivities"
+            )
+            remedy = "give one probability for each sensitivity, which add up to 1"
+            raise InvalidParameter(what, where="MixtureOfGaussians", remedy=remedy)
+        return self
+
+    def dominating_pair(self) -> dominating.Mixture:
+        """As `MixtureMechanism.dominating_pair`; what exceeds 1 is taken from the smallest shifts."""
+        rows: list[tuple[Fraction, Fraction]] = []
+        left = Fraction(1)
+        for value, probability in sorted(
+            zip(self.sensitivities, self.probabilities, strict=True), reverse=True
+        ):
+            share = min(left, Fraction(probability))
+            rows.append((Fraction(value) / Fraction(self.sigma), share))
+            left -= share
+        rows[0] = rows[0][0], rows[0][1] + left
+        shifts, weights = zip(*rows, strict=True)
+        return dominating.Mixture(shifts, weights)
+
+    @property
+    def most_likely(self) -> float:
+        """The probability of a sensitivity above 0."""
+        pairs = zip(self.sensitivities, self.probabilities, strict=True)
+        return min(1.0, math.fsum(p for value, p in pairs if value > 0.0))
+
+
+class _OfGaussian(MixtureMechanism):
+    """One with a Gaussian mechanism inside, whose sensitivity is that of one record, or of one answer."""
+
+    mechanism: Gaussian
+
+    @property
+    def sensitivity(self) -> Sensitivity:
+        """The inner mechanism's."""
+        return self.mechanism.sensitivity
+
+    @property
+    def noise(self) -> tuple[str, float] | None:
+        """The inner mechanism's."""
+        return self.mechanism.noise
+
+    def with_noise(self, value: float) -> Self:
+        """With other noise inside."""
+        return self.model_copy(update={"mechanism": self.mechanism.with_noise(value)})
+
+    def with_sensitivity(self, sensitivity: Sensitivity) -> Self:
+        """The mechanism with another sensitivity."""
+        return self.model_copy(update={"mechanism": self.mechanism.with_sensitivity(sensitivity)})
+
+    @property
+    def typical_noise(self) -> float:
+        """The inner mechanism's."""
+        return self.mechanism.typical_noise
+
+
+class SampledRecords(_OfGaussian):
+    """`mechanism` on a sum over sampled records, of which one unit has up to `records`.
+
+    Obligation: every record is drawn independently, and who was drawn stays secret; one record moves the sum
+    by at most the sensitivity, in L2. A unit that is added or removed brings a number of drawn records that
+    is binomial, and the pair is that of `mixture-of-gaussians` (Choquette-Choo, Ganesh, Haque, Steinke and
+    Thakurta 2024). Fewer records cost less. Under replace-one nothing is claimed.
+    """
+
+    kind: Literal["sampled-records"] = "sampled-records"
+    rate: Annotated[Positive, Field(le=1)]
+    records: Annotated[Count, Field(le=_MOST_RECORDS)]
+
+    def dominating_pair(self) -> dominating.Mixture:
+        """As `MixtureMechanism.dominating_pair`, binomial."""
+        mu, q, k = self.mechanism.dominating_pair().mu, Fraction(self.rate), self.records
+        weights = tuple(math.comb(k, j) * q**j * (1 - q) ** (k - j) for j in range(k + 1))
+        return dominating.Mixture(tuple(j * mu for j in range(k + 1)), weights)
+
+    @property
+    def most_likely(self) -> float:
+        """The probability that some record of a unit is drawn."""
+        return -math.expm1(self.records * math.log1p(-self.rate)) if self.rate < 1.0 else 1.0
+
+
+class RandomAllocation(_OfGaussian):
+    """`steps` answers of `mechanism`, each unit in one of them by chance: balls in bins.
+
+    Obligation: each unit is allocated to one of the answers, all equally likely, whatever the others', and
+    the allocation stays secret; an answer that has the unit is moved by at most the sensitivity, in L2, and
+    may depend on earlier answers. The pair of the even mixture of N(mu e_i, I) and of N(0, I) dominates in
+    both orders (Chua et al. 2024, "Balls-and-bins sampling"; Feldman and Shenfeld 2025, random allocation).
+    Several epochs, allocated anew each, are so many runs. Under replace-one nothing is claimed.
+    """
+
+    kind: Literal["random-allocation"] = "random-allocation"
+    steps: Count
+
+    def dominating_pair(self) -> dominating.Mixture:
+        """As `MixtureMechanism.dominating_pair`, of one of `steps` answers."""
+        return dominating.Mixture((self.mechanism.dominating_pair().mu,), (Fraction(1),), self.steps)
+
+    @property
+    def most_likely(self) -> float:
+        """The probability of an answer to have the unit."""
+        return 1.0 / self.steps

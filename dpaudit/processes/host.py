@@ -1,0 +1,269 @@
+"""A process that holds a target and its data, and starts one more for every run.
+
+It is a fork of the process that asks for it, made before the target's code is imported there. Every run is a
+fork of it in turn, so that no memo, module state or patched library goes from one run to another.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import os
+import resource
+import signal
+import socket
+import sys
+import time
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Self
+
+from dpaudit.errors import TargetDied, TargetRaised
+from dpaudit.ledger.ledger import Header, Ledger
+from dpaudit.processes.wire import BrokenFrame, frame, receive, send
+from dpaudit.processes.worker import raised, rebuilt, run_target
+
+#: Whether runs can have processes of their own here. On macOS a forked process may not use the system's
+#: libraries, and Windows has no forks.
+AVAILABLE: Final = sys.platform == "linux"
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one run may take: seconds, and bytes of memory; None for as much as there is."""
+
+    timeout: float | None = None
+    memory: int | None = None
+
+
+NO_LIMITS: Final = Limits()
+
+
+@dataclass(frozen=True)
+class Served:
+    """A target as its own process holds it: the algorithm, data by name, and what may be told of both."""
+
+    algorithm: Callable[..., Any]
+    data: Mapping[str, Any]
+    about: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Host:
+    """The process that holds a target; it ends with `close`, or when this process ends.
+
+    Args:
+        prepare: makes the target, in the other process; what it raises is raised here.
+        limits: of every run.
+
+    Attributes:
+        about: what `prepare` tells of the target, in plain values.
+    """
+
+    def __init__(self, prepare: Callable[[], Served], limits: Limits = NO_LIMITS) -> None:
+        self.limits = limits
+        self._control, other = socket.socketpair()
+        _flush()
+        self._pid = _fork()
+        if self._pid == 0:
+            self._control.close()
+            _serve(prepare, other, limits)
+        other.close()
+        try:
+            kind, found = receive(self._control)
+        except (EOFError, BrokenFrame):
+            status = self._reaped()
+            self._control.close()
+            raise died("the target's module", status) from None
+        if kind == "error":
+            self.close()
+            raise again(found)
+        self.about: Mapping[str, Any] = found
+
+    def start(self, order: Mapping[str, Any]) -> Started:
+        """Start one run, as its order says."""
+        mine, other = socket.socketpair()
+        try:
+            send(self._control, ("run", dict(order)))
+            socket.send_fds(self._control, [b"."], [other.fileno()])
+            pid = receive(self._control)
+        except (EOFError, OSError):
+            mine.close()
+            raise died("the target's process", self._reaped()) from None
+        finally:
+            other.close()
+        return Started(self, mine, pid)
+
+    def status(self, pid: int, *, kill: bool = False) -> int:
+        """Wait for a run's process, and give its exit status; negative for a signal's number."""
+        send(self._control, ("status", pid, kill))
+        return int(receive(self._control))
+
+    def close(self) -> None:
+        """End the process, and every run that has not ended."""
+        self._control.close()
+        self._reaped()
+
+    def _reaped(self) -> int:
+        if self._pid == 0:
+            return 0
+        with contextlib.suppress(ChildProcessError):
+            pid, self._pid = self._pid, 0
+            return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        return 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        with contextlib.suppress(Exception):
+            self.close()
+
+
+class Started:
+    """One run's process, as the holder sees it."""
+
+    def __init__(self, host: Host, channel: socket.socket, pid: int) -> None:
+        self._host, self._channel, self._pid = host, channel, pid
+        limit = host.limits.timeout
+        self._ends = None if limit is None else time.monotonic() + limit
+
+    def receive(self) -> Any:
+        """The next message; raises `TargetDied` where none will come, or none came in time."""
+        try:
+            if self._ends is not None:
+                self._channel.settimeout(max(self._ends - time.monotonic(), 1e-3))
+            return receive(self._channel)
+        except TimeoutError:
+            self.end()
+            what = f"the run did not end within {self._host.limits.timeout:g} s"
+            raise TargetDied(
+                what, where="--timeout", remedy="allow it more time, or make it faster"
+            ) from None
+        except (EOFError, ConnectionError):
+            status = self._host.status(self._pid)
+            self._pid = 0
+            raise died("the run", status) from None
+
+    def finished(self) -> None:
+        """The run has sent its last message: its process ends by itself."""
+        self._pid = 0
+
+    def reply(self, kind: str, value: Any) -> None:
+        """Answer the last message; a process that is gone is noticed when its next one is awaited."""
+        with contextlib.suppress(OSError):
+            self._channel.sendall(frame((kind, value)))
+
+    def end(self) -> None:
+        """End the run, if it has not ended."""
+        self._channel.close()
+        if self._pid:
+            pid, self._pid = self._pid, 0
+            with contextlib.suppress(OSError, EOFError):
+                self._host.status(pid, kill=True)
+
+
+def died(what: str, status: int) -> TargetDied:
+    """How a process ended, in words."""
+    if status < 0:
+        with contextlib.suppress(ValueError):
+            return TargetDied(f"{what} was killed by {signal.Signals(-status).name}", where="its process")
+    return TargetDied(f"{what} ended with exit status {status} before it returned", where="its process")
+
+
+def again(found: Mapping[str, Any]) -> Exception:
+    """What a target raised, as it is raised here: one of our errors as itself."""
+    if found["own"] is not None:
+        error = rebuilt(found["own"])
+        error.raised_at = found["place"]
+        return error
+    return TargetRaised(found["kind"], found["text"], found["place"], found["traceback"])
+
+
+def _fork() -> int:
+    with warnings.catch_warnings():
+        # Python warns where the process has threads. Only Python's own locks matter to what runs next, and
+        # those are made anew in the child.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        return os.fork()
+
+
+def _flush() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(Exception):
+            stream.flush()
+
+
+def _serve(prepare: Callable[[], Served], control: socket.socket, limits: Limits) -> None:
+    """Serve until the other end is closed; never returns."""
+    running: set[int] = set()
+    #: Of processes that ended by themselves, the status that was not 0.
+    ended: dict[int, int] = {}
+    try:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        try:
+            served = prepare()
+            ready = frame(("ready", dict(served.about)))
+        except BaseException as error:  # noqa: BLE001  (it is raised in the other process)
+            send(control, ("error", raised(error)))
+            return
+        gc.collect()
+        gc.freeze()
+        control.sendall(ready)
+        stated, ledger = None, None
+        while True:
+            kind, *rest = receive(control)
+            if kind == "run":
+                _, (channel,), _, _ = socket.recv_fds(control, 1, 1)
+                order = rest[0]
+                if ledger is None or stated != order["header"]:  # made once for all runs that are alike
+                    stated = order["header"]
+                    ledger = Ledger(Header(**stated))
+                reaped = {pid: os.waitpid(pid, os.WNOHANG) for pid in running}
+                ended |= {pid: status for pid, (done, status) in reaped.items() if done and status}
+                running -= {pid for pid, (done, _) in reaped.items() if done}
+                pid = _fork()
+                if pid == 0:
+                    control.close()
+                    _run(served, order, ledger, socket.socket(fileno=channel), limits)
+                os.close(channel)
+                running.add(pid)
+                send(control, pid)
+            else:
+                pid, kill = rest
+                status = ended.pop(pid, 0)
+                if pid in running:
+                    if kill:
+                        os.kill(pid, signal.SIGKILL)
+                    running.discard(pid)
+                    status = os.waitpid(pid, 0)[1]
+                send(control, os.waitstatus_to_exitcode(status))
+    except (EOFError, OSError):
+        pass
+    finally:
+        for pid in running:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        _flush()
+        os._exit(0)
+
+
+def _run(
+    served: Served, order: dict[str, Any], ledger: Ledger, channel: socket.socket, limits: Limits
+) -> None:
+    """One run in a process of its own; never returns."""
+    status = 1
+    try:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        # What the target forks has no business with the holder.
+        os.register_at_fork(after_in_child=channel.close)
+        if limits.memory is not None:
+            resource.setrlimit(resource.RLIMIT_AS, (limits.memory, limits.memory))
+        run_target(served.algorithm, served.data[order["data"]], order, ledger, channel)
+        status = 0
+    finally:
+        _flush()
+        os._exit(status)

@@ -1,0 +1,296 @@
+"""The holder's side of a run: an algorithm whose code runs elsewhere, in lockstep with a twin without data.
+
+For each release the holder takes the twin's request as the question, and the worker's for the value; both get
+the same noisy answer. What is published is the twin's output. So the releases that are made, their
+parameters and the output are functions of the noisy answers alone. Where the worker asks anything else, ends
+early or sends no finite value of the question's shape, the value is the question's neutral element and the
+run goes on: the data's holder is told, the public is not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Self
+
+import numpy as np
+
+from dpaudit.certificate.verdicts import Finding
+from dpaudit.claims.claims import Claim
+from dpaudit.curator.admission import Admission
+from dpaudit.curator.curator import Curator
+from dpaudit.curator.noise import Given, Question, describe
+from dpaudit.errors import DpauditError, TargetDied
+from dpaudit.ledger.releases import Release
+from dpaudit.mechanisms import Array
+from dpaudit.noise.grid import OnGrid
+from dpaudit.processes.host import Host, Started, again
+from dpaudit.processes.wire import BrokenFrame
+from dpaudit.processes.worker import written
+
+
+@dataclass(frozen=True)
+class HostedData:
+    """Data that a target's process holds, by name; ``n_users`` where they say how many users there are."""
+
+    name: str
+    n_users: int | None = None
+
+
+@dataclass(frozen=True)
+class Unplain:
+    """An output that could not be sent, and why."""
+
+    why: str
+
+
+@dataclass
+class Hosted:
+    """An algorithm in a process of its own, called as any other with data that stand in that process too.
+
+    Attributes:
+        twin: the name of the public stand-in data; None where there is no twin.
+        around: what the algorithm is wrapped in there, with its options; its ``drawn`` comes back.
+        findings: how the worker differed from its twin, for the data's holder alone.
+        measured: the algorithm's own measures of the last output's use, where `with_utility` asks for them.
+    """
+
+    host: Host
+    name: str
+    claim: Claim | None
+    parameters: Mapping[str, Any]
+    twin: str | None = None
+    around: Mapping[str, Any] | None = None
+    with_utility: bool = False
+    drawn: Any = None
+    findings: list[Finding] = field(default_factory=list)
+    measured: Mapping[str, float] = field(default_factory=dict)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        """Itself: a run leaves nothing behind in the algorithm's process."""
+        return self
+
+    def inside(self, wrapper: type, **options: Any) -> Hosted:
+        """The algorithm wrapped in a class of dpaudit's own, in its process, and without a twin."""
+        made_by = f"{wrapper.__module__}.{wrapper.__name__}"
+        return replace(self.alone(), around={"made by": made_by, "options": options})
+
+    def alone(self) -> Hosted:
+        """The algorithm without a twin, as audits run it."""
+        return replace(self, twin=None, with_utility=False, findings=[])
+
+    def __call__(self, data: HostedData, curator: Curator) -> Any:
+        """The output: the twin's, where there is one."""
+        noise, _, _ = curator.for_user()
+        order: dict[str, Any] = {
+            "header": _without(curator.ledger.header.to_json(), "record"),
+            "public_seed": curator.public_seed,
+            "seed": getattr(noise, "sampler_seed", 0),
+            "around": self.around,
+            "utility": False,
+            "data": data.name,
+        }
+        with_utility = {"utility": self.with_utility}
+        runs: list[Started] = []
+        try:
+            runs.append(self.host.start(order if self.twin else order | with_utility))
+            if self.twin is None:
+                return _Alone(self, curator).follow(runs[0])
+            runs.append(self.host.start(order | with_utility | {"data": self.twin}))
+            return _Lockstep(self, curator, runs[0]).follow(runs[1])
+        finally:
+            for run in runs:
+                run.end()
+
+
+class _Alone:
+    """One run without a twin: its own requests are the questions."""
+
+    def __init__(self, hosted: Hosted, curator: Curator) -> None:
+        self._hosted, self._curator = hosted, curator
+        self._user: tuple[int, Admission] | None = None
+        #: By number, what a release with several questions keeps from one to the next.
+        self._open: dict[int, tuple[Release, int, Any]] = {}
+        self._refused: DpauditError | None = None
+
+    def follow(self, run: Started) -> Any:
+        """Answer a run's requests to its end; its output."""
+        while True:
+            kind, found = run.receive()
+            if kind == "end":
+                return self._ended(run, found)
+            if kind == "error":
+                run.finished()
+                raise self._again(found)
+            self._answer(run, found)
+
+    def _answer(self, run: Started, asked: Mapping[str, Any]) -> None:
+        try:
+            answer = self._asked(asked, asked)
+        except DpauditError as error:
+            self._refused = error
+            run.reply("refused", written(error))
+        else:
+            run.reply("answer", answer)
+
+    def _asked(self, asked: Mapping[str, Any], value: Mapping[str, Any]) -> Array:
+        """The noisy answer to a request, with the value that `value` has for it."""
+        user, number = asked["user"], asked["number"]
+        admission: Admission = self._curator
+        if user is not None:
+            if self._user is None or self._user[0] != user:
+                self._user = user, self._curator.user(user)
+            admission = self._user[1]
+        if asked["release"] is not None:
+            release = Release(**_without(asked["release"], "record"))
+            known = release, admission.admit(release, asked["where"]), release.mechanism.answering()
+            if not asked["given"]:  # the first question of a stream or a function has no value
+                self._open[number] = known
+        else:
+            known = self._open[number]
+        release, position, answering = known
+        query = value["query"]
+        return admission.ask(
+            Question(
+                release=release,
+                number=position,
+                query=query,
+                exact=query if value["exact"] is None else value["exact"],
+                answering=answering,
+                given=tuple(value["given"]),
+                at=asked["at"],
+                scale=value["scale"],
+                where=value["where"],
+            )
+        )
+
+    def _ended(self, run: Started, unplain: str | None) -> Any:
+        output = run.receive() if unplain is None else Unplain(unplain)
+        beside = run.receive()
+        run.finished()
+        self._hosted.drawn, self._hosted.measured = beside["notes"], beside["utility"]
+        return output
+
+    def _again(self, found: Mapping[str, Any]) -> Exception:
+        """What the target raised; the very error that refused its release, where it is that one."""
+        error = again(found)
+        refused = self._refused
+        return refused if refused is not None and found["own"] == written(refused) else error
+
+
+class _Lockstep(_Alone):
+    """A run whose questions are the twin's, and whose values are the worker's."""
+
+    def __init__(self, hosted: Hosted, curator: Curator, worker: Started) -> None:
+        super().__init__(hosted, curator)
+        self._worker: Started | None = worker
+
+    def follow(self, run: Started) -> Any:
+        """Answer both to the twin's end; the twin's output."""
+        output = super().follow(run)
+        if self._worker is not None:
+            kind, found = self._heard()
+            if kind == "ask":
+                self._part(f"it asks for {_named(found)} where its twin ended", found)
+            elif kind == "end":
+                self._worker.finished()
+            elif kind == "error":
+                self._part(f"it raises {found['kind']} where its twin ended", None)
+        return output
+
+    def _answer(self, run: Started, asked: Mapping[str, Any]) -> None:
+        value = _neutral(asked)
+        if self._worker is not None:
+            kind, found = self._heard()
+            if kind == "ask":
+                difference = _difference(asked, found)
+                if difference is None:
+                    value = found
+                else:
+                    self._part(difference, found)
+            elif kind:
+                ends = "ends" if kind == "end" else f"raises {found['kind']}"
+                self._part(f"it {ends} where its twin asks for {_named(asked)}", None)
+        try:
+            answer: tuple[str, Any] = "answer", self._asked(asked, value)
+        except DpauditError as error:
+            self._refused = error
+            answer = "refused", written(error)
+        for each in (run, self._worker):
+            if each is not None:
+                each.reply(*answer)
+
+    def _heard(self) -> tuple[str, Any]:
+        """The worker's next message; an empty one where it is gone."""
+        assert self._worker is not None  # noqa: S101  (asked only then)
+        try:
+            kind, found = self._worker.receive()
+        except (TargetDied, BrokenFrame) as error:
+            self._part(error.what, None)
+            return "", None
+        return kind, found
+
+    def _part(self, why: str, asked: Mapping[str, Any] | None) -> None:
+        """The worker and its twin go different ways: the run goes on without the worker's values."""
+        label = asked["release"]["label"] if asked is not None and asked["release"] is not None else None
+        where = "" if asked is None else asked["where"]
+        detail = f"the run on the data and its twin's on a stand-in part: {why}"
+        self._hosted.findings.append(Finding(kind="control-flow", label=label, detail=detail, where=where))
+        if self._worker is not None:
+            self._worker.end()
+        self._worker = None
+
+
+def _without(fields: Mapping[str, Any], name: str) -> dict[str, Any]:
+    return {one: value for one, value in fields.items() if one != name}
+
+
+def _named(asked: Mapping[str, Any]) -> str:
+    return "one more answer" if asked["release"] is None else f"release {asked['release']['label']!r}"
+
+
+#: What of a request is public, beside the release: it must be the twin's.
+_PUBLIC: Final = ("number", "user")
+
+
+def _difference(asked: Mapping[str, Any], found: Mapping[str, Any]) -> str | None:
+    """How a worker's request differs from its twin's, or None."""
+    if asked["release"] != found["release"]:
+        if asked["release"] is None or found["release"] is None:
+            return f"it asks for {_named(found)} where its twin asks for {_named(asked)}"
+        one, other = (describe(Release(**_without(each["release"], "record"))) for each in (found, asked))
+        return f"it asks for {one} where its twin asks for {other}"
+    if any(asked[name] != found[name] for name in _PUBLIC):
+        return f"it asks for {_named(found)} out of its turn"
+    if not _same_place(asked["at"], found["at"]):
+        return f"it asks for {_named(found)} at another point"
+    query, own = found["query"], asked["query"]
+    if query.dtype != np.float64 or query.shape != own.shape:
+        return f"its value for {_named(found)} has shape {query.shape}, its twin's {own.shape}"
+    if not np.isfinite(query).all() or len(found["given"]) != len(asked["given"]):
+        return f"its value for {_named(found)} is not finite"
+    return None
+
+
+def _same_place(one: Array | None, other: Array | None) -> bool:
+    if one is None or other is None:
+        return one is other
+    return one.shape == other.shape and one.tobytes() == other.tobytes()
+
+
+def _neutral(asked: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A request with 0 for every value: equal scores, where it is a choice."""
+    nothing = np.zeros_like(asked["query"])
+    given = tuple(map(_zero, asked["given"]))
+    exact = None if asked["exact"] is None else np.zeros_like(asked["exact"])
+    return {**asked, "query": nothing, "exact": exact, "given": given}
+
+
+def _zero(value: Given) -> Given:
+    match value:
+        case OnGrid():
+            return OnGrid(np.zeros_like(value.integers), value.exponent)
+        case np.ndarray():
+            return np.zeros_like(value)
+        case _:
+            return value

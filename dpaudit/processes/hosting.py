@@ -1,0 +1,155 @@
+"""Put an algorithm, its data and its pairs into a process of their own, so that this one runs no code of it.
+
+What is held here are names: of the algorithm, of data, of pairs. They are called and compared as if they were
+what they name.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from dpaudit.certificate.process import IN_PROCESS, Process
+from dpaudit.claims.claims import Claim
+from dpaudit.claims.pairs import Pair
+from dpaudit.claims.relations import TrustModel
+from dpaudit.curator.running import name_of
+from dpaudit.processes.host import AVAILABLE, Host, Limits, Served
+from dpaudit.processes.hosted import Hosted, HostedData
+from dpaudit.processes.wire import NotPlain, frame
+
+#: Set to run every target in the process that judges it, as a debugger needs.
+IN_PROCESS_VARIABLE: Final = "DPAUDIT_IN_PROCESS"
+
+_DATA, _STAND_IN = "data", "stand-in"
+
+
+def in_process_by_default() -> bool:
+    """Whether targets run in this process unless said otherwise."""
+    return not AVAILABLE or os.environ.get(IN_PROCESS_VARIABLE, "") not in {"", "0"}
+
+
+@dataclass(frozen=True)
+class Target:
+    """An algorithm with its data and pairs, here or in a process of its own.
+
+    Attributes:
+        replayed: the algorithm that audits run, with `pairs`.
+        process: how the certified run is made.
+    """
+
+    algorithm: Any
+    data: Any
+    pairs: Sequence[Pair]
+    replayed: Callable[..., Any]
+    process: Process = IN_PROCESS
+
+
+def served(
+    algorithm: Callable[..., Any], data: Any, pairs: Sequence[Pair] = (), *, own_pairs: bool = False
+) -> Served:
+    """A target as its own process holds it.
+
+    An algorithm's ``stand_in(users)`` makes public data for a twin, for as many users as `data` say that they
+    have, or None; without one, a twin gets the first pair's neighbour. ``stand_in = None`` says that no
+    public data will do. `own_pairs` is whether the pairs are the algorithm's own, a function of public
+    parameters alone. What a certificate may repeat is told in plain values.
+    """
+    held = {_DATA: data}
+    told = []
+    for number, pair in enumerate(pairs):
+        name = f"pair {number}"
+        names = name, name if _same(pair) else f"neighbour {number}"
+        held |= {names[1]: pair.neighbour, names[0]: pair.data}
+        told.append({"names": names, "description": pair.description, "unit": pair.unit})
+    stand_in = getattr(algorithm, "stand_in", False)
+    source = None
+    if callable(stand_in):
+        held[_STAND_IN] = stand_in(getattr(data, "n_users", None))
+        source = "made by the algorithm's stand_in"
+    elif stand_in is not None and pairs:
+        held[_STAND_IN] = pairs[0].neighbour
+        source = (
+            "the neighbour in the algorithm's own pair" if own_pairs else "the neighbour in the given pair"
+        )
+    claim: Claim | None = getattr(algorithm, "claim", None)
+    about = {
+        "name": name_of(algorithm),
+        "claim": None if claim is None else claim.to_json(),
+        "parameters": dict(getattr(algorithm, "parameters", {})),
+        "users": {name: getattr(each, "n_users", None) for name, each in held.items()},
+        "pairs": told,
+        "stand-in": source,
+    }
+    return Served(algorithm, held, about)
+
+
+def _same(pair: Pair) -> bool:
+    """Whether both data sets of a pair are known to be the same."""
+    try:
+        return frame(pair.data) == frame(pair.neighbour)
+    except NotPlain:
+        return False
+
+
+def target_in(host: Host, *, utility: bool = False) -> Target:
+    """The names of what a host holds; `utility` is whether runs measure what their output is good for."""
+    about = host.about
+
+    def data(name: str) -> HostedData:
+        return HostedData(name, about["users"][name])
+
+    claim = None if about["claim"] is None else Claim(**about["claim"])
+    twin = None if about["stand-in"] is None else _STAND_IN
+    algorithm = Hosted(host, about["name"], claim, about["parameters"], twin=twin, with_utility=utility)
+    pairs = [
+        Pair(data(pair["names"][0]), data(pair["names"][1]), pair["description"], unit=pair["unit"])
+        for pair in about["pairs"]
+    ]
+    return Target(algorithm, data(_DATA), pairs, algorithm.alone(), _process(host))
+
+
+def _process(host: Host) -> Process:
+    source = host.about["stand-in"]
+    return Process(kind="worker" if source is None else "twin", stand_in=source)
+
+
+@contextmanager
+def hosting(
+    algorithm: Callable[..., Any],
+    data: Any,
+    pairs: Sequence[Pair],
+    *,
+    own_pairs: bool = False,
+    utility: bool = False,
+    trust_model: TrustModel = TrustModel.CENTRAL,
+    in_process: bool | None,
+    limits: Limits,
+) -> Iterator[Target]:
+    """A target in a fork of this process, for as long as the context lasts.
+
+    `in_process` keeps it here; None does as `in_process_by_default` says. An algorithm that comes with
+    dpaudit is no foreign code: its certified run has a process of its own, its audits have not. Under joint
+    trust every user is shown a view of their own data, which no twin has: there is none then.
+    """
+    here = in_process_by_default() if in_process is None else in_process
+    own = type(algorithm).__module__.startswith("dpaudit.algorithms.")
+    if isinstance(algorithm, Hosted):
+        yield _for(trust_model, Target(algorithm, data, pairs, algorithm.alone(), _process(algorithm.host)))
+    elif here or (own and data is None):
+        yield Target(algorithm, data, pairs, algorithm)
+    else:
+        with Host(lambda: served(algorithm, data, pairs, own_pairs=own_pairs), limits) as host:
+            target = target_in(host, utility=utility)
+            if own:
+                target = replace(target, pairs=pairs, replayed=algorithm)
+            yield _for(trust_model, target)
+
+
+def _for(trust_model: TrustModel, target: Target) -> Target:
+    if trust_model is not TrustModel.JOINT or target.process.kind != "twin":
+        return target
+    return replace(target, algorithm=replace(target.algorithm, twin=None), process=Process(kind="worker"))

@@ -1,0 +1,190 @@
+"""What runs in a target's own process: one run, whose every release is asked of the holder.
+
+The curator here is the one of any other run; only its noise is another's. It clips, sums and checks what the
+algorithm gives it, and sends the values that noise is to be added to. What comes back is noisy.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import os
+import socket
+import sys
+import threading
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from dpaudit import errors
+from dpaudit.curator.admission import CORE
+from dpaudit.curator.curator import Curator
+from dpaudit.curator.noise import LiveNoise, Question
+from dpaudit.errors import DpauditError, InvalidParameter, ScheduleBroken
+from dpaudit.ledger.ledger import Ledger, Noise
+from dpaudit.ledger.places import released_at
+from dpaudit.mechanisms import Array
+from dpaudit.mechanisms.opaque import Opaque
+from dpaudit.mechanisms.selecting.tuning import PrivateSelection
+from dpaudit.processes.wire import NotPlain, frame, receive, send
+
+_OWN_FOLDER: Final = str(Path(errors.__file__).parent) + os.sep
+
+
+class HolderGone(BaseException):
+    """The holder has ended the run, or has itself ended."""
+
+
+class AskedNoise:
+    """The holder's noise: every question is sent, and what comes back is its answer.
+
+    It knows the process and the thread of the run, and refuses any other with `ScheduleBroken`: the order of
+    questions is part of what the holder compares.
+    """
+
+    def __init__(self, channel: socket.socket, description: Noise, seed: int) -> None:
+        self.description = description
+        self._channel = channel
+        self._thread, self._process = threading.get_ident(), os.getpid()
+        self._seed = seed
+        self._own: LiveNoise | None = None
+        self._newest = -1
+
+    def answer(self, question: Question) -> Array:
+        """The holder's answer; raises what the holder's curator raised."""
+        self._require_own_thread(question)
+        given = question.given
+        if isinstance(question.release.mechanism, PrivateSelection):
+            what = "the best of several trials in a process of the algorithm's own"
+            why = "trials are the algorithm's code, and their noise would be drawn in its process"
+            remedy = "run it in the process that holds the ledger"
+            raise InvalidParameter(what, where=f"release {question.release.label!r}", why=why, remedy=remedy)
+        if isinstance(question.release.mechanism, Opaque) and given:
+            # A sampler that is not the library's own can only run in the algorithm's process.
+            self._own = self._own or LiveNoise(self._seed)
+            given = (self._own.answer(question),)
+        new, self._newest = question.number > self._newest, max(question.number, self._newest)
+        exact = None if question.exact is question.query else question.exact
+        asked = {
+            "release": question.release.to_json() if new else None,
+            "number": question.number,
+            "query": question.query,
+            "exact": exact,
+            "given": given,
+            "at": question.at,
+            "scale": question.scale,
+            "user": question.user,
+            "where": released_at(CORE),
+        }
+        try:
+            send(self._channel, ("ask", asked))
+            kind, found = receive(self._channel)
+        except (EOFError, OSError):
+            raise HolderGone from None
+        if kind == "refused":
+            raise rebuilt(found)
+        return np.asarray(found)
+
+    def _require_own_thread(self, question: Question) -> None:
+        if threading.get_ident() != self._thread or os.getpid() != self._process:
+            other = "thread" if os.getpid() == self._process else "process"
+            what = f"release {question.release.label!r} in another {other} than the run's"
+            why = "the order of releases would depend on which of them was faster"
+            remedy = f"compute in other {other}s, and release where the run began"
+            raise ScheduleBroken(what, where="curator", why=why, remedy=remedy)
+
+
+def written(error: DpauditError) -> dict[str, str]:
+    """One of our errors in plain values."""
+    named = {name: getattr(error, name) for name in ("what", "where", "why", "remedy")}
+    return {"kind": type(error).__qualname__, "module": type(error).__module__, **named}
+
+
+def rebuilt(error: dict[str, str]) -> DpauditError:
+    """The error that `written` was given; a plain `DpauditError` where its class is none of dpaudit's."""
+    kind: type[DpauditError] = DpauditError
+    if error["module"].partition(".")[0] == "dpaudit":
+        known = [DpauditError]
+        for one in known:
+            known += one.__subclasses__()
+        named = (one for one in known if one.__qualname__ == error["kind"])
+        kind = next(named, DpauditError)
+    made = kind.__new__(kind)
+    DpauditError.__init__(made, error["what"], where=error["where"], why=error["why"], remedy=error["remedy"])
+    return made
+
+
+def run_target(
+    algorithm: Callable[..., Any],
+    data: Any,
+    order: dict[str, Any],
+    ledger: Ledger,
+    channel: socket.socket,
+) -> None:
+    """One run, from its order to its last message, which has the output or what was raised.
+
+    The ledger is empty; what is written to it here counts releases, and proves nothing.
+    """
+    try:
+        last = _outcome(algorithm, data, order, ledger, channel)
+    except HolderGone:
+        return
+    except BaseException as error:  # noqa: BLE001  (whatever a target raises ends its run, and not this)
+        last = frame(("error", raised(error)))
+    with contextlib.suppress(OSError):
+        channel.sendall(last)
+
+
+def _outcome(
+    algorithm: Callable[..., Any],
+    data: Any,
+    order: dict[str, Any],
+    ledger: Ledger,
+    channel: socket.socket,
+) -> bytes:
+    noise = AskedNoise(channel, ledger.header.noise, order["seed"])
+    curator = Curator(ledger, noise, public_seed=order["public_seed"])
+    around = order["around"]
+    if around is not None:
+        module, _, name = around["made by"].rpartition(".")
+        algorithm = getattr(importlib.import_module(module), name)(algorithm, **around["options"])
+    output = algorithm(data, curator)
+    curator.end()
+    notes = getattr(algorithm, "drawn") if around is not None else None  # noqa: B009  (a wrapper has it)
+    figures: dict[str, float] = {}
+    if order["utility"] and hasattr(algorithm, "utility"):
+        figures = {str(name): float(value) for name, value in algorithm.utility(output).items()}
+    beside = frame({"notes": notes, "utility": figures})
+    try:
+        return frame(("end", None)) + frame(output, "output") + beside
+    except NotPlain as error:
+        return frame(("end", str(error))) + beside
+
+
+def raised(error: BaseException) -> dict[str, Any]:
+    """What a target raised, in plain values, with file and line of the innermost frame outside dpaudit."""
+    frames = list(traceback.extract_tb(error.__traceback__))
+    outside = [frame for frame in frames if not frame.filename.startswith((_OWN_FOLDER, "<frozen"))]
+    place = "".join(f"{frame.filename}:{frame.lineno}" for frame in (outside or frames)[-1:])
+    if isinstance(error, SyntaxError) and error.filename is not None:
+        place = f"{error.filename}:{error.lineno}"
+    return {
+        "kind": type(error).__name__,
+        "text": str(error),
+        "place": place,
+        "traceback": "".join(traceback.format_exception(error)),
+        # The words of one of our errors that the target made itself are the target's.
+        "own": written(error) if isinstance(error, DpauditError) and _is_ours(error) else None,
+    }
+
+
+def _is_ours(error: BaseException) -> bool:
+    """Whether an error was raised in dpaudit's code, or in Python's library on its behalf."""
+    found = error.__traceback__
+    while found is not None and found.tb_next is not None:
+        found = found.tb_next
+    module = "" if found is None else str(found.tb_frame.f_globals.get("__name__", ""))
+    return module.partition(".")[0] in {"dpaudit", *sys.stdlib_module_names}

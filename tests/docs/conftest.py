@@ -1,0 +1,10 @@
+"""Pages are printed as readers see them: with targets in processes of their own."""
+
+from __future__ import annotations
+
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def _own_processes(own_processes: None) -> None:
+    pass

@@ -1,0 +1,364 @@
+"""The twin asks, the worker answers: what is published is a function of the noisy answers alone."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dpaudit
+from dpaudit import (
+    L1,
+    L2,
+    RKHS,
+    ZCDP,
+    ApproxDP,
+    Claim,
+    Curator,
+    DiscreteGaussian,
+    Exponential,
+    ExponentialKernel,
+    Frobenius,
+    Gaussian,
+    GaussianProcess,
+    Laplace,
+    MatrixMechanism,
+    OpaquePureDP,
+    Pair,
+    PoissonSampled,
+    RandomizedResponse,
+    ReportNoisyMax,
+    SmoothGaussian,
+    SymmetricGaussian,
+    Toeplitz,
+    TreeAggregation,
+    UserViews,
+)
+from dpaudit.certificate.conditions import Code
+from dpaudit.pipeline.certify import Certified, certified
+from dpaudit.processes.host import Host, Limits
+from dpaudit.processes.hosting import hosting, served, target_in
+
+CLAIM = Claim(ZCDP(rho=2.0), unit="row", neighbouring="replace-one")
+NOISE, ONE = Gaussian(sigma=4.0, sensitivity=L2(2.0)), Gaussian(sigma=1.0, sensitivity=L2(1.0))
+DATA = np.full((40, 3), 0.9)
+ZEROS = np.zeros((40, 3))
+PAIR = Pair(ZEROS, np.vstack([np.ones((1, 3)), ZEROS[1:]]), "one row", unit=0)
+Target = Callable[[Any, Curator], Any]
+
+
+def sums(data: Any, curator: Curator, label: str = "sums") -> Any:
+    return curator.release_sum(data, bound=1.0, mechanism=NOISE, label=label)
+
+
+def quickly(target: Any, pairs: Any, **options: Any) -> Any:
+    return dpaudit.replay(target, pairs, claim=options["claim"], replays=1, extreme_outputs=False)
+
+
+def run(target: Target, data: Any = DATA, seed: int | None = 5, **options: Any) -> Certified:
+    stated = {"claim": CLAIM, "pairs": PAIR, "auditor": quickly, **options}
+    return certified(target, data, seed=seed, curves=False, **stated)
+
+
+def leaks_the_mean(data: Any, curator: Curator) -> Any:
+    return sums(data, curator), float(data.mean())
+
+
+def test_what_is_published_is_the_twins_output() -> None:
+    """The raw mean of the data is nowhere in it; the noisy sums are those of the data."""
+    made = run(leaks_the_mean)
+    noisy, mean = made.run.output
+    assert mean == pytest.approx(1 / 40)  # the stand-in's
+    alone = run(leaks_the_mean, in_process=True)
+    assert alone.run.output[1] == pytest.approx(0.9)
+    assert (noisy == alone.run.output[0]).all()  # the same seed: the noise is that of a run in one process
+    assert made.parted == ()
+
+
+def codes(made: Certified) -> set[Code]:
+    return {condition.code for condition in made.certificate.not_checked}
+
+
+def test_two_lines_hold_by_construction_where_there_is_a_twin() -> None:
+    by_construction = {Code.FIXED_SEQUENCE, Code.ONLY_THROUGH_LEDGER}
+    with_twin, without = codes(run(sums)), codes(run(sums, pairs=()))
+    assert not by_construction & with_twin
+    assert {Code.PUBLIC_STAND_IN, Code.OWN_RECORD, Code.HONEST_WORKER} <= with_twin
+    assert by_construction <= without
+    assert by_construction | {Code.IN_PROCESS} <= codes(run(sums, in_process=True))
+
+
+def test_an_algorithm_may_say_that_no_stand_in_works() -> None:
+    class Sized:
+        stand_in = None
+        claim = CLAIM
+
+        def __call__(self, data: Any, curator: Curator) -> Any:
+            return sums(data, curator)
+
+    assert run(Sized()).certificate.process.kind == "worker"
+    Sized.stand_in = lambda self, users: ZEROS[:5]  # type: ignore[assignment]
+    made = run(Sized())
+    assert made.certificate.process.kind == "twin"
+    assert "stand_in" in str(made.certificate.process.stand_in)
+
+
+# The worker asks for something else, ends early or late, dies, or sends what is no value.
+
+
+def more_for_large_data(data: Any, curator: Curator) -> Any:
+    found = [sums(data, curator)]
+    if data.sum() > 50:
+        found.append(sums(data, curator, "again"))
+    return found
+
+
+def fewer_for_large_data(data: Any, curator: Curator) -> Any:
+    return sums(data, curator), None if data.sum() > 50 else sums(data, curator, "again")
+
+
+def other_noise_for_large_data(data: Any, curator: Curator) -> Any:
+    noise = Gaussian(sigma=5.0 if data.sum() > 50 else 4.0, sensitivity=L2(2.0))
+    return curator.release_sum(data, bound=1.0, mechanism=noise, label="sums")
+
+
+def other_label_for_large_data(data: Any, curator: Curator) -> Any:
+    return sums(data, curator, f"sums of {data.sum():.0f}" if data.sum() > 50 else "sums")
+
+
+def other_shape(data: Any, curator: Curator) -> Any:
+    wide = np.ones((40, 4)) if data.sum() > 50 else data
+    return sums(wide, curator)
+
+
+def dies_for_large_data(data: Any, curator: Curator) -> Any:
+    if data.sum() > 50:
+        os._exit(0)
+    return sums(data, curator)
+
+
+def raises_for_large_data(data: Any, curator: Curator) -> Any:
+    if data.sum() > 50:
+        raise ValueError(data.sum())
+    return sums(data, curator)
+
+
+def hangs_for_large_data(data: Any, curator: Curator) -> Any:
+    while data.sum() > 50:
+        pass
+    return sums(data, curator)
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        more_for_large_data,
+        fewer_for_large_data,
+        other_noise_for_large_data,
+        other_label_for_large_data,
+        other_shape,
+        dies_for_large_data,
+        raises_for_large_data,
+        hangs_for_large_data,
+    ],
+)
+def test_what_depends_on_the_data_is_told_to_their_holder_alone(target: Target) -> None:
+    """The same ledger as for the stand-in, and the same output but for noise; the pair shows nothing."""
+    made = run(target, limits=Limits(timeout=2) if target is hangs_for_large_data else Limits())
+    innocent = run(target, ZEROS)
+    assert [finding.kind for finding in made.parted] == ["control-flow"]
+    assert innocent.parted == ()
+    assert [r.label for r in made.run.ledger.releases] == [r.label for r in innocent.run.ledger.releases]
+    assert made.run.ledger.hash == innocent.run.ledger.hash
+    assert "control-flow" not in made.certificate.model_dump_json()
+    assert "105" not in made.parted[0].detail or target is other_label_for_large_data
+
+
+def test_after_it_parts_the_value_is_neutral() -> None:
+    """With a seed the noise is known, so that the answer without the data's value is known as well."""
+    made = run(other_noise_for_large_data)
+    neutral = run(other_noise_for_large_data, ZEROS)
+    assert (made.run.output == neutral.run.output).all()
+
+
+def adapts(data: Any, curator: Curator) -> Any:
+    """The schedule follows the noisy answers, which both have."""
+    first = curator.release(data[:, 0].clip(0, 1).sum(), ONE, label="first")
+    return [sums(data, curator, f"part {i}") for i in range(1 + int(first > 20.0))]
+
+
+def test_the_schedule_may_follow_the_answers() -> None:
+    large, small = run(adapts), run(adapts, ZEROS)
+    assert large.parted == small.parted == ()
+    assert (len(large.run.output), len(small.run.output)) == (2, 1)
+
+
+def test_under_joint_trust_there_is_no_twin() -> None:
+    def billboard(data: Any, curator: Curator) -> Any:
+        noisy = float(curator.release(data.sum(), ONE, label="sum"))
+        return UserViews(tuple((noisy, float(own)) for own in data))
+
+    claim = Claim(ZCDP(rho=0.5), unit="user", neighbouring="replace-one", trust_model="joint")
+    pair = Pair(np.array([0.0, 1.0, 1.0]), np.array([1.0, 1.0, 1.0]), "user 0", unit=0)
+    made = run(billboard, np.array([0.5, 0.25, 1.0]), claim=claim, pairs=pair)
+    assert made.certificate.process.kind == "worker"
+    assert [view[1] for view in made.run.output.views] == [0.5, 0.25, 1.0]
+    assert made.certificate.experiment == "NOT_REFUTED"
+
+
+# Every mechanism: the same answers, to the last bit, as in one process.
+
+
+def everything(data: Any, curator: Curator) -> Any:
+    column = data[:, 0]
+    l1 = Laplace(scale=4.0, sensitivity=L1(6.0))
+    gram = SymmetricGaussian(sigma=2.0, dimension=3, sensitivity=Frobenius(2.0))
+    counts = DiscreteGaussian(sigma=2.0, sensitivity=L2(2.0))
+    smooth = SmoothGaussian(alpha=0.05, beta=0.01, dimension=1, epsilon=1.0, delta=0.01)
+    found: list[Any] = [
+        curator.release(column.sum(), NOISE, label="number"),
+        curator.release(data[:2], NOISE, label="two", count=2),
+        curator.release_sum(data, bound=1.0, mechanism=l1, label="l1", partition="a"),
+        curator.release_sum(data, bound=1.0, mechanism=NOISE, label="l2"),
+        curator.release_gram(data, bound=1.0, mechanism=gram, label="gram"),
+        curator.release_sum(
+            data,
+            bound=1.0,
+            label="sampled",
+            mechanism=PoissonSampled(rate=0.5, mechanism=NOISE, contribution=1.0),
+        ),
+        curator.release_counts(
+            np.zeros((4, 1), int), shape=(3,), bound=1.0, mechanism=counts, label="counts"
+        ),
+        curator.release(np.array([0, 1, 2]), RandomizedResponse(epsilon=1.0, categories=3), label="response"),
+        curator.select(column[:4], Exponential(epsilon=1.0), label="select", score_sensitivity=1.0),
+        curator.release_smooth(column[:1], 2.0, smooth, label="smooth"),
+    ]
+    for noise in (
+        TreeAggregation(sigma=2.0, steps=4, sensitivity=L2(1.0)),
+        MatrixMechanism(sigma=2.0, steps=4, strategy=Toeplitz(coefficients=(1.0, 0.5)), sensitivity=L2(1.0)),
+    ):
+        stream = curator.stream(noise, noise.kind, (3,))
+        found += [stream.add(row) for row in data[:4]]
+    process = GaussianProcess(sigma=1.0, kernel=ExponentialKernel(beta=1.0), sensitivity=RKHS(1.0))
+    function = curator.function(process, lambda point: point * column[:2], "function", (2,))
+    found += [function([0.1, 0.5]), function(0.3), curator.public("walk").random()]
+    return [
+        *found,
+        curator.release_opaque(
+            column[:2],
+            lambda value, generator: value + generator.laplace(size=2),
+            OpaquePureDP(epsilon=1.0, justification="the Laplace mechanism"),
+            label="opaque",
+        ),
+    ]
+
+
+def test_every_mechanism_answers_as_in_one_process() -> None:
+    """With a seed, so that noise can be compared; the opaque sampler draws in the target's process."""
+    claim = Claim(ApproxDP(epsilon=1e3, delta=0.1), unit="row", neighbouring="replace-one")
+    here = run(everything, claim=claim, pairs=(), in_process=True)
+    there = run(everything, claim=claim, pairs=())
+    twin = run(everything, claim=claim)
+    assert twin.certificate.process.kind == "twin"
+    assert twin.parted == ()
+    assert here.run.ledger.hash == there.run.ledger.hash == twin.run.ledger.hash
+    outputs = here.run.output, there.run.output, twin.run.output
+    *answers, opaque = zip(*outputs, strict=True)
+    for one, two, three in answers:
+        assert np.array_equal(one, two)
+        assert np.array_equal(one, three)
+    assert {drawn.shape for drawn in opaque} == {(2,)}
+
+
+def test_report_noisy_max_answers_as_in_one_process() -> None:
+    def picks(data: Any, curator: Curator) -> Any:
+        laws = [ReportNoisyMax(epsilon=1.0, noise_law=law) for law in ("exponential", "laplace")]
+        return [curator.select(data[0], law, label=law.noise_law, score_sensitivity=1.0) for law in laws]
+
+    claim = Claim(ApproxDP(epsilon=10.0, delta=0.1), unit="row", neighbouring="replace-one")
+    assert run(picks, claim=claim).run.output == run(picks, claim=claim, in_process=True).run.output
+
+
+class Users:
+    n_users = 3
+
+    def __init__(self, values: tuple[float, ...]) -> None:
+        self.values = values
+
+
+def local(data: Users, curator: Curator) -> Any:
+    total = 0.0
+    for i, value in enumerate(data.values):
+        with curator.user(i) as own:
+            total += float(own.release(value, NOISE, label="own"))
+    return total
+
+
+def test_under_local_trust_user_by_user() -> None:
+    claim = Claim(ZCDP(rho=0.125), unit="user", neighbouring="replace-one", trust_model="local")
+    pair = Pair(Users((0.0, 0.0, 0.0)), Users((1.0, 0.0, 0.0)), "user 0", unit=0)
+    data = Users((0.5, 1.0, 0.0))
+    there = run(local, data, claim=claim, pairs=pair)
+    here = run(local, data, claim=claim, pairs=pair, in_process=True)
+    assert there.parted == ()
+    assert there.run.output == here.run.output
+    assert there.certificate.experiment == "NOT_REFUTED"
+
+
+# The holder believes nothing that it can check.
+
+
+def test_a_forged_message_is_no_answer() -> None:
+    """A worker that writes to its channel itself ends its run, and not the holder's."""
+
+    def forges(data: Any, curator: Curator) -> Any:
+        if data.sum() > 50:
+            channel = curator.for_user()[0]._channel  # type: ignore[attr-defined]
+            channel.sendall(b"\xff" * 100)
+        return sums(data, curator)
+
+    made = run(forges)
+    assert [finding.kind for finding in made.parted] == ["control-flow"]
+
+
+def test_the_process_that_judges_never_imports_the_target(tmp_path: Any) -> None:
+    path = tmp_path / "mine.py"
+    path.write_text(
+        "import os\n"
+        "def imported():\n    return os.getpid()\n"
+        "PID = imported()\n"
+        "class Own:\n    name = 'own'\n    claim = None\n"
+        "    def __call__(self, data, curator):\n        return PID, os.getpid()\n"
+    )
+
+    def prepare() -> Any:
+        space: dict[str, Any] = {}
+        exec(compile(path.read_text(), str(path), "exec"), space)  # noqa: S102  (as an import does)
+        return served(space["Own"](), None)
+
+    with Host(prepare) as host:
+        target = target_in(host)
+        pids = [dpaudit.run(target.algorithm, target.data).output for _ in range(2)]
+    assert pids[0][0] == pids[1][0] != os.getpid()
+    assert len({os.getpid(), pids[0][0], pids[0][1], pids[1][1]}) == 4
+
+
+def test_a_module_that_ends_the_process_is_named() -> None:
+    with pytest.raises(dpaudit.DpauditError, match="exit status 3 before it returned"):
+        Host(lambda: os._exit(3))
+
+
+def test_processes_end_with_their_host() -> None:
+    with hosting(sums, DATA, [PAIR], in_process=None, limits=Limits()) as target:
+        run_of = target.algorithm.host.start
+        order = {"header": {}, "data": "data"}
+        assert callable(run_of)
+        assert order
+        pid = target.algorithm.host._pid
+        assert os.waitpid(pid, os.WNOHANG) == (0, 0)
+    with pytest.raises(ChildProcessError):
+        os.waitpid(pid, os.WNOHANG)

@@ -1,0 +1,323 @@
+"""Targets in processes of their own: what crosses from one run to another, and what ends without a result."""
+
+from __future__ import annotations
+
+import functools
+import multiprocessing
+import os
+import random
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dpaudit
+from dpaudit import L2, ZCDP, Audit, Claim, Curator, Experiment, Gaussian, Pair, Proof
+from dpaudit.certificate.conditions import Code
+from dpaudit.errors import InvalidParameter, ScheduleBroken, TargetDied, TargetRaised
+from dpaudit.processes.host import Limits
+
+CLAIM = Claim(ZCDP(rho=0.125), unit="row", neighbouring="replace-one")
+NOISE = Gaussian(sigma=4.0, sensitivity=L2(2.0))
+ZEROS = np.zeros((40, 3))
+PAIR = Pair(ZEROS, np.vstack([np.ones((1, 3)), ZEROS[1:]]), "one row", unit=0)
+Target = Callable[[Any, Curator], Any]
+
+
+def sums(data: Any, curator: Curator) -> Any:
+    return curator.release_sum(data, bound=1.0, mechanism=NOISE, label="sums")
+
+
+def audited(target: Target, **options: Any) -> Audit:
+    return dpaudit.replay(target, [PAIR], claim=CLAIM, replays=2, extreme_outputs=False, **options)
+
+
+def never(*_: Any, **__: Any) -> Audit:
+    raise AssertionError("a run that did not end is not audited")
+
+
+def quickly(target: Any, pairs: Any, **options: Any) -> Audit:
+    """An auditor that makes few runs, where something else is tested."""
+    return dpaudit.replay(target, pairs, claim=options["claim"], replays=1, extreme_outputs=False)
+
+
+def kinds(audit: Audit) -> set[str]:
+    return {finding.kind for finding in audit.findings}
+
+
+# Memos, module state and patched libraries.
+
+_DATA: list[Any] = []
+
+
+@functools.lru_cache
+def raw_mean(size: int) -> float:
+    return float(_DATA[-1].mean())
+
+
+def memo(data: Any, curator: Curator) -> Any:
+    _DATA.append(data)
+    return sums(data, curator), raw_mean(len(data))
+
+
+@functools.lru_cache
+def public_size(size: int) -> int:
+    return size + 1
+
+
+def innocent_memo(data: Any, curator: Curator) -> Any:
+    return sums(data, curator), public_size(len(data))
+
+
+_KEPT: dict[str, Any] = {}
+
+
+def module_state(data: Any, curator: Curator) -> Any:
+    return sums(data, curator), float(_KEPT.setdefault("mean", data.mean()))
+
+
+@pytest.mark.parametrize("target", [memo, module_state])
+def test_a_raw_mean_behind_a_memo_is_found(target: Target) -> None:
+    raw_mean.cache_clear()
+    _KEPT.clear()
+    assert kinds(audited(target)) == {"leak"}
+    assert not _KEPT
+    assert raw_mean.cache_info().currsize == 0
+
+
+def test_a_raw_mean_behind_a_memo_hides_in_one_process() -> None:
+    """What processes are for; the certificate says where they were not used."""
+    raw_mean.cache_clear()
+    assert audited(memo, in_process=True).verdict is Experiment.NOT_REFUTED
+    raw_mean.cache_clear()
+
+
+def test_a_memo_of_public_values_is_innocent() -> None:
+    assert audited(innocent_memo).verdict is Experiment.NOT_REFUTED
+
+
+def test_a_patched_library_stays_where_it_was_patched() -> None:
+    real = np.random.default_rng
+
+    def patches(data: Any, curator: Curator) -> Any:
+        np.random.default_rng = lambda *_: real(0)  # type: ignore[assignment]
+        return sums(data, curator)
+
+    runs = [dpaudit.certify(patches, ZEROS, claim=CLAIM, pairs=PAIR, auditor=quickly) for _ in range(2)]
+    assert np.random.default_rng is real
+    assert runs[0].ledger_hash != runs[1].ledger_hash
+    assert runs[0].publishable
+
+
+# No success without completion; each with an innocent twin.
+
+
+def exits(data: Any, curator: Curator) -> Any:
+    sums(data, curator)
+    os._exit(0)
+
+
+def is_killed(data: Any, curator: Curator) -> Any:
+    sums(data, curator)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def hangs(data: Any, curator: Curator) -> Any:
+    sums(data, curator)
+    threading.Event().wait()
+
+
+def fills(data: Any, curator: Curator) -> Any:
+    sums(data, curator)
+    return float(np.ones(10**9).sum())
+
+
+def quits(data: Any, curator: Curator) -> Any:
+    sums(data, curator)
+    sys.exit(0)
+
+
+def releases_in_a_thread(data: Any, curator: Curator) -> Any:
+    errors: list[BaseException] = []
+
+    def release() -> None:
+        try:
+            sums(data, curator)
+        except ScheduleBroken as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=release)
+    thread.start()
+    thread.join()
+    raise errors[0]
+
+
+def releases_in_a_fork(data: Any, curator: Curator) -> Any:
+    pid = os.fork()
+    if pid == 0:
+        try:
+            sums(data, curator)
+        except ScheduleBroken:
+            os._exit(7)
+        os._exit(0)
+    status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    return sums(data, curator), status
+
+
+def returns_twice(data: Any, curator: Curator) -> Any:
+    """A fork that goes on as if it were the run itself."""
+    os.fork()
+    return sums(data, curator)
+
+
+LIMITS = Limits(timeout=1, memory=3 * 2**30)
+
+
+@pytest.mark.parametrize(
+    ("target", "error", "says"),
+    [
+        (exits, TargetDied, "exit status 0 before it returned"),
+        (is_killed, TargetDied, "killed by SIGKILL"),
+        (hangs, TargetDied, "did not end within 1 s"),
+        (fills, TargetRaised, "MemoryError"),
+        (quits, TargetRaised, "SystemExit"),
+        (releases_in_a_thread, ScheduleBroken, "in another thread"),
+    ],
+)
+def test_a_target_that_does_not_return_is_never_certified(
+    target: Target, error: type[Exception], says: str
+) -> None:
+    limits = LIMITS if target in {hangs, fills} else Limits()
+    with pytest.raises(error, match=says):
+        dpaudit.certify(target, ZEROS, claim=CLAIM, pairs=PAIR, auditor=never, limits=limits)
+    with pytest.raises(error, match=says):
+        audited(target, limits=limits)
+
+
+def test_a_fork_of_a_target_cannot_release() -> None:
+    certificate = dpaudit.certify(releases_in_a_fork, ZEROS, claim=CLAIM, pairs=PAIR, auditor=quickly)
+    assert len(certificate.releases) == 1
+    made = dpaudit.certify(returns_twice, ZEROS, claim=CLAIM, pairs=())
+    assert len(made.releases) == 1
+
+
+def computes_in_a_pool(data: Any, curator: Curator) -> Any:
+    with multiprocessing.get_context("fork").Pool(2) as pool:
+        squares = pool.map(abs, [1, 2, 3])
+    return sums(data, curator), squares
+
+
+def computes_in_threads(data: Any, curator: Curator) -> Any:
+    found: list[int] = []
+    threads = [threading.Thread(target=found.append, args=(1,)) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return sums(data, curator), sum(found)
+
+
+def takes_its_time(data: Any, curator: Curator) -> Any:
+    time.sleep(0.01)
+    return sums(data, curator)
+
+
+@pytest.mark.parametrize("target", [computes_in_a_pool, computes_in_threads, takes_its_time])
+def test_processes_threads_and_time_are_innocent_by_themselves(target: Target) -> None:
+    limits = Limits(timeout=300, memory=2**36)
+    found = audited(target, limits=limits)
+    assert found.verdict is Experiment.NOT_REFUTED
+
+
+def dies_on_the_neighbour(data: Any, curator: Curator) -> Any:
+    output = sums(data, curator)
+    if data.any():
+        os._exit(0)
+    return output
+
+
+def test_a_side_that_ends_without_a_result_is_a_finding() -> None:
+    found = audited(dies_on_the_neighbour)
+    assert kinds(found) == {"control-flow"}
+    assert "one side raises TargetDied" in found.findings[0].detail
+
+
+def test_what_a_target_raises_keeps_its_words_to_itself() -> None:
+    def raises(data: Any, curator: Curator) -> Any:
+        raise KeyError("patient 4711")
+
+    with pytest.raises(TargetRaised) as caught:
+        dpaudit.certify(raises, ZEROS, claim=CLAIM, pairs=PAIR, auditor=quickly)
+    assert "4711" not in str(caught.value)
+    assert "4711" in caught.value.text
+    assert caught.value.place.rpartition(":")[0] == __file__
+
+
+def test_one_of_our_errors_comes_back_as_itself() -> None:
+    def refuses(data: Any, curator: Curator) -> Any:
+        return curator.release(np.nan, NOISE, label="mean")
+
+    with pytest.raises(InvalidParameter, match="not finite") as caught:
+        dpaudit.certify(refuses, ZEROS, claim=CLAIM, pairs=PAIR, auditor=quickly)
+    assert caught.value.where == "release 'mean'"
+
+    def speaks(data: Any, curator: Curator) -> Any:
+        raise InvalidParameter("patient 4711")
+
+    with pytest.raises(TargetRaised) as other:
+        dpaudit.certify(speaks, ZEROS, claim=CLAIM, pairs=PAIR, auditor=quickly)
+    assert "4711" not in str(other.value)
+
+
+def test_randomness_of_its_own_is_found_where_it_is_drawn() -> None:
+    def draws(data: Any, curator: Curator) -> Any:
+        return sums(data, curator), random.random()  # noqa: S311  (the planted fault)
+
+    found = audited(draws)
+    assert kinds(found) == {"nondeterminism"}
+    assert any(Path(__file__).name in finding.where for finding in found.findings)
+
+
+def test_an_output_that_cannot_be_sent_is_not_compared() -> None:
+    def returns_a_function(data: Any, curator: Curator) -> Any:
+        sums(data, curator)
+        return lambda: data
+
+    found = audited(returns_a_function)
+    assert found.verdict is Experiment.INCONCLUSIVE
+    assert "function" in found.inconclusive[0]
+
+
+def test_a_caught_refusal_is_the_very_one(tmp_path: Path) -> None:
+    """A target that catches what the holder raises goes on with what it has; the budget stays spent."""
+    from dpaudit.accountants.filters.filters import ZCDPFilter
+
+    def spends(data: Any, curator: Curator) -> Any:
+        made = 0
+        try:
+            for _ in range(5):
+                sums(data, curator)
+                made += 1
+        except dpaudit.DpauditError as error:
+            return made, type(error).__name__
+        return made, ""
+
+    budget = ZCDPFilter(0.25)
+    claim = CLAIM.model_copy(update={"guarantee": ZCDP(rho=0.25)})
+    certificate = dpaudit.certify(spends, ZEROS, claim=claim, pairs=PAIR, auditor=quickly, budget=budget)
+    assert len(certificate.releases) == 2
+    assert certificate.proof is Proof.PROVED
+
+
+def test_in_process_the_certificate_says_so() -> None:
+    made = dpaudit.certify(sums, ZEROS, claim=CLAIM, pairs=PAIR, auditor=quickly, in_process=True)
+    assert made.process.kind == "in-process"
+    assert Code.IN_PROCESS in {condition.code for condition in made.not_checked}
+    other = dpaudit.certify(sums, ZEROS, claim=CLAIM, pairs=PAIR, auditor=quickly)
+    assert Code.IN_PROCESS not in {condition.code for condition in other.not_checked}
