@@ -59,7 +59,7 @@ EXAMPLES: dict[str, dict[str, Any]] = {
         "repetitions": {"kind": "negative-binomial", "eta": 1.0, "gamma": 0.1},
     },
     "shuffled": {
-        "mechanism": {"kind": "randomized-response", "epsilon": 1.0, "categories": 2},
+        "local": {"kind": "randomized-response", "epsilon": 1.0, "categories": 2},
         "users": 10000,
     },
     "gaussian-sparse-vector": {

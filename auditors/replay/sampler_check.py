@@ -118,7 +118,7 @@ def _table(mechanism: AnyMechanism, question: Question, randomness: Randomness) 
             same = float(kept.sum())
             keep = 1.0 / (1.0 + (mechanism.categories - 1) * math.exp(-mechanism.epsilon))
             return np.array([same, kept.size - same]), np.array([keep, 1.0 - keep])
-        case mechanisms.Shuffled(mechanism=mechanisms.RandomizedResponse() as local):
+        case mechanisms.Shuffled(local=mechanisms.RandomizedResponse() as local):
             return _table(local, question, randomness)
         case mechanisms.AboveThreshold():
             return _compared(mechanism, randomness)

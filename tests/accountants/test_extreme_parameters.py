@@ -85,7 +85,7 @@ MECHANISMS: list[Any] = [
     *(Exponential(epsilon=e) for e in SIZES),
     *(ReportNoisyMax(epsilon=e) for e in SIZES),
     *(
-        Shuffled(mechanism=RandomizedResponse(epsilon=e, categories=k), users=n)
+        Shuffled(local=RandomizedResponse(epsilon=e, categories=k), users=n)
         for e, k, n in itertools.product(SIZES, (2, 10**15), (1, 10**15))
     ),
     *(

@@ -56,7 +56,7 @@ RECORDS: list[dict[str, Any]] = [
         )
     ),
     *(
-        {"kind": "shuffled", "mechanism": local, "users": 1000}
+        {"kind": "shuffled", "local": local, "users": 1000}
         for local in (
             {"kind": "randomized-response", "epsilon": 1.0, "categories": 3},
             {"kind": "pure-dp", "epsilon": 1.0, "justification": WHY},

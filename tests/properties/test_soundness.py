@@ -221,7 +221,7 @@ def pair_of(mechanism: Any) -> Atoms:
             return [(sides[0], sides[1]), (1 - sides[0], 1 - sides[1])]
         case Shuffled():
             # All other users give the one answer of two.
-            local, users = mechanism.mechanism, mechanism.users
+            local, users = mechanism.local, mechanism.users
             keep = 1 / (1 + mp.exp(-mp.mpf(local.epsilon)))
             fewer = [
                 mp.binomial(users - 1, k) * (1 - keep) ** k * keep ** (users - 1 - k) for k in range(users)
@@ -313,7 +313,7 @@ KINDS: dict[str, st.SearchStrategy[Any]] = {
         st.sampled_from([1e-4, 0.1, 0.9]),
     ),
     "shuffled": st.builds(
-        lambda epsilon, users: Shuffled(mechanism=RandomizedResponse(epsilon=epsilon), users=users),
+        lambda epsilon, users: Shuffled(local=RandomizedResponse(epsilon=epsilon), users=users),
         EPSILON,
         st.integers(1, 9),
     ),

@@ -17,11 +17,11 @@ from dpaudit.noise.randomness import Randomness
 
 
 class Shuffled(BaseMechanism):
-    """One answer of each of `users` users, randomized by `mechanism`, in secret random order.
+    """One answer of each of `users` users, randomized by `local`, in secret random order.
 
     That order shows no more than how often each answer was given, which is what comes out.
 
-    Obligation: every user's answer is randomized by an independent run of `mechanism`, which is epsilon0-DP
+    Obligation: every user's answer is randomized by an independent run of `local`, which is epsilon0-DP
     for that user alone, and nothing else tells whose an answer is; between neighbouring data sets the answer
     of one user differs. For any such mechanism the profile is at most that of C + 1 fair coins of which one
     shows heads with probability e^epsilon0/(e^epsilon0 + 1) or 1/(e^epsilon0 + 1), with C binomial, of
@@ -38,27 +38,27 @@ class Shuffled(BaseMechanism):
     drawn_exactly = True
 
     kind: Literal["shuffled"] = "shuffled"
-    mechanism: Annotated[RandomizedResponse | OpaquePureDP, Field(discriminator="kind")]
+    local: Annotated[RandomizedResponse | OpaquePureDP, Field(discriminator="kind")]
     users: Count
 
     def dominating_pair(self) -> dominating.Shuffled:
         """By the mechanism's epsilon, and its categories if it is randomized response."""
-        categories = self.mechanism.categories if isinstance(self.mechanism, RandomizedResponse) else None
-        return dominating.Shuffled(self.mechanism.epsilon, self.users, categories)
+        categories = self.local.categories if isinstance(self.local, RandomizedResponse) else None
+        return dominating.Shuffled(self.local.epsilon, self.users, categories)
 
     def require_fits(self, answers: Array, where: str) -> RandomizedResponse:
         """The local mechanism; raises `InvalidParameter` unless it can randomize these answers, [users]."""
-        if not isinstance(self.mechanism, RandomizedResponse):
+        if not isinstance(self.local, RandomizedResponse):
             why = "a guarantee alone does not say how to randomize"
             remedy = "shuffle randomized response, or write the ledger line by hand"
-            what = f"answers for a {self.mechanism.kind} mechanism"
+            what = f"answers for a {self.local.kind} mechanism"
             raise InvalidParameter(what, where=where, why=why, remedy=remedy)
         if answers.shape != (self.users,):
             remedy = "give one answer of each user"
             what = f"answers of shape {answers.shape} for {self.users} users"
             raise InvalidParameter(what, where=where, remedy=remedy)
-        self.mechanism.require_fits(answers, where)
-        return self.mechanism
+        self.local.require_fits(answers, where)
+        return self.local
 
     def sample(self, answers: Array, randomness: Randomness) -> Array:
         """How often each category is given, [categories], once every answer [users] was randomized."""
@@ -68,7 +68,7 @@ class Shuffled(BaseMechanism):
     def log_likelihood(self, answers: Sequence[Answer], queries: Queries) -> float | None:
         """Log probability of the counts; None for more than two categories."""
         counts, given = answers[0].output, queries[0][0]
-        local = self.mechanism
+        local = self.local
         if not isinstance(local, RandomizedResponse) or local.categories != 2:
             return None
         ones, found = int(given.sum()), float(counts[1])

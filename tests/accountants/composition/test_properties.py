@@ -66,7 +66,7 @@ MECHANISMS: dict[str, AnyMechanism] = {
         RandomizedResponse(epsilon=0.5),
         Exponential(epsilon=0.5),
         ReportNoisyMax(epsilon=0.5),
-        Shuffled(mechanism=RandomizedResponse(epsilon=0.5), users=50),
+        Shuffled(local=RandomizedResponse(epsilon=0.5), users=50),
         PrivateSelection(
             releases=(TrialRelease(mechanism=Laplace(scale=9.0, sensitivity=L1(1.0))),),
             repetitions=NegativeBinomial(eta=1.0, gamma=0.2),

@@ -155,7 +155,7 @@ def test_never_above_the_closed_form(epsilon0: float, users: int) -> None:
         return
     root = math.sqrt(e * math.log(4 / delta) / users)
     closed = math.log1p((e - 1) / (e + 1) * (8 * root + 8 * e / users))
-    mechanism = Shuffled(mechanism=OpaquePureDP(epsilon=epsilon0, justification="x"), users=users)
+    mechanism = Shuffled(local=OpaquePureDP(epsilon=epsilon0, justification="x"), users=users)
     losses = shuffled_losses(mechanism.dominating_pair())
     assert losses.delta(np.array([closed]))[0] <= 1e-12
     assert losses.delta(np.array([0.4 * closed]))[0] <= delta
@@ -169,7 +169,7 @@ def test_more_users_and_less_epsilon_protect_more() -> None:
 
 
 def test_it_composes_and_costs_at_most_its_answers() -> None:
-    mechanism = Shuffled(mechanism=RandomizedResponse(epsilon=1.0), users=2000)
+    mechanism = Shuffled(local=RandomizedResponse(epsilon=1.0), users=2000)
     assert pure_epsilon(mechanism) == 1.0
     moment = log_moment(mechanism, REPLACE, mixture_first=True)
     assert all(0.0 <= moment(t) <= t for t in (0.1, 1.0, 100.0))

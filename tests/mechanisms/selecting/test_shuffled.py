@@ -19,8 +19,8 @@ from dpaudit.noise.randomness import ExactRandomness, SeededRandomness
 
 ALARM = 1e-6
 ANSWERS = np.array([0.0, 1.0, 1.0, 0.0, 1.0])
-BINARY = Shuffled(mechanism=RandomizedResponse(epsilon=1.0), users=5)
-THREE = Shuffled(mechanism=RandomizedResponse(epsilon=1.0, categories=3), users=5)
+BINARY = Shuffled(local=RandomizedResponse(epsilon=1.0), users=5)
+THREE = Shuffled(local=RandomizedResponse(epsilon=1.0, categories=3), users=5)
 
 
 def by_enumeration(answers: Any) -> np.ndarray:
@@ -78,12 +78,12 @@ def test_answers_that_do_not_fit_are_refused(answers: Any) -> None:
 
 
 def test_a_guarantee_alone_cannot_be_drawn() -> None:
-    opaque = Shuffled(mechanism=OpaquePureDP(epsilon=1.0, justification="x"), users=5)
+    opaque = Shuffled(local=OpaquePureDP(epsilon=1.0, justification="x"), users=5)
     with pytest.raises(InvalidParameter, match="pure-dp"):
         run(shuffle(opaque), ANSWERS)
 
 
-MANY = Shuffled(mechanism=RandomizedResponse(epsilon=1.0), users=400)
+MANY = Shuffled(local=RandomizedResponse(epsilon=1.0), users=400)
 ONE = Pair([0.0] * 400, [1.0] + [0.0] * 399)
 
 
@@ -94,7 +94,7 @@ def claim(epsilon: float) -> Claim:
 def test_replay_supports_a_true_claim_and_refutes_a_false_one() -> None:
     audit = replay(shuffle(MANY), [ONE], claim=claim(0.25), replays=150)
     assert (audit.verdict, audit.findings) == (Experiment.NOT_REFUTED, ())
-    few = Shuffled(mechanism=RandomizedResponse(epsilon=4.0), users=3)
+    few = Shuffled(local=RandomizedResponse(epsilon=4.0), users=3)
     false = replay(shuffle(few), [Pair([0.0] * 3, [1.0, 0.0, 0.0])], claim=claim(0.25), replays=150)
     assert false.verdict is Experiment.REFUTED
 
