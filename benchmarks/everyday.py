@@ -296,8 +296,10 @@ def main() -> int:
             points = ", ".join(f"{size:g}: {seconds:.3g} s" for size, seconds in line)
             print(f"slope {slopes[name]:.2f}  {name}  {points}")  # noqa: T201
     if asked.write:
-        page = PAGE.read_text().partition(HEADING)[0].rstrip("\n")
-        PAGE.write_text(f"{page}\n\n{section(ratios, bars, slopes)}")
+        page, _, old = PAGE.read_text().partition(HEADING)
+        drawn = "".join(old.partition("\n![")[1:])  # the picture of growth, where it was not measured
+        new = section(ratios, bars, slopes)
+        PAGE.write_text(page.rstrip("\n") + f"\n\n{new}" + ("" if slopes else drawn))
     grown = [name for name, ratio in before.items() if ratios.get(name, math.inf) > GROWN * ratio]
     for name in grown:
         print(f"slower than half over the committed ratio: {name}")  # noqa: T201

@@ -23,7 +23,7 @@ from dpaudit.accountants.privacy_loss.contour.sampled import log_mixture
 from dpaudit.accountants.privacy_loss.contour.sampled_gaussian import SampledGaussianFactor
 from dpaudit.accountants.privacy_loss.contour.sampled_laplace import SampledLaplaceFactor
 from dpaudit.accountants.privacy_loss.contour.tables import Table, table_factors
-from dpaudit.accountants.privacy_loss.lattice.splitting import MOST_PARTS, Part, resolved
+from dpaudit.accountants.privacy_loss.lattice.splitting import MOST_PARTS, MOST_TABLES, Part, resolved
 from dpaudit.accountants.privacy_loss.solve import Bracket
 from dpaudit.accountants.privacy_loss.terms import LARGEST_PARAMETER, DiscreteTerm, Term
 from dpaudit.errors import CannotBound, InvalidParameter
@@ -31,6 +31,7 @@ from dpaudit.errors import CannotBound, InvalidParameter
 SMALLEST_MU = 1e-150  # a smaller mu counts as this one: its square must not underflow
 SMALLEST_SAMPLED = 1e-40  # likewise a rate or parameter of sampled runs, unless there is one run alone
 MOST_COUNT = 1e12  # more runs than this of one term are not accounted for
+_MANY_SAMPLED = 100
 _EXACT_COUNT = 256  # up to so many a sum or product is computed as a fraction
 
 #: The largest parameters of each column; 1 for a probability.
@@ -231,7 +232,7 @@ class Collected:
         """Samples, tables and all else beside them as parts of a lattice; empty where none resolves them."""
         parts, few = self._sampled, slice(MOST_PARTS + 1)
         parts += [Part("replaced", mu, 1.0, n, replaced=q) for mu, q, n in self.replaced_gaussian]
-        parts += [Part("table", float(t.losses[-1]), 1.0, t.count, t) for t in self.tables[few]]
+        parts += [Part("table", float(t.losses[-1]), 1.0, t.count, t) for t in self.tables[: MOST_TABLES + 1]]
         if not parts or len(self.bounded_range.counts):
             return ()
         for e, count in zip(self.laplace.parameters[few], self.laplace.counts[few], strict=True):
@@ -251,7 +252,8 @@ class Collected:
         shared += [ReplacedGaussianFactor(*row, mixture_first=True) for row in self.replaced_gaussian]
         found = []
         for order in self.orders:
-            gaussian = [SampledGaussianFactor(*row, order) for row in self.sampled_gaussian]
+            light = len(self.sampled_gaussian) > _MANY_SAMPLED
+            gaussian = [SampledGaussianFactor(*row, order, light) for row in self.sampled_gaussian]
             laplace = [SampledLaplaceFactor(*row, order) for row in self.sampled_laplace]
             found.append((*shared, *gaussian, *laplace))
         return tuple(found)

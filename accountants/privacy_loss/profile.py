@@ -26,6 +26,7 @@ from dpaudit.accountants.privacy_loss.terms import Term
 from dpaudit.errors import CannotBound
 
 RESOLVED = 1e-6  # a contour whose bounds are closer than this, relative, is not compared with a lattice
+_LONG_TABLES = 1 << 14
 LOOSE = 1e-2  # a lattice whose bounds are further apart than this is compared with the contour
 
 Method = Literal["gaussian", "single", "lattice", "contour"]
@@ -204,6 +205,9 @@ class PrivacyLoss:
 
     @property
     def _few(self) -> bool:
+        """Whether the contour would be long: a node costs a formula for each loss of a table."""
+        if sum(len(table.losses) for table in self._collected.tables) > _LONG_TABLES:
+            return bool(self._parts)
         few = 0 < sum(part.count for part in self._parts) <= splitting.FEW_RUNS
         return few and not self._collected.tables
 

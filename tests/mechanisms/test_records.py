@@ -13,7 +13,7 @@ from pydantic import TypeAdapter
 from dpaudit import Header, Ledger, Neighbouring, Release
 from dpaudit.errors import InputError, InvalidParameter, NormMismatch, UnknownKind
 from dpaudit.mechanisms import KINDS, AnyMechanism
-from dpaudit.mechanisms.described import described, parameters
+from dpaudit.mechanisms.described import DESCRIBED, described, parameters
 
 WHY = "Theorem 3 of the manual"
 
@@ -171,7 +171,9 @@ def flat(record: dict[str, Any]) -> tuple[str, dict[str, Any]]:
     fields = dict(record)
     inner = fields.pop("mechanism", {})
     kernel = fields.pop("kernel", {})
-    kind = inner.get("kind", fields.pop("kind"))
+    kind = fields.pop("kind")
+    if kind not in DESCRIBED:  # its parameters say which sample it is
+        kind = inner["kind"]
     return kind, {n: v for part in (fields, inner, kernel) for n, v in part.items() if n != "kind"}
 
 

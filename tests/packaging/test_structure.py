@@ -31,6 +31,7 @@ NEW = {
     "private selection by its theorems": "accountants/pairs/tuning.py",
     "shuffled answers by their profile": "accountants/pairs/shuffled.py",
     "report noisy max": "dpaudit/mechanisms/selecting/",
+    "completion in a shell": "dpaudit/app/verbs/completion.py",
     "tables in a notebook": "dpaudit/notebook.py",
     "which epsilon a noise has": "dpaudit/pipeline/epsilon.py",
     "the same as a verb": "dpaudit/app/verbs/planning/epsilon.py",
@@ -57,6 +58,7 @@ NEW = {
 
 #: The same where it stands in a file that the first version had: what it is, the file, and how many lines.
 GROWN: dict[str, tuple[str, int]] = {
+    "budgets stated with a delta": ("accountants/curves/implied.py, dpaudit/app/verbs/book.py", 34),
     "reports whose figures are computed again": ("dpaudit/app/verbs/report.py", 53),
     "what a page says of figures that were not": ("dpaudit/app/report/report_page.py", 8),
     "a ledger read back from the disk": ("dpaudit/ledger/ledger.py", 6),
@@ -82,7 +84,8 @@ GROWN: dict[str, tuple[str, int]] = {
     "the same in pytest's reports": ("dpaudit/app/testing/pytest_plugin.py", 34),
     "the releases that grew over a baseline": ("dpaudit/app/gate/policy.py", 24),
     "samples of any mechanism": ("dpaudit/mechanisms/sampled.py, dominating.py, __init__.py", 93),
-    "their cost in every accountant": ("accountants", 120),
+    "their cost in every accountant": ("accountants", 137),
+    "samples from dp-accounting": ("accountants/bridges/from_dp_events.py", 77),
     "their runtime and certificates": ("dpaudit/curator, certificate and __init__.py", 11),
     "report noisy max, monotone scores": ("dpaudit/mechanisms, curator, auditors/replay, ...", 38),
     "sparse vector in unions and matches": ("dpaudit/mechanisms, curator, accountants, ...", 79),

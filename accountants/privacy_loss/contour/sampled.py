@@ -51,6 +51,7 @@ class SampledFactor(ABC):
     rate: float
     count: float
     mixture_first: bool
+    light: bool = False  # one of very many: its decay is bounded more cheaply
 
     @abstractmethod
     def log_decays(self, c: float, lower: Vector, upper: Vector) -> tuple[Vector, ...]:

@@ -31,7 +31,7 @@ from dpaudit.accountants.closed_forms.gaussian import log_normal_tail
 from dpaudit.accountants.privacy_loss.contour.factors import Vector, least_versine, log_rest
 from dpaudit.accountants.privacy_loss.contour.sampled import MOST_POINTS, Rule, SampledFactor, log_mixture
 
-_PAIRED, _CELLS = 20, 64
+_CELLS = 64
 
 
 class SampledGaussianFactor(SampledFactor):
@@ -57,7 +57,13 @@ class SampledGaussianFactor(SampledFactor):
         rule, a = self.rule(c, 0.0), self.exponent(c)
         highest, lowest = rule.cumulant + rule.cumulant_error, rule.cumulant - rule.cumulant_error
         far = self._log_variation(a) - lowest - np.log(lower)
-        return far, self._near(a, rule, highest, lower, upper), self._shifted(c, lowest, lower)
+        near = self._near(a, rule, highest, lower, upper)
+        return (far, near) if self.light else (far, near, self._shifted(c, lowest, lower))
+
+    @property
+    def paired(self) -> int:
+        """The number of cells whose pairs bound the decay."""
+        return 8 if self.light else 20
 
     def _loss(self, x: Vector) -> Vector:
         return self.parameter * x - 0.5 * self.parameter * self.parameter
@@ -102,12 +108,13 @@ class SampledGaussianFactor(SampledFactor):
         """Log of the first bound over lower <= t <= upper, with log M(c) <= `log_total`."""
         mean = float(rule.weight @ rule.point)
         spread = math.sqrt(float(rule.weight @ (rule.point - mean) ** 2))
-        edge = mean + spread * np.linspace(-2.8, 2.8, _PAIRED + 1)  # [cells + 1]
+        paired = self.paired
+        edge = mean + spread * np.linspace(-2.8, 2.8, paired + 1)  # [cells + 1]
         ratio = self._log_ratio(edge)
         least = self._least(a, edge) - log_total
         log_mass, _ = _log_normal_mass(edge[:-1], edge[1:])
         mass = np.exp(log_mass + least - 1e-8 - 1e-11 * (np.abs(least) + np.abs(log_mass)))
-        first, second = np.triu_indices(_PAIRED, 1)  # [pairs]
+        first, second = np.triu_indices(paired, 1)  # [pairs]
         slack = 1e-12 * float(np.abs(ratio).max())
         shortest = np.maximum(ratio[second] - ratio[first + 1] - slack, 0.0)[:, None]
         longest = (ratio[second + 1] - ratio[first] + slack)[:, None]

@@ -43,7 +43,8 @@ from dpaudit.accountants.privacy_loss.contour.tables import Table
 from dpaudit.accountants.privacy_loss.solve import Bracket
 
 _POINTS, _COARSE = 1 << 18, 1 << 14  # lattice points of the window
-MOST_RUNS, MOST_PARTS = 4096, 8  # more runs, or more kinds of runs, are left to the contour
+MOST_RUNS, MOST_PARTS = 16384, 8  # more runs, or more kinds of runs, are left to the contour
+MOST_TABLES = 48  # kinds that are known by tables: on the contour each of their losses costs a formula
 FEW_RUNS = 64  # up to so many runs the lattice comes before the contour, which is longest there
 MOST_SHIFT = 100.0  # largest parameter of a release whose density the nodes resolve
 LEAST_LOG_DELTA = -400.0  # a smaller delta is left to the contour
@@ -67,7 +68,9 @@ def resolved(parts: Sequence[Part]) -> bool:
     """Whether the lattice and its nodes resolve these parts, in a second or so."""
     runs = sum(part.count for part in parts)
     shifts = (part.parameter for part in parts if part.table is None)
-    return 0 < len(parts) <= MOST_PARTS and runs <= MOST_RUNS and all(1e-6 < e <= MOST_SHIFT for e in shifts)
+    tables = sum(part.table is not None for part in parts)
+    few = len(parts) > 0 and len(parts) - tables <= MOST_PARTS and tables <= MOST_TABLES
+    return few and runs <= MOST_RUNS and all(1e-6 < e <= MOST_SHIFT for e in shifts)
 
 
 @dataclass(frozen=True, eq=False)

@@ -345,3 +345,19 @@ def test_truncated_samples_cost_no_more_than_by_dp_accounting(
     assert isinstance(profile, LossProfile)
     lower, upper = profile.bracket(1e-6)
     assert 0.1 * upper < lower < upper <= theirs
+
+
+def test_a_dozen_different_samples_are_composed_and_not_only_bounded_by_divergences() -> None:
+    inner = Gaussian(sigma=1.0, sensitivity=L2(1.0))
+    releases = [
+        Release(label="r", mechanism=FixedSizeSampled(size=100 + i, units=10_000, mechanism=inner), count=5)
+        for i in range(12)
+    ]
+    composed = compose(releases, REPLACE)
+    profile = pld_profile(composed)
+    assert isinstance(profile, LossProfile)
+    lower, upper = profile.bracket(1e-6)
+    alike = FixedSizeSampled(size=112, units=10_000, mechanism=inner)
+    most = pld_profile(compose([Release(label="r", mechanism=alike, count=60)], REPLACE)).epsilon(1e-6)
+    assert 0.9 * most < upper < most
+    assert 0.9 * upper < lower

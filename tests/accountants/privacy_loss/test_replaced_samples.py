@@ -212,3 +212,12 @@ def test_in_balls_a_ledger_keeps_the_noise_alone() -> None:
 def test_very_different_parts_are_computed_without_a_warning() -> None:
     lower, upper = PrivacyLoss.compose([(ReplacedGaussianTerm(60.0, 0.3), 2)]).epsilon(1e-6)
     assert 0.0 < lower <= upper < 2.0 * 60.0**2
+
+
+@pytest.mark.parametrize(
+    ("mu", "rate", "count", "gap"),
+    [(1.0, 0.01, 10**4, 1e-9), (0.3, 1e-3, 10**5, 1e-8), (2.0, 0.2, 4097, 1e-9), (0.3, 1e-3, 4097, 1e-3)],
+)
+def test_many_runs_have_a_lower_end(mu: float, rate: float, count: int, gap: float) -> None:
+    lower, upper = PrivacyLoss.compose([(ReplacedGaussianTerm(mu, rate), count)]).epsilon(1e-6)
+    assert (1.0 - gap) * upper <= lower <= upper
