@@ -244,7 +244,7 @@ def _losses(mechanism: AnyMechanism, neighbouring: Neighbouring, spacing: float)
             replaced_by_any = k / (math.exp(epsilon) + k - 1)
             make = pld.from_randomized_response
             return _Losses(*both(make, epsilon, noise_parameter=replaced_by_any, num_buckets=k))
-        case ours.Choice() | ours.OpaquePureDP() | ours.OpaqueApproxDP():
+        case ours.Choice() | ours.SparseVector() | ours.OpaquePureDP() | ours.OpaqueApproxDP():
             require_short(inner.epsilon)
             delta = inner.delta if isinstance(inner, ours.OpaqueApproxDP) else 0.0
             stated = common.DifferentialPrivacyParameters(inner.epsilon, delta)

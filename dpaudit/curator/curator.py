@@ -21,8 +21,10 @@ from dpaudit.claims.sensitivity import Basis, Norm
 from dpaudit.curator.admission import Admission, Filter, Stated, as_query, require_count
 from dpaudit.curator.clipping import bounded, doubles, mapped
 from dpaudit.curator.local import Users, UserSchedule
-from dpaudit.curator.noise import Given, NoiseSource, Question, Transcript
+from dpaudit.curator.noise import Given, NoiseSource, Question, SharedNoise, Transcript
 from dpaudit.curator.streams import NoisyFunction, Stream
+from dpaudit.curator.thresholds import Comparisons
+from dpaudit.curator.tuning import BestOf, best_of
 from dpaudit.errors import InvalidParameter, ScheduleBroken
 from dpaudit.ledger.ledger import Ledger
 from dpaudit.ledger.releases import Partition, Release
@@ -32,15 +34,20 @@ from dpaudit.mechanisms import (
     Array,
     Exponential,
     GaussianProcess,
+    GaussianSparseVector,
     MatrixMechanism,
     OnSample,
     OpaqueMechanism,
+    PrivateSelection,
     ReportNoisyMax,
+    Shuffled,
     SmoothGaussian,
+    SparseVector,
     StreamMechanism,
     TreeAggregation,
     ValueMechanism,
 )
+from dpaudit.mechanisms.selecting.shuffled import counted
 from dpaudit.noise.contributions import clip_rows, count_cells, holding_whole, square_above
 from dpaudit.noise.grid import FINEST, OnGrid, grid_of_bound, require_in_reach
 from dpaudit.noise.randomness import Randomness
@@ -313,6 +320,73 @@ class Curator(Admission):
         exactly = given, mechanism.factor(score_sensitivity, monotone=monotone)
         chosen = self._answer(release, weights, mechanism.answering(), weights, *exactly, exact=best)
         return int(chosen)
+
+    def select_best(
+        self,
+        trial: Callable[[Curator, int], tuple[float, ArrayLike]],
+        mechanism: PrivateSelection,
+        *,
+        label: str,
+        candidates: int = 1,
+        default: ArrayLike = 0.0,
+        **stated: Unpack[Stated],
+    ) -> Array:
+        """Run a secret number of private trials, and release the output of the one with the largest score.
+
+        Args:
+            trial: from a curator of its own and a candidate, drawn anew for each trial, to a score and an
+                output that are made of that curator's releases alone: those that the mechanism lists.
+            mechanism: the releases of one trial, and the law of the number of trials.
+            label: as in `release`.
+            candidates: how many there are: a trial tries one of 0 .. candidates - 1, all alike.
+            default: what comes out where no trial is made, and without noise; every output has its shape.
+            **stated: partition and claimed, as in `release`.
+
+        Raises:
+            ScheduleBroken: a trial made other releases than those listed.
+            InvalidParameter: a score or an output that is not finite, or an output of another shape.
+        """
+        if candidates < 1:
+            raise InvalidParameter(f"{candidates} candidates", where=f"release {label!r}", remedy="give some")
+        public = as_query(default, label)
+
+        def inside(ledger: Ledger, noise: SharedNoise) -> Curator:
+            return Curator(ledger, noise, public_seed=self.public_seed)
+
+        draws = BestOf(trial, mechanism, candidates, public, self.ledger.header, inside)
+        return best_of(self, self.line(label, mechanism, **stated), draws, public)
+
+    def release_shuffled(
+        self, answers: ArrayLike, mechanism: Shuffled, *, label: str, **stated: Unpack[Stated]
+    ) -> Array:
+        """Randomize every user's answer, and release how often each category was given.
+
+        Args:
+            answers: [users], the category 0, 1, ... of each; private.
+            mechanism: shuffled randomized response.
+            label: as in `release`.
+            **stated: partition and claimed, as in `release`.
+
+        Returns:
+            The counts of the randomized answers, [categories].
+        """
+        query = as_query(answers, label)
+        local = mechanism.require_fits(query, f"release {label!r}")
+        exact = counted(query, local.categories)
+        return self._answer(
+            self.line(label, mechanism, **stated), query, mechanism.answering(), query, exact=exact
+        )
+
+    def sparse_vector(
+        self,
+        mechanism: SparseVector | GaussianSparseVector,
+        label: str,
+        *,
+        threshold: float = 0.0,
+        **stated: Unpack[Stated],
+    ) -> Comparisons:
+        """Open comparisons of values with a public threshold, charged as a whole now."""
+        return Comparisons(self, self.line(label, mechanism, **stated), mechanism, threshold)
 
     def stream(
         self,

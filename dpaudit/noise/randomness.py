@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from dpaudit.noise import choice, continuous, discrete, rational
 from dpaudit.noise.bits import Bits, NeverCopied, OperatingSystemBits, SeededBits
 from dpaudit.noise.grid import Array, OnGrid, digits_of, to_doubles
+from dpaudit.noise.levels import ExactLevel, FloatLevel, LawName, Level
 from dpaudit.noise.paths import ExactPath, FloatPath, Path
 
 #: What a ledger may name as having drawn its noise.
@@ -103,6 +104,22 @@ class Randomness(NeverCopied, ABC):
         """
 
     @abstractmethod
+    def level(self, law: LawName, scale: float) -> Level:
+        """A secret threshold's noise of this law and scale, which noisy values are compared with."""
+
+    @abstractmethod
+    def below(self, bound: int) -> int:
+        """An integer in [0, bound), all alike."""
+
+    @abstractmethod
+    def negative_binomial(self, eta: float, gamma: float) -> int:
+        """K >= 1 with probability proportional to (1 - gamma)^K prod over i < K of (eta + i)/(i + 1)."""
+
+    @abstractmethod
+    def poisson(self, mean: float) -> int:
+        """A Poisson number."""
+
+    @abstractmethod
     def permute_and_flip(self, log_weights: Array, exactly: tuple[Array, Fraction] | None = None) -> int:
         """The index where a log weight plus exponential noise of scale 1 is largest; as `choose`."""
 
@@ -175,6 +192,22 @@ class ExactRandomness(Randomness):
     def choose(self, log_weights: Array, exactly: tuple[Array, Fraction] | None = None) -> int:
         """As `Randomness.choose`."""
         return choice.choose(self._bits, *(exactly or (log_weights, Fraction(1))))
+
+    def below(self, bound: int) -> int:
+        """As `Randomness.below`."""
+        return self._bits.below(bound)
+
+    def negative_binomial(self, eta: float, gamma: float) -> int:
+        """As `Randomness.negative_binomial`."""
+        return choice.negative_binomial(self._bits, eta, gamma)
+
+    def poisson(self, mean: float) -> int:
+        """As `Randomness.poisson`."""
+        return choice.poisson(self._bits, mean)
+
+    def level(self, law: LawName, scale: float) -> ExactLevel:
+        """As `Randomness.level`."""
+        return ExactLevel(self._bits, law, scale)
 
     def permute_and_flip(self, log_weights: Array, exactly: tuple[Array, Fraction] | None = None) -> int:
         """As `Randomness.permute_and_flip`."""
@@ -264,6 +297,22 @@ class SeededRandomness(Randomness):
         cumulative = np.cumsum(np.exp(log_weights - log_weights.max()))
         cumulative /= cumulative[-1]
         return int(np.searchsorted(cumulative, self._generator.random(), side="right"))
+
+    def below(self, bound: int) -> int:
+        """As `Randomness.below`."""
+        return int(self._generator.integers(bound))
+
+    def negative_binomial(self, eta: float, gamma: float) -> int:
+        """As `Randomness.negative_binomial`, exactly."""
+        return choice.negative_binomial(self._bits, eta, gamma)
+
+    def poisson(self, mean: float) -> int:
+        """As `Randomness.poisson`."""
+        return int(self._generator.poisson(mean))
+
+    def level(self, law: LawName, scale: float) -> FloatLevel:
+        """As `Randomness.level`."""
+        return FloatLevel(self._generator, law, scale)
 
     def permute_and_flip(self, log_weights: Array, exactly: tuple[Array, Fraction] | None = None) -> int:
         """As `Randomness.permute_and_flip`."""

@@ -24,6 +24,12 @@ NEW = {
     "exact noise": "dpaudit/noise/",
     "replaced units in Poisson samples": "accountants/privacy_loss/contour/replaced_gaussian.py",
     "discrete Gaussian noise composed exactly": "accountants/pairs/discrete_gaussian.py",
+    "noisy max, sparse vector, private selection, shuffling": "dpaudit/mechanisms/selecting/",
+    "sparse vector through the curator": "dpaudit/curator/thresholds.py",
+    "sparse vector with Gaussian noise": "accountants/pairs/comparisons.py",
+    "private selection through the curator": "dpaudit/curator/tuning.py",
+    "private selection by its theorems": "accountants/pairs/tuning.py",
+    "shuffled answers by their profile": "accountants/pairs/shuffled.py",
     "report noisy max": "dpaudit/mechanisms/selecting/",
     "completion in a shell": "dpaudit/app/verbs/completion.py",
     "tables in a notebook": "dpaudit/notebook.py",
@@ -85,6 +91,9 @@ GROWN: dict[str, tuple[str, int]] = {
     "samples from dp-accounting": ("accountants/bridges/from_dp_events.py", 77),
     "their runtime and certificates": ("dpaudit/curator, certificate and __init__.py", 11),
     "report noisy max, monotone scores": ("dpaudit/mechanisms, curator, auditors/replay, ...", 38),
+    "sparse vector in unions and matches": ("dpaudit/mechanisms, curator, accountants, ...", 79),
+    "shuffled answers in unions and matches": ("dpaudit/mechanisms, curator, accountants, ...", 50),
+    "private selection in unions and matches": ("dpaudit/mechanisms, curator, accountants, ...", 165),
 }
 
 WALK = """

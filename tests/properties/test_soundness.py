@@ -13,6 +13,7 @@ from collections import defaultdict
 from typing import Any
 
 import mpmath as mp
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -28,22 +29,28 @@ from dpaudit.mechanisms import (
     Exponential,
     ExponentialKernel,
     GaussianProcess,
+    GaussianSparseVector,
     MatrixMechanism,
     MixtureMechanism,
     MixtureOfGaussians,
+    NegativeBinomial,
     OpaqueApproxDP,
     OpaquePureDP,
     OpaqueZCDP,
     PoissonSampled,
+    PrivateSelection,
     RandomAllocation,
     RandomizedResponse,
     ReportNoisyMax,
     SampledRecords,
+    Shuffled,
     SmoothGaussian,
+    SparseVector,
     SymmetricGaussian,
     Tabulated,
     Toeplitz,
     TreeAggregation,
+    TrialRelease,
 )
 
 CELLS = 12
@@ -173,6 +180,15 @@ def revealing(delta: float, atoms: Atoms) -> Atoms:
     return [(lost, mp.mpf(0)), (mp.mpf(0), lost), *(((1 - lost) * p, (1 - lost) * q) for p, q in atoms)]
 
 
+def sparse_atoms(mechanism: Any) -> Atoms:
+    """Whether the answers are two noes and then yeses, on data where that is rare; else anything."""
+    said = np.array([False, False, *[True] * mechanism.answers])
+    ahead, moved = np.where(said, -2.0, 2.0), np.where(said, -1.0, 1.0)
+    logs = [mechanism.log_probability(said, each) for each in (ahead, ahead + moved)]
+    p, q = (mp.exp(mp.mpf(log)) for log in logs)
+    return [(p, q), (1 - p, 1 - q)]
+
+
 def pair_of(mechanism: Any) -> Atoms:
     """A pair of neighbouring outputs that the mechanism really has, merged."""
     match mechanism:
@@ -204,6 +220,28 @@ def pair_of(mechanism: Any) -> Atoms:
             # Two candidates with equal log weights, which move by half of epsilon in opposite directions.
             less = mp.exp(-mp.mpf(mechanism.epsilon)) / 2
             return [(mp.mpf(1) / 2, 1 - less), (mp.mpf(1) / 2, less)]
+        case SparseVector():
+            # Answers that show the threshold's noise and c values: two losses, as of randomized response.
+            return sparse_atoms(mechanism)
+        case GaussianSparseVector():
+            return sparse_atoms(mechanism)
+        case PrivateSelection():
+            # The larger of a geometric number of answers, one likelier on either side.
+            (one,), gamma = mechanism.releases, mp.mpf(mechanism.repetitions.gamma)
+            likely = 1 / (1 + mp.exp(-mp.mpf(one.mechanism.epsilon)))
+            sides = [gamma * low / (1 - (1 - gamma) * low) for low in (likely, 1 - likely)]
+            return [(sides[0], sides[1]), (1 - sides[0], 1 - sides[1])]
+        case Shuffled():
+            # All other users give the one answer of two.
+            local, users = mechanism.local, mechanism.users
+            keep = 1 / (1 + mp.exp(-mp.mpf(local.epsilon)))
+            fewer = [
+                mp.binomial(users - 1, k) * (1 - keep) ** k * keep ** (users - 1 - k) for k in range(users)
+            ]
+            low, high = [*fewer, mp.mpf(0)], [mp.mpf(0), *fewer]
+            return [
+                (keep * b + (1 - keep) * a, (1 - keep) * b + keep * a) for a, b in zip(low, high, strict=True)
+            ]
         case OpaquePureDP():
             return response_atoms(mechanism.epsilon, 2)
         case OpaqueApproxDP():
@@ -301,6 +339,29 @@ KINDS: dict[str, st.SearchStrategy[Any]] = {
     "randomized-response": st.builds(RandomizedResponse, epsilon=EPSILON, categories=st.integers(2, 9)),
     "exponential": EPSILON.map(lambda epsilon: Exponential(epsilon=epsilon)),
     "report-noisy-max": EPSILON.map(lambda epsilon: ReportNoisyMax(epsilon=epsilon)),
+    "sparse-vector": st.builds(
+        SparseVector, epsilon=EPSILON, sensitivity=st.just(L1(1.0)), answers=st.integers(1, 3)
+    ),
+    "gaussian-sparse-vector": st.builds(
+        GaussianSparseVector,
+        sigma=NOISE,
+        sensitivity=st.just(L2(1.0)),
+        answers=st.integers(1, 3),
+        steps=st.integers(5, 40),
+    ),
+    "private-selection": st.builds(
+        lambda epsilon, gamma: PrivateSelection(
+            releases=(TrialRelease(mechanism=RandomizedResponse(epsilon=epsilon)),),
+            repetitions=NegativeBinomial(eta=1.0, gamma=gamma),
+        ),
+        EPSILON,
+        st.sampled_from([1e-4, 0.1, 0.9]),
+    ),
+    "shuffled": st.builds(
+        lambda epsilon, users: Shuffled(local=RandomizedResponse(epsilon=epsilon), users=users),
+        EPSILON,
+        st.integers(1, 9),
+    ),
     "pure-dp": EPSILON.map(lambda epsilon: OpaquePureDP(epsilon=epsilon, justification="a theorem")),
     "approx-dp": st.builds(
         lambda epsilon, delta: OpaqueApproxDP(epsilon=epsilon, delta=delta, justification="a theorem"),
