@@ -37,6 +37,8 @@ from dpaudit.algorithms.environments.treatment import treatment_data
 from dpaudit.algorithms.offline.dp_apvi import DPAPVI
 from dpaudit.auditors.replay.replay import replay
 from dpaudit.noise.randomness import Randomness
+from dpaudit.processes.host import NO_LIMITS
+from dpaudit.processes.hosting import hosting
 
 ROOT = Path(__file__).parents[1]
 PAGE, PICTURE = ROOT / "docs" / "benchmarks.md", ROOT / "docs" / "images" / "growth.svg"
@@ -62,6 +64,9 @@ COMMANDS = {
 BARS = {
     "a replayed run, beside its releases": 1e-3,
     "a release of a replayed run": 50e-6,
+    "a replayed run in a process of its own, beside its releases": 5e-3,
+    "the start of such processes": 0.3,
+    "a release with a worker and a twin, to memory": 200e-6,
     "a live scalar release to a file, beside its exact noise": 30e-6,
     f"{MANY:,} such releases with their noise": 5.0,
 }
@@ -137,7 +142,7 @@ def parts(folder: Path) -> dict[str, tuple[Callable[[], object], Callable[[], ob
             data.sum(axis=0) + generator.normal(scale=2.0, size=1000)
 
     def replayed() -> None:
-        dpaudit.audit(sums, Pair(data, other), claim=CLAIM, trials=REPLAYS)
+        dpaudit.audit(sums, Pair(data, other), claim=CLAIM, trials=REPLAYS, in_process=True)
 
     return {
         "one release of 1,000 numbers, over their sum and noise in numpy": (run, numpy_alone, 1.0),
@@ -188,16 +193,29 @@ def seconds() -> dict[str, float]:
     with tempfile.TemporaryDirectory() as scratch:
         runs, path = Path(scratch) / "runs", Path(scratch) / "many.jsonl"
 
-        def a_run(number: int) -> float:
+        def a_run(number: int, *, in_process: bool) -> float:
             runs.write_bytes(b"")
-            spent = least({"": lambda: replay(Scalars(number, runs), [pair], claim=CLAIM)}, 1)[""]
+            target = Scalars(number, runs)
+            spent = least({"": lambda: replay(target, [pair], claim=CLAIM, in_process=in_process)}, 1)[""]
             return spent / runs.stat().st_size
 
-        one, hundred = (min(a_run(number) for _ in range(MORE)) for number in (1, 100))
+        def in_lockstep(number: int) -> float:
+            def made() -> None:
+                options: Any = {"in_process": False, "limits": NO_LIMITS}
+                with hosting(Scalars(number, runs), 0.0, [pair], **options) as target:
+                    dpaudit.run(target.algorithm, target.data, claim=CLAIM)
+
+            return least({"": made}, MORE)[""]
+
+        one, hundred = (min(a_run(n, in_process=True) for _ in range(MORE)) for n in (1, 100))
+        apart = min(a_run(1, in_process=False) for _ in range(MORE))
+        start, long = in_lockstep(1), in_lockstep(1001)
         alone = least({"": lambda: [SCALAR.sample(value, randomness) for _ in range(MANY)]}, 1)[""]
         many = least({"": lambda: dpaudit.run(Scalars(MANY, runs), 0.0, claim=CLAIM, path=path)}, 2)[""]
     release = (hundred - one) / 99
-    return dict(zip(BARS, (one - release, release, (many - alone) / MANY, many), strict=True))
+    processes = apart - release, start, (long - start) / 1000
+    live = (many - alone) / MANY, many
+    return dict(zip(BARS, (one - release, release, *processes, *live), strict=True))
 
 
 def written() -> dict[str, float]:
