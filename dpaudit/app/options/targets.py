@@ -8,6 +8,7 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from tokenize import TokenError
 from typing import Any
 
 import click
@@ -198,7 +199,7 @@ def read_array(path: Path) -> NDArray[Any]:
         array = np.load(path, allow_pickle=False) if suffix == ".npy" else _read_csv(path)
     except DataError:
         raise
-    except (OSError, ValueError, EOFError, csv.Error) as error:
+    except (OSError, ValueError, EOFError, csv.Error, SyntaxError, TokenError) as error:
         raise DataError(f"cannot be read: {error}", where=where, remedy="give a file of numbers") from None
     if array.dtype.kind not in "biuf" or not array.size:
         what = f"an array of shape {array.shape} and type {array.dtype}" if array.size else "holds no record"

@@ -58,7 +58,7 @@ def report(
 
     Its figures are computed again from its ledger; where there is none, the page's first line says so.
     """
-    beside = certificate.with_name(LEDGER)
+    beside = certificate.parent / LEDGER
     kept = ledger if ledger is not None else beside if beside.is_file() else None
     for output in (path, registry):
         if output is not None:

@@ -178,3 +178,11 @@ def test_what_child_processes_print_is_no_part_of_the_answer(capfd: pytest.Captu
     shown = capfd.readouterr()
     assert shown.out == "the answer\n"
     assert sorted(shown.err.splitlines()) == ["from a child", "from below"]
+
+
+def test_an_array_whose_header_is_no_python_is_a_data_error(tmp_path: Path) -> None:
+    np.save(tmp_path / "a.npy", np.eye(3))
+    content = (tmp_path / "a.npy").read_bytes()
+    (tmp_path / "a.npy").write_bytes(content.replace(b"'shape': (3, 3)", b"'shape': (3, 3["))
+    with pytest.raises(DataError, match="cannot be read"):
+        read_array(tmp_path / "a.npy")
