@@ -30,7 +30,6 @@ NEW = {
     "private selection through the curator": "dpaudit/curator/tuning.py",
     "private selection by its theorems": "accountants/pairs/tuning.py",
     "shuffled answers by their profile": "accountants/pairs/shuffled.py",
-    "report noisy max": "dpaudit/mechanisms/selecting/",
     "completion in a shell": "dpaudit/app/verbs/completion.py",
     "tables in a notebook": "dpaudit/notebook.py",
     "which epsilon a noise has": "dpaudit/pipeline/epsilon.py",
