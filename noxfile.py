@@ -30,8 +30,20 @@ def nightly(session: nox.Session) -> None:
     """Everything, the slow tests too, and each property on many fresh examples."""
     session.install("-e", ".[test]")
     session.run(
-        "pytest", "-q", "-m", "not interoperability", "--hypothesis-profile=nightly", *session.posargs
+        "pytest",
+        "-q",
+        "-m",
+        "not interoperability and not torture",
+        "--hypothesis-profile=nightly",
+        *session.posargs,
     )
+
+
+@nox.session
+def torture(session: nox.Session) -> None:
+    """Thousands of broken inputs, kills, full disks and writers at once: writes docs/reliability.md."""
+    session.install("-e", ".[test]")
+    session.run("python", "docs/make_reliability.py", *session.posargs)
 
 
 @nox.session
@@ -70,7 +82,7 @@ def bench(session: nox.Session) -> None:
     """How long things take; runs are kept in .benchmarks: `-- --benchmark-compare` shows the last one."""
     session.install("-e", ".[bench]")
     # One process and one thread: waiting for others would be measured too.
-    session.env |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    session.env.update({"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"})
     alone = ("-o", "addopts=--import-mode=importlib", "-o", "python_files=bench_*.py")
     session.run("pytest", "benchmarks", *alone, "--benchmark-autosave", *session.posargs)
     session.run("python", "benchmarks/everyday.py", "--check")

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dpaudit.errors import BookUnavailable, MissingExtra, UsageError
+from dpaudit.errors import BookFormat, BookUnavailable, MissingExtra, UsageError
 
 if TYPE_CHECKING:
     from sqlalchemy import URL, Connection, Engine, MetaData
@@ -82,8 +82,11 @@ class Tables:
 
     def datasets(self, connection: Connection) -> list[str]:
         """The names of all accounts."""
-        names = self._table("accounts").c.dataset
-        return list(connection.execute(self._sql.select(names).order_by(names)).scalars())
+        column = self._table("accounts").c.dataset
+        names = list(connection.execute(self._sql.select(column).order_by(column)).scalars())
+        if not all(isinstance(name, str) for name in names):
+            raise BookFormat("an account without a name", where=self.shown)
+        return names
 
     def account(self, connection: Connection, dataset: str) -> dict[str, Any] | None:
         """An account's row, locked until the transaction ends; None where there is none."""
@@ -141,6 +144,8 @@ class Tables:
             yield
         except self._sql.exc.DBAPIError as error:
             raise BookUnavailable(str(error.orig).strip().split("\n")[0], where=self.shown) from None
+        except UnicodeDecodeError as error:
+            raise BookFormat(f"text that is not UTF-8: {error.reason}", where=self.shown) from None
 
 
 def _url(address: str | Path) -> URL:

@@ -221,12 +221,12 @@ def _losses(mechanism: AnyMechanism, neighbouring: Neighbouring, spacing: float)
         inner, sampled, own = mechanism.mechanism, {"sampling_prob": mechanism.rate}, mechanism.contribution
     replaced = bool(sampled) and neighbouring is Neighbouring.REPLACE_ONE
     match inner:
-        case ours.Gaussian() | ours.SymmetricGaussian() | ours.GaussianProcess() | ours.TreeAggregation():
-            moved, sigma = inner.sensitivity.value, inner.sigma
+        case ours.GaussianNoise():
+            moved, sigma = _moved(inner), inner.sigma
             mu, times = moved / sigma, inner.levels if isinstance(inner, ours.TreeAggregation) else 1
             if replaced:  # rows so long, or half the sensitivity, one against its negative
                 moved = 0.5 * moved if own is None else own
-                sampled |= {"neighboring_relation": NeighboringRelation.REPLACE_ONE}
+                sampled["neighboring_relation"] = NeighboringRelation.REPLACE_ONE
             sampled |= {"standard_deviation": sigma, "sensitivity": moved}
             gaussian = both(pld.from_gaussian_mechanism, (0.5 * mu + 10.0) * mu, dots=True, **sampled)
             return _Losses(*gaussian, times=times, same=not replaced or own is not None)
@@ -253,7 +253,7 @@ def _losses(mechanism: AnyMechanism, neighbouring: Neighbouring, spacing: float)
             replaced_by_any = k / (math.exp(epsilon) + k - 1)
             make = pld.from_randomized_response
             return _Losses(*both(make, epsilon, noise_parameter=replaced_by_any, num_buckets=k))
-        case ours.Choice() | ours.OpaquePureDP() | ours.OpaqueApproxDP():
+        case ours.Choice() | ours.SparseVector() | ours.OpaquePureDP() | ours.OpaqueApproxDP():
             require_short(inner.epsilon)
             delta = inner.delta if isinstance(inner, ours.OpaqueApproxDP) else 0.0
             stated = common.DifferentialPrivacyParameters(inner.epsilon, delta)
@@ -275,6 +275,12 @@ def _as_poisson(mechanism: AnyMechanism, neighbouring: Neighbouring) -> AnyMecha
     if not isinstance(mechanism, FixedSizeSampled) or neighbouring is not Neighbouring.ADD_OR_REMOVE_ONE:
         return mechanism
     return PoissonSampled(rate=mechanism.most_likely, mechanism=mechanism.mechanism)
+
+
+def _moved(noise: ours.GaussianNoise) -> float:
+    """How far independent Gaussian noise is moved in all."""
+    reach = noise.reach.value if isinstance(noise, ours.MatrixMechanism) else 1.0
+    return noise.sensitivity.value * reach
 
 
 def _own_table(mechanism: OnSample, neighbouring: Neighbouring) -> bool:

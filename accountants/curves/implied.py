@@ -5,7 +5,7 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import assert_never
 
-from dpaudit.accountants.closed_forms.conversions import ROUNDING, pure_to_gdp, pure_to_zcdp
+from dpaudit.accountants.closed_forms.conversions import ROUNDING, pure_to_gdp, pure_to_zcdp, zcdp_epsilon
 from dpaudit.accountants.closed_forms.ranges import representable
 from dpaudit.accountants.closed_forms.rounding import up
 from dpaudit.accountants.curves.curves import Additive, ImpliedProfile
@@ -108,6 +108,24 @@ def held_to(budget: AnyGuarantee, group_size: int = 1) -> Additive:
             raise CannotBound(f"a budget of {budget}", where="header.budget", remedy=remedy)
         case _:
             assert_never(budget)
+
+
+def budget_for(target: ApproxDP) -> ZCDP:
+    """The largest rho, rounded down, such that runs held to it have the target together.
+
+    By what any rho-zCDP implies (Canonne, Kamath and Steinke 2020, Proposition 12). That is proved at exactly
+    the number that is returned, with what a filter may let through.
+    """
+
+    def met(rho: float) -> bool:
+        return zcdp_epsilon(held(rho, 1), target.delta) <= target.epsilon
+
+    low, high = 0.0, max(target.epsilon, 5e-324)
+    while met(high):
+        low, high = high, 2.0 * high
+    while low < (middle := 0.5 * (low + high)) < high:
+        low, high = (middle, high) if met(middle) else (low, middle)
+    return ZCDP(rho=low)
 
 
 def held(budget: float, factor: int) -> float:

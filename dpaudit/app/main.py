@@ -42,6 +42,7 @@ VERBS = {
     ),
     "book": ("verbs.book", "book", "Keep a data set's budget over many runs."),
     "ledger": ("verbs.ledger", "ledger", "Show a ledger, check its integrity, or compare two."),
+    "completion": ("verbs.completion", "completion", "Print what a shell needs to complete commands."),
     "list": ("verbs.listing", "listing", "List what is built in."),
 }
 
@@ -63,7 +64,13 @@ Example: dpaudit certify dp-apvi -o out && dpaudit verify out/ledger.jsonl
 
 def imported(module: str, name: str) -> click.Command:
     """A command of a module in this folder; it, or each command of a group, takes ``--traceback``."""
-    command: click.Command = getattr(importlib.import_module(f"dpaudit.app.{module}"), name)
+    collects = gc.isenabled()
+    gc.disable()  # nothing that a module makes is garbage
+    try:
+        command: click.Command = getattr(importlib.import_module(f"dpaudit.app.{module}"), name)
+    finally:
+        if collects:
+            gc.enable()
     for one in getattr(command, "commands", {}).values() or [command]:
         if all(parameter.name != "traceback" for parameter in one.params):
             traceback_option(one)

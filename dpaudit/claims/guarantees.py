@@ -1,6 +1,6 @@
 """Privacy guarantees: what a claim states and what an accountant bounds."""
 
-from typing import Annotated, Any, Literal, TypeAlias, assert_never
+from typing import Annotated, Any, Final, Literal, TypeAlias, assert_never
 
 from pydantic import Field
 
@@ -58,6 +58,9 @@ class GDP(Model):
     def __str__(self) -> str:
         return f"{self.mu:.6g}-GDP"
 
+
+#: Where epsilon is stated if no delta is asked for.
+DELTAS: Final = (1e-5, 1e-6, 1e-9)
 
 AnyGuarantee: TypeAlias = PureDP | ApproxDP | ZCDP | RDP | GDP
 

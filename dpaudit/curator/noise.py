@@ -104,6 +104,13 @@ class LiveNoise(NeverCopied):
             raise
 
 
+class SharedNoise(LiveNoise):
+    """Noise of another source's randomness, for a run inside one of its releases."""
+
+    def __init__(self, randomness: Randomness, description: Noise) -> None:
+        self._randomness, self.description = randomness, description
+
+
 class NoNoise:
     """Every question answered exactly, for debugging; its ledger can never be certified."""
 

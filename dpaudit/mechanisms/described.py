@@ -61,9 +61,7 @@ def described(kind: str, given: Mapping[str, Any], spelled: Callable[[str], str]
             remedy = f"{near}{kind} has {', '.join(map(spelled, known))}"
             raise InvalidParameter(what, where=spelled(name), why=why, remedy=remedy)
     stated = {**model.beside_cost, **given}
-    size = stated.get("sensitivity", 1.0)
-    if issubclass(model, Calibrated) and not isinstance(size, Mapping | Sensitivity):
-        stated["sensitivity"] = {"value": size, "norm": model.norms[0], "basis": "declared"}
+    stated.setdefault("sensitivity", 1.0)
     for name, field in _fields(model).items():
         if field.is_required() and name not in stated:
             why, remedy = "its value would have to be guessed", f"add {spelled(name)}"
@@ -97,7 +95,7 @@ def _type(field: FieldInfo) -> type | None:
 
 
 def _part(field: FieldInfo) -> type[Model] | None:
-    """The model of a field that is one, such as a kernel: its parameters are the mechanism's."""
+    """The model of a field that is one: of a kernel, or of the only mechanism that can be inside."""
     kind = field.annotation
     model = isinstance(kind, type) and issubclass(kind, Model) and kind is not Sensitivity
     return cast("type[Model]", kind) if model else None
@@ -113,11 +111,14 @@ def _fields(model: type[Model]) -> _Fields:
 
 
 def _made(model: type[Model], stated: Mapping[str, Any]) -> Model:
-    values = {}
+    values: dict[str, Any] = {}
     for name, field in model.model_fields.items():
         part = _part(field)
         if part is not None:
             values[name] = _made(part, stated)
         elif name in stated:
             values[name] = stated[name]
+    size = values.get("sensitivity")
+    if issubclass(model, Calibrated) and not isinstance(size, Mapping | Sensitivity):
+        values["sensitivity"] = {"value": size, "norm": model.norms[0], "basis": "declared"}
     return model(**values)

@@ -6,10 +6,9 @@ from typing import Final
 
 from dpaudit.accountants.curves.conversion_table import Conversion, conversions
 from dpaudit.claims.arguments import checked
-from dpaudit.claims.guarantees import RDP, AnyGuarantee, ApproxDP
+from dpaudit.claims.guarantees import DELTAS, RDP, AnyGuarantee, ApproxDP
 from dpaudit.errors import CannotBound, InvalidParameter
 
-DELTAS: Final = (1e-5, 1e-6, 1e-9)
 ORDERS: Final = (2.0, 32.0)
 
 

@@ -7,8 +7,6 @@ from functools import cached_property
 from dpaudit.accountants.accounting import bounds
 from dpaudit.accountants.composition.composition import Composition, compose
 from dpaudit.accountants.conditions import TrustedConditions
-from dpaudit.accountants.curves.curves import profiles
-from dpaudit.accountants.curves.profile_points import points_of
 from dpaudit.certificate.conditions import Condition
 from dpaudit.certificate.curve_points import CurvePoints
 from dpaudit.claims.arguments import checked, require_kind
@@ -69,6 +67,9 @@ class Cost:
 
     def curves(self) -> tuple[CurvePoints, ...]:
         """delta(epsilon) as points, by every accountant that has a curve."""
+        from dpaudit.accountants.curves.curves import profiles
+        from dpaudit.accountants.curves.profile_points import points_of
+
         return points_of(profiles(self.composition))
 
     def not_checked(self) -> list[Condition]:

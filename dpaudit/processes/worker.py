@@ -23,11 +23,12 @@ from dpaudit import errors
 from dpaudit.curator.admission import CORE
 from dpaudit.curator.curator import Curator
 from dpaudit.curator.noise import LiveNoise, Question
-from dpaudit.errors import DpauditError, ScheduleBroken
+from dpaudit.errors import DpauditError, InvalidParameter, ScheduleBroken
 from dpaudit.ledger.ledger import Ledger, Noise
 from dpaudit.ledger.places import released_at
 from dpaudit.mechanisms import Array
 from dpaudit.mechanisms.opaque import Opaque
+from dpaudit.mechanisms.selecting.tuning import PrivateSelection
 from dpaudit.processes.wire import NotPlain, frame, receive, send
 
 _OWN_FOLDER: Final = str(Path(errors.__file__).parent) + os.sep
@@ -56,6 +57,11 @@ class AskedNoise:
         """The holder's answer; raises what the holder's curator raised."""
         self._require_own_thread(question)
         given = question.given
+        if isinstance(question.release.mechanism, PrivateSelection):
+            what = "the best of several trials in a process of the algorithm's own"
+            why = "trials are the algorithm's code, and their noise would be drawn in its process"
+            remedy = "run it in the process that holds the ledger"
+            raise InvalidParameter(what, where=f"release {question.release.label!r}", why=why, remedy=remedy)
         if isinstance(question.release.mechanism, Opaque) and given:
             # A sampler that is not the library's own can only run in the algorithm's process.
             self._own = self._own or LiveNoise(self._seed)

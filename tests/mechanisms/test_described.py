@@ -8,7 +8,13 @@ import pytest
 
 from dpaudit import L1, L2, DiscreteGaussian, Gaussian, Laplace, PoissonSampled, SymmetricGaussian
 from dpaudit.errors import InputError, InvalidParameter, UnknownKind
-from dpaudit.mechanisms import AnyMechanism, FixedSizeSampled, RandomizedResponse, TruncatedPoissonSampled
+from dpaudit.mechanisms import (
+    AnyMechanism,
+    FixedSizeSampled,
+    RandomAllocation,
+    RandomizedResponse,
+    TruncatedPoissonSampled,
+)
 from dpaudit.mechanisms.described import DESCRIBED, described, parameters
 
 
@@ -39,6 +45,11 @@ from dpaudit.mechanisms.described import DESCRIBED, described, parameters
             TruncatedPoissonSampled(
                 rate=0.1, most=30, units=100, mechanism=Gaussian(sigma=2.0, sensitivity=L2(1.0))
             ),
+        ),
+        (
+            "random-allocation",
+            {"sigma": 2.0, "steps": 10},
+            RandomAllocation(steps=10, mechanism=Gaussian(sigma=2.0, sensitivity=L2(1.0))),
         ),
     ],
 )

@@ -24,7 +24,14 @@ NEW = {
     "exact noise": "dpaudit/noise/",
     "replaced units in Poisson samples": "accountants/privacy_loss/contour/replaced_gaussian.py",
     "discrete Gaussian noise composed exactly": "accountants/pairs/discrete_gaussian.py",
+    "noisy max, sparse vector, private selection, shuffling": "dpaudit/mechanisms/selecting/",
+    "sparse vector through the curator": "dpaudit/curator/thresholds.py",
+    "sparse vector with Gaussian noise": "accountants/pairs/comparisons.py",
+    "private selection through the curator": "dpaudit/curator/tuning.py",
+    "private selection by its theorems": "accountants/pairs/tuning.py",
+    "shuffled answers by their profile": "accountants/pairs/shuffled.py",
     "report noisy max": "dpaudit/mechanisms/selecting/",
+    "completion in a shell": "dpaudit/app/verbs/completion.py",
     "tables in a notebook": "dpaudit/notebook.py",
     "which epsilon a noise has": "dpaudit/pipeline/epsilon.py",
     "the same as a verb": "dpaudit/app/verbs/planning/epsilon.py",
@@ -51,6 +58,8 @@ NEW = {
 
 #: The same where it stands in a file that the first version had: what it is, the file, and how many lines.
 GROWN: dict[str, tuple[str, int]] = {
+    "quick starts and exits, kinds, plots": ("dpaudit/app/main.py, options, text, mechanisms", 40),
+    "budgets stated with a delta": ("accountants/curves/implied.py, dpaudit/app/verbs/book.py", 34),
     "reports whose figures are computed again": ("dpaudit/app/verbs/report.py", 53),
     "what a page says of figures that were not": ("dpaudit/app/report/report_page.py", 8),
     "a ledger read back from the disk": ("dpaudit/ledger/ledger.py", 6),
@@ -65,6 +74,8 @@ GROWN: dict[str, tuple[str, int]] = {
     "correlated noise by its names": ("dpaudit/__init__.py", 10),
     "mixtures and allocation in the union": ("dpaudit/mechanisms/__init__.py and dominating.py", 34),
     "mixtures and allocation, pair by pair": ("accountants/pairs and composition/costs.py", 22),
+    "a stream of what is none": ("dpaudit/curator/curator.py", 6),
+    "a second opinion on correlated noise": ("accountants/bridges/dp_accounting_check.py", 6),
     "what no enclosure is known of": ("accountants/interval/interval_bounds.py", 15),
     "mixtures from dp-accounting": ("accountants/bridges/from_dp_events.py", 18),
     "participations as a condition": ("dpaudit/certificate/conditions.py", 2),
@@ -80,6 +91,9 @@ GROWN: dict[str, tuple[str, int]] = {
     "samples from dp-accounting": ("accountants/bridges/from_dp_events.py", 77),
     "their runtime and certificates": ("dpaudit/curator, certificate and __init__.py", 11),
     "report noisy max, monotone scores": ("dpaudit/mechanisms, curator, auditors/replay, ...", 38),
+    "sparse vector in unions and matches": ("dpaudit/mechanisms, curator, accountants, ...", 79),
+    "shuffled answers in unions and matches": ("dpaudit/mechanisms, curator, accountants, ...", 50),
+    "private selection in unions and matches": ("dpaudit/mechanisms, curator, accountants, ...", 165),
 }
 
 WALK = """

@@ -18,9 +18,10 @@ from dpaudit import GDP, L2, ZCDP, ApproxDP, Claim, Curator, Gaussian, Pair
 from dpaudit.accountants.composition.composition import Composition
 from dpaudit.app.main import main
 from dpaudit.app.options.audit_options import Settings
+from dpaudit.claims.guarantees import DELTAS
 from dpaudit.errors import InvalidParameter, UsageError
 from dpaudit.pipeline.certify import certified
-from dpaudit.pipeline.convert import DELTAS, ORDERS
+from dpaudit.pipeline.convert import ORDERS
 
 CLAIM = Claim(ZCDP(rho=0.25), unit="row", neighbouring="replace-one")
 DATA, NEIGHBOUR = np.eye(4, 2), np.vstack([-np.eye(1, 2), np.eye(4, 2)[1:]])

@@ -362,3 +362,30 @@ def test_processes_end_with_their_host() -> None:
         assert os.waitpid(pid, os.WNOHANG) == (0, 0)
     with pytest.raises(ChildProcessError):
         os.waitpid(pid, os.WNOHANG)
+
+
+def test_rows_mapped_from_one_record_each_are_so_by_the_run_itself() -> None:
+    seen: list[float] = []
+
+    def own(record: Any) -> Any:
+        return record / 2
+
+    def others_too(record: Any) -> Any:
+        seen.append(float(record[0]))
+        return record + sum(seen[:-1])
+
+    def by_record(function: Callable[[Any], Any]) -> Target:
+        def released(data: Any, curator: Curator) -> Any:
+            seen.clear()
+            return curator.release_sum(data, bound=1.0, mechanism=NOISE, label="sums", map=function)
+
+        return released
+
+    innocent = run(by_record(own))
+    assert Code.OWN_RECORD not in codes(innocent)
+    assert innocent.certificate.releases[0].mechanism.sensitivity.basis == "mapped"  # type: ignore[union-attr]
+    same = run(sums, DATA / 2)
+    assert (innocent.run.output == same.run.output).all()
+    for in_process in (True, False):
+        with pytest.raises(dpaudit.DpauditError, match="another row of the same record"):
+            run(by_record(others_too), PAIR.neighbour, pairs=(), in_process=in_process)

@@ -12,7 +12,14 @@ from types import ModuleType
 from typing import Any
 
 from dpaudit.app.text.streams import ReaderGone, note
-from dpaudit.app.text.target_text import SHOW, is_shown, is_targets_own, place_of, target_streams
+from dpaudit.app.text.target_text import (
+    SHOW,
+    is_shown,
+    is_targets_own,
+    place_of,
+    public_words,
+    target_streams,
+)
 from dpaudit.errors import DpauditError, TargetRaised, UsageError
 
 
@@ -42,11 +49,8 @@ def foreign_code(reference: str, doing: str, *, shown: bool | None = None) -> It
             kind, text = error.kind, error.text
         if shown and text:
             note(f"{reference} ({place}): {kind}: {text}")
-        missing = f" ({error.name})" if isinstance(error, ModuleNotFoundError) else ""
-        what, why = (
-            f"{kind}{missing} while {doing}",
-            "an algorithm that fails cannot be judged",
-        )
+        what = f"{kind}{public_words(error)} while {doing}"
+        why = "an algorithm that fails cannot be judged"
         hidden = "" if shown else f"{SHOW} shows its message, "
         remedy = f"correct it; {hidden}--traceback shows where it failed"
         raise UsageError(what, where=f"{reference} ({place})", why=why, remedy=remedy) from error

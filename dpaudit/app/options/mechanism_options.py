@@ -1,9 +1,10 @@
 """Options that describe a mechanism, made from the mechanisms' own fields, and files that plan several."""
 
-import tomllib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
+
+from click.shell_completion import CompletionItem
 
 from dpaudit.app.options.files import about_file
 from dpaudit.app.options.option import option
@@ -29,6 +30,13 @@ _WORDS: Final = {
 def spelled(name: str) -> str:
     """A mechanism's parameter as an option. ``--delta`` is that of the question."""
     return "--own-delta" if name == "delta" else f"--{name.replace('_', '-')}"
+
+
+def complete_mechanism(context: object, argument: object, typed: str) -> list[CompletionItem]:
+    """The mechanisms that begin so, for a shell; where none does, files."""
+    del context, argument
+    found = [CompletionItem(kind) for kind in DESCRIBED if kind.startswith(typed)]
+    return found or [CompletionItem(typed, type="file")]
 
 
 def mechanism_options(verb: Callable[..., Any]) -> Callable[..., Any]:
@@ -65,6 +73,8 @@ def read_plan(path: Path) -> tuple[list[Release], Neighbouring | None]:
 
     Raises `UsageError`: no such file, or no plan; as `described`, naming file and release.
     """
+    import tomllib
+
     try:
         plan = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:

@@ -76,11 +76,15 @@ def bullets(head: Text | str, lines: Iterable[object]) -> list[RenderableType]:
 
 
 def table(
-    columns: Iterable[str], rows: Iterable[Iterable[object]], *, whole: Iterable[str] = (), spare: str = ""
+    columns: Iterable[str],
+    rows: Iterable[Iterable[object]],
+    *,
+    whole: Iterable[str] = (),
+    spare: Sequence[str] = (),
 ) -> Table:
     """A table whose `whole` columns and all words stay on one line if there is room; others wrap.
 
-    The `spare` column is left out before a word is broken.
+    The `spare` columns are left out, one after another, before a word is broken.
     """
     # Below 78 columns none is kept from wrapping, else the others would vanish.
     names, given, kept = list(columns), [list(row) for row in rows], set(whole) if _columns() >= 78 else set()
@@ -94,10 +98,10 @@ def table(
 
     least = least_of(texts)
     if sum(least) + 2 * (len(names) - 1) > _columns():
-        if spare in names:
-            out = names.index(spare)
-            narrower = ([cell for i, cell in enumerate(row) if i != out] for row in given)
-            return table(names[:out] + names[out + 1 :], narrower, whole=whole)
+        if spare:
+            left = [i for i, name in enumerate(names) if name != spare[0]]
+            narrower = ([row[i] for i in left] for row in given)
+            return table([names[i] for i in left], narrower, whole=kept, spare=spare[1:])
         least = least_of([name] for name in names)
     gap = 3 if sum(least) + 3 * (len(names) - 1) <= _columns() else 2
     widths = _shared(natural, least, _columns() - gap * (len(names) - 1))

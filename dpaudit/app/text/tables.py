@@ -48,7 +48,7 @@ def accounting_table(accounting: Accounting) -> list[RenderableType]:
         rows.append(["total", "", "", "", bound_figure(accounting.bounds[0]), ""])
     columns = ("release", "mechanism", "sensitivity", "claimed", "computed", "verdict")
     return [
-        table(columns, rows, whole=("claimed", "computed", "verdict"), spare="sensitivity"),
+        table(columns, rows, whole=("claimed", "computed", "verdict"), spare=("sensitivity", "mechanism")),
         *map(line, notes),
     ]
 

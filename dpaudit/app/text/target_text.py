@@ -96,10 +96,10 @@ def target_streams(reference: str, doing: str, *, shown: bool) -> Iterator[None]
         stack.enter_context(_descriptors({1: null, 2: null}))
         stack.enter_context(contextlib.redirect_stdout(dropped))
         stack.enter_context(contextlib.redirect_stderr(dropped))
-        stack.enter_context(warnings.catch_warnings(record=True))  # with the filters that are in force
-        for module, hook in ((threading, "excepthook"), (sys, "unraisablehook")):
+        hooks = ((threading, "excepthook"), (sys, "unraisablehook"), (warnings, "showwarning"))
+        for module, hook in hooks:  # what filters make of a warning stays as it is
             stack.callback(setattr, module, hook, getattr(module, hook))
-            setattr(module, hook, lambda _: dropped.write("\n"))
+            setattr(module, hook, lambda *_, **__: dropped.write("\n"))
         yield
 
 
@@ -144,6 +144,13 @@ def _is_from_dpaudit(error: BaseException) -> bool:
     inner = _innermost(error.__traceback__)
     module = "dpaudit" if inner is None else str(inner.tb_frame.f_globals.get("__name__", ""))
     return module.partition(".")[0] in {"dpaudit", *sys.stdlib_module_names}
+
+
+def public_words(error: BaseException) -> str:
+    """What of a foreign error's words holds no data: a missing module, or a file that we could not write."""
+    if isinstance(error, ModuleNotFoundError):
+        return f" ({error.name})"
+    return f" ({error.strerror})" if isinstance(error, OSError) and _is_from_dpaudit(error) else ""
 
 
 def _innermost(found: TracebackType | None) -> TracebackType | None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from dpaudit.accountants.book import Book
+from dpaudit.accountants.curves.implied import budget_for
 from dpaudit.app.options.claim_options import NEIGHBOURING, TRUST_MODEL, StatedClaim, figure_options
 from dpaudit.app.options.option import PATH, option
 from dpaudit.app.text.book_text import about, account_json, account_text
@@ -44,9 +45,21 @@ def book() -> None:
     """
 
 
-@book.command("open", epilog="Example: dpaudit book open patients --rho 1 --unit patient")
+@book.command(
+    "open",
+    epilog="""\b
+Examples:
+  dpaudit book open patients --rho 1 --unit patient
+  dpaudit book open patients --epsilon 2 --delta 1e-6 --unit patient
+""",
+)
 @click.argument("dataset")
-@_cost_options
+@figure_options(
+    rho="rho, zCDP.",
+    mu="mu, Gaussian DP.",
+    epsilon="Pure epsilon; with --delta, the rho that keeps all runs together within (epsilon, delta)-DP.",
+    delta="The delta of (epsilon, delta)-DP, with --epsilon.",
+)
 @option("--unit", str, "Unit of privacy: trajectory, user, row, ...", required=True)
 @option(
     "--neighbouring",
@@ -58,11 +71,14 @@ def book() -> None:
 @_book_option
 def open_account(*, dataset: str, stated: StatedClaim, address: str) -> None:
     """Give DATASET a budget, which cannot be changed later."""
-    budget = _figure(stated)
+    budget = wanted = _figure(stated)
+    if isinstance(wanted, ApproxDP):  # whose costs do not add up
+        budget = budget_for(wanted)
     about_whom = {name: getattr(stated, name) for name in ("unit", "neighbouring", "trust_model")}
     with Book(address) as found:
         account = found.open_account(dataset, budget, **about_whom)
-    note(f"opened {about(account)}")
+    within = f": {budget} is the most that proves {wanted} of all runs together" if budget != wanted else ""
+    note(f"opened {about(account)}{within}")
 
 
 @book.command(epilog="Example: dpaudit book reserve patients --rho 0.1 --note 'mortality by ward'")

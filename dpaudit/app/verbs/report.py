@@ -27,7 +27,7 @@ REPORT = "report.html"
 Examples:
   dpaudit report out/certificate.json -o report.html
   dpaudit report out/certificate.json --format md
-  dpaudit report out/certificate.json -o report.html --registry deployment.yaml
+  dpaudit report out/certificate.json -o page.html --registry entry.yaml
 
 Exits 0 whatever the verdict, 3 if the certificate is not what its ledger gives.
 """
@@ -58,12 +58,12 @@ def report(
 
     Its figures are computed again from its ledger; where there is none, the page's first line says so.
     """
-    found = Certificate.read(certificate)
     beside = certificate.with_name(LEDGER)
     kept = ledger if ledger is not None else beside if beside.is_file() else None
     for output in (path, registry):
         if output is not None:
             require_no_input(output, certificate, *(() if kept is None else (kept,)))
+    found = Certificate.read(certificate)
     computed = None if kept is None else computed_again(found, kept)
     entry = None if registry is None else _entry(found, computed)
     text = report_text(found, computed, form)

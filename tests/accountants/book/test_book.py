@@ -30,6 +30,7 @@ from dpaudit import (
 from dpaudit.accountants.book import Book
 from dpaudit.claims.guarantees import AnyGuarantee
 from dpaudit.errors import (
+    BookFormat,
     BookUnavailable,
     BudgetExceeded,
     CannotBound,
@@ -372,3 +373,23 @@ def test_a_server_that_does_not_answer_is_named_without_its_password() -> None:
     with pytest.raises(BookUnavailable) as caught:
         Book("postgresql://someone:secret@127.0.0.1:1/book")
     assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("spoilt", ["NULL", "CAST(x'66f4' AS TEXT)"], ids=["no name", "no text"])
+def test_a_name_that_cannot_be_read_is_a_broken_book(tmp_path: Path, spoilt: str) -> None:
+    address = str(tmp_path / "book.sqlite")
+    with Book(address) as book:
+        book.open_account("patients", ZCDP(rho=1.0), unit="row", neighbouring="replace-one")
+        assert list(book.datasets) == ["patients"]
+    with sqlite3.connect(address) as connection:
+        connection.execute(
+            "PRAGMA writable_schema = ON"
+        )  # what a damaged file can hold, and SQL cannot write
+        connection.execute("UPDATE sqlite_master SET sql = replace(sql, 'NOT NULL', '')")
+    connection.close()
+    with sqlite3.connect(address) as connection:
+        connection.execute(f"UPDATE dpaudit_accounts SET dataset = {spoilt}")  # noqa: S608  (ours)
+    connection.close()
+    with Book(address, make=False) as book, pytest.raises((BookFormat, BookUnavailable)) as caught:
+        book.account("patients")
+    assert caught.value.where == address

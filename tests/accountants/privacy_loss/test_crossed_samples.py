@@ -76,6 +76,7 @@ def test_an_enclosure_holds_both_orders_too() -> None:
     assert innocent.guarantee.epsilon < EPSILON
 
 
+@pytest.mark.nightly
 def test_noise_is_calibrated_to_both_orders() -> None:
     found = scale_ledger(
         releases("values"), ApproxDP(epsilon=EPSILON, delta=0.05), neighbouring=Neighbouring.ZERO_OUT

@@ -106,9 +106,21 @@ def test_a_spare_column_is_left_out_before_a_word_is_broken(
     monkeypatch.setenv("COLUMNS", str(columns))
     row = ["Lambda_1..20, phi3_1..20", "gaussian sigma=5.40361", "1.09731 l2", "rho 0.0206186", "PROVED"]
     print_text(
-        table(["release", "mechanism", "sensitivity", "claimed", "verdict"], [row], spare="sensitivity")
+        table(["release", "mechanism", "sensitivity", "claimed", "verdict"], [row], spare=("sensitivity",))
     )
     shown = capsys.readouterr().out
     assert all(word in shown for text in (row[0], row[1], row[4]) for word in text.split())
     assert ("sensitivity" in shown) == (columns > 60)
+    assert max(map(len, shown.splitlines())) <= columns
+
+
+@pytest.mark.parametrize(("columns", "left"), [(78, "abc"), (44, "ac"), (40, "a")])
+def test_spare_columns_are_left_out_in_their_order(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], columns: int, left: str
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    row = ["a" * 20, "b" * 20, "c" * 20]
+    print_text(table(["first", "second", "third"], [row], spare=("second", "third")))
+    shown = capsys.readouterr().out
+    assert [letter for letter in "abc" if letter * 20 in shown] == list(left)
     assert max(map(len, shown.splitlines())) <= columns

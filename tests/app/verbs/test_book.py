@@ -1,9 +1,11 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from click.testing import Result
 
 from dpaudit import ZCDP, Claim, Ledger, Premise
@@ -109,3 +111,26 @@ def test_a_run_whose_premise_fails_is_not_spent(
     assert "records: 100 >= 1000" in refused.stderr
     assert "spend the reservation without the ledger" in " ".join(refused.stderr.split())
     assert dpaudit("book", "spend", name).exit_code == 0
+
+
+def test_a_budget_stated_with_a_delta_is_the_most_rho_that_keeps_it(dpaudit: Invoke) -> None:
+    opened = dpaudit("book", "open", "patients", "--epsilon", 2, "--delta", 1e-6, "--unit", "row")
+    assert opened.exit_code == 0, opened.stderr
+    assert "is the most that proves (2, 1e-06)-DP of all runs together" in opened.stderr
+    (shown,) = json.loads(dpaudit("book", "show", "--output-format", "json").stdout)
+    rho = shown["budget"]["rho"]
+
+    def epsilon(rho: float) -> float:
+        """Canonne, Kamath and Steinke 2020, Proposition 12, over a ladder of orders."""
+        orders = (1.0 + 1.5 ** (step / 100) / 100 for step in range(4000))
+        tail = math.log(1e6)
+        return min(rho * a + (tail - math.log(a)) / (a - 1) + math.log1p(-1 / a) for a in orders)
+
+    assert epsilon(rho) == pytest.approx(2.0, rel=1e-4)
+    converted = json.loads(
+        dpaudit("convert", "--rho", rho, "--delta", 1e-6, "--output-format", "json").stdout
+    )
+    assert converted["rows"][0]["figure"] <= 2.0
+    for wrong in (["--delta", 1e-6], ["--epsilon", 2, "--delta", 0], ["--rho", 1, "--delta", 1e-6]):
+        assert dpaudit("book", "open", "others", *wrong, "--unit", "row").exit_code == 2
+    assert dpaudit("book", "reserve", "patients", "--rho", 2 * rho).exit_code == 1

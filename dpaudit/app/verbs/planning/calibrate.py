@@ -8,7 +8,7 @@ from rich.console import RenderableType
 
 from dpaudit.accountants.calibration.calibration import Calibrated, Rescaled, calibrate, scale_ledger
 from dpaudit.app.options.claim_options import NEIGHBOURING, StatedClaim, figure_options
-from dpaudit.app.options.mechanism_options import spelled
+from dpaudit.app.options.mechanism_options import complete_mechanism, spelled
 from dpaudit.app.options.option import COUNT, option
 from dpaudit.app.text import output
 from dpaudit.app.text.tables import bound_figure, figure, mechanism_words, times
@@ -40,7 +40,7 @@ One accountant finds the answer and another confirms it; where they disagree
 no answer is given. The noise that is printed meets the target to its last digit.
 """,
 )
-@click.argument("subject", metavar="MECHANISM|LEDGER")
+@click.argument("subject", metavar="MECHANISM|LEDGER", shell_complete=complete_mechanism)
 @figure_options(
     epsilon="Target epsilon-DP; with --delta, (epsilon, delta)-DP.",
     delta="The delta of (epsilon, delta)-DP, with --epsilon.",

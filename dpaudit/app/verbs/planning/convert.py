@@ -14,9 +14,9 @@ from dpaudit.app.options.option import option, plot_option
 from dpaudit.app.report.blocks import Block, Grid, latex, markdown
 from dpaudit.app.text.output import line, lower, print_json, print_text, table, unwrapped, upper
 from dpaudit.certificate.verdicts import leading_figure
-from dpaudit.claims.guarantees import RDP, AnyGuarantee, ApproxDP, PureDP
+from dpaudit.claims.guarantees import DELTAS, RDP, AnyGuarantee, ApproxDP, PureDP
 from dpaudit.errors import UsageError
-from dpaudit.pipeline.convert import DELTAS, ORDERS, require_points
+from dpaudit.pipeline.convert import ORDERS, require_points
 from dpaudit.pipeline.convert import convert as conversions
 
 _SCALES = {"approx-dp": "epsilon", "zcdp": "rho", "gdp": "mu", "pure-dp": "epsilon", "rdp": "RDP epsilon"}
@@ -86,7 +86,7 @@ def convert(
     elif output_format in {"markdown", "latex"}:
         print_text(unwrapped((markdown if output_format == "markdown" else latex)(grid).rstrip()))
     else:
-        shown = table(_HEADER, [_cells(row) for row in rows], whole=_HEADER[:4])
+        shown = table(_HEADER, [_cells(row) for row in rows], whole=_HEADER[:4], spare=_HEADER[4:5])
         print_text(line(name), line(), shown, line())
         print_text(line(f"rigour: {rows[0].rigour}; bounds are rounded up, largest figures down"))
 

@@ -8,7 +8,13 @@ import click
 from rich.console import RenderableType
 
 from dpaudit.app.options.claim_options import NEIGHBOURING
-from dpaudit.app.options.mechanism_options import mechanism_options, read_plan, release_of, spelled
+from dpaudit.app.options.mechanism_options import (
+    complete_mechanism,
+    mechanism_options,
+    read_plan,
+    release_of,
+    spelled,
+)
 from dpaudit.app.options.option import COUNT, option, plot_option
 from dpaudit.app.text import output
 from dpaudit.app.text.conditions import not_checked
@@ -17,14 +23,13 @@ from dpaudit.app.text.tables import mechanism_words, sensitivity_words, shortfal
 from dpaudit.certificate.curve_points import CurvePoints
 from dpaudit.certificate.verdicts import Proof, leading_figure, meets
 from dpaudit.claims.bounds import Bound
-from dpaudit.claims.guarantees import GDP, ZCDP, AnyGuarantee, ApproxDP, PureDP
+from dpaudit.claims.guarantees import DELTAS, GDP, ZCDP, AnyGuarantee, ApproxDP, PureDP
 from dpaudit.claims.relations import Neighbouring
 from dpaudit.errors import CannotBound, UsageError
 from dpaudit.ledger.releases import Release
 from dpaudit.mechanisms import KINDS
 from dpaudit.mechanisms.described import DESCRIBED, parameters
 from dpaudit.models import did_you_mean
-from dpaudit.pipeline.convert import DELTAS, require_points
 from dpaudit.pipeline.epsilon import Cost
 
 #: Scales on which releases have one figure, and its name; the figure here is not used.
@@ -55,7 +60,7 @@ Exits 1 if --claim is not proved. A plan has a table [[release]] for each
 mechanism, with the same options as its fields: see docs/epsilon.md.
 """,
 )
-@click.argument("subject", metavar="MECHANISM|PLAN")
+@click.argument("subject", metavar="MECHANISM|PLAN", shell_complete=complete_mechanism)
 @option("--delta deltas", float, "Repeatable; default 1e-5, 1e-6 and 1e-9.", multiple=True)
 @option("--claim", float, "Judge whether epsilon is at most this, at each --delta; without one, pure DP.")
 @mechanism_options
@@ -80,7 +85,7 @@ def epsilon(
     **described: Any,
 ) -> None:
     """Bound a described mechanism, or a plan of several, on every scale."""
-    require_points(deltas, ())
+    scales: list[AnyGuarantee] = [ApproxDP(epsilon=0.0, delta=delta) for delta in deltas or DELTAS]
     if pictures:
         from dpaudit.app.report.curve_pictures import require_pictures
 
@@ -91,8 +96,10 @@ def epsilon(
     given = {name: value for name, value in described.items() if value is not None}
     releases, relation = _releases(subject, given, neighbouring)
     cost = Cost(releases, relation)
-    found = _figures(cost, deltas)
-    alone = [_figures(Cost([one], relation), deltas) for one in releases] if len(releases) > 1 else [found]
+    found = _figures(cost, scales, required=bool(deltas))
+    alone = [found]
+    if len(releases) > 1:
+        alone = [_figures(Cost([one], relation), scales, required=bool(deltas)) for one in releases]
     verdicts = {stated: Proof.PROVED if _proved(stated, found) else Proof.NOT_PROVED for stated in claims}
     curves = cost.curves() if curve or pictures else ()
     if pictures:
@@ -142,13 +149,10 @@ def _releases(
     return releases, relation or default
 
 
-def _figures(cost: Cost, deltas: Sequence[float]) -> _Figures:
-    """Bounds at the deltas and on all scales; raises `CannotBound` at a delta that was asked for."""
-    at: list[AnyGuarantee] = [ApproxDP(epsilon=0.0, delta=delta) for delta in deltas or DELTAS]
-    return {
-        scale: cost.bound(scale) if deltas and scale in at else _known(cost, scale)
-        for scale in [*at, *_SCALES]
-    }
+def _figures(cost: Cost, scales: Sequence[AnyGuarantee], *, required: bool) -> _Figures:
+    """Bounds on these scales, or raises `CannotBound` where they are `required`; and on all others."""
+    found = {scale: cost.bound(scale) if required else _known(cost, scale) for scale in scales}
+    return found | {scale: _known(cost, scale) for scale in _SCALES}
 
 
 def _known(cost: Cost, scale: AnyGuarantee) -> Bound | None:
@@ -203,7 +207,7 @@ def _text(
         ]
         rows.append(["together", "", "", *(_upper(found[scale]) for scale in scales)])
         headings = ("release", "mechanism", "sensitivity", *columns)
-        parts += [output.table(headings, rows, spare="sensitivity"), output.line()]
+        parts += [output.table(headings, rows, spare=("sensitivity", "mechanism")), output.line()]
     figures = [
         (
             _name(scale),

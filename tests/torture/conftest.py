@@ -1,0 +1,48 @@
+"""Sizes: a few seconds every day, and everything under ``-m torture``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from dpaudit.app.report import chart
+from dpaudit.auditors.replay import sampler_check
+from dpaudit.pipeline.audit import TRIALS
+from tests.torture.tools import OWN
+
+
+@pytest.fixture(autouse=True)
+def quick_audits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Audits of a few recordings and draws: it is not their power that is tried here."""
+    for name in ("DRAWS", "SLOW_DRAWS", "CHOICES"):
+        monkeypatch.setattr(sampler_check, name, max(100, getattr(sampler_check, name) // 100))
+    monkeypatch.setitem(TRIALS, "replay", 5)
+
+
+@pytest.fixture
+def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reports with empty pictures: what draws them starts threads, which no fork survives."""
+    monkeypatch.setattr(chart, "specification", lambda picture: {"config": {}})
+    monkeypatch.setattr(chart, "svg", lambda *_: "<svg></svg>")
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> Callable[[str], Path]:
+    """A new folder with a user's module in it."""
+
+    def make(name: str) -> Path:
+        folder = tmp_path / name
+        folder.mkdir()
+        (folder / "own.py").write_text(OWN)
+        return folder
+
+    return make
+
+
+def sizes(everyday: int, whole: int) -> pytest.MarkDecorator:
+    """``number``: so many every day, and so many under ``-m torture``."""
+    return pytest.mark.parametrize(
+        "number", [everyday, pytest.param(whole, marks=pytest.mark.torture)], ids=["everyday", "whole"]
+    )

@@ -1,0 +1,161 @@
+"""Killed at a random moment: no file is half written, no verdict wrong, and a second run gives the answer."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dpaudit import ZCDP, Certificate
+from dpaudit.accountants.book import Book
+from tests.torture.conftest import sizes
+from tests.torture.tools import Program, faults_of_output, keep_figure, printed, run, seconds_of, together
+
+pytestmark = pytest.mark.usefixtures("undrawn")
+Work = Callable[[str], Path]
+
+KILLED = -9
+CLAIM = ("--pair", "own.py:pair", "--rho", "3", "--unit", "row")
+
+
+def moments(number: int, seconds: float, seed: int) -> list[float]:
+    """Moments from the beginning to a little past the end of what takes so long."""
+    draw = random.Random(seed)  # noqa: S311  (no secret)
+    return [draw.uniform(0.0, 1.15 * seconds) for _ in range(number)]
+
+
+@sizes(1, 150)
+def test_certify(work: Work, number: int) -> None:
+    folder = work("certify")
+    command = ("certify", "own.py:sums", *CLAIM, "--seed", "5", "-o", "out")
+    seconds = min(seconds_of(lambda: run(folder, *command)) for _ in range(2))
+    whole = Certificate.read(folder / "out" / "certificate.json")
+    states, faults = [], []
+    for moment in moments(number, seconds, 1):
+        if moment < seconds / 2:  # both over an earlier run's files and in an empty folder
+            shutil.rmtree(folder / "out", ignore_errors=True)
+        status = Program.start(folder, *command).killed_after(moment)
+        states.append("killed" if status == KILLED else "ended")
+        faults += faults_of_output(folder / "out") if (folder / "out").exists() else []
+        faults += [] if status in {0, KILLED} else [f"exit code {status}"]
+    assert run(folder, *command) == 0, printed(folder, "err")
+    again = Certificate.read(folder / "out" / "certificate.json")
+    keep_figure("kills: certify -o", cases=number, states=together(states), faults=len(faults))
+    assert faults == []
+    assert again.ledger_hash == whole.ledger_hash
+    assert again.to_json() == whole.to_json()
+
+
+@sizes(1, 120)
+def test_audit_resumed(work: Work, number: int) -> None:
+    folder = work("audit")
+    options = ("--method", "sequential", "--trials", "600", "--chunk", "40", "--output-format", "json")
+    command = ("audit", "own.py:count", *CLAIM, *options)
+    assert run(folder, *command) == 0, printed(folder, "err")
+    expected = json.loads(printed(folder))
+    seconds = seconds_of(lambda: run(folder, *command, "--resume", "timed.sqlite"))
+    states, faults = [], []
+    for index, moment in enumerate(moments(number, seconds, 2)):
+        kept = ("--resume", f"{index % 10}.sqlite")
+        status = Program.start(folder, *command, *kept).killed_after(moment)
+        states.append("killed" if status == KILLED else "ended")
+        if index % 3 == 2 or index >= number - 10:
+            status = run(folder, *command, *kept)
+            if status != 0 or json.loads(printed(folder)) != expected:
+                faults.append(f"resumed: {status} {printed(folder, 'err')}")
+            (folder / kept[1]).unlink(missing_ok=True)
+    keep_figure("kills: audit --resume", cases=number, states=together(states), faults=len(faults))
+    assert faults == []
+
+
+@sizes(2, 120)
+def test_book(work: Work, number: int) -> None:
+    folder = work("book")
+    address = str(folder / "book.sqlite")
+    with Book(address) as book:
+        book.open_account("patients", ZCDP(rho=1.0), unit="row", neighbouring="replace-one")
+    reserve = ("book", "reserve", "patients", "--rho", "0.015625", "--book", address)
+    seconds = seconds_of(lambda: run(folder, *reserve))
+    acknowledged = [printed(folder).strip()]
+    states, faults = [], []
+    for moment in moments(number, seconds, 3):
+        status = Program.start(folder, *reserve).killed_after(moment)
+        name = printed(folder).strip()
+        states.append({KILLED: "killed", 0: "ended", 1: "refused"}.get(status, f"exit code {status}"))
+        acknowledged += [name] if name else []
+        with Book(address, make=False) as book:
+            account = book.account("patients")
+        held = {entry.reservation for entry in account.entries}
+        if lost := set(acknowledged) - held:
+            faults.append(f"lost {lost}")
+        if account.committed.to_json()["rho"] > 1.0 or not account.fits(ZCDP(rho=0.0)):
+            faults.append(f"overspent: {account.committed}")
+    keep_figure("kills: book reserve", cases=number, states=together(states), faults=len(faults))
+    assert faults == []
+    assert not any(state.startswith("exit code") for state in states)
+
+
+GATE = """
+[tool.dpaudit.targets.sums]
+target = "own.py:sums"
+pair = "own.py:pair"
+claim = { rho = 3.0, unit = "row" }
+
+[tool.dpaudit.targets.less]
+target = "own.py:sums"
+pair = "own.py:pair"
+claim = { rho = 0.3, unit = "row" }
+
+[tool.dpaudit.audit]
+trials = 2
+"""
+REPORTS = ("json", "sarif", "junit")
+
+
+@sizes(1, 110)
+def test_gate(work: Work, number: int) -> None:
+    folder = work("gate")
+    (folder / "pyproject.toml").write_text(GATE)
+    command = ("gate", *(word for kind in REPORTS for word in ("--report", f"{kind}=report.{kind}")))
+    seconds = seconds_of(lambda: run(folder, *command))
+    expected = outcomes(folder)
+    assert expected == {"sums": "passed", "less": "failed"}
+    states, faults = [], []
+    for index, moment in enumerate(moments(number, seconds, 4)):
+        if index % 2:
+            for kind in REPORTS:
+                (folder / f"report.{kind}").unlink(missing_ok=True)
+        status = Program.start(folder, *command).killed_after(moment)
+        states.append("killed" if status == KILLED else "ended")
+        faults += [] if status in {1, KILLED} else [f"exit code {status}"]
+        for kind in REPORTS:
+            path = folder / f"report.{kind}"
+            if path.exists() and not whole(path, kind):
+                faults.append(f"half a {kind}")
+        if (folder / "report.json").exists() and outcomes(folder) != expected:
+            faults.append("another outcome")
+    assert run(folder, *command) == 1
+    keep_figure("kills: gate --report", cases=number, states=together(states), faults=len(faults))
+    assert faults == []
+    assert outcomes(folder) == expected
+
+
+def outcomes(folder: Path) -> dict[str, Any]:
+    checks = json.loads((folder / "report.json").read_text())["checks"]
+    return {check["name"]: check["outcome"] for check in checks}
+
+
+def whole(path: Path, kind: str) -> bool:
+    text = path.read_text()
+    if kind == "junit":
+        return text.rstrip().endswith("</testsuites>")
+    try:
+        json.loads(text)
+    except ValueError:
+        return False
+    return True
