@@ -28,13 +28,16 @@ from dpaudit import (
     MatrixMechanism,
     OpaquePureDP,
     Pair,
+    Poisson,
     PoissonSampled,
+    PrivateSelection,
     RandomizedResponse,
     ReportNoisyMax,
     SmoothGaussian,
     SymmetricGaussian,
     Toeplitz,
     TreeAggregation,
+    TrialRelease,
     UserViews,
 )
 from dpaudit.certificate.conditions import Code
@@ -389,3 +392,23 @@ def test_rows_mapped_from_one_record_each_are_so_by_the_run_itself() -> None:
     for in_process in (True, False):
         with pytest.raises(dpaudit.DpauditError, match="another row of the same record"):
             run(by_record(others_too), PAIR.neighbour, pairs=(), in_process=in_process)
+
+
+def test_the_best_of_several_trials_is_found_where_they_run() -> None:
+    """Its trials are the algorithm's own code: the holder gets the best one's output, and draws nothing."""
+    trial_noise = Gaussian(sigma=1.0, sensitivity=L2(2.0))
+    listed = TrialRelease(mechanism=trial_noise)
+    best = PrivateSelection(releases=(listed,), repetitions=Poisson(mean=50.0))
+
+    def tunes(data: Any, curator: Curator) -> Any:
+        def trial(own: Curator, candidate: int) -> tuple[float, Any]:
+            row = np.full((1, 1), float(data.any()))
+            noisy = own.release_sum(row, bound=1.0, mechanism=trial_noise, label="score")
+            return float(noisy[0]), noisy
+
+        return curator.select_best(trial, best, default=np.zeros(1), label="best")
+
+    claim = Claim(ApproxDP(epsilon=1e3, delta=0.1), unit="row", neighbouring="replace-one")
+    made = [run(tunes, claim=claim, pairs=(), seed=seed).run.output for seed in (1, 2)]
+    assert made[0] != made[1]
+    assert all(1.0 < output < 8.0 for output in made)  # the largest of some 50 normals
