@@ -86,7 +86,7 @@ GROWN: dict[str, tuple[str, int]] = {
     "the same in pytest's reports": ("dpaudit/app/testing/pytest_plugin.py", 34),
     "the releases that grew over a baseline": ("dpaudit/app/gate/policy.py", 24),
     "samples of any mechanism": ("dpaudit/mechanisms/sampled.py, dominating.py, __init__.py", 93),
-    "their cost in every accountant": ("accountants", 137),
+    "their cost in every accountant": ("accountants", 185),
     "samples from dp-accounting": ("accountants/bridges/from_dp_events.py", 77),
     "their runtime and certificates": ("dpaudit/curator, certificate and __init__.py", 11),
     "report noisy max, monotone scores": ("dpaudit/mechanisms, curator, auditors/replay, ...", 38),
