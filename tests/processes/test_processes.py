@@ -352,12 +352,6 @@ def best_trial(data: Any, curator: Curator) -> Any:
     return curator.select_best(trial, tuned, label="best")
 
 
-def test_trials_whose_noise_the_holder_would_not_draw_are_refused() -> None:
-    with pytest.raises(InvalidParameter, match="the best of several trials"):
-        audited(best_trial)
-    assert "replay a trial by itself" in " ".join(audited(best_trial, in_process=True).inconclusive)
-
-
 def selecting(data: Any, curator: Curator) -> Any:
     comparisons = curator.sparse_vector(
         SparseVector(epsilon=0.2, sensitivity=L1(1.0)), "above", threshold=0.5, claimed=PureDP(epsilon=0.2)
