@@ -20,7 +20,7 @@ from dpaudit.claims.claims import Claim
 from dpaudit.curator.admission import Admission
 from dpaudit.curator.curator import Curator
 from dpaudit.curator.noise import Given, Question, describe
-from dpaudit.errors import DpauditError, TargetDied
+from dpaudit.errors import DpauditError, InvalidParameter, TargetDied
 from dpaudit.ledger.releases import Release
 from dpaudit.mechanisms import Array
 from dpaudit.noise.grid import OnGrid
@@ -135,6 +135,10 @@ class _Alone:
 
     def _asked(self, asked: Mapping[str, Any], value: Mapping[str, Any]) -> Array:
         """The noisy answer to a request, with the value that `value` has for it."""
+        return self._answered(*self._admitted(asked), asked, value)
+
+    def _admitted(self, asked: Mapping[str, Any]) -> tuple[Admission, tuple[Release, int, Any]]:
+        """The release that a request is about, charged and written where it is new."""
         user, number = asked["user"], asked["number"]
         admission: Admission = self._curator
         if user is not None:
@@ -148,6 +152,15 @@ class _Alone:
                 self._open[number] = known
         else:
             known = self._open[number]
+        return admission, known
+
+    def _answered(
+        self,
+        admission: Admission,
+        known: tuple[Release, int, Any],
+        asked: Mapping[str, Any],
+        value: Mapping[str, Any],
+    ) -> Array:
         release, position, answering = known
         query = value["query"]
         return admission.ask(
@@ -184,6 +197,8 @@ class _Lockstep(_Alone):
     def __init__(self, hosted: Hosted, curator: Curator, worker: Started) -> None:
         super().__init__(hosted, curator)
         self._worker: Started | None = worker
+        #: By number, how much the values of a release with several questions add up to at most.
+        self._sums: dict[int, float] = {}
 
     def follow(self, run: Started) -> Any:
         """Answer both to the twin's end; the twin's output."""
@@ -212,13 +227,39 @@ class _Lockstep(_Alone):
                 ends = "ends" if kind == "end" else f"raises {found['kind']}"
                 self._part(f"it {ends} where its twin asks for {_named(asked)}", None)
         try:
-            answer: tuple[str, Any] = "answer", self._asked(asked, value)
+            known = self._admitted(asked)
+            value = self._within_reach(asked, known[1][0], value)
+            try:
+                answer: tuple[str, Any] = "answer", self._answered(*known, asked, value)
+            except InvalidParameter:
+                if self._worker is None:
+                    raise
+                # What the data's value makes impossible may not be told to the twin.
+                self._part(f"its value for {_named(asked)} is too large for the noise", asked)
+                answer = "answer", self._answered(*known, asked, _neutral(asked))
         except DpauditError as error:
             self._refused = error
             answer = "refused", written(error)
         for each in (run, self._worker):
             if each is not None:
                 each.reply(*answer)
+
+    def _within_reach(
+        self, asked: Mapping[str, Any], release: Release, value: Mapping[str, Any]
+    ) -> Mapping[str, Any]:
+        """The value, unless a sum of this release's values could leave the range of its exact noise.
+
+        Such a sum cannot be answered, and neither can what comes after it.
+        """
+        number = asked["number"]
+        if self._worker is None or number not in self._open or release.grid is None:
+            return value
+        size = float(np.abs(value["query"]).max(initial=0.0))
+        self._sums[number] = self._sums.get(number, 0.0) + size
+        if self._sums[number] < 2.0 ** (release.grid + _REACH):
+            return value
+        self._part(f"its values for {_named(asked)} are too large for the noise", asked)
+        return _neutral(asked)
 
     def _heard(self) -> tuple[str, Any]:
         """The worker's next message; an empty one where it is gone."""
@@ -248,6 +289,10 @@ def _without(fields: Mapping[str, Any], name: str) -> dict[str, Any]:
 def _named(asked: Mapping[str, Any]) -> str:
     return "one more answer" if asked["release"] is None else f"release {asked['release']['label']!r}"
 
+
+#: Log2 of the steps of a noise's grid that sums of values may span: far less than what noise can be added to,
+#: and far more than clipped values ever do.
+_REACH: Final = 48
 
 #: What of a request is public, beside the release: it must be the twin's.
 _PUBLIC: Final = ("number", "user")

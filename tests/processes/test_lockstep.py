@@ -412,3 +412,25 @@ def test_the_best_of_several_trials_is_found_where_they_run() -> None:
     made = [run(tunes, claim=claim, pairs=(), seed=seed).run.output for seed in (1, 2)]
     assert made[0] != made[1]
     assert all(1.0 < output < 8.0 for output in made)  # the largest of some 50 normals
+
+
+def too_large_a_sum(data: Any, curator: Curator) -> Any:
+    stream = curator.stream(TreeAggregation(sigma=1e-3, steps=3, sensitivity=L2(1.0)), "stream")
+    size = 1e9 if data.sum() > 50 else 0.0
+    return [stream.add(size) for _ in range(3)]
+
+
+def too_large_a_value(data: Any, curator: Curator) -> Any:
+    noise = Gaussian(sigma=1e-9, sensitivity=L2(1.0))
+    try:
+        return curator.release(1e6 if data.sum() > 50 else 0.0, noise, label="large")
+    except dpaudit.DpauditError:
+        return "refused"
+
+
+@pytest.mark.parametrize("target", [too_large_a_sum, too_large_a_value])
+def test_a_refusal_that_the_data_cause_is_not_told_to_the_twin(target: Target) -> None:
+    """Drawn live: exact noise has a range."""
+    made = run(target, seed=None, claim=Claim(ZCDP(rho=1e20), unit="row", neighbouring="replace-one"))
+    assert [finding.kind for finding in made.parted] == ["control-flow"]
+    assert np.isfinite(np.array(made.run.output, dtype=np.float64)).all()
